@@ -121,6 +121,35 @@ describe('agents on two nodes', () => {
     expect(addresses.size).toBe(1);
   });
 
+  it('are counted in the metrics of both nodes', async () => {
+    const { near, far } = await pair();
+    const pages = await Promise.all([near, far].map(({ server }) => server.listenMetrics()));
+    const read = async (page: number, name: string) => {
+      const text = await (await fetch(pages[page]?.url ?? '')).text();
+      const line = text.split('\n').find((each) => each.startsWith(`parlance_relay_${name} `));
+      return Number(line?.split(' ')[1]);
+    };
+    expect([await read(0, 'links'), await read(1, 'links')]).toEqual([0, 0]);
+    await agent(far.port, 'acme/worker', { onRequest: ({ text }) => `done ${text}` });
+    const asker = await agent(near.port, 'acme/asker');
+    await expect.poll(() => namesOf(asker)).toContain('worker connected');
+    const body = 'x'.repeat(10_000);
+    await asker.request(body, { to: 'worker' });
+    expect([await read(0, 'links'), await read(1, 'links')]).toEqual([1, 1]);
+    // There and back. What is said later, as that the reply is written, may be on its way.
+    for (const [page, direction] of [
+      [0, 'sent'],
+      [0, 'received'],
+      [1, 'sent'],
+      [1, 'received'],
+    ] as const) {
+      expect(await read(page, `messages_total{direction="${direction}"}`)).toBeGreaterThanOrEqual(2);
+      const bytes = await read(page, `bytes_total{direction="${direction}"}`);
+      expect(bytes).toBeGreaterThan(10_000);
+      expect(bytes).toBeLessThan(15_000);
+    }
+  });
+
   it('take an agent ID over from the other node', async () => {
     const { near, far } = await pair();
     const older = await agent(near.port, 'acme/worker', { onRequest: () => 'old' });
@@ -236,6 +265,68 @@ describe('agents on two nodes', () => {
     await expect.poll(() => new Set([...got, ...missing]).size, { timeout: 10_000 }).toBe(COUNT);
     expect(got).toEqual([...new Set(got)].sort((a, b) => a - b));
   });
+});
+
+describe('agents whose node drains', () => {
+  it('go on at another one while they write to each other, without loss, doubles or reports', async () => {
+    const cluster = memoryCluster();
+    const [near, far, third] = [await node({ cluster }), await node({ cluster }), await node({ cluster })];
+    let target = near.port;
+    const proxy = await createCuttingProxy(() => target);
+    open.push(() => proxy[Symbol.asyncDispose]());
+    const onRequest: ClientOptions['onRequest'] = ({ text }) => `done ${text}`;
+    const reconnect = { minDelayMs: 1, maxDelayMs: 20 };
+    const moving = await agent(proxy.port, 'acme/moving', { reconnect, onRequest });
+    const staying = await agent(far.port, 'acme/staying', { onRequest });
+    const other = await agent(third.port, 'acme/other', { onRequest });
+    const all: readonly (readonly [string, Session])[] = [
+      ['moving', moving],
+      ['staying', staying],
+      ['other', other],
+    ];
+    const heard = new Map<string, number[]>();
+    const faults: unknown[] = [];
+    for (const [name, session] of all) {
+      session.on('undelivered', (report) => faults.push([name, report]));
+      void (async () => {
+        for await (const { text, from } of session) {
+          const way = `${from} ${name}`;
+          heard.set(way, [...(heard.get(way) ?? []), Number(text)]);
+        }
+      })();
+      await expect.poll(() => namesOf(session)).toHaveLength(2);
+    }
+    // Its connection comes back to another node, which leads it.
+    target = far.port;
+    const isBack = new Promise((resolve) =>
+      moving.on('state', (state) => state === 'established' && resolve(0)),
+    );
+    proxy.cut();
+    await isBack;
+    let isOver = false;
+    let said = 0;
+    const talking = (async () => {
+      for (; !isOver; said++) {
+        for (const [name, session] of all)
+          for (const [to] of all) if (to !== name) await session.send(String(said), { to });
+        if (said % 10 === 0) {
+          const answer = await other.request(String(said), { to: 'moving' });
+          if (answer.text !== `done ${said}`) faults.push(answer.text);
+        }
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+    })();
+    await expect.poll(() => said).toBeGreaterThan(20);
+    expect(await near.server.drain({ timeoutMs: 20_000 })).toMatchObject({ left: 0, lost: 0, moved: 1 });
+    const before = said;
+    await expect.poll(() => said).toBeGreaterThan(before + 20);
+    isOver = true;
+    await talking;
+    const expected = Array.from({ length: said }, (_, i) => i);
+    await expect.poll(() => [...heard.values()].map(({ length }) => length)).toEqual(Array(6).fill(said));
+    for (const numbers of heard.values()) expect(numbers).toEqual(expected);
+    expect(faults).toEqual([]);
+  }, 40_000);
 });
 
 /** Requests that a node still knows. */

@@ -24,6 +24,8 @@ export interface Agent {
    * have sent the old way is written.
    */
   former: RelayTarget | undefined;
+  /** Its session may be about to move, so other nodes are asked to wait. */
+  isHeld: boolean;
   readonly description: AgentDescription;
   /** The extensions of HELLO that have the description; `undefined` of an agent of another node. */
   stated: StringMap | undefined;

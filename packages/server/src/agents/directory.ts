@@ -148,7 +148,7 @@ export class Directory implements Sweepable {
     if (holder !== undefined) this.#replace(holder);
     const party = Object.freeze({ id, principal });
     const address = this.addressOf(principal, id);
-    const place = { id, address, party, session, via: undefined, former: undefined };
+    const place = { id, address, party, session, via: undefined, former: undefined, isHeld: false };
     this.#enter({ ...place, ...introduction, isSuspended: false, version: '' }, session);
   }
 
@@ -187,7 +187,7 @@ export class Directory implements Sweepable {
     const { principal = '', agentId: id = '' } = session;
     const party = Object.freeze({ id, principal });
     const address = this.addressOf(principal, id);
-    const place = { id, address, party, session, via: undefined, former: undefined };
+    const place = { id, address, party, session, via: undefined, former: undefined, isHeld: false };
     this.#add({ ...place, description, stated: undefined, isSuspended, version });
   }
 
@@ -196,6 +196,7 @@ export class Directory implements Sweepable {
     agent.session = target;
     agent.via = undefined;
     agent.former = undefined;
+    agent.isHeld = false;
     agent.stated = undefined;
   }
 
@@ -218,6 +219,7 @@ export class Directory implements Sweepable {
       session,
       via: undefined,
       former: undefined,
+      isHeld: false,
       description: readAgent(stated, this.#options.limits),
       stated,
       isSuspended,

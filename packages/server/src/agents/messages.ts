@@ -30,6 +30,14 @@ export interface MessagesState {
   readonly counter: CounterState;
 }
 
+/** Of a message that was reported already. */
+const FORGOTTEN: RemoteDelivery = {
+  handleWritten() {},
+  handleConfirmed() {},
+  handleLost() {},
+  handleRefused() {},
+};
+
 /** Bytes of reports that may wait for a session that does not read them. */
 const MAX_REPORTS = 1024 * 1024;
 
@@ -276,9 +284,10 @@ export class RelayedMessages {
     }
     for (const { deliveries } of this.#peers.values())
       for (const delivery of deliveries.unwritten())
-        if (delivery.source === session) {
-          this.#release(delivery);
+        if (delivery.source === session && delivery.remote === undefined) {
+          this.#handleUnknown(delivery);
           delivery.isReleased = true;
+          delivery.remote = FORGOTTEN;
         }
   }
 

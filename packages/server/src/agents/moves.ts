@@ -21,6 +21,11 @@ export interface MovePeers {
   hold(agent: Agent): HoldingTarget;
   /** The agent of this node that was held stays: what was held is for it. */
   release(target: HoldingTarget): void;
+  /** Asks other nodes to send the agent nothing that is new. @param isCut what they still send is refused. */
+  holdOthers(agent: Agent, isCut: boolean): void;
+  /** They do not, and the fate of what the agent sent before it came here is known. */
+  isHeldByOthers(agent: Agent): boolean;
+  releaseOthers(agent: Agent): void;
   /**
    * The agent is at `node` now.
    *
@@ -87,7 +92,10 @@ export class AgentMoves {
   hold(session: ServerEndpoint): void {
     this.#held.add(session);
     this.#directory.watchers.hold(session);
-    this.#holdAgent(session);
+    const agent = this.#holdAgent(session);
+    if (agent === undefined) return;
+    agent.isHeld = true;
+    this.peers?.holdOthers(agent, false);
   }
 
   #holdAgent(session: ServerEndpoint): Agent | undefined {
@@ -104,7 +112,7 @@ export class AgentMoves {
     const { requests, messages } = this.#relay;
     const agent = this.#holdAgent(session);
     return (
-      (agent === undefined || this.#isHeld(agent.via)) &&
+      (agent === undefined || (this.#isHeld(agent.via) && this.peers?.isHeldByOthers(agent) === true)) &&
       requests.isQuiet(session) &&
       messages.isQuiet(session) &&
       this.#directory.watchers.isQuiet(session)
@@ -122,6 +130,10 @@ export class AgentMoves {
     this.#relay.messages.thaw(session);
     this.#directory.watchers.release(session);
     const agent = this.#directory.agentOf(session);
+    if (agent !== undefined) {
+      agent.isHeld = false;
+      this.peers?.releaseOthers(agent);
+    }
     const via = agent?.via as HoldingTarget | undefined;
     if (agent === undefined || via === undefined || !this.#isHeld(via)) return;
     via.onSettled = () => {
@@ -141,6 +153,7 @@ export class AgentMoves {
     for (const target of [agent?.via, agent?.former] as readonly (HoldingTarget | undefined)[])
       if (target !== undefined && !this.#isHeld(target)) this.#abandon(target);
     this.hold(session);
+    if (agent !== undefined) this.peers?.holdOthers(agent, true);
     this.#relay.requests.settle(session, error);
     this.#relay.messages.settle(session);
   }

@@ -6,7 +6,7 @@ import type { RelayTarget } from './target.js';
 export interface PendingDelivery {
   source: RelayTarget;
   /** Of a sender at another node, which keeps account of the message itself; `undefined` of one at this node. */
-  readonly remote?: RemoteDelivery | undefined;
+  remote?: RemoteDelivery | undefined;
   /** As the sender named it. */
   readonly to: string;
   /** Its number among the sender's messages to that name. */
@@ -71,7 +71,8 @@ export class DeliveryLog {
 
   /** Another node has refused the unwritten message at this place among them. Returns it. */
   removeUnwritten(place: number): PendingDelivery | undefined {
-    return this.#entries.splice(this.#unwritten + place, 1)[0];
+    const [entry] = this.#entries.splice(this.#unwritten + place, 1);
+    return entry?.isReleased === false ? entry : undefined;
   }
 
   /** Forgets what the session has confirmed. */

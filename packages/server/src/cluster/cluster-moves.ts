@@ -1,6 +1,7 @@
 import type { Agent } from '../agents/agent.js';
 import type { AccountEvents, HoldingTarget, MovePeers } from '../agents/moves.js';
 import type { RelayTarget } from '../agents/target.js';
+import { newInflow } from './relay-inflows.js';
 import type { RelayPeers } from './relay-peers.js';
 import { RemoteTarget } from './remote-target.js';
 import type { Roster } from './roster.js';
@@ -24,6 +25,19 @@ export class ClusterMoves implements MovePeers {
     this.#peers.reroute(target);
   }
 
+  holdOthers({ session }: Agent, isCut: boolean): void {
+    this.#peers.holdOthers(session.id, isCut);
+    if (isCut) this.#peers.giveUpAccount(session.id);
+  }
+
+  isHeldByOthers({ session }: Agent): boolean {
+    return this.#peers.isHeldByOthers(session.id);
+  }
+
+  releaseOthers({ session }: Agent): void {
+    this.#peers.releaseOthers(session.id);
+  }
+
   move(
     agent: Agent,
     target: HoldingTarget,
@@ -37,7 +51,7 @@ export class ClusterMoves implements MovePeers {
 
   adopt(agent: Agent, from: string, account: AccountEvents): RemoteTarget | undefined {
     const { written, onReport, onSettled } = account;
-    const inflow = { written, confirmed: 0, toldConfirmed: 0 };
+    const inflow = newInflow(agent.session.id, written);
     account.confirm = () => {
       inflow.confirmed++;
     };

@@ -129,10 +129,10 @@ export class ClusterNode implements Leader {
   ): void {
     const { options, memory } = this.#host;
     const { limits, logger, agents } = options;
-    const isNodeAlive = (incarnation: string) => this.#membership.isAlive(incarnation);
+    const membership = this.#membership;
+    const isNodeAlive = (incarnation: string) => membership.isAlive(incarnation);
     const way: RelayDialing = {
-      locate: async (incarnation) =>
-        this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation)),
+      locate: async (node) => membership.get(node) ?? (await membership.find(node)),
       dialing: (node) => this.#dialing(node, RELAY_PATH, this.#tickets.issueRelay(node.incarnation)),
     };
     const peers: RelayPeers = new RelayPeers({
@@ -288,8 +288,7 @@ export class ClusterNode implements Leader {
   #refusalOf({ incarnation, address, proof }: KnownNode): string | undefined {
     const { secrets, isInsecure } = this.#options;
     if (!isProven(secrets, incarnation, address, proof)) return 'is not signed with a secret of this cluster';
-    return isSafe(address, isInsecure)
-      ? undefined
-      : 'has an address that is neither wss: nor on this machine';
+    if (isSafe(address, isInsecure)) return undefined;
+    return 'has an address that is neither wss: nor on this machine';
   }
 }

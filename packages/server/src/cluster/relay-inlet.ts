@@ -8,6 +8,7 @@ import {
 import type { Relay } from '../agents/relay.js';
 import type { RelayTarget } from '../agents/target.js';
 import type { ServerWire, WireEvents } from '../http/ws.js';
+import { type Inflow, Inflows } from './relay-inflows.js';
 import {
   chargeOf,
   countField,
@@ -25,12 +26,10 @@ import { type RemoteAgent, type RemoteHost, RemoteSource, type RemoteWire } from
 export interface RelayInletOptions extends RemoteHost {
   readonly relay: Relay;
   readonly traffic: RelayTraffic;
-  /**
-   * Where a body for the session of an agent goes that is, or was, of this node.
-   *
-   * @param sender the session that has sent it.
-   */
-  readonly find: (sessionId: string, sender?: string) => RelayTarget | undefined;
+  /** The session of an agent of this node. */
+  readonly find: (sessionId: string) => RelayTarget | undefined;
+  /** Whether the session takes what is new; `gone` if it is not known, and has not moved from here. */
+  readonly accessTo: (sessionId: string) => 'open' | 'held' | 'gone';
   /** Whether the other node may speak for the session of an agent. */
   readonly maySpeakFor: (agent: RemoteAgent) => boolean;
   /** It may not. */
@@ -50,13 +49,6 @@ export interface RelayInletOptions extends RemoteHost {
 /** Senders of one node, and sessions of moved agents of which it keeps account. */
 export const MAX_SOURCES = 50_000;
 
-/** Messages of the other node to a session of this one. */
-export interface Inflow {
-  written: number;
-  confirmed: number;
-  toldConfirmed: number;
-}
-
 /** The connection from another node, whose agents write on it to agents of this one. */
 export class RelayInlet implements RemoteWire, WireEvents {
   readonly #wire: RelayWire;
@@ -67,7 +59,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
   readonly #requests = new Map<number, RemoteSource>();
   /** Bytes of each tensor that have not come yet. */
   readonly #tensors = new Map<number, number>();
-  readonly #inflows = new Map<string, Inflow>();
+  readonly #inflows: Inflows;
   readonly #accounts = new Set<string>();
   readonly #quota = new RelayQuota();
   #isOver = false;
@@ -76,6 +68,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
     this.#options = options;
     this.#wire = new RelayWire(options.traffic);
     this.#wire.open(wire);
+    this.#inflows = new Inflows(options.accessTo, (type, fields) => this.send(type, fields));
   }
 
   send(type: RelayMessageType, fields: readonly unknown[], ...parts: readonly Uint8Array[]): void {
@@ -91,30 +84,18 @@ export class RelayInlet implements RemoteWire, WireEvents {
   handleTick(): void {
     if (!this.#wire.handleTick()) return this.end(new Error('the other node is silent'));
     for (const source of this.#sources.values()) source.handleTick();
-    this.tellConfirmed();
+    this.#inflows.tellConfirmed();
   }
 
-  /** Tells the other node what sessions have confirmed since. */
-  tellConfirmed(): void {
-    for (const [id, inflow] of this.#inflows) {
-      if (inflow.confirmed === inflow.toldConfirmed) continue;
-      inflow.toldConfirmed = inflow.confirmed;
-      this.send('confirmed', [id, inflow.confirmed]);
-    }
-  }
-
-  /** A session of this node is over; the relay has ended what led to it. */
-  handleEnded({ id }: RelayTarget): void {
-    const inflow = this.#inflows.get(id);
-    if (inflow === undefined) return;
-    this.#inflows.delete(id);
-    this.send('gone', [id, inflow.confirmed]);
+  /** What the other node has under way to sessions of this one. */
+  get inflows(): Pick<Inflows, 'end' | 'hold' | 'isHolding' | 'release'> {
+    return this.#inflows;
   }
 
   end(why?: unknown): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    if (why === undefined) this.tellConfirmed();
+    if (why === undefined) this.#inflows.tellConfirmed();
     this.#wire.end();
     const { onOver, onSettled } = this.#options;
     onOver(why);
@@ -149,8 +130,6 @@ export class RelayInlet implements RemoteWire, WireEvents {
     switch (type) {
       case 'ping':
         return;
-      case 'use':
-        return this.#use(textField(fields[0]));
       case 'account':
       case 'report':
       case 'settled':
@@ -158,6 +137,12 @@ export class RelayInlet implements RemoteWire, WireEvents {
     }
     const number = countField(fields[0]);
     switch (type) {
+      case 'use':
+        return this.#inflows.use(number, textField(fields[1]));
+      case 'leave':
+        return this.#inflows.leave(number);
+      case 'holding':
+        return this.#inflows.handleHolding(number, countField(fields[1]));
       case 'open':
         return this.#open(number, fields);
       case 'close': {
@@ -173,8 +158,8 @@ export class RelayInlet implements RemoteWire, WireEvents {
       case 'tensor': {
         const source = this.#sources.get(number);
         if (source === undefined) return this.#refuseForged(type, number, fields);
-        const [own, id] = [countField(fields[1]), textField(fields[2])];
-        return this.#begin(type, source, own, id, fields.slice(3), bytes);
+        const [own, way] = [countField(fields[1]), countField(fields[2])];
+        return this.#begin(type, source, own, way, fields.slice(3), bytes);
       }
     }
     const { relay } = this.#options;
@@ -200,12 +185,6 @@ export class RelayInlet implements RemoteWire, WireEvents {
     }
   }
 
-  /** With the counts, `gone` is sent when the session ends. */
-  #use(id: string): void {
-    if (this.#options.find(id) !== undefined)
-      this.#inflows.set(id, { written: 0, confirmed: 0, toldConfirmed: 0 });
-  }
-
   /** @throws {ProtocolError} `bad_message` if the tensor is longer than announced. */
   #countPiece(ref: number, length: number): void {
     const left = (this.#tensors.get(ref) ?? 0) - length;
@@ -218,11 +197,11 @@ export class RelayInlet implements RemoteWire, WireEvents {
     switch (type) {
       case 'account': {
         if (this.#accounts.size >= MAX_SOURCES) throw malformed();
+        const way = countField(fields[0]);
         const inflow = onAccount(id);
-        if (inflow === undefined) return;
+        if (inflow === undefined) return this.send('gone', [way, 0]);
         this.#accounts.add(id);
-        this.#inflows.set(id, inflow);
-        return;
+        return this.#inflows.use(way, id, inflow);
       }
       case 'report':
         if (this.#accounts.has(id)) onReport(id, readReport(fields));
@@ -252,7 +231,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
   #refuseForged(type: RelayMessageType, number: number, fields: readonly unknown[]): void {
     if (!this.#forged.has(number)) throw malformed();
     const [own, why] = [countField(fields[1]), 'the node may not speak for the sender'];
-    if (type === 'message') this.send('refused', [textField(fields[2]), own, 'forbidden', why]);
+    if (type === 'message') this.send('refused', [countField(fields[2]), own, 'forbidden', why]);
     else this.send('reject', [own, 'forbidden', why]);
   }
 
@@ -260,20 +239,22 @@ export class RelayInlet implements RemoteWire, WireEvents {
     type: 'message' | 'request' | 'tensor',
     source: RemoteSource,
     number: number,
-    id: string,
+    way: number,
     fields: readonly unknown[],
     bytes: Uint8Array,
   ): void {
     const { relay, find } = this.#options;
+    const inflow = this.#inflows.get(way);
     if (type !== 'message') {
       if (this.#requests.has(number) || !source.begin(number)) throw malformed();
       this.#requests.set(number, source);
     }
-    const target = find(id, source.id);
-    if (type === 'message') return this.#takeMessage(source, number, id, target, readBody(fields, bytes));
+    if (type === 'message') return this.#takeMessage(source, number, way, inflow, readBody(fields, bytes));
+    const id = inflow?.id ?? '';
+    const target = inflow?.isCut === false ? find(id) : undefined;
     const refuse = (error: unknown) =>
       source.tell((core) => core.channel.refuse(number, relay.transit.refuse(error, id)));
-    if (target === undefined || !this.#inflows.has(id)) {
+    if (target === undefined) {
       const gone = 'the session of the agent is over; it never had the request';
       return refuse(new ProtocolError('peer_gone', gone));
     }
@@ -290,8 +271,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
     source.intake.take(
       number,
       size,
-      (reservation) =>
-        relay.requests.takeAdmitted(source, number, find(id, source.id) ?? target, body, reservation),
+      (reservation) => relay.requests.takeAdmitted(source, number, target, body, reservation),
       refuse,
     );
   }
@@ -314,16 +294,17 @@ export class RelayInlet implements RemoteWire, WireEvents {
   #takeMessage(
     source: RemoteSource,
     number: number,
-    id: string,
-    target: RelayTarget | undefined,
+    way: number,
+    inflow: Inflow | undefined,
     body: ReceivedBody,
   ): void {
     const { relay, memoryOf, find } = this.#options;
+    const id = inflow?.id ?? '';
     const refuse = (error: unknown) => {
       const { code, message } = relay.transit.reasonOf(error, id);
-      this.send('refused', [id, number, code, message.slice(0, 1_024)]);
+      this.send('refused', [way, number, code, message.slice(0, 1_024)]);
     };
-    const inflow = this.#inflows.get(id);
+    const target = inflow?.isCut === false ? find(id) : undefined;
     if (target === undefined || inflow === undefined) return refuse(gone());
     if (!this.#quota.tryHoldMessage(body.charge)) return refuse(tooMuch());
     const release = () => this.#quota.releaseMessage(body.charge);
@@ -331,14 +312,14 @@ export class RelayInlet implements RemoteWire, WireEvents {
       handleWritten: () => {
         release();
         inflow.toldConfirmed = inflow.confirmed;
-        this.send('written', [id, ++inflow.written, inflow.confirmed]);
+        this.send('written', [way, ++inflow.written, inflow.confirmed]);
       },
       handleConfirmed: () => {
         inflow.confirmed++;
       },
       handleLost: () => {
         release();
-        this.send('lost', [id, number]);
+        this.send('lost', [way, number]);
       },
       handleRefused: (error: ProtocolError) => {
         release();
@@ -352,7 +333,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
       return remote.handleRefused(relay.transit.reasonOf(error, id));
     }
     source.intake.take(0, size, (reservation) => {
-      const now = find(id, source.id);
+      const now = inflow.isCut ? undefined : find(id);
       try {
         if (now === undefined) throw gone();
         relay.messages.takeAdmitted(source, now, body, remote, reservation);

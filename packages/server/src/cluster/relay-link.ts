@@ -38,8 +38,8 @@ export interface MovedSession {
 export class RelayLink implements TargetWire, WireEvents {
   readonly #options: RelayLinkOptions;
   readonly #wire: RelayWire;
-  /** Targets that have something under way or may have, by session. */
-  readonly #targets = new Map<string, RemoteTarget>();
+  /** Targets that have something under way or may have, by way. */
+  readonly #ways = new Map<number, RemoteTarget>();
   readonly #requests = new Map<number, { readonly target: RemoteTarget; readonly source: RelayTarget }>();
   readonly #sources = new Map<RelayTarget, number>();
   readonly #moved = new Map<string, MovedSession>();
@@ -64,8 +64,13 @@ export class RelayLink implements TargetWire, WireEvents {
     if (!this.#wire.handleTick()) this.end(new Error('the other node is silent'));
   }
 
-  use(target: RemoteTarget): void {
-    this.#targets.set(target.id, target);
+  use(way: number, target: RemoteTarget): void {
+    this.#ways.set(way, target);
+    this.send('use', [way, target.id]);
+  }
+
+  leave(way: number): void {
+    if (this.#ways.delete(way)) this.send('leave', [way]);
   }
 
   numberOf(source: RelayTarget): number {
@@ -109,18 +114,19 @@ export class RelayLink implements TargetWire, WireEvents {
     this.#options.onOver(why);
     const requests = [...this.#requests];
     this.#requests.clear();
-    for (const target of this.#targets.values()) {
+    const targets = new Set([...this.#ways.values(), ...requests.map(([, { target }]) => target)]);
+    this.#ways.clear();
+    for (const target of targets) {
       const refs = requests.filter(([, each]) => each.target === target).map(([ref]) => ref);
       this.#endTarget(target, refs, isCertain);
     }
-    this.#targets.clear();
     for (const moved of this.#moved.values()) moved.handleLost();
     this.#moved.clear();
   }
 
-  #endTarget(target: RemoteTarget, refs: readonly number[], isCertain: boolean): void {
+  #endTarget(target: RemoteTarget, refs: readonly number[], isCertain: boolean, way?: number): void {
     const { relay } = this.#options;
-    const loss = target.handleLost(this);
+    const loss = target.handleLost(this, way);
     if (loss === 'all') return this.#forgetTarget(target, isCertain);
     // The rest is on its way to where the session is now.
     for (const ref of refs) {
@@ -133,10 +139,11 @@ export class RelayLink implements TargetWire, WireEvents {
 
   // --- of sessions that have moved to the other node
 
-  /** From now on reports about the messages of a session go on this connection. */
-  keepAccount(moved: MovedSession): void {
+  /** From now on reports about the messages of a session go on this connection. @param way to it, of `target`. */
+  keepAccount(moved: MovedSession, way: number, target: RemoteTarget): void {
     this.#moved.set(moved.id, moved);
-    this.send('account', [moved.id]);
+    this.#ways.set(way, target);
+    this.send('account', [moved.id, way]);
   }
 
   report({ id }: MovedSession, { to, outcome, reason, first, count }: Undelivered): void {
@@ -173,12 +180,14 @@ export class RelayLink implements TargetWire, WireEvents {
     switch (type) {
       case 'ping':
         return;
+      case 'ready':
+      case 'hold':
       case 'written':
       case 'confirmed':
       case 'refused':
       case 'lost':
       case 'gone':
-        return this.#handleSession(type, fields);
+        return this.#handleWay(type, countField(fields[0]), fields.slice(1));
     }
     const ref = countField(fields[0]);
     const target = this.#requests.get(ref)?.target;
@@ -214,19 +223,25 @@ export class RelayLink implements TargetWire, WireEvents {
     }
   }
 
-  #handleSession(
-    type: 'written' | 'confirmed' | 'refused' | 'lost' | 'gone',
-    [id, ...fields]: readonly unknown[],
+  #handleWay(
+    type: 'ready' | 'hold' | 'written' | 'confirmed' | 'refused' | 'lost' | 'gone',
+    way: number,
+    fields: readonly unknown[],
   ): void {
     const { relay } = this.#options;
-    const target = this.#targets.get(textField(id));
+    const target = this.#ways.get(way);
+    if (type === 'hold') {
+      target?.handleHold(way);
+      return this.send('holding', [way, countField(fields[0])]);
+    }
     if (target === undefined) return;
+    if (type === 'ready') return target.handleReady(way);
     const number = countField(fields[0]);
     switch (type) {
       case 'written':
-        return target.handleWritten(this, number, countField(fields[1]));
+        return target.handleWritten(way, number, countField(fields[1]));
       case 'confirmed':
-        return target.handleConfirmed(this, number);
+        return target.handleConfirmed(way, number);
       case 'refused':
       case 'lost': {
         const error = type === 'refused' ? errorOf(fields[1], fields[2]) : undefined;
@@ -235,11 +250,11 @@ export class RelayLink implements TargetWire, WireEvents {
         return;
       }
     }
-    target.handleConfirmed(this, number);
-    this.#targets.delete(target.id);
+    target.handleConfirmed(way, number);
+    this.#ways.delete(way);
     const refs = [...this.#requests].filter(([, each]) => each.target === target).map(([ref]) => ref);
     for (const ref of refs) this.#requests.delete(ref);
-    this.#endTarget(target, refs, true);
+    this.#endTarget(target, refs, true, way);
   }
 
   #forgetTarget(target: RemoteTarget, isCertain: boolean): void {
@@ -253,10 +268,13 @@ export class RelayLink implements TargetWire, WireEvents {
     const { relay, memoryOf } = this.#options;
     const asker = relay.requests.askerOf(target, ref);
     if (asker === undefined) {
+      this.send('read', [ref, body.charge]);
       if (type === 'response') this.#forget(ref, target);
       return;
     }
     const fail = (error: unknown) => {
+      this.send('cancel', [ref]);
+      this.send('read', [ref, body.charge]);
       this.#forget(ref, target);
       relay.requests.fail(target, ref, relay.transit.reasonOf(error, target.agentId));
     };
@@ -270,9 +288,11 @@ export class RelayLink implements TargetWire, WireEvents {
       ref,
       size,
       (reservation) => {
+        target.owe(ref, body.charge);
         if (type === 'response') this.#forget(ref, target);
-        const isTaken = relay.requests.takeReply(target, { type, streamId: ref, body }, reservation);
-        if (!isTaken) reservation?.release();
+        if (relay.requests.takeReply(target, { type, streamId: ref, body }, reservation)) return;
+        reservation?.release();
+        target.core.channel.consume(ref, body.charge);
       },
       fail,
     );

@@ -8,17 +8,22 @@ export { countField, malformed, textField } from './peer-message.js';
  * What two nodes tell each other about the bodies of their agents. One node dials and passes on what its agents send; the
  * other one answers. A message is the length of its head in 4 bytes, the head as JSON, and bytes.
  *
- * From the node of the sender: `open` names a sender by a number, `message`, `request` and `tensor` begin something for a
- * session, `use` counts messages to it from 1 on again, `piece` goes on with a tensor, `cancel` ends a request, `read` returns credit of replies, `close` ends a sender.
- * From the node of the receiver: `written`, `confirmed`, `refused` and `lost` are about messages to a session, `credit`
- * about a request; `part`, `response`, `end`, `fail` and `reject` answer it; `gone` ends a session. From the former node of
- * a session that has moved to the other one: `account` says that it keeps account of messages of or to the session, `report`
- * tells the session of a message of its that is lost, `settled` says that it knows the fate of all others. `ping` says that
- * the node is there.
+ * From the node of the sender: `open` names a sender by a number, and `use` a way to a session, on which messages count from
+ * 1 on; `message`, `request` and `tensor` begin something on a way, `piece` goes on with a tensor, `cancel` ends a request,
+ * `read` returns credit of replies, `close` ends a sender, `leave` a way. From the node of the receiver: `ready` lets what
+ * waits for a way begin, and `hold` lets it wait again, which `holding` confirms; `written`, `confirmed`, `refused` and
+ * `lost` are about messages on a way, `credit` about a request; `part`, `response`, `end`, `fail` and `reject` answer it;
+ * `gone` ends a way. From the former node of a session that has moved to the other one: `account` says that it keeps account
+ * of messages of or to the session, and names a way to it; `report` tells the session of a message of its that is lost,
+ * `settled` says that it knows the fate of all others. `ping` says that the node is there.
  */
 export type RelayMessageType =
   | 'open'
   | 'use'
+  | 'leave'
+  | 'ready'
+  | 'hold'
+  | 'holding'
   | 'close'
   | 'message'
   | 'request'

@@ -7,6 +7,7 @@ import {
   type MemoryBudget,
   systemClock,
 } from '@parlance/protocol/internal';
+import type { Agent } from '../agents/agent.js';
 import type { Directory } from '../agents/directory.js';
 import type { Relay } from '../agents/relay.js';
 import type { RelayTarget } from '../agents/target.js';
@@ -15,11 +16,15 @@ import type { ServerWire, WebSocketAdapterOptions } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
 import { createLoopback } from './loopback.js';
 import { MovedSource } from './moved-source.js';
-import { type Inflow, RelayInlet } from './relay-inlet.js';
+import type { Inflow } from './relay-inflows.js';
+import { RelayInlet } from './relay-inlet.js';
 import { RelayLink } from './relay-link.js';
 import { RelayTraffic } from './relay-wire.js';
 import type { RemoteAgent, RemoteHost } from './remote-session.js';
 import { RemoteTarget, type Route, type TargetHost } from './remote-target.js';
+
+/** Ticks of a second within which the former node of a session says that it keeps account: it may have to dial. */
+const MAX_ACCOUNT_TICKS = 15;
 
 /** What a body takes in a message between nodes besides itself: metadata and the head. */
 const MESSAGE_HEAD_ROOM = 256 * 1024;
@@ -50,6 +55,8 @@ interface Account {
   /** @param isComplete whether the former node has reported everything that it did not know to have arrived. */
   readonly onSettled: (isComplete: boolean) => void;
   isBound: boolean;
+  /** Ticks since the session has come. */
+  age: number;
 }
 
 /** The connections to and from other nodes on which agents write to each other. */
@@ -120,23 +127,24 @@ export class RelayPeers {
     for (const each of this.#links.values()) each.handleEnded(session);
     const link = this.#linkTo(node);
     const stub = new MovedSource(agentOf(target), this.#host(node), link);
+    const way = ++this.#lastRef;
     // The other node tells what is confirmed of what was written here, and is told what is lost.
-    link.keepAccount(stub);
+    link.keepAccount(stub, way, target);
     const { isPending, written } = handOver(stub);
     this.#forwarded.set(target.id, target);
     if (isPending) this.#movedSources.add(stub);
     else stub.settle();
-    target.start(this.#routeTo(node), written);
+    target.start(this.#routeTo(node), way, written);
   }
 
   /** An agent is here now; its former node keeps account of messages of and to it. */
-  expectAccount(sessionId: string, account: Omit<Account, 'isBound'>): void {
+  expectAccount(sessionId: string, account: Omit<Account, 'isBound' | 'age'>): void {
     this.#forwarded.delete(sessionId);
-    this.#accounts.set(sessionId, { ...account, isBound: false });
+    this.#accounts.set(sessionId, { ...account, isBound: false, age: 0 });
   }
 
   #tellGone(session: RelayTarget): void {
-    for (const inlet of this.#inlets.keys()) inlet.handleEnded(session);
+    for (const inlet of this.#inlets.keys()) inlet.inflows.end(session.id);
     this.#accounts.delete(session.id);
   }
 
@@ -150,40 +158,50 @@ export class RelayPeers {
   /** The agent is not known any more. */
   forget(target: RelayTarget): void {
     if (target instanceof RemoteTarget) this.#targets.delete(target);
-    if (this.#forwarded.get(target.id) === target) this.#forwarded.delete(target.id);
+    if (this.#forwarded.get(target.id) !== target) return;
+    this.#forwarded.delete(target.id);
+    // Those that wait to hear where it is need not wait any more.
+    for (const inlet of this.#inlets.keys()) inlet.inflows.end(target.id);
   }
 
   #routeTo(node: string): Route {
-    const links = this.#links;
-    return {
-      connect: (target: RemoteTarget) => {
-        const link = this.#linkTo(node);
-        link.use(target);
-        return link;
-      },
-      get wire() {
-        return links.get(node);
-      },
-    };
+    return { connect: () => this.#linkTo(node) };
   }
 
-  /** Where a body from another node goes. @param sender its session, if it has one. */
-  #find(sessionId: string, sender: string | undefined): RelayTarget | undefined {
-    const { directory, findSession } = this.#options;
-    const session = findSession(sessionId);
-    const agent = session && directory.agentOf(session);
-    // A body of this node that went round by the former node of the agent, and was given up meanwhile.
-    const isOwn = sender !== undefined && findSession(sender) !== undefined;
-    if (isOwn && agent?.former === undefined) return undefined;
-    // Other nodes send the new way only after what they have sent the old way, which ends here too, is written.
-    return agent === undefined ? this.#forwarded.get(sessionId) : (agent.via ?? agent.session);
-  }
-
-  /** What waited here for a session that stays is for itself. What was given up meanwhile is for none. */
-  #findOwn(sessionId: string): RelayTarget | undefined {
+  #find(sessionId: string): Agent | undefined {
     const session = this.#options.findSession(sessionId);
-    const via = session && this.#options.directory.agentOf(session)?.via;
-    return via instanceof RemoteTarget && via.isHeld ? undefined : session;
+    return session && this.#options.directory.agentOf(session);
+  }
+
+  /** @param isOwn for what this node has held itself. */
+  #accessTo(sessionId: string, isOwn: boolean): 'open' | 'held' | 'gone' {
+    const agent = this.#find(sessionId);
+    // Its next node tells all others where it is.
+    if (agent === undefined) return this.#forwarded.has(sessionId) ? 'held' : 'gone';
+    return !isOwn && agent.isHeld ? 'held' : 'open';
+  }
+
+  /** Other nodes send a session of this one nothing that is new. @param isCut what they still send is refused. */
+  holdOthers(sessionId: string, isCut = false): void {
+    for (const [inlet, node] of this.#inlets)
+      if (isCut || node !== this.#options.incarnation) inlet.inflows.hold(sessionId, isCut);
+  }
+
+  /** They do not, and no account of the session is open. */
+  isHeldByOthers(sessionId: string): boolean {
+    if (this.#accounts.has(sessionId)) return false;
+    for (const [inlet, node] of this.#inlets)
+      if (node !== this.#options.incarnation && !inlet.inflows.isHolding(sessionId)) return false;
+    return true;
+  }
+
+  releaseOthers(sessionId: string): void {
+    for (const inlet of this.#inlets.keys()) inlet.inflows.release(sessionId);
+  }
+
+  /** What is not known of messages of a session that has come here will never be. */
+  giveUpAccount(sessionId: string): void {
+    this.#closeAccount(sessionId, false);
   }
 
   /** A node speaks for sessions that have begun there, and for agents that are known, as those may have moved. */
@@ -205,7 +223,8 @@ export class RelayPeers {
       ...this.#host(node),
       relay,
       traffic: this.traffic,
-      find: (sessionId, sender) => (isOwn ? this.#findOwn(sessionId) : this.#find(sessionId, sender)),
+      find: (sessionId) => this.#find(sessionId)?.session,
+      accessTo: (sessionId) => this.#accessTo(sessionId, isOwn),
       maySpeakFor: (agent) => this.#maySpeakFor(node, agent),
       onForged: (agent) => this.#handleForged(node, agent),
       memoryOf: (body, from, to) => relay.transit.memoryOf(body, from, to),
@@ -244,8 +263,9 @@ export class RelayPeers {
       else link.handleTick();
     }
     for (const stub of this.#movedSources) this.#settle(stub);
-    for (const [id, { isBound, from }] of this.#accounts)
-      if (!isBound && !isNodeAlive(from)) this.#closeAccount(id, false);
+    for (const [id, account] of this.#accounts)
+      if (!account.isBound && (++account.age > MAX_ACCOUNT_TICKS || !isNodeAlive(account.from)))
+        this.#closeAccount(id, false);
   }
 
   #closeAccount(sessionId: string, isComplete: boolean): void {

@@ -11,19 +11,21 @@ import {
 } from './remote-session.js';
 
 export interface TargetHost extends RemoteHost {
-  /** A number for a request, which no other one of this node has. */
+  /** A number for a request or a way, which no other one of this node has. */
   newRef(): number;
 }
 
 /** The way to the node of a session. */
 export interface Route {
   /** The connection to the node, which may be opened by this. */
-  connect(target: RemoteTarget): TargetWire;
-  /** The connection, if there is one. */
-  readonly wire: TargetWire | undefined;
+  connect(): TargetWire;
 }
 
 export interface TargetWire extends RemoteWire {
+  /** Names the way to a target, and asks whether the target may be written to. */
+  use(way: number, target: RemoteTarget): void;
+  /** The way is not used any more. */
+  leave(way: number): void;
   /** The number of a sender on this connection, which this introduces. */
   numberOf(source: RelayTarget): number;
   /** A request of `source` to `target` has this number. */
@@ -39,12 +41,17 @@ interface Asked {
   /** Of a tensor, bytes that are not written. */
   left: number;
   readonly onLast: ((frame: number) => void) | undefined;
+  /** Credit of replies that have come and are not written. */
+  owed: number;
 }
 
-/** A connection on which messages went, whose counts begin at `base`. */
+/** A way on which messages went, whose counts begin at `base`. */
 interface Leg {
   readonly wire: TargetWire;
+  readonly number: number;
   readonly base: number;
+  /** Its node takes what is new. */
+  isReady: boolean;
 }
 
 /** What the end of a connection means for a target that has used it. */
@@ -67,6 +74,8 @@ export type Loss =
 export class RemoteTarget extends RemoteSession {
   readonly #targetHost: TargetHost;
   readonly #asked = new Map<number, Asked>();
+  /** Requests that are over, but whose replies are not all written. */
+  readonly #answered = new Map<number, Asked>();
   #route: Route | undefined;
   /** Taken as soon as nothing is under way on the present route. */
   #next: Route | undefined;
@@ -112,9 +121,9 @@ export class RemoteTarget extends RemoteSession {
       request: (body) => this.#request(body, this.#source as RelayTarget),
       transfer: (transfer) => this.#transfer(transfer, this.#source as RelayTarget),
       feed: (ref, bytes, onWritten) => this.#feed(ref, bytes, onWritten),
-      cancel: (ref) => this.#tell('cancel', ref),
+      cancel: (ref) => this.#cancel(ref),
       consume: (ref, charge) => {
-        this.#tell('read', ref, charge);
+        this.#pay(ref, charge);
         return false;
       },
     };
@@ -123,7 +132,7 @@ export class RemoteTarget extends RemoteSession {
   // --- the route
 
   get #isHeld(): boolean {
-    return this.#route === undefined || this.#next !== undefined;
+    return this.#next !== undefined || this.#leg?.isReady !== true;
   }
 
   /** There is no route yet, so nothing is under way. */
@@ -133,7 +142,8 @@ export class RemoteTarget extends RemoteSession {
 
   /** Nothing is under way or waits. */
   get isIdle(): boolean {
-    return !this.#isHeld && this.#isWritten && this.#asked.size === 0;
+    const isSettled = this.#route !== undefined && this.#next === undefined && this.#held.length === 0;
+    return isSettled && this.#isWritten && this.#asked.size === 0;
   }
 
   /** All that was sent is written. */
@@ -153,61 +163,81 @@ export class RemoteTarget extends RemoteSession {
   /**
    * What was held goes to the node that the session has moved to.
    *
+   * @param number of the way that the account of the session names.
    * @param written messages that were written to the session here, which that node counts as the first ones.
    */
-  start(route: Route, written: number): void {
+  start(route: Route, number: number, written: number): void {
     this.#route = route;
     this.#written = written;
-    if (written > 0) this.#leg = { wire: route.connect(this), base: 0 };
-    for (const send of this.#held.splice(0)) send();
+    this.#leg = { wire: route.connect(), number, base: 0, isReady: false };
     this.#settle();
+  }
+
+  /** Asks the node of the session whether it may be written to. */
+  #begin(route: Route): void {
+    const number = this.#targetHost.newRef();
+    const wire = route.connect();
+    this.#leg = { wire, number, base: this.#base, isReady: false };
+    wire.use(number, this);
+  }
+
+  /** What waits may go. */
+  handleReady(number: number): void {
+    if (this.#leg?.number !== number) return;
+    this.#leg.isReady = true;
+    if (this.#next === undefined) for (const send of this.#held.splice(0)) send();
+    this.#settle();
+  }
+
+  /** What is new waits: the session may be about to move. */
+  handleHold(number: number): void {
+    if (this.#leg?.number === number) this.#leg.isReady = false;
   }
 
   #settle(): void {
     if (this.#next !== undefined && this.#isWritten) {
       if (this.#leg !== undefined) {
+        this.#former?.wire.leave(this.#former.number);
         this.#former = this.#leg;
         this.#base = this.#written;
       }
       this.#leg = undefined;
       this.#route = this.#next;
       this.#next = undefined;
-      for (const send of this.#held.splice(0)) send();
+      if (this.#held.length > 0) this.#begin(this.#route);
     }
     this.onSettled?.();
   }
 
-  /** Calls `send` with the connection, now or when there is a route. */
-  #through(source: RelayTarget, send: (wire: TargetWire, sender: number) => void): void {
+  /** Calls `send` with the connection, now or when the node of the session takes what is new. */
+  #through(source: RelayTarget, send: (leg: Leg, sender: number) => void): void {
     const go = () => {
-      const wire = (this.#route as Route).connect(this);
-      if (this.#leg?.wire !== wire) {
-        this.#leg = { wire, base: this.#base };
-        // It may have counted messages of an earlier time.
-        wire.send('use', [this.id]);
-      }
-      send(wire, wire.numberOf(source));
+      const leg = this.#leg as Leg;
+      const { wire } = leg;
+      send(leg, wire.numberOf(source));
       if (source.state === 'closed') wire.handleEnded(source);
     };
-    if (this.#isHeld) this.#held.push(go);
-    else go();
+    if (!this.#isHeld) return go();
+    this.#held.push(go);
+    if (this.#leg === undefined && this.#next === undefined && this.#route !== undefined)
+      this.#begin(this.#route);
   }
 
   #send(body: BodyToSend, source: RelayTarget): void {
     const { fields, parts } = bodyParts(body);
-    this.#through(source, (wire, sender) => {
+    this.#through(source, (leg, sender) => {
       const number = ++this.#lastMessage;
       this.#unwritten.push({ number, onWritten: body.onWritten });
-      wire.send('message', [sender, number, this.id, ...fields], ...parts);
+      leg.wire.send('message', [sender, number, leg.number, ...fields], ...parts);
     });
   }
 
   #request(body: BodyToSend, source: RelayTarget): number {
     const { fields, parts, charge } = bodyParts(body);
     const onWritten = () => body.onWritten?.(1);
-    const asked = { wire: undefined, underWay: [{ charge, onWritten }], left: 0, onLast: undefined };
-    return this.#open(asked, source, (wire, sender, ref) => {
-      wire.send('request', [sender, ref, this.id, ...fields], ...parts);
+    const asked = { wire: undefined, underWay: [{ charge, onWritten }], left: 0, onLast: undefined, owed: 0 };
+    return this.#open(asked, source, ({ wire, number }, sender, ref) => {
+      wire.send('request', [sender, ref, number, ...fields], ...parts);
     });
   }
 
@@ -216,25 +246,21 @@ export class RemoteTarget extends RemoteSession {
     source: RelayTarget,
   ): number {
     const underWay = [{ charge: chargeOf(first.length), onWritten: () => onFirstWritten?.() }];
-    const asked = { wire: undefined, underWay, left: totalLength, onLast: onWritten };
-    return this.#open(asked, source, (wire, sender, ref) => {
-      wire.send('tensor', [sender, ref, this.id, totalLength], first);
+    const asked = { wire: undefined, underWay, left: totalLength, onLast: onWritten, owed: 0 };
+    return this.#open(asked, source, ({ wire, number }, sender, ref) => {
+      wire.send('tensor', [sender, ref, number, totalLength], first);
     });
   }
 
-  #open(
-    asked: Asked,
-    source: RelayTarget,
-    send: (wire: TargetWire, sender: number, ref: number) => void,
-  ): number {
+  #open(asked: Asked, source: RelayTarget, send: (leg: Leg, sender: number, ref: number) => void): number {
     const ref = this.#targetHost.newRef();
     this.#asked.set(ref, asked);
-    this.#through(source, (wire, sender) => {
+    this.#through(source, (leg, sender) => {
       // Its sender has left while it was held.
       if (this.#asked.get(ref) !== asked) return;
-      asked.wire = wire;
-      wire.open(ref, this, source);
-      send(wire, sender, ref);
+      asked.wire = leg.wire;
+      leg.wire.open(ref, this, source);
+      send(leg, sender, ref);
     });
     return ref;
   }
@@ -246,12 +272,24 @@ export class RemoteTarget extends RemoteSession {
     this.#later(asked, () => asked.wire?.send('piece', [ref], bytes));
   }
 
-  #tell(type: 'cancel' | 'read', ref: number, ...fields: readonly number[]): void {
+  #cancel(ref: number): void {
     const asked = this.#asked.get(ref);
-    if (asked !== undefined) return this.#later(asked, () => asked.wire?.send(type, [ref, ...fields]));
-    // It is answered. A node that does not know the number ignores it.
-    this.#leg?.wire.send(type, [ref, ...fields]);
-    this.#former?.wire.send(type, [ref, ...fields]);
+    if (asked !== undefined) this.#later(asked, () => asked.wire?.send('cancel', [ref]));
+  }
+
+  /** A reply that costs so much has come. */
+  owe(ref: number, charge: number): void {
+    const asked = this.#asked.get(ref);
+    if (asked !== undefined) asked.owed += charge;
+  }
+
+  /** It is written. */
+  #pay(ref: number, charge: number): void {
+    const asked = this.#asked.get(ref) ?? this.#answered.get(ref);
+    if (asked === undefined) return;
+    asked.owed -= charge;
+    asked.wire?.send('read', [ref, charge]);
+    if (asked.owed <= 0) this.#answered.delete(ref);
   }
 
   /** Calls `send` after what begins the request was sent. */
@@ -263,9 +301,9 @@ export class RemoteTarget extends RemoteSession {
   // --- what its node says
 
   /** @param written messages that were written, of all that were not refused. @param confirmed of those. */
-  handleWritten(wire: TargetWire, written: number, confirmed: number): void {
-    this.handleConfirmed(wire, Math.min(confirmed, written));
-    const base = this.#baseOf(wire);
+  handleWritten(way: number, written: number, confirmed: number): void {
+    this.handleConfirmed(way, Math.min(confirmed, written));
+    const base = this.#baseOf(way);
     while (base !== undefined && this.#written < base + written) {
       const next = this.#unwritten.shift();
       if (next === undefined) break;
@@ -274,14 +312,14 @@ export class RemoteTarget extends RemoteSession {
     this.#settle();
   }
 
-  handleConfirmed(wire: TargetWire, confirmed: number): void {
-    const base = this.#baseOf(wire);
+  handleConfirmed(way: number, confirmed: number): void {
+    const base = this.#baseOf(way);
     if (base === undefined || confirmed === 0) return;
     this.#confirmed = Math.max(this.#confirmed, base + confirmed);
   }
 
-  #baseOf(wire: TargetWire): number | undefined {
-    return [this.#leg, this.#former].find((leg) => leg?.wire === wire)?.base;
+  #baseOf(way: number): number | undefined {
+    return [this.#leg, this.#former].find((leg) => leg?.number === way)?.base;
   }
 
   /** Returns the place of the message among those that are not written; -1 if it is none of them. */
@@ -310,28 +348,32 @@ export class RemoteTarget extends RemoteSession {
   forget(ref: number): void {
     const asked = this.#asked.get(ref);
     this.#asked.delete(ref);
+    if (asked !== undefined && asked.owed > 0) this.#answered.set(ref, asked);
     // What its sender has written of a tensor that was refused is not under way any more.
     for (const { onWritten } of asked?.underWay ?? []) onWritten();
     this.#settle();
   }
 
-  /** A connection is over. Afterwards the target knows nothing of what was on it. */
-  handleLost(wire: TargetWire): Loss {
-    if (this.#former?.wire === wire) {
-      const end = this.#base;
-      const confirmed = this.#confirmed;
-      const messages = Math.max(0, end - confirmed);
-      this.#confirmed = Math.max(this.#confirmed, end);
-      this.#former = undefined;
+  /**
+   * A connection, or one way on it, is over. Afterwards the target knows nothing of what was on it.
+   *
+   * @param way `undefined` for the connection.
+   */
+  handleLost(wire: TargetWire, way?: number): Loss {
+    const isLost = (leg: Leg | undefined) => leg?.wire === wire && (way === undefined || leg.number === way);
+    const confirmed = this.#confirmed;
+    if (isLost(this.#leg)) {
+      if (this.#next === undefined) return 'all';
+      // What is held was never on it.
+      const messages = this.#written - confirmed + this.#unwritten.length;
+      this.#forgetCounts();
+      queueMicrotask(() => this.#settle());
       return { messages, confirmed };
     }
-    if (this.#leg?.wire !== wire) return { messages: 0, confirmed: 0 };
-    if (!this.#isHeld) return 'all';
-    // What is held was never on it.
-    const confirmed = this.#confirmed;
-    const messages = this.#written - confirmed + this.#unwritten.length;
-    this.#forgetCounts();
-    queueMicrotask(() => this.#settle());
+    if (!isLost(this.#former)) return { messages: 0, confirmed: 0 };
+    const messages = Math.max(0, this.#base - confirmed);
+    this.#confirmed = Math.max(confirmed, this.#base);
+    this.#former = undefined;
     return { messages, confirmed };
   }
 

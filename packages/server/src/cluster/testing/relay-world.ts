@@ -47,6 +47,8 @@ export class Client {
   readonly known = new Map<string, string>();
   readonly gone: string[] = [];
   readonly faults: string[] = [];
+  /** Messages that were heard after later ones. */
+  readonly late: (readonly [from: string, number: number])[] = [];
   isLost = false;
 
   constructor(name: string) {
@@ -65,8 +67,8 @@ export class Client {
   takeMessage(from: string, number: number): void {
     const heard = this.heard.get(from) ?? [];
     this.heard.set(from, heard);
-    if (number <= (heard.at(-1) ?? 0))
-      this.faults.push(`${this.name}: ${from} ${number} after ${heard.at(-1)}`);
+    if (heard.includes(number)) this.faults.push(`${this.name}: ${from} ${number} was heard twice`);
+    if (number < Math.max(0, ...heard)) this.late.push([from, number]);
     heard.push(number);
   }
 }
@@ -107,6 +109,8 @@ export class SimulatedSession {
   #lastStream = 0;
   /** Requests of other agents, with the parts that are still to be said. */
   readonly asked = new Map<number, number>();
+  /** Lengths of the pieces of tensors to it. */
+  readonly pieces: number[] = [];
   readonly #wanted = new Set<number>();
   /** Credit that its own requests hold, and requests that are over. */
   readonly #own = new Map<number, number>();
@@ -154,6 +158,14 @@ export class SimulatedSession {
           this.#lastStream += 2;
           this.#put(this.#lastStream, body);
           return this.#lastStream;
+        },
+        transfer: ({ first }: { readonly first: Uint8Array }) => {
+          this.#lastStream += 2;
+          this.pieces.push(first.length);
+          return this.#lastStream;
+        },
+        feed: (_stream: number, bytes: Uint8Array) => {
+          this.pieces.push(bytes.length);
         },
         chunk: (stream: number, body: Body) => this.#put(stream, body),
         respond: (stream: number, body: Body) => {
