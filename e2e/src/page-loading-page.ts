@@ -119,10 +119,10 @@ const SCENARIOS: Record<
 
 const query = new URLSearchParams(location.search);
 const warnings: string[] = [];
-const warn = console.warn;
-console.warn = (...args) => {
-  warnings.push(String(args.at(-1)));
-  warn(...args);
+const print = console.error;
+console.error = (...args) => {
+  warnings.push(String(args[0]));
+  print(...args);
 };
 let result: unknown;
 try {

@@ -132,6 +132,6 @@ describe.skipIf(missing !== undefined)('a page', () => {
     const { result, warnings } = await run('withoutBrotli');
     expect(result).toEqual({ failure: 'codec_not_loaded', codec: 'NONE', state: 'established' });
     const ours = warnings.filter((warning) => warning.includes('is left out'));
-    expect(ours).toEqual([expect.stringMatching(/^BROTLI is left out: .*brotli/)]);
+    expect(ours).toEqual([expect.stringMatching(/^codec.unavailable: BROTLI is left out: .*brotli/)]);
   });
 });

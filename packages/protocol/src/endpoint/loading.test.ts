@@ -178,7 +178,7 @@ describe('a client that loads its codecs after ACCEPT', () => {
     const { client, server, loader, clock, warnings } = await setUp();
     clock.pass(1_000);
     await loader.fail('BROTLI');
-    expect(warnings).toEqual([{ event: 'codec.unavailable', codec: 'BROTLI' }]);
+    expect(warnings).toEqual([expect.objectContaining({ event: 'codec.unavailable', codec: 'BROTLI' })]);
     await Promise.all([client.session.send(TEXT), server.session.send(TEXT)]);
     expect([await next(server), await next(client)]).toEqual([`NONE ${TEXT}`, `NONE ${TEXT}`]);
     await server.session.send('forced', { algorithm: 'BROTLI' });

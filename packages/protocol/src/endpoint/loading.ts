@@ -12,9 +12,7 @@ import { loadedEncodings } from '../tokenizer/loaded.js';
 import { type CodecLoader, codecLoader } from './codec-loader.js';
 import type { EndpointOptions } from './endpoint-options.js';
 import { type Crashable, guard, guardLater } from './guard.js';
-import type { Logger } from './ports.js';
-
-declare const console: Logger;
+import { loggable } from './loggable.js';
 
 /** Codecs that were reported as unavailable; one line for each is enough. */
 const reported = new Set<BodyForm>();
@@ -172,9 +170,8 @@ export class CodecLoading {
       if (reported.has(form)) return;
       reported.add(form);
       const { message } = toProtocolError(error, 'codec_not_loaded', String(error));
-      // A page rarely has a logger, and this must not go unnoticed.
-      const logger: Logger = options.logger ?? console;
-      logger.warn({ event: 'codec.unavailable', codec: form }, `${form} is left out: ${message}`);
+      const fields = { event: 'codec.unavailable', codec: form, err: loggable(error) };
+      options.logger?.warn(fields, `${form} is left out: ${message}`);
       return;
     }
     if (form !== 'AVP') this.#announce([form]);
