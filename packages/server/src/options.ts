@@ -98,10 +98,10 @@ export interface ServerOptions extends CapabilityOptions {
    */
   readonly logger?: Logger | undefined;
   /**
-   * Called with each error that a handler or another function of the application throws, or that what the server depends
-   * on causes, in full. At most one `console.error` is made of them a second, and 20 at once.
+   * Called with each error that a handler or another function of the application throws, and with faults of what the
+   * server depends on, such as Redis, in full.
    *
-   * @default prints them with `console.error` if there is no `logger`, else nothing
+   * @default prints them with `console.error` if there is no `logger`, else nothing; 20 at once, then one a second
    */
   readonly onError?: OnError | undefined;
   /**
