@@ -54,6 +54,7 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   #isFrozen = false;
   /** What the client has said since the session was to be moved, which its next node handles. */
   #input: (Uint8Array | string)[] | undefined;
+  #inputSize = 0;
   /** How the connection was lost meanwhile. */
   #lost: { readonly code: number; readonly reason: string } | undefined;
   /** Bodies of this session that wait to be written to other sessions. */
@@ -265,9 +266,11 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     return this.#input ?? [];
   }
 
-  /** Handles nothing of what arrives from now on, until {@link thaw}. */
+  /** Handles nothing of what arrives from now on, until {@link thaw} or until {@link MAX_INPUT} have arrived. */
   holdInput(): void {
-    this.#input ??= [];
+    if (this.#input !== undefined) return;
+    this.#input = [];
+    this.#inputSize = 0;
   }
 
   /** Nothing changes from now on, until {@link thaw} or {@link forget}. */
@@ -321,8 +324,12 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   }
 
   override handleMessage(data: Uint8Array | string, wire?: Wire, now?: number): void {
-    if (this.#input === undefined) super.handleMessage(data, wire, now);
-    else if (wire === undefined || wire === this.wire) this.#input.push(data);
+    if (this.#input === undefined) return super.handleMessage(data, wire, now);
+    if (wire !== undefined && wire !== this.wire) return;
+    this.#input.push(data);
+    this.#inputSize += data.length + INPUT_OVERHEAD;
+    // Rates and budgets hold for what is handled, so a client that floods keeps its session here for now.
+    if (this.#inputSize > MAX_INPUT && !this.#isFrozen) this.thaw();
   }
 
   override handleDisconnected(code: number, reason: string, wire: Wire | undefined = this.wire): void {
@@ -330,6 +337,11 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     else if (wire !== undefined && wire === this.wire) this.#lost ??= { code, reason };
   }
 }
+
+/** Bytes that a client may send between the time its session is to move and the time its node holds it. */
+const MAX_INPUT = 8 * 1024 * 1024;
+/** Bytes that a message counts for in addition to its content. */
+export const INPUT_OVERHEAD = 64;
 
 function isMoving(): ProtocolError {
   return new ProtocolError('draining', 'the session is moving to another node');
