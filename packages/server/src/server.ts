@@ -180,14 +180,13 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
   }
 
   attach(server: HttpServer): () => void {
+    const detach = this.#upgrades.attach(server, false);
     // A client that connects before this has finished waits for it: see the endpoint.
-    this.#load().catch((error: unknown) =>
-      this.options.logger.error(
-        { event: 'server.failed', err: loggable(error) },
-        'loading vocabularies failed',
-      ),
-    );
-    return this.#upgrades.attach(server, false);
+    this.#load().catch((error: unknown) => {
+      const fields = { event: 'server.failed', err: loggable(error) };
+      this.options.logger.error(fields, 'loading vocabularies failed');
+    });
+    return detach;
   }
 
   listenMetrics(options: ListenOptions = {}): Promise<Listening> {
