@@ -74,7 +74,7 @@ async function useSession(session: Session, isOver: () => boolean): Promise<Usag
       if (reply !== expected) faults.push(`${reply} and not ${expected}`);
     }
   };
-  // What fails because the session is lost is no fault.
+  // A call that fails because its session is lost is not a fault.
   const outcomes = await Promise.allSettled([
     talk(),
     ask(),

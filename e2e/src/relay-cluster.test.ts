@@ -191,7 +191,7 @@ describe('agents on two nodes', () => {
     planner.on('undelivered', (report) => reports.push(report));
     const lost = failure(planner.request('x', { to: 'worker' }));
     await expect.poll(() => asked).toBe(1);
-    // Nothing gets through, and nobody is told.
+    // Nothing gets through, and neither end is told.
     proxy.freeze();
     await planner.send('a', { to: 'worker' });
     await planner.send('b', { to: 'worker' });

@@ -2,7 +2,6 @@ import type {
   CloseResult,
   GoAwayPayload,
   Logger,
-  Message,
   Negotiated,
   SessionCore,
   SessionEvents,
@@ -15,11 +14,8 @@ import {
   type EndpointOptions,
   guard,
   Listeners,
-  type Mailbox,
   type Outbound,
   ProtocolError,
-  type Received,
-  SessionMailbox,
   SILENT_LOGGER,
   type Sweepable,
   type Ticket,
@@ -30,6 +26,7 @@ import { Departure } from './departure.js';
 import type { DialingSession } from './dialer.js';
 import { ClientEndpoint } from './endpoint.js';
 import { type ClientSession, ClientUserSession } from './session.js';
+import { SuccessionMailbox } from './succession-mailbox.js';
 import type { TakeUp } from './take-up.js';
 
 export interface SuccessionOptions {
@@ -368,41 +365,5 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     if (accept === undefined || wire === undefined) return this.#options.onWireLost(this.#retryAfterMs);
     former.releaseWire();
     this.#current.handleAccepted(wire, accept);
-  }
-}
-
-/**
- * The messages of all sessions of a client. Messages that a lost session has acknowledged stay readable; the
- * next `for await` gets them before those of the sessions after it.
- */
-class SuccessionMailbox implements Mailbox {
-  #present = new SessionMailbox();
-  readonly #former: SessionMailbox[] = [];
-  /**
-   * The messages of the next session follow in the same mailbox, so it does not end with the present session.
-   */
-  isContinued = false;
-
-  get size(): number {
-    return this.#present.size;
-  }
-
-  push(message: Received): void {
-    this.#present.push(message);
-  }
-
-  end(error: Error | undefined): void {
-    if (!this.isContinued) this.#present.end(error);
-  }
-
-  /** A session follows {@link end}, for another `for await`. */
-  reopen(): void {
-    if (this.#present.size > 0) this.#former.push(this.#present);
-    this.#present = new SessionMailbox();
-  }
-
-  [Symbol.asyncIterator](): AsyncIterator<Message> {
-    while (this.#former[0]?.size === 0) this.#former.shift();
-    return (this.#former[0] ?? this.#present)[Symbol.asyncIterator]();
   }
 }

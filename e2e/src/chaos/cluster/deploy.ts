@@ -5,7 +5,7 @@ import { distribution } from './pace.js';
 import type { Plant } from './plant.js';
 import { type Habits, User } from './user.js';
 
-/** A deploy that nobody should see: every node is replaced, one after another, while it is in use. */
+/** A deploy that users should not notice: every node is replaced, one after another, while it is in use. */
 
 export interface DeployOptions {
   readonly nodes: number;

@@ -29,7 +29,7 @@ interface User {
   readonly session: string;
   said: number;
   heard: number;
-  /** Why its session ended although nobody closed it. */
+  /** Why its session ended although neither end closed it. */
   lost: string | undefined;
 }
 
@@ -58,7 +58,7 @@ export class Ledger {
     return this.#asked.size;
   }
 
-  /** Users whose sessions ended although nobody closed them. */
+  /** Users whose sessions ended although neither end closed them. */
   get lost(): number {
     return [...this.#users.values()].filter(({ lost }) => lost !== undefined).length;
   }

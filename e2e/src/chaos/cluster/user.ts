@@ -38,7 +38,7 @@ const LEFT = 0.05;
 export class User {
   readonly name: string;
   readonly session: Session;
-  /** The session has ended although nobody closed it. */
+  /** The session has ended although neither end closed it. */
   readonly lost = new AbortController();
   pace: Pace | undefined;
   isAsking = false;
