@@ -53,7 +53,7 @@ export const CHECKS: readonly Check[] = [
     },
   },
   { name: 'public types', isTest: false, run: () => node('scripts/check-api.ts') },
-  { name: 'unit and end to end', isTest: true, run: () => vitest('unit') },
+  { name: 'unit and end to end', isTest: true, run: () => vitest('unit', 'e2e') },
   {
     name: 'conformance',
     isTest: true,

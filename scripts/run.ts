@@ -82,16 +82,27 @@ function firstLines(text: string): string {
 /** vitest prints this for a temporary file that is deleted before anyone could open it. */
 const REPORT_LINE = /^JSON report written to .*\n/m;
 
-/** Runs a project of the test suite and counts its tests. */
-export async function vitest(project: string): Promise<Tally> {
+/** Tests that passed on their second try, each with the message of the first. */
+function retriedOf(report: TestReport): readonly string[] {
+  return (report.testResults ?? []).flatMap(({ name, assertionResults }) =>
+    assertionResults
+      .filter(({ status, failureMessages }) => status === 'passed' && failureMessages.length > 0)
+      .map(
+        ({ fullName, failureMessages }) =>
+          `RETRIED ${name} > ${fullName}\n${firstLines(failureMessages.join('\n'))}`,
+      ),
+  );
+}
+
+/** Runs projects of the test suite and counts their tests. */
+export async function vitest(...projects: readonly string[]): Promise<Tally> {
   const folder = mkdtempSync(join(tmpdir(), 'parlance-tests-'));
   const file = join(folder, 'report.json');
   const args = [
     '--no-install',
     'vitest',
     'run',
-    '--project',
-    project,
+    ...projects.flatMap((project) => ['--project', project]),
     '--reporter=default',
     '--reporter=json',
     `--outputFile.json=${file}`,
@@ -106,6 +117,7 @@ export async function vitest(project: string): Promise<Tally> {
       failed: code !== 0 && failed === 0 ? 1 : failed,
       skipped: (report.numPendingTests ?? 0) + (report.numTodoTests ?? 0),
       failures: failuresOf(report),
+      notes: retriedOf(report),
     };
   } catch (error) {
     console.error(String(error));

@@ -262,7 +262,7 @@ describe('agents on two nodes', () => {
         proxy.cut();
       }
     }
-    await expect.poll(() => new Set([...got, ...missing]).size, { timeout: 10_000 }).toBe(COUNT);
+    await expect.poll(() => new Set([...got, ...missing]).size).toBe(COUNT);
     expect(got).toEqual([...new Set(got)].sort((a, b) => a - b));
   });
 });

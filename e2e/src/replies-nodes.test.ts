@@ -95,7 +95,7 @@ async function metric(server: Server, name: string): Promise<number> {
 }
 
 const known = async (at: TestNode, count: number) => {
-  await expect.poll(() => at.logged('node.joined').length, { timeout: 5_000 }).toBeGreaterThanOrEqual(count);
+  await expect.poll(() => at.logged('node.joined').length).toBeGreaterThanOrEqual(count);
 };
 
 const ada = (at: TestNode) => peers.dial(at.url, { token: 'ada' });

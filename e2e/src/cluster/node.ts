@@ -17,9 +17,11 @@ export interface NodeSetup {
 }
 
 const setup = JSON.parse(process.argv[2] as string) as NodeSetup;
+/** How often each event was logged, and how often about which node: `event` and `event NODE`. */
 const events: Record<string, number> = {};
-const logged = ({ event }: { readonly event?: unknown }): void => {
-  events[String(event)] = (events[String(event)] ?? 0) + 1;
+const logged = ({ event, node }: Readonly<Record<string, unknown>>): void => {
+  for (const key of [`${event}`, ...(node === undefined ? [] : [`${event} ${node}`])])
+    events[key] = (events[key] ?? 0) + 1;
 };
 const log = (fields: Readonly<Record<string, unknown>>) => logged(fields);
 let authenticated = 0;
