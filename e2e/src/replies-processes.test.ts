@@ -123,8 +123,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies of thr
   it('move when their node drains, once each, and are followed without a gap', async () => {
     const extra = await nodes.add();
     const index = nodes.nodes.indexOf(extra);
-    for (const at of [0, 1, 2])
-      await expect.poll(() => countAt(at, 'node.joined')).toBeGreaterThanOrEqual(3);
+    for (const at of [0, 1, 2]) await expect.poll(() => countAt(at, 'node.joined')).toBeGreaterThanOrEqual(3);
     await expect.poll(() => countAt(index, 'node.joined')).toBeGreaterThanOrEqual(3);
     const over = await begin(await dialAt(index), 'over', 0);
     const { names, ids, readings } = await start(index, [0, 1, 2], 'drained');
