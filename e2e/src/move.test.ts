@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Tickets } from '../../packages/server/src/cluster/ticket.js';
 import { freePort } from './cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
+import { serverEndpoint } from './endpoints.js';
 import { createPeers, failure, openRaw, pause } from './peers.js';
 
 /** Sessions that go from node to node while their clients use them. */
@@ -212,6 +213,81 @@ function unreliable(inner: Backplane, random: () => number, isOver: () => boolea
     },
   };
 }
+
+/** Asks one question after another, each in the turn in which it has read the end of the last answer. */
+function hurry(session: Session, isOver: () => boolean) {
+  const faults: string[] = [];
+  let asked = 0;
+  const asking = (async () => {
+    while (!isOver()) {
+      let reply = '';
+      for await (const part of session.stream(String(asked))) reply += part.text;
+      if (reply !== `${asked}.0 ${asked}.1 `) faults.push(reply);
+      asked++;
+    }
+  })();
+  return {
+    get asked() {
+      return asked;
+    },
+    async end() {
+      await asking;
+      return faults;
+    },
+  };
+}
+
+describe('a client that asks its next question when it reads the end of an answer', () => {
+  it.each([['of anyone'], ['of agents']])('waits with it for the next node: sessions %s', async (whose) => {
+    const agents: ServerOptions =
+      whose === 'of agents'
+        ? { authenticate: ({ token = '' }) => ({ principal: 'ali', agentId: token }), agents: {} }
+        : {};
+    let begunFirst = 0;
+    let go = () => {};
+    const gate = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    const answers = (isFirst: boolean): ServerOptions => ({
+      ...agents,
+      async *onRequest(request) {
+        yield `${request.text}.0 `;
+        if (isFirst) begunFirst++;
+        if (isFirst) await gate;
+        yield `${request.text}.1 `;
+      },
+    });
+    const servers = [await serve(answers(true)), await serve(answers(false))];
+    let to = 0;
+    const proxy = peers.use(await createCuttingProxy(() => servers[to]?.port as number));
+    const sessions = await Promise.all(
+      Array.from({ length: 8 }, (_, i) =>
+        peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+          token: `agent-${i}`,
+          reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+        }),
+      ),
+    );
+    to = 1;
+    let isOver = false;
+    const clients = sessions.map((session) => hurry(session, () => isOver));
+    await expect.poll(() => begunFirst).toBe(8);
+    const [first] = servers;
+    const drained = first?.server.drain({ timeoutMs: 20_000, returnWithinMs: 0 });
+    const isLookedAt = ({ id }: Session) => {
+      const session = first?.server.sessions.get(id);
+      const endpoint = session && serverEndpoint(session);
+      return endpoint?.ledBy !== undefined && endpoint.onChange !== undefined;
+    };
+    await expect.poll(() => sessions.every(isLookedAt)).toBe(true);
+    go();
+    expect(await drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 8 });
+    isOver = true;
+    expect((await Promise.all(clients.map((client) => client.end()))).flat()).toEqual([]);
+    expect(begunFirst).toBe(8);
+    expect(clients.every(({ asked }) => asked > 1)).toBe(true);
+  });
+});
 
 describe('a move that breaks', () => {
   it.each([1, 2, 3])(

@@ -42,6 +42,8 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   hasMoved = false;
   /** The client was asked to leave, and not to come back with this session. */
   hasFarewell = false;
+  /** Called when what keeps the session here may be over, and when something has arrived that is held. */
+  onChange: (() => void) | undefined;
   /** `onSession` has not returned. */
   running: Promise<void> | undefined;
   /** `onSession` was asked to return. */
@@ -244,13 +246,16 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     this.isMoved = true;
   }
 
-  /** Fails the replies of handlers that have not ended, and stops these handlers. */
-  failReplies(reason: ProtocolError, isLeft: (streamId: number) => boolean): void {
+  /** Fails the replies of handlers that have not ended, stops these handlers, and fails calls that wait for the client. */
+  failAll(reason: ProtocolError, isLeft: (streamId: number) => boolean): void {
     guard(this, () => {
       const { responder } = this.inbound;
       for (const streamId of [...(responder?.streams ?? [])])
         if (!isLeft(streamId)) responder?.fail(streamId, reason);
+      this.outbound.failCalls(reason);
+      this.ending.failFlush(reason);
     });
+    this.pump();
   }
 
   /** Closes the connection; another one may resume the session. */
@@ -259,6 +264,10 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     if (wire === undefined) return;
     this.handleDisconnected(CloseCode.ABNORMAL, reason, wire);
     wire.close(code, reason);
+  }
+
+  get isHeld(): boolean {
+    return this.#input !== undefined;
   }
 
   /** What has arrived since {@link holdInput}. */
@@ -316,7 +325,13 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   }
 
   override apply(): void {
-    if (!this.#isFrozen) super.apply();
+    if (this.#isFrozen) return;
+    super.apply();
+    this.onChange?.();
+  }
+
+  handleAnswered(): void {
+    this.onChange?.();
   }
 
   override transmit(): void {
@@ -330,6 +345,7 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     this.#inputSize += data.length + INPUT_OVERHEAD;
     // Rates and budgets hold for what is handled, so a client that floods keeps its session here for now.
     if (this.#inputSize > MAX_INPUT && !this.#isFrozen) this.thaw();
+    else this.onChange?.();
   }
 
   override handleDisconnected(code: number, reason: string, wire: Wire | undefined = this.wire): void {

@@ -66,6 +66,10 @@ export class Ending {
     if (this.#flushing !== undefined && this.isFlushed) this.#settleFlushing(undefined);
   }
 
+  failFlush(error: ProtocolError): void {
+    this.#settleFlushing(error);
+  }
+
   /** Calls `close` unless the session has ended. Resolves when it has. */
   closed(close: () => void): Promise<CloseResult> {
     if (this.#hasEnded) return Promise.resolve({ unacknowledged: this.#unacknowledged });

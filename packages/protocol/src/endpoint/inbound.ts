@@ -197,6 +197,7 @@ export class Inbound {
         hasRoom: (streamId) => this.#outbound.hasRoom(streamId),
         keeper: host.options.keeper,
         hasReplies: host.negotiated.extensions[Extension.REPLIES] !== undefined,
+        onAnswered: () => host.handleAnswered?.(),
       });
     }
     return this.#responder;

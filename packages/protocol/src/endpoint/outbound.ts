@@ -187,6 +187,12 @@ export class Outbound {
     return hasRoom(this.#host.core, streamId);
   }
 
+  /** Fails the calls of the application that wait for the peer. */
+  failCalls(error: Error): void {
+    for (const stop of this.#withdrawable ?? []) stop();
+    this.#requester?.abort(error);
+  }
+
   /** The session is over: releases the senders and fails the replies. */
   end(error: Error | undefined): void {
     this.#hasEnded = true;

@@ -34,11 +34,11 @@ export interface ArrivalHost {
    * @returns whether it is; `undefined` if the engine does not answer.
    */
   claim(sessionId: string, from: string, epoch: number): Promise<boolean | undefined>;
-  /** The arrival is over. */
+  /** The connection is over. */
   onOver(arrival: Arrival): void;
 }
 
-/** A session that another node hands over to this one. Everything that the other node says is checked. */
+/** A connection on which another node hands sessions over to this one. Everything that the other node says is checked. */
 export class Arrival implements WireEvents {
   readonly #wire: ServerWire;
   readonly #source: string;
@@ -55,7 +55,7 @@ export class Arrival implements WireEvents {
   #isOver = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param source the node that the session comes from. */
+  /** @param source the node that the sessions come from. */
   constructor(wire: ServerWire, source: string, host: ArrivalHost) {
     this.#wire = wire;
     this.#source = source;
@@ -99,11 +99,11 @@ export class Arrival implements WireEvents {
     if (!this.#isFinishing) this.#refuse(new ProtocolError('draining', 'the node is shutting down'));
   }
 
-  #await(): void {
+  #await(ms = STEP_MS): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
-      this.#refuse(new ProtocolError('timeout', `nothing arrived within ${STEP_MS} ms`));
-    }, STEP_MS);
+      this.#refuse(new ProtocolError('timeout', `nothing arrived within ${ms} ms`));
+    }, ms);
   }
 
   #handleMessage(data: Uint8Array | string): void {
@@ -164,11 +164,13 @@ export class Arrival implements WireEvents {
       restored = this.#host.restore(this.#bytes, head, lead);
       const isOurs = await this.#claim(session, epoch);
       if (!isOurs) throw new ProtocolError('invalid_argument', 'the record names another node');
-      this.#wire.send(encodeMoveMessage({ type: 'taken' }));
+      const more = !this.#isBroken && !this.#isCancelled;
+      this.#wire.send(encodeMoveMessage(more ? { type: 'taken', more } : { type: 'taken' }));
       this.#lead = undefined;
       const begun = restored;
       restored = undefined;
-      this.#end();
+      if (more) this.#next();
+      else this.#end();
       begun.begin(lead);
     } catch (error) {
       restored?.discard();
@@ -192,6 +194,23 @@ export class Arrival implements WireEvents {
     }
   }
 
+  /** Another session may come. */
+  #next(): void {
+    this.#forgetBytes();
+    this.#head = undefined;
+    this.#isFinishing = false;
+    this.#await(IDLE_MS);
+  }
+
+  #forgetBytes(): void {
+    this.#bytes = Buffer.alloc(0);
+    this.#received = 0;
+    this.#reserved?.release();
+    this.#reserved = undefined;
+    this.#memory?.close();
+    this.#memory = undefined;
+  }
+
   #refuse(error: unknown): void {
     if (this.#isOver) return;
     if (!this.#isBroken) this.#wire.send(encodeMoveMessage(refusalMessage(error)));
@@ -202,9 +221,7 @@ export class Arrival implements WireEvents {
     if (this.#isOver) return;
     this.#isOver = true;
     clearTimeout(this.#timer);
-    this.#bytes = Buffer.alloc(0);
-    this.#reserved?.release();
-    this.#memory?.close();
+    this.#forgetBytes();
     this.#lead?.release();
     this.#lead = undefined;
     this.#wire.close(CloseCode.NORMAL, '');
@@ -213,6 +230,8 @@ export class Arrival implements WireEvents {
   }
 }
 
+/** How long a connection may wait for another session, in milliseconds. */
+const IDLE_MS = 60_000;
 /** Until the engine is asked again, in milliseconds. */
 const RETRY_MS = 250;
 

@@ -9,13 +9,15 @@ import {
 
 /** How long each step of a move may take, in milliseconds. */
 export const STEP_MS = 5_000;
+/** How long connecting may take: the client of a session waits meanwhile. */
+const OPEN_MS = 2_000;
 /** Bytes of a snapshot in one message, and of those that wait to be written. */
 export const PIECE_SIZE = 64 * 1024;
 const MAX_BUFFERED = 1024 * 1024;
 
 export type MoveDialing = DialOptions & { readonly url: string };
 
-/** The connection on which this node hands a session over to another one. */
+/** A connection on which this node hands sessions over to another one, one after the other. */
 export class MoveChannel {
   readonly #wire: ServerWire;
   readonly #received: MoveMessage[] = [];
@@ -45,7 +47,12 @@ export class MoveChannel {
         ({ status, code }) => reject(broken(code ?? `HTTP ${status}`)),
       );
     });
-    return await within(opened, 'connecting to the node', abandon);
+    return await within(opened, 'connecting to the node', abandon, OPEN_MS);
+  }
+
+  /** Nothing is under way, and the connection is good. */
+  get isIdle(): boolean {
+    return this.#failure === undefined && this.#received.length === 0;
   }
 
   send(message: MoveMessage): void {

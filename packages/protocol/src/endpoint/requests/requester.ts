@@ -105,6 +105,12 @@ export class Requester {
     this.#replies.delete(streamId);
   }
 
+  /** Cancels every request. */
+  abort(error: Error): void {
+    for (const reply of [...this.#replies.values(), ...(this.#unsent ?? [])]) reply.abort(error);
+    this.#replies.clear();
+  }
+
   /** The session is over: every reply fails with `error`. */
   end(error: Error): void {
     for (const reply of [...this.#replies.values(), ...(this.#unsent ?? [])]) reply.handleEnd(error);

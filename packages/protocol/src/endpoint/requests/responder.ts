@@ -93,6 +93,8 @@ export interface ResponderOptions extends Omit<AnswerOptions, 'handler'> {
   readonly hasRoom: (streamId: number) => boolean;
   /** Server: keeps replies. */
   readonly keeper: ReplyKeeper | undefined;
+  /** A handler has ended. */
+  readonly onAnswered: () => void;
 }
 
 /** A handler that has not returned. */
@@ -134,6 +136,7 @@ export class Responder {
     } finally {
       message.release();
       this.#running.delete(streamId);
+      this.#options.onAnswered();
     }
   }
 
