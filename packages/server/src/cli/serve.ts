@@ -1,8 +1,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { isProtocolError, type Message, type Session } from '@parlance/protocol';
-import { createServer, type Identity, type Server, type ServerOptions } from '../index.js';
-import { splitList } from './command.js';
-import { CommandFailure, ExitCode } from './failure.js';
+import { createServer, type Identity, type Server } from '../index.js';
+import { type ClusterFlags, clusterOptions } from './cluster-options.js';
+import { ExitCode } from './failure.js';
 import { createLog, type LogLevel } from './log.js';
 import { createResponder } from './responder.js';
 import type { Terminal } from './terminal.js';
@@ -26,18 +26,6 @@ export interface ServeOptions {
   readonly drainTimeoutMs: number;
   /** @default the server is on its own */
   readonly cluster?: ClusterFlags | undefined;
-}
-
-/** How `serve` joins a cluster. */
-export interface ClusterFlags {
-  /** Of Redis. */
-  readonly url: string;
-  /** For other nodes; it listens on the address of the sessions. */
-  readonly peerPort: number;
-  readonly advertise: string | undefined;
-  /** Allows `ws:` between machines. */
-  readonly isInsecure: boolean;
-  readonly secret: string | undefined;
 }
 
 /** `parlance serve`: runs a session server. Resolves once a signal has stopped it. */
@@ -80,20 +68,6 @@ async function open(server: Server, { port, host, metricsPort }: ServeOptions): 
     await server.close();
     throw error;
   }
-}
-
-async function clusterOptions(
-  { url, peerPort, advertise, isInsecure, secret }: ClusterFlags,
-  host: string,
-): Promise<Pick<ServerOptions, 'cluster' | 'node'>> {
-  if (secret === undefined) {
-    const message = 'a cluster needs a secret that all nodes share: set PARLANCE_CLUSTER_SECRET';
-    throw new CommandFailure(message, ExitCode.USAGE);
-  }
-  const { redis } = await import('../backplane/redis.js');
-  const listen = { host, port: peerPort };
-  const secrets = splitList([secret]);
-  return { cluster: redis({ url }), node: { listen, advertise, secret: secrets, insecure: isInsecure } };
 }
 
 /** Asks clients to reconnect elsewhere, waits for requests until the deadline, and closes what is left. */

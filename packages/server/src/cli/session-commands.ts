@@ -32,6 +32,10 @@ interface ServeFlags {
   readonly peerPort?: number;
   readonly advertise?: string;
   readonly peerInsecure?: boolean;
+  readonly peerCert?: string;
+  readonly peerKey?: string;
+  readonly peerCa?: string;
+  readonly peerMutual?: boolean;
 }
 
 export function addServe(
@@ -79,6 +83,10 @@ export function addServe(
     .option('--cluster <url>', 'Redis in which nodes find each other, such as redis://10.0.0.5', redisUrl)
     .option('--peer-port <port>', 'port for other nodes (default: any free port)', wholeNumber(0, 65_535))
     .option('--advertise <url>', 'address at which other nodes reach that port, such as wss://10.0.0.7:7946')
+    .option('--peer-cert <file>', 'certificate of that port in PEM, so that it speaks TLS (wss:)')
+    .option('--peer-key <file>', 'key of the certificate, in PEM and without a passphrase')
+    .option('--peer-ca <file>', 'authority that nodes trust when they connect (default: those of Node)')
+    .option('--peer-mutual', 'nodes must show certificates of --peer-ca (mTLS), in addition to the secret')
     .option('--peer-insecure', 'allow ws: between machines, for a network that is encrypted itself')
     .addHelpText(
       'after',
@@ -93,16 +101,20 @@ Environment:
 
 The log goes to standard output: readable on a terminal, else as JSON lines.
 
-Example:
-  parlance serve --port 8765 --origins https://app.example`,
+Examples:
+  parlance serve --port 8765 --origins https://app.example
+  parlance serve --host 10.0.0.7 --cluster redis://10.0.0.5 --peer-port 7946 \\
+    --peer-cert node.crt --peer-key node.key --peer-ca ca.crt --peer-mutual`,
     )
     .action(async (given: ServeFlags) => {
       const { logLevel, drainTimeout, metricsPort, upstream, ...rest } = given;
       const { origins = [], hosts = [], trustedProxies = [], ...more } = rest;
-      const { cluster, peerPort, advertise, peerInsecure, ...flags } = more;
-      if (cluster === undefined && (peerPort ?? advertise ?? peerInsecure) !== undefined)
+      const { cluster, peerPort, advertise, peerInsecure, ...others } = more;
+      const { peerCert, peerKey, peerCa, peerMutual, ...flags } = others;
+      const tls = peerCert ?? peerKey ?? peerCa ?? peerMutual;
+      if (cluster === undefined && (peerPort ?? advertise ?? peerInsecure ?? tls) !== undefined)
         throw new CommandFailure(
-          '--peer-port, --advertise and --peer-insecure need --cluster',
+          '--advertise and all flags that begin with --peer need --cluster: name the Redis of the nodes',
           ExitCode.USAGE,
         );
       const { serve } = await import('./serve.js');
@@ -128,6 +140,10 @@ Example:
                     advertise,
                     isInsecure: peerInsecure ?? false,
                     secret: clusterSecret,
+                    tls:
+                      tls === undefined
+                        ? undefined
+                        : { cert: peerCert, key: peerKey, ca: peerCa, isMutual: peerMutual ?? false },
                   },
           },
           output,
