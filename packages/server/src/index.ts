@@ -12,6 +12,11 @@ export type { ServerOptions } from './options.js';
 export type { ServerSession } from './served-session.js';
 export { createServer } from './server.js';
 
+// HTTP in a session
+
+export type { SessionFetch } from '@parlance/protocol/http';
+export type { FetchContext, FetchHandler } from '@parlance/protocol/serve-http';
+
 // Clusters
 
 export type {

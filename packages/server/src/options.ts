@@ -30,6 +30,7 @@ import {
   SILENT_LOGGER,
   systemClock,
 } from '@parlance/protocol/internal';
+import { createFetchHandler, type FetchHandler } from '@parlance/protocol/serve-http';
 import type { Authenticate } from './admission/admission.js';
 import type { AgentsOptions } from './agents/policy.js';
 import type { Scan } from './agents/scan.js';
@@ -81,6 +82,13 @@ export interface ServerOptions extends CapabilityOptions {
   readonly onSession?: ((session: ServerSession) => void | Promise<void>) | undefined;
   /** Answers requests. @default answers `unsupported` */
   readonly onRequest?: RequestHandler | undefined;
+  /**
+   * Answers what clients send with `session.fetch`: `app.fetch` of Hono, a route handler of Next.js, or any other function
+   * of a `Request`. Paths that `onRequest` serves, as the OpenAI gateway does, go to that.
+   *
+   * @default HTTP requests go to `onRequest`
+   */
+  readonly onFetch?: FetchHandler<ServerSession> | undefined;
   /** Joins small parts of replies; a handler may override it. @default every part is sent separately */
   readonly batch?: BatchOptions | undefined;
   /**
@@ -179,6 +187,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   authenticate: 'function',
   onSession: 'function',
   onRequest: 'function',
+  onFetch: 'function',
   batch: 'object',
   agents: 'object',
   replies: 'object',
@@ -216,7 +225,8 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     }
   }
   const limits = resolveLimits(options.limits);
-  const { metrics = false, scan } = options;
+  const { metrics = false, scan, onRequest, onFetch } = options;
+  const logger = resolveLogger(options);
   if (typeof metrics === 'object') assertOptions(metrics, { path: 'text' }, 'metrics');
   const metricsPath = metrics === false ? undefined : ((metrics === true ? {} : metrics).path ?? '/metrics');
   if (metricsPath !== undefined && !metricsPath.startsWith('/'))
@@ -244,11 +254,11 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     ),
     authenticate: options.authenticate,
     onSession: options.onSession,
-    onRequest: options.onRequest,
+    onRequest: onFetch === undefined ? onRequest : createFetchHandler({ onRequest, onFetch, logger }),
     batch: resolveBatchOptions(options.batch),
     agents,
     replies: resolveRepliesOptions(options.replies),
-    logger: resolveLogger(options),
+    logger,
     security: resolveSecurity(options.security),
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
     scan,

@@ -1,8 +1,11 @@
 import { ProtocolError, type Session } from '@parlance/protocol';
+import { createFetch, type SessionFetch } from '@parlance/protocol/http';
 import { UserSession, type UserSessionHost } from '@parlance/protocol/internal';
 
 /** A session as the application of a server sees it. In a cluster it may go on at another node. */
 export interface ServerSession extends Session {
+  /** `fetch` over this session, bound to it: the client's `onFetch` answers. See {@link SessionFetch}. */
+  readonly fetch: SessionFetch;
   /**
    * A value of the application that goes with the session when another node takes it over. Setting it takes a copy as
    * JSON, of at most 64 KiB; reading it returns a copy. `undefined` is none.
@@ -67,6 +70,10 @@ export class ServedSession extends UserSession implements ServerSession {
     this.#host = host;
   }
 
+  /** Created when it is used, as most sessions do not. */
+  get fetch(): SessionFetch {
+    return createFetch(this);
+  }
   get data(): unknown {
     return this.#host.data;
   }

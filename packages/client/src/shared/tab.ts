@@ -74,6 +74,7 @@ export class Tab implements ClientSessionHost {
   readonly reachesAgents = true;
   readonly principal = undefined;
   readonly isTakenUp = false;
+  readonly isShared = true;
   readonly listeners = new Listeners();
   readonly mailbox = new TabMailbox();
   readonly session: ClientSession;

@@ -1,6 +1,8 @@
 import { isProtocolError, ProtocolError } from '../../base/errors.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
+import { decodePull } from '../http/head.js';
+import { answerPull } from '../http/uploads.js';
 import { loggable } from '../loggable.js';
 import { CodedPart, encodePart } from '../messages/encode-part.js';
 import type { Message, ReceivedMessage } from '../messages/message.js';
@@ -64,11 +66,11 @@ export type RequestHandler = (
   context: RequestContext,
 ) => Part | undefined | Promise<Part | undefined> | AsyncIterable<Part>;
 
-/** A handler of Parlance itself, whose parts may be coded already. */
+/** A handler of Parlance itself, whose parts may be coded already, and which may be loaded first. */
 export type OwnHandler = (
   request: Message,
   context: RequestContext,
-) => ReturnType<RequestHandler> | AsyncIterable<Part | CodedPart>;
+) => ReturnType<RequestHandler> | Promise<ReturnType<RequestHandler>> | AsyncIterable<Part | CodedPart>;
 
 export interface AnswerOptions extends OutputOptions {
   readonly handler: OwnHandler | undefined;
@@ -221,13 +223,7 @@ export async function answer(
   sink: ReplySink,
   options: AnswerOptions,
 ): Promise<void> {
-  const { handler, session, coder, logger, clock } = options;
-  if (handler === undefined) {
-    sink.fail(
-      new ProtocolError('unsupported', 'this end does not answer requests: it has no onRequest handler'),
-    );
-    return;
-  }
+  const { session, coder, logger, clock } = options;
   let runsToCompletion = false;
   let batching = options.batch;
   let batch: PartBatch | undefined;
@@ -242,6 +238,12 @@ export async function answer(
   try {
     // Decodes the metadata, which may be malformed.
     const { metadata } = request;
+    const handler = decodePull(metadata) === undefined ? options.handler : answerPull;
+    if (handler === undefined) {
+      return sink.fail(
+        new ProtocolError('unsupported', 'this end does not answer requests: it has no onRequest handler'),
+      );
+    }
     const context: RequestContext = {
       session,
       signal,
@@ -256,7 +258,8 @@ export async function answer(
       },
       keep: (options) => output.keep(options),
     };
-    const outcome = handler(request, context);
+    const begun = handler(request, context);
+    const outcome = isAsyncIterable(begun) ? begun : await begun;
     if (isAsyncIterable(outcome)) {
       for await (const part of outcome) {
         if (!output.isWanted) {
@@ -275,8 +278,7 @@ export async function answer(
       const ended = output.end();
       if (ended !== undefined) await ended;
     } else {
-      const part = await outcome;
-      const body = await encodePart(part ?? '', coder, { metadata: output.takeMetadata() });
+      const body = await encodePart(outcome ?? '', coder, { metadata: output.takeMetadata() });
       const ended = output.respond(body);
       if (ended !== undefined) await ended;
     }
