@@ -43,7 +43,8 @@ import {
 } from './replies/options.js';
 import type { ServerSession } from './served-session.js';
 
-export interface ServerOptions extends CapabilityOptions {
+/** @typeParam Data of `session.data`. */
+export interface ServerOptions<Data = unknown> extends CapabilityOptions {
   /** Path of the WebSocket endpoint. @default '/session' */
   readonly path?: string | undefined;
   /**
@@ -73,14 +74,14 @@ export interface ServerOptions extends CapabilityOptions {
    */
   readonly loopShare?: number | undefined;
   /** Authenticates clients. @default only clients on this machine are served, each as a principal of its own */
-  readonly authenticate?: Authenticate | undefined;
+  readonly authenticate?: Authenticate<Data> | undefined;
   /**
    * Runs for each session; if it throws or rejects, that session closes with 4500. Without it the server reads no
    * one-way messages and no tensors, and its clients' `send` throws `unsupported`.
    */
-  readonly onSession?: ((session: ServerSession) => void | Promise<void>) | undefined;
+  readonly onSession?: ((session: ServerSession<Data>) => void | Promise<void>) | undefined;
   /** Answers requests. @default answers `unsupported` */
-  readonly onRequest?: RequestHandler | undefined;
+  readonly onRequest?: RequestHandler<ServerSession<Data>> | undefined;
   /** Joins small parts of replies; a handler may override it. @default every part is sent separately */
   readonly batch?: BatchOptions | undefined;
   /**
@@ -244,7 +245,8 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     ),
     authenticate: options.authenticate,
     onSession: options.onSession,
-    onRequest: options.onRequest,
+    // Each session of a server is a `ServerSession`.
+    onRequest: options.onRequest as RequestHandler | undefined,
     batch: resolveBatchOptions(options.batch),
     agents,
     replies: resolveRepliesOptions(options.replies),

@@ -62,10 +62,13 @@ import { SessionRoute } from './session-route.js';
 /**
  * Creates a session server; `listen` or `attach` opens it.
  *
+ * @typeParam Data of `session.data`: what `authenticate` returns as `data`. Write `authenticate` before the handlers, so
+ * that the compiler finds it there.
  * @throws {ProtocolError} `invalid_option`.
  */
-export function createServer(options: ServerOptions = {}): Server {
-  return new SessionServer(options);
+export function createServer<Data = unknown>(options: ServerOptions<Data> = {}): Server<Data> {
+  // The type of the data exists for the application alone.
+  return new SessionServer(options as ServerOptions) as Server<Data>;
 }
 
 /** Connections of all addresses that have no session yet. */

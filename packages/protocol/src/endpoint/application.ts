@@ -9,6 +9,7 @@ export type { StringMap } from '../base/fields.js';
 export type { Limits, Timers } from '../base/limits.js';
 export type { Negotiated } from '../control/agreement.js';
 export type { AsyncDisposal } from './disposal.js';
+export type { AsJson } from './as-json.js';
 export type { CapabilityOptions } from './options.js';
 export type { ErrorContext, OnError } from './error-report.js';
 export type { Logger } from './ports.js';
