@@ -14,6 +14,7 @@ export type { CapabilityOptions } from './options.js';
 export type { ErrorContext, OnError } from './error-report.js';
 export type { Logger } from './ports.js';
 export type {
+  CloseOptions,
   CloseResult,
   RequestOptions,
   SendOptions,
@@ -21,6 +22,7 @@ export type {
   SessionEvents,
   SessionReset,
 } from './session.js';
+export type { SessionEnd } from './session-end.js';
 export type { SessionState, Unconfirmed, UnconfirmedBody } from '../session/types.js';
 
 // Messages, requests and replies
