@@ -1,9 +1,11 @@
 import type {
+  CloseOptions,
   CloseResult,
   GoAwayPayload,
   Logger,
   Negotiated,
   SessionCore,
+  SessionEnd,
   SessionEvents,
   SessionState,
   SessionStats,
@@ -11,6 +13,7 @@ import type {
 import {
   CloseCode,
   CloseReason,
+  EndOfSession,
   type EndpointOptions,
   guard,
   Listeners,
@@ -78,6 +81,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   /** Either end closes the present session. */
   #isClosing = false;
   #hasEnded = false;
+  readonly #over = new EndOfSession();
   #reportedState: SessionState | undefined;
   #suspendedUntil: number | undefined;
   /** How the end of the present session is continued, once it is known. */
@@ -154,10 +158,14 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     return this.#options.takeUp?.interrupted !== undefined;
   }
 
-  async close(): Promise<CloseResult> {
+  get closed(): Promise<SessionEnd> {
+    return this.#over.promise;
+  }
+
+  async close(options: CloseOptions = {}): Promise<CloseResult> {
     this.#isCloseRequested = true;
     this.#options.takeUp?.end();
-    return await this.#current.close();
+    return await this.#current.close(options);
   }
 
   async detach(): Promise<void> {
@@ -321,7 +329,10 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     // Closing a session that has not begun yet is an end in order if it would have followed another one.
     const isOrderly = this.#isCloseRequested && this.#isSuccessor && given?.code === 'session_closed';
     const reason = isOrderly ? undefined : given;
-    const departure = this.#isCloseRequested ? undefined : this.#departure;
+    const { side, code } = core.closeStatement;
+    // A server that drains wants its clients back, but not one that its application has sent away.
+    const isFinal = this.#isCloseRequested || (side === 'remote' && code !== undefined);
+    const departure = isFinal ? undefined : this.#departure;
     const error = departure === undefined ? reason : departure.lossOf(reason, openReplies);
     const isUnborn = this.#isSuccessor && core.negotiated === undefined && error?.retryable === true;
     const isLost = error?.code === 'session_lost' && (!this.#isClosing || departure !== undefined);
@@ -339,6 +350,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#continuation = undefined;
     if (continuation !== undefined) return guard(this, () => this.#succeed(continuation));
     this.#hasEnded = true;
+    this.#over.settle(this.#current.core.closeStatement, error);
     this.#options.takeUp?.end();
     const departure = this.#departure;
     this.#departure = undefined;

@@ -28,6 +28,7 @@ export { Listeners } from './endpoint/listeners.js';
 export { type Mailbox, type Received, SessionMailbox } from './endpoint/messages/mailbox.js';
 export type { Outbound } from './endpoint/outbound.js';
 export { SILENT_LOGGER, type Wire } from './endpoint/ports.js';
+export { EndOfSession } from './endpoint/session-end.js';
 export { type UserOutbound, UserSession, type UserSessionHost } from './endpoint/user-session.js';
 export { createClientSession } from './session/create-client.js';
 export type { Ticket } from './session/resume-ticket.js';

@@ -14,9 +14,10 @@ export interface Listening {
   readonly url: string;
 }
 
-export interface Server extends AsyncDisposal {
+/** @typeParam Data of `session.data`. */
+export interface Server<Data = unknown> extends AsyncDisposal {
   /** Established sessions, by ID. */
-  readonly sessions: ReadonlyMap<string, ServerSession>;
+  readonly sessions: ReadonlyMap<string, ServerSession<Data>>;
   /** Counts of the messages and requests relayed between agents; all 0 without agents. */
   relayStats(): RelayStats;
   /**

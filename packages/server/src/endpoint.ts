@@ -18,7 +18,13 @@ import {
 } from '@parlance/protocol/internal';
 import { longestMessage } from './http/unfinished-message.js';
 import { MovableMailbox } from './movable-mailbox.js';
-import { encodeData, ServedSession, type ServedSessionHost, type ServerSession } from './served-session.js';
+import {
+  type ClientInfo,
+  encodeData,
+  ServedSession,
+  type ServedSessionHost,
+  type ServerSession,
+} from './served-session.js';
 
 /** Bytes of WebSocket messages on the present connection. */
 export interface WireBytes {
@@ -33,6 +39,9 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   declare readonly session: ServerSession;
   /** The address of the client that the session counts for. */
   ip = '';
+  /** Who is at the other end of the present connection, or of the last one. */
+  client: ClientInfo = { remoteAddress: '', userAgent: undefined };
+  since = 0;
   /** The node that leads the present connection here. */
   ledBy: string | undefined;
   /** How often the session has gone to another node, as far as its record says. */
@@ -50,7 +59,8 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   isStopped = false;
   /** Bytes before the present connection. */
   #before: WireBytes = { received: 0, sent: 0 };
-  #data: string | undefined;
+  /** The JSON of {@link data}. */
+  dataText: string | undefined;
   #controller: AbortController | undefined;
   /** A snapshot was taken: nothing changes until it is known who goes on with it. */
   #isFrozen = false;
@@ -103,8 +113,9 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   }
 
   /** `wire` resumes the session. The connection before it is cut off before any count is exchanged. */
-  handleResumed(wire: Wire, offer: ResumeOffer, ledBy?: string): void {
+  handleResumed(wire: Wire, offer: ResumeOffer, client: ClientInfo, ledBy?: string): void {
     const former = this.wire;
+    this.client = client;
     this.ledBy = ledBy;
     // Was never counted, so the client says it again, as after any loss of a connection.
     this.#input = undefined;
@@ -179,17 +190,12 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   // --- for the application
 
   get data(): unknown {
-    return this.#data === undefined ? undefined : JSON.parse(this.#data);
+    return this.dataText === undefined ? undefined : JSON.parse(this.dataText);
   }
   set data(value: unknown) {
     const text = encodeData(value);
     if (this.#isFrozen) throw isMoving();
-    this.#data = text;
-  }
-
-  /** The JSON of {@link data}. */
-  get dataText(): string | undefined {
-    return this.#data;
+    this.dataText = text;
   }
 
   get signal(): AbortSignal {
@@ -314,7 +320,7 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
 
   /** Goes on with the session of another node. */
   restore(data: string | undefined): void {
-    this.#data = data;
+    this.dataText = data;
     this.isMoved = true;
     this.isReady = true;
   }

@@ -10,7 +10,7 @@ export type { DrainOptions, DrainResult } from './drain.js';
 export type { ListenOptions } from './http/listener.js';
 export type { ServerOptions } from './options.js';
 export type { ServerSession } from './served-session.js';
-export { createServer } from './server.js';
+export { createServer } from './create-server.js';
 
 // HTTP in a session
 

@@ -44,7 +44,8 @@ import {
 } from './replies/options.js';
 import type { ServerSession } from './served-session.js';
 
-export interface ServerOptions extends CapabilityOptions {
+/** @typeParam Data of `session.data`. */
+export interface ServerOptions<Data = unknown> extends CapabilityOptions {
   /** Path of the WebSocket endpoint. @default '/session' */
   readonly path?: string | undefined;
   /**
@@ -74,21 +75,21 @@ export interface ServerOptions extends CapabilityOptions {
    */
   readonly loopShare?: number | undefined;
   /** Authenticates clients. @default only clients on this machine are served, each as a principal of its own */
-  readonly authenticate?: Authenticate | undefined;
+  readonly authenticate?: Authenticate<Data> | undefined;
   /**
    * Runs for each session; if it throws or rejects, that session closes with 4500. Without it the server reads no
    * one-way messages and no tensors, and its clients' `send` throws `unsupported`.
    */
-  readonly onSession?: ((session: ServerSession) => void | Promise<void>) | undefined;
+  readonly onSession?: ((session: ServerSession<Data>) => void | Promise<void>) | undefined;
   /** Answers requests. @default answers `unsupported` */
-  readonly onRequest?: RequestHandler | undefined;
+  readonly onRequest?: RequestHandler<ServerSession<Data>> | undefined;
   /**
    * Answers what clients send with `session.fetch`: `app.fetch` of Hono, a route handler of Next.js, or any other function
    * of a `Request`. Paths that `onRequest` serves, as the OpenAI gateway does, go to that.
    *
    * @default HTTP requests go to `onRequest`
    */
-  readonly onFetch?: FetchHandler<ServerSession> | undefined;
+  readonly onFetch?: FetchHandler<ServerSession<Data>> | undefined;
   /** Joins small parts of replies; a handler may override it. @default every part is sent separately */
   readonly batch?: BatchOptions | undefined;
   /**
@@ -225,7 +226,9 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     }
   }
   const limits = resolveLimits(options.limits);
-  const { metrics = false, scan, onRequest, onFetch } = options;
+  const { metrics = false, scan, onFetch } = options;
+  // Each session of a server is a `ServerSession`.
+  const onRequest = options.onRequest as RequestHandler | undefined;
   const logger = resolveLogger(options);
   if (typeof metrics === 'object') assertOptions(metrics, { path: 'text' }, 'metrics');
   const metricsPath = metrics === false ? undefined : ((metrics === true ? {} : metrics).path ?? '/metrics');

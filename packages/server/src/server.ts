@@ -59,15 +59,6 @@ import type { ServerSession } from './served-session.js';
 import { OfferedOptions } from './session-options.js';
 import { SessionRoute } from './session-route.js';
 
-/**
- * Creates a session server; `listen` or `attach` opens it.
- *
- * @throws {ProtocolError} `invalid_option`.
- */
-export function createServer(options: ServerOptions = {}): Server {
-  return new SessionServer(options);
-}
-
 /** Connections of all addresses that have no session yet. */
 const MAX_HANDSHAKES = 10_000;
 /** How often quotas forget addresses that have nothing against them. */
@@ -75,7 +66,7 @@ const FORGET_INTERVAL_MS = 30_000;
 /** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */
 const SWEEP_INTERVAL_MS = 1_000;
 
-class SessionServer extends ServerAdmission implements Server, RestoringHost {
+export class SessionServer extends ServerAdmission implements Server, RestoringHost {
   readonly options: RestoringHost['options'];
   readonly #offered: OfferedOptions;
   readonly #endpoints = new Map<string, ServerEndpoint>();

@@ -189,7 +189,8 @@ class Hub {
       if (this.#isOver) return;
       if (session.state === 'closed' || failure === undefined) {
         const error = failure === undefined ? {} : { error: packError(failure) };
-        this.#tell({ type: 'over', ...error });
+        const { side, code, reason } = await session.closed;
+        this.#tell({ type: 'over', ...error, end: { side, code, reason } });
         return this.#finish();
       }
       this.#tell({ type: 'interrupted', error: packError(failure) });

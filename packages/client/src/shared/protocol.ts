@@ -1,5 +1,6 @@
 import type {
   CloseResult,
+  CloseStatement,
   Metadata,
   Negotiated,
   SessionReset,
@@ -124,7 +125,7 @@ export type FromHost =
   /** The answer to `leave`. */
   | { readonly type: 'left'; readonly result: CloseResult }
   /** The session is over, and none follows. */
-  | { readonly type: 'over'; readonly error?: PackedError | undefined }
+  | { readonly type: 'over'; readonly error?: PackedError | undefined; readonly end?: CloseStatement }
   /** The host goes away; another one takes its place. */
   | { readonly type: 'gone' }
   | { readonly type: 'here' };

@@ -209,6 +209,23 @@ describe('tabs that share a session', () => {
     await expect(one.session.send('x')).rejects.toMatchObject({ code: 'session_closed' });
   });
 
+  it('learn why the server has closed it, and close it themselves without a reason', async () => {
+    const origin = originOf();
+    const [one, two] = [await origin.open(), await origin.open()];
+    await two.session.close();
+    expect(await two.session.closed).toEqual({
+      code: undefined,
+      reason: '',
+      side: 'local',
+      error: undefined,
+    });
+    const end = { code: 'kicked', reason: 'spam', side: 'remote', error: undefined } as const;
+    origin.session.end = end;
+    origin.session.change('closed');
+    origin.session.mailbox.end(undefined);
+    expect(await one.session.closed).toEqual(end);
+  });
+
   it('fail to open with the error of the session, all of them', async () => {
     const origin = originOf({
       failure: new ProtocolError('rejected', 'no', { reject: { code: 'X', message: 'no' } }),

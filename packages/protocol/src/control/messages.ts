@@ -1,4 +1,5 @@
 import type { Algorithm, EncodingName } from '../base/constants.js';
+import type { ErrorSide } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import type { SecurityStatus } from '../codec/body.js';
 
@@ -169,6 +170,16 @@ export type CloseReason = (typeof CloseReason)[keyof typeof CloseReason];
 export interface ClosePayload {
   readonly reason: CloseReason;
   readonly message: string;
+  /** Why, in a word of the application: 1 to 64 of `a-z`, `0-9` and `_`. */
+  readonly code?: string | undefined;
+}
+
+/** What the application of one end has said with its CLOSE. */
+export interface CloseStatement {
+  /** The end that has closed the session. */
+  readonly side: ErrorSide;
+  readonly code: string | undefined;
+  readonly reason: string;
 }
 
 interface Envelope<Type extends string, Payload> {

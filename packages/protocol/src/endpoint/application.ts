@@ -9,10 +9,12 @@ export type { StringMap } from '../base/fields.js';
 export type { Limits, Timers } from '../base/limits.js';
 export type { Negotiated } from '../control/agreement.js';
 export type { AsyncDisposal } from './disposal.js';
+export type { AsJson } from './as-json.js';
 export type { CapabilityOptions } from './options.js';
 export type { ErrorContext, OnError } from './error-report.js';
 export type { Logger } from './ports.js';
 export type {
+  CloseOptions,
   CloseResult,
   RequestOptions,
   SendOptions,
@@ -20,6 +22,7 @@ export type {
   SessionEvents,
   SessionReset,
 } from './session.js';
+export type { SessionEnd } from './session-end.js';
 export type { SessionState, Unconfirmed, UnconfirmedBody } from '../session/types.js';
 
 // Messages, requests and replies

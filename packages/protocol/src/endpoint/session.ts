@@ -10,6 +10,7 @@ import type { Metadata } from './messages/metadata.js';
 import type { Body } from './messages/part.js';
 import type { FollowedReply, FollowOptions, ReplyInfo } from './requests/follow.js';
 import type { ReplyStream } from './requests/reply.js';
+import type { SessionEnd } from './session-end.js';
 import type { SessionStats } from './stats.js';
 import type { TensorInput } from './tensors/tensor.js';
 
@@ -67,6 +68,17 @@ export interface SendTensorOptions {
    * @default the call throws `unsupported`
    */
   readonly fallback?: string | (() => string | Promise<string>) | undefined;
+}
+
+export interface CloseOptions {
+  /**
+   * Why, as a word that the other end can switch over, such as `kicked`: 1 to 64 of `a-z`, `0-9` and `_`.
+   *
+   * @default none
+   */
+  readonly code?: string | undefined;
+  /** A sentence for people, of at most 1,024 UTF-16 units. @default '' */
+  readonly reason?: string | undefined;
 }
 
 export interface CloseResult {
@@ -192,8 +204,16 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposal {
   /** A snapshot of the counters. */
   stats(): SessionStats;
   /**
-   * Closes the session when everything that was sent is acknowledged, if necessary over a new connection.
-   * Gives up after `closingTimeoutMs` and returns how much was not acknowledged. Never rejects.
+   * Resolves when the session is over and no other takes its place. Never rejects. It stays pending while a client
+   * connects again, and at a server after that, for as long as the session waits for its client.
    */
-  close(): Promise<CloseResult>;
+  readonly closed: Promise<SessionEnd>;
+  /**
+   * Closes the session when everything that was sent is acknowledged, if necessary over a new connection.
+   * Gives up after `closingTimeoutMs` and returns how much was not acknowledged. The other end gets the code and the
+   * reason in its `closed`; a client whose server has closed the session does not connect again by itself.
+   *
+   * @throws {ProtocolError} `invalid_option`. Otherwise it never rejects.
+   */
+  close(options?: CloseOptions): Promise<CloseResult>;
 }

@@ -24,11 +24,11 @@ export class ServerCore extends Core implements ServerSessionCore {
     this.#asked = payload.move === true && this.goAway === undefined ? payload : undefined;
   }
 
-  override close(reason: CloseReason, message: string, now: number): void {
+  override close(reason: CloseReason, message: string, now: number, code?: string): void {
     // The session has not moved in time: its client goes on with a new one, as after GOAWAY without `move`.
     if (this.#asked !== undefined && reason === CloseReason.SERVER_SHUTDOWN)
       this.sendGoAway({ ...this.#asked, move: undefined }, now);
-    super.close(reason, message, now);
+    super.close(reason, message, now, code);
   }
 
   get canSnapshot(): boolean {

@@ -3,6 +3,7 @@ import type { Subprotocol } from '../base/constants.js';
 import { ProtocolError, toProtocolError } from '../base/errors.js';
 import {
   CloseReason,
+  type CloseStatement,
   type GoAwayPayload,
   type HelloPayload,
   type LaterCodec,
@@ -69,6 +70,10 @@ export class Core extends SessionInternals implements SessionCore {
   }
   get windowMs(): number {
     return this.role.windowMs;
+  }
+
+  get closeStatement(): CloseStatement {
+    return this.closing.statement;
   }
 
   unconfirmed(): Unconfirmed {
@@ -218,13 +223,14 @@ export class Core extends SessionInternals implements SessionCore {
     this.role.sendGoAway(payload);
   }
 
-  close(reason: CloseReason, message: string, now: number): void {
+  close(reason: CloseReason, message: string, now: number, code?: string): void {
     this.timers.tick(now);
     if (this.hasEnded) return;
     if (this.negotiated === undefined) {
       this.failure ??= new ProtocolError('session_closed', 'closed before it was established');
     }
-    this.closing.payload = { reason, message };
+    // A word of the application is not replaced by one of its server.
+    if (this.closing.payload.code === undefined) this.closing.payload = { reason, message, code };
     this.apply(LifecycleEvent.CLOSE);
   }
 

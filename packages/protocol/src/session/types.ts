@@ -6,6 +6,7 @@ import type { M2MSecurity } from '../codec/m2m/security.js';
 import type { AgreementCache, AgreementOptions, Negotiated } from '../control/agreement.js';
 import type {
   CloseReason,
+  CloseStatement,
   GoAwayPayload,
   HelloPayload,
   LaterCodec,
@@ -225,6 +226,8 @@ export interface SessionCore {
   readonly proof: Ticket | undefined;
   /** Client: how long the last REJECT asked to wait before the next connection, in milliseconds. */
   readonly retryAfterMs: number;
+  /** What the end that closes the session has said. */
+  readonly closeStatement: CloseStatement;
   /** For how long the session survives without a connection, in milliseconds. */
   readonly windowMs: number;
 
@@ -290,8 +293,12 @@ export interface SessionCore {
    */
   sendGoAway(payload: GoAwayPayload, now: number): void;
 
-  /** Closes the session once everything that waits is delivered. */
-  close(reason: CloseReason, message: string, now: number): void;
+  /**
+   * Closes the session once everything that waits is delivered.
+   *
+   * @param code of the application. The first one counts.
+   */
+  close(reason: CloseReason, message: string, now: number, code?: string): void;
   /**
    * Client: ends this end of the session without an error and closes the connection with `DETACHED`, so that the server
    * keeps the session for another page.

@@ -17,8 +17,8 @@ import type { KeepOptions, KeptReply, KeptRequest, ReplyKeeper } from './keeping
 import { Output, type OutputOptions, type ReplySink } from './output.js';
 
 /** Passed to a request handler with the request. */
-export interface RequestContext {
-  readonly session: Session;
+export interface RequestContext<Of extends Session = Session> {
+  readonly session: Of;
   /**
    * Aborts when the requester cancels, its page is loaded again or the session ends, never because a connection was
    * lost.
@@ -61,9 +61,9 @@ export interface RequestContext {
  * `internal` without details, unless it is a `RequestError`, or was thrown because the request cannot be
  * decoded.
  */
-export type RequestHandler = (
+export type RequestHandler<Of extends Session = Session> = (
   request: Message,
-  context: RequestContext,
+  context: RequestContext<Of>,
 ) => Part | undefined | Promise<Part | undefined> | AsyncIterable<Part>;
 
 /** A handler of Parlance itself, whose parts may be coded already, and which may be loaded first. */
