@@ -53,7 +53,7 @@ export interface SuccessionOptions {
 
 /**
  * How the end of a session is continued: `retry` a session that never began, `continue` after a session that
- * was left in order, so that its reader misses nothing, or `restart` after a lost one.
+ * was left in order, so that nothing is missing, or `restart` after a lost one.
  */
 type Continuation = 'retry' | 'continue' | 'restart';
 
@@ -329,7 +329,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     else if (isUnborn) this.#continuation = 'retry';
     else if (departure !== undefined && error === undefined) this.#continuation = 'continue';
     else this.#continuation = isLost ? 'restart' : undefined;
-    this.mailbox.isContinued = this.#continuation === 'retry' || this.#continuation === 'continue';
+    this.mailbox.isContinued = this.#continuation !== undefined;
     this.#retryAfterMs = Math.max(error?.retryAfterMs ?? departure?.retryAfterMs ?? 0, core.retryAfterMs);
     return error;
   }
@@ -350,7 +350,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
 
   /** Begins the next session, on a new connection unless the server has begun it on the present one. */
   #succeed(continuation: Continuation): void {
-    if (continuation === 'restart') this.mailbox.reopen();
+    if (continuation === 'restart') this.mailbox.handleLost(this.logger);
     const [former, accept] = [this.#current, this.#accept];
     this.#accept = undefined;
     this.#goAway = undefined;

@@ -100,8 +100,8 @@ export interface SessionEvents {
 
 /**
  * A session, the same at both ends. Iterate over it to read one-way messages and tensors; it has one reader
- * at a time. The iteration ends when the session is closed, and throws the error of a session that was lost
- * or failed.
+ * at a time. The iteration ends when the session is closed, and throws the error of a session that failed. At a client
+ * that reconnects it goes on over the session that follows a lost one; the event `reset` says what was lost.
  */
 export interface Session extends AsyncIterable<Message>, AsyncDisposal {
   /** The ID that the server gave to the session; an empty string before that. */
