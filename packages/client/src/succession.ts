@@ -5,6 +5,7 @@ import type {
   Negotiated,
   SessionCore,
   SessionEvents,
+  SessionReset,
   SessionState,
   SessionStats,
 } from '@parlance/protocol';
@@ -14,7 +15,6 @@ import {
   type EndpointOptions,
   guard,
   Listeners,
-  type Outbound,
   ProtocolError,
   SILENT_LOGGER,
   type Sweepable,
@@ -25,6 +25,7 @@ import {
 import { Departure } from './departure.js';
 import type { DialingSession } from './dialer.js';
 import { ClientEndpoint } from './endpoint.js';
+import { ClientOutbound } from './outbound.js';
 import { type ClientSession, ClientUserSession } from './session.js';
 import { SuccessionMailbox } from './succession-mailbox.js';
 import type { TakeUp } from './take-up.js';
@@ -67,6 +68,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   readonly listeners = new Listeners();
   readonly logger: Logger;
   readonly mailbox: SuccessionMailbox = new SuccessionMailbox();
+  readonly outbound: ClientOutbound;
   readonly #options: SuccessionOptions;
   #current: ClientEndpoint;
   /** A session was accepted, although its codecs may still be loading. */
@@ -103,6 +105,10 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#proof = options.proof;
     this.logger = options.endpoint.logger ?? SILENT_LOGGER;
     this.session = new ClientUserSession(this);
+    this.outbound = new ClientOutbound(() => {
+      if (this.#departure?.isClosing) throw this.#departure.refusal();
+      return this.#current.outbound;
+    }, options.endpoint.clock);
     this.#current = this.#begin();
   }
 
@@ -127,10 +133,6 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   }
   get agentId(): string | undefined {
     return this.#current.agentId;
-  }
-  get outbound(): Outbound {
-    if (this.#departure?.isClosing) throw this.#departure.refusal();
-    return this.#current.outbound;
   }
 
   /** Sends now, or in the next session if the present one is being left. */
@@ -267,6 +269,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#goAway = undefined;
     this.#current.agentId = this.#options.agentId;
     this.#options.onReady();
+    this.outbound.resume();
     departure?.complete();
   }
 
@@ -274,7 +277,12 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     if (name === 'state') return this.#handleState(event as SessionState);
     // An attempt to begin a session is not a session that ended.
     if (this.#continuation === 'retry') return;
-    this.listeners.notify(name, event, this);
+    const told = name === 'reset' ? this.#lossOf(event as SessionReset) : event;
+    this.listeners.notify(name, told as SessionEvents[Name], this);
+  }
+
+  #lossOf(reset: SessionReset): SessionReset {
+    return this.#continuation === undefined ? reset : this.outbound.lossOf(reset);
   }
 
   #handleState(state: SessionState): void {
@@ -342,9 +350,10 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#options.takeUp?.end();
     const departure = this.#departure;
     this.#departure = undefined;
-    departure?.fail(
-      error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' }),
-    );
+    const failure =
+      error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
+    departure?.fail(failure);
+    this.outbound.end(failure);
     this.#options.onEnded(error);
   }
 

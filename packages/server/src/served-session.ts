@@ -1,4 +1,12 @@
-import { ProtocolError, type Session } from '@parlance/protocol';
+import {
+  type Body,
+  type Message,
+  ProtocolError,
+  type ReplyStream,
+  type RequestOptions,
+  type SendOptions,
+  type Session,
+} from '@parlance/protocol';
 import { UserSession, type UserSessionHost } from '@parlance/protocol/internal';
 
 /** A session as the application of a server sees it. In a cluster it may go on at another node. */
@@ -67,6 +75,18 @@ export class ServedSession extends UserSession implements ServerSession {
     this.#host = host;
   }
 
+  override send(body: Body, options?: SendOptions): Promise<void> {
+    return options?.retry ? Promise.reject(noRetry()) : super.send(body, options);
+  }
+  override async request<Json>(body: Body, options?: RequestOptions): Promise<Message<Json>> {
+    if (options?.retry) throw noRetry();
+    return await super.request(body, options);
+  }
+  override stream<Json>(body: Body, options?: RequestOptions): ReplyStream<Json> {
+    if (options?.retry) throw noRetry();
+    return super.stream(body, options);
+  }
+
   get data(): unknown {
     return this.#host.data;
   }
@@ -79,4 +99,8 @@ export class ServedSession extends UserSession implements ServerSession {
   get isMoved(): boolean {
     return this.#host.isMoved;
   }
+}
+
+function noRetry(): ProtocolError {
+  return new ProtocolError('unsupported', 'retry: only a client goes on with another session');
 }

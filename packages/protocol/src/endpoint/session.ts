@@ -37,6 +37,14 @@ export interface SendOptions {
   readonly signal?: AbortSignal | undefined;
   /** Client: the receiving agent, by its ID or its address in `agents()`. @default the server itself */
   readonly to?: string | undefined;
+  /**
+   * Client: a message or request of which nothing was delivered moves on to the session that follows a lost one, and one
+   * that is made while there is no session waits for it. What may have arrived is listed in `reset.unknown`, and is never
+   * repeated. At most 4 MiB wait without a session; beyond that calls fail with `over_budget`.
+   *
+   * @default false: it fails with the session, or is listed in `reset.notSent`
+   */
+  readonly retry?: boolean | undefined;
 }
 
 export interface RequestOptions extends SendOptions {
