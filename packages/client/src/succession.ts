@@ -7,6 +7,7 @@ import type {
   SessionCore,
   SessionEnd,
   SessionEvents,
+  SessionReset,
   SessionState,
   SessionStats,
 } from '@parlance/protocol';
@@ -17,7 +18,6 @@ import {
   type EndpointOptions,
   guard,
   Listeners,
-  type Outbound,
   ProtocolError,
   SILENT_LOGGER,
   type Sweepable,
@@ -28,6 +28,7 @@ import {
 import { Departure } from './departure.js';
 import type { DialingSession } from './dialer.js';
 import { ClientEndpoint } from './endpoint.js';
+import { ClientOutbound } from './outbound.js';
 import { type ClientSession, ClientUserSession } from './session.js';
 import { SuccessionMailbox } from './succession-mailbox.js';
 import type { TakeUp } from './take-up.js';
@@ -56,7 +57,7 @@ export interface SuccessionOptions {
 
 /**
  * How the end of a session is continued: `retry` a session that never began, `continue` after a session that
- * was left in order, so that its reader misses nothing, or `restart` after a lost one.
+ * was left in order, so that nothing is missing, or `restart` after a lost one.
  */
 type Continuation = 'retry' | 'continue' | 'restart';
 
@@ -70,6 +71,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   readonly listeners = new Listeners();
   readonly logger: Logger;
   readonly mailbox: SuccessionMailbox = new SuccessionMailbox();
+  readonly outbound: ClientOutbound;
   readonly #options: SuccessionOptions;
   #current: ClientEndpoint;
   /** A session was accepted, although its codecs may still be loading. */
@@ -107,6 +109,10 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#proof = options.proof;
     this.logger = options.endpoint.logger ?? SILENT_LOGGER;
     this.session = new ClientUserSession(this);
+    this.outbound = new ClientOutbound(() => {
+      if (this.#departure?.isClosing) throw this.#departure.refusal();
+      return this.#current.outbound;
+    }, options.endpoint.clock);
     this.#current = this.#begin();
   }
 
@@ -131,10 +137,6 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   }
   get agentId(): string | undefined {
     return this.#current.agentId;
-  }
-  get outbound(): Outbound {
-    if (this.#departure?.isClosing) throw this.#departure.refusal();
-    return this.#current.outbound;
   }
 
   /** Sends now, or in the next session if the present one is being left. */
@@ -275,6 +277,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#goAway = undefined;
     this.#current.agentId = this.#options.agentId;
     this.#options.onReady();
+    this.outbound.resume();
     departure?.complete();
   }
 
@@ -282,7 +285,12 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     if (name === 'state') return this.#handleState(event as SessionState);
     // An attempt to begin a session is not a session that ended.
     if (this.#continuation === 'retry') return;
-    this.listeners.notify(name, event, this);
+    const told = name === 'reset' ? this.#lossOf(event as SessionReset) : event;
+    this.listeners.notify(name, told as SessionEvents[Name], this);
+  }
+
+  #lossOf(reset: SessionReset): SessionReset {
+    return this.#continuation === undefined ? reset : this.outbound.lossOf(reset);
   }
 
   #handleState(state: SessionState): void {
@@ -340,7 +348,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     else if (isUnborn) this.#continuation = 'retry';
     else if (departure !== undefined && error === undefined) this.#continuation = 'continue';
     else this.#continuation = isLost ? 'restart' : undefined;
-    this.mailbox.isContinued = this.#continuation === 'retry' || this.#continuation === 'continue';
+    this.mailbox.isContinued = this.#continuation !== undefined;
     this.#retryAfterMs = Math.max(error?.retryAfterMs ?? departure?.retryAfterMs ?? 0, core.retryAfterMs);
     return error;
   }
@@ -354,15 +362,16 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#options.takeUp?.end();
     const departure = this.#departure;
     this.#departure = undefined;
-    departure?.fail(
-      error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' }),
-    );
+    const failure =
+      error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
+    departure?.fail(failure);
+    this.outbound.end(failure);
     this.#options.onEnded(error);
   }
 
   /** Begins the next session, on a new connection unless the server has begun it on the present one. */
   #succeed(continuation: Continuation): void {
-    if (continuation === 'restart') this.mailbox.reopen();
+    if (continuation === 'restart') this.mailbox.handleLost(this.logger);
     const [former, accept] = [this.#current, this.#accept];
     this.#accept = undefined;
     this.#goAway = undefined;

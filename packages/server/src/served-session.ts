@@ -1,5 +1,14 @@
 import type { IncomingMessage } from 'node:http';
-import { type AsJson, ProtocolError, type Session } from '@parlance/protocol';
+import {
+  type AsJson,
+  type Body,
+  type Message,
+  ProtocolError,
+  type ReplyStream,
+  type RequestOptions,
+  type SendOptions,
+  type Session,
+} from '@parlance/protocol';
 import { createFetch, type SessionFetch } from '@parlance/protocol/http';
 import { truncateUnits, UserSession, type UserSessionHost } from '@parlance/protocol/internal';
 
@@ -104,6 +113,19 @@ export class ServedSession extends UserSession implements ServerSession {
   get fetch(): SessionFetch {
     return createFetch(this);
   }
+
+  override send(body: Body, options?: SendOptions): Promise<void> {
+    return options?.retry ? Promise.reject(noRetry()) : super.send(body, options);
+  }
+  override async request<Json>(body: Body, options?: RequestOptions): Promise<Message<Json>> {
+    if (options?.retry) throw noRetry();
+    return await super.request(body, options);
+  }
+  override stream<Json>(body: Body, options?: RequestOptions): ReplyStream<Json> {
+    if (options?.retry) throw noRetry();
+    return super.stream(body, options);
+  }
+
   get data(): unknown {
     return this.#host.data;
   }
@@ -125,4 +147,8 @@ export class ServedSession extends UserSession implements ServerSession {
   get isMoved(): boolean {
     return this.#host.isMoved;
   }
+}
+
+function noRetry(): ProtocolError {
+  return new ProtocolError('unsupported', 'retry: only a client goes on with another session');
 }

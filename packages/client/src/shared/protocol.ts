@@ -95,7 +95,7 @@ export type FromHost =
   | { readonly type: 'failed'; readonly error: PackedError }
   | { readonly type: 'undelivered'; readonly event: Undelivered }
   | { readonly type: 'message'; readonly message: PackedMessage }
-  /** The iteration ends with an error, and the next one continues: messages were missed, or a session was lost. */
+  /** The iteration ends with an error, and the next one continues: messages were missed. */
   | { readonly type: 'interrupted'; readonly error: PackedError }
   /** The host has taken the body of a request. */
   | { readonly type: 'begun'; readonly call: number; readonly id: number }

@@ -337,7 +337,6 @@ export class Tab implements ClientSessionHost {
       this.#notify('error', error);
       return this.#end(error);
     }
-    this.mailbox.interrupt(error);
     this.#notify('reset', { reason: error.message, notSent, unknown });
     this.#report('connecting');
     void this.#rejoin();

@@ -17,6 +17,7 @@ const SEND: OptionKinds<SendOptions> = {
   secret: 'flag',
   signal: 'signal',
   to: 'text',
+  retry: 'flag',
 };
 const REQUEST: OptionKinds<RequestOptions> = { ...SEND, timeoutMs: 'number', metadata: 'object' };
 const SEND_TENSOR: OptionKinds<SendTensorOptions> = {

@@ -38,6 +38,14 @@ export interface SendOptions {
   readonly signal?: AbortSignal | undefined;
   /** Client: the receiving agent, by its ID or its address in `agents()`. @default the server itself */
   readonly to?: string | undefined;
+  /**
+   * Client: a message or request of which nothing was delivered moves on to the session that follows a lost one, and one
+   * that is made while there is no session waits for it. What may have arrived is listed in `reset.unknown`, and is never
+   * repeated. At most 4 MiB wait without a session; beyond that calls fail with `over_budget`.
+   *
+   * @default false: it fails with the session, or is listed in `reset.notSent`
+   */
+  readonly retry?: boolean | undefined;
 }
 
 export interface RequestOptions extends SendOptions {
@@ -112,8 +120,8 @@ export interface SessionEvents {
 
 /**
  * A session, the same at both ends. Iterate over it to read one-way messages and tensors; it has one reader
- * at a time. The iteration ends when the session is closed, and throws the error of a session that was lost
- * or failed.
+ * at a time. The iteration ends when the session is closed, and throws the error of a session that failed. At a client
+ * that reconnects it goes on over the session that follows a lost one; the event `reset` says what was lost.
  */
 export interface Session extends AsyncIterable<Message>, AsyncDisposal {
   /** The ID that the server gave to the session; an empty string before that. */
