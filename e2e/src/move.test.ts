@@ -7,6 +7,7 @@ import { freePort } from './cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
 import { serverEndpoint } from './endpoints.js';
 import { createPeers, failure, openRaw, pause } from './peers.js';
+import { createWatchingProxy } from './watching-proxy.js';
 
 /** Sessions that go from node to node while their clients use them. */
 
@@ -420,6 +421,51 @@ describe('a node that drains', () => {
     expect(reason).toMatchObject({ code: 'draining' });
     await expect.poll(() => session.state).toBe('established');
     expect([session.id, sizes(servers)]).toEqual([id, [0, 1]]);
+  });
+
+  it('does not lead a connection for which it had asked another node before', async () => {
+    let begin = () => {};
+    let isAsked = false;
+    const begun = new Promise<void>((resolve) => {
+      begin = resolve;
+    });
+    const port = Number(await freePort());
+    const way = peers.use(
+      await createWatchingProxy(port, async ({ text }) => {
+        if (!isAsked && text.startsWith('GET /parlance/peer')) {
+          isAsked = true;
+          await begun;
+        }
+        return 'pass' as const;
+      }),
+    );
+    const led: number[] = [];
+    const logged = (index: number) => {
+      const log = ({ event }: { readonly event?: string }) =>
+        void (event === 'session.led' && led.push(index));
+      return { debug: log, info: log, warn: log, error: log };
+    };
+    const node = { listen: { port }, advertise: `ws://127.0.0.1:${way.port}` };
+    const servers = [
+      await serve({ ...counting, node }),
+      await serve({ ...counting, logger: logged(1) }),
+      await serve({ ...counting, logger: logged(2) }),
+    ];
+    let to = 0;
+    const proxy = peers.use(await createCuttingProxy(() => servers[to]?.port as number));
+    const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+      reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+    });
+    const { id } = session;
+    to = 1;
+    proxy.cut();
+    await expect.poll(() => isAsked).toBe(true);
+    await servers[1]?.server.drain({ timeoutMs: 5_000 });
+    to = 2;
+    begin();
+    await expect.poll(() => led).toEqual([1, 2]);
+    expect((await session.request('hello')).text).toBe('0 of hello 5; ');
+    expect(session.id).toBe(id);
   });
 
   it('keeps a session whose onSession does not return, until the deadline', async () => {
