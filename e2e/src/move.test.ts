@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Tickets } from '../../packages/server/src/cluster/ticket.js';
 import { freePort } from './cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
-import { serverEndpoint } from './endpoints.js';
 import { createPeers, failure, openRaw, pause } from './peers.js';
+import { createWatchingProxy } from './watching-proxy.js';
 
 /** Sessions that go from node to node while their clients use them. */
 
@@ -257,7 +257,18 @@ describe('a client that asks its next question when it reads the end of an answe
         yield `${request.text}.1 `;
       },
     });
-    const servers = [await serve(answers(true)), await serve(answers(false))];
+    const port = Number(await freePort());
+    // Connections on which sessions can move.
+    let ways = 0;
+    const way = peers.use(
+      await createWatchingProxy(port, ({ text, pair }) => {
+        pair.isAwaited ||= text.startsWith('GET /parlance/move');
+        if (pair.isAwaited && text.startsWith('HTTP/1.1 101')) ways++;
+        return 'pass';
+      }),
+    );
+    const node = { listen: { port }, advertise: `ws://127.0.0.1:${way.port}` };
+    const servers = [await serve(answers(true)), await serve({ ...answers(false), node })];
     let to = 0;
     const proxy = peers.use(await createCuttingProxy(() => servers[to]?.port as number));
     const sessions = await Promise.all(
@@ -272,14 +283,10 @@ describe('a client that asks its next question when it reads the end of an answe
     let isOver = false;
     const clients = sessions.map((session) => hurry(session, () => isOver));
     await expect.poll(() => begunFirst).toBe(8);
-    const [first] = servers;
-    const drained = first?.server.drain({ timeoutMs: 20_000, returnWithinMs: 0 });
-    const isLookedAt = ({ id }: Session) => {
-      const session = first?.server.sessions.get(id);
-      const endpoint = session && serverEndpoint(session);
-      return endpoint?.ledBy !== undefined && endpoint.onChange !== undefined;
-    };
-    await expect.poll(() => sessions.every(isLookedAt)).toBe(true);
+    const drained = servers[0]?.server.drain({ timeoutMs: 20_000, returnWithinMs: 0 });
+    await expect.poll(() => ways).toBe(8);
+    // Until they are known to be open.
+    await pause(100);
     go();
     expect(await drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 8 });
     isOver = true;
@@ -420,6 +427,51 @@ describe('a node that drains', () => {
     expect(reason).toMatchObject({ code: 'draining' });
     await expect.poll(() => session.state).toBe('established');
     expect([session.id, sizes(servers)]).toEqual([id, [0, 1]]);
+  });
+
+  it('does not lead a connection for which it had asked another node before', async () => {
+    let begin = () => {};
+    let isAsked = false;
+    const begun = new Promise<void>((resolve) => {
+      begin = resolve;
+    });
+    const port = Number(await freePort());
+    const way = peers.use(
+      await createWatchingProxy(port, async ({ text }) => {
+        if (!isAsked && text.startsWith('GET /parlance/peer')) {
+          isAsked = true;
+          await begun;
+        }
+        return 'pass' as const;
+      }),
+    );
+    const led: number[] = [];
+    const logged = (index: number) => {
+      const log = ({ event }: { readonly event?: string }) =>
+        void (event === 'session.led' && led.push(index));
+      return { debug: log, info: log, warn: log, error: log };
+    };
+    const node = { listen: { port }, advertise: `ws://127.0.0.1:${way.port}` };
+    const servers = [
+      await serve({ ...counting, node }),
+      await serve({ ...counting, logger: logged(1) }),
+      await serve({ ...counting, logger: logged(2) }),
+    ];
+    let to = 0;
+    const proxy = peers.use(await createCuttingProxy(() => servers[to]?.port as number));
+    const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+      reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+    });
+    const { id } = session;
+    to = 1;
+    proxy.cut();
+    await expect.poll(() => isAsked).toBe(true);
+    await servers[1]?.server.drain({ timeoutMs: 5_000 });
+    to = 2;
+    begin();
+    await expect.poll(() => led).toEqual([1, 2]);
+    expect((await session.request('hello')).text).toBe('0 of hello 5; ');
+    expect(session.id).toBe(id);
   });
 
   it('keeps a session whose onSession does not return, until the deadline', async () => {

@@ -14,14 +14,10 @@ export interface DepartureHost {
   readonly logger: Logger;
   /** How long a record lasts, in milliseconds. */
   readonly recordMs: number;
-  /** @throws {ProtocolError} `connection_failed` or `timeout`. */
-  open(target: KnownNode): Promise<MoveChannel>;
-  /** The connection may carry another session. */
-  release(target: KnownNode, channel: MoveChannel): void;
-  /** Whether there is room for another session that moves. */
-  mayBegin(isLed: boolean): boolean;
-  /** @param by 1 when a session begins to move, -1 when that is over. */
-  handleBegun(isLed: boolean, by: number): void;
+  /** A connection for one session; `undefined` if none waits. */
+  take(target: KnownNode): MoveChannel | undefined;
+  /** @param isFree whether the other node takes another session on this connection. */
+  giveBack(target: KnownNode, channel: MoveChannel, isFree: boolean): void;
   /** Moves agents; `undefined` without any. */
   readonly agents: AgentMoves | undefined;
   /** Calls `onSession` again for a session that stays. */
@@ -53,7 +49,8 @@ export class Departure {
   readonly #host: DepartureHost;
   /** How long other nodes may take to send nothing more, in milliseconds. */
   readonly #patienceMs: number;
-  #hasBegun = false;
+  /** While the session is held. */
+  #channel: MoveChannel | undefined;
   #hasStopped = false;
   #wake: () => void = () => {};
 
@@ -75,29 +72,24 @@ export class Departure {
    * @param isLed whether the other node leads the connection of the client. Never rejects.
    */
   async run(isLed: boolean): Promise<DepartureOutcome> {
-    let channel: MoveChannel | undefined;
+    let isFree = false;
     try {
       const { wire } = this.#session;
       if (isLed !== (wire !== undefined)) return stays(CHANGED);
       this.#host.agents?.hold(this.#session);
       // What the client says from now on is for the other node, so that a client in a hurry does not keep its session here.
-      if (!(await this.#until(() => this.#session.wire !== wire || this.#begin(isLed), this.#patienceMs)))
-        return stays('not quiet');
-      if (!this.#hasBegun) return stays(CHANGED);
+      const isOver = () => this.#session.wire !== wire || this.#begin();
+      if (!(await this.#until(isOver, this.#patienceMs))) return stays('not quiet');
+      if (this.#channel === undefined) return stays(CHANGED);
       const since = systemClock.now();
-      channel = await this.#host.open(this.#target);
-      if (await this.#move(channel, wire)) {
-        this.#host.release(this.#target, channel);
-        channel = undefined;
-      }
+      isFree = await this.#move(this.#channel, wire);
       return { type: 'moved', heldMs: isLed ? Math.round(systemClock.now() - since) : undefined };
     } catch (error) {
       return error instanceof Stays ? stays(error.message) : this.#explain(error);
     } finally {
-      channel?.close();
+      if (this.#channel !== undefined) this.#host.giveBack(this.#target, this.#channel, isFree);
       if (this.#session.hasMoved) this.#leave();
       else this.#stay();
-      if (this.#hasBegun) this.#host.handleBegun(isLed, -1);
     }
   }
 
@@ -106,12 +98,12 @@ export class Departure {
     return agents?.isQuiet(this.#session) !== false && isCalm(this.#session, agents);
   }
 
-  /** Holds the session, if it is quiet. */
-  #begin(isLed: boolean): boolean {
-    if (!this.#isQuiet || !this.#host.mayBegin(isLed)) return false;
+  /** Holds the session, if it is quiet and there is a connection for it. */
+  #begin(): boolean {
+    if (!this.#isQuiet) return false;
+    this.#channel = this.#host.take(this.#target);
+    if (this.#channel === undefined) return false;
     this.#session.holdInput();
-    this.#hasBegun = true;
-    this.#host.handleBegun(isLed, 1);
     return true;
   }
 

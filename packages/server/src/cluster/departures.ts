@@ -27,12 +27,6 @@ export interface DeparturesHost {
   run(session: ServerEndpoint): void;
 }
 
-/**
- * Sessions that move at a time. A client waits while its session moves, so few of them do; those without a connection
- * keep no client waiting.
- */
-const MAX_LED = 12;
-const MAX_PARKED = 32;
 /** Sessions that are tried at a time, most of which wait for other nodes. */
 const MAX_ATTEMPTS = 256;
 /** How often all sessions of a draining node are looked at, in milliseconds. */
@@ -71,8 +65,6 @@ export class Departures implements DepartureHost {
   readonly #attempts = new WeakMap<ServerEndpoint, Attempts>();
   readonly #underWay = new Set<Promise<void>>();
   readonly #channels: MoveChannels;
-  /** Sessions that move, with and without a connection. */
-  readonly #moving = { led: 0, parked: 0 };
   #departed = 0;
   #failed = 0;
   #isLooking = false;
@@ -83,7 +75,8 @@ export class Departures implements DepartureHost {
 
   constructor(host: DeparturesHost) {
     this.#host = host;
-    this.#channels = new MoveChannels((target) => host.dialing(target));
+    const onRoom = () => this.#lookSoon();
+    this.#channels = new MoveChannels({ logger: host.logger, dialing: host.dialing, onRoom });
   }
 
   /** Sessions that have gone to other nodes, or could not go. */
@@ -126,28 +119,25 @@ export class Departures implements DepartureHost {
   run(session: ServerEndpoint): void {
     this.#host.run(session);
   }
-  open(target: KnownNode): Promise<MoveChannel> {
-    return this.#channels.open(target);
+  take(target: KnownNode): MoveChannel | undefined {
+    return this.#channels.take(target);
   }
-  release(target: KnownNode, channel: MoveChannel): void {
-    this.#channels.release(target, channel);
-  }
-  mayBegin(isLed: boolean): boolean {
-    if (this.isClosed) return false;
-    return isLed ? this.#moving.led < MAX_LED : this.#moving.parked < MAX_PARKED;
-  }
-  handleBegun(isLed: boolean, by: number): void {
-    this.#moving[isLed ? 'led' : 'parked'] += by;
+  giveBack(target: KnownNode, channel: MoveChannel, isFree: boolean): void {
+    this.#channels.giveBack(target, channel, isFree);
   }
 
   // --- which sessions, and when
 
   #look(): void {
     if (this.isClosed || this.#host.isStalled()) return;
+    const waiting = new Map<KnownNode, number>();
     for (const session of this.#host.sessions.values()) {
       session.onChange ??= () => this.#handleChange(session);
-      this.#consider(session);
+      const target = this.#consider(session);
+      if (target !== undefined) waiting.set(target, (waiting.get(target) ?? 0) + 1);
     }
+    // A connection is needed at the very moment at which a session is calm.
+    for (const [target, sessions] of waiting) this.#channels.prepare(target, sessions);
   }
 
   /** When one has gone, the next one may. */
@@ -173,15 +163,18 @@ export class Departures implements DepartureHost {
     else if (!this.#host.isStalled()) this.#consider(session);
   }
 
-  #consider(session: ServerEndpoint): void {
+  /** @returns the node that the session would go to, if it could go now. */
+  #consider(session: ServerEndpoint): KnownNode | undefined {
     const isLed = session.state !== 'suspended';
-    if (isLed && session.ledBy === undefined) return;
-    if (this.#underWay.size >= MAX_ATTEMPTS || !this.mayBegin(isLed)) return;
+    if (this.#underWay.size >= MAX_ATTEMPTS || (isLed && session.ledBy === undefined)) return undefined;
     const attempts = this.#attemptsOf(session);
-    if (attempts.departure !== undefined || attempts.next > systemClock.now()) return;
-    if (isKept(session) || !isCalm(session, this.agents)) return;
+    if (attempts.departure !== undefined || attempts.next > systemClock.now()) return undefined;
+    if (session.hasEnded || isKept(session)) return undefined;
     const target = this.#targetOf(session, isLed);
-    if (target !== undefined) this.#depart(session, target, attempts, isLed);
+    if (target === undefined) return undefined;
+    if (!this.#channels.isReady(target) || !isCalm(session, this.agents)) return target;
+    this.#depart(session, target, attempts, isLed);
+    return undefined;
   }
 
   /** The node that leads the session; a session without a connection goes to the one that its ID chooses. */
