@@ -5,11 +5,13 @@ import {
   type MemoryBudget,
   type Reservation,
   type SessionMemory,
+  systemClock,
 } from '@parlance/protocol/internal';
 import type { ServerWire, WireEvents } from '../http/ws.js';
 import type { Lead } from './lead.js';
 import { STEP_MS, within } from './move-channel.js';
 import { decodeMoveMessage, encodeMoveMessage, type MoveMessageOf, refusalMessage } from './move-message.js';
+import { NODES_SHARE } from './relay-quota.js';
 
 /** A session that was restored and has not begun. */
 export interface Restored {
@@ -54,6 +56,7 @@ export class Arrival implements WireEvents {
   #isCancelled = false;
   #isOver = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #begun = systemClock.now();
 
   /** @param source the node that the session comes from. */
   constructor(wire: ServerWire, source: string, host: ArrivalHost) {
@@ -101,9 +104,13 @@ export class Arrival implements WireEvents {
 
   #await(): void {
     clearTimeout(this.#timer);
+    const left = this.#begun + ARRIVAL_MS - systemClock.now();
+    const ms = Math.max(0, Math.min(STEP_MS, left));
     this.#timer = setTimeout(() => {
-      this.#refuse(new ProtocolError('timeout', `nothing arrived within ${STEP_MS} ms`));
-    }, STEP_MS);
+      this.#refuse(
+        new ProtocolError('timeout', `the session did not arrive: nothing came within ${STEP_MS} ms`),
+      );
+    }, ms);
   }
 
   #handleMessage(data: Uint8Array | string): void {
@@ -118,10 +125,11 @@ export class Arrival implements WireEvents {
       throw new ProtocolError('message_too_large', why);
     }
     this.#memory = this.#host.memory.open(this.#host.sessionMemory);
+    this.#memory.assign([NODES_SHARE]);
     this.#reserved = this.#memory.tryReserve(message.size);
     if (this.#reserved === undefined)
       throw new ProtocolError('over_budget', 'the node has no memory for the session');
-    this.#bytes = Buffer.allocUnsafe(message.size);
+    this.#bytes = Buffer.allocUnsafe(Math.min(message.size, FIRST_BUFFER));
     this.#head = message;
   }
 
@@ -137,6 +145,7 @@ export class Arrival implements WireEvents {
   #handleBytes(data: Uint8Array | string, head: MoveMessageOf<'snapshot'>): void {
     if (typeof data === 'string' || this.#received + data.length > head.size)
       throw unexpected('too many bytes');
+    this.#grow(this.#received + data.length, head.size);
     this.#bytes.set(data, this.#received);
     this.#received += data.length;
     this.#await();
@@ -144,6 +153,14 @@ export class Arrival implements WireEvents {
     clearTimeout(this.#timer);
     this.#isFinishing = true;
     void this.#finish(head);
+  }
+
+  /** A node that announces a large session and sends none of it takes little memory. */
+  #grow(needed: number, size: number): void {
+    if (needed <= this.#bytes.length) return;
+    const grown = Buffer.allocUnsafe(Math.min(size, Math.max(needed, 2 * this.#bytes.length)));
+    this.#bytes.copy(grown, 0, 0, this.#received);
+    this.#bytes = grown;
   }
 
   /** Never rejects. */
@@ -215,6 +232,10 @@ export class Arrival implements WireEvents {
 
 /** Until the engine is asked again, in milliseconds. */
 const RETRY_MS = 250;
+/** Bytes that are taken before anything has come. */
+const FIRST_BUFFER = 64 * 1024;
+/** How long a session may take to arrive, however steadily it comes, in milliseconds. */
+export const ARRIVAL_MS = 60_000;
 
 function unexpected(what: string): ProtocolError {
   return new ProtocolError('bad_message', `a message about a move that was not expected: ${what}`);

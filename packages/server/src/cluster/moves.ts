@@ -9,6 +9,7 @@ import { repeat } from '../repeat.js';
 import { Arrival, type Restored } from './arrival.js';
 import { Departure, type DepartureHost, isCalm } from './departure.js';
 import type { Lead } from './lead.js';
+import { limitedLog } from './limited-log.js';
 import type { KnownNode } from './membership.js';
 import type { MoveDialing } from './move-channel.js';
 import { encodeMoveMessage } from './move-message.js';
@@ -42,6 +43,8 @@ export interface MovesOptions {
   readonly leads: () => ReadonlySet<Lead>;
   /** Whether the engine does not answer, as far as is known. */
   isStalled(): boolean;
+  /** Whether the fate of all messages of agents that have moved away is known. */
+  isSettled(): boolean;
   nodes(): Iterable<KnownNode>;
   dialing(target: KnownNode): MoveDialing;
 }
@@ -78,6 +81,7 @@ interface Attempts {
 export class Moves implements DepartureHost {
   readonly #options: MovesOptions;
   readonly #arrivals = new Set<Arrival>();
+  readonly #arrivalLog: Logger;
   readonly #attempts = new WeakMap<ServerEndpoint, Attempts>();
   readonly #underWay = new Set<Promise<void>>();
   #link: BackplaneLink | undefined;
@@ -93,6 +97,7 @@ export class Moves implements DepartureHost {
 
   constructor(options: MovesOptions) {
     this.#options = options;
+    this.#arrivalLog = limitedLog(options.logger);
   }
 
   get incarnation(): string {
@@ -148,10 +153,10 @@ export class Moves implements DepartureHost {
       wire.send(encodeMoveMessage({ type: 'refused', code: 'draining', message }));
       return wire.close(CloseCode.NORMAL, '');
     }
-    const { host, memory, limits, logger, leads } = this.#options;
+    const { host, memory, limits, leads } = this.#options;
     const arrival = new Arrival(wire, source, {
       memory,
-      logger,
+      logger: this.#arrivalLog,
       sessionMemory: limits.sessionMemory,
       leadOf: (sessionId, owner) =>
         [...leads()].find((lead) => lead.sessionId === sessionId && lead.owner === owner),
@@ -332,6 +337,13 @@ export class Moves implements DepartureHost {
     }
     const end = systemClock.now() + timeoutMs;
     while (systemClock.now() < end && [...sessions.values()].some((session) => this.#isLeaving(session)))
+      await new Promise<void>((resolve) => void setTimeout(resolve, LOOK_MS));
+  }
+
+  /** Waits until others know what became of messages of agents that were here, which only this node can tell them. */
+  async settle(timeoutMs: number): Promise<void> {
+    const end = systemClock.now() + timeoutMs;
+    while (!this.#options.isSettled() && systemClock.now() < end)
       await new Promise<void>((resolve) => void setTimeout(resolve, LOOK_MS));
   }
 
