@@ -14,6 +14,7 @@ export const CATEGORIES = [
   'replies',
   'gateway',
   'cluster',
+  'nodes',
   'logs',
 ] as const;
 export type Category = (typeof CATEGORIES)[number];

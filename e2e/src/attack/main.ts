@@ -10,6 +10,7 @@ import { GATEWAY } from './gateway.js';
 import { HANDSHAKE } from './handshake.js';
 import { LOGS } from './logs.js';
 import { MEMORY } from './memory.js';
+import { NODES } from './nodes.js';
 import { RELAY } from './relay.js';
 import { REPLY_ATTACKS } from './replies.js';
 import { Arena, startUpstream } from './run.js';
@@ -53,6 +54,7 @@ const ATTACKS: Readonly<Record<Category, readonly Attack[]>> = {
   replies: REPLY_ATTACKS,
   gateway: GATEWAY,
   cluster: CLUSTER,
+  nodes: NODES,
   logs: LOGS,
 };
 

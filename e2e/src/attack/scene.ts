@@ -47,6 +47,7 @@ export class Scene {
   readonly answers = new Map<string, number>();
   readonly #options: SceneOptions;
   readonly #peers = new Set<Peer>();
+  readonly #others: (() => void)[] = [];
   #endsAt = Infinity;
 
   constructor(options: SceneOptions) {
@@ -173,6 +174,12 @@ export class Scene {
   /** Cuts all connections; resumable sessions become suspended. */
   cut(): void {
     for (const peer of this.#peers) peer.cut();
+    for (const cut of this.#others.splice(0)) cut();
+  }
+
+  /** Calls `cut` with those of the connections that are not of clients. */
+  onCut(cut: () => void): void {
+    this.#others.push(cut);
   }
 
   get openPeers(): number {

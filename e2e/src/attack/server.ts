@@ -19,7 +19,7 @@ import {
 import { createOpenAIGateway } from '@parlance/server/openai';
 import { createEmbeddedResponder } from '../../../packages/server/src/cli/responder.js';
 import { offer } from '../../../scripts/child-process.js';
-import { KEY, NEIGHBOUR } from './wire.js';
+import { CLUSTER_SECRET, KEY, NEIGHBOUR } from './wire.js';
 
 /**
  * The attacked servers, in a process of their own: default options, `authenticate`, and typical handlers. A
@@ -31,12 +31,16 @@ const upstream = process.argv[2] as string;
 
 const counts = { authenticate: 0, logLines: 0, logBytes: 0, handlerRuns: 0, usageUnknown: 0 };
 
-/** Where the node of the server `cluster` listens for others. */
+/** Where the node of the server `cluster` listens for others, and its name. */
 let peerPort = 0;
+let incarnation = '';
 
 function log(fields: object | string, message?: string): void {
-  const { event, address } = fields as { readonly event?: unknown; readonly address?: unknown };
-  if (event === 'node.listening') peerPort = Number(new URL(String(address)).port);
+  const { event, address, node } = fields as Readonly<Record<string, unknown>>;
+  if (event === 'node.listening') {
+    peerPort = Number(new URL(String(address)).port);
+    incarnation = String(node);
+  }
   counts.logLines++;
   counts.logBytes += JSON.stringify(fields).length + (message?.length ?? 0) + 60;
 }
@@ -149,7 +153,7 @@ const SERVERS = {
   security: { ...common, security: { mode: 'HMAC', key: KEY } },
   scan: { ...common, scan },
   replies: { ...common, replies: { authorize: () => delay(20, false) } },
-  cluster: { ...common, onSession, cluster: memoryCluster() },
+  cluster: { ...common, onSession, cluster: memoryCluster(), node: { secret: CLUSTER_SECRET } },
 } as const satisfies Record<string, ServerOptions>;
 export type ServerName = keyof typeof SERVERS;
 
@@ -166,6 +170,7 @@ for (const { name, server } of servers) ports[name] = (await server.listen()).po
 const commands = {
   ports: () => ports,
   peerPort: () => peerPort,
+  incarnation: () => incarnation,
   counts: () => counts,
   /** Bytes in use after garbage collection. */
   async held(): Promise<number> {

@@ -16,6 +16,9 @@ import WebSocket from 'ws';
 /** HMAC key of the server with `security`; no attacker has it. */
 export const KEY = new Uint8Array(32).fill(7);
 
+/** Secret of the cluster; only attackers that play one of its nodes have it. */
+export const CLUSTER_SECRET = 'a secret of the attacked cluster';
+
 /** Token and principal of the neighbour. */
 export const NEIGHBOUR = 'echo.neighbour';
 

@@ -73,6 +73,9 @@ type DrainedReplies = Pick<Replies, 'running' | 'stopAll' | 'beginHandOver' | 'f
 /** How long handing replies over to other nodes may take beyond the deadline, in milliseconds. */
 const HAND_OVER_MS = 5_000;
 
+/** How long other nodes may take to confirm what agents that have moved were sent, in milliseconds. */
+const SETTLE_MS = 5_000;
+
 /** Sends GOAWAY to every session and waits for them to end; closes those that are left at the deadline. */
 export class Drain {
   readonly #sessions: ReadonlyMap<string, ServerEndpoint>;
@@ -80,7 +83,7 @@ export class Drain {
   readonly #replies: DrainedReplies;
   readonly #goAway: (retryAfterMs: number) => GoAwayPayload;
   readonly #returnWithinMs: number;
-  readonly #moves: Pick<Moves, 'hasTargets' | 'parkAll'> | undefined;
+  readonly #moves: Pick<Moves, 'hasTargets' | 'parkAll' | 'settle'> | undefined;
   #onEmpty: (() => void) | undefined;
 
   /**
@@ -92,7 +95,7 @@ export class Drain {
     replies: DrainedReplies,
     returnWithinMs: number,
     deadline: number,
-    moves?: Pick<Moves, 'hasTargets' | 'parkAll'>,
+    moves?: Pick<Moves, 'hasTargets' | 'parkAll' | 'settle'>,
   ) {
     this.#moves = moves;
     this.#sessions = sessions;
@@ -139,7 +142,10 @@ export class Drain {
         return undefined;
       }),
     );
-    await this.#replies.finishHandOver(Math.max(endsAt - Date.now(), HAND_OVER_MS));
+    await Promise.all([
+      this.#replies.finishHandOver(Math.max(endsAt - Date.now(), HAND_OVER_MS)),
+      this.#moves?.settle(SETTLE_MS),
+    ]);
     return result;
   }
 

@@ -22,7 +22,7 @@ import {
 } from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
 import { warnIfLocal } from './admission/authentication.js';
-import { Handshakes } from './admission/handshakes.js';
+import { Handshakes, MAX_PASSED } from './admission/handshakes.js';
 import { ServerAdmission } from './admission/server-admission.js';
 import { createAgents } from './agents/create.js';
 import type { Directory } from './agents/directory.js';
@@ -350,9 +350,9 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     if (session.state === 'closed') return;
     this.#connections.add(session);
     this.#sweep.add(session);
-    // The node that passes a connection on has counted its handshake.
-    if (peer.ticket !== undefined) return;
-    const evicted = this.#handshakes.add(session, addressKey(peer.ip));
+    const { ip, ticket } = peer;
+    const [key, most] = ticket === undefined ? [addressKey(ip)] : [`node ${ticket.source}`, MAX_PASSED];
+    const evicted = this.#handshakes.add(session, key, most);
     evicted?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
   }
 

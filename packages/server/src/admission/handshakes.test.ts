@@ -64,4 +64,16 @@ describe('handshakes', () => {
     handshakes.delete(all[9] as { name: string });
     expect(handshakes.size).toBe(0);
   });
+
+  it('allows an address a number of its own', () => {
+    const handshakes = new Handshakes<object>(1, 10);
+    const all = Array.from({ length: 4 }, () => ({}));
+    expect(all.map((each) => handshakes.add(each, 'node a', 3))).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      all[0],
+    ]);
+    expect(handshakes.size).toBe(3);
+  });
 });

@@ -1,3 +1,6 @@
+/** Connections without a session yet that one other node passes on, which counts them by address. */
+export const MAX_PASSED = 1_024;
+
 /**
  * Connections without a session yet. Each costs memory, and a client can open one without even sending HELLO. So their
  * number is limited, for each address and in total; beyond that, the oldest connection that has not sent HELLO is
@@ -21,10 +24,13 @@ export class Handshakes<Connection extends object> {
     return this.#silent.size + this.#deciding.size;
   }
 
-  /** @returns the connection to close, if any: an older one, or `connection` itself. */
-  add(connection: Connection, address: string): Connection | undefined {
+  /**
+   * @param most connections of `address`. @default what the constructor says
+   * @returns the connection to close, if any: an older one, or `connection` itself.
+   */
+  add(connection: Connection, address: string, most = this.#maxPerAddress): Connection | undefined {
     const group = this.#byAddress.get(address) ?? { silent: new Set(), deciding: 0 };
-    const isFull = group.silent.size + group.deciding >= this.#maxPerAddress;
+    const isFull = group.silent.size + group.deciding >= most;
     const evictable = isFull ? group.silent : this.size >= this.#max ? this.#silent.keys() : undefined;
     if (evictable !== undefined) {
       const [oldest] = evictable;

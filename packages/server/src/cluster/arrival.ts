@@ -5,11 +5,13 @@ import {
   type MemoryBudget,
   type Reservation,
   type SessionMemory,
+  systemClock,
 } from '@parlance/protocol/internal';
 import type { ServerWire, WireEvents } from '../http/ws.js';
 import type { Lead } from './lead.js';
 import { STEP_MS, within } from './move-channel.js';
 import { decodeMoveMessage, encodeMoveMessage, type MoveMessageOf, refusalMessage } from './move-message.js';
+import { NODES_SHARE } from './relay-quota.js';
 
 /** A session that was restored and has not begun. */
 export interface Restored {
@@ -54,6 +56,8 @@ export class Arrival implements WireEvents {
   #isCancelled = false;
   #isOver = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  /** When the first message about the present session came: a clock reading. */
+  #begun: number | undefined;
 
   /** @param source the node that the sessions come from. */
   constructor(wire: ServerWire, source: string, host: ArrivalHost) {
@@ -101,13 +105,18 @@ export class Arrival implements WireEvents {
 
   #await(ms = STEP_MS): void {
     clearTimeout(this.#timer);
+    const left = this.#begun === undefined ? ms : this.#begun + ARRIVAL_MS - systemClock.now();
+    const wait = Math.max(0, Math.min(ms, left));
     this.#timer = setTimeout(() => {
-      this.#refuse(new ProtocolError('timeout', `nothing arrived within ${ms} ms`));
-    }, ms);
+      this.#refuse(
+        new ProtocolError('timeout', `the session did not arrive: nothing came within ${wait} ms`),
+      );
+    }, wait);
   }
 
   #handleMessage(data: Uint8Array | string): void {
     const message = decodeMoveMessage(data);
+    this.#begun ??= systemClock.now();
     this.#await();
     if (message.type === 'hold' && this.#lead === undefined) return this.#hold(message.session);
     if (message.type !== 'snapshot') throw unexpected(message.type);
@@ -118,10 +127,11 @@ export class Arrival implements WireEvents {
       throw new ProtocolError('message_too_large', why);
     }
     this.#memory = this.#host.memory.open(this.#host.sessionMemory);
+    this.#memory.assign([NODES_SHARE]);
     this.#reserved = this.#memory.tryReserve(message.size);
     if (this.#reserved === undefined)
       throw new ProtocolError('over_budget', 'the node has no memory for the session');
-    this.#bytes = Buffer.allocUnsafe(message.size);
+    this.#bytes = Buffer.allocUnsafe(Math.min(message.size, FIRST_BUFFER));
     this.#head = message;
   }
 
@@ -137,6 +147,7 @@ export class Arrival implements WireEvents {
   #handleBytes(data: Uint8Array | string, head: MoveMessageOf<'snapshot'>): void {
     if (typeof data === 'string' || this.#received + data.length > head.size)
       throw unexpected('too many bytes');
+    this.#grow(this.#received + data.length, head.size);
     this.#bytes.set(data, this.#received);
     this.#received += data.length;
     this.#await();
@@ -144,6 +155,14 @@ export class Arrival implements WireEvents {
     clearTimeout(this.#timer);
     this.#isFinishing = true;
     void this.#finish(head);
+  }
+
+  /** A node that announces a large session and sends none of it takes little memory. */
+  #grow(needed: number, size: number): void {
+    if (needed <= this.#bytes.length) return;
+    const grown = Buffer.allocUnsafe(Math.min(size, Math.max(needed, 2 * this.#bytes.length)));
+    this.#bytes.copy(grown, 0, 0, this.#received);
+    this.#bytes = grown;
   }
 
   /** Never rejects. */
@@ -198,6 +217,7 @@ export class Arrival implements WireEvents {
   #next(): void {
     this.#forgetBytes();
     this.#head = undefined;
+    this.#begun = undefined;
     this.#isFinishing = false;
     this.#await(IDLE_MS);
   }
@@ -234,6 +254,10 @@ export class Arrival implements WireEvents {
 const IDLE_MS = 60_000;
 /** Until the engine is asked again, in milliseconds. */
 const RETRY_MS = 250;
+/** Bytes that are taken before anything has come. */
+const FIRST_BUFFER = 64 * 1024;
+/** How long a session may take to arrive, however steadily it comes, in milliseconds. */
+export const ARRIVAL_MS = 60_000;
 
 function unexpected(what: string): ProtocolError {
   return new ProtocolError('bad_message', `a message about a move that was not expected: ${what}`);

@@ -14,6 +14,8 @@ export const GRACE_MS = 20;
 /** Bytes of a snapshot in one message, and of those that wait to be written. */
 export const PIECE_SIZE = 64 * 1024;
 const MAX_BUFFERED = 1024 * 1024;
+/** Answers that may wait: one, and a refusal. */
+const MAX_ANSWERS = 2;
 
 export type MoveDialing = DialOptions & { readonly url: string };
 
@@ -55,7 +57,11 @@ export class MoveChannel {
     return this.#failure === undefined && this.#received.length === 0;
   }
 
+  /** @throws {MoveRefused} @throws {ProtocolError} `bad_message` if the other node answers before it is asked. */
   send(message: MoveMessage): void {
+    const [early] = this.#received;
+    if (early?.type === 'refused') throw new MoveRefused(early);
+    if (early !== undefined) throw new ProtocolError('bad_message', 'a node answers before it is asked');
     this.#wire.send(encodeMoveMessage(message));
   }
 
@@ -90,7 +96,10 @@ export class MoveChannel {
   }
 
   #handleMessage(data: Uint8Array | string): void {
+    if (this.#failure !== undefined) return;
     try {
+      if (this.#received.length >= MAX_ANSWERS)
+        throw new ProtocolError('bad_message', 'a node answers more often than it is asked');
       this.#received.push(decodeMoveMessage(data));
       this.#wake();
     } catch (error) {

@@ -7,6 +7,7 @@ import type { ServerWire } from '../http/ws.js';
 import { Arrival, type Restored } from './arrival.js';
 import { Departures } from './departures.js';
 import type { Lead } from './lead.js';
+import { limitedLog } from './limited-log.js';
 import type { KnownNode } from './membership.js';
 import type { MoveDialing } from './move-channel.js';
 import { encodeMoveMessage } from './move-message.js';
@@ -40,6 +41,8 @@ export interface MovesOptions {
   readonly leads: () => ReadonlySet<Lead>;
   /** Whether the engine does not answer, as far as is known. */
   isStalled(): boolean;
+  /** Whether the fate of all messages of agents that have moved away is known. */
+  isSettled(): boolean;
   nodes(): Iterable<KnownNode>;
   dialing(target: KnownNode): MoveDialing;
 }
@@ -51,11 +54,15 @@ const RECORD_MARGIN_MS = 60_000;
 /** The longest time that Redis accepts for certain. */
 const MAX_RECORD_MS = 30 * 24 * 3_600_000;
 
+/** How often it is asked whether messages of agents are confirmed, in milliseconds. */
+const LOOK_MS = 20;
+
 /** The sessions that go from this node to others, and those that come from others. */
 export class Moves {
   readonly #options: MovesOptions;
   readonly #arrivals = new Set<Arrival>();
   readonly #departures: Departures;
+  readonly #arrivalLog: Logger;
   #link: BackplaneLink | undefined;
   #arrived = 0;
   #isDraining = false;
@@ -77,6 +84,7 @@ export class Moves {
       dialing,
       link,
     });
+    this.#arrivalLog = limitedLog(logger);
   }
 
   get #connected(): BackplaneLink {
@@ -115,10 +123,10 @@ export class Moves {
       wire.send(encodeMoveMessage({ type: 'refused', code: 'draining', message }));
       return wire.close(CloseCode.NORMAL, '');
     }
-    const { host, memory, limits, logger, leads } = this.#options;
+    const { host, memory, limits, leads } = this.#options;
     const arrival = new Arrival(wire, source, {
       memory,
-      logger,
+      logger: this.#arrivalLog,
       sessionMemory: limits.sessionMemory,
       leadOf: (sessionId, owner) =>
         [...leads()].find((lead) => lead.sessionId === sessionId && lead.owner === owner),
@@ -208,6 +216,13 @@ export class Moves {
   /** See {@link Departures.parkAll}. */
   parkAll(timeoutMs: number): Promise<void> {
     return this.#departures.parkAll(timeoutMs);
+  }
+
+  /** Waits until others know what became of messages of agents that were here, which only this node can tell them. */
+  async settle(timeoutMs: number): Promise<void> {
+    const end = systemClock.now() + timeoutMs;
+    while (!this.#options.isSettled() && systemClock.now() < end)
+      await new Promise<void>((resolve) => void setTimeout(resolve, LOOK_MS));
   }
 
   /** No session goes or comes any more. */

@@ -21,6 +21,7 @@ import { RelayPeers, relayWebSocket } from './relay-peers.js';
 import { RelayTraffic } from './relay-wire.js';
 import { RepliesService } from './replies-service.js';
 import { Roster } from './roster.js';
+import { MOVE_PLACES, SERVICE_PLACES, ServicePlaces } from './service-places.js';
 import { isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
 
 export interface ClusterHost extends LeadingHost {
@@ -76,6 +77,7 @@ export class ClusterNode implements Leader {
       logger: this.#logger,
       leads: () => this.#leading.leads,
       isStalled: () => this.#membership.isStalled,
+      isSettled: () => this.#relayed?.peers.isSettled !== false,
       nodes: () => this.#membership.others,
       dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
     });
@@ -186,12 +188,14 @@ export class ClusterNode implements Leader {
     const services = new Map<string, PeerService>();
     services.set(MOVE_PATH, {
       adapter,
+      places: new ServicePlaces(MOVE_PLACES),
       accept: (ticket) => this.#tickets.acceptMove(ticket),
       onWire: (wire, source) => this.moves.accept(wire, source),
     });
     if (relayed !== undefined)
       services.set(RELAY_PATH, {
         adapter,
+        places: new ServicePlaces(SERVICE_PLACES),
         accept: (ticket) => this.#tickets.acceptRelay(ticket),
         onWire: (wire, source) => relayed.peers.accept(wire, source),
       });

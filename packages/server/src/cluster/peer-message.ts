@@ -54,6 +54,13 @@ export function textField(value: unknown): string {
   throw malformed();
 }
 
+/** @throws {ProtocolError} `bad_message`, also if the text has more than `most` characters. */
+export function shortField(value: unknown, most: number): string {
+  const text = textField(value);
+  if (text.length <= most) return text;
+  throw malformed();
+}
+
 export function malformed(): ProtocolError {
   return new ProtocolError('bad_message', 'a message of another node is malformed');
 }

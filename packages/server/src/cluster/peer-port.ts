@@ -16,6 +16,7 @@ import { socketKey } from '../http/addresses.js';
 import { closeListener, listenOn } from '../http/listener.js';
 import { hasBody, refuseUpgrade } from '../http/upgrade.js';
 import type { ServerWire, WebSocketAdapter } from '../http/ws.js';
+import type { ServicePlaces } from './service-places.js';
 import type { Ticket, TicketRefusal } from './ticket.js';
 
 /** The path of the port, and the scheme of its tickets. */
@@ -41,6 +42,8 @@ export interface PeerService {
   readonly adapter: WebSocketAdapter;
   readonly accept: (ticket: string) => { readonly source: string } | TicketRefusal;
   readonly onWire: (wire: ServerWire, source: string) => void;
+  /** How many connections there may be. */
+  readonly places: ServicePlaces;
 }
 
 export interface PeerPortOptions {
@@ -156,6 +159,10 @@ export class PeerPort {
         if (typeof peer === 'string') {
           this.#report(request, peer);
           return refuseUpgrade(socket, STATUS[peer], 'The ticket is not accepted.');
+        }
+        if (!service.places.tryTake(peer.source, socket)) {
+          this.#report(request, 'full');
+          return refuseUpgrade(socket, STATUS.full, 'Too many connections of other nodes.');
         }
         this.#strangers.delete(keyOf(request.socket));
         return service.adapter.upgrade(request, socket, head, subprotocol, (wire) =>

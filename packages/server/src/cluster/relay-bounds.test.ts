@@ -1,7 +1,8 @@
+import { MemoryBudget } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { readAgentState } from '../agents/move-state.js';
 import { encodeRelayMessage } from './relay-message.js';
-import { RelayQuota } from './relay-quota.js';
+import { openNodesMemory, RELAY_QUOTA, RelayQuota } from './relay-quota.js';
 import { MAX_SILENT_TICKS, RelayTraffic, RelayWire } from './relay-wire.js';
 
 describe('what one node has under way', () => {
@@ -22,6 +23,26 @@ describe('what one node has under way', () => {
     expect(quota.tryHold(3, 65)).toBe(true);
     expect(quota.tryHold(4, 1)).toBe(false);
   });
+});
+
+it('what all nodes have under way shares a part of the memory of the process', () => {
+  const MIB = 1024 * 1024;
+  const budget = new MemoryBudget(400 * MIB);
+  const [first, second] = [0, 1].map(() => new RelayQuota(RELAY_QUOTA, openNodesMemory(budget))) as [
+    RelayQuota,
+    RelayQuota,
+  ];
+  const fill = (quota: RelayQuota, ref: number) => {
+    for (let i = 0; ; i++) if (!quota.tryHold(ref + i, MIB)) return i;
+  };
+  const taken = [fill(first, 0), fill(second, 10_000)] as const;
+  // A quarter, and a little that each connection has in any case.
+  expect(taken[0]).toBeGreaterThan(90);
+  expect(taken[0] + taken[1]).toBeLessThan(110);
+  first.close();
+  expect(fill(second, 20_000)).toBeGreaterThan(80);
+  second.close();
+  expect(budget.used).toBe(0);
 });
 
 describe('a connection between nodes', () => {

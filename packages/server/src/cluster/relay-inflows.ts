@@ -23,13 +23,17 @@ export interface Inflow {
 export class Inflows {
   readonly #accessTo: (sessionId: string) => 'open' | 'held' | 'gone';
   readonly #send: (type: RelayMessageType, fields: readonly unknown[]) => void;
+  readonly #onChange: (ways: number) => void;
   readonly #byWay = new Map<number, Inflow>();
   readonly #bySession = new Map<string, Set<Inflow>>();
 
+  /** @param onChange called with how many ways are more, or less. */
   constructor(
     accessTo: (sessionId: string) => 'open' | 'held' | 'gone',
     send: (type: RelayMessageType, fields: readonly unknown[]) => void,
+    onChange: (ways: number) => void,
   ) {
+    this.#onChange = onChange;
     this.#accessTo = accessTo;
     this.#send = send;
   }
@@ -52,6 +56,7 @@ export class Inflows {
     inflow.way = way;
     inflow.access = access;
     this.#byWay.set(way, inflow);
+    this.#onChange(1);
     const others = this.#bySession.get(id) ?? new Set();
     this.#bySession.set(id, others.add(inflow));
     if (access === 'open') this.#send('ready', [way]);
@@ -61,6 +66,7 @@ export class Inflows {
     const inflow = this.#byWay.get(way);
     if (inflow === undefined) return;
     this.#byWay.delete(way);
+    this.#onChange(-1);
     const others = this.#bySession.get(inflow.id);
     others?.delete(inflow);
     if (others?.size === 0) this.#bySession.delete(inflow.id);
@@ -72,8 +78,15 @@ export class Inflows {
     this.#bySession.delete(id);
     for (const { way, confirmed } of inflows) {
       this.#byWay.delete(way);
+      this.#onChange(-1);
       this.#send('gone', [way, confirmed]);
     }
+  }
+
+  /** The other node knows that all that was written is confirmed. */
+  get isSettled(): boolean {
+    for (const { written, toldConfirmed } of this.#byWay.values()) if (written > toldConfirmed) return false;
+    return true;
   }
 
   /** Tells the other node what sessions have confirmed since. */

@@ -16,9 +16,14 @@ async function connected() {
   const session = node.join(new Client('ada'));
   await settled();
   const sent: unknown[][] = [];
-  const state = { isOver: false };
   let events: WireEvents | undefined;
-  const wire: Pick<ServerWire, 'send' | 'terminate' | 'listen'> = {
+  const state = { isOver: false, unread: 0, holds: 0 };
+  const wire: Partial<ServerWire> = {
+    get bufferedAmount() {
+      return state.unread;
+    },
+    hold: () => void state.holds++,
+    unhold: () => void state.holds--,
     send: (data) => {
       const { type, fields } = decodeRelayMessage(data);
       sent.push([type, ...fields]);
@@ -38,7 +43,8 @@ async function connected() {
   const open = (sessionId: string) => tell('open', [1, sessionId, 'acme', 'bob', ['NONE'], null]);
   tell('use', [7, session.id]);
   expect(sent).toEqual([['ready', 7]]);
-  return { node, other, session, sent, state, tell, open, stop: () => world.stop() };
+  const drain = () => events?.onDrain();
+  return { node, other, session, sent, state, tell, open, drain, stop: () => world.stop() };
 }
 
 const BODY = [0, 2, 0, -1];
@@ -131,6 +137,63 @@ describe('a way to a session', () => {
     const { node, sent, tell, stop } = await connected();
     tell('use', [8, newSessionId(node.name)]);
     expect(sent.at(-1)).toEqual(['gone', 8, 0]);
+    await stop();
+  });
+});
+
+describe('another node', () => {
+  it.each([
+    ['a session', 0, 128],
+    ['a principal', 1, 256],
+    ['an agent', 2, 128],
+  ])('names %s with so many characters at most', async (_what, place, most) => {
+    const { other, state, tell, stop } = await connected();
+    const names = (length: number) => {
+      const texts = [newSessionId(other.name), 'acme', 'bob'];
+      texts[place] = place === 0 ? newSessionId(other.name).padEnd(length, '0') : 'x'.repeat(length);
+      return texts;
+    };
+    tell('open', [1, ...names(most), ['NONE'], null]);
+    expect(state.isOver).toBe(false);
+    tell('open', [2, ...names(most + 1), ['NONE'], null]);
+    expect(state.isOver).toBe(true);
+    await stop();
+  });
+
+  it('is not heard while it does not read, and ended if too much waits for it', async () => {
+    const { node, sent, state, tell, drain, stop } = await connected();
+    const ask = () => tell('use', [8, newSessionId(node.name)]);
+    state.unread = 1024 * 1024;
+    ask();
+    expect(state.holds).toBe(0);
+    state.unread++;
+    ask();
+    ask();
+    expect([sent.length, state.holds]).toEqual([4, 1]);
+    drain();
+    expect(state.holds).toBe(1);
+    state.unread = 0;
+    drain();
+    drain();
+    expect(state.holds).toBe(0);
+    state.unread = 256 * 1024 * 1024;
+    ask();
+    expect(state.isOver).toBe(false);
+    state.unread++;
+    ask();
+    expect(state.isOver).toBe(true);
+    await stop();
+  });
+
+  it('does not speak for a session that is here, except while it is about to move', async () => {
+    const { node, session, sent, tell, stop } = await connected();
+    tell('open', [1, session.id, 'acme', 'ada', ['NONE'], null]);
+    tell('message', [1, 1, 7, ...BODY], Buffer.from('hi'));
+    expect([session.waiting, sent.at(-1)?.slice(0, 4)]).toEqual([0, ['refused', 7, 1, 'forbidden']]);
+    node.moves.hold(session as never);
+    tell('open', [2, session.id, 'acme', 'ada', ['NONE'], null]);
+    tell('message', [2, 2, 7, ...BODY], Buffer.from('hi'));
+    expect(session.waiting).toBe(1);
     await stop();
   });
 });

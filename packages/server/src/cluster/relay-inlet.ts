@@ -5,9 +5,10 @@ import {
   type ReceivedBody,
   type Undelivered,
 } from '@parlance/protocol';
+import { MAX_PRINCIPAL_LENGTH } from '../admission/authentication.js';
 import type { Relay } from '../agents/relay.js';
 import type { RelayTarget } from '../agents/target.js';
-import type { ServerWire, WireEvents } from '../http/ws.js';
+import { RelayEnd, type RelayEndOptions } from './relay-end.js';
 import { type Inflow, Inflows } from './relay-inflows.js';
 import {
   chargeOf,
@@ -17,15 +18,14 @@ import {
   type RelayMessageType,
   readBody,
   readReport,
+  shortField,
   textField,
 } from './relay-message.js';
-import { RelayQuota } from './relay-quota.js';
-import { type RelayTraffic, RelayWire } from './relay-wire.js';
+import { MAX_UNWRITTEN, type NodeWire } from './relay-wire.js';
 import { type RemoteAgent, type RemoteHost, RemoteSource, type RemoteWire } from './remote-session.js';
 
-export interface RelayInletOptions extends RemoteHost {
+export interface RelayInletOptions extends RemoteHost, RelayEndOptions {
   readonly relay: Relay;
-  readonly traffic: RelayTraffic;
   /** The session of an agent of this node. */
   readonly find: (sessionId: string) => RelayTarget | undefined;
   /** Whether the session takes what is new; `gone` if it is not known, and has not moved from here. */
@@ -48,10 +48,12 @@ export interface RelayInletOptions extends RemoteHost {
 
 /** Senders of one node, and sessions of moved agents of which it keeps account. */
 export const MAX_SOURCES = 50_000;
+/** Bytes that a sender and a way take besides texts. */
+const SOURCE_CHARGE = 2_048;
+const WAY_CHARGE = 512;
 
 /** The connection from another node, whose agents write on it to agents of this one. */
-export class RelayInlet implements RemoteWire, WireEvents {
-  readonly #wire: RelayWire;
+export class RelayInlet extends RelayEnd implements RemoteWire {
   readonly #options: RelayInletOptions;
   readonly #sources = new Map<number, RemoteSource>();
   /** Senders for which the other node may not speak. */
@@ -61,19 +63,22 @@ export class RelayInlet implements RemoteWire, WireEvents {
   readonly #tensors = new Map<number, number>();
   readonly #inflows: Inflows;
   readonly #accounts = new Set<string>();
-  readonly #quota = new RelayQuota();
-  #isOver = false;
 
-  constructor(wire: Pick<ServerWire, 'send' | 'terminate'>, options: RelayInletOptions) {
+  constructor(wire: NodeWire, options: RelayInletOptions) {
+    super(options);
     this.#options = options;
-    this.#wire = new RelayWire(options.traffic);
-    this.#wire.open(wire);
-    this.#inflows = new Inflows(options.accessTo, (type, fields) => this.send(type, fields));
+    this.wire.open(wire);
+    this.#inflows = new Inflows(
+      options.accessTo,
+      (type, fields) => this.send(type, fields),
+      (change) => this.quota.add(change * WAY_CHARGE),
+    );
   }
 
   send(type: RelayMessageType, fields: readonly unknown[], ...parts: readonly Uint8Array[]): void {
-    if (type === 'credit') this.#quota.release(fields[0] as number, fields[1] as number);
-    this.#wire.send(type, fields, ...parts);
+    if (type === 'credit') this.quota.release(fields[0] as number, fields[1] as number);
+    this.wire.send(type, fields, ...parts);
+    if (this.wire.unwritten > MAX_UNWRITTEN) this.end(tooMuch());
   }
 
   /** Requests that are not over, or whose replies are under way. */
@@ -82,21 +87,19 @@ export class RelayInlet implements RemoteWire, WireEvents {
   }
 
   handleTick(): void {
-    if (!this.#wire.handleTick()) return this.end(new Error('the other node is silent'));
+    if (!this.wire.handleTick()) return this.end(new Error('the other node is silent'));
     for (const source of this.#sources.values()) source.handleTick();
     this.#inflows.tellConfirmed();
   }
 
   /** What the other node has under way to sessions of this one. */
-  get inflows(): Pick<Inflows, 'end' | 'hold' | 'isHolding' | 'release'> {
+  get inflows(): Pick<Inflows, 'end' | 'hold' | 'isHolding' | 'isSettled' | 'release'> {
     return this.#inflows;
   }
 
-  end(why?: unknown): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+  protected finish(why: unknown): void {
     if (why === undefined) this.#inflows.tellConfirmed();
-    this.#wire.end();
+    this.wire.end();
     const { onOver, onSettled } = this.#options;
     onOver(why);
     this.#requests.clear();
@@ -106,25 +109,14 @@ export class RelayInlet implements RemoteWire, WireEvents {
     this.#accounts.clear();
   }
 
-  // --- as the listener of the wire
+  override onDrain(): void {
+    this.wire.pace();
+  }
 
-  onMessage(data: Uint8Array | string): void {
-    if (this.#isOver) return;
-    try {
-      this.#handle(this.#wire.read(data));
-    } catch (error) {
-      this.end(error);
-    }
+  protected handle(message: RelayMessage): void {
+    this.#handle(message);
+    this.wire.pace();
   }
-  onClose(code: number, reason: string): void {
-    this.end(new ProtocolError('connection_failed', `closed with ${code} ${reason}`));
-  }
-  onFault(error: unknown): void {
-    this.end(error);
-  }
-  onDrain(): void {}
-  onControl(): void {}
-  onData(): void {}
 
   #handle({ type, fields, bytes }: RelayMessage): void {
     switch (type) {
@@ -138,7 +130,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
     const number = countField(fields[0]);
     switch (type) {
       case 'use':
-        return this.#inflows.use(number, textField(fields[1]));
+        return this.#use(number, textField(fields[1]));
       case 'leave':
         return this.#inflows.leave(number);
       case 'holding':
@@ -150,7 +142,8 @@ export class RelayInlet implements RemoteWire, WireEvents {
         const source = this.#sources.get(number);
         if (source === undefined) return;
         this.#sources.delete(number);
-        for (const [ref, asker] of this.#requests) if (asker === source) this.#forget(ref);
+        for (const ref of source.requests) this.#forget(ref);
+        this.quota.add(-costOf(source));
         return this.#close(source);
       }
       case 'message':
@@ -169,8 +162,8 @@ export class RelayInlet implements RemoteWire, WireEvents {
       case 'piece': {
         this.#countPiece(number, bytes.length);
         const charge = chargeOf(bytes.length);
-        if (!this.#quota.hasRoom(charge)) return relay.requests.giveUp(source, number, tooMuch());
-        this.#quota.hold(number, charge);
+        if (!this.quota.hasRoom(charge)) return relay.requests.giveUp(source, number, tooMuch());
+        this.quota.hold(number, charge);
         relay.requests.takeNextPiece(source, number, { bytes, charge });
         return;
       }
@@ -201,7 +194,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
         const inflow = onAccount(id);
         if (inflow === undefined) return this.send('gone', [way, 0]);
         this.#accounts.add(id);
-        return this.#inflows.use(way, id, inflow);
+        return this.#use(way, id, inflow);
       }
       case 'report':
         if (this.#accounts.has(id)) onReport(id, readReport(fields));
@@ -211,19 +204,28 @@ export class RelayInlet implements RemoteWire, WireEvents {
     }
   }
 
+  /** @throws {ProtocolError} `bad_message`, `over_budget`. */
+  #use(way: number, id: string, known?: Inflow): void {
+    if (!this.quota.hasRoom(WAY_CHARGE)) throw tooMuch();
+    this.#inflows.use(way, id, known);
+  }
+
+  /** @throws {ProtocolError} `bad_message`, `over_budget`. */
   #open(number: number, [, id, principal, agentId, algorithms, encoding]: readonly unknown[]): void {
     if (this.#sources.has(number) || this.#sources.size + this.#forged.size >= MAX_SOURCES) throw malformed();
     const negotiated = readAgreement(algorithms, encoding);
     const agent = {
-      sessionId: textField(id),
-      principal: textField(principal),
-      agentId: textField(agentId),
+      sessionId: shortField(id, MAX_ID),
+      principal: shortField(principal, MAX_PRINCIPAL_LENGTH),
+      agentId: shortField(agentId, MAX_ID),
       negotiated,
     };
     if (!this.#options.maySpeakFor(agent)) {
       this.#forged.add(number);
       return this.#options.onForged(agent);
     }
+    if (!this.quota.hasRoom(costOf(agent))) throw tooMuch();
+    this.quota.add(costOf(agent));
     this.#sources.set(number, new RemoteSource(agent, this.#options, this, (ref) => this.#forget(ref)));
   }
 
@@ -261,7 +263,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
     if (type === 'tensor')
       return this.#takeTensor(source, number, target, countField(fields[0]), bytes, refuse);
     const body = readBody(fields, bytes);
-    if (!this.#quota.tryHold(number, body.charge)) return refuse(tooMuch());
+    if (!this.quota.tryHold(number, body.charge)) return refuse(tooMuch());
     let size: number;
     try {
       size = this.#options.memoryOf(body, source, target);
@@ -286,7 +288,7 @@ export class RelayInlet implements RemoteWire, WireEvents {
   ): void {
     if (bytes.length === 0 || totalLength < bytes.length) throw malformed();
     const charge = chargeOf(bytes.length);
-    if (!this.#quota.tryHold(number, charge)) return refuse(tooMuch());
+    if (!this.quota.tryHold(number, charge)) return refuse(tooMuch());
     this.#tensors.set(number, totalLength - bytes.length);
     this.#options.relay.requests.takeAdmittedTensor(source, number, target, { bytes, totalLength, charge });
   }
@@ -306,8 +308,8 @@ export class RelayInlet implements RemoteWire, WireEvents {
     };
     const target = inflow?.isCut === false ? find(id) : undefined;
     if (target === undefined || inflow === undefined) return refuse(gone());
-    if (!this.#quota.tryHoldMessage(body.charge)) return refuse(tooMuch());
-    const release = () => this.#quota.releaseMessage(body.charge);
+    if (!this.quota.tryHoldMessage(body.charge)) return refuse(tooMuch());
+    const release = () => this.quota.releaseMessage(body.charge);
     const remote = {
       handleWritten: () => {
         release();
@@ -347,13 +349,20 @@ export class RelayInlet implements RemoteWire, WireEvents {
   #forget(ref: number): void {
     this.#requests.delete(ref);
     this.#tensors.delete(ref);
-    this.#quota.forget(ref);
+    this.quota.forget(ref);
   }
 
   #close(source: RemoteSource): void {
     this.#options.relay.handleEnded(source);
     source.close();
   }
+}
+
+/** Characters of an ID. */
+const MAX_ID = 128;
+
+function costOf({ principal, agentId }: Pick<RemoteAgent, 'principal' | 'agentId'>): number {
+  return SOURCE_CHARGE + 2 * (principal.length + agentId.length);
 }
 
 function gone(): ProtocolError {

@@ -2,7 +2,7 @@ import { ERROR_CODES, ProtocolError, type ReceivedBody, type Undelivered } from 
 import { decodeFailure } from '@parlance/protocol/internal';
 import type { Relay } from '../agents/relay.js';
 import type { RelayTarget } from '../agents/target.js';
-import type { ServerWire, WireEvents } from '../http/ws.js';
+import { RelayEnd, type RelayEndOptions } from './relay-end.js';
 import {
   countField,
   malformed,
@@ -11,12 +11,11 @@ import {
   readBody,
   textField,
 } from './relay-message.js';
-import { type RelayTraffic, RelayWire } from './relay-wire.js';
+import { MAX_UNWRITTEN, type NodeWire } from './relay-wire.js';
 import type { RemoteTarget, TargetWire } from './remote-target.js';
 
-export interface RelayLinkOptions {
+export interface RelayLinkOptions extends RelayEndOptions {
   readonly relay: Relay;
-  readonly traffic: RelayTraffic;
   /** Bytes of memory that a reply takes to be coded again. */
   readonly memoryOf: (body: ReceivedBody, from: RelayTarget, to: RelayTarget) => number;
   /** The session of a target is over, or nothing is known of it any more. */
@@ -35,33 +34,38 @@ export interface MovedSession {
 }
 
 /** The connection to another node, on which agents of this node write to agents of that one. */
-export class RelayLink implements TargetWire, WireEvents {
+export class RelayLink extends RelayEnd implements TargetWire {
   readonly #options: RelayLinkOptions;
-  readonly #wire: RelayWire;
   /** Targets that have something under way or may have, by way. */
   readonly #ways = new Map<number, RemoteTarget>();
   readonly #requests = new Map<number, { readonly target: RemoteTarget; readonly source: RelayTarget }>();
   readonly #sources = new Map<RelayTarget, number>();
   readonly #moved = new Map<string, MovedSession>();
   #lastSource = 0;
-  #isOver = false;
 
   constructor(options: RelayLinkOptions) {
+    super(options);
     this.#options = options;
-    this.#wire = new RelayWire(options.traffic);
   }
 
   /** The connection is open. */
-  begin(wire: Pick<ServerWire, 'send' | 'terminate'>): void {
-    this.#wire.open(wire);
+  begin(wire: NodeWire): void {
+    this.wire.open(wire);
   }
 
   send(type: RelayMessageType, fields: readonly unknown[], ...parts: readonly Uint8Array[]): void {
-    this.#wire.send(type, fields, ...parts);
+    if (type === 'read') this.quota.release(fields[0] as number, fields[1] as number);
+    this.wire.send(type, fields, ...parts);
+  }
+
+  /** Answers a message. What agents of this node send is bounded by their windows; this is not. */
+  #answer(type: RelayMessageType, fields: readonly unknown[]): void {
+    if (this.wire.unwritten > MAX_UNWRITTEN) throw new ProtocolError('over_budget', 'the node does not read');
+    this.send(type, fields);
   }
 
   handleTick(): void {
-    if (!this.#wire.handleTick()) this.end(new Error('the other node is silent'));
+    if (!this.wire.handleTick()) this.end(new Error('the other node is silent'));
   }
 
   use(way: number, target: RemoteTarget): void {
@@ -104,13 +108,11 @@ export class RelayLink implements TargetWire, WireEvents {
     return this.#requests.size;
   }
 
-  /** Ends the connection, and reports what was under way. */
-  end(why?: unknown): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+  /** Reports what was under way. */
+  protected finish(why: unknown): void {
     // Nothing was sent before the connection was open.
-    const isCertain = !this.#wire.isOpen;
-    this.#wire.end();
+    const isCertain = !this.wire.isOpen;
+    this.wire.end();
     this.#options.onOver(why);
     const requests = [...this.#requests];
     this.#requests.clear();
@@ -155,27 +157,7 @@ export class RelayLink implements TargetWire, WireEvents {
     if (this.#moved.delete(id)) this.send('settled', [id]);
   }
 
-  // --- as the listener of the wire
-
-  onMessage(data: Uint8Array | string): void {
-    if (this.#isOver) return;
-    try {
-      this.#handle(this.#wire.read(data));
-    } catch (error) {
-      this.end(error);
-    }
-  }
-  onClose(code: number, reason: string): void {
-    this.end(new ProtocolError('connection_failed', `closed with ${code} ${reason}`));
-  }
-  onFault(error: unknown): void {
-    this.end(error);
-  }
-  onDrain(): void {}
-  onControl(): void {}
-  onData(): void {}
-
-  #handle({ type, fields, bytes }: RelayMessage): void {
+  protected handle({ type, fields, bytes }: RelayMessage): void {
     const { relay, maxDepth } = this.#options;
     switch (type) {
       case 'ping':
@@ -232,7 +214,7 @@ export class RelayLink implements TargetWire, WireEvents {
     const target = this.#ways.get(way);
     if (type === 'hold') {
       target?.handleHold(way);
-      return this.send('holding', [way, countField(fields[0])]);
+      return this.#answer('holding', [way, countField(fields[0])]);
     }
     if (target === undefined) return;
     if (type === 'ready') return target.handleReady(way);
@@ -253,7 +235,10 @@ export class RelayLink implements TargetWire, WireEvents {
     target.handleConfirmed(way, number);
     this.#ways.delete(way);
     const refs = [...this.#requests].filter(([, each]) => each.target === target).map(([ref]) => ref);
-    for (const ref of refs) this.#requests.delete(ref);
+    for (const ref of refs) {
+      this.#requests.delete(ref);
+      this.quota.forget(ref);
+    }
     this.#endTarget(target, refs, true, way);
   }
 
@@ -268,10 +253,11 @@ export class RelayLink implements TargetWire, WireEvents {
     const { relay, memoryOf } = this.#options;
     const asker = relay.requests.askerOf(target, ref);
     if (asker === undefined) {
-      this.send('read', [ref, body.charge]);
+      this.#answer('read', [ref, body.charge]);
       if (type === 'response') this.#forget(ref, target);
       return;
     }
+    const hasRoom = this.quota.tryHold(ref, body.charge);
     const fail = (error: unknown) => {
       this.send('cancel', [ref]);
       this.send('read', [ref, body.charge]);
@@ -280,6 +266,8 @@ export class RelayLink implements TargetWire, WireEvents {
     };
     let size: number;
     try {
+      if (!hasRoom)
+        throw new ProtocolError('over_budget', 'too much from the other node waits to be written');
       size = memoryOf(body, target, asker);
     } catch (error) {
       return fail(error);
@@ -300,6 +288,7 @@ export class RelayLink implements TargetWire, WireEvents {
 
   #forget(ref: number, target: RemoteTarget): void {
     this.#requests.delete(ref);
+    this.quota.forget(ref);
     target.intake.drop(ref);
     target.forget(ref);
   }

@@ -2,7 +2,7 @@ import { BodyCodec, type CodedBody, type ReceivedBody, type Undelivered } from '
 import { isCount } from '@parlance/protocol/internal';
 import { countField, decodePeerMessage, encodePeerMessage, malformed, textField } from './peer-message.js';
 
-export { countField, malformed, textField } from './peer-message.js';
+export { countField, malformed, shortField, textField } from './peer-message.js';
 
 /**
  * What two nodes tell each other about the bodies of their agents. One node dials and passes on what its agents send; the

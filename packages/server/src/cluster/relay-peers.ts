@@ -14,11 +14,13 @@ import type { RelayTarget } from '../agents/target.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { ServerWire, WebSocketAdapterOptions } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
+import { limitedLog } from './limited-log.js';
 import { createLoopback } from './loopback.js';
 import { MovedSource } from './moved-source.js';
 import type { Inflow } from './relay-inflows.js';
 import { RelayInlet } from './relay-inlet.js';
 import { RelayLink } from './relay-link.js';
+import { openNodesMemory } from './relay-quota.js';
 import { RelayTraffic } from './relay-wire.js';
 import type { RemoteAgent, RemoteHost } from './remote-session.js';
 import { RemoteTarget, type Route, type TargetHost } from './remote-target.js';
@@ -62,6 +64,7 @@ interface Account {
 /** The connections to and from other nodes on which agents write to each other. */
 export class RelayPeers {
   readonly traffic = new RelayTraffic();
+  readonly #logger: Logger;
   readonly #options: RelayPeersOptions;
   readonly #links = new Map<string, RelayLink>();
   readonly #inlets = new Map<RelayInlet, string>();
@@ -76,6 +79,7 @@ export class RelayPeers {
 
   constructor(options: RelayPeersOptions) {
     this.#options = options;
+    this.#logger = limitedLog(options.options.logger);
     options.relay.onEnded = (session) => {
       for (const link of this.#links.values()) link.handleEnded(session);
       this.#tellGone(session);
@@ -207,13 +211,15 @@ export class RelayPeers {
   /** A node speaks for sessions that have begun there, and for agents that are known, as those may have moved. */
   #maySpeakFor(node: string, { sessionId, principal, agentId }: RemoteAgent): boolean {
     if (node === this.#options.incarnation || incarnationOf(sessionId) === node) return true;
+    // Only this node knows what a session says that is here, unless it is about to be elsewhere.
+    if (this.#find(sessionId)?.isHeld === false) return false;
     return this.#options.directory.find(principal, { principal, id: agentId })?.session.id === sessionId;
   }
 
   #handleForged(node: string, { sessionId }: RemoteAgent): void {
     const fields = { event: 'peer.forged', node, session: sessionId };
     const why = 'another node speaks for a session that is not its own; what it sends for it is refused';
-    this.#options.options.logger.warn(fields, why);
+    this.#logger.warn(fields, why);
   }
 
   #createInlet(wire: Pick<ServerWire, 'send' | 'terminate'>, node: string): RelayInlet {
@@ -223,6 +229,7 @@ export class RelayPeers {
       ...this.#host(node),
       relay,
       traffic: this.traffic,
+      memory: isOwn ? undefined : openNodesMemory(this.#options.memory),
       find: (sessionId) => this.#find(sessionId)?.session,
       accessTo: (sessionId) => this.#accessTo(sessionId, isOwn),
       maySpeakFor: (agent) => this.#maySpeakFor(node, agent),
@@ -250,6 +257,14 @@ export class RelayPeers {
     let open = 0;
     for (const { size } of [...this.#links.values(), ...this.#inlets.keys()]) open += size;
     return open;
+  }
+
+  /** The fate of all messages of and to agents that have moved away is known, here and at the nodes of others. */
+  get isSettled(): boolean {
+    if (this.#movedSources.size > 0) return false;
+    for (const [{ inflows }, node] of this.#inlets)
+      if (node !== this.#options.incarnation && !inflows.isSettled) return false;
+    return true;
   }
 
   handleTick(): void {
@@ -293,6 +308,7 @@ export class RelayPeers {
     const link: RelayLink = new RelayLink({
       relay,
       traffic: this.traffic,
+      memory: node === incarnation ? undefined : openNodesMemory(this.#options.memory),
       memoryOf: (body, from, to) => relay.transit.memoryOf(body, from, to),
       maxDepth: options.limits.maxJsonDepth,
       onTargetEnded: (target) => {
@@ -326,7 +342,7 @@ export class RelayPeers {
   }
 
   #host(node: string): RemoteHost {
-    const { limits, security, logger } = this.#options.options;
+    const { limits, security } = this.#options.options;
     const host: RemoteHost = {
       // The memory is the principal's, whose body it is.
       openMemory: (principal) => {
@@ -346,7 +362,7 @@ export class RelayPeers {
         }),
       crash: (error) => {
         const fields = { event: 'peer.failed', node, err: loggable(error) };
-        logger.error(fields, 'relaying with another node has failed, the connection to it is closed');
+        this.#logger.error(fields, 'relaying with another node has failed, the connection to it is closed');
         this.#links.get(node)?.end();
         for (const [inlet, source] of [...this.#inlets]) if (source === node) inlet.end();
       },
@@ -357,7 +373,7 @@ export class RelayPeers {
   #report(node: string, why: unknown): void {
     if (why === undefined || this.#isClosed) return;
     const fields = { event: 'peer.lost', node, err: loggable(why) };
-    this.#options.options.logger.warn(fields, 'the connection that relays between two nodes is lost');
+    this.#logger.warn(fields, 'the connection that relays between two nodes is lost');
   }
 }
 

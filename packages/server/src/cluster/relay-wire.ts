@@ -17,10 +17,20 @@ export class RelayTraffic {
   bytesReceived = 0;
 }
 
+/** Bytes of answers that the other node has not read, beyond which nothing is read from it. */
+const MAX_UNREAD = 1024 * 1024;
+/** The same of all that waits to be written, beyond which the connection is ended. */
+export const MAX_UNWRITTEN = 256 * 1024 * 1024;
+
+/** What a connection of this node to itself has too. */
+export type NodeWire = Pick<ServerWire, 'send' | 'terminate'> &
+  Partial<Pick<ServerWire, 'bufferedAmount' | 'hold' | 'unhold'>>;
+
 /** One connection between two nodes, at either end. */
 export class RelayWire {
   readonly #traffic: RelayTraffic;
-  #wire: Pick<ServerWire, 'send' | 'terminate'> | undefined;
+  #wire: NodeWire | undefined;
+  #isHeld = false;
   /** Waits for the connection. The windows of its senders bound it. */
   #waiting: Uint8Array[] = [];
   #hasSent = false;
@@ -35,7 +45,12 @@ export class RelayWire {
     return this.#wire !== undefined;
   }
 
-  open(wire: Pick<ServerWire, 'send' | 'terminate'>): void {
+  /** Bytes that wait to be written. */
+  get unwritten(): number {
+    return this.#wire?.bufferedAmount ?? 0;
+  }
+
+  open(wire: NodeWire): void {
     if (this.#isOver) return wire.terminate();
     this.#wire = wire;
     for (const message of this.#waiting.splice(0)) this.#write(message);
@@ -53,6 +68,15 @@ export class RelayWire {
     this.#traffic.messagesSent++;
     this.#traffic.bytesSent += message.length;
     this.#wire?.send(message);
+  }
+
+  /** Reads from the other node only while it reads what it is told. */
+  pace(): void {
+    const isFull = this.unwritten > MAX_UNREAD;
+    if (this.#isOver || isFull === this.#isHeld) return;
+    this.#isHeld = isFull;
+    if (isFull) this.#wire?.hold?.();
+    else this.#wire?.unhold?.();
   }
 
   /** @throws {ProtocolError} `bad_message`. */

@@ -177,6 +177,11 @@ export class RemoteSource extends RemoteSession {
     this.#wire.send(type, [ref, ...fields], ...parts);
   }
 
+  /** Numbers of its requests that are not over. */
+  get requests(): readonly number[] {
+    return [...this.#answering.keys()];
+  }
+
   // --- what its node says
 
   /** A request begins. Returns whether its number is new. */

@@ -1,43 +1,25 @@
 import { isProtocolError, type Logger, ProtocolError } from '@parlance/protocol';
 import { encodeFailure, loggable } from '@parlance/protocol/internal';
 import type { ServerWire, WireEvents } from '../http/ws.js';
-import type { Awaitable, ReplyEntry, ReplyPieces } from '../replies/log.js';
-import type { ProvenOwner } from '../replies/owners.js';
-import { countField, decodePeerMessage, encodePeerMessage, malformed, textField } from './peer-message.js';
+import type { ReplyEntry } from '../replies/log.js';
+import {
+  countField,
+  decodePeerMessage,
+  encodePeerMessage,
+  malformed,
+  type PeerMessage,
+  shortField,
+  textField,
+} from './peer-message.js';
+import type { NodesMemory } from './relay-quota.js';
 import { CHUNK_SIZE, encodePieces, entryFields } from './replies-message.js';
-
-/** The kept replies of this node, as other nodes read them. */
-export interface RepliesSource {
-  find(
-    target: { readonly id: string } | { readonly owner: string; readonly name: string },
-  ): Awaitable<ReplyEntry | undefined>;
-  read(id: string, after: number): Awaitable<ReplyPieces | undefined>;
-  /** Calls `onChange` after each change. The reply counts as followed until the returned function is called. */
-  follow(id: string, onChange: () => void): () => void;
-  /** Stops the handler of a reply, if it runs. */
-  stop(id: string, principal: string): void;
-  list(owner: string): AsyncIterable<ReplyEntry> | Iterable<ReplyEntry>;
-  /** The node to which a reply has moved. */
-  movedTo(id: string): string | undefined;
-  /** The owner that a session without a principal acts for, if the token is one of that session. */
-  prove(sessionId: string, token: string): ProvenOwner | undefined;
-  /** Another node hands a reply over. @throws {ProtocolError} `draining`. */
-  receive(): ReplyArrival;
-}
-
-/** A reply that another node hands over. */
-export interface ReplyArrival {
-  /** Takes what comes next of its bytes. @throws {ProtocolError} the bounds of the log, `bad_message`. */
-  push(bytes: Uint8Array): void;
-  /** The reply is whole. @throws {ProtocolError} `bad_message`, and if it could not be announced. */
-  finish(): Promise<void>;
-  /** It will not be whole. */
-  abandon(): void;
-}
+import type { RepliesSource, ReplyArrival } from './replies-source.js';
 
 export interface RepliesInletOptions {
   readonly source: RepliesSource;
   readonly logger: Logger;
+  /** The memory of what other nodes hold here. @default only the connection has bounds */
+  readonly memory?: NodesMemory | undefined;
   /** The connection is over. @param why `undefined` if this node has ended it. */
   readonly onOver: (why: unknown) => void;
 }
@@ -46,20 +28,40 @@ export interface RepliesInletOptions {
 const MAX_UNWRITTEN = 1024 * 1024;
 /** Questions that wait for that. The other node asks fewer at a time. */
 const MAX_WAITING = 1_024;
+/** Messages that wait, beyond which no more are read, and those that may have been read with them. */
+const MAX_READ_AHEAD = 512;
+const MAX_UNREAD = 16_384;
+/** Questions that are being answered; each answer is some 16 KiB, or one long part. */
+const MAX_RUNNING = 8;
 /** Replies that the other node watches. */
 const MAX_WATCHED = 100_000;
+/** Bytes that watching a reply takes. */
+const WATCH_CHARGE = 512;
+/** Characters of an ID. */
+const MAX_ID = 64;
+/** Ticks of a second in which a reply that is handed over has to go on. */
+const MAX_SILENT_TICKS = 10;
 /** Lists that are read, and replies that are handed over, at a time. The oldest list gives way to the next one. */
 const MAX_LISTS = 256;
 const MAX_ARRIVALS = 64;
 /** Entries of one piece of a list. */
 export const LIST_PIECE = 100;
 
+/** What is not answered. */
+const TOLD: ReadonlySet<string> = new Set(['watch', 'unwatch', 'close']);
 const NOTHING = new Uint8Array(0);
 
 interface Watched {
   readonly unfollow: () => void;
   /** The other node knows of a change, and has not read since. */
   isTold: boolean;
+}
+
+/** A reply that is handed over. */
+interface Arriving {
+  readonly reply: ReplyArrival;
+  /** Ticks since something of it has come. */
+  age: number;
 }
 
 type List = AsyncIterator<ReplyEntry> | Iterator<ReplyEntry>;
@@ -70,9 +72,15 @@ export class RepliesInlet implements WireEvents {
   readonly #options: RepliesInletOptions;
   readonly #watched = new Map<string, Watched>();
   readonly #lists = new Map<number, List>();
-  readonly #arrivals = new Map<number, ReplyArrival>();
-  #waiting: (Uint8Array | string)[] = [];
+  readonly #arrivals = new Map<number, Arriving>();
+  #waiting: PeerMessage[] = [];
+  /** Those of them that are answered. */
+  #questions = 0;
+  #running = 0;
+  /** Answers wait to be written. */
+  #isFull = false;
   #isHeld = false;
+  #isPumping = false;
   #isOver = false;
 
   constructor(wire: ServerWire, options: RepliesInletOptions) {
@@ -87,21 +95,42 @@ export class RepliesInlet implements WireEvents {
     this.#waiting = [];
     for (const { unfollow } of this.#watched.values()) unfollow();
     this.#watched.clear();
-    for (const arrival of this.#arrivals.values()) arrival.abandon();
+    for (const { reply } of this.#arrivals.values()) reply.abandon();
     this.#arrivals.clear();
     this.#lists.clear();
+    this.#options.memory?.close();
     this.#options.onOver(why);
+  }
+
+  /** Gives up replies of which nothing comes any more. */
+  handleTick(): void {
+    for (const [number, arriving] of this.#arrivals) {
+      if (arriving.age++ < MAX_SILENT_TICKS) continue;
+      this.#arrivals.delete(number);
+      arriving.reply.abandon();
+    }
   }
 
   // --- as the listener of the wire
 
   onMessage(data: Uint8Array | string): void {
     if (this.#isOver) return;
-    if (!this.#isHeld) return this.#handle(data);
-    if (this.#waiting.length >= MAX_WAITING)
-      return this.end(new ProtocolError('rate_limited', 'a node asks too much'));
-    this.#waiting.push(data);
+    try {
+      this.#await(decodePeerMessage(data));
+      this.#pump();
+    } catch (error) {
+      this.end(error);
+    }
   }
+
+  /** @throws {ProtocolError} `rate_limited`. */
+  #await(message: PeerMessage): void {
+    if (!TOLD.has(message.type)) this.#questions++;
+    this.#waiting.push(message);
+    if (this.#questions > MAX_WAITING || this.#waiting.length > MAX_UNREAD)
+      throw new ProtocolError('rate_limited', 'a node asks too much');
+  }
+
   onClose(code: number, reason: string): void {
     this.end(new ProtocolError('connection_failed', `closed with ${code} ${reason}`));
   }
@@ -112,22 +141,38 @@ export class RepliesInlet implements WireEvents {
   onData(): void {}
 
   onDrain(): void {
-    if (!this.#isHeld) return;
-    this.#isHeld = false;
-    while (!this.#isHeld) {
-      const next = this.#waiting.shift();
-      if (next === undefined) break;
-      this.#handle(next);
-    }
-    if (!this.#isHeld && !this.#isOver) this.#wire.unhold();
+    this.#isFull = this.#wire.bufferedAmount > MAX_UNWRITTEN;
+    this.#pump();
   }
 
-  #handle(data: Uint8Array | string): void {
+  /** Handles what waits, in order, as long as there is room for the answers. */
+  #pump(): void {
+    if (this.#isPumping) return;
+    this.#isPumping = true;
+    while (!this.#isFull && this.#running < MAX_RUNNING) {
+      const next = this.#waiting.shift();
+      if (next === undefined) break;
+      if (!TOLD.has(next.type)) this.#questions--;
+      this.#handle(next);
+    }
+    this.#isPumping = false;
+    this.#pace();
+  }
+
+  /** Reads only while what is read can be answered soon. */
+  #pace(): void {
+    const isHeld = this.#isFull || this.#waiting.length > MAX_READ_AHEAD;
+    if (this.#isOver || isHeld === this.#isHeld) return;
+    this.#isHeld = isHeld;
+    if (isHeld) this.#wire.hold();
+    else this.#wire.unhold();
+  }
+
+  #handle({ type, fields, bytes }: PeerMessage): void {
     try {
-      const { type, fields, bytes } = decodePeerMessage(data);
       switch (type) {
         case 'watch':
-          return this.#watch(textField(fields[0]));
+          return this.#watch(shortField(fields[0], MAX_ID));
         case 'unwatch':
           return this.#unwatch(textField(fields[0]));
         case 'close':
@@ -200,14 +245,23 @@ export class RepliesInlet implements WireEvents {
   }
 
   #answer(ref: number, ask: () => Promise<Answer>): void {
+    this.#running++;
+    const over = () => {
+      this.#running--;
+      this.#pump();
+    };
     ask().then(
-      ({ fields, bytes }) => this.#send(ref, fields, bytes),
+      ({ fields, bytes }) => {
+        this.#send(ref, fields, bytes);
+        over();
+      },
       (error: unknown) => {
         if (!isProtocolError(error)) {
           const logged = { event: 'peer.failed', err: loggable(error) };
           this.#options.logger.error(logged, 'a question of another node about kept replies has failed');
         }
         this.#write('fail', [ref], encodeFailure(error));
+        over();
       },
     );
   }
@@ -227,6 +281,8 @@ export class RepliesInlet implements WireEvents {
   #watch(id: string): void {
     if (this.#watched.has(id)) return;
     if (this.#watched.size >= MAX_WATCHED) throw malformed();
+    if (this.#options.memory?.isScarce)
+      throw new ProtocolError('over_budget', 'other nodes watch too many replies');
     const watched: Watched = {
       isTold: false,
       unfollow: this.#options.source.follow(id, () => {
@@ -236,6 +292,7 @@ export class RepliesInlet implements WireEvents {
       }),
     };
     this.#watched.set(id, watched);
+    this.#options.memory?.hold(this.#watched.size * WATCH_CHARGE);
   }
 
   /** The other node is about to know all changes so far. */
@@ -246,7 +303,7 @@ export class RepliesInlet implements WireEvents {
 
   #unwatch(id: string): void {
     this.#watched.get(id)?.unfollow();
-    this.#watched.delete(id);
+    if (this.#watched.delete(id)) this.#options.memory?.hold(this.#watched.size * WATCH_CHARGE);
   }
 
   // --- lists
@@ -286,10 +343,12 @@ export class RepliesInlet implements WireEvents {
     if (type === 'give') {
       if (this.#arrivals.size >= MAX_ARRIVALS)
         throw new ProtocolError('over_budget', 'too many replies are handed over at a time');
-      this.#arrivals.set(number, source.receive());
+      this.#arrivals.set(number, { reply: source.receive(), age: 0 });
     }
-    const arrival = this.#arrivals.get(number);
-    if (arrival === undefined) throw new ProtocolError('cancelled', 'the reply was refused');
+    const arriving = this.#arrivals.get(number);
+    if (arriving === undefined) throw new ProtocolError('cancelled', 'the reply was refused');
+    const { reply: arrival } = arriving;
+    arriving.age = 0;
     try {
       arrival.push(bytes);
       if (!isLast) return { fields: [], bytes: NOTHING };
@@ -318,9 +377,8 @@ export class RepliesInlet implements WireEvents {
   #write(type: string, fields: readonly unknown[], bytes: Uint8Array = NOTHING): void {
     if (this.#isOver) return;
     this.#wire.send(encodePeerMessage(type, fields, bytes));
-    if (this.#isHeld || this.#wire.bufferedAmount <= MAX_UNWRITTEN) return;
-    this.#isHeld = true;
-    this.#wire.hold();
+    this.#isFull ||= this.#wire.bufferedAmount > MAX_UNWRITTEN;
+    if (this.#isFull) this.#pace();
   }
 }
 

@@ -4,9 +4,10 @@ import { describe, expect, it } from 'vitest';
 import type { ServerWire, WireEvents } from '../http/ws.js';
 import type { ReplyEntry, ReplyPieces } from '../replies/log.js';
 import { decodePeerMessage, encodePeerMessage } from './peer-message.js';
-import { RepliesInlet, type RepliesSource } from './replies-inlet.js';
+import { RepliesInlet } from './replies-inlet.js';
 import { RepliesLink, SILENCE_MS, Unanswered } from './replies-link.js';
 import { CHUNK_SIZE, encodePieces, readPieces } from './replies-message.js';
+import type { RepliesSource } from './replies-source.js';
 
 const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
 const turn = () => new Promise<void>((resolve) => void setImmediate(resolve));
@@ -133,6 +134,7 @@ describe('a link to the replies of another node', () => {
   it.each([
     ['another length than stated', 'done', [1, 'found'], new Uint8Array(2)],
     ['a piece that does not fit', 'more', [1, 9], new Uint8Array(2)],
+    ['a piece without bytes', 'more', [1, 1], new Uint8Array(0)],
     ['an unknown word', 'dune', [1], new Uint8Array(0)],
     ['half a number', 'done', [1.5], new Uint8Array(0)],
   ])('ends if the answer has %s', async (_what, type, fields, bytes) => {
@@ -311,6 +313,51 @@ describe('an inlet for the replies of this node', () => {
     say(type, fields);
     expect(over).toMatchObject([{ code: 'bad_message' }]);
     expect([wire.isOver, watchers.size, abandoned]).toEqual([true, 0, 1]);
+  });
+
+  it('gives up a reply that does not go on, and none that does', async () => {
+    let abandoned = 0;
+    const { inlet, say } = inletOf({
+      receive: () => ({ push() {}, finish: async () => {}, abandon: () => void abandoned++ }),
+    });
+    say('give', [1, 1, false]);
+    say('give', [2, 2, false]);
+    for (let tick = 0; tick < 10; tick++) inlet.handleTick();
+    await turn();
+    say('piece', [3, 2, false]);
+    await turn();
+    expect(abandoned).toBe(0);
+    inlet.handleTick();
+    expect(abandoned).toBe(1);
+    for (let tick = 0; tick < 9; tick++) inlet.handleTick();
+    expect(abandoned).toBe(1);
+    inlet.handleTick();
+    expect(abandoned).toBe(2);
+  });
+
+  it('answers so many questions at a time, in order, whatever is told meanwhile', async () => {
+    let asked = 0;
+    const { wire, over, say } = inletOf({
+      find: async () => {
+        asked++;
+        await turn();
+        return undefined;
+      },
+    });
+    for (let i = 0; i < 20; i++) say('find', [i, 'reply_a']);
+    for (let i = 0; i < 5_000; i++) say('watch', [`reply_${i}`]);
+    expect([asked, wire.holds]).toEqual([8, 1]);
+    for (let turns = 0; turns < 10; turns++) await turn();
+    expect(wire.messages.map(({ fields }) => fields[0])).toEqual(Array.from({ length: 20 }, (_, i) => i));
+    expect([wire.holds, over]).toEqual([0, []]);
+  });
+
+  it('watches what could be a reply', () => {
+    const { over, watchers, say } = inletOf();
+    say('watch', ['x'.repeat(64)]);
+    expect([watchers.size, over]).toEqual([1, []]);
+    say('watch', ['x'.repeat(65)]);
+    expect(over).toMatchObject([{ code: 'bad_message' }]);
   });
 
   it('takes as many replies at a time as it may, and no piece of one that it has refused', async () => {

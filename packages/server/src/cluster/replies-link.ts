@@ -51,9 +51,9 @@ interface Question {
   readonly bytes: Uint8Array;
   readonly resolve: (answer: RepliesAnswer) => void;
   readonly reject: (error: unknown) => void;
-  chunks: Uint8Array[];
-  /** Bytes of the answer that are still to come after the first chunk. */
-  left: number;
+  /** A long answer, of which so much has come. */
+  answer: Uint8Array | undefined;
+  filled: number;
   reservation: Reservation | undefined;
 }
 
@@ -92,7 +92,7 @@ export class RepliesLink implements WireEvents {
     if (this.#waiting.length >= MAX_WAITING)
       return Promise.reject(new ProtocolError('over_budget', 'too much is asked of another node'));
     return new Promise((resolve, reject) => {
-      const rest = { chunks: [], left: 0, reservation: undefined };
+      const rest = { answer: undefined, filled: 0, reservation: undefined };
       this.#waiting.push({ type, fields, bytes, resolve, reject, ...rest });
       this.#pump();
     });
@@ -190,10 +190,11 @@ export class RepliesLink implements WireEvents {
       case 'more':
         return this.#handleMore(ref, question, countField(fields[0]), bytes);
       case 'done': {
-        if (question.left !== bytes.length && question.chunks.length > 0) throw malformed();
+        const { answer, filled } = question;
+        if (answer !== undefined && answer.length - filled !== bytes.length) throw malformed();
+        answer?.set(bytes, filled);
         this.#forget(ref, question);
-        const { chunks } = question;
-        question.resolve({ fields, bytes: chunks.length === 0 ? bytes : joined([...chunks, bytes]) });
+        question.resolve({ fields, bytes: answer ?? bytes });
         return;
       }
       case 'fail':
@@ -207,19 +208,21 @@ export class RepliesLink implements WireEvents {
 
   /** @param left bytes that follow. */
   #handleMore(ref: number, question: Question, left: number, bytes: Uint8Array): void {
-    if (question.chunks.length === 0) {
+    if (bytes.length === 0) throw malformed();
+    if (question.answer === undefined) {
       const size = bytes.length + left;
       try {
         if (size > this.#options.maxAnswer)
           throw new ProtocolError('reply_too_large', 'a part of the reply is larger than this node allows');
         question.reservation = this.#options.reserve(size);
+        question.answer = new Uint8Array(size);
       } catch (error) {
         this.#forget(ref, question);
         return question.reject(error);
       }
-    } else if (question.left !== bytes.length + left) throw malformed();
-    question.left = left;
-    question.chunks.push(bytes);
+    } else if (question.answer.length - question.filled !== bytes.length + left) throw malformed();
+    question.answer.set(bytes, question.filled);
+    question.filled += bytes.length;
   }
 
   #forget(ref: number, { reservation }: Question): void {
@@ -227,14 +230,4 @@ export class RepliesLink implements WireEvents {
     this.#asked.delete(ref);
     this.#pump();
   }
-}
-
-function joined(chunks: readonly Uint8Array[]): Uint8Array {
-  const bytes = new Uint8Array(chunks.reduce((sum, { length }) => sum + length, 0));
-  let offset = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, offset);
-    offset += chunk.length;
-  }
-  return bytes;
 }

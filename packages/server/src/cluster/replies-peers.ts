@@ -2,9 +2,12 @@ import type { Limits, Logger } from '@parlance/protocol';
 import { loggable, type Reservation } from '@parlance/protocol/internal';
 import { dial, type ServerWire } from '../http/ws.js';
 import type { Dialing } from './dialing.js';
+import { limitedLog } from './limited-log.js';
 import type { KnownNode } from './membership.js';
-import { RepliesInlet, type RepliesSource } from './replies-inlet.js';
+import type { NodesMemory } from './relay-quota.js';
+import { RepliesInlet } from './replies-inlet.js';
 import { RepliesLink, Unanswered } from './replies-link.js';
+import type { RepliesSource } from './replies-source.js';
 
 /** How long a node may take to open a connection, in milliseconds. */
 const DIAL_TIMEOUT_MS = 2_000;
@@ -18,6 +21,8 @@ export interface RepliesPeersOptions {
   readonly maxReplyBytes: number;
   /** Reserves memory for a long answer. @throws {ProtocolError} `over_budget`. */
   readonly reserve: (size: number) => Reservation;
+  /** The memory of what another node holds here. */
+  readonly openMemory: () => NodesMemory;
   /** Milliseconds of a clock. */
   readonly now: () => number;
   /** How to dial a node. */
@@ -38,7 +43,7 @@ export class RepliesPeers {
   #isClosed = false;
 
   constructor(options: RepliesPeersOptions) {
-    this.#options = options;
+    this.#options = { ...options, logger: limitedLog(options.logger) };
   }
 
   get isClosed(): boolean {
@@ -79,6 +84,7 @@ export class RepliesPeers {
     const inlet: RepliesInlet = new RepliesInlet(wire, {
       source,
       logger,
+      memory: this.#options.openMemory(),
       onOver: (why) => {
         this.#inlets.delete(inlet);
         this.#report(node, why);
@@ -90,6 +96,7 @@ export class RepliesPeers {
 
   handleTick(): void {
     for (const link of [...this.#links.values()]) link.handleTick();
+    for (const inlet of this.#inlets) inlet.handleTick();
   }
 
   close(): void {

@@ -7,8 +7,10 @@ import type { Replies } from '../replies/replies.js';
 import { dialingTo } from './dialing.js';
 import type { Membership } from './membership.js';
 import { type PeerService, REPLIES_PATH } from './peer-port.js';
+import { openNodesMemory } from './relay-quota.js';
 import { CHUNK_ROOM, CHUNK_SIZE } from './replies-message.js';
 import { RepliesPeers } from './replies-peers.js';
+import { SERVICE_PLACES, ServicePlaces } from './service-places.js';
 import type { Tickets } from './ticket.js';
 
 export interface RepliesServiceOptions {
@@ -43,6 +45,7 @@ export class RepliesService {
       logger,
       maxReplyBytes: options.replies.bounds.maxReplyBytes,
       reserve,
+      openMemory: () => openNodesMemory(memory),
       now: clock,
       dialing: (node) => {
         const ticket = tickets.issueReplies(node.incarnation);
@@ -50,6 +53,7 @@ export class RepliesService {
       },
     });
     this.service = {
+      places: new ServicePlaces(SERVICE_PLACES),
       adapter: createWebSocketAdapter(webSocket),
       accept: (ticket) => tickets.acceptReplies(ticket),
       onWire: (wire, source) => this.peers.accept(wire, source),

@@ -43,6 +43,13 @@ describe('a ticket', () => {
     expect(accepted).toEqual({ source: 'source', ...client });
   });
 
+  it('is not accepted from a node with a long name, which would be remembered', () => {
+    const owner = node('ownerA');
+    expect(owner.acceptRelay(node('x'.repeat(64)).issueRelay('ownerA'))).toBeTypeOf('object');
+    expect(owner.acceptRelay(node('x'.repeat(65)).issueRelay('ownerA'))).toBe('wrong');
+    expect(owner.accept(node('x'.repeat(65)).issue('ownerA', CLIENT))).toBe('wrong');
+  });
+
   it('is accepted once', () => {
     const owner = node('ownerA');
     const ticket = node('source').issue('ownerA', CLIENT);

@@ -285,14 +285,17 @@ function parse(payload: Buffer): unknown {
 }
 
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
+/** Of a node, or a nonce, which is remembered. */
+const isName = (value: unknown): boolean => isText(value) && (value as string).length <= MAX_NAME;
+const MAX_NAME = 64;
 /** The first fields of both kinds of tickets. */
 const RELAY_FIELDS = 5;
 const CHECKS: readonly ((value: unknown) => boolean)[] = [
   (version) => version === VERSION,
-  isText,
-  isText,
+  isName,
+  isName,
   Number.isFinite,
-  isText,
+  isName,
   isText,
   isText,
   (name) => Object.values<unknown>(Subprotocol).includes(name),

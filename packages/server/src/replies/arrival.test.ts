@@ -47,6 +47,22 @@ const streamOf = (entry: ReplyEntry, items: readonly Uint8Array[]) =>
 const NOTHING = new Uint8Array(0);
 
 describe('a reply that arrives', () => {
+  it('takes memory for a long item and for its end, as long as it is not whole', async () => {
+    const { arrival, reserved } = host();
+    const end = { at: 5, failure: new Uint8Array(500), metadata: undefined };
+    const stream = streamOf(entryOf({ parts: 1, end }), [new Uint8Array(300), new Uint8Array(500), NOTHING]);
+    const seen = new Set<number>();
+    for (const byte of stream) {
+      arrival.push(Uint8Array.of(byte));
+      seen.add(reserved.now);
+    }
+    const head = JSON.stringify(entryFields(entryOf({ parts: 1, end }))).length;
+    expect([...seen]).toEqual([head, 0, 300, 500]);
+    expect(reserved.now).toBe(500);
+    await arrival.finish();
+    expect(reserved.now).toBe(0);
+  });
+
   it('is what was sent, however its bytes are split', async () => {
     const records = fc.array(
       bytes(300).map((record) => Uint8Array.of(0, ...record)),

@@ -28,9 +28,14 @@ const LONGEST_LENGTH = 5;
  */
 export class Arrival {
   readonly #host: ArrivalHost;
-  /** The beginning of an item, and memory for all of it. */
+  /** The bytes of a length that is not whole. */
   #rest: Uint8Array = NOTHING;
+  /** An item that is not whole, how much of it has come, and memory for it. */
+  #item: Uint8Array | undefined;
+  #filled = 0;
   #reservation: Reservation | undefined;
+  /** Memory of the endings, which wait for the rest. */
+  readonly #kept: Reservation[] = [];
   #entry: ReplyEntry | undefined;
   #received: ReceivedReply | undefined;
   #parts = 0;
@@ -44,38 +49,63 @@ export class Arrival {
   /** @throws {ProtocolError} `bad_message`, `bad_varint`, the bounds of the log. */
   push(bytes: Uint8Array): void {
     if (this.#isOver) throw malformed();
-    const joined = new Uint8Array(this.#rest.length + bytes.length);
-    joined.set(this.#rest);
-    joined.set(bytes, this.#rest.length);
-    const reader = new ByteReader(joined);
+    // Not a Buffer, whose `slice` is a view.
+    let left = this.#fill(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length));
+    if (left.length === 0) return;
+    if (this.#rest.length > 0) left = joined(this.#rest, left);
+    const reader = new ByteReader(left);
     let taken = 0;
     for (let length = lengthAt(reader); length !== undefined; length = lengthAt(reader)) {
       if (length > reader.remaining) {
-        this.#expect(length);
-        break;
+        this.#begin(length);
+        this.#fill(reader.take(reader.remaining, 'an item'));
+        this.#rest = NOTHING;
+        return;
       }
-      this.#release();
-      this.#take(reader.take(length, 'an item'));
+      this.#take(reader.take(length, 'an item'), undefined);
       taken = reader.offset;
     }
-    this.#rest = joined.slice(taken);
+    this.#rest = left.slice(taken);
+  }
+
+  /** @returns what does not belong to the item that is not whole. @throws {ProtocolError} */
+  #fill(bytes: Uint8Array): Uint8Array {
+    const item = this.#item;
+    if (item === undefined) return bytes;
+    const part = bytes.subarray(0, item.length - this.#filled);
+    item.set(part, this.#filled);
+    this.#filled += part.length;
+    if (this.#filled < item.length) return NOTHING;
+    const reservation = this.#reservation;
+    this.#item = undefined;
+    this.#reservation = undefined;
+    this.#take(item, reservation);
+    return bytes.subarray(part.length);
   }
 
   /** @throws {ProtocolError} `reply_too_large`, `over_budget`. */
-  #expect(length: number): void {
+  #begin(length: number): void {
     if (length > this.#host.maxItem)
       throw new ProtocolError('reply_too_large', 'a part of the reply is larger than this node allows');
-    this.#reservation ??= this.#host.reserve(length);
+    this.#reservation = this.#host.reserve(length);
+    this.#item = new Uint8Array(length);
+    this.#filled = 0;
   }
 
   #release(): void {
     this.#reservation?.release();
     this.#reservation = undefined;
+    this.#item = undefined;
+    for (const reservation of this.#kept.splice(0)) reservation.release();
   }
 
   async finish(): Promise<void> {
+    await this.#finish().finally(() => this.#release());
+  }
+
+  async #finish(): Promise<void> {
     const entry = this.#entry;
-    const isWhole = entry?.end !== undefined && this.#endings.length === ENDINGS && this.#rest.length === 0;
+    const isWhole = entry?.end !== undefined && this.#endings.length === ENDINGS && !this.#isWithinItem;
     if (this.#isOver || !isWhole || entry?.end === undefined) throw malformed();
     this.#isOver = true;
     const received = this.#received;
@@ -97,6 +127,10 @@ export class Arrival {
     this.#host.onTaken(entry);
   }
 
+  get #isWithinItem(): boolean {
+    return this.#item !== undefined || this.#rest.length > 0;
+  }
+
   abandon(): void {
     this.#release();
     if (this.#isOver) return;
@@ -104,18 +138,33 @@ export class Arrival {
     this.#received?.drop();
   }
 
-  /** @throws {ProtocolError} */
-  #take(item: Uint8Array): void {
+  /**
+   * @param reservation the memory of an item that has come in several pieces.
+   * @throws {ProtocolError}
+   */
+  #take(item: Uint8Array, reservation: Reservation | undefined): void {
     const entry = this.#entry;
+    if (entry !== undefined && this.#parts >= entry.parts && this.#endings.length < ENDINGS) {
+      if (reservation !== undefined) this.#kept.push(reservation);
+      this.#endings.push(item.slice());
+      return;
+    }
+    reservation?.release();
     if (entry === undefined) {
       this.#entry = this.#host.readEntry(item);
       this.#received = this.#host.begin(this.#entry);
     } else if (this.#parts < entry.parts) {
       this.#parts++;
       this.#received?.append(item);
-    } else if (this.#endings.length < ENDINGS) this.#endings.push(item.slice());
-    else throw malformed();
+    } else throw malformed();
   }
+}
+
+function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(first.length + second.length);
+  bytes.set(first);
+  bytes.set(second, first.length);
+  return bytes;
 }
 
 /** `undefined` if the length itself is not whole. @throws {ProtocolError} `bad_varint`. */

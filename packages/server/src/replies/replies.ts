@@ -28,7 +28,7 @@ import {
   type ReplyRecorder,
   resolveKeepOptions,
 } from '@parlance/protocol/internal';
-import type { RepliesSource } from '../cluster/replies-inlet.js';
+import type { RepliesSource } from '../cluster/replies-source.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { ClusterReplies, type RepliesNode } from './cluster-replies.js';
 import type { HandedOver } from './hand-over.js';
