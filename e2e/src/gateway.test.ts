@@ -772,7 +772,7 @@ describe('session.fetch', () => {
   it('returns 404 for paths that the gateway does not serve', async () => {
     const { session } = await setUp();
     const client = through({ session });
-    expect(await failure(client.models.list())).toMatchObject({ status: 404, code: 'unknown_path' });
+    expect(await failure(client.batches.list())).toMatchObject({ status: 404, code: 'unknown_path' });
     const got = await session.fetch('/v1/chat/completions');
     expect([got.status, got.ok, got.url]).toEqual([405, false, 'http://session/v1/chat/completions']);
   });

@@ -559,6 +559,20 @@ async function expectStandstill(count: () => number): Promise<void> {
 }
 
 describe('a server with onFetch', () => {
+  it('gets streamed bodies up to maxTransferSize', async () => {
+    const most = 300_000;
+    const { client } = await pair({
+      onFetch: async (request) => new Response(String((await request.arrayBuffer()).byteLength)),
+      limits: { maxTransferSize: most },
+    });
+    const sent = async (size: number) => {
+      const response = await client.fetch('/', upload(new Blob([new Uint8Array(size)]).stream()));
+      return [response.status, await response.text()];
+    };
+    expect(await sent(most)).toEqual([200, String(most)]);
+    expect(await sent(most + 1)).toEqual([413, `Content Too Large: at most ${most} bytes`]);
+  });
+
   it('calls a route handler in the style of Next.js', async () => {
     const route = {
       GET: (request: Request) => Response.json({ q: new URL(request.url).searchParams.get('q') }),

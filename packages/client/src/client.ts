@@ -289,7 +289,7 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
         limits,
         maxAssembledSize: options.limits?.maxTransferSize,
         role: 'client',
-        onRequest: requestHandlerOf(options, logger),
+        onRequest: requestHandlerOf(options, limits.maxTransferSize, logger),
         batch,
         security,
         transfers,
@@ -382,13 +382,14 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
 /** `onFetch` is called by code that is loaded with the first request. */
 function requestHandlerOf(
   { onRequest, onFetch }: ClientOptions,
+  maxBodySize: number,
   logger: Logger,
 ): EndpointOptions['onRequest'] {
   if (onFetch === undefined) return onRequest;
   let handler: RequestHandler | undefined;
   return async (request, context) => {
     const http = await import('@parlance/protocol/serve-http');
-    handler ??= http.createFetchHandler({ onRequest, onFetch, logger });
+    handler ??= http.createFetchHandler({ onRequest, onFetch, maxBodySize, logger });
     return handler(request, context);
   };
 }

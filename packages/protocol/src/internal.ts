@@ -84,6 +84,12 @@ export type { OwnHandler } from './endpoint/requests/responder.js';
 export { decodeFailure, encodeFailure } from './link/failure.js';
 export { newReplyId, nodeOfReply } from './session/random-id.js';
 
+// HTTP in a session
+
+export { decodeIncoming, type IncomingHead } from './endpoint/http/head.js';
+export { isTextType } from './endpoint/http/pieces.js';
+export { collectUpload, readUpload } from './endpoint/http/uploads.js';
+
 // Chats of the AI SDK
 
 export {

@@ -257,7 +257,10 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     ),
     authenticate: options.authenticate,
     onSession: options.onSession,
-    onRequest: onFetch === undefined ? onRequest : createFetchHandler({ onRequest, onFetch, logger }),
+    onRequest:
+      onFetch === undefined
+        ? onRequest
+        : createFetchHandler({ onRequest, onFetch, maxBodySize: limits.maxTransferSize, logger }),
     batch: resolveBatchOptions(options.batch),
     agents,
     replies: resolveRepliesOptions(options.replies),

@@ -11,7 +11,7 @@ export interface Limits {
   /** Bytes of a message, also after decompression or detokenization. @default 16 MiB */
   readonly maxMessageSize: number;
   /**
-   * Bytes of a tensor; `maxMessageSize` does not apply to it. @default 1 GiB, but 16 MiB for a tensor that
+   * Bytes of a tensor, or of a body that `onFetch` gets as a stream; `maxMessageSize` does not apply to them. @default 1 GiB, but 16 MiB for a tensor that
    * this end assembles in memory
    */
   readonly maxTransferSize: number;

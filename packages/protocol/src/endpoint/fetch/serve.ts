@@ -50,12 +50,15 @@ export type PathHandler = RequestHandler & { readonly servesPath?: ((path: strin
 export interface HandlerOptions {
   readonly onRequest?: RequestHandler | undefined;
   readonly onFetch: FetchHandler<never>;
+  /** Bytes of a body that is streamed. */
+  readonly maxBodySize: number;
   readonly logger: Logger;
 }
 
 /** The handler of an end with `onFetch`: HTTP requests go to it, except those of paths that `onRequest` serves. */
-export function createFetchHandler({ onRequest, onFetch, logger }: HandlerOptions): RequestHandler {
-  const serve = new FetchServer(onFetch as FetchHandler, logger);
+export function createFetchHandler(options: HandlerOptions): RequestHandler {
+  const { onRequest } = options;
+  const serve = new FetchServer(options);
   const { servesPath }: PathHandler = onRequest ?? unsupported;
   return (request, context) => {
     const head = readHead(context);
@@ -91,11 +94,13 @@ const MAX_NAMES = 64;
 
 class FetchServer {
   readonly #onFetch: FetchHandler;
+  readonly #maxBodySize: number;
   readonly #logger: Logger;
   readonly #dropped = new Set<string>();
 
-  constructor(onFetch: FetchHandler, logger: Logger) {
-    this.#onFetch = onFetch;
+  constructor({ onFetch, maxBodySize, logger }: HandlerOptions) {
+    this.#onFetch = onFetch as FetchHandler;
+    this.#maxBodySize = maxBodySize;
     this.#logger = logger;
   }
 
@@ -108,7 +113,8 @@ class FetchServer {
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
     try {
-      const body = await bodyOf(request, context, head, reading.signal);
+      const size = new BodySize(this.#maxBodySize);
+      const body = await bodyOf(request, context, head, reading.signal, size);
       let asked: Request;
       try {
         asked = createRequest(head, body, signal);
@@ -117,7 +123,7 @@ class FetchServer {
         return yield* refusal(context, reason);
       }
       const response = await this.#ask(asked, request, context, head);
-      if (response === undefined) return yield* failure(context);
+      if (response === undefined) return yield* size.isExceeded ? tooLarge(context, size) : failure(context);
       yield* this.#send(response, context);
     } finally {
       signal.removeEventListener('abort', stop);
@@ -246,13 +252,37 @@ async function bodyOf(
   { session }: RequestContext,
   { upload }: IncomingHead,
   signal: AbortSignal,
+  size: BodySize,
 ): Promise<Content> {
   if (upload === undefined) return bytes.length === 0 ? undefined : new Uint8Array(bytes);
   if (from !== undefined) {
     throw refuse(new RequestError('unsupported', 'a body that comes from an agent cannot be streamed'));
   }
-  if (hasRequestStreams()) return streamOf(readLater(() => readUpload(session, upload, signal)));
+  if (hasRequestStreams()) return streamOf(readLater(() => size.limit(readUpload(session, upload, signal))));
   return new Uint8Array(await collectUpload(session, upload, signal));
+}
+
+/** Counts the bytes of a body that is streamed: a handler may collect all of it. */
+class BodySize {
+  isExceeded = false;
+  readonly most: number;
+
+  constructor(most: number) {
+    this.most = most;
+  }
+
+  /** @throws {ProtocolError} `transfer_too_large`. */
+  async *limit(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    let size = 0;
+    for await (const chunk of chunks) {
+      size += chunk.length;
+      if (size > this.most) {
+        this.isExceeded = true;
+        throw new ProtocolError('transfer_too_large', `the body has more than ${this.most} bytes`);
+      }
+      yield chunk;
+    }
+  }
 }
 
 /** Begins to read with the first chunk that is asked for. */
@@ -306,6 +336,10 @@ function* refusal(context: RequestContext, reason: string): Generator<Part> {
 
 function* failure(context: RequestContext): Generator<Part> {
   yield* plain(context, 500, 'Internal Server Error');
+}
+
+function* tooLarge(context: RequestContext, { most }: BodySize): Generator<Part> {
+  yield* plain(context, 413, `Content Too Large: at most ${most} bytes`);
 }
 
 function* plain(context: RequestContext, status: number, text: string): Generator<Part> {
