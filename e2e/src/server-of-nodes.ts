@@ -36,6 +36,11 @@ class ServerOfNodes<Data> implements Server<Data> {
     return new Map(this.#nodes.flatMap(({ sessions }) => [...sessions]));
   }
 
+  /** The sessions of the first node alone: each node has groups of its own. */
+  group(name: string): ReturnType<Server<Data>['group']> {
+    return this.#first.group(name);
+  }
+
   relayStats(): ReturnType<Server['relayStats']> {
     const stats = { forwarded: 0, recoded: 0, refused: 0, unknown: 0 };
     for (const node of this.#nodes) {

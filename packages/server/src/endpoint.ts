@@ -1,4 +1,5 @@
 import {
+  type BodyToSend,
   CloseCode,
   type GoAwayPayload,
   isProtocolError,
@@ -160,15 +161,10 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
    * the other one.
    */
   perform<Result>(command: (core: SessionCore) => Result): Result {
-    let result: Result;
-    try {
+    const result = this.#blame(() => {
       if (this.ending.isDropped || this.#isFrozen) throw sessionFailed();
-      result = command(this.core);
-    } catch (error) {
-      if (isProtocolError(error)) throw error;
-      this.crash(error);
-      throw sessionFailed();
-    }
+      return command(this.core);
+    });
     this.pump();
     return result;
   }
@@ -176,6 +172,40 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   /** As {@link perform} for commands without a result. Never throws; a refusal ends this session as well. */
   tell(command: (core: SessionCore) => void): void {
     guard(this, () => this.perform(command));
+  }
+
+  /**
+   * Queues a one-way message that is coded for several sessions. Does not wait for room.
+   *
+   * @returns a promise if it is not queued yet.
+   * @throws {ProtocolError} `over_budget` without room; what the core refuses; errors of `code`.
+   */
+  enqueue(code: () => BodyToSend | Promise<BodyToSend>): Promise<void> | undefined {
+    const { outbound } = this;
+    const assertRoom = (): void => {
+      if (!outbound.hasRoom(0))
+        throw new ProtocolError('over_budget', 'too much waits for the client already');
+    };
+    assertRoom();
+    const coded = code();
+    if (!(coded instanceof Promise)) return this.#blame(() => outbound.queue(coded));
+    return outbound.queue(
+      coded.then((body) => {
+        assertRoom();
+        return body;
+      }),
+    );
+  }
+
+  /** @throws {ProtocolError} what `task` throws; `session_closed` after a fault, which ends this session. */
+  #blame<Result>(task: () => Result): Result {
+    try {
+      return task();
+    } catch (error) {
+      if (isProtocolError(error)) throw error;
+      this.crash(error);
+      throw sessionFailed();
+    }
   }
 
   /** Answers a received request with a handler of the server's. Never rejects. */

@@ -7,6 +7,7 @@ export * from '@parlance/protocol/application';
 export type { Authenticate, Credentials, Identity } from './admission/admission.js';
 export type { Listening, Server } from './api.js';
 export type { DrainOptions, DrainResult } from './drain.js';
+export type { Group, GroupSendOptions, GroupSent } from './groups/group.js';
 export type { ListenOptions } from './http/listener.js';
 export type { ServerOptions } from './options.js';
 export type { ServerSession } from './served-session.js';

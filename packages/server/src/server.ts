@@ -35,6 +35,8 @@ import type { ClusterNode } from './cluster/node.js';
 import { Connection } from './connection.js';
 import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions } from './drain.js';
 import type { ServerEndpoint } from './endpoint.js';
+import type { Group } from './groups/group.js';
+import { Groups } from './groups/groups.js';
 import { addressKey } from './http/addresses.js';
 import {
   closeListener,
@@ -81,6 +83,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   readonly #relay: Relay | undefined;
   readonly #replies: Replies;
   readonly #handshakes: Handshakes<ServerEndpoint>;
+  readonly #groups = new Groups((sessionId) => this.find(sessionId));
   readonly #totals = new Totals();
   readonly #observation: Observation;
   readonly onRequest: RequestHandler | undefined;
@@ -186,6 +189,10 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
 
   respond(request: IncomingMessage, response: ServerResponse): boolean {
     return this.#observation.respond(request, response);
+  }
+
+  group(name: string): Group {
+    return this.#groups.named(name);
   }
 
   drain(options: DrainOptions = {}): Promise<DrainResult> {
@@ -332,6 +339,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     // A fault in one of these steps must not leave the session in the others.
     const steps = [
       () => this.#totals.add(session.stats()),
+      () => this.#groups.forget(session),
       () => this.#directory?.leave(session),
       () => this.#relay?.handleEnded(session),
     ];

@@ -214,6 +214,25 @@ export class Outbound {
     if (this.#requester !== undefined) this.#requester.end(error ?? sessionClosed());
   }
 
+  /**
+   * Queues a message that is coded already, after those that are being coded. Does not wait for room.
+   *
+   * @returns a promise if it has to wait for its code, or for theirs.
+   */
+  queue(coded: BodyToSend | Promise<BodyToSend>): Promise<void> | undefined {
+    if (this.#host.scanner !== undefined && this.#statesSecurity)
+      return this.#coding.push(async () => this.#queue(await this.#withStatus(await coded)));
+    if (coded instanceof Promise || this.#coding.pending !== undefined)
+      return this.#coding.push(async () => this.#queue(await coded));
+    this.#queue(coded);
+    return undefined;
+  }
+
+  #queue(coded: BodyToSend): void {
+    this.#host.core.channel.send(coded);
+    this.#host.transmit();
+  }
+
   #send(coded: BodyToSend, { signal, onBegun }: SendOptions & CallHooks): Promise<void> {
     if (signal !== undefined) return this.#sendUnlessAborted(coded, signal, onBegun);
     this.#host.core.channel.send(coded);
