@@ -48,9 +48,9 @@ export { CHAT, type ChatEnvelope, CONTINUATION, chatReplyName } from './endpoint
 
 // What is loaded later
 
-export { loadable } from './base/loadable.js';
 export { codecs } from '#codecs';
 export { parts } from '#parts';
+export { loadable } from './base/loadable.js';
 export { type CodecLoader, codecLoader } from './endpoint/codec-loader.js';
 
 // Clocks, guards and logs

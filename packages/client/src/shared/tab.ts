@@ -259,6 +259,8 @@ export class Tab implements ClientSessionHost {
         return this.#notify('error', unpackError(message.error));
       case 'undelivered':
         return this.#notify('undelivered', message.event);
+      case 'throttled':
+        return this.#notify('throttled', message.event);
       case 'message':
         return this.mailbox.push(this.#received(link, message.message));
       case 'interrupted':
@@ -380,7 +382,6 @@ export class Tab implements ClientSessionHost {
     this.#notify('state', state);
   }
 
-  /** The tab does not use the session any more. */
   #end(error: ProtocolError | undefined): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;

@@ -19,6 +19,8 @@ export type {
   Session,
   SessionEvents,
   SessionReset,
+  Throttled,
+  UnreadMessages,
 } from './session.js';
 export type { SessionState, Unconfirmed, UnconfirmedBody } from '../session/types.js';
 
