@@ -26,6 +26,7 @@ import {
   type ServedSessionHost,
   type ServerSession,
 } from './served-session.js';
+import { UnreadWatch } from './unread.js';
 
 /** Bytes of WebSocket messages on the present connection. */
 export interface WireBytes {
@@ -79,6 +80,8 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   /** Whose kept replies it has, if it is anonymous and has proved to continue another session. */
   actsFor: string | undefined;
   #isAbandoned = false;
+  /** Created when the client has first left messages unread. */
+  #unread: UnreadWatch | undefined;
 
   protected override createSession(): ServerSession {
     return new ServedSession(this);
@@ -140,7 +143,11 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   }
 
   override handleTick(): void {
-    if (!this.#isAbandoned && !this.#isFrozen) super.handleTick();
+    if (this.#isAbandoned || this.#isFrozen) return;
+    super.handleTick();
+    if (this.hasEnded || (this.#unread === undefined && !this.core.isBlockedOnCredit)) return;
+    this.#unread ??= new UnreadWatch(this);
+    guard(this, () => this.#unread?.handleTick(this.core.stalled, this.options.clock.now()));
   }
 
   /** How long the credentials of the connection are valid, in Unix milliseconds; `null` for ever. */

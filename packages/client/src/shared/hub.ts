@@ -172,6 +172,7 @@ class Hub {
     listeners.add('reset', (event) => this.#tell({ type: 'reset', event }));
     listeners.add('error', (error) => this.#tell({ type: 'failed', error: packError(error) }));
     listeners.add('undelivered', (event) => this.#tell({ type: 'undelivered', event }));
+    listeners.add('throttled', (event) => this.#tell({ type: 'throttled', event }));
   }
 
   /** Passes the one-way messages on to every tab, until no session follows. */

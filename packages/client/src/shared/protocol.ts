@@ -6,6 +6,7 @@ import type {
   SessionReset,
   SessionState,
   SessionStats,
+  Throttled,
   Undelivered,
 } from '@parlance/protocol';
 import type { SharedOptions } from './options.js';
@@ -94,6 +95,7 @@ export type FromHost =
   | { readonly type: 'reset'; readonly event: SessionReset }
   | { readonly type: 'failed'; readonly error: PackedError }
   | { readonly type: 'undelivered'; readonly event: Undelivered }
+  | { readonly type: 'throttled'; readonly event: Throttled }
   | { readonly type: 'message'; readonly message: PackedMessage }
   /** The iteration ends with an error, and the next one continues: messages were missed. */
   | { readonly type: 'interrupted'; readonly error: PackedError }

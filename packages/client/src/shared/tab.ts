@@ -257,6 +257,8 @@ export class Tab implements ClientSessionHost {
         return this.#notify('error', unpackError(message.error));
       case 'undelivered':
         return this.#notify('undelivered', message.event);
+      case 'throttled':
+        return this.#notify('throttled', message.event);
       case 'message':
         return this.mailbox.push(this.#received(link, message.message));
       case 'interrupted':

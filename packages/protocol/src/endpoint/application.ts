@@ -21,6 +21,8 @@ export type {
   Session,
   SessionEvents,
   SessionReset,
+  Throttled,
+  UnreadMessages,
 } from './session.js';
 export type { SessionEnd } from './session-end.js';
 export type { SessionState, Unconfirmed, UnconfirmedBody } from '../session/types.js';

@@ -80,6 +80,8 @@ const EVENTS = {
   reset: true,
   error: true,
   undelivered: true,
+  throttled: true,
+  unread: true,
 } as const satisfies Record<keyof SessionEvents, true>;
 
 /** @throws {ProtocolError} `invalid_argument` for an unknown event. */

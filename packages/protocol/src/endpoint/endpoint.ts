@@ -190,7 +190,7 @@ export class Endpoint
       this.account.handleTick(now);
       if (!this.#transmitter.isReading) this.core.handleUnread(now);
       let next = this.core.nextTimeout();
-      if (now >= next) {
+      if (now >= next || this.core.hasEvents) {
         this.core.handleTimeout(now);
         this.apply();
         next = this.core.nextTimeout();
@@ -231,7 +231,7 @@ export class Endpoint
   }
 
   stats(): SessionStats {
-    return this.recorder.snapshot(this.core, this.#outbound?.lastSelection);
+    return this.recorder.snapshot(this.core, this.#outbound?.lastSelection, this.#clock.now());
   }
 
   get closed(): Session['closed'] {

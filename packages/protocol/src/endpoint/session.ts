@@ -103,6 +103,21 @@ export interface SessionReset extends Unconfirmed {
   readonly reason: string;
 }
 
+/** A rate limit that a client keeps by waiting; see the limits in the documentation of the protocol. */
+export interface Throttled {
+  /** `sent` at the client, whose messages wait; `received` at the server. */
+  readonly direction: 'sent' | 'received';
+  readonly limit: 'messagesPerMinute' | 'bytesPerSecond';
+  /** The value of the limit. */
+  readonly rate: number;
+}
+
+/** One-way messages that wait because the other end does not read. */
+export interface UnreadMessages {
+  readonly messages: number;
+  readonly bytes: number;
+}
+
 /** The events of a session and their arguments. */
 export interface SessionEvents {
   /** The state changed. */
@@ -116,6 +131,10 @@ export interface SessionEvents {
   error: ProtocolError;
   /** One-way messages to an agent were refused, or lost with the session of the agent. */
   undelivered: Undelivered;
+  /** The client sends as much as a rate limit allows, and the rest waits there. At most once a minute while it lasts. */
+  throttled: Throttled;
+  /** Server: the client has made no room for 10 seconds, as it reads no messages, and these wait. Told once. */
+  unread: UnreadMessages;
 }
 
 /**
@@ -140,7 +159,7 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposal {
 
   /**
    * Sends a one-way message. Resolves when it is queued for delivery, which waits while too many bytes are
-   * queued.
+   * queued, or more than a few messages are that the peer's rate limit holds back.
    *
    * @throws {ProtocolError} `session_closed`, `message_too_large`, `unrepresentable`, `unsupported`,
    * `invalid_option`, `invalid_argument`; the reason of the signal after an abort.

@@ -35,6 +35,12 @@ export class ServerCore extends Core implements ServerSessionCore {
     return this.#movable !== undefined;
   }
 
+  get stalled(): ServerSessionCore['stalled'] {
+    const { channel } = this;
+    const isRead = !this.isEstablished || this.isLost || !this.isBlockedOnCredit;
+    return isRead || !(channel instanceof MovableChannel) ? undefined : channel.stalled;
+  }
+
   snapshot(now: number): Uint8Array {
     const channel = this.#movable;
     if (channel === undefined) {

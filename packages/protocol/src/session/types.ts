@@ -17,6 +17,7 @@ import type {
 import type { Negotiation } from '../control/negotiate.js';
 import type { ContextUse } from '../link/context-coding.js';
 import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
+import type { RateName } from '../link/rates.js';
 import type { LifecycleState } from './lifecycle.js';
 import type { Ticket } from './resume-ticket.js';
 
@@ -69,6 +70,8 @@ export type SessionEvent =
   | { readonly type: 'hello'; readonly hello: HelloPayload }
   | { readonly type: 'state'; readonly state: SessionState }
   | { readonly type: 'warning'; readonly message: string }
+  /** The sender waits for this rate: this end if it is a client, else its peer. At most one a minute. */
+  | { readonly type: 'throttled'; readonly limit: RateName }
   /** Bodies in this codec wait for its code: load it, then call `releaseFrames`. */
   | { readonly type: 'codec'; readonly codec: BodyCodec }
   /** Server: the client has loaded the code of more codecs, so `awaitedCodecs` has changed. */
@@ -205,6 +208,8 @@ export interface SessionCore {
   readonly isFull: boolean;
   /** A body waits because the peer's rate limit is reached. */
   readonly isPaced: boolean;
+  /** Server: the client sends as much as the rates allow, so that it has to wait. */
+  isPeerPaced(now: number): boolean;
   /** Control messages of unknown type, which were ignored; the first of them causes a `warning`. */
   readonly unknownMessages: number;
   /** Server: codecs that the client has agreed on and whose code it has not loaded yet. */
@@ -319,6 +324,15 @@ export interface ServerSessionCore extends SessionCore {
    * way.
    */
   readonly canSnapshot: boolean;
+  /** One-way messages that wait because the client, which is connected, grants no more credit. */
+  readonly stalled:
+    | {
+        /** The offset up to which it accepts. */
+        readonly granted: number;
+        readonly messages: number;
+        readonly bytes: number;
+      }
+    | undefined;
   /**
    * The session as bytes: everything that the client can notice. Callbacks of bodies that wait stay behind, as do GOAWAY,
    * which this server has sent for itself, and what holds credit back for want of memory. Changes nothing.

@@ -206,6 +206,7 @@ class TestSession implements ClientSessionHost {
       received: DIRECTION,
       blockedOnCredit: false,
       blockedOnRate: false,
+      peerBlockedOnRate: false,
       queuedBytes: 0,
       openStreams: 0,
       roundTripMs: undefined,
