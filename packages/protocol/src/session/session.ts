@@ -39,7 +39,7 @@ export class Core extends SessionInternals implements SessionCore {
     return this.outbox.memory + this.channel.unreadBytes;
   }
   get hasOutput(): boolean {
-    return !this.outbox.isIdle;
+    return !this.outbox.isIdle && this.channel.isHeldBack !== true;
   }
   get hasEvents(): boolean {
     return this.events.size > 0;
@@ -261,9 +261,11 @@ export class Core extends SessionInternals implements SessionCore {
   // --- output
 
   pollTransmit(): Uint8Array | string | undefined {
+    if (this.channel.isHeldBack) return undefined;
     const frame = this.outbox.next(this.timers.now);
     if (frame === undefined) this.#reportRate(this.outbox.pacedBy);
     if (frame !== undefined || this.lifecycle !== LifecycleState.CLOSING || this.isLost) return frame;
+    if (this.channel.hasUntold) return undefined;
     const closing = this.closing;
     switch (closing.due(this.isAcknowledged, this.canResume)) {
       case 'send':

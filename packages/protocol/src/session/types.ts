@@ -18,6 +18,7 @@ import type { Negotiation } from '../control/negotiate.js';
 import type { ContextUse } from '../link/context-coding.js';
 import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
 import type { RateName } from '../link/rates.js';
+import type { DurableSession } from './durable/session.js';
 import type { LifecycleState } from './lifecycle.js';
 import type { Ticket } from './resume-ticket.js';
 
@@ -40,6 +41,8 @@ export interface SessionOptions extends AgreementOptions {
   readonly ticket?: Ticket | undefined;
   /** Client only: credentials for HELLO. */
   readonly token?: string | undefined;
+  /** Client only: the code of durable sessions. @default the client does not offer them */
+  readonly durable?: DurableClientModule | undefined;
   /** Protection that every body must have, in either direction. @default none */
   readonly security?: M2MSecurity | undefined;
   /** Server: the answers that its sessions share. @default each session computes its own */
@@ -55,6 +58,9 @@ export interface SessionOptions extends AgreementOptions {
 
 /** What a session without a link or with JSON envelopes needs. */
 export type BareModule = typeof import('./bare-module.js');
+
+/** What a client of a durable session needs. */
+export type DurableClientModule = typeof import('./durable/client-module.js');
 
 /** The states that the application sees. */
 export type SessionState = 'connecting' | 'established' | 'suspended' | 'closing' | 'closed';
@@ -100,6 +106,8 @@ export interface AcceptOptions {
   readonly agentId?: string | undefined;
   /** Why the session that the client asked for is not resumed. */
   readonly refusal?: ResumeRefusal | undefined;
+  /** The session is put on record, if the client has agreed to that; see `ServerSessionCore.durable`. @default false */
+  readonly isDurable?: boolean | undefined;
 }
 
 /** The bodies of a session that were not delivered when it ended. */
@@ -318,6 +326,11 @@ export interface SessionCore {
 
 /** A server's end of a session, which can move to another process; see `restoreSession`. */
 export interface ServerSessionCore extends SessionCore {
+  /**
+   * What puts the session on record; `undefined` if it is not durable. After each call a driver writes the turn that waits,
+   * one at a time and as often as it takes, and ends the session with `fenced` if another process has it.
+   */
+  readonly durable: DurableSession | undefined;
   /**
    * Whether {@link snapshot} is possible: the session is established or suspended and has a link, the driver has polled
    * all events, it holds no frames back while a codec is loaded, no credentials are being checked, and no tensor is under

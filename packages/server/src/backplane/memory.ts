@@ -58,6 +58,10 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
       moveSession: async (sessionId, move) => sessions.move(sessionId, move),
       findSession: async (sessionId) => sessions.find(sessionId),
       keepSessions: async (owner, epochs, ttlMs) => sessions.keep(owner, epochs, ttlMs),
+      writeSession: async (sessionId, write) => sessions.write(sessionId, write),
+      readSession: async (sessionId, names) => sessions.read(sessionId, names),
+      claimSession: async (sessionId, move) => sessions.claim(sessionId, move),
+      releaseSession: async (sessionId, owner, epoch) => sessions.release(sessionId, owner, epoch),
       async shareKey(candidate) {
         key ??= candidate;
         return key;
