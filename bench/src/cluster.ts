@@ -1,14 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startRedis } from '../../packages/server/src/backplane/testing/redis-server.js';
 import { type Child, startChild } from '../../scripts/child-process.js';
+import { measureDirectory } from './cluster/directory.js';
 import type { LoadCommands, LoadOptions } from './cluster/load.js';
+import { measureRelay } from './cluster/relay.js';
 import type { NodeCommands } from './cluster/server.js';
 import { atLeast, type BenchOptions, compare, type Row } from './row.js';
 import { median } from './statistics.js';
 
 /**
  * What a cluster costs: echoes whose connection is led from one node to another against direct ones, and echoes of a node
- * against those of a server on its own. Redis, each server and the load are processes of their own. The ways take turns in
+ * against those of a server on its own; messages between agents of two nodes against those of one, and changes of the directory
+ * of agents. Redis, each server and the load are processes of their own. The ways take turns in
  * short windows, because a shared machine is slow now and then.
  */
 
@@ -46,6 +49,10 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   try {
     yield* delays(direct, led, quick ? 3 : 7, quick ? 500 : 2_000);
     yield* rates([embedded, direct, led], quick ? 3 : 21, quick ? 150 : 250);
+    for (const child of children.splice(0)) child.stop();
+    const relayed = { rounds: quick ? 3 : 9, windowMs: quick ? 500 : 1_500, count: quick ? 200 : 500 };
+    yield* measureRelay(redis, relayed);
+    yield* measureDirectory(redis, quick ? 300 : 2_000);
   } finally {
     for (const child of children) child.stop();
   }

@@ -22,7 +22,7 @@ const BENCHES: Readonly<Record<string, string>> = {
   page: 'a browser page up to its first message: sizes, transfers, times; against socket.io and others',
   snapshot: 'a session as bytes for another process: idle, in a reply, with a context; against a handshake',
   cluster:
-    'messages of led connections against direct ones, and of a clustered server against one on its own',
+    'led connections, a clustered server, and agents across nodes, against one server; the directory of agents',
   stall: 'round trips in one session while another sends megabytes of text',
 };
 

@@ -179,7 +179,7 @@ describe.skipIf(redisMissing !== undefined).each([2, 3])(`${redisMissing ?? '%i 
     for (const each of numbers) expect(each).toEqual(Array.from({ length: 100 }, (_, i) => i));
     expect(asked.text).toBe(Array.from({ length: 10 }, (_, i) => `echo of the client ${i};`).join(''));
     await expect.poll(() => counted('aborted')).toBe(aborted + 4);
-    expect(session.stats().openStreams).toBe(0);
+    await expect.poll(() => session.stats().openStreams).toBe(0);
   });
 
   it('context: a conversation travels once, over any number of connections', async () => {

@@ -23,6 +23,8 @@ export interface Agent {
 
 interface AgentOptions {
   readonly port: number;
+  /** Before the name in the token. @default nothing */
+  readonly prefix?: string | undefined;
   readonly name: string;
   /** The name of the receiver; the bare relay derives it from the sender's own name. */
   readonly to: string;
@@ -71,14 +73,14 @@ const capabilities = resolveCapabilities(
 /**
  * Uses the protocol core without the promises of the client API, which would make the agents the bottleneck.
  */
-function openSession({ port, name, to, payload, onMessage }: AgentOptions): Promise<Agent> {
+function openSession({ port, prefix = '', name, to, payload, onMessage }: AgentOptions): Promise<Agent> {
   const core = createSession({
     role: 'client',
     subprotocol: Subprotocol.BINARY,
     capabilities,
     limits,
     timers,
-    token: name,
+    token: `${prefix}${name}`,
     timeOrigin: systemClock.timeOrigin,
   });
   const body: BodyToSend = {

@@ -17,7 +17,21 @@ let pairs: Pair[] = [];
 let ticks: NodeJS.Timeout | undefined;
 let received = 0;
 
-async function openPair(number: number, port: number, payload: Uint8Array): Promise<Pair> {
+export interface PairsOptions {
+  readonly port: number;
+  /** Where receivers connect. @default `port` */
+  readonly receiverPort?: number;
+  /** Before names in tokens. @default nothing */
+  readonly prefix?: string;
+  readonly size: number;
+  readonly pairs: number;
+}
+
+async function openPair(
+  number: number,
+  { port, receiverPort = port, prefix }: PairsOptions,
+  payload: Uint8Array,
+): Promise<Pair> {
   let pair: Pair | undefined;
   const onMessage = (length: number) => {
     if (length !== payload.length) throw new Error('the message differs from what was sent');
@@ -25,17 +39,22 @@ async function openPair(number: number, port: number, payload: Uint8Array): Prom
     pair?.onReceived();
   };
   const [sender, receiver] = [senderName(number), receiverName(number)];
-  const open = (name: string, to: string) => openAgent(system, { port, name, to, payload, onMessage });
+  const open = (name: string, to: string, at: number) =>
+    openAgent(system, { port: at, prefix, name, to, payload, onMessage });
   // The receiver connects before anything is sent to it.
-  const opened = { receiver: await open(receiver, sender), sender: await open(sender, receiver) };
+  const opened = {
+    receiver: await open(receiver, sender, receiverPort),
+    sender: await open(sender, receiver, port),
+  };
   pair = { ...opened, onReceived: () => {} };
   return pair;
 }
 
 const commands = {
-  async open({ port, size, pairs: count }: { port: number; size: number; pairs: number }): Promise<void> {
+  async open(options: PairsOptions): Promise<void> {
+    const { size, pairs: count } = options;
     const payload = Uint8Array.from({ length: size }, (_, i) => 32 + ((i * 31 + (i >> 3)) % 95));
-    pairs = await Promise.all(Array.from({ length: count }, (_, i) => openPair(i, port, payload)));
+    pairs = await Promise.all(Array.from({ length: count }, (_, i) => openPair(i, options, payload)));
     ticks = setInterval(() => {
       for (const { sender, receiver } of pairs) {
         sender.tick();

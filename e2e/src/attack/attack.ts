@@ -38,6 +38,8 @@ export interface Attack {
   readonly boundsTime?: boolean;
   /** Duration of the long form, in seconds. @default 10 */
   readonly seconds?: number;
+  /** Whether the short form leaves it out. @default false */
+  readonly isLong?: boolean;
   /** Makes large bodies and the like, before measuring begins. */
   prepare?(): unknown;
   /** Attacks until the scene is over. @returns one sentence for each fault that it found. */
