@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Backplane, ListedNode } from './backplane.js';
 import { MemoryAgents } from './memory-agents.js';
+import { MemoryReplies } from './memory-replies.js';
 import { MemorySessions } from './memory-sessions.js';
 
 interface Lease {
@@ -20,6 +21,7 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
   const agents = new MemoryAgents();
   const places = new Map<string, Lease>();
   const sessions = new MemorySessions(now);
+  const replies = new MemoryReplies(now);
   let key: string | undefined;
   const listed = (incarnation: string): ListedNode | undefined => {
     const lease = leases.get(incarnation);
@@ -29,6 +31,7 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
   };
   return {
     secret: randomBytes(32).toString('base64'),
+    connectReplies: () => replies,
     connect: () => ({
       async renew(incarnation, record, leaseMs) {
         leases.set(incarnation, { record, endsAt: now() + leaseMs });

@@ -194,6 +194,6 @@ redis.call('SET', KEYS[1], ARGV[1], 'NX')
 return { redis.call('GET', KEYS[1]) }
 `);
 
-function script(source: string): Script {
+export function script(source: string): Script {
   return { source, digest: createHash('sha1').update(source).digest('hex') };
 }
