@@ -164,7 +164,8 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     await this.#load();
     const { path, logger } = this.options;
     const listener = await openListener(options, this.options, (request, response) => {
-      if (!this.#observation.respondBeside(request, response)) requireUpgrade(response, path);
+      if (this.#observation.respondBeside(request, response)) return;
+      if (options.respond?.(request, response) !== true) requireUpgrade(response, path);
     });
     this.#listener = listener;
     this.#upgrades.attach(listener.http, true);
