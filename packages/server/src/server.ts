@@ -16,7 +16,6 @@ import {
   guard,
   loggable,
   MemoryBudget,
-  type ReplyKeeper,
   sweepInterval,
   systemClock,
 } from '@parlance/protocol/internal';
@@ -263,7 +262,7 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
     return new SessionRoute(session, this.#replies, relay);
   }
 
-  get keeper(): ReplyKeeper {
+  get keeper(): Replies {
     return this.#replies;
   }
 
