@@ -19,6 +19,7 @@ import {
 } from '@parlance/protocol/internal';
 import { longestMessage } from './http/unfinished-message.js';
 import { MovableMailbox } from './movable-mailbox.js';
+import { Follows } from './replies/follows.js';
 import {
   type ClientInfo,
   encodeData,
@@ -69,6 +70,7 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   /** What the client has said since the session was to be moved, which its next node handles. */
   #input: (Uint8Array | string)[] | undefined;
   #inputSize = 0;
+  #follows: Follows | undefined;
   /** How the connection was lost meanwhile. */
   #lost: { readonly code: number; readonly reason: string } | undefined;
   /** Bodies of this session that wait to be written to other sessions. */
@@ -124,6 +126,7 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     // Was never counted, so the client says it again, as after any loss of a connection.
     this.#input = undefined;
     this.#lost = undefined;
+    this.#follows?.release();
     const { received, sent } = this.stats();
     this.#before = { received: received.wireBytes, sent: sent.wireBytes };
     this.command((core, now) => {
@@ -270,7 +273,22 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
    */
   isQuiet(isLeft: (streamId: number) => boolean): boolean {
     if (this.hasEnded || this.#isFrozen || this.scanner?.isIdle === false) return false;
-    return this.mailbox instanceof MovableMailbox && this.isCalm(isLeft) && this.core.canSnapshot;
+    return (
+      this.mailbox instanceof MovableMailbox &&
+      this.isCalm((stream) => this.#isLeft(stream, isLeft)) &&
+      this.core.canSnapshot
+    );
+  }
+
+  /** The kept replies that it follows. */
+  get follows(): Follows {
+    this.#follows ??= new Follows();
+    return this.#follows;
+  }
+
+  /** Whether another node goes on with a handler. */
+  #isLeft(streamId: number, isLeft: (streamId: number) => boolean): boolean {
+    return this.#follows?.has(streamId) === true || isLeft(streamId);
   }
 
   /** Asks `onSession` to return. */
@@ -294,7 +312,7 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     guard(this, () => {
       const { responder } = this.inbound;
       for (const streamId of [...(responder?.streams ?? [])])
-        if (!isLeft(streamId)) responder?.fail(streamId, reason);
+        if (!this.#isLeft(streamId, isLeft)) responder?.fail(streamId, reason);
       this.outbound.failCalls(reason);
       this.ending.failFlush(reason);
     });
@@ -323,6 +341,7 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     if (this.#input !== undefined) return;
     this.#input = [];
     this.#inputSize = 0;
+    this.#follows?.hold();
   }
 
   /** Nothing changes from now on, until {@link thaw} or {@link forget}. */
@@ -338,6 +357,7 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     this.#isFrozen = false;
     this.#input = undefined;
     this.#lost = undefined;
+    this.#follows?.release();
     for (const data of input) this.handleMessage(data);
     if (lost !== undefined) this.handleDisconnected(lost.code, lost.reason);
     this.pump();

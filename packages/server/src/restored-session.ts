@@ -1,6 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import {
   createMessage,
+  type ReplyKeeper,
   restoreSession,
   type ServerSessionCore,
   systemClock,
@@ -14,6 +15,7 @@ import type { MovedHere } from './cluster/moves.js';
 import { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
 import { LoopQueue } from './loop-queue.js';
+import type { Replies } from './replies/replies.js';
 import { clientInfo } from './served-session.js';
 import { type ConnectionHost, SessionSettings } from './session-settings.js';
 
@@ -24,6 +26,7 @@ export interface RestoringHost extends ConnectionHost {
   /** The session is here from now on. @param adopt makes it the agent that it was. */
   onRestored(session: ServerEndpoint, adopt: () => void): void;
   readonly agentMoves: AgentMoves | undefined;
+  readonly keeper: ReplyKeeper & Pick<Replies, 'resume'>;
 }
 
 /** A session waits for the loop, and a connection is not read meanwhile. This one may have none. */
@@ -40,6 +43,7 @@ export class RestoredSession extends SessionSettings implements MovedHere {
   #isAdmitted = false;
   readonly #agent: AgentState | undefined;
   readonly #input: MovedSession['input'];
+  readonly #follows: MovedSession['follows'];
 
   /**
    * @param epoch of its record.
@@ -53,6 +57,7 @@ export class RestoredSession extends SessionSettings implements MovedHere {
     if (this.core.id !== moved.id || (this.core.state === 'suspended') !== (lead === undefined))
       throw new ProtocolError('bad_message', 'the snapshot is not that of the session');
     this.#input = moved.input;
+    this.#follows = moved.follows;
     this.#agent = moved.agent === undefined ? undefined : host.agentMoves?.read(moved.agent);
     this.#address = addressKey(lead?.origin.ip ?? ip);
     this.#principal = countedPrincipal(principal, host.options);
@@ -108,6 +113,7 @@ export class RestoredSession extends SessionSettings implements MovedHere {
     const { session } = this;
     const agent = this.#agent;
     this.host.onRestored(session, () => agent && this.host.agentMoves?.adopt(session, agent, from));
+    for (const state of this.#follows) this.host.keeper.resume(session, state);
     lead?.handOver(this.session, this.#input);
     this.session.handleTick();
   }

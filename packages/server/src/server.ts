@@ -16,7 +16,6 @@ import {
   guard,
   loggable,
   MemoryBudget,
-  type ReplyKeeper,
   sweepInterval,
   systemClock,
 } from '@parlance/protocol/internal';
@@ -262,7 +261,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     return new SessionRoute(session, this.#replies, relay);
   }
 
-  get keeper(): ReplyKeeper {
+  get keeper(): Replies {
     return this.#replies;
   }
 

@@ -1,11 +1,6 @@
-import {
-  BodyCodec,
-  type ProtocolError,
-  type ReceivedBody,
-  type StringMap,
-  type Undelivered,
-} from '@parlance/protocol';
+import type { ProtocolError, StringMap, Undelivered } from '@parlance/protocol';
 import type { ServerEndpoint } from '../endpoint.js';
+import { NO_BODY } from '../no-body.js';
 import type { Agent } from './agent.js';
 import type { Directory } from './directory.js';
 import { type AgentState, readAgentState } from './move-state.js';
@@ -242,16 +237,6 @@ export class AgentMoves {
     return target !== undefined && 'isHeld' in target && target.isHeld === true;
   }
 }
-
-/** The request of a watch was read before. */
-const NO_BODY: ReceivedBody = {
-  codec: BodyCodec.PLAIN,
-  bytes: new Uint8Array(0),
-  originalLength: 0,
-  secret: false,
-  metadata: undefined,
-  charge: 0,
-};
 
 /** The messages of a session whose fate only its former node can tell. */
 class PendingMessages {

@@ -7,6 +7,7 @@ import {
   isStatedAgentId,
   listsOf,
   orNull,
+  REPLY_ID_PREFIX,
   ReceivedMessage,
   trimmed,
   ValueList,
@@ -14,6 +15,7 @@ import {
 import { MAX_PRINCIPAL_LENGTH } from '../admission/authentication.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { MovableMailbox } from '../movable-mailbox.js';
+import type { FollowState } from '../replies/follows.js';
 import { assertDataSize, type ClientInfo, MAX_USER_AGENT } from '../served-session.js';
 
 /** A session as it goes from node to node: its core, and what belongs to it beside that. */
@@ -41,6 +43,8 @@ export interface MovedSession {
   readonly input: readonly (Uint8Array | string)[];
   /** Messages that `onSession` has not read. */
   readonly unread: readonly ReceivedBody[];
+  /** The kept replies that it follows. */
+  readonly follows: readonly FollowState[];
 }
 
 const MAX_IP = 64;
@@ -58,6 +62,7 @@ export function encodeMoved(session: ServerEndpoint, agent: string | undefined, 
   const { core, principal, agentId, isAnonymous, actsFor, ip, dataText, since } = session;
   const { remoteAddress, userAgent } = session.client;
   const unread = [...(session.mailbox as MovableMailbox).unread];
+  const follows = session.follows.states;
   return encodeSnapshot({
     moved: trimmed([
       ...[session.id, core.subprotocol, ip, isAnonymous],
@@ -66,6 +71,7 @@ export function encodeMoved(session: ServerEndpoint, agent: string | undefined, 
     ]),
     core: core.snapshot(now),
     input: session.input.length === 0 ? undefined : session.input,
+    follows: follows.length === 0 ? undefined : follows.map(followValues),
     unread: unread.length === 0 ? undefined : unread.map((each) => receivedValues(each as ReceivedMessage)),
   });
 }
@@ -98,6 +104,7 @@ export function decodeMoved(bytes: Uint8Array, limits: Limits): MovedSession {
   const input =
     get(fields, 'input') === undefined ? [] : readInput(new ValueList(get(fields, 'input'), 'the input'));
   const unread = listsOf(get(fields, 'unread'), 'a message', (one) => readReceived(one, limits));
+  const follows = listsOf(get(fields, 'follows'), 'a follower', readFollow);
   return {
     id,
     subprotocol,
@@ -113,7 +120,24 @@ export function decodeMoved(bytes: Uint8Array, limits: Limits): MovedSession {
     agent,
     input,
     unread,
+    follows,
   };
+}
+
+const IS_TOLD = 1;
+const HAS_PARTS = 2;
+
+function followValues({ stream, id, next, isTold, hasParts }: FollowState): readonly unknown[] {
+  return [stream, id, next, (isTold ? IS_TOLD : 0) | (hasParts ? HAS_PARTS : 0)];
+}
+
+function readFollow(list: ValueList): FollowState {
+  const stream = list.count(0xffff_ffff);
+  const id = list.text(MAX_IP);
+  if (!id.startsWith(REPLY_ID_PREFIX)) throw list.bad('of a kept reply');
+  const next = list.count(Number.MAX_SAFE_INTEGER);
+  const flags = list.count(IS_TOLD | HAS_PARTS);
+  return { stream, id, next, isTold: (flags & IS_TOLD) !== 0, hasParts: (flags & HAS_PARTS) !== 0 };
 }
 
 /** @throws {ProtocolError} `bad_message`, `message_too_large`. */

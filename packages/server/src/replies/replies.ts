@@ -30,7 +30,9 @@ import {
 } from '@parlance/protocol/internal';
 import type { RepliesSource } from '../cluster/replies-source.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import { NO_BODY } from '../no-body.js';
 import { ClusterReplies, type RepliesNode } from './cluster-replies.js';
+import type { FollowState } from './follows.js';
 import type { HandedOver } from './hand-over.js';
 import { keepReplies } from './keep-policy.js';
 import { listReplies } from './list.js';
@@ -175,11 +177,11 @@ export class Replies implements ReplyKeeper {
   }
 
   /** Answers a request to `@replies`. */
-  handlerFor(session: ServerEndpoint): OwnHandler {
+  handlerFor(session: ServerEndpoint, stream: number): OwnHandler {
     return (request, context) => {
       const { metadata } = request;
       const [follow, stop] = [get(metadata, 'follow'), get(metadata, 'stop')];
-      if (isFields(follow)) return this.#follow(session, follow, context);
+      if (isFields(follow)) return this.#follow(session, stream, follow, context);
       if (isFields(stop)) return this.#stop(session, stop).then(() => '');
       if (isFields(get(metadata, 'list'))) return this.#list(session, context.signal);
       throw new ProtocolError('unsupported', 'a request to @replies must say follow, stop or list');
@@ -220,13 +222,46 @@ export class Replies implements ReplyKeeper {
 
   async *#follow(
     session: ServerEndpoint,
+    stream: number,
     target: Fields,
-    { signal, setMetadata }: RequestContext,
+    context: RequestContext,
   ): AsyncGenerator<CodedPart> {
     const after = get(target, 'after') ?? 0;
     if (!isCount(after)) throw new ProtocolError('unsupported', 'after must be a number of parts');
     const reply = await this.#find(session, target, 'follow');
+    yield* this.#read(session, reply, { stream, id: reply.id, next: after, isTold: false }, context);
+  }
+
+  /** Goes on with a request of a session that has come from another node. */
+  resume(session: ServerEndpoint, state: FollowState): void {
+    void session.answer(state.stream, NO_BODY, (_request, context) => this.#goOn(session, state, context));
+  }
+
+  async *#goOn(
+    session: ServerEndpoint,
+    state: FollowState,
+    context: RequestContext,
+  ): AsyncGenerator<CodedPart> {
+    const follow = session.follows.begin(state);
+    try {
+      const reply = await this.#log.find({ id: state.id });
+      if (reply === undefined) throw unknownReply();
+      yield* this.#read(session, reply, state, context);
+    } finally {
+      follow.end();
+    }
+  }
+
+  /** The parts of a reply from a part on. */
+  async *#read(
+    session: ServerEndpoint,
+    reply: ReplyEntry,
+    state: FollowState,
+    { signal, setMetadata }: RequestContext,
+  ): AsyncGenerator<CodedPart> {
+    const { next: after, isTold } = state;
     const { limits } = this.#host.options;
+    const follow = session.follows.begin(state);
     const coder = this.#coders.for(reply.encoding);
     const news = new News((onChange) => this.#log.watch(reply.id, onChange), signal);
     const recording = this.#running.get(reply.id);
@@ -237,16 +272,27 @@ export class Replies implements ReplyKeeper {
       let pieces = await this.#log.read(reply.id, after);
       const held = await heldBytes(this.#log, reply, after, coder);
       const reader = new ReplyReader(reply, coder, session, held);
-      const kept = { id: reply.id, after, held: reader.sharesTokens ? held : undefined };
-      // Apart from the reply's own metadata, which may be as large as metadata can be.
-      yield new CodedPart(session.coder.encodeNothing(encodeKept(kept)));
-      if (pieces?.metadata !== undefined) setMetadata(decodeMetadata(pieces.metadata, limits.maxJsonDepth));
-      for (let next = after; !signal.aborted; ) {
+      if (!isTold) {
+        const kept = { id: reply.id, after, held: reader.sharesTokens ? held : undefined };
+        if (!(await follow.mayGoOn(signal))) return;
+        follow.isTold = true;
+        // Apart from the reply's own metadata, which may be as large as metadata can be.
+        yield new CodedPart(session.coder.encodeNothing(encodeKept(kept)));
+      }
+      if (pieces?.metadata !== undefined && !follow.hasParts)
+        setMetadata(decodeMetadata(pieces.metadata, limits.maxJsonDepth));
+      while (!signal.aborted) {
         if (pieces === undefined) throw unknownReply();
-        next += pieces.records.length;
         for (const body of reader.all(pieces.records)) {
-          for (const each of countable(body, session.coder)) yield new CodedPart(each);
+          const bodies = countable(body, session.coder);
+          for (const each of bodies) {
+            if (!(await follow.mayGoOn(signal))) return;
+            // From here to the session nothing is waited for.
+            if (each === bodies.at(-1)) follow.advance();
+            yield new CodedPart(each);
+          }
         }
+        if (!(await follow.mayGoOn(signal))) return;
         if (pieces.end !== undefined) {
           const { failure, metadata } = pieces.end;
           if (failure !== undefined) throw failureOf(failure, limits);
@@ -254,9 +300,10 @@ export class Replies implements ReplyKeeper {
           return;
         }
         if (pieces.records.length === 0) await news.next();
-        pieces = await this.#log.read(reply.id, next);
+        pieces = await this.#log.read(reply.id, follow.next);
       }
     } finally {
+      follow.end();
       news.stop();
       if (recording !== undefined) recording.followers--;
     }
