@@ -15,7 +15,7 @@ import { packOnce, tarballsIn } from './pack.js';
 const guide = readFileSync(fileURLToPath(new URL('../docs/CLUSTER.md', import.meta.url)), 'utf8');
 const section = guide.slice(guide.indexOf('\n## Try it\n'), guide.indexOf('\n## Two machines or more\n'));
 const PORTS = ['6390', '8001', '8002', '8080'];
-const QUESTIONS = 20;
+const QUESTIONS = 30;
 /** Against hanging only. */
 const MAX_MS = 120_000;
 

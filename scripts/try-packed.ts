@@ -36,7 +36,15 @@ try {
       stdio: 'inherit',
     },
   );
-  for (const file of ['server.mjs', 'client.mjs', 'protected.mjs', 'contract.mjs', 'gateway.mjs', 'chat.mjs'])
+  for (const file of [
+    'server.mjs',
+    'client.mjs',
+    'protected.mjs',
+    'contract.mjs',
+    'groups.mjs',
+    'gateway.mjs',
+    'chat.mjs',
+  ])
     writeFileSync(join(folder, file), codeOf(file));
 
   const url = await start('server.mjs');
@@ -48,6 +56,7 @@ try {
     'counted 3',
     'sum: the input is not valid: b: Invalid input: expected number, received string',
   ]);
+  await tryOut('groups.mjs', ['ben reads ann: hello']);
   await start('gateway.mjs');
   await tryOut('chat.mjs', ['Tokens travel', '世界']);
 } finally {
@@ -93,9 +102,10 @@ async function tryOut(file: string, expected: readonly string[]): Promise<void> 
   }
 }
 
-/** The code block of the README that begins with a comment with the name of the file. */
+/** The code block that begins with a comment with the name of the file, in the README or in what it links to. */
 function codeOf(file: string): string {
-  const blocks = readFileSync(join(root, 'README.md'), 'utf8').split('```');
+  const texts = ['README.md', 'docs/SERVER.md'].map((name) => readFileSync(join(root, name), 'utf8'));
+  const blocks = texts.flatMap((text) => text.split('```'));
   const block = blocks.find((text) => text.startsWith(`js\n// ${file}\n`));
   if (block === undefined) throw new Error(`the README has no code block for ${file}`);
   return block.slice('js\n'.length);

@@ -12,7 +12,7 @@ export { chromiumMissing, launchChromium } from '../../scripts/chromium.js';
 
 /** Builds the page into `outDir`, as `vite build` does. */
 export async function buildChatPage(outDir: string): Promise<void> {
-  const root = fileURLToPath(new URL('../../examples/chat', import.meta.url));
+  const root = fileURLToPath(new URL('../../packages/ui', import.meta.url));
   await build({
     root,
     configFile: join(root, 'vite.config.ts'),

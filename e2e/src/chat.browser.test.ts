@@ -77,14 +77,13 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     return visited;
   }
 
-  describe.each(['from its sources', 'built'])('%s', (how) => {
+  describe.each(['in the demo', 'at a server of its own'])('%s', (how) => {
     async function start() {
-      if (how === 'built') return await host();
+      if (how === 'at a server of its own') return await host();
       const page = await startChatPage({
         port: 0,
         delayMs: WORD_DELAY_MS,
-        cacheDir: join(temporary, 'vite'),
-        watch: false,
+        folder: built,
       });
       open.push({ [Symbol.asyncDispose]: page.close });
       return page;

@@ -357,7 +357,7 @@ describe('calls', () => {
       /unknown option/,
     );
     expect(await told(() => session.on('close' as never, () => {}))).toMatch(
-      /no event "close"; known events: state, reset, error, undelivered$/,
+      /no event "close"; known events: state, reset, error, undelivered, throttled, unread$/,
     );
   });
 

@@ -6,6 +6,7 @@ import { Tickets } from '../../packages/server/src/cluster/ticket.js';
 import { freePort } from './cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure, openRaw, pause } from './peers.js';
+import { createWatchingProxy } from './watching-proxy.js';
 
 /** Sessions that go from node to node while their clients use them. */
 
@@ -213,6 +214,88 @@ function unreliable(inner: Backplane, random: () => number, isOver: () => boolea
   };
 }
 
+/** Asks one question after another, each in the turn in which it has read the end of the last answer. */
+function hurry(session: Session, isOver: () => boolean) {
+  const faults: string[] = [];
+  let asked = 0;
+  const asking = (async () => {
+    while (!isOver()) {
+      let reply = '';
+      for await (const part of session.stream(String(asked))) reply += part.text;
+      if (reply !== `${asked}.0 ${asked}.1 `) faults.push(reply);
+      asked++;
+    }
+  })();
+  return {
+    get asked() {
+      return asked;
+    },
+    async end() {
+      await asking;
+      return faults;
+    },
+  };
+}
+
+describe('a client that asks its next question when it reads the end of an answer', () => {
+  it.each([['of anyone'], ['of agents']])('waits with it for the next node: sessions %s', async (whose) => {
+    const agents: ServerOptions =
+      whose === 'of agents'
+        ? { authenticate: ({ token = '' }) => ({ principal: 'ali', agentId: token }), agents: {} }
+        : {};
+    let begunFirst = 0;
+    let go = () => {};
+    const gate = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    const answers = (isFirst: boolean): ServerOptions => ({
+      ...agents,
+      async *onRequest(request) {
+        yield `${request.text}.0 `;
+        if (isFirst) begunFirst++;
+        if (isFirst) await gate;
+        yield `${request.text}.1 `;
+      },
+    });
+    const port = Number(await freePort());
+    // Connections on which sessions can move.
+    let ways = 0;
+    const way = peers.use(
+      await createWatchingProxy(port, ({ text, pair }) => {
+        pair.isAwaited ||= text.startsWith('GET /parlance/move');
+        if (pair.isAwaited && text.startsWith('HTTP/1.1 101')) ways++;
+        return 'pass';
+      }),
+    );
+    const node = { listen: { port }, advertise: `ws://127.0.0.1:${way.port}` };
+    const servers = [await serve(answers(true)), await serve({ ...answers(false), node })];
+    let to = 0;
+    const proxy = peers.use(await createCuttingProxy(() => servers[to]?.port as number));
+    const sessions = await Promise.all(
+      Array.from({ length: 8 }, (_, i) =>
+        peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+          token: `agent-${i}`,
+          reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+        }),
+      ),
+    );
+    to = 1;
+    let isOver = false;
+    const clients = sessions.map((session) => hurry(session, () => isOver));
+    await expect.poll(() => begunFirst).toBe(8);
+    const drained = servers[0]?.server.drain({ timeoutMs: 20_000, returnWithinMs: 0 });
+    await expect.poll(() => ways).toBe(8);
+    // Until they are known to be open.
+    await pause(100);
+    go();
+    expect(await drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 8 });
+    isOver = true;
+    expect((await Promise.all(clients.map((client) => client.end()))).flat()).toEqual([]);
+    expect(begunFirst).toBe(8);
+    expect(clients.every(({ asked }) => asked > 1)).toBe(true);
+  });
+});
+
 describe('a move that breaks', () => {
   it.each([1, 2, 3])(
     'leaves each session at one node, and loses nothing (%i)',
@@ -344,6 +427,51 @@ describe('a node that drains', () => {
     expect(reason).toMatchObject({ code: 'draining' });
     await expect.poll(() => session.state).toBe('established');
     expect([session.id, sizes(servers)]).toEqual([id, [0, 1]]);
+  });
+
+  it('does not lead a connection for which it had asked another node before', async () => {
+    let begin = () => {};
+    let isAsked = false;
+    const begun = new Promise<void>((resolve) => {
+      begin = resolve;
+    });
+    const port = Number(await freePort());
+    const way = peers.use(
+      await createWatchingProxy(port, async ({ text }) => {
+        if (!isAsked && text.startsWith('GET /parlance/peer')) {
+          isAsked = true;
+          await begun;
+        }
+        return 'pass' as const;
+      }),
+    );
+    const led: number[] = [];
+    const logged = (index: number) => {
+      const log = ({ event }: { readonly event?: string }) =>
+        void (event === 'session.led' && led.push(index));
+      return { debug: log, info: log, warn: log, error: log };
+    };
+    const node = { listen: { port }, advertise: `ws://127.0.0.1:${way.port}` };
+    const servers = [
+      await serve({ ...counting, node }),
+      await serve({ ...counting, logger: logged(1) }),
+      await serve({ ...counting, logger: logged(2) }),
+    ];
+    let to = 0;
+    const proxy = peers.use(await createCuttingProxy(() => servers[to]?.port as number));
+    const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+      reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+    });
+    const { id } = session;
+    to = 1;
+    proxy.cut();
+    await expect.poll(() => isAsked).toBe(true);
+    await servers[1]?.server.drain({ timeoutMs: 5_000 });
+    to = 2;
+    begin();
+    await expect.poll(() => led).toEqual([1, 2]);
+    expect((await session.request('hello')).text).toBe('0 of hello 5; ');
+    expect(session.id).toBe(id);
   });
 
   it('keeps a session whose onSession does not return, until the deadline', async () => {

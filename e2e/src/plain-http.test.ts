@@ -1,6 +1,6 @@
 import { createServer, type Socket } from 'node:net';
 import { expect, it } from 'vitest';
-import { measureFetch } from '../../examples/chat/src/plain-http.js';
+import { measureFetch } from '../../packages/ui/src/plain-http.js';
 
 /** The chat page compares the session to the real size of HTTP. */
 

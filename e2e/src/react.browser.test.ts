@@ -253,6 +253,16 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
     expect(accepted.length).toBe(2);
   });
 
+  it('shows the code with which the server has closed the session', async () => {
+    await online();
+    await accepted[0]?.close({ code: 'kicked', reason: 'spam' });
+    await text('reason').toBe('kicked');
+    await text('status').toBe('closed');
+    await click('retry');
+    await text('status').toBe('online');
+    await text('reason').toBe('');
+  });
+
   it('has no session without a URL, and another one for another URL', async () => {
     await online();
     await click('leave');

@@ -11,29 +11,34 @@ const NODES = 3;
 
 /** `@parlance/server` with a `createServer` that creates several nodes; those of a test's own cluster stay as they are. */
 export function ofNodes(actual: typeof parlance): typeof parlance {
-  const createServer = (options: ServerOptions = {}): Server => {
+  const createServer = <Data>(options: ServerOptions<Data> = {}): Server<Data> => {
     if (options.cluster !== undefined) return actual.createServer(options);
     const cluster = actual.memoryCluster();
     const nodes = Array.from({ length: NODES }, () => actual.createServer({ ...options, cluster }));
-    return new ServerOfNodes(nodes as [Server, ...Server[]]);
+    return new ServerOfNodes(nodes as [Server<Data>, ...Server<Data>[]]);
   };
   return { ...actual, createServer };
 }
 
-class ServerOfNodes implements Server {
-  readonly #nodes: readonly [Server, ...Server[]];
+class ServerOfNodes<Data> implements Server<Data> {
+  readonly #nodes: readonly [Server<Data>, ...Server<Data>[]];
   #front: Front | undefined;
 
-  constructor(nodes: readonly [Server, ...Server[]]) {
+  constructor(nodes: readonly [Server<Data>, ...Server<Data>[]]) {
     this.#nodes = nodes;
   }
 
-  get #first(): Server {
+  get #first(): Server<Data> {
     return this.#nodes[0];
   }
 
-  get sessions(): Server['sessions'] {
+  get sessions(): Server<Data>['sessions'] {
     return new Map(this.#nodes.flatMap(({ sessions }) => [...sessions]));
+  }
+
+  /** The sessions of the first node alone: each node has groups of its own. */
+  group(name: string): ReturnType<Server<Data>['group']> {
+    return this.#first.group(name);
   }
 
   relayStats(): ReturnType<Server['relayStats']> {

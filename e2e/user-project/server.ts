@@ -173,3 +173,25 @@ export async function run(where: ListenOptions): Promise<DrainResult> {
   const drain: DrainOptions = { timeoutMs: 1_000, releasePort: true };
   return await server.drain(drain);
 }
+
+/** `session.data` has the type of what `authenticate` returns as `data`, as it is after its way through JSON. */
+export const accounts = createServer({
+  authenticate: async ({ token }) =>
+    token === undefined ? null : { principal: token, data: { name: token, since: new Date() } },
+  onSession: (session) => {
+    const since: string = session.data.since;
+    session.data = { name: `${session.data.name} ${since}`, since: new Date() };
+    // @ts-expect-error: there is no such member
+    logger.info({ event: 'session', role: session.data.role }, session.userAgent ?? session.remoteAddress);
+  },
+  onRequest: (_request, { session }) => `${session.data.name}, here since ${new Date(session.since)}`,
+});
+for (const { data } of accounts.sessions.values()) data.name satisfies string;
+
+export const stated = createServer<string[] | undefined>({
+  onSession: (session) => {
+    session.data = [...(session.data ?? []), 'again'];
+    // @ts-expect-error: it is a list
+    session.data = 'again';
+  },
+});

@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { createServer } from '@parlance/server';
+import { buildUserInterface } from '../../scripts/build-ui.js';
 import { readCommandLine } from '../../scripts/command-line.js';
 import { createAnswerer } from './answerer.js';
 import { createReport } from './report.js';
@@ -18,6 +19,9 @@ const USAGE = `npm run demo -- [--once]
   --once   exit after the report, with exit code 0 only if every check passed`;
 
 const { values } = readCommandLine(USAGE, { options: { once: { type: 'boolean', default: false } } });
+// Meanwhile, the report is shown.
+const isBuilt = values.once ? undefined : buildUserInterface();
+isBuilt?.catch(() => {});
 const nodeModules = fileURLToPath(new URL('../../node_modules', import.meta.url));
 const routed: RoutingRecord[] = [];
 const report = createReport();
@@ -57,4 +61,7 @@ try {
 console.log(`\n${report.checks - report.failures} of ${report.checks} checks passed.`);
 process.exitCode = report.failures === 0 ? 0 : 1;
 
-if (!values.once) await serveChatPage();
+if (isBuilt !== undefined) {
+  await isBuilt;
+  await serveChatPage();
+}

@@ -1,53 +1,83 @@
-import type { Server as HttpServer } from 'node:http';
-import { fileURLToPath } from 'node:url';
+import { createServer as createHttpServer, type Server as HttpServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { RequestHandler } from '@parlance/protocol';
 import { createServer, type Server } from '@parlance/server';
-import { createServer as createViteServer } from 'vite';
-import { createAnswerer } from './answerer.js';
+import { createUserInterface } from '@parlance/server/ui';
+import { type Answerer, createAnswerer } from './answerer.js';
+import { createBreaker } from './breaker.js';
 import { CHAT_OPTIONS } from './chat-options.js';
 
 export interface ChatPageOptions {
-  /** Preferred port; if it is taken, the next free one is used. @default 5173 */
+  /** Preferred port; if it is taken, a free one is used. @default 5173 */
   readonly port?: number | undefined;
   /** Pause of the embedded responder between two words, in milliseconds. @default 25, the pace of a model */
   readonly delayMs?: number | undefined;
-  /** Folder for dependencies that Vite has bundled. @default next to the page's packages */
-  readonly cacheDir?: string | undefined;
-  /** Whether to reload the page when its sources change. @default true */
-  readonly watch?: boolean | undefined;
+  /** Folder of the built page. @default where `npm run build` puts it */
+  readonly folder?: string | undefined;
+  /** How long "Freeze" lasts, in milliseconds. @default 10,000 */
+  readonly freezeMs?: number | undefined;
+  /** @default the API in the environment, or the embedded responder */
+  readonly onRequest?: RequestHandler | undefined;
 }
 
 export interface ChatPage {
   readonly url: string;
-  /** The server that the page connects to. */
+  /** The server that the page connects to now; another one after a restart. */
   readonly sessions: Server;
   close(): Promise<void>;
 }
 
-/** Serves the chat page from its sources and a session server on one port, so that they have one origin. */
+/** Serves the built chat page and a session server on one port, and lets the page break its connection. */
 export async function startChatPage(options: ChatPageOptions = {}): Promise<ChatPage> {
-  const { port = 5173, delayMs = 25, cacheDir, watch = true } = options;
-  const root = fileURLToPath(new URL('../chat', import.meta.url));
-  const vite = await createViteServer({
-    root,
-    configFile: `${root}/vite.config.ts`,
-    server: { host: '127.0.0.1', port, ...(watch ? {} : { watch: null }) },
-    // Hides warnings about packages without source maps.
-    logLevel: 'error',
-    ...(cacheDir === undefined ? {} : { cacheDir }),
+  const { port = 5173, delayMs = 25, folder, freezeMs } = options;
+  const answerer = createAnswerer({ delayMs });
+  const http = createHttpServer();
+  const restart = () => {
+    const sessions = createServer({ ...CHAT_OPTIONS, onRequest: options.onRequest ?? answerer.onRequest });
+    sessions.attach(http);
+    return sessions;
+  };
+  const breaker = createBreaker({ http, restart, freezeMs });
+  const page = createUserInterface({ folder, edit: (html) => breaker.mark(html) });
+  http.on('request', (request, response) => {
+    if (breaker.respond(request, response) || page(request, response)) return;
+    response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' });
+    response.end('Not found. The chat page is at /.\n');
   });
-  if (vite.httpServer === null) throw new Error('Vite runs without an HTTP server');
-  const { onRequest, model, isEmbedded } = createAnswerer({ delayMs });
-  const sessions = createServer({ ...CHAT_OPTIONS, onRequest });
-  sessions.attach(vite.httpServer as HttpServer);
-  await vite.listen();
+  await listen(http, port);
   return {
-    url: `${vite.resolvedUrls?.local[0]}${isEmbedded ? '' : `?model=${encodeURIComponent(model)}`}`,
-    sessions,
+    url: addressOf(http, answerer),
+    get sessions() {
+      return breaker.sessions;
+    },
     async close() {
-      await sessions.close();
-      await vite.close();
+      await breaker.close();
+      http.closeAllConnections();
+      await new Promise((resolve) => http.close(resolve));
     },
   };
+}
+
+function addressOf(http: HttpServer, { model, isEmbedded }: Answerer): string {
+  const { port } = http.address() as AddressInfo;
+  return `http://127.0.0.1:${port}/${isEmbedded ? '' : `?model=${encodeURIComponent(model)}`}`;
+}
+
+async function listen(http: HttpServer, port: number): Promise<void> {
+  const listenAt = (each: number) =>
+    new Promise<void>((resolve, reject) => {
+      http.once('error', reject);
+      http.listen(each, '127.0.0.1', () => {
+        http.off('error', reject);
+        resolve();
+      });
+    });
+  try {
+    await listenAt(port);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    await listenAt(0);
+  }
 }
 
 /** Serves the chat page until SIGINT or SIGTERM. */

@@ -4,6 +4,7 @@ import { type Child, startChild } from '../../../scripts/child-process.js';
 import { freePort } from '../cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
 import { pause } from '../peers.js';
+import { createWatchingProxy, type WatchedChunk, type WatchingProxy } from '../watching-proxy.js';
 import type { NodeCommands, NodeSetup } from './node.js';
 
 /** Nodes in processes of their own, Redis, and proxies before every leg. */
@@ -13,7 +14,18 @@ export interface Node {
   readonly port: number;
   /** In front of its port for other nodes. */
   readonly peers: CuttingProxy;
+  /** Between it and Redis; `undefined` unless the nodes are watched. */
+  readonly engine: WatchingProxy | undefined;
 }
+
+/** Sees all that a node says to others at their ports and to Redis, before they do, and what they answer. */
+export type WatchNodes = (
+  chunk: WatchedChunk & {
+    readonly leg: 'peer' | 'engine';
+    /** The node whose port it is, or which talks to Redis. */
+    readonly index: number;
+  },
+) => ReturnType<Parameters<typeof createWatchingProxy>[1]>;
 
 export interface Nodes extends AsyncDisposable {
   readonly redis: RedisServer;
@@ -30,15 +42,25 @@ export interface Nodes extends AsyncDisposable {
 
 const FLAGS = ['--import', 'tsx', '--conditions=@parlance/source', '--expose-gc'];
 
-export async function startNodes(count: number): Promise<Nodes> {
+export async function startNodes(count: number, watch?: WatchNodes): Promise<Nodes> {
   const redis = await startRedis();
   const secret = randomBytes(24).toString('base64');
   const nodes: Node[] = [];
+  let added = 0;
+  const watchers: AsyncDisposable[] = [];
+  const watched = async (leg: 'peer' | 'engine', index: number, port: number) => {
+    if (watch === undefined) return undefined;
+    const proxy = await createWatchingProxy(port, (chunk) => watch({ ...chunk, leg, index }));
+    watchers.push(proxy);
+    return proxy;
+  };
   const add = async (): Promise<Node> => {
+    const index = added++;
     const peerPort = Number(await freePort());
-    const peers = await createCuttingProxy(peerPort);
+    const peers = await createCuttingProxy((await watched('peer', index, peerPort))?.port ?? peerPort);
+    const engine = await watched('engine', index, Number(new URL(redis.url).port));
     const setup: NodeSetup = {
-      url: redis.url,
+      url: engine === undefined ? redis.url : `redis://127.0.0.1:${engine.port}`,
       peerPort,
       advertise: `ws://127.0.0.1:${peers.port}`,
       secret,
@@ -48,9 +70,9 @@ export async function startNodes(count: number): Promise<Nodes> {
       [JSON.stringify(setup)],
       FLAGS,
     );
-    const node = { process, peers, port: await process.call('port') };
+    const node = { process, peers, engine, port: await process.call('port') };
     while ((await process.call('events'))['node.member'] === undefined) await pause(20);
-    nodes.push(node);
+    nodes[index] = node;
     return node;
   };
   await Promise.all(Array.from({ length: count }, add));
@@ -83,6 +105,7 @@ export async function startNodes(count: number): Promise<Nodes> {
         await process.kill();
         await peers[Symbol.asyncDispose]();
       }
+      for (const proxy of watchers) await proxy[Symbol.asyncDispose]();
       await redis[Symbol.asyncDispose]();
     },
   };

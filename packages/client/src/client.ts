@@ -17,6 +17,7 @@ import {
   codecs,
   createClientSession,
   createSweep,
+  type EndpointOptions,
   formOf,
   GuardedClock,
   guard,
@@ -35,6 +36,7 @@ import {
   systemClock,
   type Ticket,
 } from '@parlance/protocol/client';
+import type { FetchHandler } from '@parlance/protocol/serve-http';
 import { resolveUrl } from './address.js';
 import type { WebSocketConstructor } from './connection.js';
 import { Dialer } from './dialer.js';
@@ -78,6 +80,13 @@ export interface ClientOptions extends CapabilityOptions {
    * @default answers `unsupported`
    */
   readonly onRequest?: RequestHandler | undefined;
+  /**
+   * Answers what the server sends with `session.fetch`: `app.fetch` of Hono or any other function of a `Request`. Paths
+   * that `onRequest` serves, as the OpenAI gateway does, go to that.
+   *
+   * @default HTTP requests go to `onRequest`
+   */
+  readonly onFetch?: FetchHandler<ClientSession> | undefined;
   /**
    * Joins the parts of replies; a handler may change it for its reply.
    *
@@ -135,8 +144,8 @@ export interface ClientOptions extends CapabilityOptions {
   readonly traceparent?: (() => string | undefined) | undefined;
   /**
    * Pages: tabs of one origin that connect with equal URL, options and credential use one session, in a shared worker
-   * or in one of the tabs. It has no effect on Node. Cannot be combined with `onRequest`, `batch`, `agent`, `agentId`,
-   * `avp`, `transfers`, `security` and `WebSocket`.
+   * or in one of the tabs. It has no effect on Node. Cannot be combined with `onRequest`, `onFetch`, `batch`, `agent`,
+   * `agentId`, `avp`, `transfers`, `security` and `WebSocket`.
    *
    * @default false
    */
@@ -151,6 +160,7 @@ const KINDS: OptionKinds<ClientOptions> = {
   WebSocket: 'class',
   signal: 'signal',
   onRequest: 'function',
+  onFetch: 'function',
   batch: 'object',
   security: 'object',
   reconnect: ['object', 'false'],
@@ -199,7 +209,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
 /** @param takeUp keeps what the next page needs to take the session up. @default nothing is kept */
 async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp): Promise<ClientSession> {
   if (options.agent !== undefined) assertOptions(options.agent, KINDS_OF_AGENT, 'agent');
-  const { signal, onRequest, traceparent, transfers } = options;
+  const { signal, traceparent, transfers } = options;
   const agentId = either('agent.id', options.agent?.id, 'agentId', options.agentId);
   const avp = either('agent.model', options.agent?.model, 'avp', options.avp);
   const logger = loggerOf(options);
@@ -279,7 +289,7 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
         limits,
         maxAssembledSize: options.limits?.maxTransferSize,
         role: 'client',
-        onRequest,
+        onRequest: requestHandlerOf(options, limits.maxTransferSize, logger),
         batch,
         security,
         transfers,
@@ -367,6 +377,21 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
       reject(error);
     }
   });
+}
+
+/** `onFetch` is called by code that is loaded with the first request. */
+function requestHandlerOf(
+  { onRequest, onFetch }: ClientOptions,
+  maxBodySize: number,
+  logger: Logger,
+): EndpointOptions['onRequest'] {
+  if (onFetch === undefined) return onRequest;
+  let handler: RequestHandler | undefined;
+  return async (request, context) => {
+    const http = await import('@parlance/protocol/serve-http');
+    handler ??= http.createFetchHandler({ onRequest, onFetch, maxBodySize, logger });
+    return handler(request, context);
+  };
 }
 
 /** Sessions with the same interval share one timer. */

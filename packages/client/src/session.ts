@@ -1,6 +1,6 @@
 import type { Body, SendOptions, Session } from '@parlance/protocol';
 import { UserSession, type UserSessionHost } from '@parlance/protocol/client';
-import type { SessionFetch } from './fetch.js';
+import type { SessionFetch } from '@parlance/protocol/http';
 
 /**
  * The session of a client. If it is lost or its server drains, a new one takes its place in the same object.
@@ -30,6 +30,8 @@ export interface ClientSessionHost extends UserSessionHost {
   send(send: () => Promise<void>): Promise<void>;
   readonly isTakenUp: boolean;
   readonly suspendedUntil?: number | undefined;
+  /** The connection is in another page or worker, so the server cannot ask this page. */
+  readonly isShared?: boolean | undefined;
   detach(): Promise<void>;
 }
 
@@ -41,8 +43,8 @@ export class ClientUserSession extends UserSession implements ClientSession {
   }
 
   readonly fetch: SessionFetch = async (input, init) => {
-    const { createFetch } = await import('./fetch.js');
-    return await createFetch(this)(input, init);
+    const { createFetch } = await import('@parlance/protocol/http');
+    return await createFetch(this, this.#host.isShared !== true)(input, init);
   };
   readonly #host: ClientSessionHost;
 

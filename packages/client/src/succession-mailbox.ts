@@ -1,38 +1,28 @@
-import type { Message } from '@parlance/protocol';
-import { type Mailbox, type Received, SessionMailbox } from '@parlance/protocol/client';
+import type { Logger } from '@parlance/protocol';
+import { SessionMailbox } from '@parlance/protocol/client';
+
+/** Sessions in a row that may be lost while messages of theirs wait, each of which has at most its window of them. */
+const MAX_LOST = 16;
 
 /**
- * The messages of all sessions of a client. Messages that a lost session has acknowledged stay readable; the
- * next `for await` gets them before those of the sessions after it.
+ * The messages of all sessions of a client. One reader gets them all: messages that a lost session has acknowledged
+ * stay readable, before those of the sessions after it.
  */
-export class SuccessionMailbox implements Mailbox {
-  #present = new SessionMailbox();
-  readonly #former: SessionMailbox[] = [];
-  /**
-   * The messages of the next session follow in the same mailbox, so it does not end with the present session.
-   */
+export class SuccessionMailbox extends SessionMailbox {
+  /** A session follows the present one, so the mailbox does not end with it. */
   isContinued = false;
+  #lost = 0;
 
-  get size(): number {
-    return this.#present.size;
+  override end(error: Error | undefined): void {
+    if (!this.isContinued) super.end(error);
   }
 
-  push(message: Received): void {
-    this.#present.push(message);
-  }
-
-  end(error: Error | undefined): void {
-    if (!this.isContinued) this.#present.end(error);
-  }
-
-  /** A session follows {@link end}, for another `for await`. */
-  reopen(): void {
-    if (this.#present.size > 0) this.#former.push(this.#present);
-    this.#present = new SessionMailbox();
-  }
-
-  [Symbol.asyncIterator](): AsyncIterator<Message> {
-    while (this.#former[0]?.size === 0) this.#former.shift();
-    return (this.#former[0] ?? this.#present)[Symbol.asyncIterator]();
+  /** Another session follows one that was lost. A page that never reads must not collect what all of them have left. */
+  handleLost(logger: Logger): void {
+    this.#lost = this.size > 0 ? this.#lost + 1 : 0;
+    if (this.#lost <= MAX_LOST) return;
+    logger.warn({ event: 'message.unread', dropped: this.size }, 'dropped messages of lost sessions');
+    this.clear();
+    this.#lost = 0;
   }
 }

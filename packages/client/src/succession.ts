@@ -1,20 +1,23 @@
 import type {
+  CloseOptions,
   CloseResult,
   GoAwayPayload,
   Logger,
   Negotiated,
   SessionCore,
+  SessionEnd,
   SessionEvents,
+  SessionReset,
   SessionState,
   SessionStats,
 } from '@parlance/protocol';
 import {
   CloseCode,
   CloseReason,
+  EndOfSession,
   type EndpointOptions,
   guard,
   Listeners,
-  type Outbound,
   ProtocolError,
   SILENT_LOGGER,
   type Sweepable,
@@ -25,6 +28,7 @@ import {
 import { Departure } from './departure.js';
 import type { DialingSession } from './dialer.js';
 import { ClientEndpoint } from './endpoint.js';
+import { ClientOutbound } from './outbound.js';
 import { type ClientSession, ClientUserSession } from './session.js';
 import { SuccessionMailbox } from './succession-mailbox.js';
 import type { TakeUp } from './take-up.js';
@@ -53,7 +57,7 @@ export interface SuccessionOptions {
 
 /**
  * How the end of a session is continued: `retry` a session that never began, `continue` after a session that
- * was left in order, so that its reader misses nothing, or `restart` after a lost one.
+ * was left in order, so that nothing is missing, or `restart` after a lost one.
  */
 type Continuation = 'retry' | 'continue' | 'restart';
 
@@ -67,6 +71,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   readonly listeners = new Listeners();
   readonly logger: Logger;
   readonly mailbox: SuccessionMailbox = new SuccessionMailbox();
+  readonly outbound: ClientOutbound;
   readonly #options: SuccessionOptions;
   #current: ClientEndpoint;
   /** A session was accepted, although its codecs may still be loading. */
@@ -78,6 +83,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   /** Either end closes the present session. */
   #isClosing = false;
   #hasEnded = false;
+  readonly #over = new EndOfSession();
   #reportedState: SessionState | undefined;
   #suspendedUntil: number | undefined;
   /** How the end of the present session is continued, once it is known. */
@@ -103,6 +109,10 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#proof = options.proof;
     this.logger = options.endpoint.logger ?? SILENT_LOGGER;
     this.session = new ClientUserSession(this);
+    this.outbound = new ClientOutbound(() => {
+      if (this.#departure?.isClosing) throw this.#departure.refusal();
+      return this.#current.outbound;
+    }, options.endpoint.clock);
     this.#current = this.#begin();
   }
 
@@ -128,10 +138,6 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   get agentId(): string | undefined {
     return this.#current.agentId;
   }
-  get outbound(): Outbound {
-    if (this.#departure?.isClosing) throw this.#departure.refusal();
-    return this.#current.outbound;
-  }
 
   /** Sends now, or in the next session if the present one is being left. */
   send(send: () => Promise<void>): Promise<void> {
@@ -154,10 +160,14 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     return this.#options.takeUp?.interrupted !== undefined;
   }
 
-  async close(): Promise<CloseResult> {
+  get closed(): Promise<SessionEnd> {
+    return this.#over.promise;
+  }
+
+  async close(options: CloseOptions = {}): Promise<CloseResult> {
     this.#isCloseRequested = true;
     this.#options.takeUp?.end();
-    return await this.#current.close();
+    return await this.#current.close(options);
   }
 
   async detach(): Promise<void> {
@@ -267,6 +277,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#goAway = undefined;
     this.#current.agentId = this.#options.agentId;
     this.#options.onReady();
+    this.outbound.resume();
     departure?.complete();
   }
 
@@ -274,7 +285,12 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     if (name === 'state') return this.#handleState(event as SessionState);
     // An attempt to begin a session is not a session that ended.
     if (this.#continuation === 'retry') return;
-    this.listeners.notify(name, event, this);
+    const told = name === 'reset' ? this.#lossOf(event as SessionReset) : event;
+    this.listeners.notify(name, told as SessionEvents[Name], this);
+  }
+
+  #lossOf(reset: SessionReset): SessionReset {
+    return this.#continuation === undefined ? reset : this.outbound.lossOf(reset);
   }
 
   #handleState(state: SessionState): void {
@@ -321,7 +337,10 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     // Closing a session that has not begun yet is an end in order if it would have followed another one.
     const isOrderly = this.#isCloseRequested && this.#isSuccessor && given?.code === 'session_closed';
     const reason = isOrderly ? undefined : given;
-    const departure = this.#isCloseRequested ? undefined : this.#departure;
+    const { side, code } = core.closeStatement;
+    // A server that drains wants its clients back, but not one that its application has sent away.
+    const isFinal = this.#isCloseRequested || (side === 'remote' && code !== undefined);
+    const departure = isFinal ? undefined : this.#departure;
     const error = departure === undefined ? reason : departure.lossOf(reason, openReplies);
     const isUnborn = this.#isSuccessor && core.negotiated === undefined && error?.retryable === true;
     const isLost = error?.code === 'session_lost' && (!this.#isClosing || departure !== undefined);
@@ -329,7 +348,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     else if (isUnborn) this.#continuation = 'retry';
     else if (departure !== undefined && error === undefined) this.#continuation = 'continue';
     else this.#continuation = isLost ? 'restart' : undefined;
-    this.mailbox.isContinued = this.#continuation === 'retry' || this.#continuation === 'continue';
+    this.mailbox.isContinued = this.#continuation !== undefined;
     this.#retryAfterMs = Math.max(error?.retryAfterMs ?? departure?.retryAfterMs ?? 0, core.retryAfterMs);
     return error;
   }
@@ -339,18 +358,20 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#continuation = undefined;
     if (continuation !== undefined) return guard(this, () => this.#succeed(continuation));
     this.#hasEnded = true;
+    this.#over.settle(this.#current.core.closeStatement, error);
     this.#options.takeUp?.end();
     const departure = this.#departure;
     this.#departure = undefined;
-    departure?.fail(
-      error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' }),
-    );
+    const failure =
+      error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
+    departure?.fail(failure);
+    this.outbound.end(failure);
     this.#options.onEnded(error);
   }
 
   /** Begins the next session, on a new connection unless the server has begun it on the present one. */
   #succeed(continuation: Continuation): void {
-    if (continuation === 'restart') this.mailbox.reopen();
+    if (continuation === 'restart') this.mailbox.handleLost(this.logger);
     const [former, accept] = [this.#current, this.#accept];
     this.#accept = undefined;
     this.#goAway = undefined;

@@ -26,8 +26,10 @@ export { Endpoint } from './endpoint/endpoint.js';
 export type { EndpointOptions } from './endpoint/endpoint-options.js';
 export { Listeners } from './endpoint/listeners.js';
 export { type Mailbox, type Received, SessionMailbox } from './endpoint/messages/mailbox.js';
-export type { Outbound } from './endpoint/outbound.js';
+export type { CallHooks, Outbound } from './endpoint/outbound.js';
 export { SILENT_LOGGER, type Wire } from './endpoint/ports.js';
+export { LateReply } from './endpoint/requests/late-reply.js';
+export { EndOfSession } from './endpoint/session-end.js';
 export { type UserOutbound, UserSession, type UserSessionHost } from './endpoint/user-session.js';
 export { createClientSession } from './session/create-client.js';
 export type { Ticket } from './session/resume-ticket.js';
@@ -49,6 +51,7 @@ export { CHAT, type ChatEnvelope, CONTINUATION, chatReplyName } from './endpoint
 
 export { codecs } from '#codecs';
 export { parts } from '#parts';
+export { loadable } from './base/loadable.js';
 export { type CodecLoader, codecLoader } from './endpoint/codec-loader.js';
 
 // Clocks, guards and logs

@@ -109,6 +109,7 @@ export { decodeControlJson, encodeControlJson } from './control/envelope-json.js
 export {
   type CapabilityShape,
   CloseReason,
+  type CloseStatement,
   type ControlMessage,
   type DataPayload,
   type GoAwayPayload,

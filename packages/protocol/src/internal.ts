@@ -16,6 +16,7 @@ export { AgreementCache } from './control/agreement.js';
 export type { EndpointOptions } from './endpoint/endpoint-options.js';
 export { Endpoint } from './endpoint/endpoint.js';
 export { endpointOf } from './endpoint/endpoint-of.js';
+export { contentOf, encodeContent } from './endpoint/messages/part.js';
 export { Listeners } from './endpoint/listeners.js';
 export { type Mailbox, type Received, SessionMailbox } from './endpoint/messages/mailbox.js';
 export type { Outbound } from './endpoint/outbound.js';
@@ -83,6 +84,12 @@ export { replyFields } from './endpoint/requests/replies.js';
 export type { OwnHandler } from './endpoint/requests/responder.js';
 export { decodeFailure, encodeFailure } from './link/failure.js';
 export { newReplyId, nodeOfReply } from './session/random-id.js';
+
+// HTTP in a session
+
+export { decodeIncoming, type IncomingHead } from './endpoint/http/head.js';
+export { isTextType } from './endpoint/http/pieces.js';
+export { collectUpload, readUpload } from './endpoint/http/uploads.js';
 
 // Chats of the AI SDK
 

@@ -2,6 +2,7 @@ import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node
 import type { AsyncDisposal } from '@parlance/protocol';
 import type { RelayStats } from './agents/transit.js';
 import type { DrainOptions, DrainResult } from './drain.js';
+import type { Group } from './groups/group.js';
 import type { ListenOptions } from './http/listener.js';
 import type { ServerSession } from './served-session.js';
 
@@ -14,9 +15,17 @@ export interface Listening {
   readonly url: string;
 }
 
-export interface Server extends AsyncDisposal {
+/** @typeParam Data of `session.data`. */
+export interface Server<Data = unknown> extends AsyncDisposal {
   /** Established sessions, by ID. */
-  readonly sessions: ReadonlyMap<string, ServerSession>;
+  readonly sessions: ReadonlyMap<string, ServerSession<Data>>;
+  /**
+   * The group of this name, which need not exist.
+   *
+   * @param name 1 to 256 UTF-16 units.
+   * @throws {ProtocolError} `invalid_argument`.
+   */
+  group(name: string): Group<Data>;
   /** Counts of the messages and requests relayed between agents; all 0 without agents. */
   relayStats(): RelayStats;
   /**

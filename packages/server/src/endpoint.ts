@@ -1,4 +1,5 @@
 import {
+  type BodyToSend,
   CloseCode,
   type GoAwayPayload,
   isProtocolError,
@@ -18,7 +19,14 @@ import {
 } from '@parlance/protocol/internal';
 import { longestMessage } from './http/unfinished-message.js';
 import { MovableMailbox } from './movable-mailbox.js';
-import { encodeData, ServedSession, type ServedSessionHost, type ServerSession } from './served-session.js';
+import {
+  type ClientInfo,
+  encodeData,
+  ServedSession,
+  type ServedSessionHost,
+  type ServerSession,
+} from './served-session.js';
+import { UnreadWatch } from './unread.js';
 
 /** Bytes of WebSocket messages on the present connection. */
 export interface WireBytes {
@@ -33,6 +41,9 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   declare readonly session: ServerSession;
   /** The address of the client that the session counts for. */
   ip = '';
+  /** Who is at the other end of the present connection, or of the last one. */
+  client: ClientInfo = { remoteAddress: '', userAgent: undefined };
+  since = 0;
   /** The node that leads the present connection here. */
   ledBy: string | undefined;
   /** How often the session has gone to another node, as far as its record says. */
@@ -42,13 +53,16 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   hasMoved = false;
   /** The client was asked to leave, and not to come back with this session. */
   hasFarewell = false;
+  /** Called when what keeps the session here may be over, and when something has arrived that is held. */
+  onChange: (() => void) | undefined;
   /** `onSession` has not returned. */
   running: Promise<void> | undefined;
   /** `onSession` was asked to return. */
   isStopped = false;
   /** Bytes before the present connection. */
   #before: WireBytes = { received: 0, sent: 0 };
-  #data: string | undefined;
+  /** The JSON of {@link data}. */
+  dataText: string | undefined;
   #controller: AbortController | undefined;
   /** A snapshot was taken: nothing changes until it is known who goes on with it. */
   #isFrozen = false;
@@ -66,6 +80,8 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   /** Whose kept replies it has, if it is anonymous and has proved to continue another session. */
   actsFor: string | undefined;
   #isAbandoned = false;
+  /** Created when the client has first left messages unread. */
+  #unread: UnreadWatch | undefined;
 
   protected override createSession(): ServerSession {
     return new ServedSession(this);
@@ -101,8 +117,9 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   }
 
   /** `wire` resumes the session. The connection before it is cut off before any count is exchanged. */
-  handleResumed(wire: Wire, offer: ResumeOffer, ledBy?: string): void {
+  handleResumed(wire: Wire, offer: ResumeOffer, client: ClientInfo, ledBy?: string): void {
     const former = this.wire;
+    this.client = client;
     this.ledBy = ledBy;
     // Was never counted, so the client says it again, as after any loss of a connection.
     this.#input = undefined;
@@ -126,7 +143,11 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   }
 
   override handleTick(): void {
-    if (!this.#isAbandoned && !this.#isFrozen) super.handleTick();
+    if (this.#isAbandoned || this.#isFrozen) return;
+    super.handleTick();
+    if (this.hasEnded || (this.#unread === undefined && !this.core.isBlockedOnCredit)) return;
+    this.#unread ??= new UnreadWatch(this);
+    guard(this, () => this.#unread?.handleTick(this.core.stalled, this.options.clock.now()));
   }
 
   /** How long the credentials of the connection are valid, in Unix milliseconds; `null` for ever. */
@@ -147,15 +168,10 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
    * the other one.
    */
   perform<Result>(command: (core: SessionCore) => Result): Result {
-    let result: Result;
-    try {
+    const result = this.#blame(() => {
       if (this.ending.isDropped || this.#isFrozen) throw sessionFailed();
-      result = command(this.core);
-    } catch (error) {
-      if (isProtocolError(error)) throw error;
-      this.crash(error);
-      throw sessionFailed();
-    }
+      return command(this.core);
+    });
     this.pump();
     return result;
   }
@@ -163,6 +179,40 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   /** As {@link perform} for commands without a result. Never throws; a refusal ends this session as well. */
   tell(command: (core: SessionCore) => void): void {
     guard(this, () => this.perform(command));
+  }
+
+  /**
+   * Queues a one-way message that is coded for several sessions. Does not wait for room.
+   *
+   * @returns a promise if it is not queued yet.
+   * @throws {ProtocolError} `over_budget` without room; what the core refuses; errors of `code`.
+   */
+  enqueue(code: () => BodyToSend | Promise<BodyToSend>): Promise<void> | undefined {
+    const { outbound } = this;
+    const assertRoom = (): void => {
+      if (!outbound.hasRoom(0))
+        throw new ProtocolError('over_budget', 'too much waits for the client already');
+    };
+    assertRoom();
+    const coded = code();
+    if (!(coded instanceof Promise)) return this.#blame(() => outbound.queue(coded));
+    return outbound.queue(
+      coded.then((body) => {
+        assertRoom();
+        return body;
+      }),
+    );
+  }
+
+  /** @throws {ProtocolError} what `task` throws; `session_closed` after a fault, which ends this session. */
+  #blame<Result>(task: () => Result): Result {
+    try {
+      return task();
+    } catch (error) {
+      if (isProtocolError(error)) throw error;
+      this.crash(error);
+      throw sessionFailed();
+    }
   }
 
   /** Answers a received request with a handler of the server's. Never rejects. */
@@ -177,17 +227,12 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   // --- for the application
 
   get data(): unknown {
-    return this.#data === undefined ? undefined : JSON.parse(this.#data);
+    return this.dataText === undefined ? undefined : JSON.parse(this.dataText);
   }
   set data(value: unknown) {
     const text = encodeData(value);
     if (this.#isFrozen) throw isMoving();
-    this.#data = text;
-  }
-
-  /** The JSON of {@link data}. */
-  get dataText(): string | undefined {
-    return this.#data;
+    this.dataText = text;
   }
 
   get signal(): AbortSignal {
@@ -244,13 +289,16 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     this.isMoved = true;
   }
 
-  /** Fails the replies of handlers that have not ended, and stops these handlers. */
-  failReplies(reason: ProtocolError, isLeft: (streamId: number) => boolean): void {
+  /** Fails the replies of handlers that have not ended, stops these handlers, and fails calls that wait for the client. */
+  failAll(reason: ProtocolError, isLeft: (streamId: number) => boolean): void {
     guard(this, () => {
       const { responder } = this.inbound;
       for (const streamId of [...(responder?.streams ?? [])])
         if (!isLeft(streamId)) responder?.fail(streamId, reason);
+      this.outbound.failCalls(reason);
+      this.ending.failFlush(reason);
     });
+    this.pump();
   }
 
   /** Closes the connection; another one may resume the session. */
@@ -259,6 +307,10 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     if (wire === undefined) return;
     this.handleDisconnected(CloseCode.ABNORMAL, reason, wire);
     wire.close(code, reason);
+  }
+
+  get isHeld(): boolean {
+    return this.#input !== undefined;
   }
 
   /** What has arrived since {@link holdInput}. */
@@ -305,7 +357,7 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
 
   /** Goes on with the session of another node. */
   restore(data: string | undefined): void {
-    this.#data = data;
+    this.dataText = data;
     this.isMoved = true;
     this.isReady = true;
   }
@@ -316,7 +368,13 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   }
 
   override apply(): void {
-    if (!this.#isFrozen) super.apply();
+    if (this.#isFrozen) return;
+    super.apply();
+    this.onChange?.();
+  }
+
+  handleAnswered(): void {
+    this.onChange?.();
   }
 
   override transmit(): void {
@@ -330,6 +388,7 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     this.#inputSize += data.length + INPUT_OVERHEAD;
     // Rates and budgets hold for what is handled, so a client that floods keeps its session here for now.
     if (this.#inputSize > MAX_INPUT && !this.#isFrozen) this.thaw();
+    else this.onChange?.();
   }
 
   override handleDisconnected(code: number, reason: string, wire: Wire | undefined = this.wire): void {

@@ -7,10 +7,16 @@ export * from '@parlance/protocol/application';
 export type { Authenticate, Credentials, Identity } from './admission/admission.js';
 export type { Listening, Server } from './api.js';
 export type { DrainOptions, DrainResult } from './drain.js';
+export type { Group, GroupSendOptions, GroupSent } from './groups/group.js';
 export type { ListenOptions } from './http/listener.js';
 export type { ServerOptions } from './options.js';
 export type { ServerSession } from './served-session.js';
-export { createServer } from './server.js';
+export { createServer } from './create-server.js';
+
+// HTTP in a session
+
+export type { SessionFetch } from '@parlance/protocol/http';
+export type { FetchContext, FetchHandler } from '@parlance/protocol/serve-http';
 
 // Clusters
 

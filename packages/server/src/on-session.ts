@@ -12,6 +12,7 @@ export function startOnSession(
   if (session.isStopped) session.startReading();
   const running = runOnSession(session, onSession, logger).finally(() => {
     session.running = undefined;
+    session.onChange?.();
   });
   session.running = running;
   guardLater(session, running);

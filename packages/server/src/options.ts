@@ -30,6 +30,7 @@ import {
   SILENT_LOGGER,
   systemClock,
 } from '@parlance/protocol/internal';
+import { createFetchHandler, type FetchHandler } from '@parlance/protocol/serve-http';
 import type { Authenticate } from './admission/admission.js';
 import type { AgentsOptions } from './agents/policy.js';
 import type { Scan } from './agents/scan.js';
@@ -43,7 +44,8 @@ import {
 } from './replies/options.js';
 import type { ServerSession } from './served-session.js';
 
-export interface ServerOptions extends CapabilityOptions {
+/** @typeParam Data of `session.data`. */
+export interface ServerOptions<Data = unknown> extends CapabilityOptions {
   /** Path of the WebSocket endpoint. @default '/session' */
   readonly path?: string | undefined;
   /**
@@ -73,14 +75,21 @@ export interface ServerOptions extends CapabilityOptions {
    */
   readonly loopShare?: number | undefined;
   /** Authenticates clients. @default only clients on this machine are served, each as a principal of its own */
-  readonly authenticate?: Authenticate | undefined;
+  readonly authenticate?: Authenticate<Data> | undefined;
   /**
    * Runs for each session; if it throws or rejects, that session closes with 4500. Without it the server reads no
    * one-way messages and no tensors, and its clients' `send` throws `unsupported`.
    */
-  readonly onSession?: ((session: ServerSession) => void | Promise<void>) | undefined;
+  readonly onSession?: ((session: ServerSession<Data>) => void | Promise<void>) | undefined;
   /** Answers requests. @default answers `unsupported` */
-  readonly onRequest?: RequestHandler | undefined;
+  readonly onRequest?: RequestHandler<ServerSession<Data>> | undefined;
+  /**
+   * Answers what clients send with `session.fetch`: `app.fetch` of Hono, a route handler of Next.js, or any other function
+   * of a `Request`. Paths that `onRequest` serves, as the OpenAI gateway does, go to that.
+   *
+   * @default HTTP requests go to `onRequest`
+   */
+  readonly onFetch?: FetchHandler<ServerSession<Data>> | undefined;
   /** Joins small parts of replies; a handler may override it. @default every part is sent separately */
   readonly batch?: BatchOptions | undefined;
   /**
@@ -179,6 +188,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   authenticate: 'function',
   onSession: 'function',
   onRequest: 'function',
+  onFetch: 'function',
   batch: 'object',
   agents: 'object',
   replies: 'object',
@@ -216,7 +226,10 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     }
   }
   const limits = resolveLimits(options.limits);
-  const { metrics = false, scan } = options;
+  const { metrics = false, scan, onFetch } = options;
+  // Each session of a server is a `ServerSession`.
+  const onRequest = options.onRequest as RequestHandler | undefined;
+  const logger = resolveLogger(options);
   if (typeof metrics === 'object') assertOptions(metrics, { path: 'text' }, 'metrics');
   const metricsPath = metrics === false ? undefined : ((metrics === true ? {} : metrics).path ?? '/metrics');
   if (metricsPath !== undefined && !metricsPath.startsWith('/'))
@@ -244,11 +257,14 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     ),
     authenticate: options.authenticate,
     onSession: options.onSession,
-    onRequest: options.onRequest,
+    onRequest:
+      onFetch === undefined
+        ? onRequest
+        : createFetchHandler({ onRequest, onFetch, maxBodySize: limits.maxTransferSize, logger }),
     batch: resolveBatchOptions(options.batch),
     agents,
     replies: resolveRepliesOptions(options.replies),
-    logger: resolveLogger(options),
+    logger,
     security: resolveSecurity(options.security),
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
     scan,

@@ -14,6 +14,7 @@ import type { MovedHere } from './cluster/moves.js';
 import { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
 import { LoopQueue } from './loop-queue.js';
+import { clientInfo } from './served-session.js';
 import { type ConnectionHost, SessionSettings } from './session-settings.js';
 
 /** What a session of another node needs from its new server. */
@@ -46,7 +47,7 @@ export class RestoredSession extends SessionSettings implements MovedHere {
    */
   constructor(host: RestoringHost, moved: MovedSession, lead: Lead | undefined) {
     super();
-    const { principal, agentId, isAnonymous, actsFor, ip, data, unread, subprotocol } = moved;
+    const { principal, agentId, isAnonymous, actsFor, ip, client, since, data, unread, subprotocol } = moved;
     this.host = host;
     this.core = restoreSession(host.sessionOptions(subprotocol), moved.core, systemClock.now());
     if (this.core.id !== moved.id || (this.core.state === 'suspended') !== (lead === undefined))
@@ -60,6 +61,8 @@ export class RestoredSession extends SessionSettings implements MovedHere {
     this.session = new ServerEndpoint(this);
     const { session } = this;
     session.ip = ip;
+    session.client = lead === undefined ? client : clientInfo(lead.origin.ip, lead.origin.headers);
+    session.since = since;
     session.principal = principal;
     session.agentId = agentId;
     session.isAnonymous = isAnonymous;

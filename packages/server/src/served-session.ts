@@ -1,16 +1,41 @@
-import { ProtocolError, type Session } from '@parlance/protocol';
-import { UserSession, type UserSessionHost } from '@parlance/protocol/internal';
+import type { IncomingMessage } from 'node:http';
+import {
+  type AsJson,
+  type Body,
+  type Message,
+  ProtocolError,
+  type ReplyStream,
+  type RequestOptions,
+  type SendOptions,
+  type Session,
+} from '@parlance/protocol';
+import { createFetch, type SessionFetch } from '@parlance/protocol/http';
+import { truncateUnits, UserSession, type UserSessionHost } from '@parlance/protocol/internal';
 
-/** A session as the application of a server sees it. In a cluster it may go on at another node. */
-export interface ServerSession extends Session {
+/**
+ * A session as the application of a server sees it. In a cluster it may go on at another node.
+ *
+ * @typeParam Data of {@link ServerSession.data}: what `authenticate` returns, or the type that `createServer` was given.
+ */
+export interface ServerSession<Data = unknown> extends Session {
+  /** `fetch` over this session, bound to it: the client's `onFetch` answers. See {@link SessionFetch}. */
+  readonly fetch: SessionFetch;
   /**
-   * A value of the application that goes with the session when another node takes it over. Setting it takes a copy as
-   * JSON, of at most 64 KiB; reading it returns a copy. `undefined` is none.
+   * A value of the application, which begins as the `data` that `authenticate` has returned, and goes with the session
+   * when its client comes back or another node takes it over. Setting it takes a copy as JSON, of at most 64 KiB; reading
+   * it returns a copy. `undefined` is none.
    *
    * @default undefined
    * @throws {ProtocolError} when it is set: `invalid_argument` if it is not JSON, `message_too_large` if it is too large.
    */
-  data: unknown;
+  get data(): AsJson<Data>;
+  set data(value: Data);
+  /** The client's address on its newest connection, as reported by trusted proxies if there are any. */
+  readonly remoteAddress: string;
+  /** The first 512 UTF-16 units of the `User-Agent` header of its newest connection. */
+  readonly userAgent: string | undefined;
+  /** When the session began, in Unix milliseconds of the node where it did. */
+  readonly since: number;
   /**
    * Aborts when the session ends, or is about to go on at another node: then the iteration ends as well, and `onSession`
    * has a second to return. A session whose `onSession` does not return stays until the server has drained.
@@ -25,6 +50,23 @@ export interface ServedSessionHost extends UserSessionHost {
   data: unknown;
   readonly signal: AbortSignal;
   readonly isMoved: boolean;
+  readonly client: ClientInfo;
+  readonly since: number;
+}
+
+/** Who is at the other end of a connection. */
+export interface ClientInfo {
+  readonly remoteAddress: string;
+  readonly userAgent: string | undefined;
+}
+
+/** UTF-16 units of {@link ClientInfo.userAgent}. */
+export const MAX_USER_AGENT = 512;
+
+/** @param ip the client's address. */
+export function clientInfo(ip: string, headers: IncomingMessage['headers']): ClientInfo {
+  const { 'user-agent': agent } = headers;
+  return { remoteAddress: ip, userAgent: agent && truncateUnits(agent, MAX_USER_AGENT) };
 }
 
 /** Bytes of the JSON of {@link ServerSession.data}. */
@@ -67,11 +109,37 @@ export class ServedSession extends UserSession implements ServerSession {
     this.#host = host;
   }
 
+  /** Created when it is used, as most sessions do not. */
+  get fetch(): SessionFetch {
+    return createFetch(this);
+  }
+
+  override send(body: Body, options?: SendOptions): Promise<void> {
+    return options?.retry ? Promise.reject(noRetry()) : super.send(body, options);
+  }
+  override async request<Json>(body: Body, options?: RequestOptions): Promise<Message<Json>> {
+    if (options?.retry) throw noRetry();
+    return await super.request(body, options);
+  }
+  override stream<Json>(body: Body, options?: RequestOptions): ReplyStream<Json> {
+    if (options?.retry) throw noRetry();
+    return super.stream(body, options);
+  }
+
   get data(): unknown {
     return this.#host.data;
   }
   set data(value: unknown) {
     this.#host.data = value;
+  }
+  get remoteAddress(): string {
+    return this.#host.client.remoteAddress;
+  }
+  get userAgent(): string | undefined {
+    return this.#host.client.userAgent;
+  }
+  get since(): number {
+    return this.#host.since;
   }
   get signal(): AbortSignal {
     return this.#host.signal;
@@ -79,4 +147,8 @@ export class ServedSession extends UserSession implements ServerSession {
   get isMoved(): boolean {
     return this.#host.isMoved;
   }
+}
+
+function noRetry(): ProtocolError {
+  return new ProtocolError('unsupported', 'retry: only a client goes on with another session');
 }

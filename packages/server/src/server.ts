@@ -35,6 +35,8 @@ import type { ClusterNode } from './cluster/node.js';
 import { Connection } from './connection.js';
 import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions } from './drain.js';
 import type { ServerEndpoint } from './endpoint.js';
+import type { Group } from './groups/group.js';
+import { Groups } from './groups/groups.js';
 import { addressKey } from './http/addresses.js';
 import {
   closeListener,
@@ -59,15 +61,6 @@ import type { ServerSession } from './served-session.js';
 import { OfferedOptions } from './session-options.js';
 import { SessionRoute } from './session-route.js';
 
-/**
- * Creates a session server; `listen` or `attach` opens it.
- *
- * @throws {ProtocolError} `invalid_option`.
- */
-export function createServer(options: ServerOptions = {}): Server {
-  return new SessionServer(options);
-}
-
 /** Connections of all addresses that have no session yet. */
 const MAX_HANDSHAKES = 10_000;
 /** How often quotas forget addresses that have nothing against them. */
@@ -75,7 +68,7 @@ const FORGET_INTERVAL_MS = 30_000;
 /** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */
 const SWEEP_INTERVAL_MS = 1_000;
 
-class SessionServer extends ServerAdmission implements Server, RestoringHost {
+export class SessionServer extends ServerAdmission implements Server, RestoringHost {
   readonly options: RestoringHost['options'];
   readonly #offered: OfferedOptions;
   readonly #endpoints = new Map<string, ServerEndpoint>();
@@ -90,6 +83,7 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
   readonly #relay: Relay | undefined;
   readonly #replies: Replies;
   readonly #handshakes: Handshakes<ServerEndpoint>;
+  readonly #groups = new Groups((sessionId) => this.find(sessionId));
   readonly #totals = new Totals();
   readonly #observation: Observation;
   readonly onRequest: RequestHandler | undefined;
@@ -170,7 +164,8 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
     await this.#load();
     const { path, logger } = this.options;
     const listener = await openListener(options, this.options, (request, response) => {
-      if (!this.#observation.respondBeside(request, response)) requireUpgrade(response, path);
+      if (this.#observation.respondBeside(request, response)) return;
+      if (options.respond?.(request, response) !== true) requireUpgrade(response, path);
     });
     this.#listener = listener;
     this.#upgrades.attach(listener.http, true);
@@ -195,6 +190,10 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
 
   respond(request: IncomingMessage, response: ServerResponse): boolean {
     return this.#observation.respond(request, response);
+  }
+
+  group(name: string): Group {
+    return this.#groups.named(name);
   }
 
   drain(options: DrainOptions = {}): Promise<DrainResult> {
@@ -341,6 +340,7 @@ class SessionServer extends ServerAdmission implements Server, RestoringHost {
     // A fault in one of these steps must not leave the session in the others.
     const steps = [
       () => this.#totals.add(session.stats()),
+      () => this.#groups.forget(session),
       () => this.#directory?.leave(session),
       () => this.#relay?.handleEnded(session),
     ];

@@ -6,7 +6,8 @@ import { View } from './view.js';
 /**
  * `idle`: there is nothing to connect to. `connecting`: the first session is being opened. `online`. `reconnecting`:
  * the connection is lost; what is sent meanwhile waits. `refused`: the session could not be opened, or has failed, and
- * no other follows by itself; `reason` says why. `closed`: either end has closed the session.
+ * no other follows by itself; `reason` says why. `closed`: either end has closed the session; `reason` is the code that it
+ * has given, if any.
  */
 export type SessionStatus = 'idle' | 'connecting' | 'online' | 'reconnecting' | 'refused' | 'closed';
 
@@ -123,8 +124,14 @@ class Connecting extends View<SessionView> {
         show(session.state);
       }),
     ];
+    let isLeft = false;
+    session.closed.then(({ code }) => {
+      if (!isLeft && failure === NO_FAILURE && code !== undefined)
+        this.#end('closed', { reason: code, error: undefined });
+    });
     show(session.state);
     return () => {
+      isLeft = true;
       for (const stop of stops) stop();
     };
   }

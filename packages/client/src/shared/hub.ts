@@ -172,6 +172,7 @@ class Hub {
     listeners.add('reset', (event) => this.#tell({ type: 'reset', event }));
     listeners.add('error', (error) => this.#tell({ type: 'failed', error: packError(error) }));
     listeners.add('undelivered', (event) => this.#tell({ type: 'undelivered', event }));
+    listeners.add('throttled', (event) => this.#tell({ type: 'throttled', event }));
   }
 
   /** Passes the one-way messages on to every tab, until no session follows. */
@@ -189,7 +190,8 @@ class Hub {
       if (this.#isOver) return;
       if (session.state === 'closed' || failure === undefined) {
         const error = failure === undefined ? {} : { error: packError(failure) };
-        this.#tell({ type: 'over', ...error });
+        const { side, code, reason } = await session.closed;
+        this.#tell({ type: 'over', ...error, end: { side, code, reason } });
         return this.#finish();
       }
       this.#tell({ type: 'interrupted', error: packError(failure) });

@@ -39,6 +39,7 @@ const OWN: readonly string[] = ['shared', 'token', 'signal', 'logger', 'onError'
 /** Why an option cannot be shared. */
 const REFUSED: Readonly<Record<string, string>> = {
   onRequest: 'the server cannot tell the tabs apart, so a shared session answers no requests',
+  onFetch: 'the server cannot tell the tabs apart, so a shared session answers no requests',
   batch: 'it joins the parts of replies to requests of the server, which a shared session does not answer',
   agent: 'an agent answers requests, which a shared session does not',
   agentId: 'an agent answers requests, which a shared session does not',

@@ -1,10 +1,12 @@
 import type {
   CloseResult,
+  CloseStatement,
   Metadata,
   Negotiated,
   SessionReset,
   SessionState,
   SessionStats,
+  Throttled,
   Undelivered,
 } from '@parlance/protocol';
 import type { SharedOptions } from './options.js';
@@ -93,8 +95,9 @@ export type FromHost =
   | { readonly type: 'reset'; readonly event: SessionReset }
   | { readonly type: 'failed'; readonly error: PackedError }
   | { readonly type: 'undelivered'; readonly event: Undelivered }
+  | { readonly type: 'throttled'; readonly event: Throttled }
   | { readonly type: 'message'; readonly message: PackedMessage }
-  /** The iteration ends with an error, and the next one continues: messages were missed, or a session was lost. */
+  /** The iteration ends with an error, and the next one continues: messages were missed. */
   | { readonly type: 'interrupted'; readonly error: PackedError }
   /** The host has taken the body of a request. */
   | { readonly type: 'begun'; readonly call: number; readonly id: number }
@@ -124,7 +127,7 @@ export type FromHost =
   /** The answer to `leave`. */
   | { readonly type: 'left'; readonly result: CloseResult }
   /** The session is over, and none follows. */
-  | { readonly type: 'over'; readonly error?: PackedError | undefined }
+  | { readonly type: 'over'; readonly error?: PackedError | undefined; readonly end?: CloseStatement }
   /** The host goes away; another one takes its place. */
   | { readonly type: 'gone' }
   | { readonly type: 'here' };

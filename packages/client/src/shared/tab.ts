@@ -1,13 +1,22 @@
 import type {
   CloseResult,
+  CloseStatement,
   Limits,
   Logger,
   Negotiated,
+  SessionEnd,
   SessionEvents,
   SessionState,
   SessionStats,
 } from '@parlance/protocol';
-import { attempt, type Clock, Listeners, loggable, ProtocolError } from '@parlance/protocol/client';
+import {
+  attempt,
+  type Clock,
+  EndOfSession,
+  Listeners,
+  loggable,
+  ProtocolError,
+} from '@parlance/protocol/client';
 import type { Backoff } from '../reconnect.js';
 import type { ClientSession, ClientSessionHost } from '../session.js';
 import { MAX_UNREAD } from './bounds.js';
@@ -17,6 +26,7 @@ import { chargeOfMessage, type PackedMessage, SharedMessage } from './packed-mes
 import type { Pipe } from './pipe.js';
 import { awaitLock, holdLock, keepBeat, type Locks } from './presence.js';
 import type { FromHost, FromTab, Status } from './protocol.js';
+import { HostLost, type Link } from './tab-link.js';
 import { TabMailbox } from './tab-mailbox.js';
 import { TabOutbound } from './tab-outbound.js';
 
@@ -45,35 +55,18 @@ export interface TabOptions {
   readonly onEnded: () => void;
 }
 
-/** The way to one host. */
-interface Link {
-  readonly pipe: Pipe;
-  readonly outbound: TabOutbound;
-  hasJoined: boolean;
-  readonly resolve: () => void;
-  readonly reject: (error: Error) => void;
-  /** Stops watching the host. */
-  stop: () => void;
-  heard: () => void;
-  /** Bytes of one-way messages that were read and are not reported to the host. */
-  read: number;
-}
-
 /** The reader's progress is reported when it has read this much. */
 const REPORT = MAX_UNREAD / 64;
 
-/** The host went away before it answered. */
-class HostLost extends ProtocolError {
-  constructor() {
-    super('session_lost', 'the host of the shared session is gone');
-  }
-}
+/** The tab itself has left. */
+const LEFT: CloseStatement = { side: 'local', code: undefined, reason: '' };
 
 /** A session that a tab shares with others, as its application holds it. The connection is elsewhere. */
 export class Tab implements ClientSessionHost {
   readonly reachesAgents = true;
   readonly principal = undefined;
   readonly isTakenUp = false;
+  readonly isShared = true;
   readonly listeners = new Listeners();
   readonly mailbox = new TabMailbox();
   readonly session: ClientSession;
@@ -86,6 +79,7 @@ export class Tab implements ClientSessionHost {
   #closing: Promise<CloseResult> | undefined;
   #onLeft: ((result: CloseResult) => void) | undefined;
   #hasEnded = false;
+  readonly #over = new EndOfSession();
 
   constructor(options: TabOptions, logger: Logger) {
     this.#options = options;
@@ -147,7 +141,11 @@ export class Tab implements ClientSessionHost {
     throw new ProtocolError('session_closed', 'the session has not been established yet');
   }
 
-  /** Leaves the session, which goes on for the other tabs. */
+  get closed(): Promise<SessionEnd> {
+    return this.#over.promise;
+  }
+
+  /** Leaves the session, which goes on for the other tabs. The code and the reason reach the server from no tab. */
   close(): Promise<CloseResult> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -259,6 +257,8 @@ export class Tab implements ClientSessionHost {
         return this.#notify('error', unpackError(message.error));
       case 'undelivered':
         return this.#notify('undelivered', message.event);
+      case 'throttled':
+        return this.#notify('throttled', message.event);
       case 'message':
         return this.mailbox.push(this.#received(link, message.message));
       case 'interrupted':
@@ -276,7 +276,7 @@ export class Tab implements ClientSessionHost {
       case 'left':
         return this.#onLeft?.(message.result);
       case 'over':
-        return this.#end(message.error && unpackError(message.error));
+        return this.#end(message.error && unpackError(message.error), message.end);
       case 'gone':
         return this.#handleLost(link);
     }
@@ -339,7 +339,6 @@ export class Tab implements ClientSessionHost {
       this.#notify('error', error);
       return this.#end(error);
     }
-    this.mailbox.interrupt(error);
     this.#notify('reset', { reason: error.message, notSent, unknown });
     this.#report('connecting');
     void this.#rejoin();
@@ -382,9 +381,10 @@ export class Tab implements ClientSessionHost {
   }
 
   /** The tab does not use the session any more. */
-  #end(error: ProtocolError | undefined): void {
+  #end(error: ProtocolError | undefined, end: CloseStatement = LEFT): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
+    this.#over.settle(end, error);
     const link = this.#link;
     this.#link = undefined;
     link?.stop();

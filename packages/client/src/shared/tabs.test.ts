@@ -209,6 +209,23 @@ describe('tabs that share a session', () => {
     await expect(one.session.send('x')).rejects.toMatchObject({ code: 'session_closed' });
   });
 
+  it('learn why the server has closed it, and close it themselves without a reason', async () => {
+    const origin = originOf();
+    const [one, two] = [await origin.open(), await origin.open()];
+    await two.session.close();
+    expect(await two.session.closed).toEqual({
+      code: undefined,
+      reason: '',
+      side: 'local',
+      error: undefined,
+    });
+    const end = { code: 'kicked', reason: 'spam', side: 'remote', error: undefined } as const;
+    origin.session.end = end;
+    origin.session.change('closed');
+    origin.session.mailbox.end(undefined);
+    expect(await one.session.closed).toEqual(end);
+  });
+
   it('fail to open with the error of the session, all of them', async () => {
     const origin = originOf({
       failure: new ProtocolError('rejected', 'no', { reject: { code: 'X', message: 'no' } }),
@@ -233,14 +250,13 @@ describe('a host that goes away', () => {
       yield 'first';
       await new Promise(() => {});
     };
-    const read = textOf(session);
+    const read = session[Symbol.asyncIterator]().next();
     const reply = textOf(session.stream('x'));
     await settle();
     const former = origin.hubs;
     origin.hubs = origin.createHubs();
     former.abandon();
     await expect(reply).rejects.toMatchObject({ code: 'session_lost' });
-    await expect(read).rejects.toMatchObject({ code: 'session_lost' });
     await settle();
     await origin.clock.advance(1);
     expect(states).toEqual(['connecting', 'established']);
@@ -249,15 +265,18 @@ describe('a host that goes away', () => {
     ]);
     expect(origin.sessions.length).toBe(2);
     expect((await session.request('again')).text).toBe('re: again');
+    // The reader goes on with the next host.
+    origin.sessions[1]?.mailbox.push(messageOf('to the reader'));
+    expect((await read).value?.text).toBe('to the reader');
   });
 
   it('is left if something of it cannot be read', async () => {
     const origin = originOf();
     const { session } = await origin.open();
     const [host] = origin.pipes;
-    const read = textOf(session);
+    const lost = new Promise((resolve) => session.on('reset', resolve));
     host?.post(null);
-    await expect(read).rejects.toMatchObject({ code: 'session_lost' });
+    expect(await lost).toMatchObject({ reason: expect.stringContaining('host') });
     await settle();
     await origin.clock.advance(1);
     // The only tab has left the first one.

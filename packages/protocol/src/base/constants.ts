@@ -72,6 +72,8 @@ export const Extension = {
   REBUILD: 'rebuild',
   /** The client opens its next connection before it leaves the present one, if GOAWAY asks for that. */
   MOVE: 'move',
+  /** The session is on record: it outlives the process that has it. */
+  DURABLE: 'durable',
   /** Messages coded against earlier messages of the session. */
   CONTEXT: 'context',
   /** Messages and requests to other agents on the server, and a directory of them. */

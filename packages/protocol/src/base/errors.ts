@@ -62,6 +62,8 @@ const ERRORS = {
   forbidden: { closeCode: CloseCode.FORBIDDEN, retryable: false },
   timeout: { closeCode: CloseCode.TIMEOUT, retryable: true },
   taken_over: { closeCode: CloseCode.TAKEN_OVER, retryable: false },
+  /** Another process has taken the session over, because this one did not answer. */
+  fenced: { closeCode: CloseCode.TAKEN_OVER, retryable: true },
   stale_attempt: { closeCode: CloseCode.STALE_ATTEMPT, retryable: false },
   draining: { closeCode: CloseCode.DRAINING, retryable: true },
   internal: { closeCode: CloseCode.INTERNAL, retryable: false },
@@ -191,7 +193,7 @@ export class RequestError extends AnyProtocolError<string> {
    * @throws {ProtocolError} `invalid_argument` for any other code.
    */
   constructor(code: string, message: string, options: RequestErrorOptions = {}) {
-    if (!/^[a-z0-9_]{1,64}$/.test(code)) {
+    if (!isApplicationCode(code)) {
       throw new ProtocolError(
         'invalid_argument',
         `a request error's code must be 1 to 64 characters of a-z, 0-9 and _, not ${JSON.stringify(code)}`,
@@ -201,6 +203,11 @@ export class RequestError extends AnyProtocolError<string> {
     this.name = 'RequestError';
     this.data = options.data;
   }
+}
+
+/** Whether an application may use `code` for an error, or for the end of a session. */
+export function isApplicationCode(code: string): boolean {
+  return /^[a-z0-9_]{1,64}$/.test(code);
 }
 
 /** Whether `value` is an error that Parlance itself threw. */

@@ -27,7 +27,7 @@ describe('limits', () => {
       sessionMemory: 33_554_432,
       contextBytes: 1_048_576,
       contextMessages: 8,
-      messagesPerMinute: 1_000,
+      messagesPerMinute: 6_000,
       bytesPerSecond: 10_000_000,
       controlMessagesPerMinute: 600,
       sessionsPerIp: 100,

@@ -11,7 +11,7 @@ export interface Limits {
   /** Bytes of a message, also after decompression or detokenization. @default 16 MiB */
   readonly maxMessageSize: number;
   /**
-   * Bytes of a tensor; `maxMessageSize` does not apply to it. @default 1 GiB, but 16 MiB for a tensor that
+   * Bytes of a tensor, or of a body that `onFetch` gets as a stream; `maxMessageSize` does not apply to them. @default 1 GiB, but 16 MiB for a tensor that
    * this end assembles in memory
    */
   readonly maxTransferSize: number;
@@ -46,7 +46,7 @@ export interface Limits {
   readonly contextBytes: number;
   /** Earlier messages that each end keeps for context coding, per direction. @default 8 */
   readonly contextMessages: number;
-  /** Messages, requests and transfers of one session per minute. @default 1000 */
+  /** Messages, requests and transfers of one session per minute. @default 6000 */
   readonly messagesPerMinute: number;
   /** Bytes of one session per second; a frame counts as at least 64. @default 10,000,000 */
   readonly bytesPerSecond: number;
@@ -88,7 +88,7 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
   sessionMemory: 32 * MIB,
   contextBytes: MIB,
   contextMessages: 8,
-  messagesPerMinute: 1000,
+  messagesPerMinute: 6000,
   bytesPerSecond: 10_000_000,
   controlMessagesPerMinute: 600,
   sessionsPerIp: 100,

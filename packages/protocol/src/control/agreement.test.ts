@@ -110,7 +110,7 @@ describe('both ends', () => {
       maxTransferSize: 1_073_741_824,
       maxMetadataSize: 8_192,
       maxStreams: 7,
-      messagesPerMinute: 1_000,
+      messagesPerMinute: 6_000,
     });
     expect(acceptOf(pinned, OFFER, options, 'agent', undefined)).toMatchObject({
       sessionTimeoutMs: 0,

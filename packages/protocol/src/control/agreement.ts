@@ -103,15 +103,26 @@ export function helloOf(
   };
 }
 
-/** The agreement on `offer` as a server pins it, with the limits that it announces. */
-export function serverAgreement(agreement: Agreement, offer: Offer, options: AgreementOptions): Negotiated {
+/**
+ * The agreement on `offer` as a server pins it, with the limits that it announces.
+ *
+ * @param isDurable whether the session is to be on record, if the client can do that.
+ */
+export function serverAgreement(
+  agreement: Agreement,
+  offer: Offer,
+  options: AgreementOptions,
+  isDurable = false,
+): Negotiated {
   const { extensions } = agreement;
   // Link frames are binary, so JSON envelopes cannot carry them; resume, for example, counts link frames.
   const hasLink = options.subprotocol === Subprotocol.BINARY && extensions.includes(Extension.LINK);
   const hasResume = extensions.includes(Extension.RESUME);
-  const needsResume = (name: string) => name === Extension.REBUILD || name === Extension.MOVE;
   const names = extensions.filter(
-    (name) => (hasLink || !NEEDS_LINK.includes(name)) && (hasResume || !needsResume(name)),
+    (name) =>
+      (hasLink || !NEEDS_LINK.includes(name)) &&
+      (hasResume || !NEEDS_RESUME.includes(name)) &&
+      (isDurable ? !NOT_DURABLE.includes(name) : name !== Extension.DURABLE),
   );
   const avp = names.includes(Extension.AVP) ? avpAgreement(options.avp, offer.extensions) : undefined;
   return pin({
@@ -123,12 +134,14 @@ export function serverAgreement(agreement: Agreement, offer: Offer, options: Agr
   });
 }
 
+const NEEDS_RESUME: readonly string[] = [Extension.REBUILD, Extension.MOVE, Extension.DURABLE];
+/** A page that is loaded again begins a new session: its record says nothing of what a page before it had. */
+const NOT_DURABLE: readonly string[] = [Extension.REBUILD];
+
 /** The link, and the extensions that only work over it. */
 const NEEDS_LINK: readonly string[] = [
   Extension.LINK,
-  Extension.RESUME,
-  Extension.REBUILD,
-  Extension.MOVE,
+  ...[Extension.RESUME, ...NEEDS_RESUME],
   Extension.CONTEXT,
   Extension.AGENTS,
   Extension.AVP,

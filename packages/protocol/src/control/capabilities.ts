@@ -1,4 +1,4 @@
-import { Algorithm, EncodingName, MAX_STREAM_ID, NESTED_PROTOCOL_VERSION } from '../base/constants.js';
+import { Algorithm, EncodingName, NESTED_PROTOCOL_VERSION } from '../base/constants.js';
 import { toProtocolError } from '../base/errors.js';
 import {
   bad,
@@ -6,7 +6,6 @@ import {
   countField,
   type Fields,
   get,
-  isCount,
   isFields,
   namesField,
   objectField,
@@ -14,16 +13,15 @@ import {
   stringField,
   stringMapField,
 } from '../base/fields.js';
-import {
-  type AcceptPayload,
-  type CapabilityShape,
-  type HelloPayload,
-  type LaterCodec,
-  MAX_CANCELLED,
-  type RebuiltLink,
-  type ResumeAnswer,
-  type ResumeOffer,
+import type {
+  AcceptPayload,
+  CapabilityShape,
+  HelloPayload,
+  LaterCodec,
+  ResumeAnswer,
+  ResumeOffer,
 } from './messages.js';
+import { haveField, haveFields, rebuiltField, rebuiltFields } from './rebuilt.js';
 
 /**
  * The payloads of HELLO and ACCEPT in both capability shapes: our flat one, and the nested one of the reference
@@ -125,6 +123,7 @@ export function helloFields(hello: HelloPayload): Fields {
       received: hello.resume.received,
       attempt: hello.resume.attempt,
       rebuild: hello.resume.rebuild || undefined,
+      have: hello.resume.have && haveFields(hello.resume.have),
     },
   };
 }
@@ -171,7 +170,7 @@ export function acceptFields(accept: AcceptPayload): Fields {
       recovered: accept.resume.recovered,
       received: accept.resume.received,
       reason: accept.resume.reason,
-      rebuilt: accept.resume.rebuilt && { ...accept.resume.rebuilt },
+      rebuilt: accept.resume.rebuilt && rebuiltFields(accept.resume.rebuilt),
     },
   };
 }
@@ -270,6 +269,7 @@ function resumeOfferField(payload: Fields): ResumeOffer | undefined {
     received: countField(fields, 'received', 0),
     attempt: countField(fields, 'attempt', 0),
     rebuild: booleanField(fields, 'rebuild', false) || undefined,
+    have: haveField(fields),
   };
 }
 
@@ -287,17 +287,4 @@ function resumeAnswerField(payload: Fields): ResumeAnswer | undefined {
     reason: stringField(fields, 'reason', '', 128) || undefined,
     rebuilt: rebuiltField(fields),
   };
-}
-
-/** Streams of a client have odd IDs, so it can be checked without the session. */
-function rebuiltField(answer: Fields): RebuiltLink | undefined {
-  const fields = get(answer, 'rebuilt');
-  if (fields === undefined || fields === null) return undefined;
-  const { stream, cancelled } = isFields(fields) ? fields : {};
-  const isId = (id: unknown): id is number => isCount(id) && id % 2 === 1 && id <= MAX_STREAM_ID;
-  const isValid =
-    (stream === 0 || isId(stream)) && Array.isArray(cancelled) && cancelled.length <= MAX_CANCELLED;
-  if (!isValid || !cancelled.every((id) => isId(id) && id <= stream))
-    throw bad('rebuilt', 'stream IDs of the client');
-  return { stream, cancelled };
 }

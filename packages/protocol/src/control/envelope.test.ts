@@ -124,7 +124,11 @@ const messages = fc.oneof(
   }),
   of('DATA', { payload: dataPayload }),
   of('CLOSE', {
-    payload: fc.record({ reason: fc.constantFrom(...Object.values(CloseReason)), message: text(1_024) }),
+    payload: fc.record({
+      reason: fc.constantFrom(...Object.values(CloseReason)),
+      message: text(1_024),
+      code: optional(fc.stringMatching(/^[a-z0-9_]{1,64}$/)),
+    }),
   }),
   of('PING', { payload: fc.constant({}) }),
   of('PONG', { payload: fc.constant({}) }),
@@ -188,7 +192,7 @@ const PAYLOADS = {
   ACCEPT,
   DATA,
   REJECT: { code: 'SERVER_BUSY', message: 'full', retryable: true, retry_after_ms: 1 },
-  CLOSE: { reason: 'NORMAL', message: 'bye' },
+  CLOSE: { reason: 'NORMAL', message: 'bye', code: 'kicked' },
   AUTH: { expires_at: 1 },
   GOAWAY: { retry_after_ms: 1, deadline: 2, move: true },
 } as const;
@@ -266,6 +270,7 @@ describe.each(ENVELOPES)('control messages in $envelope', ({ roundTrip, read }) 
     ['GOAWAY', 'deadline', NUMBERS],
     ['GOAWAY', 'move', BOOLEANS],
     ['CLOSE', 'message', [...STRINGS, 'm'.repeat(1_025)]],
+    ['CLOSE', 'code', [...STRINGS, 'Kicked', 'a b', 'k'.repeat(65)]],
   ])('are refused where %s has a %s of the wrong kind', (type, path, values) => {
     for (const value of values) {
       const message = envelopeOf(type, changed(PAYLOADS[type], path.split('.'), value));

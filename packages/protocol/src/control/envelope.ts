@@ -1,5 +1,5 @@
 import { decodeMsgpack, encodeMsgpack } from '#msgpack';
-import { ProtocolError } from '../base/errors.js';
+import { isApplicationCode, ProtocolError } from '../base/errors.js';
 import {
   bad,
   booleanField,
@@ -38,7 +38,8 @@ import {
  * is strict about types; the writer has one spelling for each capability shape.
  */
 
-const MAX_MESSAGE_LENGTH = 1024;
+/** UTF-16 units. */
+export const MAX_MESSAGE_LENGTH = 1024;
 /** Bytes of a control message after ACCEPT: the longest token in an envelope. */
 export const MAX_CONTROL_SIZE = 20 * 1024;
 /** Entries of all lists and maps of a control message together; an empty list or map counts as one entry. */
@@ -129,6 +130,7 @@ export function fromFields(fields: Fields): ControlMessage | UnknownMessage {
         payload: {
           reason: oneOf(CloseReason, get(payload, 'reason'), CloseReason.NORMAL),
           message: stringField(payload, 'message', '', MAX_MESSAGE_LENGTH),
+          code: closeCodeField(payload),
         },
       };
     case 'AUTH':
@@ -183,6 +185,12 @@ function parseData(payload: Fields): DataPayload {
     originalSize: isStated(payload, 'original_size') ? countField(payload, 'original_size', 0) : undefined,
     securityStatus: parseSecurityStatus(get(payload, 'security_status')),
   };
+}
+
+function closeCodeField(payload: Fields): string | undefined {
+  const code = stringField(payload, 'code', '', MAX_MESSAGE_LENGTH);
+  if (code === '' || isApplicationCode(code)) return code || undefined;
+  throw bad('code', 'a word of 1 to 64 of a-z, 0-9 and _');
 }
 
 function parseSecurityStatus(value: unknown): SecurityStatus | undefined {

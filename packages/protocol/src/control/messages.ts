@@ -1,4 +1,5 @@
 import type { Algorithm, EncodingName } from '../base/constants.js';
+import type { ErrorSide } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import type { SecurityStatus } from '../codec/body.js';
 
@@ -24,7 +25,37 @@ export interface ResumeOffer {
   readonly attempt: number;
   /** The client is a page that was loaded again, and has nothing of the former link. @default false */
   readonly rebuild?: boolean | undefined;
+  /** What the client has of a durable session, in case its server has nothing of the link any more. */
+  readonly have?: Have | undefined;
 }
+
+/** What a client has of a durable session, counted in bodies, so that it does not depend on a link. */
+export interface Have {
+  /** One-way messages of the server that were received whole. */
+  readonly messages: number;
+  /** One-way messages of the client that the server has acknowledged. */
+  readonly sent: number;
+  /** One-way messages of the client that were written to their end. */
+  readonly written: number;
+  /** The largest stream ID of the client; 0 if it has opened none. */
+  readonly opened: number;
+  /** The largest stream ID of the server that the client has heard of; 0 if it has heard of none. */
+  readonly heard: number;
+  /** Open requests of the client, at most {@link MAX_HELD_STREAMS}, with ascending IDs. */
+  readonly streams: readonly HeldStream[];
+}
+
+export interface HeldStream {
+  readonly id: number;
+  /** Parts that were received whole. */
+  readonly parts: number;
+  /** The server has acknowledged the request. */
+  readonly isAcknowledged: boolean;
+  readonly isCancelled: boolean;
+}
+
+/** Requests that a {@link Have} lists; a session with more of them open is not rebuilt. */
+export const MAX_HELD_STREAMS = 4096;
 
 /** Why a session was not resumed. */
 export const ResumeRefusal = {
@@ -57,6 +88,16 @@ export interface RebuiltLink {
   readonly stream: number;
   /** The client's requests that were open and that the server has interrupted, at most {@link MAX_CANCELLED}. */
   readonly cancelled: readonly number[];
+  /** Set if the client goes on with what it {@link Have has}. */
+  readonly kept?: KeptBodies | undefined;
+}
+
+/** What the server of a durable session has of the bodies of its client. */
+export interface KeptBodies {
+  /** One-way messages that are handled, or that were acknowledged: the client writes later ones again. */
+  readonly handled: number;
+  /** Requests that the client writes again; its other open ones go on. */
+  readonly again: readonly number[];
 }
 
 /** Requests that a {@link RebuiltLink} lists; the client does not learn of others. */
@@ -169,6 +210,16 @@ export type CloseReason = (typeof CloseReason)[keyof typeof CloseReason];
 export interface ClosePayload {
   readonly reason: CloseReason;
   readonly message: string;
+  /** Why, in a word of the application: 1 to 64 of `a-z`, `0-9` and `_`. */
+  readonly code?: string | undefined;
+}
+
+/** What the application of one end has said with its CLOSE. */
+export interface CloseStatement {
+  /** The end that has closed the session. */
+  readonly side: ErrorSide;
+  readonly code: string | undefined;
+  readonly reason: string;
 }
 
 interface Envelope<Type extends string, Payload> {

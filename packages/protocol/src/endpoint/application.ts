@@ -9,17 +9,22 @@ export type { StringMap } from '../base/fields.js';
 export type { Limits, Timers } from '../base/limits.js';
 export type { Negotiated } from '../control/agreement.js';
 export type { AsyncDisposal } from './disposal.js';
+export type { AsJson } from './as-json.js';
 export type { CapabilityOptions } from './options.js';
 export type { ErrorContext, OnError } from './error-report.js';
 export type { Logger } from './ports.js';
 export type {
+  CloseOptions,
   CloseResult,
   RequestOptions,
   SendOptions,
   Session,
   SessionEvents,
   SessionReset,
+  Throttled,
+  UnreadMessages,
 } from './session.js';
+export type { SessionEnd } from './session-end.js';
 export type { SessionState, Unconfirmed, UnconfirmedBody } from '../session/types.js';
 
 // Messages, requests and replies

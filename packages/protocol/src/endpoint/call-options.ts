@@ -1,7 +1,14 @@
-import { ProtocolError } from '../base/errors.js';
+import { isApplicationCode, ProtocolError } from '../base/errors.js';
 import { assertOptions, type OptionKinds } from '../base/options.js';
+import { MAX_MESSAGE_LENGTH } from '../control/envelope.js';
 import type { FollowOptions } from './requests/follow.js';
-import type { RequestOptions, SendOptions, SendTensorOptions, SessionEvents } from './session.js';
+import type {
+  CloseOptions,
+  RequestOptions,
+  SendOptions,
+  SendTensorOptions,
+  SessionEvents,
+} from './session.js';
 
 /** Checks the options and event names that an application passes to a session. */
 
@@ -10,6 +17,7 @@ const SEND: OptionKinds<SendOptions> = {
   secret: 'flag',
   signal: 'signal',
   to: 'text',
+  retry: 'flag',
 };
 const REQUEST: OptionKinds<RequestOptions> = { ...SEND, timeoutMs: 'number', metadata: 'object' };
 const SEND_TENSOR: OptionKinds<SendTensorOptions> = {
@@ -31,6 +39,17 @@ export function assertRequestOptions(options: RequestOptions): void {
   const { timeoutMs } = options;
   if (timeoutMs === undefined || timeoutMs > 0) return;
   throw new ProtocolError('invalid_option', `timeoutMs: expected more than 0 milliseconds, not ${timeoutMs}`);
+}
+
+/** @throws {ProtocolError} `invalid_option`. */
+export function assertCloseOptions(options: CloseOptions): void {
+  if (options === NONE) return;
+  assertOptions(options, { code: 'text', reason: 'text' });
+  const { code, reason = '' } = options;
+  if (code !== undefined && !isApplicationCode(code))
+    throw new ProtocolError('invalid_option', 'code: expected 1 to 64 of a-z, 0-9 and _');
+  if (reason.length <= MAX_MESSAGE_LENGTH) return;
+  throw new ProtocolError('invalid_option', `reason: expected at most ${MAX_MESSAGE_LENGTH} characters`);
 }
 
 /** @throws {ProtocolError} `invalid_option`. */
@@ -61,6 +80,8 @@ const EVENTS = {
   reset: true,
   error: true,
   undelivered: true,
+  throttled: true,
+  unread: true,
 } as const satisfies Record<keyof SessionEvents, true>;
 
 /** @throws {ProtocolError} `invalid_argument` for an unknown event. */

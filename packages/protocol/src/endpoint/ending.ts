@@ -3,6 +3,7 @@ import { closeReasonOf } from '../session/close-reason.js';
 import { attempt, guardLater, logCrash } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
 import type { CloseResult } from './session.js';
+import { EndOfSession } from './session-end.js';
 
 const SESSION_FAILED = 'the session failed';
 
@@ -28,6 +29,7 @@ export class Ending {
   #hasReported = false;
   #hasCrashed = false;
   #isDropped = false;
+  readonly over = new EndOfSession();
   /** The caller ended the session with an error, which it has logged if necessary. */
   isAborted = false;
 
@@ -64,6 +66,10 @@ export class Ending {
   /** Resolves the calls of {@link flushed} if everything is acknowledged. */
   checkFlushed(): void {
     if (this.#flushing !== undefined && this.isFlushed) this.#settleFlushing(undefined);
+  }
+
+  failFlush(error: ProtocolError): void {
+    this.#settleFlushing(error);
   }
 
   /** Calls `close` unless the session has ended. Resolves when it has. */
@@ -180,6 +186,7 @@ export class Ending {
   #report(error: ProtocolError | undefined): void {
     if (this.#hasReported) return;
     this.#hasReported = true;
+    this.over.settle(this.#host.core.closeStatement, error);
     this.#host.options.onEnded?.(error);
   }
 

@@ -17,7 +17,7 @@ import { type Mailbox, SessionMailbox } from './messages/mailbox.js';
 import { isFaultIn } from './messages/undecodable.js';
 import { Outbound } from './outbound.js';
 import { type ContentScanner, type Logger, SILENT_LOGGER, type Wire } from './ports.js';
-import type { CloseResult, Session, SessionEvents } from './session.js';
+import type { CloseOptions, CloseResult, Session, SessionEvents } from './session.js';
 import { type SessionStats, StatsRecorder } from './stats.js';
 import { Transmitter, type TransmitterHost } from './transmitter.js';
 import { UserSession, type UserSessionHost } from './user-session.js';
@@ -135,7 +135,6 @@ export class Endpoint
     this.pump();
   }
 
-  /** Replaces the connection that carries the session. */
   protected replaceWire(wire: Wire | undefined): void {
     this.#transmitter.attach(wire);
   }
@@ -179,12 +178,10 @@ export class Endpoint
     }
   }
 
-  /** The socket has room again. */
   handleWritable(): void {
     this.pump();
   }
 
-  /** One tick of the coarse clock. */
   handleTick(): void {
     this.#isSoon = false;
     if (this.ending.isDropped) return;
@@ -193,7 +190,7 @@ export class Endpoint
       this.account.handleTick(now);
       if (!this.#transmitter.isReading) this.core.handleUnread(now);
       let next = this.core.nextTimeout();
-      if (now >= next) {
+      if (now >= next || this.core.hasEvents) {
         this.core.handleTimeout(now);
         this.apply();
         next = this.core.nextTimeout();
@@ -234,16 +231,19 @@ export class Endpoint
   }
 
   stats(): SessionStats {
-    return this.recorder.snapshot(this.core, this.#outbound?.lastSelection);
+    return this.recorder.snapshot(this.core, this.#outbound?.lastSelection, this.#clock.now());
   }
 
-  async close(): Promise<CloseResult> {
+  get closed(): Session['closed'] {
+    return this.ending.over.promise;
+  }
+  async close({ code, reason = '' }: CloseOptions = {}): Promise<CloseResult> {
     await this.#outbound?.coding;
-    return await this.shutdown(this.closeReason, '');
+    return await this.shutdown(this.closeReason, reason, code);
   }
 
-  shutdown(reason: CloseReason, message: string): Promise<CloseResult> {
-    return this.ending.closed(() => this.command((core, now) => core.close(reason, message, now)));
+  shutdown(reason: CloseReason, message: string, code?: string): Promise<CloseResult> {
+    return this.ending.closed(() => this.command((core, now) => core.close(reason, message, now, code)));
   }
 
   /** Ends the session at once with the error's close code. */

@@ -32,6 +32,8 @@ export interface EndpointHost extends Crashable, MessageOwner {
   transmit(): void;
   /** Writes the pending frames and handles events. Never throws. */
   pump(): void;
+  /** A handler has ended. */
+  handleAnswered?(): void;
   notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void;
 }
 

@@ -20,6 +20,14 @@ import type { RequestOptions, SendOptions, SendTensorOptions } from './session.j
 import type { TensorSender } from './tensors/sender.js';
 import type { TensorInput } from './tensors/tensor.js';
 
+/** What a caller inside the library learns of a message or request. */
+export interface CallHooks {
+  /** It waits to be written, on this stream; 0 for a message. */
+  readonly onBegun?: (streamId: number) => void;
+  /** All of it is written. */
+  readonly onWritten?: () => void;
+}
+
 /**
  * The messages, requests and tensors that this end sends in one session, once everything that it agreed on is
  * loaded. Members are created on first use: most sessions of a server wait, and many never send.
@@ -114,7 +122,7 @@ export class Outbound {
   }
 
   /** See `Session.send`. @param agent the receiving agent, if that is not the peer itself. */
-  send(body: Body, options: SendOptions, agent: string | undefined): Promise<void> {
+  send(body: Body, options: SendOptions & CallHooks, agent: string | undefined): Promise<void> {
     const { coder } = this;
     const addressed = { ...options, agent };
     if (this.#host.scanner !== undefined && this.#statesSecurity)
@@ -127,7 +135,11 @@ export class Outbound {
   }
 
   /** See `Session.request`. */
-  async request(body: Body, options: RequestOptions, agent: string | undefined): Promise<Message> {
+  async request(
+    body: Body,
+    options: RequestOptions & CallHooks,
+    agent: string | undefined,
+  ): Promise<Message> {
     if (!parts.requests.isLoaded) {
       await parts.requests.load();
       options.signal?.throwIfAborted();
@@ -136,7 +148,7 @@ export class Outbound {
   }
 
   /** See `Session.stream`. */
-  stream(body: Body, options: RequestOptions, agent: string | undefined): ReplyStream {
+  stream(body: Body, options: RequestOptions & CallHooks, agent: string | undefined): ReplyStream {
     if (parts.requests.isLoaded) return this.#ask(body, options, agent);
     return new LateReply(parts.requests.load, () => {
       options.signal?.throwIfAborted();
@@ -144,7 +156,7 @@ export class Outbound {
     });
   }
 
-  #ask(body: Body, options: RequestOptions, agent: string | undefined): Reply {
+  #ask(body: Body, options: RequestOptions & CallHooks, agent: string | undefined): Reply {
     const { limits } = this.#host.options;
     const metadata = encodeMetadata(this.#traced(options.metadata), limits.maxMetadataSize);
     return this.requester.ask(encodeBody(body, this.coder, { ...options, metadata, agent }), options);
@@ -187,6 +199,12 @@ export class Outbound {
     return hasRoom(this.#host.core, streamId);
   }
 
+  /** Fails the calls of the application that wait for the peer. */
+  failCalls(error: Error): void {
+    for (const stop of this.#withdrawable ?? []) stop();
+    this.#requester?.abort(error);
+  }
+
   /** The session is over: releases the senders and fails the replies. */
   end(error: Error | undefined): void {
     this.#hasEnded = true;
@@ -196,15 +214,39 @@ export class Outbound {
     if (this.#requester !== undefined) this.#requester.end(error ?? sessionClosed());
   }
 
-  #send(coded: BodyToSend, { signal }: SendOptions): Promise<void> {
-    if (signal !== undefined) return this.#sendUnlessAborted(coded, signal);
+  /**
+   * Queues a message that is coded already, after those that are being coded. Does not wait for room.
+   *
+   * @returns a promise if it has to wait for its code, or for theirs.
+   */
+  queue(coded: BodyToSend | Promise<BodyToSend>): Promise<void> | undefined {
+    if (this.#host.scanner !== undefined && this.#statesSecurity)
+      return this.#coding.push(async () => this.#queue(await this.#withStatus(await coded)));
+    if (coded instanceof Promise || this.#coding.pending !== undefined)
+      return this.#coding.push(async () => this.#queue(await coded));
+    this.#queue(coded);
+    return undefined;
+  }
+
+  #queue(coded: BodyToSend): void {
     this.#host.core.channel.send(coded);
+    this.#host.transmit();
+  }
+
+  #send(coded: BodyToSend, { signal, onBegun }: SendOptions & CallHooks): Promise<void> {
+    if (signal !== undefined) return this.#sendUnlessAborted(coded, signal, onBegun);
+    this.#host.core.channel.send(coded);
+    onBegun?.(0);
     this.#host.transmit();
     return this.room(0);
   }
 
   /** Withdraws the message if the signal aborts before any of it is written. */
-  async #sendUnlessAborted(coded: BodyToSend, signal: AbortSignal): Promise<void> {
+  async #sendUnlessAborted(
+    coded: BodyToSend,
+    signal: AbortSignal,
+    onBegun: CallHooks['onBegun'],
+  ): Promise<void> {
     signal.throwIfAborted();
     const host = this.#host;
     const { channel } = host.core;
@@ -218,6 +260,10 @@ export class Outbound {
       signal.removeEventListener('abort', onAbort);
       this.#withdrawable?.delete(stop);
     };
+    const onWritten = (count: number) => {
+      stop();
+      coded.onWritten?.(count);
+    };
     // A function of its own, because it identifies the message.
     const onDropped = () => stop();
     const onAbort = () =>
@@ -227,7 +273,8 @@ export class Outbound {
         reject(signal.reason);
         host.pump();
       });
-    channel.send({ ...coded, onWritten: stop, onDropped });
+    channel.send({ ...coded, onWritten, onDropped });
+    onBegun?.(0);
     signal.addEventListener('abort', onAbort);
     this.#withdrawable ??= new Set();
     this.#withdrawable.add(stop);
@@ -235,7 +282,10 @@ export class Outbound {
     await Promise.race([this.room(0), withdrawn]);
   }
 
-  #sendLater(encode: () => BodyToSend | Promise<BodyToSend>, options: SendOptions): Promise<void> {
+  #sendLater(
+    encode: () => BodyToSend | Promise<BodyToSend>,
+    options: SendOptions & CallHooks,
+  ): Promise<void> {
     return this.#coding.push(async () => this.#send(await encode(), options));
   }
 

@@ -10,6 +10,7 @@ import type { Metadata } from './messages/metadata.js';
 import type { Body } from './messages/part.js';
 import type { FollowedReply, FollowOptions, ReplyInfo } from './requests/follow.js';
 import type { ReplyStream } from './requests/reply.js';
+import type { SessionEnd } from './session-end.js';
 import type { SessionStats } from './stats.js';
 import type { TensorInput } from './tensors/tensor.js';
 
@@ -37,6 +38,14 @@ export interface SendOptions {
   readonly signal?: AbortSignal | undefined;
   /** Client: the receiving agent, by its ID or its address in `agents()`. @default the server itself */
   readonly to?: string | undefined;
+  /**
+   * Client: a message or request of which nothing was delivered moves on to the session that follows a lost one, and one
+   * that is made while there is no session waits for it. What may have arrived is listed in `reset.unknown`, and is never
+   * repeated. At most 4 MiB wait without a session; beyond that calls fail with `over_budget`.
+   *
+   * @default false: it fails with the session, or is listed in `reset.notSent`
+   */
+  readonly retry?: boolean | undefined;
 }
 
 export interface RequestOptions extends SendOptions {
@@ -69,6 +78,17 @@ export interface SendTensorOptions {
   readonly fallback?: string | (() => string | Promise<string>) | undefined;
 }
 
+export interface CloseOptions {
+  /**
+   * Why, as a word that the other end can switch over, such as `kicked`: 1 to 64 of `a-z`, `0-9` and `_`.
+   *
+   * @default none
+   */
+  readonly code?: string | undefined;
+  /** A sentence for people, of at most 1,024 UTF-16 units. @default '' */
+  readonly reason?: string | undefined;
+}
+
 export interface CloseResult {
   /** Frames that the peer has not confirmed plus bodies that were not sent; 0 after an orderly close. */
   readonly unacknowledged: number;
@@ -81,6 +101,21 @@ export interface CloseResult {
 export interface SessionReset extends Unconfirmed {
   /** Why the session was lost; `reloaded` if it was not. */
   readonly reason: string;
+}
+
+/** A rate limit that a client keeps by waiting; see the limits in the documentation of the protocol. */
+export interface Throttled {
+  /** `sent` at the client, whose messages wait; `received` at the server. */
+  readonly direction: 'sent' | 'received';
+  readonly limit: 'messagesPerMinute' | 'bytesPerSecond';
+  /** The value of the limit. */
+  readonly rate: number;
+}
+
+/** One-way messages that wait because the other end does not read. */
+export interface UnreadMessages {
+  readonly messages: number;
+  readonly bytes: number;
 }
 
 /** The events of a session and their arguments. */
@@ -96,12 +131,16 @@ export interface SessionEvents {
   error: ProtocolError;
   /** One-way messages to an agent were refused, or lost with the session of the agent. */
   undelivered: Undelivered;
+  /** The client sends as much as a rate limit allows, and the rest waits there. At most once a minute while it lasts. */
+  throttled: Throttled;
+  /** Server: the client has made no room for 10 seconds, as it reads no messages, and these wait. Told once. */
+  unread: UnreadMessages;
 }
 
 /**
  * A session, the same at both ends. Iterate over it to read one-way messages and tensors; it has one reader
- * at a time. The iteration ends when the session is closed, and throws the error of a session that was lost
- * or failed.
+ * at a time. The iteration ends when the session is closed, and throws the error of a session that failed. At a client
+ * that reconnects it goes on over the session that follows a lost one; the event `reset` says what was lost.
  */
 export interface Session extends AsyncIterable<Message>, AsyncDisposal {
   /** The ID that the server gave to the session; an empty string before that. */
@@ -120,7 +159,7 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposal {
 
   /**
    * Sends a one-way message. Resolves when it is queued for delivery, which waits while too many bytes are
-   * queued.
+   * queued, or more than a few messages are that the peer's rate limit holds back.
    *
    * @throws {ProtocolError} `session_closed`, `message_too_large`, `unrepresentable`, `unsupported`,
    * `invalid_option`, `invalid_argument`; the reason of the signal after an abort.
@@ -192,8 +231,16 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposal {
   /** A snapshot of the counters. */
   stats(): SessionStats;
   /**
-   * Closes the session when everything that was sent is acknowledged, if necessary over a new connection.
-   * Gives up after `closingTimeoutMs` and returns how much was not acknowledged. Never rejects.
+   * Resolves when the session is over and no other takes its place. Never rejects. It stays pending while a client
+   * connects again, and at a server after that, for as long as the session waits for its client.
    */
-  close(): Promise<CloseResult>;
+  readonly closed: Promise<SessionEnd>;
+  /**
+   * Closes the session when everything that was sent is acknowledged, if necessary over a new connection.
+   * Gives up after `closingTimeoutMs` and returns how much was not acknowledged. The other end gets the code and the
+   * reason in its `closed`; a client whose server has closed the session does not connect again by itself.
+   *
+   * @throws {ProtocolError} `invalid_option`. Otherwise it never rejects.
+   */
+  close(options?: CloseOptions): Promise<CloseResult>;
 }

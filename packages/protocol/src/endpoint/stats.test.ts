@@ -7,6 +7,7 @@ const NOW = {
   queuedBytes: 1,
   blockedOnCredit: true,
   blockedOnRate: false,
+  peerBlockedOnRate: true,
   openStreams: 2,
   roundTripMs: 3,
   lastSelection: undefined,
@@ -15,6 +16,7 @@ const NOW = {
 const coreWith = (sentBodies: BodyCounts | undefined): CountedCore => ({
   isBlockedOnCredit: NOW.blockedOnCredit,
   isPaced: NOW.blockedOnRate,
+  isPeerPaced: (now) => now === 7 && NOW.peerBlockedOnRate,
   queuedBytes: NOW.queuedBytes,
   roundTripMs: NOW.roundTripMs,
   channel: { sentBodies, openStreams: NOW.openStreams, contextUse: NOW.context },
@@ -34,7 +36,7 @@ const countsOf = (...bodies: [BodyCodec, number, number][]) => {
 };
 
 it('is zero at first, except what the core reports', () => {
-  const snapshot = new StatsRecorder().snapshot(coreWith(undefined), NOW.lastSelection);
+  const snapshot = new StatsRecorder().snapshot(coreWith(undefined), NOW.lastSelection, 7);
   expect(snapshot).toEqual({ sent: NOTHING, received: NOTHING, ...NOW });
 });
 
@@ -45,7 +47,7 @@ it('counts sent and received bodies separately, by algorithm', () => {
   stats.received(7);
   stats.receivedBody(received(BodyCodec.PLAIN, 0, undefined));
   const written = countsOf([BodyCodec.BROTLI, 10, 50], [BodyCodec.BROTLI, 5, 20], [BodyCodec.AVP, 8, 8]);
-  const snapshot = stats.snapshot(coreWith(written), undefined);
+  const snapshot = stats.snapshot(coreWith(written), undefined, 7);
   expect(snapshot.sent).toEqual({
     messages: 3,
     wireBytes: 120,
@@ -68,7 +70,7 @@ it('counts a received body with its stated length, or else with its coded length
   stats.receivedBody(received(BodyCodec.M2M, 10, 30));
   stats.receivedBody(received(BodyCodec.M2M, 10, 0));
   stats.receivedBody(received(BodyCodec.TOKEN_NATIVE, 4, undefined));
-  expect(stats.snapshot(coreWith(undefined), undefined).received.byAlgorithm).toEqual({
+  expect(stats.snapshot(coreWith(undefined), undefined, 7).received.byAlgorithm).toEqual({
     M2M: { messages: 2, codedBytes: 20, contentBytes: 30 },
     TOKEN_NATIVE: { messages: 1, codedBytes: 4, contentBytes: 4 },
   });
@@ -77,7 +79,7 @@ it('counts a received body with its stated length, or else with its coded length
 it('returns a snapshot that does not change later', () => {
   const stats = new StatsRecorder();
   const written = countsOf([BodyCodec.PLAIN, 1, 1]);
-  const before = stats.snapshot(coreWith(written), undefined);
+  const before = stats.snapshot(coreWith(written), undefined, 7);
   written.add(BodyCodec.PLAIN, 1, 1);
   stats.sent(9);
   expect(before.sent).toMatchObject({ messages: 1, wireBytes: 0, byAlgorithm: { NONE: { messages: 1 } } });

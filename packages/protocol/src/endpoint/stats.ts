@@ -36,6 +36,8 @@ export interface SessionStats {
   readonly blockedOnCredit: boolean;
   /** Bodies wait because of the rate limits that the peer announced. */
   readonly blockedOnRate: boolean;
+  /** Server: the client sends as much as the rate limits allow, so that its other bodies wait there. */
+  readonly peerBlockedOnRate: boolean;
   /** Bytes that wait to be written. */
   readonly queuedBytes: number;
   /** Streams that are open in either direction. */
@@ -75,13 +77,14 @@ export class StatsRecorder {
   }
 
   /** @param lastSelection see {@link SessionStats.lastSelection}. */
-  snapshot(core: CountedCore, lastSelection: LastSelection | undefined): SessionStats {
+  snapshot(core: CountedCore, lastSelection: LastSelection | undefined, now: number): SessionStats {
     const { channel } = core;
     return {
       sent: summarize(this.#sentBytes, channel.sentBodies),
       received: summarize(this.#receivedBytes, this.#received),
       blockedOnCredit: core.isBlockedOnCredit,
       blockedOnRate: core.isPaced,
+      peerBlockedOnRate: core.isPeerPaced(now),
       queuedBytes: core.queuedBytes,
       openStreams: channel.openStreams,
       roundTripMs: core.roundTripMs,
@@ -94,7 +97,7 @@ export class StatsRecorder {
 /** The counters of a session core. */
 export type CountedCore = Pick<
   SessionCore,
-  'isBlockedOnCredit' | 'isPaced' | 'queuedBytes' | 'roundTripMs'
+  'isBlockedOnCredit' | 'isPaced' | 'isPeerPaced' | 'queuedBytes' | 'roundTripMs'
 > & {
   readonly channel: Pick<Channel, 'sentBodies' | 'openStreams' | 'contextUse'>;
 };

@@ -6,6 +6,7 @@ import { DIRECTORY, isAgentAddress, isAgentId, REPLIES } from '../link/addressin
 import type { SessionState } from '../session/types.js';
 import type { Agents } from './agents/agents.js';
 import {
+  assertCloseOptions,
   assertEventName,
   assertFollowOptions,
   assertRequestOptions,
@@ -27,6 +28,7 @@ import {
 } from './requests/follow.js';
 import type { ReplyStream } from './requests/reply.js';
 import type {
+  CloseOptions,
   CloseResult,
   RequestOptions,
   SendOptions,
@@ -34,6 +36,7 @@ import type {
   Session,
   SessionEvents,
 } from './session.js';
+import type { SessionEnd } from './session-end.js';
 import type { SessionStats } from './stats.js';
 import type { TensorInput } from './tensors/tensor.js';
 
@@ -53,7 +56,8 @@ export interface UserSessionHost {
   readonly outbound: UserOutbound;
   flush(): Promise<void>;
   stats(): SessionStats;
-  close(): Promise<CloseResult>;
+  readonly closed: Promise<SessionEnd>;
+  close(options?: CloseOptions): Promise<CloseResult>;
 }
 
 /** What the session that an application holds sends with. */
@@ -170,8 +174,13 @@ export class UserSession extends AsyncClosing implements Session {
     return this.#host.stats();
   }
 
-  async close(): Promise<CloseResult> {
-    return await this.#host.close();
+  get closed(): Promise<SessionEnd> {
+    return this.#host.closed;
+  }
+
+  async close(options: CloseOptions = NONE): Promise<CloseResult> {
+    assertCloseOptions(options);
+    return await this.#host.close(options);
   }
 
   #checked(options: RequestOptions): RequestOptions {

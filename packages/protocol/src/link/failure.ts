@@ -1,4 +1,4 @@
-import { ProtocolError, RequestError } from '../base/errors.js';
+import { isApplicationCode, ProtocolError, RequestError } from '../base/errors.js';
 import { get, isCount } from '../base/fields.js';
 import { truncateUtf8, utf8Length } from '../base/text.js';
 import { decodeMap, encodeMap } from '../control/envelope.js';
@@ -114,7 +114,7 @@ export function decodeFailure(body: Uint8Array, maxDepth: number): ProtocolError
   }
   const map = decodeMap(body, maxDepth, 'an error frame');
   const code = get(map, 'code');
-  if (typeof code !== 'string' || !/^[a-z0-9_]{1,64}$/.test(code)) {
+  if (typeof code !== 'string' || !isApplicationCode(code)) {
     throw new ProtocolError(
       'bad_message',
       'the code of an error frame must be 1 to 64 characters of a-z, 0-9 and _',

@@ -17,7 +17,13 @@ export interface Kept {
 export class KeptMessages {
   /** Approximate bytes of memory taken by the messages. */
   memory = 0;
+  /** Messages that the peer has confirmed since the last {@link take}. */
+  confirmed = 0;
   readonly #messages = new Fifo<Kept>();
+
+  get size(): number {
+    return this.#messages.size;
+  }
 
   /** Its state, which {@link add} restores. */
   snapshot(): Iterable<Kept> {
@@ -34,6 +40,7 @@ export class KeptMessages {
     const messages = this.#messages;
     for (let first = messages.first; first !== undefined && first.frame <= count; first = messages.first) {
       messages.shift();
+      this.confirmed++;
       this.memory -= memoryOf(first.body);
     }
   }
@@ -42,6 +49,7 @@ export class KeptMessages {
   take(): OutgoingBody[] {
     const bodies = [...this.#messages].map(({ body }) => body);
     this.clear();
+    this.confirmed = 0;
     return bodies;
   }
 

@@ -1,15 +1,23 @@
 import { ByteReader } from '../base/bytes.js';
 import { ProtocolError } from '../base/errors.js';
 import type { Limits } from '../base/limits.js';
-import { BodyCodec, type CodedBody, type SecurityStatus } from '../codec/body.js';
+import { BodyCodec } from '../codec/body.js';
 import type { ContextParameters } from '../codec/context/parameters.js';
 import type { LinkParameters } from '../control/agreement.js';
 import { Acknowledgement } from './acknowledgement.js';
 import { type Addressing, AliasReader, AliasWriter } from './addressing.js';
+import { type BodyToSend, bodyOf } from './body-to-send.js';
 import { type ContextUse, LinkContext } from './context-coding.js';
 import { ReceiveCredit, type ReceiveCreditOptions, SendCredit } from './credit.js';
 import { encodeFailure, encodeVerdict } from './failure.js';
-import { decodeLinkFrame, isCounted, type LinkFrame, LinkKind, type OutgoingBody } from './frame.js';
+import {
+  decodeLinkFrame,
+  encodeSignalFrame,
+  isCounted,
+  type LinkFrame,
+  LinkKind,
+  type OutgoingBody,
+} from './frame.js';
 import type { Outbox } from './outbox.js';
 import type { RateLimiter } from './rates.js';
 import { Assembler } from './reassembly.js';
@@ -18,18 +26,8 @@ import { StreamCloser, type StreamParts } from './stream-closer.js';
 import { StreamedBody } from './streamed-body.js';
 import { type LastStreams, type Side, StreamTable } from './streams.js';
 
+export type { BodyToSend } from './body-to-send.js';
 export type { LinkEvent } from './receiver.js';
-
-/** A coded body, and what the link needs to know to send it. */
-export interface BodyToSend extends CodedBody, Pick<OutgoingBody, 'agent' | 'onWritten' | 'onDropped'> {
-  /**
-   * Only for a request: its reply is relayed to another session, so the unread bytes of the reply count until
-   * they are consumed, even after the stream is over.
-   */
-  readonly relayed?: boolean | undefined;
-  /** The result of a scan; sent in `m2m.v1.json` only. */
-  readonly securityStatus?: SecurityStatus | undefined;
-}
 
 /** A tensor to be sent. {@link Link.feed} brings the bytes after the first ones. */
 export interface OutgoingTransfer extends Pick<OutgoingBody, 'agent' | 'onWritten'> {
@@ -222,6 +220,11 @@ export class Link {
 
   // --- acknowledgement
 
+  /** Acknowledges at most `count` frames from now on. */
+  acknowledgeUpTo(count: number, now: number): void {
+    this.#acknowledgement.raise(count, now);
+  }
+
   /** Acknowledges all received frames at once. */
   acknowledge(): void {
     this.#acknowledgement.send();
@@ -292,6 +295,16 @@ export class Link {
     return id;
   }
 
+  /** Writes the request of a stream again that was opened on the link before this one. */
+  repeat(streamId: number, coded: BodyToSend): void {
+    this.#outbox.pushBody(bodyOf(LinkKind.REQUEST, streamId, coded));
+  }
+
+  /** Tells the peer again that a request is cancelled. */
+  repeatCancel(streamId: number): void {
+    this.#outbox.pushSignal(encodeSignalFrame(LinkKind.CANCEL, streamId));
+  }
+
   /** Opens a stream with a tensor and returns its ID. @throws {ProtocolError} `too_many_streams`. */
   transfer({ totalLength, first, onFirstWritten, agent, onWritten }: OutgoingTransfer): number {
     const { id: streamId } = this.#streams.open();
@@ -328,6 +341,11 @@ export class Link {
     this.#closer.fail(streamId, encodeFailure(error));
   }
 
+  /** Answers a request with an error that was encoded before. */
+  failWith(streamId: number, failure: Uint8Array): void {
+    this.#closer.fail(streamId, failure);
+  }
+
   /** Refuses a tensor and sends the reason. The rest of it is dropped as it arrives. */
   refuse(streamId: number, error: ProtocolError): void {
     this.#closer.fail(streamId, encodeVerdict(error));
@@ -343,21 +361,6 @@ export class Link {
     return this.#streams.get(streamId)?.cancelled === false;
   }
 }
-
-const bodyOf = (kind: OutgoingBody['kind'], streamId: number, coded: BodyToSend): OutgoingBody => ({
-  kind,
-  streamId,
-  codec: coded.codec,
-  bytes: coded.bytes,
-  originalLength: coded.originalLength,
-  secret: coded.secret,
-  metadata: coded.metadata,
-  deferred: coded.deferred,
-  agent: coded.agent,
-  alias: undefined,
-  onWritten: coded.onWritten,
-  onDropped: coded.onDropped,
-});
 
 const initialCredit = ({ messageWindow, streamWindow }: LinkParameters) => ({
   messages: messageWindow,

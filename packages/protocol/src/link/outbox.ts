@@ -4,7 +4,7 @@ import { BodyWriter } from './body-writer.js';
 import { endsMessage, isSignal, type OutgoingBody, type UncountedFrames } from './frame.js';
 import type { KeptMessages } from './kept-messages.js';
 import type { OutboxListener, OutboxParts, OutboxState } from './outbox-parts.js';
-import type { Pacer } from './rates.js';
+import type { Pacer, RateName } from './rates.js';
 import { WrittenFrames } from './replay.js';
 import { ControlQueue, type QueueItem, SendQueue, type UnwrittenBody } from './send-queue.js';
 import { StreamedBody } from './streamed-body.js';
@@ -63,7 +63,13 @@ export class Outbox implements UncountedFrames {
 
   /** Something waits for the peer's rate. */
   get isPaced(): boolean {
-    return this.#paced !== undefined || (this.#isSlowed && this.#ready.size > 0);
+    return this.pacedBy !== undefined;
+  }
+
+  /** The rate of the peer for which something waits. */
+  get pacedBy(): RateName | undefined {
+    if (this.#paced !== undefined) return 'messagesPerMinute';
+    return this.#isSlowed && this.#ready.size > 0 ? 'bytesPerSecond' : undefined;
   }
 
   /** Anything other than control frames is queued. */
@@ -96,7 +102,6 @@ export class Outbox implements UncountedFrames {
     return this.#queueOf(streamId) !== undefined;
   }
 
-  /** Bytes queued on `streamId`. */
   queuedOn(streamId: number): number {
     return this.#queueOf(streamId)?.queuedBytes ?? 0;
   }
@@ -116,13 +121,8 @@ export class Outbox implements UncountedFrames {
   get parts(): OutboxState {
     const queues = [...(this.#streams?.values() ?? [])];
     if (this.#messages !== undefined) queues.unshift(this.#messages);
-    return {
-      queues,
-      ready: this.#ready,
-      control: this.#control,
-      written: this.#written,
-      writer: this.#writer,
-    };
+    const [ready, control, written, writer] = [this.#ready, this.#control, this.#written, this.#writer];
+    return { queues, ready, control, written, writer };
   }
 
   // --- queueing

@@ -21,7 +21,9 @@ import { isSignal } from './frame.js';
  * Buckets are created when they are first used: most sessions are idle.
  */
 
-type Rates = Pick<Limits, 'messagesPerMinute' | 'bytesPerSecond'>;
+/** The rates that a peer keeps by waiting. */
+export type RateName = 'messagesPerMinute' | 'bytesPerSecond';
+type Rates = Pick<Limits, RateName>;
 type GateLimits = Rates & Pick<Limits, 'controlMessagesPerMinute' | 'sessionWindow'>;
 
 /** Least number of bytes that a WebSocket message counts for. */
@@ -96,6 +98,12 @@ export class RateLimiter {
   #controls: TokenBucket | undefined;
   #signals: TokenBucket | undefined;
   #opensAt = Infinity;
+  /** The last message has used up the rate. */
+  #isAtMessages = false;
+  /** The last frame has used up the rate. */
+  #isAtBytes = false;
+  /** The rate that the last frame but one had used up, and the last one has again. */
+  reached: RateName | undefined;
 
   constructor(limits: GateLimits) {
     this.#limits = limits;
@@ -133,11 +141,23 @@ export class RateLimiter {
   }
 
   /**
+   * Whether a peer that keeps the rates has to wait at `now`. It has no more than one burst, and its frames are counted
+   * here later than there, so whatever is missing here beyond a burst is missing there.
+   */
+  isReached(now: number): boolean {
+    const { messagesPerMinute, bytesPerSecond } = this.#limits;
+    const [messages, bytes] = [this.#messages, this.#bytes];
+    const isAtMessages = messages !== undefined && messages.level(now) < messagesPerMinute + 1;
+    return isAtMessages || (bytes !== undefined && bytes.level(now) < bytesPerSecond);
+  }
+
+  /**
    * A WebSocket message arrives.
    *
    * @throws {ProtocolError} `rate_limited` if more bytes arrive than the granted credit explains, or too many signals.
    */
   handleData(data: Uint8Array | string, now: number): void {
+    this.reached = undefined;
     if (isSignal(data)) this.#handleSignal(now);
     else this.#handleBytes(data.length, now);
   }
@@ -159,6 +179,9 @@ export class RateLimiter {
     const bytes = this.#bytes;
     if (bytes === undefined) return;
     const level = bytes.spend(Math.max(size, MIN_FRAME_CHARGE), now);
+    const isAt = level < bytesPerSecond;
+    if (isAt && this.#isAtBytes) this.reached = 'bytesPerSecond';
+    this.#isAtBytes = isAt;
     if (level >= 0) return;
     const readyAt = bytes.readyAt(0, now);
     // Credit that was granted before the gate closed is not held against the peer.
@@ -210,6 +233,9 @@ export class RateLimiter {
     const messages = this.#messages;
     if (messages === undefined) return 0;
     const level = messages.spend(1, now);
+    const isAt = level < messagesPerMinute + 1;
+    if (isAt && this.#isAtMessages) this.reached = 'messagesPerMinute';
+    this.#isAtMessages = isAt;
     if (level >= 0) return 0;
     const delay = messages.readyAt(1, now) - now;
     if (level < -messagesPerMinute) throw excess(`${messagesPerMinute} messages a minute`, delay);

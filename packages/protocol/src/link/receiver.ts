@@ -1,6 +1,6 @@
 import { ProtocolError, type RequestError } from '../base/errors.js';
 import type { Limits } from '../base/limits.js';
-import { BodyCodec, type ReceivedBody } from '../codec/body.js';
+import { BodyCodec, type CodedBody, type ReceivedBody } from '../codec/body.js';
 import type { AliasReader } from './addressing.js';
 import type { LinkContext } from './context-coding.js';
 import { BODY_CHARGE, type ReceiveCredit } from './credit.js';
@@ -13,8 +13,23 @@ import type { OpenStream, StreamTable } from './streams.js';
 
 /** The meaning of one or more link frames. */
 export type LinkEvent =
-  | { readonly type: 'message'; readonly body: ReceivedBody }
-  | { readonly type: 'request'; readonly streamId: number; readonly body: ReceivedBody }
+  | {
+      readonly type: 'message';
+      readonly body: ReceivedBody;
+      /** Durable sessions: it is the so-many-th of its session. */
+      readonly number?: number;
+      /** Durable sessions: a process that died may have handled it, without putting that on record. */
+      readonly redelivered?: boolean;
+    }
+  | {
+      readonly type: 'request';
+      readonly streamId: number;
+      readonly body: ReceivedBody;
+      /** Durable sessions: its handler is called for the so-many-th time. @default 1 */
+      readonly attempt?: number;
+      /** Durable sessions: the parts that handlers before it have said. @default none */
+      readonly said?: readonly CodedBody[];
+    }
   /** A part of a tensor: a request that is handed on as it arrives. */
   | { readonly type: 'piece'; readonly streamId: number; readonly piece: BodyPiece }
   | { readonly type: 'part'; readonly streamId: number; readonly body: ReceivedBody }

@@ -54,6 +54,8 @@ export class StreamTable {
   #unwritten: Set<number> | undefined;
   #nextLocal: number;
   #lastRemote = 0;
+  /** Streams of the peer that it may open although it has opened later ones. */
+  #expected: Set<number> | undefined;
 
   /**
    * @param maxLocal streams that this end may have open at a time.
@@ -75,6 +77,24 @@ export class StreamTable {
 
   restore(state: StreamTableState): void {
     [this.#streams, this.#unwritten, this.#openLocal, this.#openRemote] = state;
+  }
+
+  /**
+   * Goes on with streams of the link that this one replaces. None of them was opened by this one.
+   *
+   * @param expected streams of the peer whose requests it writes again.
+   */
+  adopt(streams: readonly OpenStream[], expected: Iterable<number> = []): void {
+    for (const stream of streams) {
+      this.#streams ??= new Map();
+      this.#streams.set(stream.id, stream);
+      if (stream.local) this.#openLocal++;
+      else this.#openRemote++;
+    }
+    for (const id of expected) {
+      this.#expected ??= new Set();
+      this.#expected.add(id);
+    }
   }
 
   /** Open streams of both ends. */
@@ -109,7 +129,7 @@ export class StreamTable {
     if (id === 0 || this.isLocal(id)) {
       throw new ProtocolError('bad_frame', `stream ${id} is not the peer's to open`);
     }
-    if (id <= this.#lastRemote) {
+    if (id <= this.#lastRemote && !this.#expected?.delete(id)) {
       throw new ProtocolError(
         'bad_frame',
         `stream ${id} was opened before; the last one was ${this.#lastRemote}`,
@@ -121,7 +141,7 @@ export class StreamTable {
         `stream ${id} exceeds the limit of ${this.#maxRemote} open streams`,
       );
     }
-    this.#lastRemote = id;
+    this.#lastRemote = Math.max(this.#lastRemote, id);
     this.#openRemote++;
     return this.#add(id, false, false);
   }
@@ -186,18 +206,22 @@ export class StreamTable {
   }
 
   #add(id: number, local: boolean, relayed: boolean): OpenStream {
-    const stream: OpenStream = {
-      id,
-      local,
-      cancelled: false,
-      answered: false,
-      isTransfer: false,
-      refusal: undefined,
-      relayed,
-      runsToCompletion: undefined,
-    };
+    const stream = openStream(id, local, relayed);
     this.#streams ??= new Map();
     this.#streams.set(id, stream);
     return stream;
   }
+}
+
+export function openStream(id: number, local: boolean, relayed = false): OpenStream {
+  return {
+    id,
+    local,
+    cancelled: false,
+    answered: false,
+    isTransfer: false,
+    refusal: undefined,
+    relayed,
+    runsToCompletion: undefined,
+  };
 }

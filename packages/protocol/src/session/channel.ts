@@ -20,15 +20,15 @@ import type { Channel } from './types.js';
 /** Messages, requests and streams over the link. */
 export class LinkChannel implements SessionChannel {
   draining: GoAwayPayload | undefined;
-  readonly #session: ChannelHost;
-  readonly #rules: BodyRules;
-  readonly #outbox: Outbox;
+  protected readonly session: ChannelHost;
+  protected readonly rules: BodyRules;
+  protected readonly outbox: Outbox;
   protected link: Link;
 
   constructor(session: ChannelHost, options: ChannelOptions) {
-    this.#session = session;
-    this.#rules = new BodyRules(options);
-    this.#outbox = options.outbox;
+    this.session = session;
+    this.rules = new BodyRules(options);
+    this.outbox = options.outbox;
     this.link = new Link(linkOptionsOf(options));
   }
 
@@ -51,7 +51,7 @@ export class LinkChannel implements SessionChannel {
     return this.link.framesReceived;
   }
   get sentBodies(): Channel['sentBodies'] {
-    return this.#outbox.sentBodies;
+    return this.outbox.sentBodies;
   }
   get unreadBytes(): number {
     return this.link.unreadBytes;
@@ -63,89 +63,89 @@ export class LinkChannel implements SessionChannel {
   // --- sending
 
   send(body: BodyToSend): void {
-    assertOpen(this.#session);
-    this.#rules.assertMessage(body);
+    assertOpen(this.session);
+    this.rules.assertMessage(body);
     this.link.send(body);
   }
 
   request(body: BodyToSend): number {
     assertNotDraining(this.draining);
-    assertOpen(this.#session);
-    this.#rules.assertBody(body);
+    assertOpen(this.session);
+    this.rules.assertBody(body);
     return this.link.request(body);
   }
 
   transfer(transfer: OutgoingTransfer): number {
-    assertOpen(this.#session);
-    this.#rules.assertTransfer(transfer);
+    assertOpen(this.session);
+    this.rules.assertTransfer(transfer);
     return this.link.transfer(transfer);
   }
 
   feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void {
-    this.#session.touch();
+    this.session.touch();
     this.link.feed(streamId, bytes, onWritten);
   }
 
   respond(streamId: number, body: BodyToSend): void {
-    if (!this.#session.isOpen || !this.isWanted(streamId)) return this.end(streamId);
-    this.#session.touch();
-    this.#rules.assertBody(body);
+    if (!this.session.isOpen || !this.isWanted(streamId)) return this.end(streamId);
+    this.session.touch();
+    this.rules.assertBody(body);
     this.link.respond(streamId, body);
   }
 
   chunk(streamId: number, body: BodyToSend): void {
-    this.#session.touch();
-    if (!this.#session.isOpen || !this.isWanted(streamId)) return;
-    this.#rules.assertBody(body);
+    this.session.touch();
+    if (!this.session.isOpen || !this.isWanted(streamId)) return;
+    this.rules.assertBody(body);
     this.link.chunk(streamId, body);
   }
 
   end(streamId: number): void {
-    this.#session.touch();
+    this.session.touch();
     // A reply that closing has cut short must not look complete, and no counted frame may follow CLOSE.
-    if (this.#session.isOpen) this.link.end(streamId);
+    if (this.session.isOpen) this.link.end(streamId);
   }
 
   fail(streamId: number, error: unknown): void {
-    this.#session.touch();
-    if (this.#session.isOpen) this.link.fail(streamId, error);
+    this.session.touch();
+    if (this.session.isOpen) this.link.fail(streamId, error);
   }
 
   // A closing session still refuses and cancels, so that the peer sends less before CLOSE.
 
   refuse(streamId: number, error: ProtocolError): void {
-    this.#session.touch();
-    if (!this.#session.hasEnded && !this.#session.hasSentClose) this.link.refuse(streamId, error);
+    this.session.touch();
+    if (!this.session.hasEnded && !this.session.hasSentClose) this.link.refuse(streamId, error);
   }
 
   cancel(streamId: number): void {
-    if (this.#session.hasEnded || this.#session.hasSentClose) return;
+    if (this.session.hasEnded || this.session.hasSentClose) return;
     const wasUnwritten = this.link.cancel(streamId);
-    if (wasUnwritten) this.#session.emit({ type: 'end', streamId });
+    if (wasUnwritten) this.session.emit({ type: 'end', streamId });
   }
 
   isWanted(streamId: number): boolean {
-    return !this.#session.hasEnded && this.link.isWanted(streamId);
+    return !this.session.hasEnded && this.link.isWanted(streamId);
   }
 
   runToCompletion(_streamId: number): void {}
 
   queuedOn(streamId: number): number {
-    return this.#outbox.queuedOn(streamId);
+    return this.outbox.queuedOn(streamId);
   }
 
   withdraw(onDropped: () => void): boolean {
-    return this.#outbox.withdraw(onDropped);
+    return this.outbox.withdraw(onDropped);
   }
 
   memoryOf(streamId: number): number {
-    return this.#outbox.memoryOf(streamId);
+    return this.outbox.memoryOf(streamId);
   }
 
   // --- receiving
 
   consume(streamId: number, charge: number): boolean {
-    return charge > 0 && !this.#session.hasEnded && this.link.consume(streamId, charge);
+    return charge > 0 && !this.session.hasEnded && this.link.consume(streamId, charge);
   }
 
   holdCredit(isHeld: boolean): void {
@@ -153,10 +153,10 @@ export class LinkChannel implements SessionChannel {
   }
 
   handleLinkFrame(frame: Uint8Array, now: number): LinkEvent | undefined {
-    this.#rules.assertFrame(frame);
+    this.rules.assertFrame(frame);
     const event = this.link.handleFrame(frame, now);
     if (event === undefined || !('body' in event)) return event;
-    const body = this.#rules.open(event.body);
+    const body = this.rules.open(event.body);
     return body === event.body ? event : { ...event, body };
   }
 

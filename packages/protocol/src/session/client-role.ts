@@ -9,13 +9,16 @@ import {
   type GoAwayPayload,
   type HelloPayload,
   type LaterCodec,
+  type RebuiltLink,
   type RejectPayload,
   type ResumeAnswer,
   ResumeRefusal,
 } from '../control/messages.js';
 import type { Negotiation } from '../control/negotiate.js';
 import { Pacer } from '../link/rates.js';
+import type { ChannelOptions } from './channel-options.js';
 import { rejection } from './close-reason.js';
+import type { ChannelHost, SessionChannel } from './closed-channel.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
 import { assertAnswer, assertTakenUp, ResumeTicket, type Ticket } from './resume-ticket.js';
 import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
@@ -84,8 +87,9 @@ export class ClientRole implements Role {
     let payload: HelloPayload;
     if (session.isLost) {
       this.answerDue = session.timers.now + session.options.timers.acceptTimeoutMs;
-      const { framesReceived } = session.channel;
-      payload = helloOf(session.options, token, this.#ticket?.next(session.id ?? '', framesReceived));
+      const { channel } = session;
+      const offer = this.#ticket?.next(session.id ?? '', channel.framesReceived);
+      payload = helloOf(session.options, token, offer && { ...offer, have: channel.stateHave?.() });
     } else {
       const { ticket } = session.options;
       payload = helloOf(
@@ -110,6 +114,13 @@ export class ClientRole implements Role {
       isLoss: isRefused ? retryable || closeCode === CloseCode.STALE_ATTEMPT : isConnectionLoss(closeCode),
       rejection: rejected && rejection(rejected, { side: 'remote', closeCode, retryable }),
     };
+  }
+
+  createChannel(host: ChannelHost, options: ChannelOptions): SessionChannel | undefined {
+    const { durable } = this.#session.options;
+    if (durable === undefined || options.negotiated.extensions[Extension.DURABLE] === undefined)
+      return undefined;
+    return new durable.DurableClientChannel(host, options);
   }
 
   forget(): void {
@@ -178,10 +189,20 @@ export class ClientRole implements Role {
     // A server that still drains says so again.
     this.#drain(undefined);
     this.#ticket?.renew(answer);
-    session.channel.resume(answer.received);
+    const { rebuilt } = answer;
+    if (rebuilt === undefined) session.channel.resume(answer.received);
+    else this.#goOnWith(rebuilt);
     session.apply(LifecycleEvent.ACCEPT);
     // The last READY may have been lost with the connection.
     this.#sendReady();
+  }
+
+  /** The process that had the session is gone, and another one goes on with it. */
+  #goOnWith({ kept }: RebuiltLink): void {
+    const { channel } = this.#session;
+    if (kept === undefined || channel.goOnWith === undefined)
+      throw new ProtocolError('bad_acceptance', 'ACCEPT rebuilds a link that this end did not ask for');
+    channel.goOnWith(kept);
   }
 
   #handleGoAway(goAway: GoAwayPayload): void {

@@ -1,8 +1,9 @@
 import { ProtocolError } from '../base/errors.js';
 import type { SecurityStatus } from '../codec/body.js';
-import type { GoAwayPayload, RebuiltLink } from '../control/messages.js';
+import type { GoAwayPayload, Have, KeptBodies, RebuiltLink } from '../control/messages.js';
 import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
 import { drainingError } from './close-reason.js';
+import type { AcceptedResume } from './durable/turn.js';
 import type { Channel, SessionEvent, SessionState } from './types.js';
 
 /** The session, as its channel sees it. */
@@ -56,6 +57,29 @@ export interface SessionChannel extends Channel {
    * those of this end.
    */
   rebuild?(received: number): RebuiltLink;
+
+  // Only of durable sessions; see `durable/channel.ts` for the server's end, and `durable/client-channel.ts`.
+
+  /** Server: an ACCEPT is not on record, and nothing is written before it is. */
+  readonly isHeldBack?: boolean;
+  /** Server: something will be written when it is on record. */
+  readonly hasUntold?: boolean;
+  /** Server: counted frames that were received and may be acknowledged. */
+  readonly framesOnRecord?: number;
+  /** Server: the link is that of a former process, which the client may not know yet. */
+  readonly isRestored?: boolean;
+  begin?(begin: Uint8Array): void;
+  recordAccept?(accept: AcceptedResume): void;
+  canGoOnFrom?(have: Have): boolean;
+  goOnFrom?(have: Have): RebuiltLink;
+  /** Client: what it has, for a server that has nothing of the link any more. */
+  stateHave?(): Have;
+  /**
+   * Client: goes on with a new link.
+   *
+   * @throws {ProtocolError} `bad_acceptance` if the server has something else than what the client has written.
+   */
+  goOnWith?(kept: KeptBodies): void;
 }
 
 /** A channel before ACCEPT: nothing can be sent and there is no stream, so the other verbs do nothing. */

@@ -118,6 +118,54 @@ describe('a session that closes', () => {
   });
 });
 
+describe('what an application says with its close', () => {
+  it('reaches the other end, which knows who has closed', () => {
+    const simulation = established();
+    const { client, server } = simulation;
+    server.core.close(CloseReason.NORMAL, 'spam', 0, 'kicked');
+    simulation.settle();
+    const said = { code: 'kicked', reason: 'spam' };
+    expect(client.core.closeStatement).toEqual({ side: 'remote', ...said });
+    expect(server.core.closeStatement).toEqual({ side: 'local', ...said });
+  });
+
+  it('is not replaced by a later call', () => {
+    const simulation = established();
+    const { client, server } = simulation;
+    server.core.close(CloseReason.NORMAL, 'spam', 0, 'kicked');
+    server.core.close(CloseReason.SERVER_SHUTDOWN, 'the server closes', 0);
+    simulation.settle();
+    expect(client.core.closeStatement).toEqual({ side: 'remote', code: 'kicked', reason: 'spam' });
+  });
+
+  it('counts before the close of an end that gives no code, and not before one that does', () => {
+    for (const own of [undefined, 'bye']) {
+      const simulation = established({ delayMs: 10 });
+      const { client, server } = simulation;
+      client.core.close(CloseReason.CLIENT_SHUTDOWN, '', 0, own);
+      server.core.close(CloseReason.NORMAL, '', 0, 'kicked');
+      simulation.advance(100);
+      expect(client.core.closeStatement).toEqual(
+        own === undefined
+          ? { side: 'remote', code: 'kicked', reason: '' }
+          : { side: 'local', code: 'bye', reason: '' },
+      );
+      expect(server.core.closeStatement).toMatchObject({ side: 'local', code: 'kicked' });
+    }
+  });
+
+  it('is said again over the next connection', () => {
+    const simulation = established({ delayMs: 10 });
+    const { client, server } = simulation;
+    server.core.close(CloseReason.NORMAL, 'spam', 0, 'kicked');
+    simulation.advance(5);
+    simulation.cut();
+    simulation.reconnect();
+    simulation.advance(100);
+    expect(client.core.closeStatement).toEqual({ side: 'remote', code: 'kicked', reason: 'spam' });
+  });
+});
+
 describe('a connection that is lost while closing', () => {
   let simulation: Simulation;
   let client: End;

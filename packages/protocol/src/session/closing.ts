@@ -1,4 +1,4 @@
-import { type ClosePayload, CloseReason } from '../control/messages.js';
+import { type ClosePayload, CloseReason, type CloseStatement } from '../control/messages.js';
 import { decodeLinkFrame, LinkFlag, LinkKind, type OutgoingBody } from '../link/frame.js';
 import type { Outbox } from '../link/outbox.js';
 import type { UnwrittenBody } from '../link/send-queue.js';
@@ -56,6 +56,8 @@ export class Closing {
   state: ClosingState = ClosingState.OPEN;
   /** What this end states in its CLOSE. */
   payload: ClosePayload = NORMAL_CLOSE;
+  /** What the peer has stated in its CLOSE. */
+  received: ClosePayload | undefined;
   readonly #outbox: Outbox;
   /** Tensors that were cut short when the peer closed. */
   #dropped: readonly UnconfirmedBody[] | undefined;
@@ -75,6 +77,16 @@ export class Closing {
   get hasReceived(): boolean {
     const { state } = this;
     return state !== 'open' && state !== 'begun' && state !== 'sent';
+  }
+
+  /** The CLOSE of the end that has closed first, or of the only one that gives a code. */
+  get statement(): CloseStatement {
+    const { state, payload, received } = this;
+    const isAsked = state === 'asked' || state === 'answered';
+    const isRemote =
+      received !== undefined && payload.code === undefined && (isAsked || received.code !== undefined);
+    const { code, message } = isRemote ? received : payload;
+    return { side: isRemote ? 'remote' : 'local', code, reason: message };
   }
 
   step(event: ClosingEvent): void {

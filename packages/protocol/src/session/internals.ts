@@ -127,7 +127,9 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
     return this.held;
   }
 
-  handleClose({ reason, message }: ClosePayload): void {
+  handleClose(payload: ClosePayload): void {
+    const { reason, message } = payload;
+    this.closing.received = payload;
     this.closing.step('receive');
     // The peer sends no more counted frames, and waits until all that it sent is acknowledged.
     this.channel.acknowledge();

@@ -2,6 +2,7 @@ import { type Fields, objectField } from '../base/fields.js';
 import type { Limits } from '../base/limits.js';
 import { canSnapshotLink, linkFields, restoreLink } from '../link/snapshot.js';
 import { LinkChannel } from './channel.js';
+import type { ServerSessionCore } from './types.js';
 
 /** Server: the channel of a session that can move to another process. Pages do not load it. */
 export class MovableChannel extends LinkChannel {
@@ -11,6 +12,15 @@ export class MovableChannel extends LinkChannel {
 
   snapshot(now: number): Fields {
     return { link: linkFields(this.link, now) };
+  }
+
+  /** See `ServerSessionCore.stalled`. */
+  get stalled(): ServerSessionCore['stalled'] {
+    const { outbox, sendCredit } = this.link.parts;
+    const queue = outbox.parts.queues.find(({ streamId, blocked }) => streamId === 0 && blocked);
+    if (queue === undefined) return undefined;
+    const granted = sendCredit.snapshot()?.get(0)?.limit ?? 0;
+    return { granted, messages: queue.size, bytes: queue.queuedBytes };
   }
 
   /**

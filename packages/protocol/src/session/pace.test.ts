@@ -80,6 +80,54 @@ describe('a client', () => {
     ]);
   });
 
+  it('that has to wait is told so, and so is its server, once a minute while it lasts', () => {
+    const simulation = simulate({ messagesPerMinute: 60 });
+    const { client, server, settle, advance } = simulation;
+    const told = () => [client, server].map((end) => eventsOf(end, 'throttled').length);
+    const isPaced = () => server.core.isPeerPaced(simulation.now);
+    for (let i = 0; i < 60; i++) client.core.channel.send(BODY);
+    settle();
+    expect([told(), isPaced()]).toEqual([[0, 0], true]);
+    for (let i = 0; i < 121; i++) client.core.channel.send(BODY);
+    settle();
+    // The server notices when something that has waited arrives.
+    expect(told()).toEqual([1, 0]);
+    advance(1_000);
+    expect(told()).toEqual([1, 1]);
+    expect(eventsOf(server, 'throttled')).toEqual([{ type: 'throttled', limit: 'messagesPerMinute' }]);
+    advance(58_000);
+    expect([told(), isPaced()]).toEqual([[1, 1], true]);
+    advance(2_000);
+    expect(told()).toEqual([2, 2]);
+    advance(60_000);
+    expect(eventsOf(server, 'message')).toHaveLength(181);
+    advance(1_000);
+    expect([told()[1], isPaced(), client.core.isPaced]).toEqual([3, false, false]);
+  });
+
+  it('that has to wait for bytes is told so, and so is its server', () => {
+    const { client, server, settle, advance } = simulate({ bytesPerSecond: 64 * KIB });
+    for (let i = 0; i < 10; i++) client.core.channel.send(plainBody(new Uint8Array(32 * KIB)));
+    settle();
+    for (let i = 0; i < 6; i++) {
+      for (const { body } of eventsOf(server, 'message').slice(i))
+        server.core.channel.consume(0, body.charge);
+      advance(1_000);
+    }
+    const event = { type: 'throttled', limit: 'bytesPerSecond' };
+    expect([eventsOf(client, 'throttled'), eventsOf(server, 'throttled')]).toEqual([[event], [event]]);
+  });
+
+  it('that stays below its rate is never told anything, however unevenly its messages arrive', () => {
+    const { client, server, settle, advance } = simulate({ messagesPerMinute: 60 });
+    for (let minute = 0; minute < 5; minute++) {
+      for (let i = 0; i < 59; i++) client.core.channel.send(BODY);
+      settle();
+      advance(60_000);
+    }
+    expect([client, server].map((end) => eventsOf(end, 'throttled'))).toEqual([[], []]);
+  });
+
   it('sends CLOSE after what waits, if there is time for it', () => {
     const { client, server, settle, advance, now } = simulate({ messagesPerMinute: 60 });
     for (let i = 0; i < 62; i++) client.core.channel.send(BODY);

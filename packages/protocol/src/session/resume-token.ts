@@ -1,6 +1,7 @@
 import { cryptoSuite } from '#crypto';
 import { encodeUtf8 } from '../base/text.js';
 import type { ResumeOffer } from '../control/messages.js';
+import type { AcceptedResume } from './durable/turn.js';
 import { newResumeToken } from './random-id.js';
 
 /**
@@ -22,8 +23,10 @@ export class ResumeGuard {
   token = newResumeToken();
   #previous: string | undefined;
   #lastAttempt = 0;
-  /** The last attempt asked for a rebuilt link. */
+  /** The last attempt got a rebuilt link. */
   #isRebuilt = false;
+  /** SHA-256 of the tokens that a former process has issued, in hexadecimal. */
+  #hashes: readonly string[] | undefined;
 
   snapshot(): ResumeState {
     return {
@@ -41,8 +44,24 @@ export class ResumeGuard {
     this.#isRebuilt = isRebuilt;
   }
 
+  /** What another process needs to accept the tokens of this one. */
+  get accepted(): AcceptedResume {
+    const previous = this.#previous === undefined ? [] : [hashOf(this.#previous)];
+    return { tokens: [hashOf(this.token), ...previous], attempt: this.#lastAttempt };
+  }
+
+  /** Accepts the tokens of another process until it has issued one of its own. */
+  restoreAccepted({ tokens, attempt }: AcceptedResume): void {
+    this.#hashes = tokens;
+    this.#lastAttempt = attempt;
+  }
+
   /** Compares in constant time with the tokens that are valid. */
   matches(candidate: string): boolean {
+    if (this.#hashes !== undefined) {
+      const hash = hashOf(candidate);
+      return this.#hashes.some((one) => equal(one, hash));
+    }
     return equal(candidate, this.token) || this.#isPrevious(candidate);
   }
 
@@ -66,11 +85,12 @@ export class ResumeGuard {
   }
 
   /** Accepts an attempt and issues the next token. */
-  accept(offer: ResumeOffer): void {
+  accept(offer: ResumeOffer, isRebuilt: boolean): void {
+    this.#hashes = undefined;
     this.#lastAttempt = offer.attempt;
     // The token that was presented and the new one are the only valid ones.
     this.#previous = offer.token;
-    this.#isRebuilt = offer.rebuild === true;
+    this.#isRebuilt = isRebuilt;
     this.token = newResumeToken();
   }
 
@@ -78,6 +98,13 @@ export class ResumeGuard {
   revokePrevious(): void {
     this.#previous = undefined;
   }
+}
+
+/** SHA-256 in hexadecimal. */
+function hashOf(token: string): string {
+  return Array.from(cryptoSuite.sha256(encodeUtf8(token)), (byte) => byte.toString(16).padStart(2, '0')).join(
+    '',
+  );
 }
 
 function equal(a: string, b: string): boolean {

@@ -1,7 +1,12 @@
 import { ProtocolError } from '../base/errors.js';
 import type { Fields } from '../base/fields.js';
 import { msUntil } from '../base/value-list.js';
+import type { Negotiated } from '../control/agreement.js';
 import { CloseReason, type GoAwayPayload } from '../control/messages.js';
+import type { Begin } from './durable/begin.js';
+import { DurableChannel } from './durable/channel.js';
+import type { DurableSession } from './durable/session.js';
+import type { DurableRecord } from './durable/turn.js';
 import { LifecycleState } from './lifecycle.js';
 import { MovableChannel } from './movable-channel.js';
 import { ServerRole } from './server-role.js';
@@ -24,15 +29,25 @@ export class ServerCore extends Core implements ServerSessionCore {
     this.#asked = payload.move === true && this.goAway === undefined ? payload : undefined;
   }
 
-  override close(reason: CloseReason, message: string, now: number): void {
+  override close(reason: CloseReason, message: string, now: number, code?: string): void {
     // The session has not moved in time: its client goes on with a new one, as after GOAWAY without `move`.
     if (this.#asked !== undefined && reason === CloseReason.SERVER_SHUTDOWN)
       this.sendGoAway({ ...this.#asked, move: undefined }, now);
-    super.close(reason, message, now);
+    super.close(reason, message, now, code);
+  }
+
+  get durable(): DurableSession | undefined {
+    return this.channel instanceof DurableChannel ? this.channel : undefined;
   }
 
   get canSnapshot(): boolean {
     return this.#movable !== undefined;
+  }
+
+  get stalled(): ServerSessionCore['stalled'] {
+    const { channel } = this;
+    const isRead = !this.isEstablished || this.isLost || !this.isBlockedOnCredit;
+    return isRead || !(channel instanceof MovableChannel) ? undefined : channel.stalled;
   }
 
   snapshot(now: number): Uint8Array {
@@ -79,6 +94,23 @@ export class ServerCore extends Core implements ServerSessionCore {
     timers.liveness.roundTripMs = state.roundTripMs;
     this.unknownMessages = state.unknownMessages;
     this.channel.restore(fields, this.options.limits, now);
+  }
+
+  /** Goes on with what is on record of a session. @throws {ProtocolError} as `restoreDurableSession`. */
+  takeOver(begin: Begin, record: DurableRecord, now: number): void {
+    const { timers } = this;
+    timers.now = now;
+    timers.touch();
+    this.role.takeOver(begin, record.accept);
+    this.outbox.pause();
+    this.agree(begin.id, begin.answer.negotiated as Negotiated, begin.answer.offer.extensions);
+    if (!(this.channel instanceof DurableChannel))
+      throw new ProtocolError('bad_message', 'only a durable session is on record');
+    this.isLost = true;
+    this.lifecycle = LifecycleState.SUSPENDED;
+    timers.startState(this.role.windowMs);
+    timers.liveness.restart(now);
+    this.channel.restore(record);
   }
 
   /** The channel of a session that can move now. */

@@ -4,14 +4,12 @@ import { ProtocolError, toProtocolError } from '../base/errors.js';
 import { decodeAvpHello } from '../codec/avp/hello.js';
 import { assertContextParameters } from '../codec/context/parameters.js';
 import {
-  AgreementCache,
   type Answer,
   acceptOf,
   linkParameters,
   type Negotiated,
   offerKey,
   offerOf,
-  serverAgreement,
 } from '../control/agreement.js';
 import { laterCodecs } from '../control/capabilities.js';
 import {
@@ -26,17 +24,21 @@ import {
   type ResumeOffer,
   ResumeRefusal,
 } from '../control/messages.js';
-import { type Negotiation, negotiate } from '../control/negotiate.js';
+import type { Negotiation } from '../control/negotiate.js';
 import { RateLimiter } from '../link/rates.js';
 import type { ChannelOptions } from './channel-options.js';
 import { drainingError } from './close-reason.js';
-import type { ChannelHost } from './closed-channel.js';
+import type { ChannelHost, SessionChannel } from './closed-channel.js';
 import { CredentialExpiry } from './credential-expiry.js';
+import { type Begin, encodeBegin } from './durable/begin.js';
+import { DurableChannel } from './durable/channel.js';
+import type { AcceptedResume } from './durable/turn.js';
 import { GoAwaySender } from './go-away-sender.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
 import { MovableChannel } from './movable-channel.js';
 import { RebuildableChannel } from './rebuildable-channel.js';
 import { ResumeGuard } from './resume-token.js';
+import { answerTo, canGoOn, needsLink } from './resuming.js';
 import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
 import type { ServerRoleState } from './server-role-state.js';
 import type { AcceptOptions } from './types.js';
@@ -64,8 +66,10 @@ export class ServerRole implements Role {
     this.#session = session;
   }
 
-  createChannel(host: ChannelHost, options: ChannelOptions): MovableChannel {
-    const isRebuilt = options.negotiated.extensions[Extension.REBUILD] !== undefined;
+  createChannel(host: ChannelHost, options: ChannelOptions): SessionChannel {
+    const { extensions } = options.negotiated;
+    if (extensions[Extension.DURABLE] !== undefined) return new DurableChannel(host, options);
+    const isRebuilt = extensions[Extension.REBUILD] !== undefined;
     return isRebuilt ? new RebuildableChannel(host, options) : new MovableChannel(host, options);
   }
 
@@ -99,6 +103,14 @@ export class ServerRole implements Role {
     if (state.expiresIn === undefined) return;
     this.#credentials = new CredentialExpiry(timers.acceptTimeoutMs);
     this.#credentials.handleGranted(now + state.expiresIn);
+  }
+
+  /** Goes on with a session that is on record. */
+  takeOver({ answer, statedAgentId, agentId }: Begin, accepted: AcceptedResume): void {
+    [this.#answer, this.#statedAgentId, this.#agentId] = [answer, statedAgentId, agentId];
+    this.resumeProof = this.#guard = new ResumeGuard();
+    this.#guard.restoreAccepted(accepted);
+    this.limiter = new RateLimiter(this.#session.options.limits);
   }
 
   /** New credentials of the client are being checked. */
@@ -235,7 +247,7 @@ export class ServerRole implements Role {
 
   // --- commands: the handshake
 
-  accept(sessionId: string, { agentId, refusal }: AcceptOptions): Negotiation {
+  accept(sessionId: string, { agentId, refusal, isDurable = false }: AcceptOptions): Negotiation {
     const session = this.#session;
     const hello = this.#hello;
     if (hello === undefined || session.lifecycle !== LifecycleState.AWAITING_HELLO) {
@@ -243,7 +255,7 @@ export class ServerRole implements Role {
     }
     let answer: Answer;
     try {
-      answer = this.#negotiate(hello);
+      answer = answerTo(hello, session.options, isDurable);
     } catch (error) {
       // A callback of the application failed, such as the one for the tokens of a model.
       session.violate(toProtocolError(error, 'internal', 'the agreement could not be worked out'));
@@ -264,6 +276,8 @@ export class ServerRole implements Role {
     this.limiter = new RateLimiter(session.options.limits);
     session.agree(sessionId, negotiated, offer.extensions);
     this.#awaitCodecs();
+    const { channel } = session;
+    channel.begin?.(encodeBegin({ id: sessionId, answer, statedAgentId: hello.agentId, agentId }));
     this.#sendAccept(this.#resumeAnswer(false, refusal));
     session.apply(LifecycleEvent.ACCEPT);
     return outcome;
@@ -277,28 +291,19 @@ export class ServerRole implements Role {
     this.awaitedCodecs = new Set(laterCodecs(later));
   }
 
-  /** Throws the error of a callback of the application, such as the one for maps or tokens. */
-  #negotiate(hello: HelloPayload): Answer {
-    const { options } = this.#session;
-    const { subprotocol, capabilities, agreements = new AgreementCache() } = options;
-    return agreements.recall(hello, subprotocol, (offer, key) => {
-      const outcome = negotiate(offer, capabilities);
-      const negotiated = outcome.accepted ? serverAgreement(outcome.agreement, offer, options) : undefined;
-      return { offer, key, outcome, negotiated };
-    });
-  }
-
   #sendAccept(resume: ResumeAnswer | undefined): void {
-    const { control, negotiated, options } = this.#session;
+    const { control, channel, negotiated, options } = this.#session;
     const { offer } = this.#answer as Answer;
     const payload = acceptOf(negotiated as Negotiated, offer, options, this.#agentId, resume);
     control.send({ type: 'ACCEPT', payload });
+    if (this.#guard !== undefined) channel.recordAccept?.(this.#guard.accepted);
   }
 
   /** @param reason why the session that the client asked for was not resumed. */
   #resumeAnswer(recovered: boolean, reason?: ResumeRefusal, rebuilt?: RebuiltLink): ResumeAnswer | undefined {
     if (this.#guard === undefined) return undefined;
-    const received = this.#session.channel.framesReceived;
+    const { channel } = this.#session;
+    const received = channel.framesOnRecord ?? channel.framesReceived;
     return { token: this.#guard.token, windowMs: this.windowMs, recovered, received, reason, rebuilt };
   }
 
@@ -315,15 +320,7 @@ export class ServerRole implements Role {
       hello.agentId === this.#statedAgentId &&
       offerKey(offerOf(hello)) === this.#answer?.key;
     if (!same) return ResumeRefusal.OTHER_OFFER;
-    return this.#canGoOn(resume, this.#guard) ? undefined : ResumeRefusal.NO_STATE;
-  }
-
-  #canGoOn(offer: ResumeOffer, guard: ResumeGuard): boolean {
-    const { isEstablished, isLost, lifecycle, channel } = this.#session;
-    // The link of the page that made this offer is gone.
-    if (offer.rebuild !== true) return !guard.isOutdated(offer);
-    const isOpen = isEstablished || (isLost && lifecycle === LifecycleState.SUSPENDED);
-    return isOpen && channel.canRebuild?.(guard.receivedBy(offer)) === true;
+    return canGoOn(this.#session, resume, this.#guard) ? undefined : ResumeRefusal.NO_STATE;
   }
 
   resume(offer: ResumeOffer): number | undefined {
@@ -336,10 +333,12 @@ export class ServerRole implements Role {
     this.handleConnected();
     session.handleResumed();
     const received = this.#guard.receivedBy(offer);
-    this.#guard.accept(offer);
+    const have = needsLink(session, offer, this.#guard) ? offer.have : undefined;
+    this.#guard.accept(offer, offer.rebuild === true || have !== undefined);
     let rebuilt: RebuiltLink | undefined;
     try {
-      if (offer.rebuild === true) rebuilt = channel.rebuild?.(received);
+      if (have !== undefined) rebuilt = channel.goOnFrom?.(have);
+      else if (offer.rebuild === true) rebuilt = channel.rebuild?.(received);
       else channel.confirmResumed(received);
     } catch (error) {
       session.violate(toProtocolError(error, 'internal', 'the session could not be resumed'));
@@ -351,7 +350,7 @@ export class ServerRole implements Role {
     else this.#awaitCodecs();
     session.apply(LifecycleEvent.ACCEPT);
     this.#announceGoAway();
-    return rebuilt && received;
+    return offer.rebuild === true && rebuilt !== undefined ? received : undefined;
   }
 
   // --- commands: credentials and draining

@@ -3,6 +3,7 @@ import type { Subprotocol } from '../base/constants.js';
 import { ProtocolError, toProtocolError } from '../base/errors.js';
 import {
   CloseReason,
+  type CloseStatement,
   type GoAwayPayload,
   type HelloPayload,
   type LaterCodec,
@@ -10,6 +11,7 @@ import {
   ResumeRefusal,
 } from '../control/messages.js';
 import type { Negotiation } from '../control/negotiate.js';
+import type { RateName } from '../link/rates.js';
 import { disconnectError } from './close-reason.js';
 import { receive } from './incoming.js';
 import { SessionInternals } from './internals.js';
@@ -17,11 +19,16 @@ import { LifecycleEvent, LifecycleState } from './lifecycle.js';
 import type { Ticket } from './resume-ticket.js';
 import type { AcceptOptions, SessionCore, SessionEvent, Unconfirmed } from './types.js';
 
+/** Milliseconds between two reports that a rate is reached. */
+const REPORT_EVERY_MS = 60_000;
 /** Control frames that may wait to be written: far more than a peer that reads ever leaves waiting. */
 const MAX_CONTROL_FRAMES = 10_000;
 
 /** A session as its driver sees it. */
 export class Core extends SessionInternals implements SessionCore {
+  /** When a rate may be reported again. */
+  #reportAt = -Infinity;
+
   get subprotocol(): Subprotocol {
     return this.options.subprotocol;
   }
@@ -32,7 +39,7 @@ export class Core extends SessionInternals implements SessionCore {
     return this.outbox.memory + this.channel.unreadBytes;
   }
   get hasOutput(): boolean {
-    return !this.outbox.isIdle;
+    return !this.outbox.isIdle && this.channel.isHeldBack !== true;
   }
   get hasEvents(): boolean {
     return this.events.size > 0;
@@ -45,6 +52,9 @@ export class Core extends SessionInternals implements SessionCore {
   }
   get isPaced(): boolean {
     return this.outbox.isPaced;
+  }
+  isPeerPaced(now: number): boolean {
+    return this.role.limiter?.isReached(now) === true;
   }
   get roundTripMs(): number | undefined {
     return this.timers.liveness.roundTripMs;
@@ -71,6 +81,10 @@ export class Core extends SessionInternals implements SessionCore {
     return this.role.windowMs;
   }
 
+  get closeStatement(): CloseStatement {
+    return this.closing.statement;
+  }
+
   unconfirmed(): Unconfirmed {
     return this.closing.unconfirmed();
   }
@@ -89,8 +103,10 @@ export class Core extends SessionInternals implements SessionCore {
     this.timers.liveness.handleReceived(now);
     if (this.hasEnded || this.role.isRejected) return;
     try {
-      this.role.limiter?.handleData(data, now);
+      const { limiter } = this.role;
+      limiter?.handleData(data, now);
       receive(this, data);
+      this.#reportRate(limiter?.reached);
       this.#assertRead();
     } catch (error) {
       this.#fail(error);
@@ -218,13 +234,14 @@ export class Core extends SessionInternals implements SessionCore {
     this.role.sendGoAway(payload);
   }
 
-  close(reason: CloseReason, message: string, now: number): void {
+  close(reason: CloseReason, message: string, now: number, code?: string): void {
     this.timers.tick(now);
     if (this.hasEnded) return;
     if (this.negotiated === undefined) {
       this.failure ??= new ProtocolError('session_closed', 'closed before it was established');
     }
-    this.closing.payload = { reason, message };
+    // A word of the application is not replaced by one of its server.
+    if (this.closing.payload.code === undefined) this.closing.payload = { reason, message, code };
     this.apply(LifecycleEvent.CLOSE);
   }
 
@@ -244,8 +261,11 @@ export class Core extends SessionInternals implements SessionCore {
   // --- output
 
   pollTransmit(): Uint8Array | string | undefined {
+    if (this.channel.isHeldBack) return undefined;
     const frame = this.outbox.next(this.timers.now);
+    if (frame === undefined) this.#reportRate(this.outbox.pacedBy);
     if (frame !== undefined || this.lifecycle !== LifecycleState.CLOSING || this.isLost) return frame;
+    if (this.channel.hasUntold) return undefined;
     const closing = this.closing;
     switch (closing.due(this.isAcknowledged, this.canResume)) {
       case 'send':
@@ -261,6 +281,13 @@ export class Core extends SessionInternals implements SessionCore {
 
   pollEvent(): SessionEvent | undefined {
     return this.events.shift();
+  }
+
+  /** @param limit the rate for which the sender waits, at either end. */
+  #reportRate(limit: RateName | undefined): void {
+    if (limit === undefined || this.timers.now < this.#reportAt) return;
+    this.#reportAt = this.timers.now + REPORT_EVERY_MS;
+    this.emit({ type: 'throttled', limit });
   }
 
   // --- timeouts and errors

@@ -6,6 +6,7 @@ import type { M2MSecurity } from '../codec/m2m/security.js';
 import type { AgreementCache, AgreementOptions, Negotiated } from '../control/agreement.js';
 import type {
   CloseReason,
+  CloseStatement,
   GoAwayPayload,
   HelloPayload,
   LaterCodec,
@@ -16,6 +17,8 @@ import type {
 import type { Negotiation } from '../control/negotiate.js';
 import type { ContextUse } from '../link/context-coding.js';
 import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
+import type { RateName } from '../link/rates.js';
+import type { DurableSession } from './durable/session.js';
 import type { LifecycleState } from './lifecycle.js';
 import type { Ticket } from './resume-ticket.js';
 
@@ -38,6 +41,8 @@ export interface SessionOptions extends AgreementOptions {
   readonly ticket?: Ticket | undefined;
   /** Client only: credentials for HELLO. */
   readonly token?: string | undefined;
+  /** Client only: the code of durable sessions. @default the client does not offer them */
+  readonly durable?: DurableClientModule | undefined;
   /** Protection that every body must have, in either direction. @default none */
   readonly security?: M2MSecurity | undefined;
   /** Server: the answers that its sessions share. @default each session computes its own */
@@ -54,6 +59,9 @@ export interface SessionOptions extends AgreementOptions {
 /** What a session without a link or with JSON envelopes needs. */
 export type BareModule = typeof import('./bare-module.js');
 
+/** What a client of a durable session needs. */
+export type DurableClientModule = typeof import('./durable/client-module.js');
+
 /** The states that the application sees. */
 export type SessionState = 'connecting' | 'established' | 'suspended' | 'closing' | 'closed';
 
@@ -68,6 +76,8 @@ export type SessionEvent =
   | { readonly type: 'hello'; readonly hello: HelloPayload }
   | { readonly type: 'state'; readonly state: SessionState }
   | { readonly type: 'warning'; readonly message: string }
+  /** The sender waits for this rate: this end if it is a client, else its peer. At most one a minute. */
+  | { readonly type: 'throttled'; readonly limit: RateName }
   /** Bodies in this codec wait for its code: load it, then call `releaseFrames`. */
   | { readonly type: 'codec'; readonly codec: BodyCodec }
   /** Server: the client has loaded the code of more codecs, so `awaitedCodecs` has changed. */
@@ -96,6 +106,8 @@ export interface AcceptOptions {
   readonly agentId?: string | undefined;
   /** Why the session that the client asked for is not resumed. */
   readonly refusal?: ResumeRefusal | undefined;
+  /** The session is put on record, if the client has agreed to that; see `ServerSessionCore.durable`. @default false */
+  readonly isDurable?: boolean | undefined;
 }
 
 /** The bodies of a session that were not delivered when it ended. */
@@ -204,6 +216,8 @@ export interface SessionCore {
   readonly isFull: boolean;
   /** A body waits because the peer's rate limit is reached. */
   readonly isPaced: boolean;
+  /** Server: the client sends as much as the rates allow, so that it has to wait. */
+  isPeerPaced(now: number): boolean;
   /** Control messages of unknown type, which were ignored; the first of them causes a `warning`. */
   readonly unknownMessages: number;
   /** Server: codecs that the client has agreed on and whose code it has not loaded yet. */
@@ -225,6 +239,8 @@ export interface SessionCore {
   readonly proof: Ticket | undefined;
   /** Client: how long the last REJECT asked to wait before the next connection, in milliseconds. */
   readonly retryAfterMs: number;
+  /** What the end that closes the session has said. */
+  readonly closeStatement: CloseStatement;
   /** For how long the session survives without a connection, in milliseconds. */
   readonly windowMs: number;
 
@@ -290,8 +306,12 @@ export interface SessionCore {
    */
   sendGoAway(payload: GoAwayPayload, now: number): void;
 
-  /** Closes the session once everything that waits is delivered. */
-  close(reason: CloseReason, message: string, now: number): void;
+  /**
+   * Closes the session once everything that waits is delivered.
+   *
+   * @param code of the application. The first one counts.
+   */
+  close(reason: CloseReason, message: string, now: number, code?: string): void;
   /**
    * Client: ends this end of the session without an error and closes the connection with `DETACHED`, so that the server
    * keeps the session for another page.
@@ -307,11 +327,25 @@ export interface SessionCore {
 /** A server's end of a session, which can move to another process; see `restoreSession`. */
 export interface ServerSessionCore extends SessionCore {
   /**
+   * What puts the session on record; `undefined` if it is not durable. After each call a driver writes the turn that waits,
+   * one at a time and as often as it takes, and ends the session with `fenced` if another process has it.
+   */
+  readonly durable: DurableSession | undefined;
+  /**
    * Whether {@link snapshot} is possible: the session is established or suspended and has a link, the driver has polled
    * all events, it holds no frames back while a codec is loaded, no credentials are being checked, and no tensor is under
    * way.
    */
   readonly canSnapshot: boolean;
+  /** One-way messages that wait because the client, which is connected, grants no more credit. */
+  readonly stalled:
+    | {
+        /** The offset up to which it accepts. */
+        readonly granted: number;
+        readonly messages: number;
+        readonly bytes: number;
+      }
+    | undefined;
   /**
    * The session as bytes: everything that the client can notice. Callbacks of bodies that wait stay behind, as do GOAWAY,
    * which this server has sent for itself, and what holds credit back for want of memory. Changes nothing.

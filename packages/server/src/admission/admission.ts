@@ -19,21 +19,32 @@ export interface Credentials {
   readonly headers: IncomingHttpHeaders;
 }
 
-export interface Identity {
+/** @typeParam Data what the session begins with as its `data`. */
+export interface Identity<Data = unknown> {
   /** The account that the client belongs to. A session can be resumed only by the same principal. */
   readonly principal: string;
   readonly agentId?: string | undefined;
   /** When the credentials expire, in Unix milliseconds. @default Infinity (never) */
   readonly expiresAt?: number | undefined;
+  /**
+   * What `session.data` is when the session begins: JSON of at most 64 KiB. A client that comes back to its session is
+   * authenticated again, which does not change the data.
+   *
+   * @default undefined
+   */
+  readonly data?: Data | undefined;
 }
+
+/** An identity that was checked, with its data as JSON. */
+export type CheckedIdentity = Omit<Identity<string>, 'data'> & { readonly dataText?: string | undefined };
 
 /**
  * Returns the client's identity; `null`, `undefined` or `false` refuses the client. If it throws, or returns anything
- * else, the client is told that the server has failed, may try again, and the error goes to `onError` and the log.
+ * else, such as an object with other members, the client is told that the server has failed, may try again, and the error goes to `onError` and the log.
  */
-export type Authenticate = (
+export type Authenticate<Data = unknown> = (
   credentials: Credentials,
-) => Identity | false | null | undefined | Promise<Identity | false | null | undefined>;
+) => Identity<Data> | false | null | undefined | Promise<Identity<Data> | false | null | undefined>;
 
 /** A refusal: what REJECT says, and the close code that follows. */
 export interface Refusal {

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { type Logger, ProtocolError } from '@parlance/protocol';
-import { isStatedAgentId, loggable } from '@parlance/protocol/internal';
+import { isStatedAgentId, loggable, truncateUnits } from '@parlance/protocol/internal';
 import { isLoopback } from '../http/addresses.js';
-import type { Authenticate, Credentials, Identity } from './admission.js';
+import { encodeData } from '../served-session.js';
+import type { Authenticate, CheckedIdentity, Credentials, Identity } from './admission.js';
 
 export interface AuthenticationOptions {
   readonly authenticate: Authenticate | undefined;
@@ -21,7 +22,7 @@ export async function identify(
   credentials: Credentials,
   isForwarded: boolean,
   { authenticate, logger, now }: AuthenticationOptions,
-): Promise<Identity | 'failed' | undefined> {
+): Promise<CheckedIdentity | 'failed' | undefined> {
   const { ip } = credentials;
   if (authenticate === undefined) {
     // Behind a reverse proxy on this machine every client looks local.
@@ -64,6 +65,9 @@ export function warnIfLocal({
   logger.warn(fields, 'no authenticate option: only clients on this machine are served');
 }
 
+/** UTF-16 units of a name that an error quotes. */
+const MAX_QUOTED = 64;
+
 /** The longest principal, in UTF-16 units. */
 export const MAX_PRINCIPAL_LENGTH = 256;
 
@@ -72,7 +76,7 @@ export const MAX_PRINCIPAL_LENGTH = 256;
  *
  * @throws {ProtocolError} `invalid_argument` if a session cannot have such an identity.
  */
-function checkIdentity({ principal, agentId, expiresAt }: Identity): Identity {
+function checkIdentity({ principal, agentId, expiresAt, data, ...others }: Identity): CheckedIdentity {
   const assert = (holds: boolean, what: string): void => {
     if (!holds) throw new ProtocolError('invalid_argument', `authenticate returned an identity ${what}`);
   };
@@ -89,7 +93,12 @@ function checkIdentity({ principal, agentId, expiresAt }: Identity): Identity {
     expiresAt === undefined || (typeof expiresAt === 'number' && !Number.isNaN(expiresAt)),
     'whose expiresAt is not a number',
   );
+  const unknown = Object.keys(others);
+  assert(
+    unknown.length === 0,
+    `with the member ${JSON.stringify(truncateUnits(unknown[0] ?? '', MAX_QUOTED))}, which is none; put it into data`,
+  );
   // A time beyond the safe integers never comes.
   const isEndless = expiresAt !== undefined && expiresAt > Number.MAX_SAFE_INTEGER;
-  return { principal, agentId, expiresAt: isEndless ? undefined : expiresAt };
+  return { principal, agentId, expiresAt: isEndless ? undefined : expiresAt, dataText: encodeData(data) };
 }

@@ -17,7 +17,8 @@ import { addressKey } from '../http/addresses.js';
 import type { Peer } from '../http/upgrade.js';
 import { type ServerWire, terminateSoon } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
-import { bearerToken, type Identity, type Refusal, UNCHECKED, unauthenticated } from './admission.js';
+import { clientInfo } from '../served-session.js';
+import { bearerToken, type CheckedIdentity, type Refusal, UNCHECKED, unauthenticated } from './admission.js';
 import { countedPrincipal } from './authentication.js';
 import { HandshakeGuard } from './handshake-guard.js';
 import { grant, identifyOrigin, type Origin, originOf } from './renewal.js';
@@ -139,7 +140,11 @@ export class Handshake {
   }
 
   /** Resumes a session of this node, unless it may not be resumed. Returns `done` if the client has its answer. */
-  #resumeHere(hello: HelloPayload, identity: Identity, origin: Origin): ResumeRefusal | 'done' | undefined {
+  #resumeHere(
+    hello: HelloPayload,
+    identity: CheckedIdentity,
+    origin: Origin,
+  ): ResumeRefusal | 'done' | undefined {
     const { options } = this.#host;
     // Nothing is awaited from this check to the resume, so no other connection can come in between.
     const found = resumable(hello, this.#subprotocol, identity, this.#host);
@@ -147,7 +152,7 @@ export class Handshake {
     if (found === 'stale_attempt') this.#abortStale();
     else if (found.isFrozen) this.refuse(MOVING);
     else {
-      this.#resume(found, hello, countedPrincipal(identity.principal, options));
+      this.#resume(found, hello, countedPrincipal(identity.principal, options), origin.headers);
       grant(found, identity, origin, options);
     }
     return 'done';
@@ -161,7 +166,7 @@ export class Handshake {
   async #lead(
     leader: Leader,
     { resume }: HelloPayload,
-    identity: Identity,
+    identity: CheckedIdentity,
     origin: Origin,
   ): Promise<'done' | 'here' | ResumeRefusal | Refusal> {
     const hello = this.firstMessage;
@@ -205,7 +210,7 @@ export class Handshake {
     if (typeof found !== 'object')
       return this.#wire.close(NOT_RESUMED, found ?? ResumeRefusal.UNKNOWN_SESSION);
     if (found.isFrozen) return this.refuse(MOVING);
-    this.#resume(found, hello, countedPrincipal(identity.principal, options), ticket.source);
+    this.#resume(found, hello, countedPrincipal(identity.principal, options), headers, ticket.source);
     grant(found, identity, { ip, agentId: hello.agentId, headers, isForwarded }, options);
   }
 
@@ -219,13 +224,14 @@ export class Handshake {
     found: ServerEndpoint,
     { resume }: HelloPayload,
     principal: string | undefined,
+    headers: Origin['headers'],
     ledBy?: string,
   ): void {
     if (resume === undefined) return;
     this.#events.onResumed(found);
     this.#events.onIdentified(principal);
     this.#host.onResumed(found, this.#session);
-    found.handleResumed(this.#wire, resume, ledBy);
+    found.handleResumed(this.#wire, resume, clientInfo(this.#ip, headers), ledBy);
     const { attempt, rebuild = false } = resume;
     const event = rebuild ? 'session.taken_up' : 'session.resumed';
     this.#host.options.logger.info(
@@ -237,7 +243,7 @@ export class Handshake {
   /** @param notResumed why the session that HELLO names is not resumed. */
   #accept(
     hello: HelloPayload,
-    { principal, agentId }: Identity,
+    { principal, agentId, dataText }: CheckedIdentity,
     counted: string | undefined,
     notResumed: ResumeRefusal | undefined,
   ): void {
@@ -245,6 +251,9 @@ export class Handshake {
     const { logger } = this.#host.options;
     session.principal = principal;
     session.agentId = agentId;
+    session.dataText = dataText;
+    session.client = clientInfo(this.#ip, this.#upgrade.headers);
+    session.since = Date.now();
     session.isAnonymous = counted === undefined;
     this.#events.onIdentified(counted);
     session.memoryKeys = this.#memoryKeys(counted);

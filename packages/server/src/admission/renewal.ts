@@ -3,7 +3,7 @@ import { ProtocolError } from '@parlance/protocol';
 import type { ServerEndpoint } from '../endpoint.js';
 import { isForwarded } from '../http/addresses.js';
 import type { ResolvedServerOptions } from '../options.js';
-import type { Identity } from './admission.js';
+import type { CheckedIdentity } from './admission.js';
 import { identify } from './authentication.js';
 
 /** Credentials that expire, and the new ones that a client sends for them. */
@@ -31,7 +31,7 @@ export async function identifyOrigin(
   token: string | undefined,
   { ip, agentId, headers, isForwarded }: Origin,
   { authenticate, logger }: Options,
-): Promise<Identity | 'failed' | undefined> {
+): Promise<CheckedIdentity | 'failed' | undefined> {
   const credentials = { token, origin: headers.origin, agentId, ip, headers };
   return await identify(credentials, isForwarded, { authenticate, logger, now: Date.now });
 }
@@ -44,7 +44,7 @@ export function setOrigin(session: ServerEndpoint, origin: Origin, { authenticat
 /** Sends the client the time at which its credentials expire, and lets it renew them. */
 export function grant(
   session: ServerEndpoint,
-  { expiresAt }: Identity,
+  { expiresAt }: CheckedIdentity,
   origin: Origin,
   options: Options,
 ): void {

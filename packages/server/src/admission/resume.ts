@@ -1,7 +1,7 @@
 import { type HelloPayload, ResumeRefusal, type Subprotocol } from '@parlance/protocol';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { ResolvedServerOptions } from '../options.js';
-import type { Identity } from './admission.js';
+import type { CheckedIdentity } from './admission.js';
 
 interface Sessions {
   readonly options: Pick<ResolvedServerOptions, 'authenticate'>;
@@ -17,7 +17,7 @@ interface Sessions {
 export function resumable(
   hello: HelloPayload,
   subprotocol: Subprotocol,
-  identity: Identity,
+  identity: CheckedIdentity,
   sessions: Sessions,
 ): ServerEndpoint | ResumeRefusal | 'stale_attempt' | undefined {
   const { resume } = hello;
@@ -32,7 +32,7 @@ export function resumable(
 /** Without authentication each connection has a principal of its own, and the resume token alone identifies the client. */
 function isSameClient(
   found: ServerEndpoint,
-  { principal, agentId }: Identity,
+  { principal, agentId }: CheckedIdentity,
   { authenticate }: Sessions['options'],
 ): boolean {
   return authenticate === undefined || (found.principal === principal && found.agentId === agentId);

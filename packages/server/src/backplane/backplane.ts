@@ -1,3 +1,5 @@
+import type { ReplyEngine } from './replies.js';
+
 /**
  * Where the nodes of a cluster find each other. Create one with `memoryCluster()`, or with `redis(…)` of
  * `@parlance/server/redis`, and pass it as the option `cluster`.
@@ -10,6 +12,8 @@ export interface Backplane {
   readonly secret?: string | undefined;
   /** Opens the connection of one node. Does not wait until the engine can be reached. */
   connect(): BackplaneLink;
+  /** Opens a connection of its own for kept replies, so that their parts do not hold up leases. */
+  connectReplies?(): ReplyEngine;
 }
 
 /**
@@ -98,6 +102,34 @@ export interface BackplaneLink {
    */
   keepSessions(owner: string, epochs: ReadonlyMap<string, number>, ttlMs: number): Promise<readonly string[]>;
   /**
+   * Writes fields of the record of a durable session, all or none, if it belongs to `owner` and `epoch` and has no write with
+   * this number or a later one. So a write may be repeated, even when later ones are there.
+   *
+   * @returns `fenced` if another node has the session, `gone` if the engine has nothing of it.
+   * @throws {ProtocolError} as {@link renew}. It may have been written nevertheless.
+   */
+  writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten>;
+  /**
+   * Some fields of the record of a durable session, and which node has it; `undefined` if there is none.
+   *
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined>;
+  /**
+   * Takes a durable session from a node that has died: as {@link moveSession}, and reads all fields in the same step. The
+   * next write has the number 1.
+   *
+   * @returns `undefined` if something else is written than what is expected.
+   * @throws {ProtocolError} as {@link renew}. It may have been written nevertheless.
+   */
+  claimSession(sessionId: string, move: SessionMove): Promise<SessionReading | undefined>;
+  /**
+   * Forgets a session, if it still belongs to `owner` and `epoch`.
+   *
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  releaseSession(sessionId: string, owner: string, epoch: number): Promise<void>;
+  /**
    * The key of which the cluster derives addresses of agents, which outlives its secrets and its nodes.
    *
    * @param candidate is the key if there is none yet.
@@ -122,6 +154,30 @@ export interface SessionMove {
   readonly to: string;
   /** When the record is forgotten, in milliseconds, unless it is kept. */
   readonly ttlMs: number;
+}
+
+export interface SessionWrite {
+  readonly owner: string;
+  readonly epoch: number;
+  /** From 1; each epoch begins again. */
+  readonly number: number;
+  /** The first write of a session, whose record does not exist before. */
+  readonly isFirst: boolean;
+  /**
+   * Names have at least two characters, as those of one are the engine's own. Values hold bytes: each character is one, up to
+   * U+00FF.
+   */
+  readonly set: ReadonlyMap<string, string>;
+  readonly remove: readonly string[];
+  /** When the record is forgotten, in milliseconds, unless it is written or kept. */
+  readonly ttlMs: number;
+}
+
+export type SessionWritten = 'written' | 'fenced' | 'gone';
+
+/** The fields of a session; those that do not exist are left out. */
+export interface SessionReading extends SessionRecord {
+  readonly fields: ReadonlyMap<string, string>;
 }
 
 /** A node whose lease is not over. */

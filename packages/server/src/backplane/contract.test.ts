@@ -1,57 +1,12 @@
-import { Redis } from 'ioredis';
-import { createClient } from 'redis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Backplane, BackplaneLink } from './backplane.js';
-import { memoryCluster } from './memory.js';
 import { redis } from './redis.js';
+import { type Engine, engines } from './testing/engines.js';
 import { type RedisServer, redisMissing, startRedis } from './testing/redis-server.js';
 
 /** What every backplane does, whichever engine it has. */
 
 const LONG_MS = 60_000;
-
-interface Engine {
-  /** A cluster without nodes. */
-  create(): Backplane;
-  close(): PromiseLike<void>;
-}
-
-const engines: Readonly<Record<string, () => Promise<Engine>>> = {
-  memory: async () => ({ create: () => memoryCluster(), async close() {} }),
-  'redis by URL': async () => {
-    const server = await startRedis();
-    return {
-      create: () => redis({ url: server.url, prefix: newPrefix() }),
-      close: () => server[Symbol.asyncDispose](),
-    };
-  },
-  'redis by a client of ioredis': async () => {
-    const server = await startRedis();
-    const client = new Redis(server.url);
-    return {
-      create: () => redis({ client, prefix: newPrefix() }),
-      async close() {
-        client.disconnect();
-        await server[Symbol.asyncDispose]();
-      },
-    };
-  },
-  'redis by a client of node-redis': async () => {
-    const server = await startRedis();
-    const client = createClient({ url: server.url });
-    client.on('error', () => {});
-    await client.connect();
-    return {
-      create: () => redis({ client, prefix: newPrefix() }),
-      async close() {
-        client.destroy();
-        await server[Symbol.asyncDispose]();
-      },
-    };
-  },
-};
-let prefixes = 0;
-const newPrefix = () => `test${prefixes++}`;
 
 describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
   const skips = name !== 'memory' && redisMissing !== undefined;

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Backplane, ListedNode } from './backplane.js';
 import { MemoryAgents } from './memory-agents.js';
+import { MemoryReplies } from './memory-replies.js';
 import { MemorySessions } from './memory-sessions.js';
 
 interface Lease {
@@ -20,6 +21,7 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
   const agents = new MemoryAgents();
   const places = new Map<string, Lease>();
   const sessions = new MemorySessions(now);
+  const replies = new MemoryReplies(now);
   let key: string | undefined;
   const listed = (incarnation: string): ListedNode | undefined => {
     const lease = leases.get(incarnation);
@@ -29,6 +31,7 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
   };
   return {
     secret: randomBytes(32).toString('base64'),
+    connectReplies: () => replies,
     connect: () => ({
       async renew(incarnation, record, leaseMs) {
         leases.set(incarnation, { record, endsAt: now() + leaseMs });
@@ -58,6 +61,10 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
       moveSession: async (sessionId, move) => sessions.move(sessionId, move),
       findSession: async (sessionId) => sessions.find(sessionId),
       keepSessions: async (owner, epochs, ttlMs) => sessions.keep(owner, epochs, ttlMs),
+      writeSession: async (sessionId, write) => sessions.write(sessionId, write),
+      readSession: async (sessionId, names) => sessions.read(sessionId, names),
+      claimSession: async (sessionId, move) => sessions.claim(sessionId, move),
+      releaseSession: async (sessionId, owner, epoch) => sessions.release(sessionId, owner, epoch),
       async shareKey(candidate) {
         key ??= candidate;
         return key;

@@ -3,6 +3,8 @@ import { ProtocolError } from '@parlance/protocol';
 /** A client of `ioredis`, also one of a Redis Cluster. */
 export interface IoredisClient {
   call(command: string, ...args: string[]): Promise<unknown>;
+  /** Needed for kept replies in Redis. */
+  callBuffer?(command: string, ...args: (string | Buffer)[]): Promise<unknown>;
   /** Another connection with the same options, on which the server waits for changes. It is asked often without. */
   duplicate?(): IoredisDuplicate;
 }
@@ -11,14 +13,23 @@ export interface IoredisClient {
 export interface IoredisDuplicate {
   call(command: string, ...args: string[]): Promise<unknown>;
   on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'ready', listener: () => void): unknown;
+  on(event: 'messageBuffer', listener: (channel: Buffer, message: Buffer) => void): unknown;
+  subscribe?(channel: string): Promise<unknown>;
+  unsubscribe?(channel: string): Promise<unknown>;
   disconnect(): void;
 }
 
 /** A client of `redis` (node-redis) that is connected, or is being connected, by the application. */
 export interface NodeRedisClient {
-  sendCommand(args: string[]): Promise<unknown>;
+  sendCommand(args: (string | Buffer)[], options?: NodeRedisReplies): Promise<unknown>;
   /** Another connection with the same options, on which the server waits for changes. It is asked often without. */
   duplicate?(): NodeRedisDuplicate;
+}
+
+/** How replies of one command are given: strings (`36` in RESP) as bytes. */
+export interface NodeRedisReplies {
+  readonly typeMapping?: { readonly 36?: BufferConstructor };
 }
 
 /** A connection of `redis` that the server opens and closes. */
@@ -26,6 +37,13 @@ export interface NodeRedisDuplicate {
   connect(): Promise<unknown>;
   sendCommand(args: string[]): Promise<unknown>;
   on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'ready', listener: () => void): unknown;
+  subscribe?(
+    channel: string,
+    listener: (message: Buffer, channel: Buffer) => void,
+    bufferMode: true,
+  ): Promise<unknown>;
+  unsubscribe?(channel: string): Promise<unknown>;
   destroy(): void;
 }
 
@@ -38,8 +56,25 @@ export interface RedisCommands {
   send(...command: string[]): Promise<unknown>;
   /** Never rejects. */
   close(): Promise<void>;
+  /** As {@link send}; texts in the answer are bytes. `undefined` if the client cannot. */
+  readonly sendBytes?: ((...command: (string | Buffer)[]) => Promise<unknown>) | undefined;
   /** Opens another connection, for a command that blocks; `undefined` if the client cannot. */
   readonly duplicate?: (() => Promise<RedisCommands>) | undefined;
+  /** Opens another connection, which listens to channels; `undefined` if the client cannot. */
+  readonly listen?: ((host: ChannelHost) => Promise<RedisChannels>) | undefined;
+}
+
+export interface ChannelHost {
+  readonly onMessage: (channel: string, message: Buffer) => void;
+  /** It is connected, perhaps again, so that messages may have been missed. */
+  readonly onReady: () => void;
+}
+
+/** A connection that listens to channels, and connects again by itself. */
+export interface RedisChannels {
+  subscribe(channel: string): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
+  close(): void;
 }
 
 /** The client of an application, which closes it. @throws {ProtocolError} `invalid_option`. */
@@ -47,11 +82,13 @@ export function adaptClient(client: IoredisClient | NodeRedisClient): RedisComma
   const close = async () => {};
   // A client of ioredis has a method `sendCommand` as well.
   if (isIoredis(client)) {
-    const { duplicate } = client;
+    const { duplicate, callBuffer } = client;
     return {
       close,
       send: (name = '', ...rest) => client.call(name, ...rest),
+      sendBytes: callBuffer && ((name = '', ...rest) => callBuffer.call(client, String(name), ...rest)),
       duplicate: duplicate && (async () => adaptIoredis(duplicate.call(client))),
+      listen: duplicate && (async (host) => ioredisChannels(duplicate.call(client), host)),
     };
   }
   if (isNodeRedis(client)) {
@@ -59,7 +96,9 @@ export function adaptClient(client: IoredisClient | NodeRedisClient): RedisComma
     return {
       close,
       send: (...command) => client.sendCommand(command),
+      sendBytes: (...command) => client.sendCommand(command, { typeMapping: { 36: Buffer } }),
       duplicate: duplicate && (async () => await adaptNodeRedis(duplicate.call(client))),
+      listen: duplicate && (async (host) => await nodeRedisChannels(duplicate.call(client), host)),
     };
   }
   throw new ProtocolError('invalid_option', 'redis: client is neither one of ioredis nor one of redis');
@@ -86,6 +125,32 @@ async function adaptNodeRedis(client: NodeRedisDuplicate): Promise<RedisCommands
   };
 }
 
+function ioredisChannels(client: IoredisDuplicate, { onMessage, onReady }: ChannelHost): RedisChannels {
+  client.on('error', () => {});
+  client.on('ready', onReady);
+  client.on('messageBuffer', (channel, message) => onMessage(channel.toString(), message));
+  return {
+    subscribe: async (channel) => await client.subscribe?.(channel),
+    unsubscribe: async (channel) => await client.unsubscribe?.(channel),
+    close: () => client.disconnect(),
+  };
+}
+
+async function nodeRedisChannels(
+  client: NodeRedisDuplicate,
+  { onMessage, onReady }: ChannelHost,
+): Promise<RedisChannels> {
+  client.on('error', () => {});
+  client.on('ready', onReady);
+  await client.connect();
+  const handleMessage = (message: Buffer, channel: Buffer) => onMessage(channel.toString(), message);
+  return {
+    subscribe: async (channel) => await client.subscribe?.(channel, handleMessage, true),
+    unsubscribe: async (channel) => await client.unsubscribe?.(channel),
+    close: () => client.destroy(),
+  };
+}
+
 function isIoredis(client: IoredisClient | NodeRedisClient): client is IoredisClient {
   return 'call' in client && typeof client.call === 'function';
 }
@@ -101,12 +166,15 @@ function isNodeRedis(client: Partial<NodeRedisClient>): client is NodeRedisClien
  */
 export async function openClient(url: string): Promise<RedisCommands> {
   const { Redis } = await loadIoredis();
+  const options = {
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    retryStrategy: (attempt: number) => Math.min(attempt * 50, MAX_RETRY_MS),
+  };
   const client = new Redis(url, {
+    ...options,
     lazyConnect: true,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
-    connectTimeout: CONNECT_TIMEOUT_MS,
-    retryStrategy: (attempt) => Math.min(attempt * 50, MAX_RETRY_MS),
   });
   let last: Error | undefined;
   client.on('error', (error) => {
@@ -119,10 +187,15 @@ export async function openClient(url: string): Promise<RedisCommands> {
       if (client.status !== 'ready' && last !== undefined) throw last;
       return await client.call(name, ...rest);
     },
+    async sendBytes(name = '', ...rest) {
+      if (client.status !== 'ready' && last !== undefined) throw last;
+      return await client.callBuffer(String(name), ...rest);
+    },
     async close() {
       client.disconnect();
     },
     duplicate: async () => await openClient(url),
+    listen: async (host) => ioredisChannels(new Redis(url, { ...options, maxRetriesPerRequest: null }), host),
   };
 }
 

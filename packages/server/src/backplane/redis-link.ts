@@ -10,13 +10,17 @@ import {
   type ListedNode,
   type NodeList,
   type SessionMove,
+  type SessionReading,
   type SessionRecord,
+  type SessionWrite,
+  type SessionWritten,
 } from './backplane.js';
 import { RedisChanges } from './redis-changes.js';
 import type { RedisCommands } from './redis-client.js';
 import {
   AGENTS,
   CHANGES,
+  CLAIM_SESSION,
   FIND,
   FIND_SESSION,
   KEEP_SESSION,
@@ -24,10 +28,13 @@ import {
   PLACE_OF_REPLY,
   PLACE_REPLY,
   PUT_AGENT,
+  READ_SESSION,
+  RELEASE_SESSION,
   RENEW,
   type Script,
   SHARE_KEY,
   WITHDRAW,
+  WRITE_SESSION,
 } from './scripts.js';
 
 /** Commands that may be unanswered, also beyond their time; with more, none is sent. Renewals have a share of their own. */
@@ -41,6 +48,8 @@ interface Lane {
 const MAX_PUTS = 64;
 const MAX_PLACES = 256;
 const MAX_MOVES = 128;
+/** A session writes one turn at a time. */
+const MAX_TURNS = 16_384;
 /** Records that are kept with one write. */
 const KEEP_BATCH = 64;
 /** How often Redis is asked for changes of agents over a client that opens no second connection, in milliseconds. */
@@ -61,6 +70,7 @@ export class RedisLink implements BackplaneLink {
   readonly #puts: Lane = { max: MAX_PUTS, unanswered: 0 };
   readonly #places: Lane = { max: MAX_PLACES, unanswered: 0 };
   readonly #moves: Lane = { max: MAX_MOVES, unanswered: 0 };
+  readonly #turns: Lane = { max: MAX_TURNS, unanswered: 0 };
   readonly #prefix: string;
   #changes: RedisChanges | undefined;
 
@@ -194,6 +204,35 @@ export class RedisLink implements BackplaneLink {
       await Promise.all(keep);
     }
     return lost;
+  }
+
+  async writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten> {
+    const { owner, epoch, number, isFirst, set, remove, ttlMs } = write;
+    const head = [owner, epoch, number, ttlMs, isFirst ? 1 : 0, 2 * set.size].map(String);
+    const args = [...head, ...[...set].flat(), ...remove];
+    const answer = await this.#run(this.#turns, WRITE_SESSION, this.#keysOf(sessionId), ...args);
+    if (answer === 'written' || answer === 'fenced' || answer === 'gone') return answer;
+    throw new ProtocolError('connection_failed', 'Redis: a turn was answered with something else');
+  }
+
+  async readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined> {
+    const answer = await this.#run(this.#searches, READ_SESSION, this.#keysOf(sessionId), ...names);
+    const record = recordOf(answer);
+    const values = Array.isArray(answer) ? (answer as unknown[]).slice(2) : [];
+    return record && { ...record, fields: fieldsOf(names.flatMap((name, i) => [name, values[i]])) };
+  }
+
+  async claimSession(sessionId: string, move: SessionMove): Promise<SessionReading | undefined> {
+    const args = [move.from, String(move.epoch), move.to, String(move.ttlMs)];
+    const answer = await this.#run(this.#moves, CLAIM_SESSION, this.#keysOf(sessionId), ...args);
+    if (!Array.isArray(answer) || answer.length === 0) return undefined;
+    const fields = fieldsOf(answer as unknown[]);
+    for (const name of ['n', 'e']) fields.delete(name);
+    return { owner: move.to, epoch: move.epoch + 1, fields };
+  }
+
+  async releaseSession(sessionId: string, owner: string, epoch: number): Promise<void> {
+    await this.#run(this.#moves, RELEASE_SESSION, this.#keysOf(sessionId), owner, String(epoch));
   }
 
   #keysOf(sessionId: string): readonly [string] {
@@ -333,6 +372,16 @@ function recordOf(reply: unknown): SessionRecord | undefined {
   const number = Number(epoch);
   if (typeof owner !== 'string' || !Number.isSafeInteger(number) || number < 0) return undefined;
   return { owner, epoch: number };
+}
+
+/** Names and values, one after the other; a value may be missing. */
+function fieldsOf(list: readonly unknown[]): Map<string, string> {
+  const fields = new Map<string, string>();
+  for (let i = 0; i + 1 < list.length; i += 2) {
+    const value = list[i + 1];
+    if (typeof value === 'string') fields.set(String(list[i]), value);
+  }
+  return fields;
 }
 
 function listOf(reply: unknown): string[] {

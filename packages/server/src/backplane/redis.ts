@@ -3,6 +3,7 @@ import { assertOptions } from '@parlance/protocol/internal';
 import type { Backplane } from './backplane.js';
 import { adaptClient, type IoredisClient, type NodeRedisClient, openClient } from './redis-client.js';
 import { RedisLink } from './redis-link.js';
+import { RedisReplies } from './redis-replies.js';
 
 export type {
   AgentEntry,
@@ -49,7 +50,6 @@ export function redis(options: RedisOptions): Backplane {
   if (!/^[\w.:{}-]{1,64}$/.test(prefix))
     throw new ProtocolError('invalid_option', 'redis: prefix must be 1 to 64 letters, digits or "_.:{}-"');
   const adapted = client && adaptClient(client);
-  return {
-    connect: () => new RedisLink(prefix, async () => adapted ?? (await openClient(url as string))),
-  };
+  const open = async () => adapted ?? (await openClient(url as string));
+  return { connect: () => new RedisLink(prefix, open), connectReplies: () => new RedisReplies(prefix, open) };
 }

@@ -143,12 +143,57 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1
 `);
 
+/**
+ * The hash of a durable session has more fields: `q`, the number of its last write, and those that the server names.
+ *
+ * KEYS: the hash. ARGV: node, number of moves, number of the write, TTL in ms, 1 for the first write, the number of values
+ * that follow for names and values to be set; then names to be removed. Returns 'written', 'fenced' or 'gone'.
+ */
+export const WRITE_SESSION = script(`
+local found = redis.call('HMGET', KEYS[1], 'n', 'e', 'q')
+if found[1] and (found[1] ~= ARGV[1] or found[2] ~= ARGV[2]) then return 'fenced' end
+if not found[3] and ARGV[5] ~= '1' and redis.call('HLEN', KEYS[1]) <= 2 then return 'gone' end
+if not found[1] then redis.call('HSET', KEYS[1], 'n', ARGV[1], 'e', ARGV[2]) end
+if not found[3] or tonumber(found[3]) < tonumber(ARGV[3]) then
+  redis.call('HSET', KEYS[1], 'q', ARGV[3])
+  local set = 6 + tonumber(ARGV[6])
+  for i = 7, set, 1000 do
+    redis.call('HSET', KEYS[1], unpack(ARGV, i, math.min(i + 999, set)))
+  end
+  for i = set + 1, #ARGV, 1000 do
+    redis.call('HDEL', KEYS[1], unpack(ARGV, i, math.min(i + 999, #ARGV)))
+  end
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return 'written'
+`);
+
+/** KEYS: the hash. ARGV: names. Returns node and number, and the values of the names. */
+export const READ_SESSION = script(`return redis.call('HMGET', KEYS[1], 'n', 'e', unpack(ARGV))`);
+
+/** KEYS: the hash. ARGV: as MOVE_SESSION. Returns all names and values, or nothing. */
+export const CLAIM_SESSION = script(`
+local found = redis.call('HMGET', KEYS[1], 'n', 'e')
+if found[1] ~= ARGV[1] or found[2] ~= ARGV[2] then return {} end
+redis.call('HSET', KEYS[1], 'n', ARGV[3], 'e', string.format('%.0f', ARGV[2] + 1))
+redis.call('HDEL', KEYS[1], 'q')
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return redis.call('HGETALL', KEYS[1])
+`);
+
+/** KEYS: the hash. ARGV: node, number. */
+export const RELEASE_SESSION = script(`
+local found = redis.call('HMGET', KEYS[1], 'n', 'e')
+if found[1] == ARGV[1] and found[2] == ARGV[2] then redis.call('DEL', KEYS[1]) end
+return 1
+`);
+
 /** KEYS: the key of addresses. ARGV: its value if it has none. Returns its value. */
 export const SHARE_KEY = script(`
 redis.call('SET', KEYS[1], ARGV[1], 'NX')
 return { redis.call('GET', KEYS[1]) }
 `);
 
-function script(source: string): Script {
+export function script(source: string): Script {
   return { source, digest: createHash('sha1').update(source).digest('hex') };
 }

@@ -3,6 +3,7 @@ import { printable } from '@parlance/protocol/inspect';
 import { loggable } from '@parlance/protocol/internal';
 import { pino } from 'pino';
 import type { Terminal } from './terminal.js';
+import { widthOf, wrap } from './text-layout.js';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
@@ -31,6 +32,9 @@ export function createLog(level: LogLevel, terminal: Terminal): Logger {
   );
 }
 
+/** Width of the time and the level. */
+const INDENT = 21;
+
 function lineForPeople(json: string, terminal: Terminal): string {
   const { level, time, msg, err, ...fields } = JSON.parse(json) as Record<string, unknown>;
   const { style } = terminal;
@@ -42,5 +46,14 @@ function lineForPeople(json: string, terminal: Terminal): string {
     const { type, message = type } = err as { type?: string; message?: string };
     details.push(`error=${JSON.stringify(message)}`);
   }
-  return `${style('faint', String(time).slice(11, 23))}  ${style(mark, String(level).padEnd(5))}  ${printable(String(msg))}  ${style('faint', printable(details.join('  ')))}\n`;
+  const head = `${style('faint', String(time).slice(11, 23))}  ${style(mark, String(level).padEnd(5))}  `;
+  const message = printable(String(msg));
+  const rest = details.map(printable).join('  ');
+  const room = terminal.columns - INDENT;
+  if (widthOf(message) + 2 + widthOf(rest) <= room) return `${head}${message}  ${style('faint', rest)}\n`;
+  const lines = [
+    ...wrap(message, room),
+    ...(rest === '' ? [] : wrap(rest, room).map((line) => style('faint', line))),
+  ];
+  return `${head}${lines.join(`\n${' '.repeat(INDENT)}`)}\n`;
 }

@@ -3,7 +3,8 @@ import { expect, it } from 'vitest';
 import { createEmbeddedResponder } from './responder.js';
 
 async function answerTo(text: string): Promise<string> {
-  const context = { signal: new AbortController().signal } as RequestContext;
+  const { signal } = new AbortController();
+  const context = { signal, metadata: {} } as RequestContext;
   const json = () => {
     if (text.startsWith('{')) return JSON.parse(text);
     throw new ProtocolError('bad_json', 'not JSON');

@@ -7,6 +7,9 @@ import {
   type RequestHandler,
 } from '@parlance/protocol';
 
+import { readHttpHead } from './toy/chat-completion.js';
+import { createResponder as createToyModel } from './toy/model.js';
+
 export interface ResponderOptions {
   /** Base URL of an OpenAI-compatible API. @default the embedded responder */
   readonly upstream: string | undefined;
@@ -33,16 +36,23 @@ export async function createResponder({
 
 /**
  * Answers requests without a model, word by word, for trying things out. A chat request is answered by
- * its last message, any other request by its text.
+ * its last message, any other request by its text; a request by `session.fetch` like an OpenAI-compatible API would.
  */
 export function createEmbeddedResponder(): RequestHandler {
-  return async function* respond(request: Message, { signal }: RequestContext): AsyncGenerator<Part> {
+  const model = createToyModel({ delayMs: MODEL_PACE_MS });
+  return async function* respond(request: Message, context: RequestContext): AsyncGenerator<Part> {
+    const { signal } = context;
+    // By `session.fetch`, such as from the chat page.
+    if (readHttpHead(context) !== undefined) return yield* model(request, context);
     for (const word of answerTo(questionOf(request)).match(/\s*\S+/gu) ?? []) {
       if (signal.aborted) return;
       yield word;
     }
   };
 }
+
+/** Between two words of an answer that a person reads. */
+const MODEL_PACE_MS = 25;
 
 /** Longest question, in UTF-16 units: a few bytes of Brotli may hold millions of words. */
 const MAX_QUESTION = 64 * 1024;

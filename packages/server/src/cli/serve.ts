@@ -1,6 +1,17 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { isProtocolError, type Message, type Session } from '@parlance/protocol';
-import { createServer, type Identity, type Server } from '../index.js';
+import {
+  decodeHttpRequest,
+  isProtocolError,
+  type Logger,
+  type Message,
+  type RequestContext,
+  type Session,
+} from '@parlance/protocol';
+import { loggable } from '@parlance/protocol/internal';
+import { isLoopback } from '../http/addresses.js';
+import { createServer, type Identity, type Listening, type Server } from '../index.js';
+import type { UserInterface } from '../ui.js';
+import { type Addresses, bannerOf } from './banner.js';
 import { type ClusterFlags, clusterOptions } from './cluster-options.js';
 import { ExitCode } from './failure.js';
 import { createLog, type LogLevel } from './log.js';
@@ -23,6 +34,8 @@ export interface ServeOptions {
   readonly token: string | undefined;
   /** Port for metrics, health and readiness. @default not served */
   readonly metricsPort: number | undefined;
+  /** Whether browsers on this machine get the chat page. */
+  readonly ui: boolean;
   readonly drainTimeoutMs: number;
   /** @default the server is on its own */
   readonly cluster?: ClusterFlags | undefined;
@@ -44,14 +57,15 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
     // The built-in responder is for trying things out, so its replies can be followed; without a token, by every
     // client that is admitted.
     replies: {
-      keep: upstream === undefined ? { share: true } : false,
+      keep: (_request, context) => keptAs(context, upstream === undefined),
       authorize: token === undefined ? () => true : undefined,
     },
     ...(options.cluster && (await clusterOptions(options.cluster, host))),
   });
   const stopped = untilSignal();
-  const url = await open(server, options);
-  logger.info({ event: 'serve.ready', url }, `ready at ${url}`);
+  const addresses = await open(server, options, logger);
+  if (terminal.isInteractive) terminal.write(bannerOf(addresses, terminal));
+  else logger.info({ event: 'serve.ready', ...addresses }, `ready at ${addresses.url}`);
   const signal = await stopped;
   logger.info({ event: 'serve.stopping', signal }, `stopping after ${signal}`);
   await stopServing(server, drainTimeoutMs);
@@ -59,15 +73,45 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
 }
 
 /** Opens the ports. If one cannot be opened, none of the others may keep the process alive. */
-async function open(server: Server, { port, host, metricsPort }: ServeOptions): Promise<string> {
+async function open(server: Server, options: ServeOptions, logger: Logger): Promise<Addresses> {
+  const { port, host, metricsPort } = options;
   try {
-    const { url } = await server.listen({ port, host });
-    if (metricsPort !== undefined) await server.listenMetrics({ port: metricsPort, host });
-    return url;
+    const respond = await userInterface(options, logger);
+    const { url, ...listening } = await server.listen({ port, host, respond });
+    const metrics =
+      metricsPort === undefined ? undefined : await server.listenMetrics({ port: metricsPort, host });
+    return {
+      url,
+      page: respond && pageAddress(listening),
+      metrics: metrics?.url,
+    };
   } catch (error) {
     await server.close();
     throw error;
   }
+}
+
+/** `undefined` if it is off, or if the sources run without a build. */
+async function userInterface(
+  { ui, hosts }: ServeOptions,
+  logger: Logger,
+): Promise<UserInterface | undefined> {
+  if (!ui) return undefined;
+  const { createUserInterface } = await import('../ui.js');
+  try {
+    return createUserInterface({ hosts });
+  } catch (error) {
+    if (!isProtocolError(error)) throw error;
+    logger.warn({ event: 'ui.missing', err: loggable(error) }, 'the chat page is not served');
+    return undefined;
+  }
+}
+
+/** The page is for browsers on this machine; `undefined` if they cannot reach the server over loopback. */
+function pageAddress({ host, port }: Pick<Listening, 'host' | 'port'>): string | undefined {
+  if (host === '0.0.0.0' || host === '::') return `http://127.0.0.1:${port}/`;
+  if (!isLoopback(host)) return undefined;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}/`;
 }
 
 /** Asks clients to reconnect elsewhere, waits for requests until the deadline, and closes what is left. */
@@ -102,6 +146,19 @@ function admit(
 /** Digests have equal length, as a constant-time comparison requires. */
 function digest(token: string): Buffer {
   return createHash('sha256').update(token).digest();
+}
+
+/**
+ * The chat page names each answer, so that it can go on with it after it was loaded again. Only the built-in responder's
+ * answers may be followed by others.
+ */
+function keptAs(
+  { metadata }: Pick<RequestContext, 'metadata'>,
+  share: boolean,
+): false | { readonly name?: string; readonly share?: boolean } {
+  const name = decodeHttpRequest(metadata)?.headers.get('x-parlance-reply-name');
+  if (name === undefined && !share) return false;
+  return { ...(share && { share }), ...(name !== undefined && { name }) };
 }
 
 /** Sends one-way messages back, including tensors. */

@@ -28,6 +28,7 @@ interface ServeFlags {
   readonly logLevel: LogLevel;
   readonly drainTimeout: number;
   readonly metricsPort?: number;
+  readonly ui: boolean;
   readonly cluster?: string;
   readonly peerPort?: number;
   readonly advertise?: string;
@@ -74,6 +75,7 @@ export function addServe(
       'port for /metrics, /healthz and /readyz (default: none)',
       wholeNumber(0, 65_535),
     )
+    .option('--no-ui', 'do not show the chat page to browsers on this machine')
     .option(
       '--drain-timeout <ms>',
       'milliseconds that requests may take to finish after SIGTERM',

@@ -36,11 +36,11 @@ export interface ArrivalHost {
    * @returns whether it is; `undefined` if the engine does not answer.
    */
   claim(sessionId: string, from: string, epoch: number): Promise<boolean | undefined>;
-  /** The arrival is over. */
+  /** The connection is over. */
   onOver(arrival: Arrival): void;
 }
 
-/** A session that another node hands over to this one. Everything that the other node says is checked. */
+/** A connection on which another node hands sessions over to this one. Everything that the other node says is checked. */
 export class Arrival implements WireEvents {
   readonly #wire: ServerWire;
   readonly #source: string;
@@ -56,9 +56,10 @@ export class Arrival implements WireEvents {
   #isCancelled = false;
   #isOver = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  readonly #begun = systemClock.now();
+  /** When the first message about the present session came: a clock reading. */
+  #begun: number | undefined;
 
-  /** @param source the node that the session comes from. */
+  /** @param source the node that the sessions come from. */
   constructor(wire: ServerWire, source: string, host: ArrivalHost) {
     this.#wire = wire;
     this.#source = source;
@@ -102,19 +103,20 @@ export class Arrival implements WireEvents {
     if (!this.#isFinishing) this.#refuse(new ProtocolError('draining', 'the node is shutting down'));
   }
 
-  #await(): void {
+  #await(ms = STEP_MS): void {
     clearTimeout(this.#timer);
-    const left = this.#begun + ARRIVAL_MS - systemClock.now();
-    const ms = Math.max(0, Math.min(STEP_MS, left));
+    const left = this.#begun === undefined ? ms : this.#begun + ARRIVAL_MS - systemClock.now();
+    const wait = Math.max(0, Math.min(ms, left));
     this.#timer = setTimeout(() => {
       this.#refuse(
-        new ProtocolError('timeout', `the session did not arrive: nothing came within ${STEP_MS} ms`),
+        new ProtocolError('timeout', `the session did not arrive: nothing came within ${wait} ms`),
       );
-    }, ms);
+    }, wait);
   }
 
   #handleMessage(data: Uint8Array | string): void {
     const message = decodeMoveMessage(data);
+    this.#begun ??= systemClock.now();
     this.#await();
     if (message.type === 'hold' && this.#lead === undefined) return this.#hold(message.session);
     if (message.type !== 'snapshot') throw unexpected(message.type);
@@ -181,11 +183,13 @@ export class Arrival implements WireEvents {
       restored = this.#host.restore(this.#bytes, head, lead);
       const isOurs = await this.#claim(session, epoch);
       if (!isOurs) throw new ProtocolError('invalid_argument', 'the record names another node');
-      this.#wire.send(encodeMoveMessage({ type: 'taken' }));
+      const more = !this.#isBroken && !this.#isCancelled;
+      this.#wire.send(encodeMoveMessage(more ? { type: 'taken', more } : { type: 'taken' }));
       this.#lead = undefined;
       const begun = restored;
       restored = undefined;
-      this.#end();
+      if (more) this.#next();
+      else this.#end();
       begun.begin(lead);
     } catch (error) {
       restored?.discard();
@@ -209,6 +213,24 @@ export class Arrival implements WireEvents {
     }
   }
 
+  /** Another session may come. */
+  #next(): void {
+    this.#forgetBytes();
+    this.#head = undefined;
+    this.#begun = undefined;
+    this.#isFinishing = false;
+    this.#await(IDLE_MS);
+  }
+
+  #forgetBytes(): void {
+    this.#bytes = Buffer.alloc(0);
+    this.#received = 0;
+    this.#reserved?.release();
+    this.#reserved = undefined;
+    this.#memory?.close();
+    this.#memory = undefined;
+  }
+
   #refuse(error: unknown): void {
     if (this.#isOver) return;
     if (!this.#isBroken) this.#wire.send(encodeMoveMessage(refusalMessage(error)));
@@ -219,9 +241,7 @@ export class Arrival implements WireEvents {
     if (this.#isOver) return;
     this.#isOver = true;
     clearTimeout(this.#timer);
-    this.#bytes = Buffer.alloc(0);
-    this.#reserved?.release();
-    this.#memory?.close();
+    this.#forgetBytes();
     this.#lead?.release();
     this.#lead = undefined;
     this.#wire.close(CloseCode.NORMAL, '');
@@ -230,6 +250,8 @@ export class Arrival implements WireEvents {
   }
 }
 
+/** How long a connection may wait for another session, in milliseconds. */
+const IDLE_MS = 60_000;
 /** Until the engine is asked again, in milliseconds. */
 const RETRY_MS = 250;
 /** Bytes that are taken before anything has come. */

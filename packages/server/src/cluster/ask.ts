@@ -1,8 +1,9 @@
 import { CloseCode, ResumeRefusal } from '@parlance/protocol';
 import { type DialFailure, type DialOptions, dial, type ServerWire, type WireEvents } from '../http/ws.js';
+import { GRACE_MS } from './move-channel.js';
 
 /** How long the owner of a session may take to answer a HELLO, in milliseconds. */
-export const ANSWER_TIMEOUT_MS = 400;
+export const ANSWER_TIMEOUT_MS = 1_000;
 
 /** With this code, and a {@link ResumeRefusal} as the reason, an owner closes a led connection that resumes nothing. */
 export const NOT_RESUMED = 4900;
@@ -56,10 +57,11 @@ export class Ask {
         resolve(answer);
       };
     });
-    timer = setTimeout(
-      () => this.#giveUp({ type: 'silent', why: `no answer within ${timeoutMs} ms` }),
-      timeoutMs,
-    );
+    const giveUp = () => this.#giveUp({ type: 'silent', why: `no answer within ${timeoutMs} ms` });
+    // In a process that was busy for so long, the answer may wait to be read.
+    timer = setTimeout(() => {
+      timer = setTimeout(giveUp, GRACE_MS);
+    }, timeoutMs);
     this.#abandonDial = dial(
       options.url,
       options,

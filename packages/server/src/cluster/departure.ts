@@ -1,10 +1,10 @@
 import { isProtocolError, type Logger } from '@parlance/protocol';
-import { guard, loggable, systemClock } from '@parlance/protocol/internal';
+import { guard, loggable, systemClock, type Wire } from '@parlance/protocol/internal';
 import type { AgentMoves } from '../agents/moves.js';
 import type { BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { KnownNode } from './membership.js';
-import { MoveChannel, type MoveDialing, MoveRefused, STEP_MS } from './move-channel.js';
+import { type MoveChannel, MoveRefused, STEP_MS } from './move-channel.js';
 import { encodeMoved, isMovable } from './moved-session.js';
 
 export interface DepartureHost {
@@ -14,7 +14,10 @@ export interface DepartureHost {
   readonly logger: Logger;
   /** How long a record lasts, in milliseconds. */
   readonly recordMs: number;
-  dialing(target: KnownNode): MoveDialing;
+  /** A connection for one session; `undefined` if none waits. */
+  take(target: KnownNode): MoveChannel | undefined;
+  /** @param isFree whether the other node takes another session on this connection. */
+  giveBack(target: KnownNode, channel: MoveChannel, isFree: boolean): void;
   /** Moves agents; `undefined` without any. */
   readonly agents: AgentMoves | undefined;
   /** Calls `onSession` again for a session that stays. */
@@ -28,15 +31,15 @@ export interface DepartureHost {
  * other node, with a code.
  */
 export type DepartureOutcome =
-  | { readonly type: 'moved' }
+  /** @param heldMs how long its client had to wait; `undefined` without a connection. */
+  | { readonly type: 'moved'; readonly heldMs: number | undefined }
   | { readonly type: 'stays'; readonly why: string }
   | { readonly type: 'refused'; readonly code: string };
 
-/** How long the client is made to wait for handlers that are about to end, in milliseconds. */
-const QUIET_MS = 200;
 /** How long `onSession` may take to return, in milliseconds. */
 const RETURN_MS = 1_000;
-const LOOK_MS = 2;
+/** How often it is asked whether other nodes are quiet, in milliseconds. */
+const LOOK_MS = 5;
 const RETRY_MS = 250;
 
 /** One attempt to hand a session over to another node. */
@@ -44,63 +47,124 @@ export class Departure {
   readonly #session: ServerEndpoint;
   readonly #target: KnownNode;
   readonly #host: DepartureHost;
+  /** How long other nodes may take to send nothing more, in milliseconds. */
+  readonly #patienceMs: number;
+  /** While the session is held. */
+  #channel: MoveChannel | undefined;
   #hasStopped = false;
+  #wake: () => void = () => {};
 
-  constructor(session: ServerEndpoint, target: KnownNode, host: DepartureHost) {
+  constructor(session: ServerEndpoint, target: KnownNode, host: DepartureHost, patienceMs: number) {
     this.#session = session;
     this.#target = target;
     this.#host = host;
+    this.#patienceMs = patienceMs;
   }
 
-  /** @param isLed whether the other node leads the connection of the client. Never rejects. */
+  /** Something about the session has changed. */
+  handleChange(): void {
+    this.#wake();
+  }
+
+  /**
+   * A session that is quiet is held before this returns.
+   *
+   * @param isLed whether the other node leads the connection of the client. Never rejects.
+   */
   async run(isLed: boolean): Promise<DepartureOutcome> {
-    let channel: MoveChannel | undefined;
+    let isFree = false;
     try {
-      channel = await MoveChannel.open(this.#host.dialing(this.#target));
-      return await this.#move(channel, isLed);
+      const { wire } = this.#session;
+      if (isLed !== (wire !== undefined)) return stays(CHANGED);
+      this.#host.agents?.hold(this.#session);
+      // What the client says from now on is for the other node, so that a client in a hurry does not keep its session here.
+      const isOver = () => this.#session.wire !== wire || this.#begin();
+      if (!(await this.#until(isOver, this.#patienceMs))) return stays('not quiet');
+      if (this.#channel === undefined) return stays(CHANGED);
+      const since = systemClock.now();
+      isFree = await this.#move(this.#channel, wire);
+      return { type: 'moved', heldMs: isLed ? Math.round(systemClock.now() - since) : undefined };
     } catch (error) {
-      return this.#explain(error);
+      return error instanceof Stays ? stays(error.message) : this.#explain(error);
     } finally {
-      channel?.close();
+      if (this.#channel !== undefined) this.#host.giveBack(this.#target, this.#channel, isFree);
       if (this.#session.hasMoved) this.#leave();
       else this.#stay();
     }
   }
 
-  async #move(channel: MoveChannel, isLed: boolean): Promise<DepartureOutcome> {
-    const session = this.#session;
-    const { wire, id, epoch } = session;
+  get #isQuiet(): boolean {
     const { agents } = this.#host;
-    if (isLed !== (wire !== undefined)) return stays('its connection has come or gone');
-    agents?.hold(session);
-    const isQuiet = () => agents?.isQuiet(session) !== false && isCalm(session, agents);
-    if (!(await until(() => session.wire !== wire || isQuiet(), QUIET_MS))) return stays('not quiet');
-    // What the client says from now on is for the other node, so that a client in a hurry does not keep its session here.
-    session.holdInput();
-    if (isLed) {
+    return agents?.isQuiet(this.#session) !== false && isCalm(this.#session, agents);
+  }
+
+  /** Holds the session, if it is quiet and there is a connection for it. */
+  #begin(): boolean {
+    if (!this.#isQuiet) return false;
+    this.#channel = this.#host.take(this.#target);
+    if (this.#channel === undefined) return false;
+    this.#session.holdInput();
+    return true;
+  }
+
+  /**
+   * @returns whether the connection may carry another session.
+   * @throws {Stays} if this one stays.
+   */
+  async #move(channel: MoveChannel, wire: Wire | undefined): Promise<boolean> {
+    const session = this.#session;
+    const { id, epoch } = session;
+    const { agents } = this.#host;
+    if (session.wire !== wire) throw new Stays(CHANGED);
+    if (wire !== undefined) {
       channel.send({ type: 'hold', session: id });
       const { bytes } = await channel.expect('held');
       const hasAll = () => session.wire !== wire || session.wireBytes.received >= bytes;
-      if (!(await until(hasAll, STEP_MS))) return stays('not everything has arrived');
+      if (!(await this.#until(hasAll, STEP_MS))) throw new Stays('not everything has arrived');
     }
-    if (session.wire !== wire) return stays('its connection has come or gone');
-    if (!(await this.#stopReading())) return stays('onSession has not returned');
-    if (session.wire !== wire || !isQuiet() || !isMovable(session)) return stays('not quiet');
+    if (session.wire !== wire) throw new Stays(CHANGED);
+    if (!(await this.#stopReading())) throw new Stays('onSession has not returned');
+    if (session.wire !== wire) throw new Stays(CHANGED);
+    if (!this.#isQuiet || !isMovable(session)) throw new Stays('not quiet');
     session.freeze();
     const bytes = encodeMoved(session, agents?.stateOf(session), systemClock.now());
-    const sent = isLed ? session.wireBytes.sent : 0;
+    const sent = wire === undefined ? 0 : session.wireBytes.sent;
     channel.send({ type: 'snapshot', session: id, size: bytes.length, sent, epoch });
     try {
       await channel.sendBytes(bytes);
-      await channel.expect('taken');
+      const { more } = await channel.expect('taken');
       session.hasMoved = true;
+      return more === true;
     } catch (error) {
       if (error instanceof MoveRefused) throw error;
       channel.close();
       session.hasMoved = !(await this.#reclaim());
       if (!session.hasMoved) throw error;
+      return false;
     }
-    return { type: 'moved' };
+  }
+
+  /** Waits until `holds`. Returns whether it did in time. */
+  async #until(holds: () => boolean, ms: number): Promise<boolean> {
+    const end = systemClock.now() + ms;
+    let isDone = holds();
+    while (!isDone) {
+      if (systemClock.now() >= end) return false;
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, LOOK_MS);
+        // At once, before anything else arrives.
+        this.#wake = () => {
+          isDone = holds();
+          if (!isDone) return;
+          this.#wake = () => {};
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+      this.#wake = () => {};
+      isDone ||= holds();
+    }
+    return true;
   }
 
   /** Returns whether `onSession` has returned. */
@@ -110,7 +174,7 @@ export class Departure {
     this.#hasStopped = true;
     session.stopReading();
     if (running === undefined) return true;
-    return await until(() => session.running === undefined, RETURN_MS);
+    return await this.#until(() => session.running === undefined, RETURN_MS);
   }
 
   #leave(): void {
@@ -172,12 +236,7 @@ function stays(why: string): DepartureOutcome {
   return { type: 'stays', why };
 }
 
-/** Waits until `holds`. Returns whether it did in time. */
-export async function until(holds: () => boolean, ms: number): Promise<boolean> {
-  const end = systemClock.now() + ms;
-  while (!holds()) {
-    if (systemClock.now() >= end) return false;
-    await new Promise<void>((resolve) => void setTimeout(resolve, LOOK_MS));
-  }
-  return true;
-}
+const CHANGED = 'its connection has come or gone';
+
+/** The session cannot move at present. */
+class Stays extends Error {}

@@ -1,5 +1,5 @@
 import type { ResumeRefusal, Subprotocol } from '@parlance/protocol';
-import type { Identity, Refusal } from '../admission/admission.js';
+import type { CheckedIdentity, Refusal } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { ServerWire } from '../http/ws.js';
 import type { Lead } from './lead.js';
@@ -10,7 +10,7 @@ export interface LeadRequest {
   /** The bytes of its HELLO. */
   readonly hello: Uint8Array | string;
   readonly subprotocol: Subprotocol;
-  readonly identity: Identity;
+  readonly identity: CheckedIdentity;
   /** The shares of the process's memory that it uses. */
   readonly memoryKeys: readonly string[];
   readonly origin: Origin;

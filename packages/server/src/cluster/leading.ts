@@ -49,6 +49,7 @@ export class Leading {
   readonly leads = new Set<Lead>();
   readonly #options: LeadingOptions;
   readonly #silent = new Set<string>();
+  #hasLeft = false;
 
   constructor(options: LeadingOptions) {
     this.#options = options;
@@ -60,7 +61,8 @@ export class Leading {
 
   /** Ends the connections, so that their clients come back to other nodes. */
   leave(): void {
-    for (const lead of this.leads) lead.leave('this node is shutting down');
+    this.#hasLeft = true;
+    for (const lead of this.leads) lead.leave(LEAVING);
   }
 
   /** As {@link Leader.lead}. */
@@ -174,6 +176,8 @@ export class Leading {
     onLed(lead);
     const fields = { event: 'session.led', ip: origin.ip, session: sessionId, node: incarnation };
     this.#options.logger.info(fields, 'the connection is led to the node of its session');
+    // The owner was asked before.
+    if (this.#hasLeft) lead.leave(LEAVING);
     return lead;
   }
 
@@ -199,6 +203,7 @@ export class Leading {
   }
 }
 
+const LEAVING = 'this node is shutting down';
 const UNKNOWN = ResumeRefusal.UNKNOWN_SESSION;
 
 const BUSY: Refusal = {

@@ -53,6 +53,10 @@ class Engine implements Backplane {
       moveSession: async (_sessionId, { to, epoch }) => ({ owner: to, epoch: epoch + 1 }),
       findSession: async () => undefined,
       keepSessions: async () => [],
+      writeSession: async () => 'written',
+      readSession: async () => undefined,
+      claimSession: async () => undefined,
+      releaseSession: async () => {},
       close: async () => {},
     };
   }

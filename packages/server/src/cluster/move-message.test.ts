@@ -8,6 +8,7 @@ const MESSAGES: readonly MoveMessage[] = [
   { type: 'held', bytes: 12 },
   { type: 'snapshot', session, size: 400, sent: 7, epoch: 2 },
   { type: 'taken' },
+  { type: 'taken', more: true },
   { type: 'refused', code: 'draining', message: 'later' },
 ];
 

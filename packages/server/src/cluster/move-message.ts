@@ -2,7 +2,7 @@ import { isProtocolError, ProtocolError } from '@parlance/protocol';
 import { get, incarnationOf, isCount, isFields } from '@parlance/protocol/internal';
 
 /**
- * What two nodes say about a session that moves, as JSON, over a connection of its own.
+ * What two nodes say about a session that moves, as JSON, over a connection that carries one session after another.
  *
  * Its node says `hold` if the other one leads its client: from `held` on, that one passes nothing more on. `snapshot` is
  * followed by the bytes, in binary messages. The answer is `taken`, or `refused`. To change its mind before, the node closes
@@ -20,7 +20,8 @@ export type MoveMessage =
       readonly sent: number;
       readonly epoch: number;
     }
-  | { readonly type: 'taken' }
+  /** @param more another session may follow on this connection. */
+  | { readonly type: 'taken'; readonly more?: boolean }
   | { readonly type: 'refused'; readonly code: string; readonly message: string };
 
 export type MoveMessageOf<Type extends MoveMessage['type']> = Extract<MoveMessage, { type: Type }>;
@@ -68,7 +69,7 @@ export function decodeMoveMessage(data: Uint8Array | string): MoveMessage {
     case 'snapshot':
       return { type, session: session(), size: count('size'), sent: count('sent'), epoch: count('epoch') };
     case 'taken':
-      return { type };
+      return get(fields, 'more') === true ? { type, more: true } : { type };
     case 'refused':
       return { type, code: text('code'), message: text('message') };
     default:

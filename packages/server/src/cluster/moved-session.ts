@@ -14,7 +14,7 @@ import {
 import { MAX_PRINCIPAL_LENGTH } from '../admission/authentication.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { MovableMailbox } from '../movable-mailbox.js';
-import { assertDataSize } from '../served-session.js';
+import { assertDataSize, type ClientInfo, MAX_USER_AGENT } from '../served-session.js';
 
 /** A session as it goes from node to node: its core, and what belongs to it beside that. */
 export interface MovedSession {
@@ -29,6 +29,10 @@ export interface MovedSession {
   readonly actsFor: string | undefined;
   /** The address of the client that the session counts for. */
   readonly ip: string;
+  /** Of its newest connection. */
+  readonly client: ClientInfo;
+  /** When it began, in Unix milliseconds. */
+  readonly since: number;
   /** The JSON of `ServerSession.data`. */
   readonly data: string | undefined;
   /** What its new node has to know about it as an agent, as JSON. */
@@ -51,12 +55,14 @@ export function isMovable({ mailbox }: ServerEndpoint): boolean {
 
 /** @throws {ProtocolError} `invalid_argument` unless the session is quiet, `message_too_large` over 64 MiB. */
 export function encodeMoved(session: ServerEndpoint, agent: string | undefined, now: number): Uint8Array {
-  const { core, principal, agentId, isAnonymous, actsFor, ip, dataText } = session;
+  const { core, principal, agentId, isAnonymous, actsFor, ip, dataText, since } = session;
+  const { remoteAddress, userAgent } = session.client;
   const unread = [...(session.mailbox as MovableMailbox).unread];
   return encodeSnapshot({
     moved: trimmed([
       ...[session.id, core.subprotocol, ip, isAnonymous],
       ...[orNull(principal), orNull(agentId), orNull(dataText), orNull(agent), orNull(actsFor)],
+      ...[since, remoteAddress, orNull(userAgent)],
     ]),
     core: core.snapshot(now),
     input: session.input.length === 0 ? undefined : session.input,
@@ -84,11 +90,30 @@ export function decodeMoved(bytes: Uint8Array, limits: Limits): MovedSession {
   if (data !== undefined) assertData(data);
   const agent = list.optional((one) => one.text(Infinity));
   const actsFor = list.optional((one) => one.text(MAX_IP * 2));
+  const since = list.optional((one) => one.count(Number.MAX_SAFE_INTEGER)) ?? 0;
+  const remoteAddress = list.optional((one) => one.text(MAX_IP)) ?? ip;
+  const userAgent = list.optional((one) => one.text(MAX_USER_AGENT));
+  const client = { remoteAddress, userAgent };
   const core = new ValueList([get(fields, 'core')], 'the core').bytes();
   const input =
     get(fields, 'input') === undefined ? [] : readInput(new ValueList(get(fields, 'input'), 'the input'));
   const unread = listsOf(get(fields, 'unread'), 'a message', (one) => readReceived(one, limits));
-  return { id, subprotocol, core, principal, agentId, isAnonymous, actsFor, ip, data, agent, input, unread };
+  return {
+    id,
+    subprotocol,
+    core,
+    principal,
+    agentId,
+    isAnonymous,
+    actsFor,
+    ip,
+    client,
+    since,
+    data,
+    agent,
+    input,
+    unread,
+  };
 }
 
 /** @throws {ProtocolError} `bad_message`, `message_too_large`. */

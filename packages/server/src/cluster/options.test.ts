@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { memoryCluster } from '../backplane/memory.js';
-import { createServer } from '../server.js';
+import { createServer } from '../create-server.js';
 import { isSafe, type NodeOptions, resolveNodeOptions } from './options.js';
 
 const cluster = { connect: () => memoryCluster().connect() };

@@ -2,7 +2,7 @@ import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypt
 import type { IncomingHttpHeaders } from 'node:http';
 import { Subprotocol } from '@parlance/protocol';
 import { isStatedAgentId } from '@parlance/protocol/internal';
-import type { Identity } from '../admission/admission.js';
+import type { CheckedIdentity } from '../admission/admission.js';
 import { MAX_PRINCIPAL_LENGTH } from '../admission/authentication.js';
 
 /**
@@ -24,7 +24,7 @@ export interface LedClient {
   /** SHA-256 of the bytes of HELLO, in base64. */
   readonly helloDigest: string;
   readonly subprotocol: Subprotocol;
-  readonly identity: Identity;
+  readonly identity: CheckedIdentity;
   /** The client's address, and the headers of its upgrade, as the landing node has them. */
   readonly ip: string;
   readonly headers: IncomingHttpHeaders;

@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer';
 import { encodeEventPart } from '@parlance/protocol';
 import { createParser } from 'eventsource-parser';
 import { GatewayFailure } from './failure.js';
@@ -65,6 +66,25 @@ export async function* readTextPieces(
   }
   text = secret.hideEncoded(text + decode(decoder));
   if (text !== '') yield text;
+}
+
+/** Passes on a body that is not text, byte for byte but for the secret. */
+export async function* readBytePieces(
+  chunks: AsyncIterable<Uint8Array>,
+  secret: Secret,
+): AsyncGenerator<Uint8Array> {
+  // Latin-1 has a character for each byte.
+  let text = '';
+  for await (const chunk of chunks) {
+    text += Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length).toString('latin1');
+    if (text.length < PIECE_LENGTH + secret.length) continue;
+    text = secret.hideEncoded(text);
+    const end = text.length - Math.max(0, secret.length - 1);
+    yield Buffer.from(text.slice(0, end), 'latin1');
+    text = text.slice(end);
+  }
+  text = secret.hideEncoded(text);
+  if (text !== '') yield Buffer.from(text, 'latin1');
 }
 
 /** Moves the end out of a surrogate pair, as half of one has no UTF-8 form. */

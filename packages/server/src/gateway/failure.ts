@@ -19,7 +19,12 @@ const ERRORS = {
   },
   model_not_allowed: { status: 403, meaning: 'the principal may not use this model', retryable: false },
   unknown_path: { status: 404, meaning: 'the path is not a supported endpoint', retryable: false },
-  method_not_allowed: { status: 405, meaning: 'the method is not POST', retryable: false },
+  method_not_allowed: { status: 405, meaning: 'the endpoint does not have this method', retryable: false },
+  body_too_large: {
+    status: 413,
+    meaning: 'the body is larger than the option `maxBodySize`, or than a message if it is JSON',
+    retryable: false,
+  },
   upstream_unreachable: {
     status: 502,
     meaning: 'the upstream could not be reached, or the gateway has no key for it',

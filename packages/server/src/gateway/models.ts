@@ -23,29 +23,44 @@ export interface ModelPolicy {
    * @throws {GatewayFailure} `model_not_allowed`, or `bad_request` if the model cannot be determined.
    */
   admit(request: GatewayBody, session: Session): Promise<string | undefined>;
+  /** Resolves to whether a model is allowed; to `undefined` if every model is. */
+  allowed(session: Session): Promise<((model: string) => boolean) | undefined>;
 }
 
 /** @param allowed @default every model */
 export function createModelPolicy(allowed: AllowedModels | undefined): ModelPolicy {
-  if (allowed === undefined) return { admit: async (request) => statedModel(request) };
+  if (allowed === undefined) {
+    return { admit: async (request) => statedModel(request), allowed: async () => undefined };
+  }
+  const namesFor = async (session: Session) =>
+    typeof allowed === 'function' ? await allowed(session) : allowed;
   return {
     async admit(request, session) {
-      const names = typeof allowed === 'function' ? await allowed(session) : allowed;
+      const names = await namesFor(session);
       const stated = request.headerModel;
       if (stated !== undefined) assertAllowed(stated, names);
       const model = bodyModel(request);
       assertAllowed(model, names);
       return model;
     },
+    async allowed(session) {
+      const names = await namesFor(session);
+      return (model) => isAllowed(model, names);
+    },
   };
 }
 
+function isAllowed(model: string, names: readonly string[]): boolean {
+  return names.some((name) => (name.endsWith('*') ? model.startsWith(name.slice(0, -1)) : model === name));
+}
+
 function assertAllowed(model: string, names: readonly string[]): void {
-  const isAllowed = names.some((name) =>
-    name.endsWith('*') ? model.startsWith(name.slice(0, -1)) : model === name,
-  );
-  if (isAllowed) return;
-  throw new GatewayFailure('model_not_allowed', `the model ${JSON.stringify(shorten(model))} is not allowed`);
+  if (!isAllowed(model, names)) throw notAllowed(model);
+}
+
+export function notAllowed(model: string): GatewayFailure {
+  const shown = JSON.stringify(shorten(model));
+  return new GatewayFailure('model_not_allowed', `the model ${shown} is not allowed`);
 }
 
 /** The model that a request states. Never refuses a request, as the upstream may accept more than the scan does. */

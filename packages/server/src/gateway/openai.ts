@@ -1,5 +1,4 @@
 import {
-  decodeHttpRequest,
   type HttpRequestHead,
   type Message,
   type Part,
@@ -8,10 +7,13 @@ import {
   type RequestHandler,
   type Session,
 } from '@parlance/protocol';
-import { loggable } from '@parlance/protocol/internal';
+import { decodeIncoming, type IncomingHead, loggable } from '@parlance/protocol/internal';
 import { keepByPolicy } from '../replies/keep-policy.js';
+import { isForm, readForm, readJsonBody, type UpstreamBody } from './body.js';
+import { CHAT_COMPLETIONS, type EndpointRequest, endpointOf, isServedPath } from './endpoints.js';
 import { GatewayFailure, readRequest } from './failure.js';
 import { replyName, requestHeaders } from './headers.js';
+import { notAllowed } from './models.js';
 import {
   assertKey,
   type OpenAIGatewayOptions,
@@ -19,23 +21,34 @@ import {
   resolveGatewayOptions,
 } from './options.js';
 import { createReply } from './reply.js';
-import { GatewayBody } from './request-body.js';
+import type { GatewayBody } from './request-body.js';
 import { createSecret } from './secret.js';
 import { callUpstream } from './upstream.js';
-import { beginProgress, createUsageCounter, type GatewayRequest, type GatewayUsage } from './usage.js';
+import {
+  beginProgress,
+  createUsageCounter,
+  type GatewayRequest,
+  type GatewayUsage,
+  type Progress,
+} from './usage.js';
 
 export type { KeepPolicy } from '../replies/options.js';
+export type { FilesPolicy } from './endpoints.js';
 export type { GatewayErrorCode } from './failure.js';
 export type { AllowedModels } from './models.js';
 export type { OpenAIGatewayOptions } from './options.js';
 export type { GatewayRequest, GatewayUsage, TokenUsage, UsageTotals } from './usage.js';
 
 /** A request handler that also counts usage. */
-export type OpenAIGateway = RequestHandler & { readonly usage: GatewayUsage };
+export type OpenAIGateway = RequestHandler & {
+  readonly usage: GatewayUsage;
+  /** Beside `onFetch`: whether the gateway answers requests for a path. Only paths that begin with `/v1/` are its own. */
+  readonly servesPath: (path: string) => boolean;
+};
 
 /**
- * Creates a request handler that forwards requests to an OpenAI-compatible API: chat completions,
- * responses and embeddings, streamed or not, including errors.
+ * Creates a request handler that forwards requests to an OpenAI-compatible API: chat completions, responses, embeddings,
+ * moderations, images, audio, files and the list of models, streamed or not, including errors.
  *
  *     createServer({ onRequest: createOpenAIGateway({ baseUrl, apiKey }) })
  *
@@ -58,12 +71,9 @@ export function createOpenAIGateway(options: OpenAIGatewayOptions): OpenAIGatewa
       usage.add(record);
       gateway.onUsage(record);
     });
-  return Object.assign(handler, { usage });
+  const servesPath = (path: string) => isServedPath(path, gateway.files);
+  return Object.assign(handler, { usage, servesPath });
 }
-
-/** The end of a path selects the endpoint; the rest is ignored. */
-const ENDPOINTS = ['/chat/completions', '/responses', '/embeddings'] as const;
-type Endpoint = (typeof ENDPOINTS)[number];
 
 /**
  * Answers one request: checks it, calls the upstream and passes on the response.
@@ -81,24 +91,32 @@ async function* answerRequest(
   const progress = beginProgress(session);
   const reply = createReply(context, progress);
   try {
-    const head = readRequest(() => decodeHttpRequest(context.metadata));
-    const endpoint = endpointOf(head);
-    progress.endpoint = endpoint;
-    const content = new GatewayBody(request);
-    progress.model = await gateway.models.admit(content, session);
-    if (endpoint === '/responses' && !gateway.storedResponses) assertSelfContained(content);
-    const body = content.bytes;
-    progress.requestBytes = body.length;
-    keepStream(request, context, gateway, head, content);
+    const head = readRequest(() => decodeIncoming(context.metadata));
+    const endpoint =
+      head === undefined ? CHAT_COMPLETIONS : endpointOf(head.method, head.path, gateway.files);
+    progress.endpoint = endpoint.name;
+    const allowed = endpoint.model === 'json' ? undefined : await gateway.models.allowed(session);
+    const body = endpoint.hasBody
+      ? await bodyOf({ request, context, gateway, head, endpoint, allowed, progress })
+      : undefined;
+    if (endpoint.namedModel !== undefined && allowed?.(endpoint.namedModel) === false) {
+      throw notAllowed(endpoint.namedModel);
+    }
     const key = await keyOf(gateway, session);
-    const url = urlOf(gateway.baseUrl, endpoint);
     const response = await callUpstream(
-      { url, headers: headersOf(gateway, key, head, progress.principal), body, signal },
+      {
+        url: urlOf(gateway.baseUrl, endpoint),
+        method: endpoint.method,
+        headers: headersOf(gateway, key, head, progress.principal, endpoint, body?.type),
+        body: body?.content,
+        signal,
+      },
       gateway,
     );
     try {
       const secret = createSecret([key, ...gateway.secretHeaders]);
-      yield* reply.passOn(response, secret, gateway.maxEventLength);
+      const rewrite = endpoint.listsModels && allowed !== undefined ? onlyAllowed(allowed) : undefined;
+      yield* reply.passOn(response, secret, gateway.maxEventLength, rewrite);
       progress.outcome = 'completed';
     } finally {
       response.close();
@@ -118,15 +136,69 @@ async function* answerRequest(
   }
 }
 
-function endpointOf(head: HttpRequestHead | undefined): Endpoint {
-  if (head === undefined) return '/chat/completions';
-  const path = head.path.split('?', 1)[0] as string;
-  const endpoint = ENDPOINTS.find((known) => path.endsWith(known));
-  if (endpoint === undefined) {
-    throw new GatewayFailure('unknown_path', `unknown path; supported endpoints: ${ENDPOINTS.join(', ')}`);
+interface Incoming {
+  readonly request: Message;
+  readonly context: RequestContext;
+  readonly gateway: ResolvedGatewayOptions;
+  readonly head: IncomingHead | undefined;
+  readonly endpoint: EndpointRequest;
+  /** `undefined` if every model is allowed, and if the body is JSON. */
+  readonly allowed: ((model: string) => boolean) | undefined;
+  readonly progress: Progress;
+}
+
+/** The body for the upstream, once the model that it names is allowed. */
+async function bodyOf(incoming: Incoming): Promise<UpstreamBody> {
+  const { request, context, gateway, head, endpoint, allowed, progress } = incoming;
+  const { session, signal } = context;
+  if (endpoint.model !== 'json' && isForm(head)) {
+    return readForm(request, context, {
+      endpoint,
+      head,
+      assertAllowed:
+        allowed &&
+        ((model) => {
+          if (!allowed(model)) throw notAllowed(model);
+        }),
+      maxSize: gateway.maxBodySize,
+      onModel: (model) => {
+        progress.model = model;
+      },
+      onBytes: (count) => {
+        progress.requestBytes = count;
+      },
+      signal,
+    });
   }
-  if (head.method === 'POST') return endpoint;
-  throw new GatewayFailure('method_not_allowed', `${endpoint} requires POST, not ${head.method}`);
+  if (endpoint.model === undefined) {
+    throw new GatewayFailure('bad_request', `${endpoint.name} requires a form`);
+  }
+  const content = await readJsonBody(request, context, head?.upload);
+  progress.model = await gateway.models.admit(content, session);
+  if (endpoint.name === '/responses' && !gateway.storedResponses) assertSelfContained(content);
+  const { bytes } = content;
+  progress.requestBytes = bytes.length;
+  keepStream(request, context, gateway, head, content);
+  return { type: 'application/json', content: bytes };
+}
+
+/** Leaves out of a list of models what the principal may not use. */
+function onlyAllowed(isAllowed: (model: string) => boolean): (text: string) => string {
+  return (text) => {
+    try {
+      const list = JSON.parse(text) as { data: readonly { id?: unknown }[] };
+      const data = list.data.filter(({ id }) => typeof id === 'string' && isAllowed(id));
+      return JSON.stringify({ ...list, data });
+    } catch (cause) {
+      throw new GatewayFailure(
+        'upstream_unusable',
+        'the upstream sent something else than a list of models',
+        {
+          cause,
+        },
+      );
+    }
+  };
 }
 
 /**
@@ -170,9 +242,11 @@ async function keyOf(gateway: ResolvedGatewayOptions, session: Session): Promise
   }
 }
 
-function urlOf(baseUrl: URL, endpoint: Endpoint): string {
+function urlOf(baseUrl: URL, { path }: EndpointRequest): string {
   const url = new URL(baseUrl);
-  url.pathname = `${url.pathname.replace(/\/$/, '')}${endpoint}`;
+  const [pathname, query] = path.split('?');
+  url.pathname = `${url.pathname.replace(/\/$/, '')}${pathname}`;
+  for (const [name, value] of new URLSearchParams(query)) url.searchParams.append(name, value);
   return url.href;
 }
 
@@ -182,10 +256,12 @@ function headersOf(
   key: string,
   head: HttpRequestHead | undefined,
   principal: string,
+  endpoint: EndpointRequest,
+  type: string | undefined,
 ): Headers {
   const headers = new Headers(head === undefined ? [] : requestHeaders(head.headers, principal));
-  headers.set('accept', 'application/json, text/event-stream');
-  headers.set('content-type', 'application/json');
+  headers.set('accept', endpoint.isBinary ? '*/*' : 'application/json, text/event-stream');
+  if (type !== undefined) headers.set('content-type', type);
   for (const [name, value] of gateway.headers) headers.set(name, value);
   if (key !== '') headers.set('authorization', `Bearer ${key}`);
   return headers;

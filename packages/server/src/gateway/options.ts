@@ -1,6 +1,7 @@
 import { type Logger, ProtocolError, type Session } from '@parlance/protocol';
 import { assertOptions, loggable, type OptionKinds, SILENT_LOGGER } from '@parlance/protocol/internal';
 import type { KeepPolicy } from '../replies/options.js';
+import type { FilesPolicy } from './endpoints.js';
 import { type AllowedModels, createModelPolicy, type ModelPolicy } from './models.js';
 import type { UpstreamOptions } from './upstream.js';
 import type { GatewayRequest } from './usage.js';
@@ -23,6 +24,14 @@ export interface OpenAIGatewayOptions {
    * @default true
    */
   readonly storedResponses?: boolean | undefined;
+  /**
+   * Who may use the files that the upstream stores. It stores them under the API key and does not check which principal
+   * they belong to, so every principal that knows the ID of a file may read and delete it. `'all'` also lists the files of all
+   * principals; `false` serves no files. @default 'byId'
+   */
+  readonly files?: FilesPolicy | undefined;
+  /** Bytes of a form; JSON has the limit of a message. @default 512 Mi */
+  readonly maxBodySize?: number | undefined;
   /**
    * Which streamed generations (`"stream": true`) are kept, so that the upstream goes on when the page that asked is
    * gone, and the principal can follow the answer from any event: `session.follow`, or `session.fetch` with the header
@@ -61,6 +70,8 @@ export interface ResolvedGatewayOptions extends UpstreamOptions {
   readonly secretHeaders: readonly string[];
   readonly models: ModelPolicy;
   readonly storedResponses: boolean;
+  readonly files: FilesPolicy;
+  readonly maxBodySize: number;
   readonly keep: KeepPolicy;
   readonly onUsage: (request: GatewayRequest) => void;
   readonly maxEventLength: number;
@@ -73,6 +84,8 @@ const KINDS: OptionKinds<OpenAIGatewayOptions> = {
   headers: 'object',
   models: ['list', 'function'],
   storedResponses: 'flag',
+  files: ['text', 'false'],
+  maxBodySize: 'number',
   keep: ['flag', 'object', 'function'],
   onUsage: 'function',
   maxRetries: 'number',
@@ -102,6 +115,8 @@ export function resolveGatewayOptions(options: OpenAIGatewayOptions): ResolvedGa
     secretHeaders: headers.filter(([name]) => SECRET_NAME.test(name)).map(([, value]) => value),
     models: createModelPolicy(models),
     storedResponses: options.storedResponses ?? true,
+    files: resolveFiles(options.files),
+    maxBodySize: count('maxBodySize', options.maxBodySize ?? 512 * 1024 * 1024, 1),
     keep: options.keep ?? false,
     onUsage(request: GatewayRequest) {
       try {
@@ -140,6 +155,11 @@ function resolveBaseUrl(given: string | URL): URL {
     throw new ProtocolError('invalid_option', 'baseUrl: must not contain credentials; use apiKey or headers');
   }
   return url;
+}
+
+function resolveFiles(files: FilesPolicy = 'byId'): FilesPolicy {
+  if (files === 'byId' || files === 'all' || files === false) return files;
+  throw new ProtocolError('invalid_option', "files: expected 'byId', 'all' or false");
 }
 
 function resolveHeaders(given: Readonly<Record<string, string>> = {}): [string, string][] {

@@ -1,5 +1,6 @@
 import { encodeHttpResponse, type HttpHeaders, type RequestContext, RequestError } from '@parlance/protocol';
-import { readEventParts, readTextPieces } from './events.js';
+import { isTextType } from '@parlance/protocol/internal';
+import { readBytePieces, readEventParts, readTextPieces } from './events.js';
 import { GatewayFailure } from './failure.js';
 import { replyHeaders } from './headers.js';
 import type { Secret } from './secret.js';
@@ -12,10 +13,16 @@ export interface Reply {
    * Passes on the response of the upstream.
    *
    * @param maxEventLength see {@link readEventParts}.
+   * @param rewrite changes a whole text of at most `maxEventLength` characters. @default it is passed on in pieces
    * @throws {GatewayFailure} if reading fails; `upstream_unusable` for a redirect.
    * @throws {RequestError} `upstream_status` for an error status if the request has no HTTP head.
    */
-  passOn(response: UpstreamResponse, secret: Secret, maxEventLength: number): AsyncIterable<string>;
+  passOn(
+    response: UpstreamResponse,
+    secret: Secret,
+    maxEventLength: number,
+    rewrite?: (text: string) => string,
+  ): AsyncIterable<string | Uint8Array>;
   /**
    * Sends a failure of the gateway as a response.
    *
@@ -34,7 +41,7 @@ export function createReply(context: RequestContext, progress: Progress): Reply 
     progress.status = status;
     context.setMetadata(encodeHttpResponse({ status, headers }));
   };
-  const counted = (part: string): string => {
+  const counted = <Piece extends string | Uint8Array>(part: Piece): Piece => {
     progress.parts++;
     progress.replyLength += part.length;
     return part;
@@ -47,6 +54,17 @@ export function createReply(context: RequestContext, progress: Progress): Reply 
       progress.tokens = readTokenUsage(part) ?? progress.tokens;
       yield counted(part);
     }
+  }
+
+  async function* passOnBytes(
+    pieces: AsyncIterable<Uint8Array>,
+    onFirst: () => void,
+  ): AsyncGenerator<Uint8Array> {
+    for await (const piece of pieces) {
+      if (progress.parts === 0) onFirst();
+      yield counted(piece);
+    }
+    if (progress.parts === 0) onFirst();
   }
 
   async function* passOnText(pieces: AsyncIterable<string>, onFirst: () => void): AsyncGenerator<string> {
@@ -66,7 +84,7 @@ export function createReply(context: RequestContext, progress: Progress): Reply 
   }
 
   return {
-    async *passOn({ status, headers, chunks }, secret, maxEventLength) {
+    async *passOn({ status, headers, chunks }, secret, maxEventLength, rewrite) {
       if (status >= 300 && status < 400) {
         throw new GatewayFailure('upstream_unusable', 'the upstream redirected to another address');
       }
@@ -83,7 +101,13 @@ export function createReply(context: RequestContext, progress: Progress): Reply 
         yield* passOnEvents(readEventParts(chunks, maxEventLength, secret));
       } else {
         // The status waits for the first piece: until then, a failure can still set its own.
-        yield* passOnText(readTextPieces(chunks, secret), () => begin(status, passed));
+        const onFirst = () => begin(status, passed);
+        const type = headers.get('content-type');
+        if (type !== null && !isTextType(type))
+          return yield* passOnBytes(readBytePieces(chunks, secret), onFirst);
+        const pieces = readTextPieces(chunks, secret);
+        const isRewritten = rewrite !== undefined && status === 200;
+        yield* passOnText(isRewritten ? rewritten(pieces, maxEventLength, rewrite) : pieces, onFirst);
       }
     },
 
@@ -96,6 +120,24 @@ export function createReply(context: RequestContext, progress: Progress): Reply 
       yield failure.toJson();
     },
   };
+}
+
+async function* rewritten(
+  pieces: AsyncIterable<string>,
+  maxLength: number,
+  rewrite: (text: string) => string,
+): AsyncGenerator<string> {
+  let text = '';
+  for await (const piece of pieces) {
+    text += piece;
+    if (text.length > maxLength) {
+      throw new GatewayFailure(
+        'upstream_unusable',
+        `the upstream sent a list of more than ${maxLength} characters`,
+      );
+    }
+  }
+  yield rewrite(text);
 }
 
 /** An error response of the upstream, for a request without an HTTP head. */

@@ -9,10 +9,10 @@ export type ScannedField = (typeof FIELDS)[number];
 
 /** The body of a request, decoded and scanned on first use. */
 export class GatewayBody {
-  readonly #request: Message;
+  readonly #request: Pick<Message, 'bytes' | 'header'>;
   #scan: ScanResult<ScannedField> | undefined;
 
-  constructor(request: Message) {
+  constructor(request: Pick<Message, 'bytes' | 'header'>) {
     this.#request = request;
   }
 

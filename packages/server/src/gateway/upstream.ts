@@ -14,8 +14,10 @@ export interface UpstreamOptions {
 
 export interface UpstreamRequest {
   readonly url: string;
+  readonly method: string;
   readonly headers: Headers;
-  readonly body: Uint8Array;
+  /** Chunks can be read once, so a request with them is never repeated. An error that they throw fails the call. */
+  readonly body: Uint8Array | AsyncIterable<Uint8Array> | undefined;
   /** Cancels the call, which then fails with the reason of the signal. */
   readonly signal: AbortSignal;
 }
@@ -44,15 +46,15 @@ export async function callUpstream(
   options: UpstreamOptions,
 ): Promise<UpstreamResponse> {
   for (let attempt = 0; ; attempt++) {
-    const isLast = attempt >= options.maxRetries;
+    const isLast = attempt >= options.maxRetries || isStream(request.body);
     const call = createCall(request.signal);
     let delay: number | undefined;
     try {
       const response = await call.within(options.responseTimeoutMs, (signal) =>
         options.fetch(request.url, {
-          method: 'POST',
+          method: request.method,
           headers: request.headers,
-          body: request.body as Uint8Array<ArrayBuffer>,
+          ...bodyInit(request.body, call),
           // The key must not be sent to another address.
           redirect: 'manual',
           signal,
@@ -70,6 +72,45 @@ export async function callUpstream(
       delay = Math.min(options.maxRetryDelayMs, FIRST_DELAY_MS * 2 ** attempt);
     }
     await pause(delay, request.signal);
+  }
+}
+
+function isStream(body: UpstreamRequest['body']): body is AsyncIterable<Uint8Array> {
+  return body !== undefined && Symbol.asyncIterator in body;
+}
+
+function bodyInit(body: UpstreamRequest['body'], call: Call): RequestInit {
+  if (!isStream(body)) return body === undefined ? {} : { body: body as Uint8Array<ArrayBuffer> };
+  const chunks = observe(body, call);
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await chunks.next();
+        if (done === true) controller.close();
+        else controller.enqueue(value);
+      },
+      async cancel() {
+        await chunks.return(undefined);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  const init = { body: stream, duplex: 'half' as const };
+  return init;
+}
+
+/** As long as the requester sends, the upstream is not silent. */
+async function* observe(body: AsyncIterable<Uint8Array>, call: Call): AsyncGenerator<Uint8Array> {
+  try {
+    for await (const chunk of body) {
+      call.restart();
+      yield chunk;
+    }
+    call.restart();
+  } catch (error) {
+    // Otherwise the failure would be that of the connection.
+    call.fail(error);
+    throw error;
   }
 }
 
@@ -94,6 +135,10 @@ async function* read(
 interface Call {
   /** Runs one step. On timeout or cancellation it fails and the connection is closed. */
   within<Result>(ms: number, step: (signal: AbortSignal) => Promise<Result>): Promise<Result>;
+  /** Begins the time of the present step again. */
+  restart(): void;
+  /** Closes the connection; the present step fails with `error`. */
+  fail(error: unknown): void;
   /** Closes the connection if it is still open. */
   close(): void;
 }
@@ -103,9 +148,10 @@ function createCall(signal: AbortSignal): Call {
   const controller = new AbortController();
   const onAbort = () => controller.abort(signal.reason);
   signal.addEventListener('abort', onAbort, { once: true });
+  let timer: NodeJS.Timeout | undefined;
   return {
     async within(ms, step) {
-      const timer = setTimeout(
+      timer = setTimeout(
         () =>
           controller.abort(new GatewayFailure('upstream_timeout', `the upstream was silent for ${ms} ms`)),
         ms,
@@ -117,8 +163,11 @@ function createCall(signal: AbortSignal): Call {
         throw controller.signal.aborted ? controller.signal.reason : failureOf(cause);
       } finally {
         clearTimeout(timer);
+        timer = undefined;
       }
     },
+    restart: () => void timer?.refresh(),
+    fail: (error) => controller.abort(error),
     close() {
       signal.removeEventListener('abort', onAbort);
       controller.abort();

@@ -23,7 +23,7 @@ export interface GatewayRequest {
   readonly tokens: TokenUsage | undefined;
   /** Request body in bytes. */
   readonly requestBytes: number;
-  /** Reply in UTF-16 units. */
+  /** Reply in UTF-16 units, or in bytes if it is not text. */
   readonly replyLength: number;
   /** Events of a stream, or pieces of any other body. */
   readonly parts: number;

@@ -1,6 +1,7 @@
 import {
   createServer,
   type Server as HttpServer,
+  type IncomingMessage,
   type RequestListener,
   type ServerResponse,
 } from 'node:http';
@@ -15,6 +16,11 @@ export interface ListenOptions {
   readonly port?: number | undefined;
   /** @default '127.0.0.1' */
   readonly host?: string | undefined;
+  /**
+   * Answers requests that are no upgrades, such as for a page; returns `false` for those it does not answer. Health,
+   * readiness and metrics are answered before. @default HTTP 426 for every request
+   */
+  readonly respond?: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
 }
 
 /** An HTTP server that listens for this server alone. */
@@ -46,7 +52,7 @@ export async function openListener(
   server: Pick<ResolvedServerOptions, 'limits' | 'timers' | 'trustedProxies' | 'logger'>,
   onRequest: RequestListener,
 ): Promise<Listener> {
-  assertOptions(options, { port: 'number', host: 'text' }, 'listen');
+  assertOptions(options, { port: 'number', host: 'text', respond: 'function' }, 'listen');
   const { port = 0, host = '127.0.0.1' } = options;
   if (!(Number.isInteger(port) && port >= 0 && port <= 65_535)) {
     throw new ProtocolError(

@@ -1,5 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import type { Message, RequestOptions, SendOptions, SessionState, SessionStats } from '@parlance/protocol';
+import type {
+  Message,
+  RequestOptions,
+  SendOptions,
+  SessionEnd,
+  SessionState,
+  SessionStats,
+} from '@parlance/protocol';
 import {
   decodeUtf8,
   Inbox,
@@ -114,6 +121,10 @@ class TestSession implements ClientSessionHost {
   /** Parts that were taken from the session. */
   taken = 0;
   closes = 0;
+  end: SessionEnd = { code: undefined, reason: '', side: 'local', error: undefined };
+  get closed(): Promise<SessionEnd> {
+    return Promise.resolve(this.end);
+  }
   /** `send` resolves only when this does. */
   room: Promise<void> = Promise.resolve();
   answer: Answer = async function* (text) {
@@ -195,6 +206,7 @@ class TestSession implements ClientSessionHost {
       received: DIRECTION,
       blockedOnCredit: false,
       blockedOnRate: false,
+      peerBlockedOnRate: false,
       queuedBytes: 0,
       openStreams: 0,
       roundTripMs: undefined,

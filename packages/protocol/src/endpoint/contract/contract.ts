@@ -1,5 +1,6 @@
 import { ProtocolError } from '../../base/errors.js';
 import { assertOptions, type OptionKinds } from '../../base/options.js';
+import type { AsJson } from '../as-json.js';
 import type { Message } from '../messages/message.js';
 import type { RequestContext } from '../requests/responder.js';
 import type { InputOf, OutputOf, Schema } from './schema.js';
@@ -112,14 +113,3 @@ type Nothing = ReturnType<() => void>;
 
 /** A handler for each procedure. */
 export type Handlers<P extends Procedures> = { readonly [Name in keyof P]: Handler<P[Name]> };
-
-/** What becomes of a value that travels as JSON. */
-export type AsJson<Value> = unknown extends Value
-  ? Value
-  : Value extends { toJSON(): infer Json }
-    ? AsJson<Json>
-    : Value extends ((...args: never[]) => unknown) | symbol
-      ? never
-      : Value extends object
-        ? { [Key in keyof Value]: AsJson<Value[Key]> }
-        : Value;

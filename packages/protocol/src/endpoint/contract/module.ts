@@ -8,7 +8,6 @@ export {
   type ProcedureReply,
 } from './client.js';
 export {
-  type AsJson,
   type CallInput,
   type CallOutput,
   type CallPart,

@@ -2,7 +2,15 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { errorCode } from '../../testing/error-code.js';
 import { decodeMetadata, encodeMetadata, type Metadata } from '../messages/metadata.js';
-import { decodeHttpRequest, decodeHttpResponse, encodeHttpRequest, encodeHttpResponse } from './head.js';
+import {
+  decodeHttpRequest,
+  decodeHttpResponse,
+  decodeIncoming,
+  decodePull,
+  encodeHttpRequest,
+  encodeHttpResponse,
+  encodePull,
+} from './head.js';
 
 /** The metadata that the peer receives. */
 const carried = (metadata: Metadata): Metadata => decodeMetadata(encodeMetadata(metadata, Infinity), 32);
@@ -89,5 +97,39 @@ describe('a response head', () => {
   it.each([199, 600, 200.5, Number.NaN, '200', null, undefined])('of status %s is refused', (status) => {
     expect(errorCode(() => encodeHttpResponse({ status: status as number }))).toBe('invalid_argument');
     expect(errorCode(() => decodeHttpResponse({ http: { status: status as number } }))).toBe('bad_message');
+  });
+});
+
+describe('the head of a request with a streamed body', () => {
+  it('is decoded as it was encoded, and is none for an end that knows no streamed bodies', () => {
+    const head = { method: 'PUT', path: '/files?a', headers: new Map([['a', 'b']]) };
+    const metadata = carried(encodeHttpRequest(head, 7));
+    expect(metadata).toEqual({
+      http: { method: 'PUT', upload: { id: 7, path: '/files?a' }, headers: { a: 'b' } },
+    });
+    expect(decodeIncoming(metadata)).toEqual({ ...head, upload: 7 });
+    expect(errorCode(() => decodeHttpRequest(metadata))).toBe('bad_message');
+    expect(decodeIncoming(encodeHttpRequest(head))).toEqual({ ...head, upload: undefined });
+    expect(decodeIncoming({})).toBeUndefined();
+  });
+
+  it.each([
+    ['no ID', { path: '/' }],
+    ['the ID 0', { id: 0, path: '/' }],
+    ['an ID of another type', { id: '1', path: '/' }],
+    ['a broken ID', { id: 1.5, path: '/' }],
+    ['no path', { id: 1 }],
+    ['a relative path', { id: 1, path: 'x' }],
+    ['another type', 1],
+  ])('with %s is refused', (_name, upload) => {
+    expect(errorCode(() => decodeIncoming({ http: { upload } as never }))).toBe('bad_message');
+  });
+
+  it('is asked for by its ID', () => {
+    expect(carried(encodePull(7))).toEqual({ http: { pull: 7 } });
+    expect(decodePull(encodePull(7))).toBe(7);
+    for (const metadata of [{}, { http: null }, { http: 1 }, { http: {} }, { http: { path: '/' } }])
+      expect(decodePull(metadata)).toBeUndefined();
+    for (const pull of [0, -1, 1.5, '1', {}]) expect(decodePull({ http: { pull } as never })).toBe(0);
   });
 });

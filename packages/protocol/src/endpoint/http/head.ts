@@ -30,7 +30,7 @@ export interface HttpResponseHead {
 const KEY = 'http';
 const DEFAULT_METHOD = 'POST';
 const MAX_PATH_LENGTH = 2048;
-const MAX_HEADERS = 64;
+export const MAX_HEADERS = 64;
 const MAX_VALUE_LENGTH = 4096;
 const METHOD = /^[A-Z]{1,16}$/;
 /** Visible ASCII. */
@@ -44,25 +44,70 @@ const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
  * Encodes the head of an HTTP request as the metadata of a request.
  *
  * @param head the default method is POST, without headers.
+ * @param upload the ID of a body that the receiver is to ask for. @default the body is that of the request
  * @throws {ProtocolError} `invalid_argument` for an invalid head.
  */
-export function encodeHttpRequest(head: Pick<HttpRequestHead, 'path'> & Partial<HttpRequestHead>): Metadata {
+export function encodeHttpRequest(
+  head: Pick<HttpRequestHead, 'path'> & Partial<HttpRequestHead>,
+  upload?: number,
+): Metadata {
   const { method, path } = checkRequest(head.method, head.path, 'invalid_argument');
+  // An end that knows of no uploads finds no path and refuses the request.
+  const target = upload === undefined ? { path } : { upload: { id: upload, path } };
   return {
-    [KEY]: { ...(method === DEFAULT_METHOD ? {} : { method }), path, ...headersField(head.headers) },
+    [KEY]: { ...(method === DEFAULT_METHOD ? {} : { method }), ...target, ...headersField(head.headers) },
   };
 }
 
 /**
  * Decodes the head of an HTTP request from the metadata of a request; `undefined` if there is none.
  *
- * @throws {ProtocolError} `bad_message` for an invalid head.
+ * @throws {ProtocolError} `bad_message` for an invalid head, and for that of a request whose body is streamed.
  */
 export function decodeHttpRequest(metadata: Metadata): HttpRequestHead | undefined {
   const fields = fieldsOf(metadata);
   if (fields === undefined) return undefined;
   const line = checkRequest(get(fields, 'method'), get(fields, 'path'), 'bad_message');
   return { ...line, headers: readHeaders(fields) };
+}
+
+/** The head of a request whose body may be streamed. */
+export interface IncomingHead extends HttpRequestHead {
+  /** The ID of the body to ask for; `undefined` if the body is that of the request. */
+  readonly upload: number | undefined;
+}
+
+/** As {@link decodeHttpRequest}, also for requests whose body is streamed. */
+export function decodeIncoming(metadata: Metadata): IncomingHead | undefined {
+  const fields = fieldsOf(metadata);
+  if (fields === undefined) return undefined;
+  const upload = get(fields, 'upload');
+  if (upload === undefined || upload === null) {
+    const head = decodeHttpRequest(metadata);
+    return head && { ...head, upload: undefined };
+  }
+  const id = isFields(upload) ? get(upload, 'id') : undefined;
+  if (!isFields(upload) || !isId(id)) throw new ProtocolError('bad_message', 'HTTP upload: expected an ID');
+  const line = checkRequest(get(fields, 'method'), get(upload, 'path'), 'bad_message');
+  return { ...line, headers: readHeaders(fields), upload: id };
+}
+
+/** The metadata of a request for the body of an upload. */
+export function encodePull(upload: number): Metadata {
+  return { [KEY]: { pull: upload } };
+}
+
+/** The ID of the upload that a request asks for; `undefined` for any other request. 0 is never an ID. */
+export function decodePull(metadata: Metadata): number | undefined {
+  const fields = get(metadata, KEY);
+  if (!isFields(fields)) return undefined;
+  const id = get(fields, 'pull');
+  if (id === undefined || id === null) return undefined;
+  return isId(id) ? id : 0;
+}
+
+function isId(id: unknown): id is number {
+  return typeof id === 'number' && Number.isSafeInteger(id) && id > 0;
 }
 
 /**
@@ -129,6 +174,11 @@ function readHeaders(fields: Fields): HttpHeaders {
   return new Map(checkHeaders(Object.entries(headers), 'bad_message'));
 }
 
+/** Whether a head may have such a field. */
+export function isSendableHeader(name: string, value: string): boolean {
+  return NAME.test(name) && value.length <= MAX_VALUE_LENGTH && VALUE.test(value);
+}
+
 function checkHeaders(entries: readonly (readonly [string, unknown])[], code: Code): [string, string][] {
   if (entries.length > MAX_HEADERS) {
     throw new ProtocolError(code, `${entries.length} HTTP headers; at most ${MAX_HEADERS} can be sent`);
@@ -137,7 +187,7 @@ function checkHeaders(entries: readonly (readonly [string, unknown])[], code: Co
     if (!NAME.test(name)) {
       throw new ProtocolError(code, 'HTTP header name: expected 1 to 64 of a-z, 0-9, ".", "_" and "-"');
     }
-    if (typeof value !== 'string' || value.length > MAX_VALUE_LENGTH || !VALUE.test(value)) {
+    if (typeof value !== 'string' || !isSendableHeader(name, value)) {
       throw new ProtocolError(
         code,
         `HTTP header ${name}: expected text without line ends, of at most ${MAX_VALUE_LENGTH} characters up to U+00FF`,

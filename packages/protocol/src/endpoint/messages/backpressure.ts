@@ -5,6 +5,8 @@ const STREAM_HIGH_WATER = 256 * 1024;
 /** The same while all streams of the session together hold more than {@link SESSION_HIGH_WATER}. */
 const STREAM_LOW_WATER = 32 * 1024;
 const SESSION_HIGH_WATER = 4 * 1024 * 1024;
+/** The same for messages while the peer's rate holds them back: with more, they would be old when they are written. */
+const PACED_HIGH_WATER = 8 * 1024;
 const RESOLVED = Promise.resolve();
 
 interface Waiting {
@@ -22,7 +24,8 @@ export class Backpressure {
    * Resolves when the queue of a stream is short enough, or the peer no longer wants the stream.
    *
    * @param below bytes of bodies that the queue must stay below.
-   * @default less than 256 KiB of memory, or 32 KiB while the session holds more than 4 MiB
+   * @default less than 256 KiB of memory, 32 KiB while the session holds more than 4 MiB, and for messages 8 KiB while a
+   * rate holds them back
    */
   wait(core: SessionCore, streamId: number, below?: number): Promise<void> {
     if (hasRoom(core, streamId, below)) return RESOLVED;
@@ -59,5 +62,6 @@ export class Backpressure {
 export function hasRoom(core: SessionCore, streamId: number, below?: number): boolean {
   if (below !== undefined) return core.channel.queuedOn(streamId) < below;
   const queued = core.channel.memoryOf(streamId);
+  if (streamId === 0 && core.isPaced) return queued < PACED_HIGH_WATER;
   return queued < STREAM_LOW_WATER || (queued < STREAM_HIGH_WATER && core.heldBytes <= SESSION_HIGH_WATER);
 }

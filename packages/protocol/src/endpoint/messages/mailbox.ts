@@ -37,6 +37,11 @@ export class SessionMailbox implements Mailbox, InboxOptions<Received> {
     this.#inbox.end(error);
   }
 
+  /** Drops the messages that were not read, of sessions whose memory is released already. */
+  clear(): void {
+    this.#inbox.clear();
+  }
+
   [Symbol.asyncIterator](): AsyncIterator<Message> {
     return this.#inbox[Symbol.asyncIterator]();
   }

@@ -39,6 +39,8 @@ export interface EncodeOptions {
   readonly metadata?: Uint8Array | undefined;
   /** The receiving agent, if that is not the peer itself. */
   readonly agent?: string | undefined;
+  /** All of it is written. */
+  readonly onWritten?: BodyToSend['onWritten'];
 }
 
 /**
@@ -52,9 +54,10 @@ export function encodeBody(
   options: EncodeOptions = {},
 ): BodyToSend | Promise<BodyToSend> {
   const coded = encodeContent(contentOf(body), coder, options);
-  const { agent } = options;
-  if (agent === undefined) return coded;
-  return coded instanceof Promise ? coded.then((later) => ({ ...later, agent })) : { ...coded, agent };
+  const { agent, onWritten } = options;
+  if (agent === undefined && onWritten === undefined) return coded;
+  const complete = (body: CodedBody): BodyToSend => ({ ...body, agent, onWritten });
+  return coded instanceof Promise ? coded.then(complete) : complete(coded);
 }
 
 /**

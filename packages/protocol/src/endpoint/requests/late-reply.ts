@@ -1,10 +1,10 @@
 import type { Message } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
-import type { Reply, ReplyStream } from './reply.js';
+import type { ReplyStream } from './reply.js';
 
 /** The reply to a request that is sent when the code for requests is loaded. */
 export class LateReply implements ReplyStream {
-  readonly #opened: Promise<Reply | undefined>;
+  readonly #opened: Promise<ReplyStream | undefined>;
   #reply: ReplyStream | undefined;
   #isCancelled = false;
 
@@ -12,7 +12,7 @@ export class LateReply implements ReplyStream {
    * @param load resolves when the request can be sent.
    * @param ask sends it. The errors of both are those of the reply.
    */
-  constructor(load: () => Promise<unknown>, ask: () => Reply) {
+  constructor(load: () => Promise<unknown>, ask: () => ReplyStream) {
     this.#opened = this.#open(load, ask);
     // The reader gets the error. A reply that has no reader fails silently, like any other.
     this.#opened.catch(() => {});
@@ -52,7 +52,7 @@ export class LateReply implements ReplyStream {
   }
 
   /** `undefined` if it was cancelled before the request was sent. */
-  async #open(load: () => Promise<unknown>, ask: () => Reply): Promise<Reply | undefined> {
+  async #open(load: () => Promise<unknown>, ask: () => ReplyStream): Promise<ReplyStream | undefined> {
     await load();
     if (this.#isCancelled) return undefined;
     const reply = ask();

@@ -19,7 +19,9 @@ export interface RequesterOptions {
   readonly pump: () => void;
 }
 
-type ReplyBounds = Pick<RequestOptions, 'signal' | 'timeoutMs'>;
+type ReplyBounds = Pick<RequestOptions, 'signal' | 'timeoutMs'> & {
+  readonly onBegun?: (streamId: number) => void;
+};
 
 /** Sends the requests of one session and matches their replies. */
 export class Requester {
@@ -40,8 +42,8 @@ export class Requester {
    */
   ask(body: BodyToSend | Promise<BodyToSend>, options: ReplyBounds): Reply {
     const reply = this.#createReply(options);
-    if (body instanceof Promise) guardLater(this.#options.session, this.#beginLater(reply, body));
-    else this.#begin(reply, body);
+    if (body instanceof Promise) guardLater(this.#options.session, this.#beginLater(reply, body, options));
+    else this.#begin(reply, body, options);
     return reply;
   }
 
@@ -105,14 +107,24 @@ export class Requester {
     this.#replies.delete(streamId);
   }
 
+  /** Cancels every request. */
+  abort(error: Error): void {
+    for (const reply of [...this.#replies.values(), ...(this.#unsent ?? [])]) reply.abort(error);
+    this.#replies.clear();
+  }
+
   /** The session is over: every reply fails with `error`. */
   end(error: Error): void {
     for (const reply of [...this.#replies.values(), ...(this.#unsent ?? [])]) reply.handleEnd(error);
     this.#replies.clear();
   }
 
-  #begin(reply: Reply, body: BodyToSend): void {
-    this.#start(reply, () => this.#options.core.channel.request(body));
+  #begin(reply: Reply, body: BodyToSend, { onBegun }: ReplyBounds): void {
+    this.#start(reply, () => {
+      const streamId = this.#options.core.channel.request(body);
+      onBegun?.(streamId);
+      return streamId;
+    });
   }
 
   #start(reply: Reply, command: () => number): void {
@@ -126,13 +138,13 @@ export class Requester {
     this.#options.pump();
   }
 
-  async #beginLater(reply: Reply, body: Promise<BodyToSend>): Promise<void> {
+  async #beginLater(reply: Reply, body: Promise<BodyToSend>, options: ReplyBounds): Promise<void> {
     this.#unsent ??= new Set();
     this.#unsent.add(reply);
     try {
       const coded = await body;
       // A request that was cancelled while it was being coded is not sent.
-      if (!reply.isOver) this.#begin(reply, coded);
+      if (!reply.isOver) this.#begin(reply, coded, options);
     } catch (error) {
       reply.abort(error);
     } finally {

@@ -1,6 +1,8 @@
 import { isProtocolError, ProtocolError } from '../../base/errors.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
+import { decodePull } from '../http/head.js';
+import { answerPull } from '../http/uploads.js';
 import { loggable } from '../loggable.js';
 import { CodedPart, encodePart } from '../messages/encode-part.js';
 import type { Message, ReceivedMessage } from '../messages/message.js';
@@ -15,8 +17,8 @@ import type { KeepOptions, KeptReply, KeptRequest, ReplyKeeper } from './keeping
 import { Output, type OutputOptions, type ReplySink } from './output.js';
 
 /** Passed to a request handler with the request. */
-export interface RequestContext {
-  readonly session: Session;
+export interface RequestContext<Of extends Session = Session> {
+  readonly session: Of;
   /**
    * Aborts when the requester cancels, its page is loaded again or the session ends, never because a connection was
    * lost.
@@ -59,16 +61,16 @@ export interface RequestContext {
  * `internal` without details, unless it is a `RequestError`, or was thrown because the request cannot be
  * decoded.
  */
-export type RequestHandler = (
+export type RequestHandler<Of extends Session = Session> = (
   request: Message,
-  context: RequestContext,
+  context: RequestContext<Of>,
 ) => Part | undefined | Promise<Part | undefined> | AsyncIterable<Part>;
 
-/** A handler of Parlance itself, whose parts may be coded already. */
+/** A handler of Parlance itself, whose parts may be coded already, and which may be loaded first. */
 export type OwnHandler = (
   request: Message,
   context: RequestContext,
-) => ReturnType<RequestHandler> | AsyncIterable<Part | CodedPart>;
+) => ReturnType<RequestHandler> | Promise<ReturnType<RequestHandler>> | AsyncIterable<Part | CodedPart>;
 
 export interface AnswerOptions extends OutputOptions {
   readonly handler: OwnHandler | undefined;
@@ -93,6 +95,8 @@ export interface ResponderOptions extends Omit<AnswerOptions, 'handler'> {
   readonly hasRoom: (streamId: number) => boolean;
   /** Server: keeps replies. */
   readonly keeper: ReplyKeeper | undefined;
+  /** A handler has ended. */
+  readonly onAnswered: () => void;
 }
 
 /** A handler that has not returned. */
@@ -134,6 +138,7 @@ export class Responder {
     } finally {
       message.release();
       this.#running.delete(streamId);
+      this.#options.onAnswered();
     }
   }
 
@@ -218,13 +223,7 @@ export async function answer(
   sink: ReplySink,
   options: AnswerOptions,
 ): Promise<void> {
-  const { handler, session, coder, logger, clock } = options;
-  if (handler === undefined) {
-    sink.fail(
-      new ProtocolError('unsupported', 'this end does not answer requests: it has no onRequest handler'),
-    );
-    return;
-  }
+  const { session, coder, logger, clock } = options;
   let runsToCompletion = false;
   let batching = options.batch;
   let batch: PartBatch | undefined;
@@ -239,6 +238,12 @@ export async function answer(
   try {
     // Decodes the metadata, which may be malformed.
     const { metadata } = request;
+    const handler = decodePull(metadata) === undefined ? options.handler : answerPull;
+    if (handler === undefined) {
+      return sink.fail(
+        new ProtocolError('unsupported', 'this end does not answer requests: it has no onRequest handler'),
+      );
+    }
     const context: RequestContext = {
       session,
       signal,
@@ -253,7 +258,8 @@ export async function answer(
       },
       keep: (options) => output.keep(options),
     };
-    const outcome = handler(request, context);
+    const begun = handler(request, context);
+    const outcome = isAsyncIterable(begun) ? begun : await begun;
     if (isAsyncIterable(outcome)) {
       for await (const part of outcome) {
         if (!output.isWanted) {
@@ -272,8 +278,7 @@ export async function answer(
       const ended = output.end();
       if (ended !== undefined) await ended;
     } else {
-      const part = await outcome;
-      const body = await encodePart(part ?? '', coder, { metadata: output.takeMetadata() });
+      const body = await encodePart(outcome ?? '', coder, { metadata: output.takeMetadata() });
       const ended = output.respond(body);
       if (ended !== undefined) await ended;
     }

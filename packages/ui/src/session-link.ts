@@ -114,15 +114,12 @@ function failedState(error: ProtocolError, hadSession: boolean): LinkState {
 
 /** Waits for the end of the session. Ignores one-way messages, which are not part of a chat. */
 async function endOf(session: ClientSession): Promise<ProtocolError | undefined> {
-  for (;;) {
-    try {
-      for await (const _message of session);
-      return undefined;
-    } catch (error) {
-      if (!(error instanceof ProtocolError)) throw error;
-      // Reading reports a lost session, after which a new one may follow.
-      if (session.state === 'closed') return error;
-    }
+  try {
+    for await (const _message of session);
+    return undefined;
+  } catch (error) {
+    if (error instanceof ProtocolError) return error;
+    throw error;
   }
 }
 

@@ -1,14 +1,26 @@
-import type { Body, HttpHeaders, Message, ReplyStream, Session } from '@parlance/protocol';
-import { ProtocolError } from '@parlance/protocol/client';
-import { decodeHttpResponse, encodeHttpRequest, eventTextOf } from '@parlance/protocol/http';
+import { ProtocolError } from '../../base/errors.js';
+import { DEFAULT_LIMITS } from '../../base/limits.js';
+import { eventTextOf } from '../http/events.js';
+import {
+  decodeHttpResponse,
+  encodeHttpRequest,
+  type HttpHeaders,
+  type HttpRequestHead,
+} from '../http/head.js';
+import { type BodySource, type OfferedUpload, offerUpload } from '../http/uploads.js';
+import type { Message } from '../messages/message.js';
+import type { ReplyStream } from '../requests/reply.js';
+import type { Session } from '../session.js';
+import { type BodyLimits, type OutgoingBody, readBody } from './outgoing.js';
 
 /**
- * `fetch` over a session: requests go to the session's server, whose `onRequest` must answer HTTP, such as
- * the gateway of `@parlance/server/openai`.
+ * `fetch` over a session: requests go to the other end, whose `onFetch` answers them, or whose `onRequest` answers HTTP,
+ * such as the gateway of `@parlance/server/openai`.
  *
- * Only the path and the query of the URL are sent, as a session has a single server. Credentials are not
- * sent either: the session is already authenticated. The body of the response streams: reading slowly holds
- * the sender back, an abort or a cancelled body stops it, and a resumed connection goes unnoticed.
+ * Only the path and the query of the URL are sent, as a session has a single other end. Credentials and cookies are not
+ * sent either: the session is already authenticated. Redirects are not followed. The body of the response streams: reading
+ * slowly holds the sender back, an abort or a cancelled body stops it, and a resumed connection goes unnoticed. So does
+ * the body of the request if it is a stream, or a form, a file or bytes of more than the other end takes at once.
  *
  * If the server keeps the reply, the response has the headers `x-parlance-reply`, its ID, and `x-parlance-after`, the
  * number of the part that the body begins after. A request with the header `x-parlance-follow`, an ID or the name of a
@@ -18,22 +30,25 @@ import { decodeHttpResponse, encodeHttpRequest, eventTextOf } from '@parlance/pr
  * it has read can go on there. The response has status 204 if the server has no such reply. An abort of such a request
  * stops the following and not the answer, which `session.follow(id).stop()` stops.
  *
- * Rejects with a `ProtocolError`: `unsupported` if the body is neither text nor bytes or the URL is not an
+ * Rejects with a `ProtocolError`: `unsupported` if the body is not one that `fetch` takes or the URL is not an
  * HTTP URL, or if the server keeps no replies to follow; `invalid_argument` if the request is malformed; and the
- * code of the session's failure (`session_lost`, `session_closed`, …). A failure of the server in the middle of a body is a
- * `RequestError`. An abort rejects with the reason of the signal.
+ * code of the session's failure (`session_lost`, `session_closed`, …). A failure of the other end in the middle of a body
+ * is a `RequestError`. An abort rejects with the reason of the signal, and a stream that fails with its error.
  */
 export type SessionFetch = typeof globalThis.fetch;
 
-export function createFetch(session: Pick<Session, 'stream' | 'follow'>): SessionFetch {
+/** @param mayStream whether the other end can ask this session for a body. @default true */
+export function createFetch(session: Session, mayStream = true): SessionFetch {
   return async (input, init) => {
     const outgoing = readRequest(input, init);
-    const { url, signal, followed, after } = outgoing;
+    const { url, method, signal, followed, after } = outgoing;
     signal?.throwIfAborted();
     // The part before tells the head at once, also if the next part is yet to be written.
     const options = { after: Math.max(0, after - 1), signal };
-    const reply = followed === undefined ? await ask(session, outgoing) : session.follow(followed, options);
-    const parts = readUntilAborted(reply, signal);
+    const { reply, parts } =
+      followed === undefined
+        ? await ask(session, outgoing, mayStream)
+        : reading(session.follow(followed, options), signal);
     const first = await parts.next().catch((error: unknown) => {
       if (followed !== undefined && isUnknown(error)) return undefined;
       throw error;
@@ -44,7 +59,7 @@ export function createFetch(session: Pick<Session, 'stream' | 'follow'>): Sessio
       await parts.return();
       throw new ProtocolError(
         'unsupported',
-        'the server answered without an HTTP status; its onRequest must answer HTTP, such as createOpenAIGateway',
+        'the other end answered without an HTTP status; it needs onFetch, or an onRequest such as createOpenAIGateway',
       );
     }
     // A part without content is not an event, so the reader of the body cannot count it.
@@ -55,7 +70,7 @@ export function createFetch(session: Pick<Session, 'stream' | 'follow'>): Sessio
       headers.set(REPLY, reply.keptId);
       headers.set(AFTER, String(Math.max(after, reply.position - (unread === undefined ? 0 : 1))));
     }
-    return createResponse(url, { ...head, headers }, unread, parts);
+    return createResponse(url, { ...head, headers, isHead: method === 'HEAD' }, unread, parts);
   };
 }
 
@@ -78,21 +93,37 @@ interface Parts {
   return(): Promise<unknown>;
 }
 
-/** After an abort, reading throws the reason of the signal, even if parts have already arrived. */
-function readUntilAborted(reply: AsyncIterable<Message>, signal: AbortSignal | undefined): Parts {
-  const parts = reply[Symbol.asyncIterator]();
-  return {
+interface Reading {
+  readonly reply: ReplyStream;
+  readonly parts: Parts;
+}
+
+/**
+ * After an abort, reading throws the reason of the signal, even if parts have already arrived.
+ *
+ * @param onOver called when nothing more is read.
+ */
+function reading(reply: ReplyStream, signal: AbortSignal | undefined, onOver?: () => void): Reading {
+  const iterator = reply[Symbol.asyncIterator]();
+  const parts: Parts = {
     async next() {
-      signal?.throwIfAborted();
       try {
-        return await parts.next();
+        signal?.throwIfAborted();
+        const next = await iterator.next();
+        if (next.done === true) onOver?.();
+        return next;
       } catch (error) {
+        onOver?.();
         signal?.throwIfAborted();
         throw error;
       }
     },
-    return: async () => await parts.return?.(),
+    async return() {
+      onOver?.();
+      return await iterator.return?.();
+    },
   };
+  return { reply, parts };
 }
 
 interface OutgoingRequest {
@@ -100,7 +131,7 @@ interface OutgoingRequest {
   readonly method: string;
   readonly headers: Headers;
   readonly signal: AbortSignal | undefined;
-  readonly readBody: () => Body | Promise<Body>;
+  readonly readBody: (limits: BodyLimits) => Promise<OutgoingBody>;
   /** A kept reply to follow in place of asking. */
   readonly followed: string | undefined;
   /** The number of its part after which to begin. */
@@ -122,7 +153,7 @@ function readRequest(input: RequestInfo | URL, init: RequestInit = {}): Outgoing
     method,
     headers,
     signal,
-    readBody: () => (init.body === undefined && given !== undefined ? bodyOf(given) : readBody(init.body)),
+    readBody: (limits) => readBody(init.body, given, headers.get('content-type'), limits),
     followed,
     after: followed === undefined ? 0 : readAfter(headers.get(AFTER) ?? '0'),
   };
@@ -135,21 +166,64 @@ function readAfter(text: string): number {
 }
 
 async function ask(
-  session: Pick<Session, 'stream'>,
+  session: Session,
   { url, method, headers, signal, readBody }: OutgoingRequest,
-): Promise<ReplyStream> {
+  mayStream: boolean,
+): Promise<Reading> {
   if (!METHODS.includes(method)) throw unsupported(`the method ${method.slice(0, 20)}`);
-  const body = await readBody();
-  signal?.throwIfAborted();
-  if (method === 'GET' && body !== '') {
-    throw new ProtocolError('invalid_argument', 'a GET request cannot have a body');
+  const { whole, source, type } = await readBody({ whole: wholeLimit(session), mayStream });
+  try {
+    signal?.throwIfAborted();
+    if ((method === 'GET' || method === 'HEAD') && whole !== '') {
+      throw new ProtocolError('invalid_argument', `a ${method} request cannot have a body`);
+    }
+    if (whole !== '' && type !== undefined) headers.set('content-type', type);
+    const { pathname, search } = new URL(url);
+    const head = { method, path: pathname + search, headers: headersToSend(headers) };
+    if (source !== undefined) return upload(session, source, head, signal);
+    return reading(session.stream(whole ?? '', { metadata: encodeHttpRequest(head), signal }), signal);
+  } catch (error) {
+    source?.cancel(error);
+    throw error;
   }
-  const { pathname, search } = new URL(url);
-  const metadata = encodeHttpRequest({ method, path: pathname + search, headers: headersToSend(headers) });
-  return session.stream(body, { metadata, signal });
 }
 
-const METHODS: readonly string[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
+/** Sends a request whose body the other end asks for. */
+function upload(
+  session: Session,
+  source: BodySource,
+  head: HttpRequestHead,
+  signal: AbortSignal | undefined,
+): Reading {
+  // Aborts with the signal of the caller, or with the error of the body.
+  const controller = new AbortController();
+  const onAbort = () => over(signal?.reason);
+  const over = (reason: unknown) => {
+    signal?.removeEventListener('abort', onAbort);
+    offered.withdraw(reason);
+    controller.abort(reason);
+  };
+  const offered: OfferedUpload = offerUpload(session, source, over);
+  signal?.addEventListener('abort', onAbort, { once: true });
+  try {
+    const metadata = encodeHttpRequest(head, offered.id);
+    const reply = session.stream('', { metadata, signal: controller.signal });
+    return reading(reply, controller.signal, () => {
+      signal?.removeEventListener('abort', onAbort);
+      offered.withdraw(undefined);
+    });
+  } catch (error) {
+    over(error);
+    throw error;
+  }
+}
+
+/** Bytes of a body that the other end takes at once, as far as it has said; 16 MiB is the default of its limit. */
+function wholeLimit({ negotiated: { limits, maxPayloadSize } }: Session): number {
+  return Math.min(limits['maxMessageSize'] ?? DEFAULT_LIMITS.maxMessageSize, maxPayloadSize || Infinity);
+}
+
+const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
 function readUrl(text: string): URL {
   let url: URL;
@@ -164,36 +238,10 @@ function readUrl(text: string): URL {
   return url;
 }
 
-function readBody(body: BodyInit | null | undefined): Body {
-  if (body === undefined || body === null) return '';
-  if (typeof body === 'string') return body;
-  if (body instanceof URLSearchParams) return body.toString();
-  if (body instanceof ArrayBuffer) return textIfPossible(new Uint8Array(body));
-  if (ArrayBuffer.isView(body)) {
-    return textIfPossible(new Uint8Array(body.buffer, body.byteOffset, body.byteLength));
-  }
-  throw unsupported(`a ${body.constructor?.name ?? typeof body} as body`);
-}
-
-/** A `Request` has already turned its body into bytes; only the content type shows that it was a form. */
-async function bodyOf(request: Request): Promise<Body> {
-  if (request.headers.get('content-type')?.startsWith('multipart/')) throw unsupported('a form as body');
-  return textIfPossible(new Uint8Array(await request.clone().arrayBuffer()));
-}
-
-/** Text if possible, because more codecs encode text than bytes. */
-function textIfPossible(bytes: Uint8Array): Body {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    return bytes;
-  }
-}
-
 function unsupported(what: string): ProtocolError {
   return new ProtocolError(
     'unsupported',
-    `session.fetch does not support ${what}; supported: http(s) URLs, ${METHODS.join(', ')}, text and bytes`,
+    `session.fetch does not support ${what}; supported: http(s) URLs and ${METHODS.join(', ')}`,
   );
 }
 
@@ -212,16 +260,16 @@ const OMITTED = new Set([
   'accept-encoding',
   'user-agent',
 ]);
-/** Headers with these values are the server's default. */
-const DEFAULTS = new Map([
-  ['content-type', /^application\/json\b/],
-  ['accept', /^(\*\/\*|application\/json|text\/event-stream)$/],
-]);
-
-/** Headers can be half of the bytes of a request, so those without information for the server are omitted. */
+/** Headers can be half of the bytes of a request, so those without information for the other end are omitted. */
 function headersToSend(headers: Headers): HttpHeaders {
+  // Such an SDK accepts JSON and events in every request, and tells a lot about itself.
+  const isGenerated = headers.has('x-stainless-lang');
+  const accepted = isGenerated ? /^(\*\/\*|application\/json|text\/event-stream)$/ : /^\*\/\*$/;
   const isOmitted = (name: string, value: string) =>
-    OMITTED.has(name) || name.startsWith('x-stainless-') || DEFAULTS.get(name)?.test(value) === true;
+    OMITTED.has(name) ||
+    name.startsWith('x-stainless-') ||
+    (name === 'content-type' && /^application\/json\b/.test(value)) ||
+    (name === 'accept' && accepted.test(value));
   return new Map([...headers].filter(([name, value]) => !isOmitted(name, value)));
 }
 
@@ -229,13 +277,17 @@ const WITHOUT_BODY: readonly number[] = [NO_CONTENT, 205, 304];
 
 function createResponse(
   url: string,
-  { status, headers }: { readonly status: number; readonly headers: Headers },
+  {
+    status,
+    headers,
+    isHead,
+  }: { readonly status: number; readonly headers: Headers; readonly isHead: boolean },
   first: Message | undefined,
   parts: Parts,
 ): Response {
   const isEvents = headers.get('content-type')?.startsWith('text/event-stream') ?? false;
-  const hasBody = !WITHOUT_BODY.includes(status);
-  if (!hasBody) void parts.return();
+  const hasBody = !isHead && !WITHOUT_BODY.includes(status);
+  if (!hasBody) parts.return().catch(() => {});
   return responseOf(url, hasBody ? createBody(first, parts, isEvents) : null, { status, headers });
 }
 

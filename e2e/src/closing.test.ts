@@ -1,0 +1,152 @@
+import { connect } from '@parlance/client';
+import { createServer, type ServerOptions, type ServerSession } from '@parlance/server';
+import { afterEach, describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
+import { createCuttingProxy } from './cutting-proxy.js';
+
+/** Sessions that an application closes with a code and a reason, over real sockets. */
+
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+});
+
+async function setUp(options: ServerOptions = {}, client: Parameters<typeof connect>[1] = {}) {
+  const server = createServer({ onRequest: () => 'here', ...options });
+  open.push(server);
+  const { port } = await server.listen();
+  const proxy = await createCuttingProxy(port);
+  open.push(proxy);
+  const session = await connect(`ws://127.0.0.1:${proxy.port}/session`, {
+    WebSocket,
+    reconnect: { minDelayMs: 5, maxDelayMs: 50 },
+    ...client,
+  });
+  open.push(session);
+  const states: string[] = [];
+  session.on('state', (state) => states.push(state));
+  const [served] = server.sessions.values();
+  return { server, proxy, session, states, served: served as ServerSession };
+}
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+describe('a session that its server closes with a code', () => {
+  it.each(['m2m.v1', 'm2m.v1.json'] as const)(
+    'tells its client in %s, which does not come back',
+    async (subprotocol) => {
+      const { proxy, session, served, states } = await setUp({}, { subprotocol });
+      const read: string[] = [];
+      const reading = (async () => {
+        for await (const message of session) read.push(message.text);
+      })();
+      await served.send('last words');
+      expect(await served.close({ code: 'kicked', reason: 'spam' })).toEqual({ unacknowledged: 0 });
+      const said = { code: 'kicked', reason: 'spam', error: undefined };
+      expect(await session.closed).toEqual({ ...said, side: 'remote' });
+      expect(await served.closed).toEqual({ ...said, side: 'local' });
+      await reading;
+      expect(read).toEqual(['last words']);
+      const { opened } = proxy;
+      await pause(200);
+      expect([states.at(-1), proxy.opened]).toEqual(['closed', opened]);
+      await expect(session.request('')).rejects.toMatchObject({ code: 'session_closed' });
+    },
+  );
+
+  it('does not come back either if the server drains', async () => {
+    const { server, proxy, session, served } = await setUp({
+      onRequest: async (_request, { signal }) => {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        return 'late';
+      },
+    });
+    const asked = session.request('').catch((error: unknown) => error);
+    await expect.poll(() => served.stats().received.messages).toBe(1);
+    const drained = server.drain({ timeoutMs: 10_000, returnWithinMs: 0 });
+    await pause(50);
+    await served.close({ code: 'kicked' });
+    expect(await session.closed).toMatchObject({ code: 'kicked', side: 'remote', error: undefined });
+    expect(await asked).toMatchObject({ code: 'session_closed' });
+    expect(await drained).toEqual({ left: 1, interrupted: 0, lost: 0 });
+    expect([session.state, proxy.opened]).toEqual(['closed', 1]);
+  });
+
+  it('tells a client that comes back while it closes', async () => {
+    const { proxy, session, served } = await setUp();
+    proxy.refuse(true);
+    proxy.cut();
+    await expect.poll(() => served.state).toBe('suspended');
+    const closing = served.close({ code: 'kicked' });
+    proxy.refuse(false);
+    expect(await closing).toEqual({ unacknowledged: 0 });
+    expect(await session.closed).toMatchObject({ code: 'kicked', side: 'remote' });
+  });
+
+  it('says so although the server closes at the same time', async () => {
+    const { server, session, served } = await setUp();
+    const closing = served.close({ code: 'kicked', reason: 'spam' });
+    await server.close();
+    await closing;
+    expect(await session.closed).toMatchObject({ code: 'kicked', reason: 'spam' });
+  });
+});
+
+describe('a session that its client closes', () => {
+  it('tells its server the code, and both ends without one who has closed it', async () => {
+    const one = await setUp();
+    await one.session.close({ code: 'signed_out' });
+    expect(await one.served.closed).toMatchObject({ code: 'signed_out', reason: '', side: 'remote' });
+    const two = await setUp();
+    await two.session.close();
+    expect(await two.session.closed).toEqual({
+      code: undefined,
+      reason: '',
+      side: 'local',
+      error: undefined,
+    });
+    expect(await two.served.closed).toMatchObject({ code: undefined, side: 'remote' });
+    expect(await two.session.closed).toBe(await two.session.closed);
+  });
+
+  it.each([
+    ['a code with other characters', { code: 'Kicked' }],
+    ['an empty code', { code: '' }],
+    ['a code of 65 characters', { code: 'k'.repeat(65) }],
+    ['a reason of 1,025 characters', { reason: 'r'.repeat(1_025) }],
+    ['an option that there is not', { cod: 'kicked' }],
+  ])('refuses %s, and stays', async (_what, options) => {
+    const { session } = await setUp();
+    await expect(session.close(options as never)).rejects.toMatchObject({ code: 'invalid_option' });
+    expect(session.state).toBe('established');
+    expect((await session.request('')).text).toBe('here');
+  });
+
+  it('may say 64 and 1,024 characters', async () => {
+    const { session, served } = await setUp();
+    const said = { code: 'k'.repeat(64), reason: '\u20ac'.repeat(1_024) };
+    await session.close(said);
+    expect(await served.closed).toMatchObject(said);
+  });
+});
+
+describe('a session that is lost', () => {
+  it('is over with its error for a client that does not connect again, and not for another', async () => {
+    const { server, proxy, session, served } = await setUp({ timers: { resumeWindowMs: 200 } });
+    const once = await connect(`ws://127.0.0.1:${proxy.port}/session`, { WebSocket, reconnect: false });
+    let isOver = false;
+    void session.closed.then(() => {
+      isOver = true;
+    });
+    proxy.refuse(true);
+    proxy.cut();
+    const { error, ...end } = await once.closed;
+    expect(end).toEqual({ code: undefined, reason: error?.message, side: 'remote' });
+    expect(error?.code).toBe('session_lost');
+    const lost = await served.closed;
+    expect(lost).toMatchObject({ code: undefined, side: 'local', error: { code: 'session_lost' } });
+    proxy.refuse(false);
+    await expect.poll(() => [session.state, server.sessions.size]).toEqual(['established', 1]);
+    expect(isOver).toBe(false);
+  });
+});

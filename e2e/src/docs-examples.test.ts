@@ -1,0 +1,43 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+
+/** The examples of the documents, run as they are pasted. */
+
+const here = fileURLToPath(new URL('..', import.meta.url));
+let folder: string;
+beforeAll(async () => {
+  // Within this package, so that the packages are found.
+  folder = await mkdtemp(join(here, 'pasted-'));
+});
+afterAll(async () => {
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** The code block of a document that begins with a comment with the name of the file. */
+async function paste(document: string, file: string): Promise<string> {
+  const text = await readFile(join(here, '..', 'docs', document), 'utf8');
+  const block = text.split('```').find((each) => each.startsWith(`js\n// ${file}\n`));
+  if (block === undefined) throw new Error(`${document} has no code block for ${file}`);
+  const code = block.slice('js\n'.length);
+  expect(code.trimEnd().split('\n').length - 1).toBeLessThanOrEqual(30);
+  const path = join(folder, file);
+  await writeFile(path, code);
+  return path;
+}
+
+async function run(args: readonly string[]): Promise<string> {
+  const condition = ['--import', 'tsx', '--conditions=@parlance/source'];
+  const { stdout } = await promisify(execFile)(process.execPath, [...condition, ...args], { cwd: here });
+  return stdout;
+}
+
+it('HTTP.md: Hono behind session.fetch', async () => {
+  const stdout = await run([await paste('HTTP.md', 'hono.mjs')]);
+  expect(stdout).toMatch(/^\{ hello: 'Ada', session: '[^']+' \}\n5000000 bytes\n/);
+  expect(stdout).toContain('data: 1\n\ndata: 2\n\ndata: 3\n\n');
+  expect(stdout).toContain('I am the client');
+});

@@ -1,0 +1,230 @@
+import { type ClientSession, connect } from '@parlance/client';
+import {
+  createServer,
+  memoryCluster,
+  type Server,
+  type ServerOptions,
+  type ServerSession,
+} from '@parlance/server';
+import { afterEach, describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
+import { createCuttingProxy } from './cutting-proxy.js';
+import { serverEndpoint } from './endpoints.js';
+
+/** Messages to many sessions at once, over real sockets. */
+
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+});
+
+async function listen(options: ServerOptions = {}) {
+  const server = createServer({ onSession: (session) => void server.group('room').add(session), ...options });
+  open.push(server);
+  return { server, ...(await server.listen()) };
+}
+
+async function enter(url: string, options: Parameters<typeof connect>[1] = {}): Promise<ClientSession> {
+  const session = await connect(url, { WebSocket, ...options });
+  open.push(session);
+  return session;
+}
+
+/** Connects clients, one after the other, and waits until the group has them all. */
+async function fill(server: Server, url: string, options: readonly Parameters<typeof connect>[1][]) {
+  const clients: ClientSession[] = [];
+  for (const each of options) clients.push(await enter(url, each));
+  await expect.poll(() => server.group('room').size).toBe(options.length);
+  return clients;
+}
+
+async function read(session: ClientSession, count: number): Promise<string[]> {
+  const texts: string[] = [];
+  for await (const message of session) if (texts.push(message.text) === count) break;
+  return texts;
+}
+
+const TEXT = 'the same news for each member of the room, whichever codecs it has agreed on. '.repeat(20);
+
+describe('a message to a group', () => {
+  it('is coded once for members with the same codecs, and read by all of them', async () => {
+    const { server, url } = await listen();
+    const codecs = [
+      {},
+      {},
+      {},
+      { algorithms: ['NONE' as const] },
+      { algorithms: ['BROTLI' as const, 'NONE' as const] },
+      { encodings: ['O200K_BASE' as const] },
+      { algorithms: ['NONE' as const], subprotocol: 'm2m.v1.json' as const },
+      { extensions: { link: false } },
+    ];
+    const clients = await fill(server, url, codecs);
+    let written = 0;
+    const body = { toJSON: () => ({ text: TEXT, written: ++written }) };
+    const sent = await server.group('room').send(body);
+    expect(sent).toEqual({ queued: 8, coded: 4, refused: [] });
+    const expected = JSON.stringify({ text: TEXT, written: 1 });
+    for (const client of clients) expect(await read(client, 1)).toEqual([expected]);
+  });
+
+  it('is coded for each member in context, if that is asked for', async () => {
+    const { server, url } = await listen();
+    const clients = await fill(server, url, [{}, {}, {}]);
+    for (let i = 0; i < 2; i++) {
+      const sent = await server.group('room').send(`${i} ${TEXT}`, { algorithm: 'CONTEXT' });
+      expect(sent).toEqual({ queued: 3, coded: 3, refused: [] });
+    }
+    for (const client of clients) {
+      expect(await read(client, 2)).toEqual([`0 ${TEXT}`, `1 ${TEXT}`]);
+      expect(client.stats().received.byAlgorithm).toMatchObject({ CONTEXT: { messages: 2 } });
+    }
+  });
+
+  it('keeps its place among the messages to its members, however long it takes to code', async () => {
+    const { server, url } = await listen();
+    const [client] = await fill(server, url, [{}]);
+    const [member] = server.group('room');
+    const long = 'A long text takes a while to code. '.repeat(20_000);
+    await member?.send('1');
+    const sending = server.group('room').send(long);
+    void member?.send('3');
+    void server.group('room').send('4');
+    expect(await sending).toEqual({ queued: 1, coded: 1, refused: [] });
+    expect(await read(client as ClientSession, 4)).toEqual(['1', long, '3', '4']);
+  });
+
+  it('does not reach the exception, and carries bytes', async () => {
+    const { server, url } = await listen();
+    const [one, two] = await fill(server, url, [{}, {}]);
+    const [except] = [...server.group('room')].filter(({ id }) => id === one?.id);
+    const bytes = crypto.getRandomValues(new Uint8Array(1_000));
+    expect(await server.group('room').send(bytes, { except })).toMatchObject({ queued: 1 });
+    await server.group('room').send('to both');
+    for await (const message of two as ClientSession) {
+      expect(message.bytes).toEqual(bytes);
+      break;
+    }
+    expect(await read(one as ClientSession, 1)).toEqual(['to both']);
+  });
+
+  it('is refused if it cannot be sent, and goes to no one then', async () => {
+    const { server, url } = await listen();
+    await fill(server, url, [{}]);
+    const group = server.group('room');
+    await expect(group.send(new Map([[1, 2]]))).rejects.toMatchObject({ code: 'invalid_argument' });
+    await expect(group.send('x', { excpet: 1 } as never)).rejects.toMatchObject({ code: 'invalid_option' });
+    const { refused, queued } = await group.send('x', { algorithm: 'T1' as never });
+    expect([queued, refused.map(({ error }) => error.code)]).toEqual([0, ['unsupported']]);
+    expect(await server.group('empty').send('x')).toEqual({ queued: 0, coded: 0, refused: [] });
+  });
+
+  it('passes the sealed bytes of one key on to all', async () => {
+    const security = { mode: 'AEAD' as const, key: crypto.getRandomValues(new Uint8Array(32)) };
+    const { server, url } = await listen({ security });
+    const clients = await fill(server, url, [{ security }, { security }]);
+    expect(await server.group('room').send('sealed')).toEqual({ queued: 2, coded: 1, refused: [] });
+    for (const client of clients) expect(await read(client, 1)).toEqual(['sealed']);
+  });
+});
+
+describe('a member that reads nothing', () => {
+  it('is left out beyond its bound, holds no other member back, and is named', async () => {
+    const { server, port, url } = await listen();
+    const proxy = await createCuttingProxy(port);
+    open.push(proxy);
+    const slow = await enter(`ws://127.0.0.1:${proxy.port}/session`, { reconnect: { minDelayMs: 5 } });
+    const quick = await enter(url);
+    await expect.poll(() => server.group('room').size).toBe(2);
+    proxy.refuse(true);
+    proxy.cut();
+    await expect.poll(() => server.sessions.get(slow.id)?.state).toBe('suspended');
+    const count = 60;
+    const reading = read(quick, count);
+    const left: string[] = [];
+    let refusals = 0;
+    for (let i = 0; i < count; i++) {
+      const noise = Buffer.from(crypto.getRandomValues(new Uint8Array(12_000))).toString('base64');
+      const { refused } = await server.group('room').send(`${i} ${noise}`, { algorithm: 'NONE' });
+      for (const { session, error } of refused) {
+        left.push(session.id);
+        expect(error.code).toBe('over_budget');
+        refusals++;
+      }
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect((await reading).map((text) => Number.parseInt(text, 10))).toEqual([...Array(count).keys()]);
+    expect(new Set(left)).toEqual(new Set([slow.id]));
+    const held = serverEndpoint(server.sessions.get(slow.id)).core.heldBytes;
+    expect(held).toBeLessThan(256 * 1024 + 20_000);
+    expect(held).toBeGreaterThan(256 * 1024 - 20_000);
+    // What was queued for it arrives, and it takes part again.
+    proxy.refuse(false);
+    const texts = await read(slow, count - refusals);
+    expect(texts.map((text) => Number.parseInt(text, 10))).toEqual([...Array(count - refusals).keys()]);
+    await expect.poll(async () => (await server.group('room').send('again')).refused).toEqual([]);
+  });
+});
+
+describe('the members of a group', () => {
+  it('leave when their session ends, also from other groups, and the group is forgotten', async () => {
+    const { server, url } = await listen();
+    const [one, two] = await fill(server, url, [{}, {}]);
+    const all = server.group('all');
+    for (const session of server.sessions.values()) expect(all.add(session)).toBe(true);
+    expect([all.size, [...all].map(({ id }) => id).sort()]).toEqual([2, [one?.id, two?.id].sort()]);
+    const gone = server.sessions.get(one?.id ?? '') as ServerSession;
+    await one?.close();
+    await expect.poll(() => [all.size, server.group('room').size]).toEqual([1, 1]);
+    expect([all.has(gone), all.add(gone), all.delete(gone), all.size]).toEqual([false, false, false, 1]);
+    await two?.close();
+    await expect.poll(() => all.size).toBe(0);
+  });
+
+  it('are added once, and leave on request', async () => {
+    const { server, url } = await listen();
+    const [client] = await fill(server, url, [{}]);
+    const [session] = server.sessions.values() as Iterable<ServerSession>;
+    const group = server.group('room');
+    expect(session && [group.add(session), group.size, group.has(session)]).toEqual([true, 1, true]);
+    expect(session && [group.delete(session), group.delete(session), group.size]).toEqual([true, false, 0]);
+    await group.send('not for it');
+    await session?.send('for it');
+    expect(await read(client as ClientSession, 1)).toEqual(['for it']);
+  });
+
+  it('are sessions of this server, and names have 1 to 256 characters', async () => {
+    const [{ server }, other] = [await listen(), await listen()];
+    const client = await enter(other.url);
+    await expect.poll(() => other.server.sessions.size).toBe(1);
+    const [foreign] = other.server.sessions.values() as Iterable<ServerSession>;
+    expect(server.group('x').add(foreign as ServerSession)).toBe(false);
+    expect(() => server.group('x').add(client as never)).toThrow('a session of a server is expected');
+    expect(server.group('n'.repeat(256)).name).toHaveLength(256);
+    for (const name of ['', 'n'.repeat(257), 5 as never])
+      expect(() => server.group(name)).toThrow(expect.objectContaining({ code: 'invalid_argument' }));
+  });
+
+  it('leave with a session that goes to another node, and are added there', async () => {
+    const cluster = memoryCluster();
+    const [one, two] = [await listen({ cluster }), await listen({ cluster })];
+    let { port } = one;
+    const proxy = await createCuttingProxy(() => port);
+    open.push(proxy);
+    const client = await enter(`ws://127.0.0.1:${proxy.port}/session`, { reconnect: { minDelayMs: 1 } });
+    await expect.poll(() => one.server.group('room').size).toBe(1);
+    const [member] = one.server.group('room');
+    port = two.port;
+    proxy.cut();
+    await expect.poll(() => [member?.state, client.state]).toEqual(['established', 'established']);
+    await expect.poll(() => proxy.opened).toBe(2);
+    expect(await one.server.drain({ timeoutMs: 10_000 })).toMatchObject({ moved: 1 });
+    expect([one.server.group('room').size, one.server.group('room').has(member as ServerSession)]).toEqual([
+      0,
+      false,
+    ]);
+    await expect.poll(() => two.server.group('room').size).toBe(1);
+    expect(await two.server.group('room').send('moved')).toMatchObject({ queued: 1 });
+    expect(await read(client, 1)).toEqual(['moved']);
+  });
+});

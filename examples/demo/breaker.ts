@@ -1,0 +1,97 @@
+import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Server } from '@parlance/server';
+
+/**
+ * Breaks the connections of the chat page on request, so that people can see what a session survives. Only the demo
+ * has this: a server for anything else must not let its clients touch its sockets.
+ */
+export interface Breaker {
+  /** The present session server. */
+  readonly sessions: Server;
+  /** Tells the page where to send its wishes. */
+  mark(html: string): string;
+  /** Carries out a wish of the page. Returns `false` for other requests. */
+  respond(request: IncomingMessage, response: ServerResponse): boolean;
+  close(): Promise<void>;
+}
+
+export interface BreakerOptions {
+  readonly http: HttpServer;
+  /** Creates a session server and attaches it. */
+  readonly restart: () => Server;
+  /** @default 10,000 */
+  readonly freezeMs?: number | undefined;
+}
+
+const PREFIX = '/demo/';
+const OWN_HOST = /^(?:localhost|127\.0\.0\.1)(?::\d+)?$/;
+/** Running answers may finish, as in a deployment. */
+const DRAIN_TIMEOUT_MS = 60_000;
+/** The delay after which pages come back, at most. */
+const RETURN_WITHIN_MS = 1_000;
+
+export function createBreaker({ http, restart, freezeMs = 10_000 }: BreakerOptions): Breaker {
+  const sockets = new Map<string, Socket>();
+  const closing = new Set<Promise<unknown>>();
+  let sessions = restart();
+
+  // The page names its tab in the address of its socket.
+  http.on('upgrade', (request: IncomingMessage) => {
+    const tab = new URL(request.url ?? '/', 'http://host').searchParams.get('tab');
+    if (tab === null) return;
+    const { socket } = request;
+    sockets.set(tab, socket);
+    socket.once('close', () => {
+      if (sockets.get(tab) === socket) sockets.delete(tab);
+    });
+  });
+
+  const actions = {
+    /** The connection is gone without a word, as when a cable is pulled: code 1006. */
+    cut: (socket: Socket | undefined) => socket?.destroy(),
+    /** Nothing passes in either direction, and nothing says so. */
+    freeze(socket: Socket | undefined) {
+      if (socket === undefined) return;
+      socket.pause();
+      socket.cork();
+      setTimeout(() => {
+        socket.uncork();
+        socket.resume();
+      }, freezeMs).unref();
+    },
+    restart() {
+      const old = sessions;
+      const options = { timeoutMs: DRAIN_TIMEOUT_MS, returnWithinMs: RETURN_WITHIN_MS, releasePort: true };
+      const drained = old.drain(options).then(() => old.close());
+      closing.add(drained);
+      void drained.finally(() => closing.delete(drained));
+      sessions = restart();
+    },
+  };
+
+  const wishes = new Map<string, (socket: Socket | undefined) => void>(Object.entries(actions));
+
+  return {
+    get sessions() {
+      return sessions;
+    },
+    mark: (html) => html.replace('<html ', `<html data-demo="${PREFIX}" data-freeze-ms="${freezeMs}" `),
+    respond(request, response) {
+      const { pathname, searchParams } = new URL(request.url ?? '/', 'http://host');
+      if (!pathname.startsWith(PREFIX)) return false;
+      const { host = '', origin } = request.headers;
+      const action = wishes.get(pathname.slice(PREFIX.length));
+      // Pages of other sites can reach this port as well, also under a name of theirs.
+      const isOwn = OWN_HOST.test(host) && origin === `http://${host}`;
+      const isWish = request.method === 'POST' && isOwn && action !== undefined;
+      if (isWish) action(sockets.get(searchParams.get('tab') ?? ''));
+      response.writeHead(isWish ? 204 : 403).end();
+      return true;
+    },
+    async close() {
+      await sessions.close();
+      await Promise.all(closing);
+    },
+  };
+}

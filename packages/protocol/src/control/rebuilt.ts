@@ -1,0 +1,89 @@
+import { MAX_STREAM_ID } from '../base/constants.js';
+import { bad, type Fields, get, isCount, isFields, objectField } from '../base/fields.js';
+import {
+  type Have,
+  type HeldStream,
+  type KeptBodies,
+  MAX_CANCELLED,
+  MAX_HELD_STREAMS,
+  type RebuiltLink,
+} from './messages.js';
+
+/** What HELLO and ACCEPT say for a link that is rebuilt. Streams of a client have odd IDs, so they can be checked here. */
+
+const isId = (id: unknown): id is number => isCount(id) && id % 2 === 1 && id <= MAX_STREAM_ID;
+
+export function rebuiltFields({ stream, cancelled, kept }: RebuiltLink): Fields {
+  return { stream, cancelled, kept: kept && { ...kept } };
+}
+
+/** @throws {ProtocolError} `bad_message`. */
+export function rebuiltField(answer: Fields): RebuiltLink | undefined {
+  const fields = get(answer, 'rebuilt');
+  if (fields === undefined || fields === null) return undefined;
+  const { stream, cancelled, kept } = isFields(fields) ? fields : {};
+  const isValid =
+    (stream === 0 || isId(stream)) && Array.isArray(cancelled) && cancelled.length <= MAX_CANCELLED;
+  if (!isValid || !cancelled.every((id) => isId(id) && id <= stream))
+    throw bad('rebuilt', 'stream IDs of the client');
+  if (kept === undefined || kept === null) return { stream, cancelled };
+  return { stream, cancelled, kept: keptOf(kept) };
+}
+
+function keptOf(value: unknown): KeptBodies {
+  const { handled, again } = isFields(value) ? value : {};
+  if (!isCount(handled) || !Array.isArray(again) || again.length > MAX_HELD_STREAMS || !again.every(isId))
+    throw bad('kept', 'a count of messages, and stream IDs of the client');
+  return { handled, again };
+}
+
+const ACKNOWLEDGED = 1;
+const CANCELLED = 2;
+
+export function haveFields({ streams, ...counts }: Have): Fields {
+  return { ...counts, streams: streams.flatMap(streamValues) };
+}
+
+function streamValues({ id, parts, isAcknowledged, isCancelled }: HeldStream): number[] {
+  return [id, parts, (isAcknowledged ? ACKNOWLEDGED : 0) + (isCancelled ? CANCELLED : 0)];
+}
+
+/** @throws {ProtocolError} `bad_message`. */
+export function haveField(offer: Fields): Have | undefined {
+  if (get(offer, 'have') === undefined) return undefined;
+  const fields = objectField(offer, 'have');
+  const count = (name: string): number => {
+    const value = get(fields, name);
+    if (isCount(value)) return value;
+    throw bad('have', 'counts of messages and streams');
+  };
+  const opened = count('opened');
+  const heard = count('heard');
+  const sent = count('sent');
+  const written = count('written');
+  if ((opened !== 0 && !isId(opened)) || heard % 2 === 1 || heard > MAX_STREAM_ID || sent > written)
+    throw bad('have', 'possible counts');
+  return {
+    ...{ messages: count('messages'), sent, written, opened, heard },
+    streams: streamsOf(get(fields, 'streams'), opened),
+  };
+}
+
+function streamsOf(values: unknown, opened: number): HeldStream[] {
+  const error = bad('have', 'open requests with ascending IDs');
+  if (!Array.isArray(values) || values.length % 3 !== 0 || values.length > 3 * MAX_HELD_STREAMS) throw error;
+  const streams: HeldStream[] = [];
+  let last = 0;
+  for (let i = 0; i < values.length; i += 3) {
+    const [id, parts, flags]: readonly unknown[] = values.slice(i, i + 3);
+    if (!isId(id) || id <= last || id > opened || !isCount(parts) || !isCount(flags)) throw error;
+    last = id;
+    streams.push({
+      id,
+      parts,
+      isAcknowledged: (flags & ACKNOWLEDGED) !== 0,
+      isCancelled: (flags & CANCELLED) !== 0,
+    });
+  }
+  return streams;
+}

@@ -1,0 +1,3 @@
+/** `session.fetch`; a page loads it with the first call. */
+
+export { createFetch, type SessionFetch } from './fetch.js';

@@ -1,0 +1,9 @@
+/** `onFetch`; a page loads it with the first request. */
+
+export {
+  createFetchHandler,
+  type FetchContext,
+  type FetchHandler,
+  type FetchSession,
+  type PathHandler,
+} from './serve.js';

@@ -1,0 +1,349 @@
+import { isProtocolError, ProtocolError, RequestError } from '../../base/errors.js';
+import { systemClock } from '../../platform/clock.js';
+import { EventReader } from '../http/event-reader.js';
+import { decodeIncoming, encodeHttpResponse, type IncomingHead } from '../http/head.js';
+import { isTextType } from '../http/pieces.js';
+import { collectUpload, readUpload } from '../http/uploads.js';
+import { loggable } from '../loggable.js';
+import type { Message } from '../messages/message.js';
+import type { Part } from '../messages/part.js';
+import { refuse } from '../messages/undecodable.js';
+import type { Logger } from '../ports.js';
+import type { RequestContext, RequestHandler } from '../requests/responder.js';
+import type { Session } from '../session.js';
+import type { SessionFetch } from './fetch.js';
+import { type ReadResponse, readResponse } from './response.js';
+import { type ChunkReader, createSource, readChunks, streamOf } from './source.js';
+
+/** A session as a fetch handler gets it: it can fetch from the end that asks. */
+export type FetchSession = Session & { readonly fetch: SessionFetch };
+
+/** Passed to a fetch handler with the request. */
+export interface FetchContext<Own extends Session = FetchSession>
+  extends Pick<RequestContext, 'keep' | 'runToCompletion'> {
+  readonly session: Own;
+  /** Server: the principal that the client authenticated as. */
+  readonly principal: string | undefined;
+  /** Server: `session.data`. */
+  readonly data: unknown;
+  /** Client: the address of the agent that asks; `undefined` if it is the server. */
+  readonly from: string | undefined;
+}
+
+/**
+ * Answers HTTP requests of the other end's `session.fetch`: `app.fetch` of Hono, a route handler of Next.js, or a
+ * function of your own. The host of the URL is `session`. `request.signal` aborts when the requester cancels or the
+ * session ends. The body of the request is read when the handler reads it, and that of the response as fast as the
+ * requester reads it.
+ *
+ * An error that it throws is reported as that of any handler, and answered with status 500; a `RequestError` reaches the
+ * requester, whose `fetch` rejects with it.
+ */
+export type FetchHandler<Own extends Session = FetchSession> = (
+  request: Request,
+  context: FetchContext<Own>,
+) => Response | Promise<Response>;
+
+/** A request handler that knows which HTTP requests it answers, so that `onFetch` gets the others. */
+export type PathHandler = RequestHandler & { readonly servesPath?: ((path: string) => boolean) | undefined };
+
+export interface HandlerOptions {
+  readonly onRequest?: RequestHandler | undefined;
+  readonly onFetch: FetchHandler<never>;
+  /** Bytes of a body that is streamed. */
+  readonly maxBodySize: number;
+  readonly logger: Logger;
+}
+
+/** The handler of an end with `onFetch`: HTTP requests go to it, except those of paths that `onRequest` serves. */
+export function createFetchHandler(options: HandlerOptions): RequestHandler {
+  const { onRequest } = options;
+  const serve = new FetchServer(options);
+  const { servesPath }: PathHandler = onRequest ?? unsupported;
+  return (request, context) => {
+    const head = readHead(context);
+    if (head === undefined) return (onRequest ?? unsupported)(request, context);
+    if (onRequest !== undefined && !(head instanceof Error) && servesPath?.(head.path) === true) {
+      return onRequest(request, context);
+    }
+    return serve.answer(request, context, head);
+  };
+}
+
+const unsupported: RequestHandler = () => {
+  throw refuse(
+    new RequestError('unsupported', 'this end answers HTTP requests only: it has no onRequest handler'),
+  );
+};
+
+/** The head of an HTTP request, or the reason why it is malformed; `undefined` for another request. */
+function readHead({ metadata }: RequestContext): IncomingHead | Error | undefined {
+  try {
+    return decodeIncoming(metadata);
+  } catch (error) {
+    if (isProtocolError(error)) return error;
+    throw error;
+  }
+}
+
+/** UTF-16 units of an event, as in the gateway. */
+const MAX_EVENT_LENGTH = 8 * 1024 * 1024;
+const WITHOUT_BODY: readonly number[] = [204, 205, 304];
+/** Names of dropped headers that are remembered, so that each is logged once. */
+const MAX_NAMES = 64;
+
+class FetchServer {
+  readonly #onFetch: FetchHandler;
+  readonly #maxBodySize: number;
+  readonly #logger: Logger;
+  readonly #dropped = new Set<string>();
+
+  constructor({ onFetch, maxBodySize, logger }: HandlerOptions) {
+    this.#onFetch = onFetch as FetchHandler;
+    this.#maxBodySize = maxBodySize;
+    this.#logger = logger;
+  }
+
+  async *answer(request: Message, context: RequestContext, head: IncomingHead | Error): AsyncGenerator<Part> {
+    if (head instanceof Error) return yield* refusal(context, head.message);
+    const { signal } = context;
+    // Stops reading the body of the request when the reply is over.
+    const reading = new AbortController();
+    const stop = () => reading.abort(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+    try {
+      const size = new BodySize(this.#maxBodySize);
+      const body = await bodyOf(request, context, head, reading.signal, size);
+      let asked: Request;
+      try {
+        asked = createRequest(head, body, signal);
+      } catch (cause) {
+        const reason = cause instanceof Error ? cause.message : 'it is malformed';
+        return yield* refusal(context, reason);
+      }
+      const response = await this.#ask(asked, request, context, head);
+      if (response === undefined) return yield* size.isExceeded ? tooLarge(context, size) : failure(context);
+      yield* this.#send(response, context);
+    } finally {
+      signal.removeEventListener('abort', stop);
+      reading.abort(new ProtocolError('cancelled', 'the reply is over'));
+    }
+  }
+
+  /** Calls the handler. `undefined` if it fails, which is reported then. */
+  async #ask(
+    asked: Request,
+    request: Message,
+    context: RequestContext,
+    { method }: IncomingHead,
+  ): Promise<ReadResponse | undefined> {
+    const { signal, session } = context;
+    const onFetch = this.#onFetch;
+    const answering = (async () => await onFetch(asked, contextOf(request, context)))();
+    try {
+      const response = await settled(answering, signal);
+      const hasBody = method !== 'HEAD' && !WITHOUT_BODY.includes(response?.status);
+      return readResponse(response, hasBody);
+    } catch (error) {
+      if (signal.aborted) {
+        // The handler may answer after all.
+        answering.then((late) => readChunks(late.body).cancel(signal.reason)).catch(() => {});
+        throw error;
+      }
+      if (error instanceof RequestError) throw error;
+      const fields = { event: 'request.failed', session: session.id, err: loggable(error) };
+      this.#logger.warn(fields, 'onFetch failed');
+      return undefined;
+    }
+  }
+
+  async *#send(response: ReadResponse, context: RequestContext): AsyncGenerator<Part> {
+    const { status, headers, body, dropped } = response;
+    const { session, signal } = context;
+    this.#report(dropped, session);
+    const stop = () => body?.cancel(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      context.setMetadata(encodeHttpResponse({ status, headers }));
+      if (body === undefined) return;
+      const type = headers.get('content-type');
+      const isEvents = type?.startsWith('text/event-stream') === true;
+      const parts = isEvents ? eventsOf(body) : piecesOf(body, isTextType(type));
+      let next = parts.next();
+      next.catch(() => {});
+      // The status does not wait for a body that takes long to begin.
+      if (await isPending(next)) yield '';
+      for (let part = await next; part.done !== true; part = await next) {
+        yield part.value;
+        next = parts.next();
+      }
+    } finally {
+      signal.removeEventListener('abort', stop);
+      body?.cancel(undefined);
+    }
+  }
+
+  #report(dropped: readonly string[], session: Session): void {
+    for (const header of dropped) {
+      if (this.#dropped.has(header) || this.#dropped.size >= MAX_NAMES) continue;
+      this.#dropped.add(header);
+      const fields = { event: 'http.header_dropped', session: session.id, header };
+      this.#logger.warn(fields, 'a header of a response cannot be sent over a session and was left out');
+    }
+  }
+}
+
+async function* eventsOf(body: ChunkReader): AsyncGenerator<string> {
+  const reader = new EventReader(MAX_EVENT_LENGTH);
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  for (let chunk = await body.next(); chunk !== undefined; chunk = await body.next()) {
+    yield* reader.push(decoder.decode(chunk, { stream: true }));
+  }
+  yield* reader.end();
+}
+
+async function* piecesOf(body: ChunkReader, isText: boolean): AsyncGenerator<string | Uint8Array> {
+  const source = createSource(body, isText);
+  for (let piece = await source.next(); piece !== undefined; piece = await source.next()) yield piece;
+}
+
+/** Whether a promise is not settled when other work has had the event loop. */
+async function isPending(promise: Promise<unknown>): Promise<boolean> {
+  let pending = true;
+  const settle = () => {
+    pending = false;
+  };
+  await Promise.race([promise.then(settle, settle), systemClock.yield()]);
+  return pending;
+}
+
+/** Rejects with the reason of the signal if that aborts first. */
+function settled<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    if (signal.aborted) onAbort();
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}
+
+function contextOf({ from }: Message, context: RequestContext): FetchContext {
+  const session = context.session as FetchSession;
+  return {
+    session,
+    from,
+    get principal() {
+      return session.principal;
+    },
+    get data() {
+      return 'data' in session ? session.data : undefined;
+    },
+    keep: (options) => context.keep(options),
+    runToCompletion: () => context.runToCompletion(),
+  };
+}
+
+type Content = Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>> | undefined;
+
+/** The body of a request; `undefined` if it has none. */
+async function bodyOf(
+  { from, bytes }: Message,
+  { session }: RequestContext,
+  { upload }: IncomingHead,
+  signal: AbortSignal,
+  size: BodySize,
+): Promise<Content> {
+  if (upload === undefined) return bytes.length === 0 ? undefined : new Uint8Array(bytes);
+  if (from !== undefined) {
+    throw refuse(new RequestError('unsupported', 'a body that comes from an agent cannot be streamed'));
+  }
+  if (hasRequestStreams()) return streamOf(readLater(() => size.limit(readUpload(session, upload, signal))));
+  return new Uint8Array(await collectUpload(session, upload, signal));
+}
+
+/** Counts the bytes of a body that is streamed: a handler may collect all of it. */
+class BodySize {
+  isExceeded = false;
+  readonly most: number;
+
+  constructor(most: number) {
+    this.most = most;
+  }
+
+  /** @throws {ProtocolError} `transfer_too_large`. */
+  async *limit(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    let size = 0;
+    for await (const chunk of chunks) {
+      size += chunk.length;
+      if (size > this.most) {
+        this.isExceeded = true;
+        throw new ProtocolError('transfer_too_large', `the body has more than ${this.most} bytes`);
+      }
+      yield chunk;
+    }
+  }
+}
+
+/** Begins to read with the first chunk that is asked for. */
+function readLater(begin: () => AsyncIterable<Uint8Array>): ChunkReader {
+  let chunks: ChunkReader | undefined;
+  return {
+    async next() {
+      chunks ??= readChunks(begin());
+      return await chunks.next();
+    },
+    cancel: (reason) => chunks?.cancel(reason),
+  };
+}
+
+let requestStreams: boolean | undefined;
+
+/** Firefox and Safari make a text of a stream that is the body of a request. */
+function hasRequestStreams(): boolean {
+  if (requestStreams === undefined) {
+    let isAsked = false;
+    const init = {
+      method: 'POST',
+      body: new ReadableStream(),
+      get duplex() {
+        isAsked = true;
+        return 'half';
+      },
+    };
+    const hasType = new Request('http://session/', init).headers.has('content-type');
+    requestStreams = isAsked && !hasType;
+  }
+  return requestStreams;
+}
+
+/** @throws {TypeError} for a request that HTTP does not allow. */
+function createRequest(
+  { method, path, headers: given }: IncomingHead,
+  body: Content,
+  signal: AbortSignal,
+): Request {
+  const headers = new Headers([...given]);
+  // The content type that requests do not state.
+  if (body !== undefined && !headers.has('content-type')) headers.set('content-type', 'application/json');
+  const init = { method, headers, body, signal, duplex: 'half' };
+  return new Request(`http://session${path}`, init as RequestInit);
+}
+
+function* refusal(context: RequestContext, reason: string): Generator<Part> {
+  yield* plain(context, 400, `Bad Request: ${reason}`);
+}
+
+function* failure(context: RequestContext): Generator<Part> {
+  yield* plain(context, 500, 'Internal Server Error');
+}
+
+function* tooLarge(context: RequestContext, { most }: BodySize): Generator<Part> {
+  yield* plain(context, 413, `Content Too Large: at most ${most} bytes`);
+}
+
+function* plain(context: RequestContext, status: number, text: string): Generator<Part> {
+  const headers = new Map([['content-type', 'text/plain;charset=UTF-8']]);
+  context.setMetadata(encodeHttpResponse({ status, headers }));
+  yield text;
+}

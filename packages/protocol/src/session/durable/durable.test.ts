@@ -1,0 +1,392 @@
+import { describe, expect, it } from 'vitest';
+import { Extension, Subprotocol } from '../../base/constants.js';
+import { encodeUtf8 } from '../../base/text.js';
+import { plainBody } from '../../codec/body.js';
+import { decodeControl } from '../../control/envelope.js';
+import type { HelloPayload } from '../../control/messages.js';
+import { createSession } from '../../session/create.js';
+import { MOVE_OPTIONS } from '../../testing/move-options.js';
+import { createServerSession } from '../create-server.js';
+import type { ServerSessionCore, SessionCore, SessionEvent } from '../types.js';
+import * as durable from './client-module.js';
+import { restoreDurableSession } from './restore.js';
+import type { DurableRecord, StreamRecord, Turn } from './turn.js';
+
+const capabilities = {
+  ...MOVE_OPTIONS.capabilities,
+  extensions: { ...MOVE_OPTIONS.capabilities.extensions, [Extension.DURABLE]: '1' },
+};
+const OPTIONS = { ...MOVE_OPTIONS, capabilities, subprotocol: Subprotocol.BINARY };
+const body = (text: string) => plainBody(encodeUtf8(text));
+
+/** A client and a server that are connected, without delays; turns are recorded when a test says so. */
+class Pair {
+  now = 0;
+  readonly client: SessionCore;
+  server: ServerSessionCore;
+  readonly turns: Turn[] = [];
+  readonly heard: SessionEvent[] = [];
+  readonly told: SessionEvent[] = [];
+  /** Frames of the client that have not arrived. */
+  #hello: Uint8Array | undefined;
+
+  constructor(isOffered = true, isDurable = true) {
+    const clientOptions = isOffered ? OPTIONS : { ...OPTIONS, capabilities: MOVE_OPTIONS.capabilities };
+    this.client = createSession({ ...clientOptions, role: 'client', durable });
+    this.server = createServerSession({ ...OPTIONS, role: 'server' });
+    this.client.handleConnected(0);
+    this.server.handleConnected(0);
+    this.server.handleMessage(this.client.pollTransmit() as Uint8Array, 0);
+    for (let event = this.server.pollEvent(); event !== undefined; event = this.server.pollEvent())
+      if (event.type === 'hello') this.server.accept('sess_one', 0, { isDurable });
+  }
+
+  /** Passes everything on that is written, in both directions. */
+  run(): this {
+    for (let isBusy = true; isBusy; ) {
+      isBusy = false;
+      for (const [from, to] of [
+        [this.client, this.server],
+        [this.server, this.client],
+      ] as const) {
+        for (let frame = from.pollTransmit(); frame !== undefined; frame = from.pollTransmit()) {
+          isBusy = true;
+          to.handleMessage(typeof frame === 'string' ? frame : frame.slice(), this.now);
+        }
+      }
+      for (let event = this.client.pollEvent(); event !== undefined; event = this.client.pollEvent())
+        this.heard.push(event);
+      for (let event = this.server.pollEvent(); event !== undefined; event = this.server.pollEvent())
+        this.told.push(event);
+    }
+    return this;
+  }
+
+  /** Records everything that waits, and passes on what has waited for it. */
+  record(): this {
+    for (
+      let turn = this.server.durable?.pollTurn();
+      turn !== undefined;
+      turn = this.server.durable?.pollTurn()
+    ) {
+      this.turns.push(turn);
+      this.server.durable?.handleRecorded(this.now);
+      this.run();
+    }
+    return this;
+  }
+
+  later(ms: number): this {
+    this.now += ms;
+    this.client.handleTimeout(this.now);
+    this.server.handleTimeout(this.now);
+    return this.run();
+  }
+
+  /** The server's process dies; the client says HELLO to the next one. */
+  kill(): HelloPayload {
+    this.client.handleDisconnected(1006, '', this.now);
+    this.client.handleConnected(this.now);
+    this.#hello = this.client.pollTransmit() as Uint8Array;
+    const message = decodeControl(this.#hello, OPTIONS.limits);
+    if (message.type !== 'HELLO') throw new Error('expected a HELLO');
+    return message.payload;
+  }
+
+  takeOver(record: Partial<DurableRecord> = {}): ServerSessionCore {
+    const core = restoreDurableSession(
+      { ...OPTIONS, role: 'server' },
+      { ...this.#onRecord, ...record },
+      this.now,
+    );
+    this.server = core;
+    return core;
+  }
+
+  get #onRecord(): DurableRecord {
+    const last = <Value>(of: (turn: Turn) => Value | undefined): Value | undefined =>
+      this.turns
+        .map(of)
+        .filter((value) => value !== undefined)
+        .at(-1);
+    const messages = this.turns.flatMap((turn) => turn.messages);
+    return {
+      begin: last(({ begin }) => begin) as Uint8Array,
+      accept: last(({ accept }) => accept) as DurableRecord['accept'],
+      handled: last(({ handled }) => handled) ?? 0,
+      state: last(({ state }) => state),
+      said: messages.at(-1)?.number ?? 0,
+      messages,
+      streams: new Map<number, StreamRecord>(),
+    };
+  }
+}
+
+const textsOf = (events: readonly SessionEvent[], type: SessionEvent['type']): string[] =>
+  events.flatMap((event) =>
+    event.type === type && 'body' in event ? [Buffer.from(event.body.bytes).toString()] : [],
+  );
+
+describe('a durable session', () => {
+  it('is not accepted before that is on record', () => {
+    const pair = new Pair().run();
+    expect(pair.client.state).toBe('connecting');
+    expect(pair.server.hasOutput).toBe(false);
+    pair.record();
+    expect(pair.client.state).toBe('established');
+    expect(pair.turns[0]).toMatchObject({ number: 1, accept: { attempt: 0 } });
+  });
+
+  it('has no token on record', () => {
+    const pair = new Pair().run().record();
+    const { token } = pair.kill().resume as { token: string };
+    expect(JSON.stringify(pair.turns[0]?.accept)).not.toContain(token);
+    expect(Buffer.from(pair.turns[0]?.begin as Uint8Array).includes(token)).toBe(false);
+  });
+
+  it('tells a message when it is on record', () => {
+    const pair = new Pair().run().record();
+    pair.server.channel.send(body('said'));
+    expect(textsOf(pair.run().heard, 'message')).toEqual([]);
+    expect(pair.server.channel.queuedOn(0)).toBeGreaterThan(0);
+    pair.record();
+    expect(textsOf(pair.heard, 'message')).toEqual(['said']);
+    expect(pair.server.channel.queuedOn(0)).toBe(0);
+  });
+
+  it('acknowledges a message when it is on record as handled', () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.send(body('to be handled'));
+    pair.run().later(1_000);
+    expect(pair.told.find(({ type }) => type === 'message')).toMatchObject({ number: 1, redelivered: false });
+    expect(pair.client.channel.framesUnconfirmed).toBe(1);
+    pair.server.durable?.handle(1);
+    pair.later(1_000);
+    expect(pair.client.channel.framesUnconfirmed).toBe(1);
+    pair.record().later(1_000);
+    expect(pair.client.channel.framesUnconfirmed).toBe(0);
+  });
+
+  it('counts as handled what was received, each once', () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.send(body('one'));
+    pair.run();
+    pair.server.durable?.handle(2);
+    expect(pair.server.durable?.handled).toBe(0);
+    pair.server.durable?.handle(1);
+    pair.server.durable?.handle(1);
+    pair.record();
+    expect(pair.turns.filter(({ handled }) => handled !== undefined)).toHaveLength(1);
+  });
+
+  it('puts state, answer and watermark into one turn', () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.send(body('one'));
+    pair.run();
+    pair.server.durable?.setState(Uint8Array.of(1));
+    pair.server.durable?.handle(1);
+    pair.server.channel.send(body('answer'));
+    const turn = pair.server.durable?.pollTurn();
+    expect(turn).toMatchObject({ state: Uint8Array.of(1), handled: 1, messages: [{ number: 1 }] });
+    expect(pair.server.durable?.pollTurn()).toBeUndefined();
+  });
+
+  it('has one turn at a time, and says when everything so far is on record', () => {
+    const pair = new Pair().run().record();
+    const said: string[] = [];
+    pair.server.channel.send(body('one'));
+    pair.server.durable?.afterRecord(() => said.push('one'));
+    pair.server.durable?.pollTurn();
+    pair.server.channel.send(body('two'));
+    pair.server.durable?.afterRecord(() => said.push('two'));
+    expect([pair.server.durable?.isIdle, pair.server.durable?.pollTurn()]).toEqual([false, undefined]);
+    pair.server.durable?.handleRecorded(0);
+    expect(said).toEqual(['one']);
+    pair.record();
+    pair.server.durable?.afterRecord(() => said.push('three'));
+    expect(said).toEqual(['one', 'two', 'three']);
+  });
+
+  it('starts a handler when its start is on record, and not for a request that was cancelled meanwhile', () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.request(body('one'));
+    const cancelled = pair.client.channel.request(body('two'));
+    pair.run();
+    pair.client.channel.cancel(cancelled);
+    pair.run();
+    expect(textsOf(pair.told, 'request')).toEqual([]);
+    pair.record();
+    expect(textsOf(pair.told, 'request')).toEqual(['one']);
+    expect(pair.told.some(({ type }) => type === 'cancel')).toBe(false);
+    expect(pair.heard.filter(({ type }) => type === 'end')).toMatchObject([{ streamId: cancelled }]);
+  });
+
+  it('says CLOSE after everything that waits for the record', () => {
+    const pair = new Pair().run().record();
+    pair.server.channel.send(body('the last'));
+    pair.server.close('NORMAL', '', 0);
+    pair.run();
+    expect(pair.server.state).toBe('closing');
+    pair.record();
+    expect(textsOf(pair.heard, 'message')).toEqual(['the last']);
+    expect([pair.client.state, pair.server.state]).toEqual(['closing', 'closed']);
+    expect(pair.told.at(-1)).toMatchObject({ type: 'ended', error: undefined });
+  });
+
+  it('closes with a client whose messages are not handled', () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.send(body('unread'));
+    pair.run();
+    pair.client.close('NORMAL', '', 0);
+    pair.run();
+    expect(pair.heard.at(-1)).toMatchObject({ type: 'ended', error: undefined });
+  });
+
+  it.each([
+    ['the client', new Pair(false, true)],
+    ['the server', new Pair(true, false)],
+  ])('is a plain one if %s does not want it', (_, pair) => {
+    pair.run();
+    expect(pair.client.state).toBe('established');
+    expect(pair.server.durable).toBeUndefined();
+    expect(pair.client.negotiated?.extensions[Extension.DURABLE]).toBeUndefined();
+    expect(pair.kill().resume?.have).toBeUndefined();
+  });
+
+  it('does not agree on reloads', () => {
+    const pair = new Pair().run().record();
+    expect(pair.client.negotiated?.extensions[Extension.REBUILD]).toBeUndefined();
+    expect(pair.client.ticket).toBeUndefined();
+  });
+});
+
+describe('another process', () => {
+  const killed = () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.send(body('not handled'));
+    pair.server.channel.send(body('said'));
+    pair.run().record();
+    return { pair, hello: pair.kill() };
+  };
+
+  it('goes on with a client that says what it has', () => {
+    const { pair, hello } = killed();
+    expect(hello.resume?.have).toEqual({
+      ...{ messages: 1, sent: 0, written: 1, opened: 0, heard: 0, streams: [] },
+    });
+    const server = pair.takeOver();
+    expect(server.checkResume(hello, OPTIONS.subprotocol)).toBeUndefined();
+    server.resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
+    expect(server.pollTransmit()).toBeUndefined();
+    pair.record();
+    expect(pair.client.state).toBe('established');
+    expect(textsOf(pair.heard, 'message')).toEqual(['said']);
+    expect(pair.told.at(-1)).toMatchObject({ type: 'message', number: 1, redelivered: true });
+  });
+
+  it('writes again what the client lacks', () => {
+    const { pair, hello } = killed();
+    const server = pair.takeOver();
+    const { have, ...offer } = hello.resume as NonNullable<HelloPayload['resume']>;
+    server.resume({ ...offer, have: { ...(have as NonNullable<typeof have>), messages: 0 } }, 0);
+    pair.record();
+    expect(textsOf(pair.heard, 'message')).toEqual(['said', 'said']);
+  });
+
+  it.each<[string, (hello: HelloPayload) => HelloPayload['resume'], string]>([
+    [
+      'does not say what it has',
+      ({ resume }) => ({ ...resume, have: undefined }) as HelloPayload['resume'],
+      'no_state',
+    ],
+    [
+      'has another token',
+      ({ resume }) => ({ ...resume, token: 'guessed' }) as HelloPayload['resume'],
+      'unknown_session',
+    ],
+    [
+      'is older than one before',
+      ({ resume }) => ({ ...resume, attempt: 0 }) as HelloPayload['resume'],
+      'stale_attempt',
+    ],
+  ])('refuses a client that %s', (_, change, reason) => {
+    const { pair, hello } = killed();
+    const server = pair.takeOver();
+    expect(server.checkResume({ ...hello, resume: change(hello) }, OPTIONS.subprotocol)).toBe(reason);
+  });
+
+  it('refuses a client that has written less than is handled', () => {
+    const { pair, hello } = killed();
+    expect(pair.takeOver({ handled: 1 }).checkResume(hello, OPTIONS.subprotocol)).toBeUndefined();
+    expect(pair.takeOver({ handled: 2 }).checkResume(hello, OPTIONS.subprotocol)).toBe('no_state');
+  });
+
+  it('refuses a client with more requests than it may have', () => {
+    const { pair, hello } = killed();
+    const server = pair.takeOver();
+    const withStreams = (count: number): HelloPayload => {
+      const stream = { parts: 0, isAcknowledged: false, isCancelled: false };
+      const streams = Array.from({ length: count }, (_, i) => ({ ...stream, id: 2 * i + 1 }));
+      const resume = hello.resume as NonNullable<HelloPayload['resume']>;
+      return { ...hello, resume: { ...resume, have: { ...resume.have, streams } as never } };
+    };
+    expect(server.checkResume(withStreams(6), OPTIONS.subprotocol)).toBeUndefined();
+    expect(server.checkResume(withStreams(7), OPTIONS.subprotocol)).toBe('no_state');
+  });
+
+  it('goes on with the larger of what client and record know', () => {
+    const { pair, hello } = killed();
+    const server = pair.takeOver({ said: 0, messages: [] });
+    server.resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
+    pair.record();
+    server.channel.send(body('next'));
+    expect(pair.server.durable?.pollTurn()?.messages).toMatchObject([{ number: 2 }]);
+  });
+
+  it('does not answer a client for which nothing is on record', () => {
+    const { pair, hello } = killed();
+    const server = pair.takeOver();
+    server.resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
+    server.handleDisconnected(1006, '', 0);
+    pair.record();
+    expect(server.state).toBe('suspended');
+    const next = pair.kill();
+    expect(server.checkResume(next, OPTIONS.subprotocol)).toBeUndefined();
+    server.resume(next.resume as NonNullable<HelloPayload['resume']>, 0);
+    pair.record();
+    expect(pair.client.state).toBe('established');
+  });
+});
+
+describe('a client of a durable session', () => {
+  const resumed = (change: (kept: { handled: number; again: number[] }) => object) => {
+    const pair = new Pair().run().record();
+    pair.client.channel.send(body('one'));
+    pair.run().later(1_000);
+    pair.server.durable?.handle(1);
+    pair.record().later(1_000);
+    pair.client.channel.send(body('two'));
+    pair.run();
+    const hello = pair.kill();
+    const server = pair.takeOver();
+    server.resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
+    const channel = (pair.client as unknown as { channel: { goOnWith(kept: object): void } }).channel;
+    const goOn = channel.goOnWith.bind(channel);
+    channel.goOnWith = (kept) => goOn(change(kept as { handled: number; again: number[] }));
+    return pair.record();
+  };
+
+  it.each([0, 3])('ends the session if %i messages are handled of 1 to 2 that may be', (handled) => {
+    const pair = resumed((kept) => ({ ...kept, handled }));
+    expect(pair.heard.at(-1)).toMatchObject({ type: 'ended', error: { code: 'bad_acceptance' } });
+  });
+
+  it.each([1, 2])('goes on if %i messages are', (handled) => {
+    const pair = resumed((kept) => ({ ...kept, handled }));
+    expect(pair.client.state).toBe('established');
+  });
+
+  it('ignores requests that it has not made', () => {
+    expect(resumed((kept) => ({ ...kept, again: [1, 99] })).client.state).toBe('established');
+  });
+});

@@ -1,0 +1,331 @@
+import { Fifo } from '../../base/fifo.js';
+import { type BodyToSend, bodyOf } from '../../link/body-to-send.js';
+import { encodeFailure } from '../../link/failure.js';
+import { decodeLinkFrame, isCounted, LinkKind, type OutgoingBody } from '../../link/frame.js';
+import { KeptMessages } from '../../link/kept-messages.js';
+import type { LinkEvent } from '../../link/link.js';
+import { LinkChannel } from '../channel.js';
+import type { ChannelOptions } from '../channel-options.js';
+import { assertOpen, type ChannelHost } from '../closed-channel.js';
+import { Recorder } from './recorder.js';
+import type { DurableSession } from './session.js';
+import { type DurableStream, newStream } from './streams.js';
+import { type AcceptedResume, encodeRecordedBody, type Turn } from './turn.js';
+
+/** A frame that is not acknowledged before what it has brought is on record. */
+interface HeldFrame {
+  readonly frame: number;
+  /** The number of the one-way message; `undefined` for a request. */
+  readonly message: number | undefined;
+  isRecorded: boolean;
+}
+
+/**
+ * Server: the channel of a session that is on record. The client hears of a message, a part or an end when it is on record,
+ * a handler is told of a request when its start is, and a frame is acknowledged when what it has brought is.
+ */
+export class RecordingChannel extends LinkChannel implements DurableSession {
+  state: Uint8Array | undefined;
+  handled = 0;
+  protected readonly options: ChannelOptions;
+  protected readonly recorder = new Recorder();
+  protected readonly kept = new KeptMessages();
+  protected readonly streams = new Map<number, DurableStream>();
+  /** Frames that wait to be acknowledged, in order. */
+  protected readonly held = new Fifo<HeldFrame>();
+  /** Requests whose start is not on record; `false` if they were cancelled meanwhile. */
+  readonly #starting = new Map<number, boolean>();
+  protected received = 0;
+  protected recorded = 0;
+  /** Messages of the client up to this one may have reached the application of a former process. */
+  protected redelivered = 0;
+  /** The last message that the link has, and the one before the first that {@link #kept} has seen. */
+  protected told = 0;
+  protected confirmedBefore = 0;
+  protected confirmed = 0;
+  protected said = 0;
+  #pendingMessages = 0;
+  /** Frames that the client writes again because they were not acknowledged. */
+  protected skip = 0;
+  /** This process has the session from its record, and the client has not written anything since. */
+  isRestored = false;
+
+  constructor(session: ChannelHost, options: ChannelOptions) {
+    super(session, options);
+    this.options = options;
+    this.outbox.keepMessages(this.kept);
+    this.link.acknowledgeUpTo(0, 0);
+  }
+
+  override get unreadBytes(): number {
+    return super.unreadBytes + this.recorder.bytes;
+  }
+
+  // --- what the session core asks for
+
+  /** Nothing is written while an ACCEPT is not on record. */
+  get isHeldBack(): boolean {
+    return this.recorder.hasAccept;
+  }
+
+  get hasUntold(): boolean {
+    return !this.recorder.isIdle;
+  }
+
+  /** Counted frames that may be acknowledged. */
+  get framesOnRecord(): number {
+    const { first } = this.held;
+    return first === undefined ? this.framesReceived : first.frame - 1;
+  }
+
+  begin(begin: Uint8Array): void {
+    this.recorder.begin(begin);
+  }
+
+  recordAccept(accept: AcceptedResume): void {
+    this.recorder.accept(accept);
+  }
+
+  /** The client closes: it waits for an acknowledgement of everything, and needs no other process. */
+  override acknowledge(): void {
+    this.held.clear();
+    this.link.acknowledgeUpTo(Infinity, 0);
+    super.acknowledge();
+  }
+
+  override resume(received: number): void {
+    this.skip = this.framesReceived - this.framesOnRecord;
+    super.resume(received);
+  }
+
+  // --- the record
+
+  get isIdle(): boolean {
+    return this.recorder.isIdle;
+  }
+
+  pollTurn(takesAll = false): Turn | undefined {
+    return this.recorder.poll(takesAll);
+  }
+
+  handleRecorded(now: number): void {
+    for (const then of this.recorder.handleRecorded()) then();
+    this.#acknowledgeRecorded(now);
+  }
+
+  handle(number: number): void {
+    if (number <= this.handled || number > this.received) return;
+    this.handled = number;
+    this.recorder.handled(number);
+    this.recorder.after(() => {
+      this.recorded = Math.max(this.recorded, number);
+    });
+  }
+
+  setState(state: Uint8Array): void {
+    this.state = state;
+    this.recorder.state(state);
+  }
+
+  repeat(streamId: number): void {
+    const stream = this.streams.get(streamId);
+    if (stream === undefined || stream.isRepeatable || stream.end !== undefined) return;
+    stream.isRepeatable = true;
+    this.recorder.repeatable(streamId, stream.parts);
+  }
+
+  afterRecord(then: () => void): void {
+    this.recorder.after(then);
+  }
+
+  // --- sending
+
+  override send(body: BodyToSend): void {
+    assertOpen(this.session);
+    this.rules.assertMessage(body);
+    const number = ++this.said;
+    const { length } = body.bytes;
+    this.#pendingMessages += length;
+    this.recorder.message(number, encodeRecordedBody(bodyOf(LinkKind.MESSAGE, 0, body)));
+    this.recorder.after(() => {
+      this.#pendingMessages -= length;
+      this.told = number;
+      if (!this.session.hasEnded) this.link.send(body);
+    });
+  }
+
+  override chunk(streamId: number, body: BodyToSend): void {
+    const stream = this.#openOf(streamId);
+    if (stream === undefined || !this.session.isOpen || !this.isWanted(streamId))
+      return super.chunk(streamId, body);
+    this.session.touch();
+    this.rules.assertBody(body);
+    this.#recordPart(streamId, stream, bodyOf(LinkKind.CHUNK, streamId, body));
+    this.recorder.after(() => super.chunk(streamId, body));
+  }
+
+  override respond(streamId: number, body: BodyToSend): void {
+    const stream = this.#openOf(streamId);
+    if (stream === undefined || !this.session.isOpen || !this.isWanted(streamId)) return this.end(streamId);
+    this.session.touch();
+    this.rules.assertBody(body);
+    this.#recordPart(streamId, stream, bodyOf(LinkKind.RESPONSE, streamId, body));
+    this.recordEnd(streamId, stream, COMPLETE);
+    this.recorder.after(() => super.respond(streamId, body));
+  }
+
+  override end(streamId: number): void {
+    const stream = this.#openOf(streamId);
+    if (stream === undefined || !this.session.isOpen) return super.end(streamId);
+    this.recordEnd(streamId, stream, COMPLETE);
+    this.recorder.after(() => super.end(streamId));
+  }
+
+  override fail(streamId: number, error: unknown): void {
+    const stream = this.#openOf(streamId);
+    if (stream === undefined || !this.session.isOpen) return super.fail(streamId, error);
+    const failure = encodeFailure(error);
+    this.recordEnd(streamId, stream, failure);
+    this.recorder.after(() => {
+      this.session.touch();
+      if (this.session.isOpen) this.link.failWith(streamId, failure);
+    });
+  }
+
+  override queuedOn(streamId: number): number {
+    const pending = streamId === 0 ? this.#pendingMessages : (this.streams.get(streamId)?.pending ?? 0);
+    return super.queuedOn(streamId) + pending;
+  }
+
+  override memoryOf(streamId: number): number {
+    return super.memoryOf(streamId) + (this.streams.get(streamId)?.pending ?? 0);
+  }
+
+  /** A message that is on record is told. */
+  override withdraw(): boolean {
+    return false;
+  }
+
+  #openOf(streamId: number): DurableStream | undefined {
+    const stream = this.streams.get(streamId);
+    return stream?.end === undefined ? stream : undefined;
+  }
+
+  #recordPart(streamId: number, stream: DurableStream, body: OutgoingBody): void {
+    const bytes = encodeRecordedBody(body);
+    stream.pending += bytes.length;
+    this.recorder.part(streamId, stream.parts++, bytes);
+    this.recorder.after(() => {
+      stream.pending -= bytes.length;
+    });
+  }
+
+  protected recordEnd(streamId: number, stream: DurableStream, failure: Uint8Array): void {
+    stream.end = failure;
+    this.recorder.end(streamId, failure, stream.parts);
+  }
+
+  // --- receiving
+
+  override handleLinkFrame(bytes: Uint8Array, now: number): LinkEvent | undefined {
+    this.isRestored = false;
+    const kind = ((bytes[0] ?? 0) & 0x0f) as LinkKind;
+    if (!isCounted(kind)) {
+      super.handleLinkFrame(bytes, now);
+      if (kind === LinkKind.ACK) this.#forgetConfirmed();
+      return undefined;
+    }
+    if (this.skip > 0) {
+      this.skip--;
+      return undefined;
+    }
+    const event = super.handleLinkFrame(bytes, now);
+    if (kind === LinkKind.CANCEL) this.#handleCancel(decodeLinkFrame(bytes).streamId);
+    const told = event === undefined ? undefined : this.#handleEvent(event);
+    this.#acknowledgeRecorded(now);
+    return told;
+  }
+
+  #handleEvent(event: LinkEvent): LinkEvent | undefined {
+    switch (event.type) {
+      case 'message': {
+        const number = ++this.received;
+        this.held.push({ frame: this.framesReceived, message: number, isRecorded: false });
+        return { ...event, number, redelivered: number <= this.redelivered };
+      }
+      case 'request':
+        return this.#start(event);
+      case 'cancel':
+        if (!this.#starting.has(event.streamId)) return event;
+        this.#starting.set(event.streamId, false);
+        return undefined;
+      default:
+        return event;
+    }
+  }
+
+  /** The client does not write the request again that this end waits for. */
+  #handleCancel(streamId: number): void {
+    const stream = this.streams.get(streamId);
+    const isOpen = stream?.end !== undefined || this.link.parts.streams.get(streamId) !== undefined;
+    if (stream === undefined || isOpen) return;
+    this.streams.delete(streamId);
+    this.recorder.forget(streamId);
+  }
+
+  /** The application hears of a request when its start is on record. */
+  #start(event: LinkEvent & { readonly type: 'request' }): undefined {
+    const { streamId } = event;
+    const stream = this.streams.get(streamId) ?? newStream();
+    this.streams.set(streamId, stream);
+    const held = { frame: this.framesReceived, message: undefined, isRecorded: false };
+    this.held.push(held);
+    this.#starting.set(streamId, true);
+    const { former, told } = stream;
+    stream.former = [];
+    const attempt = ++stream.attempt;
+    this.recorder.start(streamId, attempt, stream.parts);
+    this.recorder.after(() => {
+      held.isRecorded = true;
+      const isWanted = this.#starting.get(streamId) === true;
+      this.#starting.delete(streamId);
+      if (!isWanted) return this.end(streamId);
+      for (const part of former.slice(told)) super.chunk(streamId, part);
+      this.session.emit(former.length > 0 || attempt > 1 ? { ...event, attempt, said: former } : event);
+    });
+  }
+
+  #acknowledgeRecorded(now: number): void {
+    const held = this.held;
+    for (let { first } = held; first !== undefined; first = held.first) {
+      const isRecorded = first.message === undefined ? first.isRecorded : first.message <= this.recorded;
+      if (!isRecorded) break;
+      held.shift();
+    }
+    if (!this.session.hasEnded) this.link.acknowledgeUpTo(this.framesOnRecord, now);
+  }
+
+  /** The client has acknowledged frames: what they carried need not stay on record. */
+  #forgetConfirmed(): void {
+    const confirmed = this.confirmedBefore + this.kept.confirmed;
+    if (confirmed > this.confirmed) {
+      this.confirmed = confirmed;
+      this.recorder.confirmed(confirmed);
+    }
+    for (const [streamId, stream] of this.streams) {
+      if (stream.end === undefined || this.outbox.has(streamId) || !this.#isEndTold(streamId)) continue;
+      stream.endFrame ??= this.outbox.framesWritten;
+      if (this.framesConfirmed < stream.endFrame) continue;
+      this.streams.delete(streamId);
+      this.recorder.forget(streamId);
+    }
+  }
+
+  /** The link has closed the stream, so its end is queued or written. */
+  #isEndTold(streamId: number): boolean {
+    return this.link.parts.streams.get(streamId) === undefined;
+  }
+}
+
+/** How a reply ends that is complete. */
+export const COMPLETE = new Uint8Array(0);

@@ -1,0 +1,26 @@
+import type { Turn } from './turn.js';
+
+/** The session as what puts it on record sees it. */
+export interface DurableSession {
+  /** The application's state of the session, whether or not it is on record already. */
+  readonly state: Uint8Array | undefined;
+  /** One-way messages of the client that are handled. */
+  readonly handled: number;
+  /** Everything that is worth a turn is on record. */
+  readonly isIdle: boolean;
+  /**
+   * The next turn; `undefined` while one is being recorded and if there is none.
+   *
+   * @param takesAll also a turn that only says what is not needed any more.
+   */
+  pollTurn(takesAll?: boolean): Turn | undefined;
+  /** The turn that {@link pollTurn} has returned is on record. */
+  handleRecorded(now: number): void;
+  /** The application has handled all messages of the client up to `number`. */
+  handle(number: number): void;
+  setState(state: Uint8Array): void;
+  /** The handler of a request is to be called again if this process dies. */
+  repeat(streamId: number): void;
+  /** Calls `then` when everything so far is on record, at once if it is. */
+  afterRecord(then: () => void): void;
+}

@@ -1,0 +1,61 @@
+import type { Have, HeldStream } from '../../control/messages.js';
+import type { OutgoingBody } from '../../link/frame.js';
+import { type OpenStream, openStream } from '../../link/streams.js';
+
+/** One request of the client and its reply, as a server has them on record, or will have. */
+export interface DurableStream {
+  /** How often its handler was started. */
+  attempt: number;
+  isRepeatable: boolean;
+  /** Parts so far, on record or not. */
+  parts: number;
+  /** Parts of former processes, until the reply goes on. */
+  former: readonly OutgoingBody[];
+  /** How many of them the client has. */
+  told: number;
+  end: Uint8Array | undefined;
+  /** Its last frame is among the first so many frames, as far as that is known. */
+  endFrame: number | undefined;
+  /** Bytes of parts that are not on record. */
+  pending: number;
+}
+
+export const newStream = (): DurableStream => ({
+  ...{ attempt: 0, isRepeatable: false, parts: 0, former: [], told: 0 },
+  ...{ end: undefined, endFrame: undefined, pending: 0 },
+});
+
+/** How the replies of a session go on, by what its client has. */
+export interface Continuation {
+  readonly adopted: readonly OpenStream[];
+  /** The client has everything of these. */
+  readonly forgotten: readonly number[];
+  /** The client has cancelled these. */
+  readonly cancelled: readonly number[];
+  /** Over, for the client to hear the rest; those without an entry were forgotten by the engine. */
+  readonly over: readonly number[];
+  /** The handlers of these have died, and are not called again. */
+  readonly interrupted: readonly number[];
+  /** The client writes these again. */
+  readonly again: readonly number[];
+}
+
+export function continuationOf(streams: ReadonlyMap<number, DurableStream>, have: Have): Continuation {
+  const held = new Map(have.streams.map((stream) => [stream.id, stream]));
+  const forgotten = [...streams.keys()].filter((id) => !held.has(id));
+  const lists: Record<Fate, number[]> = { cancelled: [], over: [], interrupted: [], again: [] };
+  for (const stream of have.streams) lists[fateOf(stream, streams.get(stream.id))].push(stream.id);
+  const { cancelled, over, interrupted } = lists;
+  const adopted = [...cancelled, ...over, ...interrupted].map((id) => openStream(id, false));
+  return { adopted, forgotten, ...lists };
+}
+
+type Fate = 'cancelled' | 'over' | 'interrupted' | 'again';
+
+function fateOf({ isCancelled, isAcknowledged, parts }: HeldStream, known: DurableStream | undefined): Fate {
+  if (isCancelled) return 'cancelled';
+  // The engine has forgotten a request whose handler was started.
+  if (known === undefined) return isAcknowledged || parts > 0 ? 'interrupted' : 'again';
+  if (known.end !== undefined) return 'over';
+  return known.isRepeatable ? 'again' : 'interrupted';
+}

@@ -1,0 +1,92 @@
+import { ProtocolError } from '../../base/errors.js';
+import { get } from '../../base/fields.js';
+import { decodeMap, encodeMap } from '../../control/envelope.js';
+import { type BodyBounds, bodyValues, readBody } from '../../link/body-snapshot.js';
+import type { OutgoingBody } from '../../link/frame.js';
+
+/**
+ * What a durable session puts on record. A session writes one turn after the other: the next one waits until the present
+ * one is on record, so each of them may be written again until its answer arrives. All of a turn is written, or nothing.
+ */
+
+/** Everything that happened in a session since the turn before. */
+export interface Turn {
+  /** From 1 in each process that has the session: what is on record under this number is not written again. */
+  readonly number: number;
+  /** Only in the first turn of a session: its ID and agreement, which never change. */
+  readonly begin: Uint8Array | undefined;
+  /** Who may resume the session from now on: ACCEPT is not sent before that is on record. */
+  readonly accept: AcceptedResume | undefined;
+  /** One-way messages of the client that are handled. */
+  readonly handled: number | undefined;
+  /** The application's state of the session. */
+  readonly state: Uint8Array | undefined;
+  /** One-way messages to the client. */
+  readonly messages: readonly NumberedBody[];
+  /** Messages to the client up to this one are not needed any more. */
+  readonly confirmed: number | undefined;
+  readonly streams: ReadonlyMap<number, StreamTurn>;
+}
+
+export interface AcceptedResume {
+  /** SHA-256 of the valid tokens, in hexadecimal. */
+  readonly tokens: readonly string[];
+  readonly attempt: number;
+}
+
+export interface NumberedBody {
+  readonly number: number;
+  readonly body: Uint8Array;
+}
+
+/** What happened to one request of the client, and its reply. */
+export interface StreamTurn {
+  /** Its handler is about to be called, for the so-many-th time. */
+  readonly attempt: number | undefined;
+  /** The handler is to be called again if this process dies. */
+  readonly isRepeatable: boolean;
+  /** The number of the first of the parts; parts count from 0. */
+  readonly from: number;
+  readonly parts: readonly Uint8Array[];
+  /** The reply is over: empty if it is complete, else the body of the error frame. */
+  readonly end: Uint8Array | undefined;
+  /** The client has everything: nothing of the stream is needed any more. */
+  readonly isForgotten: boolean;
+}
+
+/** What is on record of a session. */
+export interface DurableRecord {
+  readonly begin: Uint8Array;
+  readonly accept: AcceptedResume;
+  readonly handled: number;
+  readonly state: Uint8Array | undefined;
+  /** The number of the last message to the client. */
+  readonly said: number;
+  /** Those of them that are not confirmed, in order. */
+  readonly messages: readonly NumberedBody[];
+  readonly streams: ReadonlyMap<number, StreamRecord>;
+}
+
+export interface StreamRecord {
+  readonly attempt: number;
+  readonly isRepeatable: boolean;
+  readonly parts: readonly Uint8Array[];
+  readonly end: Uint8Array | undefined;
+}
+
+/** A body in the form that needs no context. */
+export function encodeRecordedBody(body: OutgoingBody): Uint8Array {
+  return encodeMap({ b: bodyValues(body) });
+}
+
+/** @throws {ProtocolError} as `readBody`; `bad_message`. */
+export function decodeRecordedBody(bytes: Uint8Array, bounds: BodyBounds): OutgoingBody {
+  return readBody(get(decodeMap(bytes, MAX_DEPTH, 'a body on record'), 'b'), bounds);
+}
+
+const MAX_DEPTH = 4;
+
+/** Of a session whose record somebody else writes by now. */
+export function fencedError(): ProtocolError {
+  return new ProtocolError('fenced', 'another process has taken the session over');
+}

@@ -1,0 +1,36 @@
+import { AgreementCache, type Answer, serverAgreement } from '../control/agreement.js';
+import type { HelloPayload, ResumeOffer } from '../control/messages.js';
+import { negotiate } from '../control/negotiate.js';
+import { LifecycleState } from './lifecycle.js';
+import type { ResumeGuard } from './resume-token.js';
+import type { RoleHost } from './role.js';
+import type { SessionOptions } from './types.js';
+
+/** What a server answers to a HELLO. */
+
+/** Throws the error of a callback of the application, such as the one for maps or tokens. */
+export function answerTo(hello: HelloPayload, options: SessionOptions, isDurable: boolean): Answer {
+  const { subprotocol, capabilities, agreements = new AgreementCache() } = options;
+  const scope = isDurable ? `${subprotocol} durable` : subprotocol;
+  return agreements.recall(hello, scope, (offer, key) => {
+    const outcome = negotiate(offer, capabilities);
+    const negotiated = outcome.accepted
+      ? serverAgreement(outcome.agreement, offer, options, isDurable)
+      : undefined;
+    return { offer, key, outcome, negotiated };
+  });
+}
+
+/** Whether the session can go on with what the client has of it. */
+export function canGoOn(session: RoleHost, offer: ResumeOffer, guard: ResumeGuard): boolean {
+  const { isEstablished, isLost, lifecycle, channel } = session;
+  const isOpen = isEstablished || (isLost && lifecycle === LifecycleState.SUSPENDED);
+  if (offer.rebuild === true) return isOpen && channel.canRebuild?.(guard.receivedBy(offer)) === true;
+  if (!needsLink(session, offer, guard)) return true;
+  return isOpen && offer.have !== undefined && channel.canGoOnFrom?.(offer.have) === true;
+}
+
+/** The client has the link of a page or a process that is gone. */
+export function needsLink({ channel }: RoleHost, offer: ResumeOffer, guard: ResumeGuard): boolean {
+  return guard.isOutdated(offer) || channel.isRestored === true;
+}

@@ -1,0 +1,108 @@
+import type {
+  AcceptedResume,
+  DurableRecord,
+  NumberedBody,
+  StreamRecord,
+  Turn,
+} from '../session/durable/turn.js';
+
+/** A fault of an engine, or of a process that uses it. Each of them has to break histories. */
+export const TAKE_OVER_FAULTS = [
+  'turns are written without a look at the epoch',
+  'an ACCEPT does not wait for its turn',
+  'messages are handled before their effects are on record',
+  'starts are not put on record',
+  'parts are told before they are on record',
+  'turns are written twice',
+] as const;
+export type TakeOverFault = (typeof TAKE_OVER_FAULTS)[number];
+
+interface Kept {
+  epoch: number;
+  turn: number;
+  begin: Uint8Array | undefined;
+  accept: AcceptedResume | undefined;
+  handled: number;
+  state: Uint8Array | undefined;
+  said: number;
+  messages: NumberedBody[];
+  readonly streams: Map<number, KeptStream>;
+}
+
+interface KeptStream {
+  attempt: number;
+  isRepeatable: boolean;
+  readonly parts: Uint8Array[];
+  end: Uint8Array | undefined;
+}
+
+/** One session in an engine that is always consistent. Delays, losses and repetitions are for its users. */
+export class SimulatedEngine {
+  readonly #fault: TakeOverFault | undefined;
+  readonly #kept: Kept = {
+    ...{ epoch: 1, turn: 0, begin: undefined, accept: undefined, handled: 0, state: undefined, said: 0 },
+    ...{ messages: [], streams: new Map() },
+  };
+
+  constructor(fault: TakeOverFault | undefined) {
+    this.#fault = fault;
+  }
+
+  get epoch(): number {
+    return this.#kept.epoch;
+  }
+
+  /** Takes the session over if its epoch is still `epoch`. Returns what is on record. */
+  claim(epoch: number): { readonly epoch: number; readonly record: DurableRecord } | undefined {
+    const kept = this.#kept;
+    if (kept.epoch !== epoch) return undefined;
+    kept.epoch++;
+    kept.turn = 0;
+    return { epoch: kept.epoch, record: this.read() };
+  }
+
+  /** Returns whether the turn is on record; if not, another process has the session. */
+  commit(epoch: number, turn: Turn): boolean {
+    const kept = this.#kept;
+    if (kept.epoch !== epoch && this.#fault !== 'turns are written without a look at the epoch') return false;
+    if (turn.number <= kept.turn && this.#fault !== 'turns are written twice') return true;
+    kept.turn = turn.number;
+    kept.begin = turn.begin ?? kept.begin;
+    kept.accept = turn.accept ?? kept.accept;
+    kept.handled = turn.handled ?? kept.handled;
+    kept.state = turn.state ?? kept.state;
+    for (const message of turn.messages) {
+      kept.messages.push(message);
+      kept.said = message.number;
+    }
+    const confirmed = turn.confirmed ?? 0;
+    kept.messages = kept.messages.filter(({ number }) => number > confirmed);
+    for (const [id, change] of turn.streams) {
+      if (change.isForgotten) {
+        kept.streams.delete(id);
+        continue;
+      }
+      const isStart = change.attempt !== undefined;
+      if (isStart && this.#fault === 'starts are not put on record' && change.parts.length === 0) continue;
+      const stream = kept.streams.get(id) ?? { attempt: 0, isRepeatable: false, parts: [], end: undefined };
+      kept.streams.set(id, stream);
+      stream.attempt = change.attempt ?? stream.attempt;
+      stream.isRepeatable ||= change.isRepeatable;
+      change.parts.forEach((part, i) => {
+        stream.parts[change.from + i] = part;
+      });
+      stream.end = change.end ?? stream.end;
+    }
+    return true;
+  }
+
+  read(): DurableRecord {
+    const { begin, accept, handled, state, said, messages, streams } = this.#kept;
+    if (begin === undefined || accept === undefined) throw new Error('nothing is on record');
+    const copies = [...streams].map(([id, stream]): [number, StreamRecord] => [
+      id,
+      { ...stream, parts: [...stream.parts] },
+    ]);
+    return { begin, accept, handled, state, said, messages: [...messages], streams: new Map(copies) };
+  }
+}

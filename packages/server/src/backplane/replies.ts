@@ -1,0 +1,151 @@
+import { varintLength } from '@parlance/protocol/internal';
+import type { ReplyEnd, ReplyEntry, ReplyHead, ReplyPieces } from '../replies/log.js';
+
+/**
+ * Kept replies in the engine of a cluster. A reply has one writer, the node that its ID names, and any number of readers.
+ * What makes writing safe are numbers, not clocks: a batch says how many parts there were before it, and a reply that has
+ * ended takes no more. Each call may be made again if its answer was lost.
+ */
+export interface ReplyEngine {
+  /**
+   * Begins a reply.
+   *
+   * @param liveMs how long it is kept without {@link keep}.
+   * @throws {ProtocolError} `connection_failed`, `timeout`, as each method.
+   */
+  open(head: ReplyHead, bounds: EngineBounds, liveMs: number): Promise<OpenOutcome>;
+  /** Adds parts, all of them or none, and tells followers. */
+  append(batch: ReplyBatch, bounds: EngineBounds, liveMs: number): Promise<AppendOutcome>;
+  /** Ends a reply, which is kept for its `ttlMs` from then on, and tells followers. */
+  end(end: EngineEnd, bounds: EngineBounds): Promise<AppendOutcome>;
+  /** Keeps a reply that is written; tells how long ago, in milliseconds, a node last said that somebody follows it. */
+  keep(key: ReplyKey, liveMs: number): Promise<KeepOutcome>;
+  /** Forgets a reply, and tells followers. */
+  drop(key: ReplyKey): Promise<void>;
+  find(id: string): Promise<EngineEntry | undefined>;
+  /** The newest reply with a name, if it is still there. */
+  named(owner: string, name: string): Promise<EngineEntry | undefined>;
+  read(id: string, after: number): Promise<ReplyPieces | undefined>;
+  /** Says that a reply is followed, and tells how far it is. */
+  follow(id: string): Promise<EngineState | undefined>;
+  /**
+   * The replies of an owner, newest first, some at a time.
+   *
+   * @param before what the last call has returned. @default from the newest on
+   */
+  list(owner: string, before?: number): Promise<EnginePage>;
+  /** The newest replies that others than their owner may follow, newest first; some may be gone. */
+  shared(): Promise<readonly string[]>;
+  /**
+   * Calls `onNews` for what is added to a reply from about now on, until the returned function is called: with
+   * {@link UNKNOWN} once this is certain, and whenever something may have been missed.
+   */
+  watch(id: string, onNews: (news: ReplyNews) => void): () => void;
+  /** Says whom a session without a principal acts for. @param hashes of its resume tokens. */
+  vouch(sessionId: string, owner: string, hashes: readonly string[], ttlMs: number): Promise<void>;
+  /** Whom a session acts for, if the hash is one of its tokens'. */
+  prove(sessionId: string, hash: string): Promise<string | undefined>;
+  /** Never rejects. */
+  close(): Promise<void>;
+}
+
+export interface ReplyKey {
+  readonly owner: string;
+  readonly id: string;
+}
+
+export interface EngineBounds {
+  /** Replies of one owner. */
+  readonly maxReplies: number;
+  /** Bytes, as {@link headCharge} and {@link batchCharge} count them. */
+  readonly maxReplyBytes: number;
+  readonly maxOwnerBytes: number;
+}
+
+export interface ReplyBatch extends ReplyKey {
+  /** Parts before these. */
+  readonly from: number;
+  /** Bytes before these, as {@link framedLength} counts them. */
+  readonly offset: number;
+  readonly records: readonly Uint8Array[];
+  /** Metadata by the number of the part that it came with. */
+  readonly metadata: readonly (readonly [part: number, bytes: Uint8Array])[];
+}
+
+export interface EngineEnd extends ReplyKey {
+  /** How many parts it must have; `undefined` if it is to end whatever it has. */
+  readonly parts: number | undefined;
+  /** The node that ends it. */
+  readonly by: string;
+  readonly end: ReplyEnd;
+  readonly ttlMs: number;
+}
+
+export type OpenOutcome = 'done' | 'too_many_replies' | 'over_budget';
+/**
+ * `gone`: there is no such reply; `ended`: another node has ended it; `behind`: parts that were on record are not any more.
+ * With the two bounds nothing is added.
+ */
+export type AppendOutcome = 'done' | 'gone' | 'ended' | 'behind' | 'reply_too_large' | 'over_budget';
+
+export type KeepOutcome =
+  | { readonly outcome: 'done'; readonly followedMs: number }
+  | { readonly outcome: 'gone' | 'ended' };
+
+export interface EngineState {
+  readonly parts: number;
+  readonly hasEnded: boolean;
+  /** Milliseconds since its writer has written or kept it. */
+  readonly idleMs: number;
+}
+
+/** The content of an end is left out. */
+export interface EngineEntry extends ReplyEntry {
+  /** Milliseconds since its writer has written or kept it. */
+  readonly idleMs: number;
+}
+
+export interface EnginePage {
+  readonly entries: readonly EngineEntry[];
+  /** Where the next page begins; `undefined` after the last one. */
+  readonly before: number | undefined;
+}
+
+/** Parts that were added after number `from`, or that something has changed. */
+export type ReplyNews = { readonly from: number; readonly records: readonly Uint8Array[] } | typeof UNKNOWN;
+
+export const UNKNOWN = 'unknown';
+export const NO_BYTES = new Uint8Array(0);
+/** Bytes of records that one call of `read` returns, about; and the parts of one page of a list. */
+export const READ_SIZE = 16 * 1024;
+export const PAGE_SIZE = 100;
+/** Replies that others may follow, and that are remembered as such. */
+export const MAX_SHARED = 1_000;
+
+/** Bytes that a reply takes besides its parts, with an end of `SMALL_END` bytes. */
+const HEAD_CHARGE = 2_368;
+/** Bytes of an end that a reply has room for from its beginning. */
+const END_ROOM = 512;
+/** Bytes that metadata takes besides its own. */
+const METADATA_CHARGE = 32;
+
+/** Bytes of a record on record: it stands after its length. */
+export function framedLength(record: Uint8Array): number {
+  return varintLength(record.length) + record.length;
+}
+
+export function headCharge({ id, owner, principal, name, share }: ReplyHead): number {
+  return [id, owner, principal, name, share].reduce(
+    (sum, text) => sum + 2 * (text?.length ?? 0),
+    HEAD_CHARGE,
+  );
+}
+
+export function batchCharge({ records, metadata }: Pick<ReplyBatch, 'records' | 'metadata'>): number {
+  const parts = records.reduce((sum, record) => sum + framedLength(record) + 1, 0);
+  return metadata.reduce((sum, [, bytes]) => sum + METADATA_CHARGE + bytes.length, parts);
+}
+
+export function endCharge({ failure, metadata }: ReplyEnd): number {
+  return Math.max(0, (failure?.length ?? 0) + (metadata?.length ?? 0) - END_ROOM);
+}

@@ -1,0 +1,16 @@
+import { execFile } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+/** Builds the pages of `@parlance/server` from their sources; nothing happens if they have not changed. */
+export async function buildUserInterface(): Promise<void> {
+  const turbo = createRequire(import.meta.url).resolve('turbo/bin/turbo');
+  const args = [turbo, 'run', 'build', '--filter=@parlance/ui', '--output-logs=errors-only'];
+  // Turbo looks there for pnpm.
+  const path = `${join(root, 'node_modules', '.bin')}${delimiter}${process.env['PATH']}`;
+  await promisify(execFile)(process.execPath, args, { cwd: root, env: { ...process.env, PATH: path } });
+}
