@@ -506,6 +506,8 @@ const manyConnections =
 const rogue = { category: 'nodes', server: 'cluster' } as const;
 /** What is charged to all other nodes together counts as what one principal may take. */
 const quarter = { sessions: 1_000 } as const;
+/** The same, beside what the bounds of kept replies or many connections let them hold. */
+const half = { ...quarter, principals: 2 } as const;
 
 export const NODES: readonly Attack[] = [
   { ...rogue, name: 'tickets: of others, replayed', seconds: 3, run: tickets },
@@ -533,8 +535,8 @@ export const NODES: readonly Attack[] = [
     prepare: blanks,
     run: expanding('request'),
   },
-  { ...rogue, isLong: true, name: 'relay: for one that does not read', ...quarter, run: unreadMessages },
-  { ...rogue, isLong: true, name: 'replies: answers that are never read', run: unreadReplies },
+  { ...rogue, isLong: true, name: 'relay: for one that does not read', ...half, run: unreadMessages },
+  { ...rogue, isLong: true, name: 'replies: answers that are never read', sessions: 4, run: unreadReplies },
   {
     ...rogue,
     isLong: true,
@@ -545,7 +547,7 @@ export const NODES: readonly Attack[] = [
   },
   { ...rogue, isLong: true, name: 'replies: as many watches as can be', ...quarter, run: manyWatches },
   { ...rogue, name: 'replies: parts byte by byte', seconds: 5, run: slowPieces },
-  { ...rogue, isLong: true, name: 'replies: pieces that never end', ...quarter, run: endlessPieces },
+  { ...rogue, isLong: true, name: 'replies: pieces that never end', ...half, run: endlessPieces },
   { ...rogue, name: 'move: sessions that never come', ...quarter, run: neverComing },
   { ...rogue, isLong: true, name: 'move: damaged sessions', seconds: 5, run: damaged },
   { ...rogue, name: 'move: what is out of order', seconds: 3, run: outOfOrder },
@@ -564,6 +566,6 @@ export const NODES: readonly Attack[] = [
     isLong: true,
     name: 'led: 10,000 connections',
     ...quarter,
-    run: manyConnections('peer', 1_024),
+    run: manyConnections('peer', 4_096),
   },
 ];

@@ -359,7 +359,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#connections.add(session);
     this.#sweep.add(session);
     const { ip, ticket } = peer;
-    const [key, most] = ticket === undefined ? [addressKey(ip)] : [`node ${ticket.source}`, MAX_PASSED];
+    const [key, most] = ticket === undefined ? [addressKey(ip)] : ['other nodes', MAX_PASSED];
     const evicted = this.#handshakes.add(session, key, most);
     evicted?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
   }

@@ -1,5 +1,5 @@
-/** Connections without a session yet that one other node passes on, which counts them by address. */
-export const MAX_PASSED = 1_024;
+/** Connections without a session yet that other nodes pass on, which count them by address. */
+export const MAX_PASSED = 4_096;
 
 /**
  * Connections without a session yet. Each costs memory, and a client can open one without even sending HELLO. So their

@@ -6,10 +6,12 @@ import type { Agents } from '../agents/create.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
+import { createLoopShares } from '../loop-shares.js';
 import { repeat } from '../repeat.js';
 import type { Replies } from '../replies/replies.js';
 import { ClusterMoves } from './cluster-moves.js';
 import { type Dialing, dialingTo } from './dialing.js';
+import { inTurns } from './in-turns.js';
 import type { Leader, LeadRequest } from './leader.js';
 import { Leading, type LeadingHost } from './leading.js';
 import { type KnownNode, Membership } from './membership.js';
@@ -43,6 +45,8 @@ export class ClusterNode implements Leader {
   readonly #tickets: Tickets;
   readonly #membership: Membership;
   readonly #leading: Leading;
+  /** The time that other nodes take. They have no share that ends: what they pass on is for clients, too. */
+  readonly #loop = createLoopShares(1);
   readonly moves: Moves;
   #relayed: { readonly peers: RelayPeers; readonly roster: Roster } | undefined;
   #replies: RepliesService | undefined;
@@ -181,6 +185,10 @@ export class ClusterNode implements Leader {
     });
   }
 
+  #inTurns(wire: ServerWire): ServerWire {
+    return inTurns(wire, this.#loop, () => systemClock.now());
+  }
+
   /** What other nodes may connect for besides the connections of clients. */
   get #services(): ReadonlyMap<string, PeerService> {
     const adapter = createWebSocketAdapter(relayWebSocket(this.#webSocket, this.#host.options.limits));
@@ -197,9 +205,13 @@ export class ClusterNode implements Leader {
         adapter,
         places: new ServicePlaces(SERVICE_PLACES),
         accept: (ticket) => this.#tickets.acceptRelay(ticket),
-        onWire: (wire, source) => relayed.peers.accept(wire, source),
+        onWire: (wire, source) => relayed.peers.accept(this.#inTurns(wire), source),
       });
-    if (replies !== undefined) services.set(REPLIES_PATH, replies.service);
+    if (replies !== undefined) {
+      const { service } = replies;
+      const onWire: PeerService['onWire'] = (wire, source) => service.onWire(this.#inTurns(wire), source);
+      services.set(REPLIES_PATH, { ...service, onWire });
+    }
     return services;
   }
 

@@ -2,7 +2,8 @@ import { newSessionId, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { ServerWire, WireEvents } from '../http/ws.js';
 import { decodeRelayMessage, encodeRelayMessage, type RelayMessageType } from './relay-message.js';
-import { Client, settled, World } from './testing/relay-world.js';
+import { settled, World } from './testing/relay-world.js';
+import { Client } from './testing/simulated-session.js';
 
 /** What a node takes from another one that does not keep to the rules. */
 

@@ -49,7 +49,7 @@ export interface RelayInletOptions extends RemoteHost, RelayEndOptions {
 /** Senders of one node, and sessions of moved agents of which it keeps account. */
 export const MAX_SOURCES = 50_000;
 /** Bytes that a sender and a way take besides texts. */
-const SOURCE_CHARGE = 2_048;
+const SOURCE_CHARGE = 4_096;
 const WAY_CHARGE = 512;
 
 /** The connection from another node, whose agents write on it to agents of this one. */

@@ -93,6 +93,39 @@ describe('the agents of two nodes', () => {
     await expect.poll(() => b.holderOf('worker')).toBeUndefined();
   });
 
+  it('stay known while an engine that was emptied hears of them again, and no longer than that', async () => {
+    const cluster = memoryCluster();
+    let isEmptied = false;
+    const emptied = () => {
+      const link = cluster.connect();
+      return {
+        ...link,
+        agents: async () => (isEmptied ? { agents: new Map(), position: 0 } : await link.agents()),
+        changes: async (after: number) => {
+          if (isEmptied) return after > 0 ? undefined : await new Promise<undefined>(() => {});
+          return await Promise.race([
+            link.changes(after),
+            new Promise<[]>((resolve) => setTimeout(resolve, 5, [])),
+          ]);
+        },
+      };
+    };
+    const a = await join(cluster, 'aaaaaa', 'takeOver');
+    const b = await join({ ...cluster, connect: emptied } as typeof cluster, 'bbbbbb', 'takeOver');
+    const worker = a.agent('worker');
+    await expect.poll(() => b.holderOf('worker')).toBe(worker.session.id);
+    isEmptied = true;
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    b.roster.handleTick();
+    expect(b.holderOf('worker')).toBe(worker.session.id);
+    time += 5_999;
+    b.roster.handleTick();
+    expect(b.holderOf('worker')).toBe(worker.session.id);
+    time += 1;
+    b.roster.handleTick();
+    expect(b.holderOf('worker')).toBeUndefined();
+  });
+
   it('that claim one ID at the same moment end with one holder, the same at both nodes', async () => {
     for (const onConflict of ['takeOver', 'refuse'] as const) {
       const cluster = memoryCluster();

@@ -9,7 +9,10 @@ import { keyOf } from '../keys.js';
 import type { RemoteAgent } from './remote-session.js';
 import { digestOf, type Holder, holderName, readHolder, readRecord, recordOf } from './roster-record.js';
 
-/** A node that is not known yet counts as alive for this long, in milliseconds: it may have joined just now. */
+/**
+ * A node that is not known yet counts as alive for this long, in milliseconds: it may have joined just now. An agent that the
+ * engine has forgotten counts as present for as long.
+ */
 const GRACE_MS = 6_000;
 /** Until the engine is asked again after a failure, in milliseconds. */
 const RETRY_MS = 500;
@@ -58,6 +61,8 @@ export class Roster implements Cohort {
   /** The last write of each agent, after which the next one begins. */
   readonly #writes = new Map<string, Promise<void>>();
   #position: number | undefined;
+  /** The engine has forgotten the agents, as far as is known. A clock reading. */
+  #forgottenUntil: number | undefined;
   #isStopped = false;
   #isStalled = false;
 
@@ -89,6 +94,7 @@ export class Roster implements Cohort {
 
   /** Removes the agents of nodes that are gone. */
   handleTick(): void {
+    this.#endGrace();
     for (const [key, { holder, node, sessionId, seenAt, isMoved }] of this.#others) {
       if (this.#isNodeAlive(node, seenAt)) continue;
       this.#drop(key);
@@ -273,7 +279,21 @@ export class Roster implements Cohort {
       if (isReset) own.since = Math.min(own.since ?? position, position);
       if (own.since !== undefined && own.since <= position && !agents.has(key)) this.#restore(key, own);
     }
-    for (const key of keys) this.#reconcile(key);
+    if (isReset) this.#forgottenUntil = this.#options.now() + GRACE_MS;
+    for (const key of keys) if (!this.#isForgotten(key)) this.#reconcile(key);
+  }
+
+  /** The engine is empty for a moment, until the node of the agent announces it again. */
+  #isForgotten(key: string): boolean {
+    if (this.#forgottenUntil === undefined || this.#table.has(key)) return false;
+    return this.#others.has(key);
+  }
+
+  /** Nodes have had the time to announce their agents again. */
+  #endGrace(): void {
+    if (this.#forgottenUntil === undefined || this.#options.now() < this.#forgottenUntil) return;
+    this.#forgottenUntil = undefined;
+    for (const key of [...this.#others.keys()]) if (!this.#table.has(key)) this.#reconcile(key);
   }
 
   #apply({ position, key, entry }: AgentEntryChange): void {

@@ -104,13 +104,11 @@ describe('a log in memory', () => {
         const bounds = { maxReplies: 4, maxReplyBytes: 20_000, maxOwnerBytes: 40_000, maxBytes: 50_000 };
         const log = new MemoryReplyLog(bounds);
         const kept = new Map<string, Kept>();
-        /** By owner and name; the newest, also after its end. */
-        const names = new Map<string, string>();
         let [now, opened] = [0, 0];
-        const forget = (id: string) => {
-          for (const [key, named] of names) if (named === id) names.delete(key);
-          kept.delete(id);
-        };
+        const forget = (id: string) => void kept.delete(id);
+        /** The newest one that is kept, also after its end. */
+        const named = (owner: string, name: string) =>
+          [...kept.values()].findLast(({ head }) => head.owner === owner && head.name === name)?.head.id;
         const chosen = (i: number): Kept | undefined => [...kept.values()][i % Math.max(1, kept.size)];
         for (const step of history) {
           if (step.do === 'open') {
@@ -125,10 +123,7 @@ describe('a log in memory', () => {
             const held = [...kept.values()].filter((each) => each.head.owner === step.owner).length;
             const refused = isRefused(() => log.open(head));
             if (held >= bounds.maxReplies) expect(refused).toBe(true);
-            if (!refused) {
-              kept.set(id, { head, records: [], end: undefined });
-              if (step.name !== undefined) names.set(JSON.stringify([step.owner, step.name]), id);
-            }
+            if (!refused) kept.set(id, { head, records: [], end: undefined });
           } else if (step.do === 'sweep') {
             now += step.ms;
             log.sweep(now);
@@ -171,7 +166,7 @@ describe('a log in memory', () => {
         expect(log.usage.replies).toBe(kept.size);
         for (const owner of ['ada', 'bob', 'ada:x']) {
           for (const name of ['x', 'y', 'x:y']) {
-            expect(log.find({ owner, name })?.id).toBe(names.get(JSON.stringify([owner, name])));
+            expect(log.find({ owner, name })?.id).toBe(named(owner, name));
           }
           const listed = [...kept.values()]
             .filter(({ head }) => head.owner === owner || head.share !== undefined)
@@ -262,6 +257,22 @@ describe('a reply that another node hands over', () => {
     given(log, 'reply_a', 1, { name: 'x', share: '1' }).drop();
     expect(log.usage).toEqual({ replies: 0, bytes: 0 });
     expect([...log.list('ada'), ...log.list('bob')]).toEqual([]);
+  });
+
+  it('gives its name back to the newest one that is left, and to none that has not arrived', () => {
+    const log = new MemoryReplyLog(WIDE);
+    const named = () => log.find({ owner: 'ada', name: 'x' })?.id;
+    for (const time of [10, 30]) log.open(headOf(`reply_${time}`, { startedAt: time, name: 'x' }));
+    log.open(headOf('reply_40', { startedAt: 40, name: 'y' }));
+    const arriving = given(log, 'reply_20', 20, { name: 'x' });
+    log.drop('reply_30');
+    expect(named()).toBe('reply_10');
+    arriving.publish();
+    expect(named()).toBe('reply_20');
+    log.drop('reply_10');
+    expect(named()).toBe('reply_20');
+    log.drop('reply_20');
+    expect(named()).toBeUndefined();
   });
 
   it('stands in lists where it began, and has its name only if it is the newest', () => {

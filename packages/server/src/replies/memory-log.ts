@@ -214,9 +214,21 @@ export class MemoryReplyLog implements NodeReplyLog {
     this.#shared.delete(stored);
     this.#ended.delete(stored);
     const name = head.name === undefined ? undefined : keyOf(head.owner, head.name);
-    if (name !== undefined && this.#names.get(name) === stored) this.#names.delete(name);
     this.#release(stored);
+    if (name !== undefined && this.#names.get(name) === stored) this.#rename(name, stored);
     notify(stored);
+  }
+
+  /** The name of a reply that is gone means the newest one that is left. */
+  #rename(name: string, { account, head }: Stored): void {
+    let newest: Stored | undefined;
+    for (const each of account.replies) {
+      // One that arrives is not known before it is whole.
+      if (each.head.name !== head.name || !this.#replies.has(each.head.id)) continue;
+      if (newest === undefined || isOlder(newest, each)) newest = each;
+    }
+    if (newest === undefined) this.#names.delete(name);
+    else this.#names.set(name, newest);
   }
 
   /** Gives back the memory and the place of a reply. */

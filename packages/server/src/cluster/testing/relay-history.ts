@@ -1,6 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import type { ServerEndpoint } from '../../endpoint.js';
-import { Client, type Random, type SimulatedNode, SimulatedSession, settled, World } from './relay-world.js';
+import { type Random, type SimulatedNode, settled, World } from './relay-world.js';
+import { Client, SimulatedSession } from './simulated-session.js';
 
 /** Random histories of agents on several nodes, whose connections break and whose sessions move, in virtual time. */
 
