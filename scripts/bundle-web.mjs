@@ -43,6 +43,9 @@ const coding = reachedFrom(
   'dist/platform/zstd/engine.js',
 );
 
+/** Shared by `session.fetch` and `onFetch`. */
+const http = new Set(['events.js', 'head.js'].map((file) => resolve('dist/endpoint/http', file)));
+
 /** `codec/m2m/module.js` is named by its folder. */
 const nameOf = (id) => (id && basename(id) === 'module.js' ? basename(dirname(id)) : undefined);
 
@@ -70,6 +73,7 @@ await bundle.write({
     groups: [
       { name: 'core', test: (id) => core.has(id), priority: 2 },
       { name: 'coding', test: (id) => coding.has(id), priority: 1 },
+      { name: 'http', test: (id) => http.has(id), priority: 1 },
     ],
   },
 });

@@ -41,3 +41,9 @@ it('HTTP.md: Hono behind session.fetch', async () => {
   expect(stdout).toContain('data: 1\n\ndata: 2\n\ndata: 3\n\n');
   expect(stdout).toContain('I am the client');
 });
+
+it('TESTING.md: a test of a handler under node --test', async () => {
+  const stdout = await run(['--test', await paste('TESTING.md', 'countdown.test.mjs')]);
+  expect(stdout).toMatch(/^# pass 1$|^ℹ pass 1$/m);
+  expect(stdout).toMatch(/^# fail 0$|^ℹ fail 0$/m);
+});

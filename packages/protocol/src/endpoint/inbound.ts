@@ -8,6 +8,7 @@ import { DELIVERY } from '../link/addressing.js';
 import type { SessionEvent } from '../session/types.js';
 import { guard, guardLater } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
+import { pulls } from './http/pulls.js';
 import { loggable } from './loggable.js';
 import { Intake, type IntakeEvent } from './messages/intake.js';
 import { createMessage, type ReceivedMessage } from './messages/message.js';
@@ -208,6 +209,7 @@ export class Inbound {
         ready: (streamId) => this.#outbound.room(streamId),
         hasRoom: (streamId) => this.#outbound.hasRoom(streamId),
         keeper: host.options.keeper,
+        pulls,
         hasReplies: host.negotiated.extensions[Extension.REPLIES] !== undefined,
         onAnswered: () => host.handleAnswered?.(),
       });

@@ -7,11 +7,11 @@ import {
   type HttpHeaders,
   type HttpRequestHead,
 } from '../http/head.js';
-import { type BodySource, type OfferedUpload, offerUpload } from '../http/uploads.js';
+import type { OfferedUpload } from '../http/uploads.js';
 import type { Message } from '../messages/message.js';
 import type { ReplyStream } from '../requests/reply.js';
 import type { Session } from '../session.js';
-import { type BodyLimits, type OutgoingBody, readBody } from './outgoing.js';
+import type { BodyLimits, OutgoingBody, StreamedBody } from './outgoing.js';
 
 /**
  * `fetch` over a session: requests go to the other end, whose `onFetch` answers them, or whose `onRequest` answers HTTP,
@@ -159,6 +159,23 @@ function readRequest(input: RequestInfo | URL, init: RequestInit = {}): Outgoing
   };
 }
 
+/** Most bodies are strings; a page loads the code for others with the first of them. */
+async function readBody(
+  body: BodyInit | null | undefined,
+  given: Request | undefined,
+  type: string | null,
+  limits: BodyLimits,
+): Promise<OutgoingBody> {
+  if (body === null || (body === undefined && (given === undefined || given.body === null)))
+    return { whole: '' };
+  // A UTF-16 unit takes at most 3 bytes.
+  if (typeof body === 'string' && body.length * 3 <= limits.whole) {
+    return { whole: body, type: type ?? 'text/plain;charset=UTF-8' };
+  }
+  const outgoing = await import('./outgoing.js');
+  return await outgoing.readBody(body, given, type, limits);
+}
+
 function readAfter(text: string): number {
   // 15 digits are a safe integer.
   if (/^\d{1,15}$/.test(text)) return Number(text);
@@ -171,7 +188,7 @@ async function ask(
   mayStream: boolean,
 ): Promise<Reading> {
   if (!METHODS.includes(method)) throw unsupported(`the method ${method.slice(0, 20)}`);
-  const { whole, source, type } = await readBody({ whole: wholeLimit(session), mayStream });
+  const { whole, streamed, type } = await readBody({ whole: wholeLimit(session), mayStream });
   try {
     signal?.throwIfAborted();
     if ((method === 'GET' || method === 'HEAD') && whole !== '') {
@@ -180,10 +197,10 @@ async function ask(
     if (whole !== '' && type !== undefined) headers.set('content-type', type);
     const { pathname, search } = new URL(url);
     const head = { method, path: pathname + search, headers: headersToSend(headers) };
-    if (source !== undefined) return upload(session, source, head, signal);
+    if (streamed !== undefined) return upload(session, streamed, head, signal);
     return reading(session.stream(whole ?? '', { metadata: encodeHttpRequest(head), signal }), signal);
   } catch (error) {
-    source?.cancel(error);
+    streamed?.cancel(error);
     throw error;
   }
 }
@@ -191,7 +208,7 @@ async function ask(
 /** Sends a request whose body the other end asks for. */
 function upload(
   session: Session,
-  source: BodySource,
+  body: StreamedBody,
   head: HttpRequestHead,
   signal: AbortSignal | undefined,
 ): Reading {
@@ -203,7 +220,7 @@ function upload(
     offered.withdraw(reason);
     controller.abort(reason);
   };
-  const offered: OfferedUpload = offerUpload(session, source, over);
+  const offered: OfferedUpload = body.offer(session, over);
   signal?.addEventListener('abort', onAbort, { once: true });
   try {
     const metadata = encodeHttpRequest(head, offered.id);

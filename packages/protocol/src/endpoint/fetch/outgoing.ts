@@ -1,17 +1,28 @@
 import { concatBytes } from '../../base/bytes.js';
 import { ProtocolError } from '../../base/errors.js';
 import { isTextType, textIfPossible } from '../http/pieces.js';
-import type { BodySource } from '../http/uploads.js';
+import { type BodySource, type OfferedUpload, offerUpload } from '../http/uploads.js';
 import { bytesOf } from '../messages/part.js';
+import type { Session } from '../session.js';
 import { type ChunkReader, createSource, createSourceOf, readChunks } from './source.js';
+
+/** Bodies of requests other than short strings; a page loads this with the first of them. */
 
 /** The body of a request, with the content type that `fetch` gives it. */
 export interface OutgoingBody {
   /** What is sent with the request; `undefined` if the receiver has to ask for it. */
   readonly whole: string | Uint8Array | undefined;
-  readonly source?: BodySource | undefined;
+  readonly streamed?: StreamedBody | undefined;
   /** @default none */
   readonly type?: string | undefined;
+}
+
+/** A body that the receiver asks for. */
+export interface StreamedBody {
+  /** See `offerUpload`. */
+  offer(session: Session, onFailed: (error: unknown) => void): OfferedUpload;
+  /** It is not offered. */
+  cancel(reason: unknown): void;
 }
 
 export interface BodyLimits {
@@ -80,7 +91,7 @@ function sized(content: string | Uint8Array, type: string, limits: BodyLimits): 
   const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content;
   // One that may not be streamed is refused when it is sent.
   if (bytes.length <= limits.whole || !limits.mayStream) return { whole: textIfPossible(bytes), type };
-  return { whole: undefined, source: createSourceOf(bytes, isTextType(type)), type };
+  return later(createSourceOf(bytes, isTextType(type)), type);
 }
 
 /** Reads a body to its end if it is short. */
@@ -95,12 +106,19 @@ async function short(chunks: ChunkReader, type: string, limits: BodyLimits): Pro
     length += chunk.length;
     if (length > most) break;
   }
-  if (limits.mayStream)
-    return { whole: undefined, source: createSource(chunks, isTextType(type), read), type };
+  if (limits.mayStream) return later(createSource(chunks, isTextType(type), read), type);
   chunks.cancel(undefined);
   throw new ProtocolError('message_too_large', `a body of more than ${most} bytes cannot be sent here`);
 }
 
 function streamed(chunks: ChunkReader, type: string): OutgoingBody {
-  return { whole: undefined, source: createSource(chunks, isTextType(type)), type };
+  return later(createSource(chunks, isTextType(type)), type);
+}
+
+function later(source: BodySource, type: string): OutgoingBody {
+  const streamed: StreamedBody = {
+    offer: (session, onFailed) => offerUpload(session, source, onFailed),
+    cancel: (reason) => source.cancel(reason),
+  };
+  return { whole: undefined, streamed, type };
 }

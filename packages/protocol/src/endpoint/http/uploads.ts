@@ -1,10 +1,8 @@
 import { RequestError } from '../../base/errors.js';
-import type { Message } from '../messages/message.js';
-import type { Metadata } from '../messages/metadata.js';
-import type { Part } from '../messages/part.js';
 import { refuse } from '../messages/undecodable.js';
 import type { Session } from '../session.js';
 import { decodePull, encodePull } from './head.js';
+import { type PullHandler, pulls } from './pulls.js';
 
 /**
  * The bodies of HTTP requests that are streamed. A request has one body of limited size, and a reply has any number of
@@ -44,6 +42,7 @@ export function offerUpload(
   source: BodySource,
   onFailed: (error: unknown) => void,
 ): OfferedUpload {
+  pulls.answer = answerPull;
   const uploads = offered.get(session) ?? new Map<number, Upload>();
   offered.set(session, uploads);
   const id = ++lastId;
@@ -60,18 +59,8 @@ export function offerUpload(
   };
 }
 
-/** As of every request. */
-interface PullContext {
-  readonly session: Session;
-  readonly metadata: Metadata;
-  readonly signal: AbortSignal;
-}
-
 /** Sends a body that this end has offered. Only the other end itself gets it, not an agent behind it. */
-export async function* answerPull(
-  { from }: Pick<Message, 'from'>,
-  { session, metadata, signal }: PullContext,
-): AsyncGenerator<Part> {
+const answerPull: PullHandler = async function* ({ from }, { session, metadata, signal }) {
   const id = decodePull(metadata) ?? 0;
   const upload = from === undefined ? offered.get(session)?.get(id) : undefined;
   if (upload === undefined || upload.isTaken) throw unknown();
@@ -96,7 +85,7 @@ export async function* answerPull(
     signal.removeEventListener('abort', stop);
     source.cancel(undefined);
   }
-}
+};
 
 function unknown(): RequestError {
   return refuse(

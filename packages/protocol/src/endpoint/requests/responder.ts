@@ -1,14 +1,14 @@
-import { isProtocolError, ProtocolError } from '../../base/errors.js';
+import { isProtocolError, ProtocolError, RequestError } from '../../base/errors.js';
+import { get, isFields } from '../../base/fields.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
-import { decodePull } from '../http/head.js';
-import { answerPull } from '../http/uploads.js';
+import type { Pulls } from '../http/pulls.js';
 import { loggable } from '../loggable.js';
 import { CodedPart, encodePart } from '../messages/encode-part.js';
 import type { Message, ReceivedMessage } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
 import type { Part } from '../messages/part.js';
-import { isFaultOf, isRefusal } from '../messages/undecodable.js';
+import { isFaultOf, isRefusal, refuse } from '../messages/undecodable.js';
 import type { Logger } from '../ports.js';
 import type { Session } from '../session.js';
 import { PartBatch } from './batch.js';
@@ -82,6 +82,8 @@ export interface AnswerOptions extends OutputOptions {
    * need not.
    */
   readonly rest: (size: number) => Promise<void> | undefined;
+  /** Answers requests for bodies that this end has offered. @default they are refused */
+  readonly pulls?: Pulls | undefined;
   /** How parts are joined unless the handler chooses otherwise. */
   readonly batch: ResolvedBatchOptions | undefined;
 }
@@ -238,7 +240,7 @@ export async function answer(
   try {
     // Decodes the metadata, which may be malformed.
     const { metadata } = request;
-    const handler = decodePull(metadata) === undefined ? options.handler : answerPull;
+    const handler = isPull(metadata) ? (options.pulls?.answer ?? refusePull) : options.handler;
     if (handler === undefined) {
       return sink.fail(
         new ProtocolError('unsupported', 'this end does not answer requests: it has no onRequest handler'),
@@ -295,6 +297,16 @@ export async function answer(
     if (ended !== undefined) await ended;
   }
 }
+
+/** Whether a request asks for the body of another request. */
+function isPull(metadata: Metadata): boolean {
+  const { http } = metadata;
+  return isFields(http) && get(http, 'pull') != null;
+}
+
+const refusePull = () => {
+  throw refuse(new RequestError('unknown_body', 'this end has offered no body'));
+};
 
 function isAsyncIterable(value: unknown): value is AsyncIterable<Part | CodedPart> {
   return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
