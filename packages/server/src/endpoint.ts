@@ -181,18 +181,21 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   enqueue(code: () => BodyToSend | Promise<BodyToSend>): Promise<void> | undefined {
     const { outbound } = this;
     const assertRoom = (): void => {
-      if (!outbound.hasRoom(0))
-        throw new ProtocolError('over_budget', 'too much waits for the client already');
+      if (outbound.hasRoom(0)) return;
+      throw new ProtocolError('over_budget', 'too much waits for the client already');
     };
     assertRoom();
     const coded = code();
-    if (!(coded instanceof Promise)) return this.#blame(() => outbound.queue(coded));
-    return outbound.queue(
-      coded.then((body) => {
-        assertRoom();
-        return body;
-      }),
-    );
+    const statesSecurity = this.scanner !== undefined && outbound.statesSecurity;
+    if (!(coded instanceof Promise) && outbound.order.pending === undefined && !statesSecurity) {
+      this.perform((core) => core.channel.send(coded));
+      return undefined;
+    }
+    return outbound.order.push(async () => {
+      const body = statesSecurity ? await outbound.withStatus(await coded) : await coded;
+      assertRoom();
+      this.perform((core) => core.channel.send(body));
+    });
   }
 
   /** @throws {ProtocolError} what `task` throws; `session_closed` after a fault, which ends this session. */
