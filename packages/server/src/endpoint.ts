@@ -45,6 +45,8 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   since = 0;
   /** The node that leads the present connection here. */
   ledBy: string | undefined;
+  /** When it has lost its last connection, in Unix milliseconds. */
+  lostAt = 0;
   /** How often the session has gone to another node, as far as its record says. */
   epoch = 0;
   isMoved = false;

@@ -298,8 +298,10 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   }
 
   onWireLost(session: ServerEndpoint): void {
+    session.lostAt = Date.now();
     // No client can resume on a server that accepts no more connections.
     if (this.isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
+    else this.#drain?.handleLost(session);
   }
 
   onResumed(_session: ServerEndpoint, own: ServerEndpoint): void {
