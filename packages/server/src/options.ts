@@ -35,6 +35,8 @@ import type { AgentsOptions } from './agents/policy.js';
 import type { Scan } from './agents/scan.js';
 import type { Backplane } from './backplane/backplane.js';
 import { type NodeOptions, type ResolvedNodeOptions, resolveNodeOptions } from './cluster/options.js';
+import type { Hook } from './hooks/hook.js';
+import { hookRequests } from './hooks/run-hooks.js';
 import { createTrustedProxies, type TrustedProxies } from './http/addresses.js';
 import {
   type RepliesOptions,
@@ -82,6 +84,13 @@ export interface ServerOptions<Data = unknown> extends CapabilityOptions {
   readonly onSession?: ((session: ServerSession<Data>) => void | Promise<void>) | undefined;
   /** Answers requests. @default answers `unsupported` */
   readonly onRequest?: RequestHandler<ServerSession<Data>> | undefined;
+  /**
+   * Hooks around requests and messages, the first one outermost: for measuring, limits and checks that all have in common.
+   * They do not run for what `onRequest` never gets, such as messages between agents.
+   *
+   * @default none
+   */
+  readonly use?: readonly Hook<Data>[] | undefined;
   /** Joins small parts of replies; a handler may override it. @default every part is sent separately */
   readonly batch?: BatchOptions | undefined;
   /**
@@ -151,6 +160,7 @@ export interface ResolvedServerOptions {
   readonly authenticate: Authenticate | undefined;
   readonly onSession: ServerOptions['onSession'];
   readonly onRequest: RequestHandler | undefined;
+  readonly use: readonly Hook[];
   readonly batch: ResolvedBatchOptions | undefined;
   /** `undefined` without agents. */
   readonly agents: AgentsOptions | undefined;
@@ -180,6 +190,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   authenticate: 'function',
   onSession: 'function',
   onRequest: 'function',
+  use: 'list',
   batch: 'object',
   agents: 'object',
   replies: 'object',
@@ -223,6 +234,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   if (metricsPath !== undefined && !metricsPath.startsWith('/'))
     throw new ProtocolError('invalid_option', `metrics.path must begin with "/", not "${metricsPath}"`);
   const agents = resolveAgents(options);
+  const use = resolveHooks(options.use);
   return Object.freeze({
     path,
     origins,
@@ -245,8 +257,8 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     ),
     authenticate: options.authenticate,
     onSession: options.onSession,
-    // Each session of a server is a `ServerSession`.
-    onRequest: options.onRequest as RequestHandler | undefined,
+    onRequest: hookRequests(options.onRequest, use),
+    use,
     batch: resolveBatchOptions(options.batch),
     agents,
     replies: resolveRepliesOptions(options.replies),
@@ -260,6 +272,12 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     avp: options.avp,
     transfers: options.transfers,
   });
+}
+
+/** @throws {ProtocolError} `invalid_option`. */
+function resolveHooks(hooks: readonly Hook[] = []): readonly Hook[] {
+  if (hooks.every((hook) => typeof hook === 'function')) return [...hooks];
+  throw new ProtocolError('invalid_option', 'use: a list of functions is expected');
 }
 
 function resolveLogger({ logger, onError }: ServerOptions): Logger {

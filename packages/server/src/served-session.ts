@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { type AsJson, ProtocolError, type Session } from '@parlance/protocol';
+import { type AsJson, type Message, ProtocolError, type Session } from '@parlance/protocol';
 import { truncateUnits, UserSession, type UserSessionHost } from '@parlance/protocol/internal';
 
 /**
@@ -40,6 +40,8 @@ export interface ServedSessionHost extends UserSessionHost {
   readonly isMoved: boolean;
   readonly client: ClientInfo;
   readonly since: number;
+  /** The messages with the hooks of the server around them. */
+  hooked(messages: AsyncIterator<Message>): AsyncIterator<Message>;
 }
 
 /** Who is at the other end of a connection. */
@@ -95,6 +97,10 @@ export class ServedSession extends UserSession implements ServerSession {
   constructor(host: ServedSessionHost) {
     super(host);
     this.#host = host;
+  }
+
+  override [Symbol.asyncIterator](): AsyncIterator<Message> {
+    return this.#host.hooked(super[Symbol.asyncIterator]());
   }
 
   get data(): unknown {

@@ -72,7 +72,6 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   readonly options: RestoringHost['options'];
   readonly #offered: OfferedOptions;
   readonly #endpoints = new Map<string, ServerEndpoint>();
-  /** The same sessions as the application sees them. */
   readonly sessions = new Map<string, ServerSession>();
   /** The sessions that began on each connection, including those that are not established yet. */
   readonly #connections = new Set<ServerEndpoint>();

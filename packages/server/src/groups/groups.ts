@@ -10,6 +10,7 @@ import {
 } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { ServedSession, type ServerSession } from '../served-session.js';
+import { enqueue } from './enqueue.js';
 import type { Group, GroupSendOptions, GroupSent } from './group.js';
 import { SharedCoders } from './shared-coders.js';
 
@@ -112,7 +113,7 @@ class NamedGroup implements Group {
         refused.push({ session: member.session, error: reason });
       };
       try {
-        const waiting = member.enqueue(() => coding.for(member));
+        const waiting = enqueue(member, () => coding.for(member));
         if (waiting !== undefined) later.push(waiting.catch(refuse));
       } catch (error) {
         refuse(error);

@@ -55,14 +55,14 @@ export interface RequestContext<Of extends Session = Session> {
 }
 
 /**
- * Answers a request: returns one part, or yields several. An error that it throws reaches the requester as
+ * Answers a request: returns one part, or yields several, or returns what yields them. An error that it throws reaches the requester as
  * `internal` without details, unless it is a `RequestError`, or was thrown because the request cannot be
  * decoded.
  */
 export type RequestHandler<Of extends Session = Session> = (
   request: Message,
   context: RequestContext<Of>,
-) => Part | undefined | Promise<Part | undefined> | AsyncIterable<Part>;
+) => Part | undefined | Promise<Part | AsyncIterable<Part> | undefined> | AsyncIterable<Part>;
 
 /** A handler of Parlance itself, whose parts may be coded already. */
 export type OwnHandler = (
@@ -253,7 +253,8 @@ export async function answer(
       },
       keep: (options) => output.keep(options),
     };
-    const outcome = handler(request, context);
+    const called = handler(request, context);
+    const outcome = isAsyncIterable(called) ? called : await called;
     if (isAsyncIterable(outcome)) {
       for await (const part of outcome) {
         if (!output.isWanted) {
@@ -272,8 +273,7 @@ export async function answer(
       const ended = output.end();
       if (ended !== undefined) await ended;
     } else {
-      const part = await outcome;
-      const body = await encodePart(part ?? '', coder, { metadata: output.takeMetadata() });
+      const body = await encodePart(outcome ?? '', coder, { metadata: output.takeMetadata() });
       const ended = output.respond(body);
       if (ended !== undefined) await ended;
     }
