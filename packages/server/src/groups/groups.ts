@@ -21,7 +21,7 @@ const KINDS: OptionKinds<GroupSendOptions> = { algorithm: 'text', secret: 'flag'
 const NONE: GroupSendOptions = Object.freeze({});
 
 type Members = ReadonlySet<ServerEndpoint>;
-const NOBODY: Members = new Set();
+const NO_MEMBERS: Members = new Set();
 
 /** The groups of a server. One without members takes no memory. */
 export class Groups {
@@ -42,7 +42,7 @@ export class Groups {
   }
 
   membersOf(name: string): Members {
-    return this.#members.get(name) ?? NOBODY;
+    return this.#members.get(name) ?? NO_MEMBERS;
   }
 
   add(name: string, session: ServerEndpoint): boolean {

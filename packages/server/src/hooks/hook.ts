@@ -19,9 +19,6 @@ export type HookContext<Data = unknown> = RequestHookContext<Data> | MessageHook
 /** The reply of a handler: one part, or what yields them. */
 export type HookReply = Part | AsyncIterable<Part> | undefined;
 
-/** So that a hook may return nothing. */
-type Nothing = ReturnType<() => void>;
-
 /**
  * Runs around requests and messages. `next` calls the next hook, and in the end the handler, or hands the message to the
  * reader; without it, the hook answers itself, and a message is dropped.
@@ -37,4 +34,4 @@ type Nothing = ReturnType<() => void>;
 export type Hook<Data = unknown> = (
   context: HookContext<Data>,
   next: () => Promise<HookReply>,
-) => HookReply | Nothing | Promise<HookReply | Nothing>;
+) => HookReply | Promise<HookReply | ReturnType<() => void>>;
