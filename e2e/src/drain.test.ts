@@ -260,6 +260,27 @@ describe('a server that drains', () => {
     await expect.poll(() => session.state).toBe('established');
   });
 
+  it('does not wait for clients that are gone, and says what they have lost', async () => {
+    const { server, port } = await peers.serve({
+      onRequest: async (_request, { signal }) => {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        return '';
+      },
+    });
+    const proxy = peers.use(await createCuttingProxy(port));
+    const url = `ws://127.0.0.1:${proxy.port}/session`;
+    await peers.dial(url, EAGER);
+    const busy = await peers.dial(url, EAGER);
+    busy.request('').catch(() => {});
+    await expect.poll(() => server.sessions.get(busy.id)?.stats().received.messages).toBe(1);
+    proxy.refuse(true);
+    proxy.cut();
+    const drained = server.drain({ timeoutMs: 600_000 });
+    expect(await drained).toEqual({ left: 1, interrupted: 0, lost: 1 });
+    expect(server.sessions.size).toBe(0);
+    proxy.refuse(false);
+  });
+
   it('drains only once, and refuses invalid options', async () => {
     const { server } = await peers.serve();
     expect(() => server.drain({ timeoutMs: -1 })).toThrow(

@@ -29,7 +29,7 @@ class TestPage {
   isBack = false;
 
   async open(options: ClientOptions = {}): Promise<void> {
-    const store = query.has('broken') ? broken : sessionStorage;
+    const store = query.has('withoutStore') ? undefined : query.has('broken') ? broken : sessionStorage;
     const token = query.get('token') ?? undefined;
     try {
       const session = await connect(query.get('server') ?? '', { store, token, ...options });

@@ -92,6 +92,42 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
     await cdp.send('Page.navigateToHistoryEntry', { entryId: entries[currentIndex - 1]?.id ?? 0 });
   };
 
+  it('without a store leaves no session behind, whether it is loaded again, left or closed', async () => {
+    // A session that waits for its client to finish closing would be there until then.
+    await serve({ timers: { closingTimeoutMs: 600_000, resumeWindowMs: 600_000 } });
+    const { page, id } = await open({ withoutStore: '' });
+    for (let round = 0; round < 3; round++) {
+      await send(page, `round ${round}`);
+      void sessions
+        .at(-1)
+        ?.request('never answered')
+        .catch(() => {});
+      await page.reload();
+      expect((await established(page)).isTakenUp).toBe(false);
+      await expect.poll(() => server.sessions.size).toBe(1);
+    }
+    expect(sessions.map((session) => session.id)).toContain(id);
+    for (const session of sessions.slice(0, -1))
+      expect(await session.closed).toMatchObject({ side: 'remote' });
+    await page.goto(`${files.origin}/?nothing`);
+    await expect.poll(() => server.sessions.size).toBe(0);
+    const other = await open({ withoutStore: '' });
+    expect(server.sessions.size).toBe(1);
+    await other.page.close();
+    await expect.poll(() => server.sessions.size).toBe(0);
+  });
+
+  it('whose process ends is waited for in case it comes back, and for no longer', async () => {
+    await serve({ timers: { resumeWindowMs: 1_000 } });
+    const { page } = await open({ withoutStore: '' });
+    expect(server.sessions.size).toBe(1);
+    const crashed = page.waitForEvent('crash');
+    const cdp = await context.newCDPSession(page);
+    cdp.send('Page.crash').catch(() => {});
+    await crashed;
+    await expect.poll(() => server.sessions.size).toBe(0);
+  });
+
   it('takes its session up when it is loaded again, again and again', async () => {
     const { page, id, isTakenUp } = await open();
     expect(isTakenUp).toBe(false);

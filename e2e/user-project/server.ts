@@ -195,3 +195,27 @@ export const stated = createServer<string[] | undefined>({
     session.data = 'again';
   },
 });
+
+/** Hooks and groups see the type of the data as well. */
+export const rooms = createServer({
+  authenticate: () => ({ principal: 'ann', data: { room: 'lobby' } }),
+  use: [
+    async (context, next) => {
+      logger.info({ event: context.kind, room: context.session.data.room }, context.message.text);
+      if (context.kind === 'request' && context.signal.aborted) return 'too late';
+      return await next();
+    },
+    (_context, next) => next(),
+    async (_context, next) => {
+      await next();
+    },
+  ],
+  async onSession(session) {
+    rooms.group(session.data.room).add(session);
+    for await (const { text } of session) {
+      const { refused } = await rooms.group('lobby').send(text, { except: session });
+      for (const { session: slow, error } of refused)
+        await slow.close({ code: error.code, reason: slow.data.room });
+    }
+  },
+});

@@ -37,7 +37,7 @@ import {
   type Ticket,
 } from '@parlance/protocol/client';
 import type { FetchHandler } from '@parlance/protocol/serve-http';
-import { resolveUrl } from './address.js';
+import { loadFailures, resolveUrl } from './address.js';
 import type { WebSocketConstructor } from './connection.js';
 import { Dialer } from './dialer.js';
 import { watchPage } from './environment.js';
@@ -104,7 +104,7 @@ export interface ClientOptions extends CapabilityOptions {
   /**
    * Delays between attempts to connect again after a lost connection, with full jitter. `false` never
    * connects again and switches the extension `resume` off: a lost connection, or a server that drains, ends
-   * the session. A failed first attempt is not repeated in either case.
+   * the session. In pages, a first attempt that has failed is repeated as well; see `connectWithinMs`.
    *
    * @default { minDelayMs: 100, maxDelayMs: 10_000 }
    */
@@ -188,7 +188,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   const { shared, store } = options;
   if (shared !== undefined && shared !== false) {
     const { connectShared } = await import('./shared/connect.js');
-    const session = await connectShared(resolveUrl(url), options, {
+    const session = await connectShared(await resolveUrl(url), options, {
       connect: async (target, own) => clientHostOf(await connect(target, own)),
       createSession: (host) => new ClientUserSession(host),
       createBackoff,
@@ -198,7 +198,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
     if (session !== undefined) return session;
   }
   if (store === undefined) return await open(url, options);
-  const target = resolveUrl(url);
+  const target = await resolveUrl(url);
   const { openWithStore } = await import('./take-up.js');
   return await openWithStore(
     { store, url: target, clock: systemClock, logger: loggerOf(options) },
@@ -213,7 +213,7 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
   const agentId = either('agent.id', options.agent?.id, 'agentId', options.agentId);
   const avp = either('agent.model', options.agent?.model, 'avp', options.avp);
   const logger = loggerOf(options);
-  const target = resolveUrl(url);
+  const target = await resolveUrl(url);
   const subprotocol = resolveSubprotocol(options.subprotocol);
   if (agentId !== undefined && !isStatedAgentId(agentId)) {
     throw new ProtocolError('invalid_option', 'agent.id: expected 1 to 128 letters, digits and . _ : @ -');
@@ -276,12 +276,14 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
       parts.bare.isLoaded ? parts.bare.get() : undefined,
     );
 
+  const triesUntil = systemClock.now() + (backoff?.connectWithinMs ?? 0);
   return await new Promise<ClientSession>((resolve, reject) => {
     const sweep = sweepOf(timers);
     const succession = new Succession({
       createCore,
       proof: entry?.ticket,
       isRenewed: backoff !== undefined,
+      mayTryAgain: () => systemClock.now() < triesUntil,
       takeUp,
       agentId,
       endpoint: {
@@ -316,7 +318,15 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
       moveWithin: (withinMs) => dialer.moveWithin(withinMs),
       onEnded(error) {
         release();
-        reject(error ?? new ProtocolError('session_closed', 'closed while connecting'));
+        const failure = error ?? new ProtocolError('session_closed', 'closed while connecting');
+        // Close codes from 4400 on, and not that of an end in order or of a connection that could not be opened.
+        if (succession.isAccepted || failure.closeCode < 4400 || failure.code === 'rejected')
+          return reject(failure);
+        const { firstMessage } = dialer;
+        loadFailures().then(
+          ({ explain }) => reject(explain(target, failure, firstMessage)),
+          () => reject(failure),
+        );
       },
     });
     const clock = new GuardedClock(systemClock, succession);
@@ -325,6 +335,7 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
       subprotocol,
       WebSocket: options.WebSocket,
       timeoutMs: timers.acceptTimeoutMs,
+      firstTimeoutMs: options.timers?.acceptTimeoutMs ?? FIRST_TIMEOUT_MS,
       backoff,
       clock,
       logger,
@@ -393,6 +404,9 @@ function requestHandlerOf(
     return handler(request, context);
   };
 }
+
+/** The default of `acceptTimeoutMs` is for a server that has answered before, or says that it takes time. */
+const FIRST_TIMEOUT_MS = 5_000;
 
 /** Sessions with the same interval share one timer. */
 const sweeps = new Map<number, Sweep>();

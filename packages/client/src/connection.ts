@@ -1,5 +1,4 @@
 import { type Crashable, guard, ProtocolError, type Wire } from '@parlance/protocol/client';
-import type { SocketFailure } from './address.js';
 
 /**
  * The part of the WebSocket interface that is used; browsers, workers (Cloudflare's too), Node 22 and `ws`
@@ -28,6 +27,12 @@ export interface WebSocketLike {
 
 /** A WebSocket class: the global one, or that of `ws`. */
 export type WebSocketConstructor = new (url: string, protocols: string[]) => WebSocketLike;
+
+/** The error of a socket that cannot be opened: empty in browsers, a system error or an HTTP status with `ws`. */
+export interface SocketFailure {
+  readonly message: string;
+  readonly error: unknown;
+}
 
 export interface ConnectionEvents {
   /** Owner of the connection; it ends if an event handler throws. */

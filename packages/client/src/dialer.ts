@@ -1,13 +1,15 @@
-import type { Logger, ProtocolError } from '@parlance/protocol';
+import type { Logger } from '@parlance/protocol';
 import {
   type Clock,
   CloseCode,
   type Crashable,
   guardLater,
   loggable,
+  ProtocolError,
   type Wire,
 } from '@parlance/protocol/client';
-import { connectionFailure, connectionTimeout } from './address.js';
+import { loadFailures } from './address.js';
+import { connectionFailure } from './cannot-connect.js';
 import { openWebSocket, type WebSocketConstructor } from './connection.js';
 import type { Backoff } from './reconnect.js';
 
@@ -17,6 +19,8 @@ export interface DialerOptions {
   readonly WebSocket: WebSocketConstructor | undefined;
   /** Milliseconds after which an attempt that hangs is abandoned. */
   readonly timeoutMs: number;
+  /** The same while no server has answered yet, for the connection and for the first message. @default timeoutMs */
+  readonly firstTimeoutMs?: number | undefined;
   /** The delays between attempts; `undefined` if a lost connection is not replaced. */
   readonly backoff: Backoff | undefined;
   readonly clock: Clock;
@@ -45,6 +49,8 @@ export class Dialer {
   readonly #options: DialerOptions;
   /** The connection that is being opened. */
   #dialing: Wire | undefined;
+  /** The first message of a server. */
+  firstMessage: Uint8Array | string | undefined;
   #cancelRetry: (() => void) | undefined;
   #cancelMove: (() => void) | undefined;
   #isStopped = false;
@@ -57,7 +63,9 @@ export class Dialer {
 
   /** @throws {ProtocolError} `invalid_option` without a usable WebSocket class. */
   dial(token: string | undefined): void {
-    const { url, subprotocol, WebSocket, timeoutMs, clock, session } = this.#options;
+    const { url, subprotocol, WebSocket, clock, session, firstTimeoutMs } = this.#options;
+    const isFirst = !session.isAccepted;
+    const timeoutMs = (isFirst ? firstTimeoutMs : undefined) ?? this.#options.timeoutMs;
     let cancelTimeout = (): void => {};
     let isTooLate = false;
     const wire = openWebSocket(url, subprotocol, WebSocket, {
@@ -66,8 +74,18 @@ export class Dialer {
         cancelTimeout();
         this.#dialing = undefined;
         session.handleConnected(wire, token);
+        if (isFirst && Number.isFinite(timeoutMs))
+          cancelTimeout = clock.after(timeoutMs, () =>
+            session.abort(new ProtocolError('timeout', 'it says nothing')),
+          );
       },
-      onMessage: (data) => session.handleMessage(data, wire),
+      onMessage: (data) => {
+        if (isFirst) {
+          cancelTimeout();
+          this.firstMessage ??= data;
+        }
+        session.handleMessage(data, wire);
+      },
       onWritable: () => session.handleWritable(),
       onClose: (code, reason, failure) => {
         cancelTimeout();
@@ -75,8 +93,16 @@ export class Dialer {
         this.#dialing = undefined;
         // A failed attempt is an error only if there was no session before.
         if (session.isAccepted) this.retryLater(0);
-        else if (isTooLate) session.abort(connectionTimeout(url, timeoutMs));
-        else session.abort(connectionFailure(url, failure));
+        else if (isTooLate)
+          session.abort(
+            connectionFailure(url, `no answer within ${timeoutMs} ms (the timer acceptTimeoutMs)`),
+          );
+        else if (failure.message === '' && failure.error === undefined)
+          session.abort(connectionFailure(url, 'is the server running, and are host, port and path right?'));
+        else {
+          const described = loadFailures().then(({ describe }) => session.abort(describe(url, failure)));
+          guardLater(session, described);
+        }
       },
     });
     this.#dialing = wire;
@@ -93,8 +119,8 @@ export class Dialer {
    * ask.
    */
   retryLater(retryAfterMs: number): void {
-    const { backoff, clock, session } = this.#options;
-    if (backoff === undefined || !session.isAccepted || this.#isStopped) return;
+    const { backoff, clock } = this.#options;
+    if (backoff === undefined || this.#isStopped) return;
     if (this.#cancelRetry !== undefined) return;
     this.#isAskedToWait = retryAfterMs > 0;
     const delay = this.#isAskedToWait ? retryAfterMs : backoff.next();
@@ -150,8 +176,10 @@ export class Dialer {
       },
       (error: unknown) => {
         const fields = { event: 'token.failed', err: loggable(error) };
-        logger?.warn(fields, 'the token function failed, trying again');
-        this.retryLater(0);
+        const message = 'the token function failed, trying again';
+        logger?.warn(fields, message);
+        if (session.isAccepted) this.retryLater(0);
+        else session.abort(new ProtocolError('connection_failed', message, { cause: error }));
       },
     );
     guardLater(session, asked);

@@ -1,13 +1,22 @@
 import { assertOptions, ProtocolError } from '@parlance/protocol/client';
-/** Delays between attempts to reconnect after a connection was lost. */
+/** Delays between attempts to connect again. */
 export interface ReconnectOptions {
   /** Upper bound of the first delay, in milliseconds. @default 100 */
   readonly minDelayMs?: number | undefined;
   /** Upper bound of every delay, in milliseconds. @default 10,000 */
   readonly maxDelayMs?: number | undefined;
+  /**
+   * For how long `connect` tries again if the server cannot be reached or refuses for now, in milliseconds from its call.
+   * 0: one attempt.
+   *
+   * @default 15,000 in pages, so that a page outlives the restart of its server; 0 elsewhere
+   */
+  readonly connectWithinMs?: number | undefined;
 }
 
 export interface Backoff {
+  /** See {@link ReconnectOptions.connectWithinMs}. */
+  readonly connectWithinMs: number;
   /** Milliseconds until the next attempt. */
   next(): number;
   /** Starts again at the first delay, after a successful attempt. */
@@ -24,8 +33,15 @@ const DEFAULTS = { minDelayMs: 100, maxDelayMs: 10_000 };
  * @throws {ProtocolError} `invalid_option` if the delays are invalid.
  */
 export function createBackoff(options: ReconnectOptions = {}, random: () => number = Math.random): Backoff {
-  assertOptions(options, { minDelayMs: 'number', maxDelayMs: 'number' }, 'reconnect');
+  assertOptions(
+    options,
+    { minDelayMs: 'number', maxDelayMs: 'number', connectWithinMs: 'number' },
+    'reconnect',
+  );
   const { minDelayMs = DEFAULTS.minDelayMs, maxDelayMs = DEFAULTS.maxDelayMs } = options;
+  // A page, or the worker that its tabs share.
+  const isPage = 'document' in globalThis || 'SharedWorkerGlobalScope' in globalThis;
+  const { connectWithinMs = isPage ? 15_000 : 0 } = options;
   if (!(minDelayMs > 0) || !(maxDelayMs >= minDelayMs)) {
     throw new ProtocolError(
       'invalid_option',
@@ -34,6 +50,7 @@ export function createBackoff(options: ReconnectOptions = {}, random: () => numb
   }
   let bound = minDelayMs;
   return {
+    connectWithinMs,
     next() {
       const delay = random() * bound;
       bound = Math.min(maxDelayMs, bound * 2);

@@ -40,6 +40,8 @@ export interface SuccessionOptions {
   readonly proof?: Ticket | undefined;
   /** A lost session, or one whose server drains, is replaced by a new one. */
   readonly isRenewed: boolean;
+  /** A first attempt that has failed is repeated. Asked for errors that may pass. @default it is not */
+  readonly mayTryAgain?: (() => boolean) | undefined;
   readonly agentId: string | undefined;
   /** The options of each endpoint. */
   readonly endpoint: Omit<EndpointOptions, 'core'>;
@@ -342,7 +344,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     const isFinal = this.#isCloseRequested || (side === 'remote' && code !== undefined);
     const departure = isFinal ? undefined : this.#departure;
     const error = departure === undefined ? reason : departure.lossOf(reason, openReplies);
-    const isUnborn = this.#isSuccessor && core.negotiated === undefined && error?.retryable === true;
+    const isUnborn = core.negotiated === undefined && error?.retryable === true && this.#mayTryAgain(error);
     const isLost = error?.code === 'session_lost' && (!this.#isClosing || departure !== undefined);
     if (!this.#options.isRenewed) this.#continuation = undefined;
     else if (isUnborn) this.#continuation = 'retry';
@@ -351,6 +353,12 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.mailbox.isContinued = this.#continuation !== undefined;
     this.#retryAfterMs = Math.max(error?.retryAfterMs ?? departure?.retryAfterMs ?? 0, core.retryAfterMs);
     return error;
+  }
+
+  #mayTryAgain({ code }: ProtocolError): boolean {
+    if (this.#isAccepted) return this.#isSuccessor;
+    // A server that says nothing is none of ours.
+    return code !== 'timeout' && !this.#isCloseRequested && this.#options.mayTryAgain?.() === true;
   }
 
   #handleEnded(error: ProtocolError | undefined): void {

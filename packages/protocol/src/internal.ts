@@ -25,6 +25,8 @@ export type { ContentScanner, Scannable, ScannerHost } from './endpoint/ports.js
 export type { BodyEvent } from './endpoint/messages/intake.js';
 export type { EventRoute, Wire } from './endpoint/ports.js';
 export { closeReasonOf } from './session/close-reason.js';
+export { WAIT } from './session/incoming.js';
+export { encodeMap } from './control/envelope.js';
 export { incarnationOf, newIncarnation, newSessionId } from './session/random-id.js';
 
 // Sessions that move to another process

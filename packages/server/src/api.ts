@@ -55,8 +55,8 @@ export interface Server<Data = unknown> extends AsyncDisposal {
   respond(request: IncomingMessage, response: ServerResponse): boolean;
   /**
    * Sends GOAWAY to every session and admits no new ones; sessions that lose their connection may still resume.
-   * Streams may finish until the deadline; sessions that are left then are closed. Stops listening and resolves when
-   * no session is left.
+   * Streams may finish until the deadline; sessions that are left then are closed. A client that has been away for 5 s is
+   * not waited for, unless other nodes go on with its session. Stops listening and resolves when no session is left.
    *
    * @throws {ProtocolError} `invalid_option`.
    */

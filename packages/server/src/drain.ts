@@ -53,6 +53,9 @@ export function drainingRefusal(returnWithinMs: number): Refusal {
   };
 }
 
+/** How long a client may be away before it counts as gone, in milliseconds. */
+const RETURN_MS = 5_000;
+
 /** How long sessions without a connection may take to go to other nodes after the deadline, in milliseconds. */
 const PARK_MS = 10_000;
 
@@ -62,7 +65,7 @@ export interface DrainResult {
   readonly left: number;
   /** Sessions that were closed at the deadline with streams still open. */
   readonly interrupted: number;
-  /** Sessions that were without a connection at the deadline. */
+  /** Sessions that were without a connection at the deadline, or for 5 s with something under way. */
   readonly lost: number;
   /** Sessions that other nodes of the cluster go on with; `undefined` without a cluster. */
   readonly moved?: number | undefined;
@@ -85,6 +88,9 @@ export class Drain {
   readonly #returnWithinMs: number;
   readonly #moves: Pick<Moves, 'hasTargets' | 'parkAll' | 'settle'> | undefined;
   #onEmpty: (() => void) | undefined;
+  /** Clients that were away for too long, although something was under way. */
+  #gone = 0;
+  readonly #waiting = new Map<ServerEndpoint, NodeJS.Timeout>();
 
   /**
    * @param deadline Unix milliseconds.
@@ -104,6 +110,26 @@ export class Drain {
     this.#goAway = (retryAfterMs) => ({ retryAfterMs, deadline });
   }
 
+  /** A session has lost its connection. Its client has a moment to come back, unless other nodes go on with it. */
+  handleLost(session: ServerEndpoint): void {
+    if (this.#moves?.hasTargets === true) return;
+    clearTimeout(this.#waiting.get(session));
+    const ms = Math.max(0, session.lostAt + RETURN_MS - Date.now());
+    this.#waiting.set(
+      session,
+      setTimeout(() => this.#giveUp(session), ms),
+    );
+  }
+
+  #giveUp(session: ServerEndpoint): void {
+    this.#waiting.delete(session);
+    if (session.hasEnded || session.hasWire) return;
+    const { core } = session;
+    const { openStreams, framesUnconfirmed } = core.channel;
+    if (openStreams > 0 || framesUnconfirmed > 0 || core.queuedBytes > 0) this.#gone++;
+    session.abort(new ProtocolError('draining', 'the client was away while the server drained'));
+  }
+
   /** A session has ended, or the handler of a kept reply. */
   handleEnded(): void {
     if (this.#isEmpty) this.#onEmpty?.();
@@ -119,17 +145,21 @@ export class Drain {
     const sessions = [...this.#sessions.values()];
     const endsAt = Date.now() + timeoutMs;
     this.#replies.beginHandOver();
-    for (const session of sessions) this.#sayFarewell(session);
+    for (const session of sessions) {
+      this.#sayFarewell(session);
+      if (!session.hasWire) this.handleLost(session);
+    }
     await this.#emptyWithin(timeoutMs);
+    for (const timer of this.#waiting.values()) clearTimeout(timer);
     if (!this.#isEmpty) await this.#moves?.parkAll(PARK_MS);
     const moved = this.#moves && sessions.filter(({ hasMoved }) => hasMoved).length;
     const left = [...this.#sessions.values()];
     this.#replies.stopAll(new ProtocolError('draining', 'the server was drained'));
     const result = {
-      left: sessions.length - left.length - (moved ?? 0),
+      left: sessions.length - left.length - (moved ?? 0) - this.#gone,
       interrupted: left.filter(({ state, core }) => state !== 'suspended' && core.channel.openStreams > 0)
         .length,
-      lost: left.filter(({ state }) => state === 'suspended').length,
+      lost: left.filter(({ state }) => state === 'suspended').length + this.#gone,
       ...(moved === undefined ? {} : { moved }),
     };
     await Promise.all(

@@ -1,8 +1,8 @@
 import {
-  type BodyToSend,
   CloseCode,
   type GoAwayPayload,
   isProtocolError,
+  type Message,
   ProtocolError,
   type ReceivedBody,
   type ResumeOffer,
@@ -11,12 +11,15 @@ import {
 import {
   type BodyCoder,
   Endpoint,
+  type EndpointOptions,
   guard,
   type Outbound,
   type OwnHandler,
   type ServerSessionCore,
   type Wire,
 } from '@parlance/protocol/internal';
+import type { Hook } from './hooks/hook.js';
+import { HookedReader } from './hooks/hooked-reader.js';
 import { longestMessage } from './http/unfinished-message.js';
 import { MovableMailbox } from './movable-mailbox.js';
 import { Follows } from './replies/follows.js';
@@ -35,11 +38,17 @@ export interface WireBytes {
   readonly sent: number;
 }
 
+export interface ServerEndpointOptions extends EndpointOptions {
+  /** Run around messages. @default none */
+  readonly hooks?: readonly Hook[] | undefined;
+}
+
 /** The endpoint of a server: what its connection and other sessions ask of it. */
 export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   /** Every core that has the role of a server is one. */
   declare readonly core: ServerSessionCore;
   declare readonly session: ServerSession;
+  declare readonly options: ServerEndpointOptions;
   /** The address of the client that the session counts for. */
   ip = '';
   /** Who is at the other end of the present connection, or of the last one. */
@@ -47,6 +56,8 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   since = 0;
   /** The node that leads the present connection here. */
   ledBy: string | undefined;
+  /** When it has lost its last connection, in Unix milliseconds. */
+  lostAt = 0;
   /** How often the session has gone to another node, as far as its record says. */
   epoch = 0;
   isMoved = false;
@@ -184,29 +195,6 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
     guard(this, () => this.perform(command));
   }
 
-  /**
-   * Queues a one-way message that is coded for several sessions. Does not wait for room.
-   *
-   * @returns a promise if it is not queued yet.
-   * @throws {ProtocolError} `over_budget` without room; what the core refuses; errors of `code`.
-   */
-  enqueue(code: () => BodyToSend | Promise<BodyToSend>): Promise<void> | undefined {
-    const { outbound } = this;
-    const assertRoom = (): void => {
-      if (!outbound.hasRoom(0))
-        throw new ProtocolError('over_budget', 'too much waits for the client already');
-    };
-    assertRoom();
-    const coded = code();
-    if (!(coded instanceof Promise)) return this.#blame(() => outbound.queue(coded));
-    return outbound.queue(
-      coded.then((body) => {
-        assertRoom();
-        return body;
-      }),
-    );
-  }
-
   /** @throws {ProtocolError} what `task` throws; `session_closed` after a fault, which ends this session. */
   #blame<Result>(task: () => Result): Result {
     try {
@@ -228,6 +216,11 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   }
 
   // --- for the application
+
+  hooked(messages: AsyncIterator<Message>): AsyncIterator<Message> {
+    const { hooks = [] } = this.options;
+    return hooks.length === 0 ? messages : new HookedReader(messages, this.session, hooks);
+  }
 
   get data(): unknown {
     return this.dataText === undefined ? undefined : JSON.parse(this.dataText);

@@ -8,6 +8,13 @@ export type { Authenticate, Credentials, Identity } from './admission/admission.
 export type { Listening, Server } from './api.js';
 export type { DrainOptions, DrainResult } from './drain.js';
 export type { Group, GroupSendOptions, GroupSent } from './groups/group.js';
+export type {
+  Hook,
+  HookContext,
+  HookReply,
+  MessageHookContext,
+  RequestHookContext,
+} from './hooks/hook.js';
 export type { ListenOptions } from './http/listener.js';
 export type { ServerOptions } from './options.js';
 export type { ServerSession } from './served-session.js';

@@ -36,6 +36,8 @@ import type { AgentsOptions } from './agents/policy.js';
 import type { Scan } from './agents/scan.js';
 import type { Backplane } from './backplane/backplane.js';
 import { type NodeOptions, type ResolvedNodeOptions, resolveNodeOptions } from './cluster/options.js';
+import type { Hook } from './hooks/hook.js';
+import { hookRequests } from './hooks/run-hooks.js';
 import { createTrustedProxies, type TrustedProxies } from './http/addresses.js';
 import {
   type RepliesOptions,
@@ -90,6 +92,13 @@ export interface ServerOptions<Data = unknown> extends CapabilityOptions {
    * @default HTTP requests go to `onRequest`
    */
   readonly onFetch?: FetchHandler<ServerSession<Data>> | undefined;
+  /**
+   * Hooks around requests and messages, the first one outermost: for measuring, limits and checks that all have in common.
+   * They do not run for what `onRequest` never gets, such as messages between agents.
+   *
+   * @default none
+   */
+  readonly use?: readonly Hook<Data>[] | undefined;
   /** Joins small parts of replies; a handler may override it. @default every part is sent separately */
   readonly batch?: BatchOptions | undefined;
   /**
@@ -159,6 +168,7 @@ export interface ResolvedServerOptions {
   readonly authenticate: Authenticate | undefined;
   readonly onSession: ServerOptions['onSession'];
   readonly onRequest: RequestHandler | undefined;
+  readonly use: readonly Hook[];
   readonly batch: ResolvedBatchOptions | undefined;
   /** `undefined` without agents. */
   readonly agents: AgentsOptions | undefined;
@@ -189,6 +199,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   onSession: 'function',
   onRequest: 'function',
   onFetch: 'function',
+  use: 'list',
   batch: 'object',
   agents: 'object',
   replies: 'object',
@@ -235,6 +246,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   if (metricsPath !== undefined && !metricsPath.startsWith('/'))
     throw new ProtocolError('invalid_option', `metrics.path must begin with "/", not "${metricsPath}"`);
   const agents = resolveAgents(options);
+  const use = resolveHooks(options.use);
   return Object.freeze({
     path,
     origins,
@@ -257,10 +269,13 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     ),
     authenticate: options.authenticate,
     onSession: options.onSession,
-    onRequest:
+    onRequest: hookRequests(
       onFetch === undefined
         ? onRequest
         : createFetchHandler({ onRequest, onFetch, maxBodySize: limits.maxTransferSize, logger }),
+      use,
+    ),
+    use,
     batch: resolveBatchOptions(options.batch),
     agents,
     replies: resolveRepliesOptions(options.replies),
@@ -274,6 +289,12 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     avp: options.avp,
     transfers: options.transfers,
   });
+}
+
+/** @throws {ProtocolError} `invalid_option`. */
+function resolveHooks(hooks: readonly Hook[] = []): readonly Hook[] {
+  if (hooks.every((hook) => typeof hook === 'function')) return [...hooks];
+  throw new ProtocolError('invalid_option', 'use: a list of functions is expected');
 }
 
 function resolveLogger({ logger, onError }: ServerOptions): Logger {

@@ -52,6 +52,8 @@ export interface ServedSessionHost extends UserSessionHost {
   readonly isMoved: boolean;
   readonly client: ClientInfo;
   readonly since: number;
+  /** The messages with the hooks of the server around them. */
+  hooked(messages: AsyncIterator<Message>): AsyncIterator<Message>;
 }
 
 /** Who is at the other end of a connection. */
@@ -124,6 +126,10 @@ export class ServedSession extends UserSession implements ServerSession {
   override stream<Json>(body: Body, options?: RequestOptions): ReplyStream<Json> {
     if (options?.retry) throw noRetry();
     return super.stream(body, options);
+  }
+
+  override [Symbol.asyncIterator](): AsyncIterator<Message> {
+    return this.#host.hooked(super[Symbol.asyncIterator]());
   }
 
   get data(): unknown {

@@ -71,7 +71,6 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   readonly options: RestoringHost['options'];
   readonly #offered: OfferedOptions;
   readonly #endpoints = new Map<string, ServerEndpoint>();
-  /** The same sessions as the application sees them. */
   readonly sessions = new Map<string, ServerSession>();
   /** The sessions that began on each connection, including those that are not established yet. */
   readonly #connections = new Set<ServerEndpoint>();
@@ -298,8 +297,10 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   }
 
   onWireLost(session: ServerEndpoint): void {
+    session.lostAt = Date.now();
     // No client can resume on a server that accepts no more connections.
     if (this.isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
+    else this.#drain?.handleLost(session);
   }
 
   onResumed(_session: ServerEndpoint, own: ServerEndpoint): void {

@@ -19,7 +19,8 @@ import {
 import type { HandshakeHost } from './admission/handshake.js';
 import { RelayScan } from './agents/relay-scan.js';
 import { Scanner } from './agents/scan.js';
-import type { ServerEndpoint } from './endpoint.js';
+import type { ServerEndpoint, ServerEndpointOptions } from './endpoint.js';
+import type { Hook } from './hooks/hook.js';
 import type { LoopQueue } from './loop-queue.js';
 import type { LoopShares } from './loop-shares.js';
 import { MovableMailbox } from './movable-mailbox.js';
@@ -52,7 +53,7 @@ export interface ConnectionHost extends HandshakeHost {
 }
 
 /** The options of one session, most of which are those of its server. */
-export abstract class SessionSettings implements EndpointOptions {
+export abstract class SessionSettings implements ServerEndpointOptions {
   readonly role = 'server';
   abstract readonly core: ServerSessionCore;
   abstract readonly session: ServerEndpoint;
@@ -82,6 +83,9 @@ export abstract class SessionSettings implements EndpointOptions {
   }
   get mailbox(): Mailbox | undefined {
     return this.host.leader === undefined ? undefined : new MovableMailbox();
+  }
+  get hooks(): readonly Hook[] {
+    return this.host.options.use;
   }
   get batch(): EndpointOptions['batch'] {
     return this.host.options.batch;

@@ -270,7 +270,7 @@ describe.each(ENVELOPES)('control messages in $envelope', ({ roundTrip, read }) 
     ['GOAWAY', 'deadline', NUMBERS],
     ['GOAWAY', 'move', BOOLEANS],
     ['CLOSE', 'message', [...STRINGS, 'm'.repeat(1_025)]],
-    ['CLOSE', 'code', [...STRINGS, 'Kicked', 'a b', 'k'.repeat(65)]],
+    ['CLOSE', 'code', [...STRINGS, 'k'.repeat(65)]],
   ])('are refused where %s has a %s of the wrong kind', (type, path, values) => {
     for (const value of values) {
       const message = envelopeOf(type, changed(PAYLOADS[type], path.split('.'), value));

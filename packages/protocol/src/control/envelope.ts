@@ -1,5 +1,5 @@
 import { decodeMsgpack, encodeMsgpack } from '#msgpack';
-import { isApplicationCode, ProtocolError } from '../base/errors.js';
+import { ProtocolError } from '../base/errors.js';
 import {
   bad,
   booleanField,
@@ -40,6 +40,8 @@ import {
 
 /** UTF-16 units. */
 export const MAX_MESSAGE_LENGTH = 1024;
+/** UTF-16 units of a code of the application. */
+const MAX_CODE_LENGTH = 64;
 /** Bytes of a control message after ACCEPT: the longest token in an envelope. */
 export const MAX_CONTROL_SIZE = 20 * 1024;
 /** Entries of all lists and maps of a control message together; an empty list or map counts as one entry. */
@@ -130,7 +132,7 @@ export function fromFields(fields: Fields): ControlMessage | UnknownMessage {
         payload: {
           reason: oneOf(CloseReason, get(payload, 'reason'), CloseReason.NORMAL),
           message: stringField(payload, 'message', '', MAX_MESSAGE_LENGTH),
-          code: closeCodeField(payload),
+          code: stringField(payload, 'code', '', MAX_CODE_LENGTH) || undefined,
         },
       };
     case 'AUTH':
@@ -185,12 +187,6 @@ function parseData(payload: Fields): DataPayload {
     originalSize: isStated(payload, 'original_size') ? countField(payload, 'original_size', 0) : undefined,
     securityStatus: parseSecurityStatus(get(payload, 'security_status')),
   };
-}
-
-function closeCodeField(payload: Fields): string | undefined {
-  const code = stringField(payload, 'code', '', MAX_MESSAGE_LENGTH);
-  if (code === '' || isApplicationCode(code)) return code || undefined;
-  throw bad('code', 'a word of 1 to 64 of a-z, 0-9 and _');
 }
 
 function parseSecurityStatus(value: unknown): SecurityStatus | undefined {

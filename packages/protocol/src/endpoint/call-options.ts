@@ -2,13 +2,7 @@ import { isApplicationCode, ProtocolError } from '../base/errors.js';
 import { assertOptions, type OptionKinds } from '../base/options.js';
 import { MAX_MESSAGE_LENGTH } from '../control/envelope.js';
 import type { FollowOptions } from './requests/follow.js';
-import type {
-  CloseOptions,
-  RequestOptions,
-  SendOptions,
-  SendTensorOptions,
-  SessionEvents,
-} from './session.js';
+import type { CloseOptions, RequestOptions, SendOptions, SessionEvents } from './session.js';
 
 /** Checks the options and event names that an application passes to a session. */
 
@@ -20,13 +14,6 @@ const SEND: OptionKinds<SendOptions> = {
   retry: 'flag',
 };
 const REQUEST: OptionKinds<RequestOptions> = { ...SEND, timeoutMs: 'number', metadata: 'object' };
-const SEND_TENSOR: OptionKinds<SendTensorOptions> = {
-  signal: 'signal',
-  to: 'text',
-  onProgress: 'function',
-  fallback: ['text', 'function'],
-};
-
 /** @throws {ProtocolError} `invalid_option`. */
 export function assertSendOptions(options: SendOptions): void {
   if (options !== NONE) assertOptions(options, SEND);
@@ -46,15 +33,11 @@ export function assertCloseOptions(options: CloseOptions): void {
   if (options === NONE) return;
   assertOptions(options, { code: 'text', reason: 'text' });
   const { code, reason = '' } = options;
-  if (code !== undefined && !isApplicationCode(code))
-    throw new ProtocolError('invalid_option', 'code: expected 1 to 64 of a-z, 0-9 and _');
-  if (reason.length <= MAX_MESSAGE_LENGTH) return;
-  throw new ProtocolError('invalid_option', `reason: expected at most ${MAX_MESSAGE_LENGTH} characters`);
-}
-
-/** @throws {ProtocolError} `invalid_option`. */
-export function assertSendTensorOptions(options: SendTensorOptions): void {
-  if (options !== NONE) assertOptions(options, SEND_TENSOR);
+  if ((code === undefined || isApplicationCode(code)) && reason.length <= MAX_MESSAGE_LENGTH) return;
+  throw new ProtocolError(
+    'invalid_option',
+    'close: code must be 1 to 64 characters of a-z, 0-9 and _, and reason at most 1024 characters',
+  );
 }
 
 const FOLLOW: OptionKinds<FollowOptions> = { after: 'number', signal: 'signal' };

@@ -37,7 +37,8 @@ export class Outbound {
   readonly clock: Clock;
   readonly #host: EndpointHost;
   readonly #backpressure = new Backpressure();
-  readonly #coding = new CodingOrder();
+  /** Messages that take long to code, and those after them. */
+  readonly order = new CodingOrder();
   #coder: BodyCoder | undefined;
   #requester: Requester | undefined;
   #tensors: TensorSender | undefined;
@@ -104,7 +105,7 @@ export class Outbound {
 
   /** Resolves when everything that is being coded was sent; `undefined` if nothing is. */
   get coding(): Promise<void> | undefined {
-    return this.#coding.pending;
+    return this.order.pending;
   }
 
   /** The number of replies that are not complete. */
@@ -125,10 +126,10 @@ export class Outbound {
   send(body: Body, options: SendOptions & CallHooks, agent: string | undefined): Promise<void> {
     const { coder } = this;
     const addressed = { ...options, agent };
-    if (this.#host.scanner !== undefined && this.#statesSecurity)
-      return this.#sendLater(async () => this.#withStatus(await encodeBody(body, coder, addressed)), options);
+    if (this.#host.scanner !== undefined && this.statesSecurity)
+      return this.#sendLater(async () => this.withStatus(await encodeBody(body, coder, addressed)), options);
     // A large message is coded in slices; later messages keep their place after it.
-    if (this.#coding.pending !== undefined)
+    if (this.order.pending !== undefined)
       return this.#sendLater(() => encodeBody(body, coder, addressed), options);
     const coded = encodeBody(body, coder, addressed);
     return coded instanceof Promise ? this.#sendLater(() => coded, options) : this.#send(coded, options);
@@ -214,25 +215,6 @@ export class Outbound {
     if (this.#requester !== undefined) this.#requester.end(error ?? sessionClosed());
   }
 
-  /**
-   * Queues a message that is coded already, after those that are being coded. Does not wait for room.
-   *
-   * @returns a promise if it has to wait for its code, or for theirs.
-   */
-  queue(coded: BodyToSend | Promise<BodyToSend>): Promise<void> | undefined {
-    if (this.#host.scanner !== undefined && this.#statesSecurity)
-      return this.#coding.push(async () => this.#queue(await this.#withStatus(await coded)));
-    if (coded instanceof Promise || this.#coding.pending !== undefined)
-      return this.#coding.push(async () => this.#queue(await coded));
-    this.#queue(coded);
-    return undefined;
-  }
-
-  #queue(coded: BodyToSend): void {
-    this.#host.core.channel.send(coded);
-    this.#host.transmit();
-  }
-
   #send(coded: BodyToSend, { signal, onBegun }: SendOptions & CallHooks): Promise<void> {
     if (signal !== undefined) return this.#sendUnlessAborted(coded, signal, onBegun);
     this.#host.core.channel.send(coded);
@@ -286,16 +268,16 @@ export class Outbound {
     encode: () => BodyToSend | Promise<BodyToSend>,
     options: SendOptions & CallHooks,
   ): Promise<void> {
-    return this.#coding.push(async () => this.#send(await encode(), options));
+    return this.order.push(async () => this.#send(await encode(), options));
   }
 
   /** Only DATA envelopes have a field for the result of a scan. */
-  get #statesSecurity(): boolean {
+  get statesSecurity(): boolean {
     const { core, negotiated } = this.#host;
     return core.subprotocol === Subprotocol.JSON && negotiated.securityScanning;
   }
 
-  async #withStatus(coded: BodyToSend): Promise<BodyToSend> {
+  async withStatus(coded: BodyToSend): Promise<BodyToSend> {
     const message = createMessage({ ...coded, charge: 0 }, this.coder);
     await this.#host.scanner?.judge(message, 'sent');
     return { ...coded, securityStatus: message.securityStatus };

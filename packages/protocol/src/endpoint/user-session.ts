@@ -11,7 +11,6 @@ import {
   assertFollowOptions,
   assertRequestOptions,
   assertSendOptions,
-  assertSendTensorOptions,
   NONE,
 } from './call-options.js';
 import { AsyncClosing } from './disposal.js';
@@ -117,7 +116,7 @@ export class UserSession extends AsyncClosing implements Session {
   }
 
   async sendTensor(tensor: TensorInput, options: SendTensorOptions = NONE): Promise<void> {
-    assertSendTensorOptions(options);
+    if (options !== NONE) (await parts.tensors.load()).assertSendTensorOptions(options);
     options.signal?.throwIfAborted();
     await this.#host.outbound.sendTensor(tensor, options, this.#recipient(options.to));
   }

@@ -274,6 +274,35 @@ describe('a connection that is lost while closing', () => {
   });
 });
 
+describe('a page that closes its session while it is being left', () => {
+  it.each([
+    [CloseCode.GOING_AWAY, 'closed'],
+    [CloseCode.ABNORMAL, 'closing'],
+  ])('is not waited for after close code %i', (code, state) => {
+    const simulation = established({ delayMs: 10 });
+    const { client, server } = simulation;
+    client.core.close(CloseReason.CLIENT_SHUTDOWN, '', simulation.now);
+    simulation.advance(15);
+    expect(server.core.state).toBe('closing');
+    server.core.handleDisconnected(code, '', simulation.now);
+    expect(server.core.state).toBe(state);
+  });
+
+  it('is lost with what it has not acknowledged, and comes back if it has not closed', () => {
+    const simulation = established({ delayMs: 10 });
+    const { client, server } = simulation;
+    client.core.close(CloseReason.CLIENT_SHUTDOWN, '', simulation.now);
+    server.core.channel.send(body());
+    simulation.advance(15);
+    server.core.handleDisconnected(CloseCode.GOING_AWAY, '', simulation.now);
+    simulation.advance(1);
+    expect(errorOf(server)).toEqual(['session_lost']);
+    const open = established();
+    open.server.core.handleDisconnected(CloseCode.GOING_AWAY, '', 0);
+    expect(open.server.core.state).toBe('suspended');
+  });
+});
+
 describe('a body that was never sent', () => {
   const message = { kind: 'message', streamId: 0 };
 

@@ -32,6 +32,9 @@ export interface Receiver
   handleClose(payload: ClosePayload): void;
 }
 
+/** The type of the message with which a server says that its answer to HELLO takes time. */
+export const WAIT = 'WAIT';
+
 /** Handles a WebSocket message. @throws {ProtocolError} if it breaks the protocol. */
 export function receive(session: Receiver, data: Uint8Array | string): void {
   const isLink = typeof data !== 'string' && (data[0] ?? 0) >> 4 === LINK_FIRST_BYTE >> 4;
@@ -82,6 +85,8 @@ function receiveControl(
   const { role, timers, held } = session;
   if (type !== 'DATA') role.limiter?.handleControl(timers.now);
   if (type === 'UNKNOWN') {
+    // It has been of use to the driver already.
+    if (message.name === WAIT) return;
     // Only the first one is reported, so that a peer that goes on cannot fill the log.
     if (session.unknownMessages++ > 0) return;
     session.emit({ type: 'warning', message: 'a message of unknown type was ignored' });

@@ -146,7 +146,9 @@ export class Core extends SessionInternals implements SessionCore {
     this.isConnected = false;
     const { isLoss, rejection } = this.role.handleDisconnected(closeCode);
     if (this.hasEnded) return;
-    if (isLoss && this.canResume) {
+    // A page that closes its session while it is being left does not come back to finish that.
+    const isLeft = closeCode === CloseCode.GOING_AWAY && this.closing.hasReceived;
+    if (isLoss && this.canResume && !isLeft) {
       this.isLost = true;
       this.closing.step('lose');
       this.outbox.pause();

@@ -5,9 +5,9 @@ import {
   ProtocolError,
   type ResumeOffer,
   ResumeRefusal,
-  type Subprotocol,
+  Subprotocol,
 } from '@parlance/protocol';
-import { newSessionId, systemClock } from '@parlance/protocol/internal';
+import { encodeMap, newSessionId, systemClock, WAIT } from '@parlance/protocol/internal';
 import { NOT_RESUMED } from '../cluster/ask.js';
 import type { Lead } from '../cluster/lead.js';
 import type { Leader } from '../cluster/leader.js';
@@ -61,6 +61,9 @@ export interface HandshakeEvents {
   onLed(lead: Lead): void;
 }
 
+/** Milliseconds after which a client is told that its answer takes time. */
+const WAIT_AFTER_MS = 2_000;
+
 /**
  * Close codes of handshakes that fail by the client's fault. A connection that is closed because its address has too
  * many is not among them: others of that address may have opened them.
@@ -84,6 +87,7 @@ export class Handshake {
   /** The bytes of HELLO. */
   firstMessage: Uint8Array | string | undefined;
   #hasHello = false;
+  #delayed: NodeJS.Timeout | undefined;
   /** Waits for the node that has the session. */
   #leading: AbortController | undefined;
 
@@ -110,6 +114,7 @@ export class Handshake {
     this.#hasHello = true;
     if (this.#ticket !== undefined) return this.#answerPassed(hello, this.#ticket);
     const { options, leader } = this.#host;
+    if (options.authenticate !== undefined) this.#delayed = setTimeout(() => this.#sayWait(), WAIT_AFTER_MS);
     const address = addressKey(this.#ip);
     const limited = this.#host.checkAttempt(address, hello.resume === undefined);
     if (limited !== undefined) return this.refuse(limited);
@@ -137,6 +142,13 @@ export class Handshake {
     this.#events.onAdmitted();
     this.#accept(hello, identity, principal, found);
     grant(this.#session, identity, origin, options);
+  }
+
+  /** A client that has heard nothing for 5 s takes the server for something else. */
+  #sayWait(): void {
+    if (this.#session.core.state !== 'connecting') return;
+    const fields = { type: WAIT, session_id: null, timestamp: Date.now(), payload: {} };
+    this.#wire.send(this.#subprotocol === Subprotocol.JSON ? JSON.stringify(fields) : encodeMap(fields));
   }
 
   /** Resumes a session of this node, unless it may not be resumed. Returns `done` if the client has its answer. */
@@ -294,6 +306,7 @@ export class Handshake {
   /** The handshake is over: the connection may send more than a HELLO. */
   end(): void {
     this.#guard.stop();
+    clearTimeout(this.#delayed);
     this.#leading?.abort();
   }
 

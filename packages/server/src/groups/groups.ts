@@ -10,6 +10,7 @@ import {
 } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { ServedSession, type ServerSession } from '../served-session.js';
+import { enqueue } from './enqueue.js';
 import type { Group, GroupSendOptions, GroupSent } from './group.js';
 import { SharedCoders } from './shared-coders.js';
 
@@ -20,7 +21,7 @@ const KINDS: OptionKinds<GroupSendOptions> = { algorithm: 'text', secret: 'flag'
 const NONE: GroupSendOptions = Object.freeze({});
 
 type Members = ReadonlySet<ServerEndpoint>;
-const NOBODY: Members = new Set();
+const NO_MEMBERS: Members = new Set();
 
 /** The groups of a server. One without members takes no memory. */
 export class Groups {
@@ -41,7 +42,7 @@ export class Groups {
   }
 
   membersOf(name: string): Members {
-    return this.#members.get(name) ?? NOBODY;
+    return this.#members.get(name) ?? NO_MEMBERS;
   }
 
   add(name: string, session: ServerEndpoint): boolean {
@@ -112,7 +113,7 @@ class NamedGroup implements Group {
         refused.push({ session: member.session, error: reason });
       };
       try {
-        const waiting = member.enqueue(() => coding.for(member));
+        const waiting = enqueue(member, () => coding.for(member));
         if (waiting !== undefined) later.push(waiting.catch(refuse));
       } catch (error) {
         refuse(error);

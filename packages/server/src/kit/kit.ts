@@ -1,8 +1,8 @@
 import { type ClientOptions, type ClientSession, connect } from '@parlance/client';
 import { ProtocolError } from '@parlance/protocol';
 import type { Server } from '../api.js';
+import { createServer } from '../create-server.js';
 import type { ServerOptions } from '../options.js';
-import { createServer } from '../server.js';
 import { VirtualClock } from './clock.js';
 import { MemoryNetwork } from './network.js';
 

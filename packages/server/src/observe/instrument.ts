@@ -48,6 +48,7 @@ function observe(
   if (isIterable(reply)) return observeParts(reply, run, end);
   return Promise.resolve(reply).then(
     (part) => {
+      if (isIterable(part)) return observeParts(part, run, end);
       end(false);
       return part;
     },
@@ -90,6 +91,6 @@ function observeParts(
   };
 }
 
-function isIterable(reply: ReturnType<RequestHandler>): reply is AsyncIterable<Part> {
+function isIterable(reply: unknown): reply is AsyncIterable<Part> {
   return typeof reply === 'object' && reply !== null && Symbol.asyncIterator in reply;
 }

@@ -57,14 +57,14 @@ export interface RequestContext<Of extends Session = Session> {
 }
 
 /**
- * Answers a request: returns one part, or yields several. An error that it throws reaches the requester as
+ * Answers a request: returns one part, or yields several, or returns what yields them. An error that it throws reaches the requester as
  * `internal` without details, unless it is a `RequestError`, or was thrown because the request cannot be
  * decoded.
  */
 export type RequestHandler<Of extends Session = Session> = (
   request: Message,
   context: RequestContext<Of>,
-) => Part | undefined | Promise<Part | undefined> | AsyncIterable<Part>;
+) => Part | undefined | Promise<Part | AsyncIterable<Part> | undefined> | AsyncIterable<Part>;
 
 /** A handler of Parlance itself, whose parts may be coded already, and which may be loaded first. */
 export type OwnHandler = (
@@ -260,8 +260,8 @@ export async function answer(
       },
       keep: (options) => output.keep(options),
     };
-    const begun = handler(request, context);
-    const outcome = isAsyncIterable(begun) ? begun : await begun;
+    const called = handler(request, context);
+    const outcome = isAsyncIterable(called) ? called : await called;
     if (isAsyncIterable(outcome)) {
       for await (const part of outcome) {
         if (!output.isWanted) {

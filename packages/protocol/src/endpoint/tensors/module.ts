@@ -1,4 +1,5 @@
 /** Tensors in both directions; a page loads them with the first one. */
 
 export { TensorReceiver } from './receiver.js';
+export { assertSendTensorOptions } from './send-options.js';
 export { TensorSender } from './sender.js';

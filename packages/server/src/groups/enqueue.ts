@@ -1,0 +1,31 @@
+import { type BodyToSend, ProtocolError } from '@parlance/protocol';
+import type { ServerEndpoint } from '../endpoint.js';
+
+/**
+ * Queues a one-way message that is coded for several sessions. Does not wait for room.
+ *
+ * @returns a promise if it is not queued yet.
+ * @throws {ProtocolError} `over_budget` without room; what the core refuses; errors of `code`.
+ */
+export function enqueue(
+  session: ServerEndpoint,
+  code: () => BodyToSend | Promise<BodyToSend>,
+): Promise<void> | undefined {
+  const { outbound, scanner } = session;
+  const assertRoom = (): void => {
+    if (outbound.hasRoom(0)) return;
+    throw new ProtocolError('over_budget', 'too much waits for the client already');
+  };
+  assertRoom();
+  const coded = code();
+  const statesSecurity = scanner !== undefined && outbound.statesSecurity;
+  if (!(coded instanceof Promise) && outbound.order.pending === undefined && !statesSecurity) {
+    session.perform((core) => core.channel.send(coded));
+    return undefined;
+  }
+  return outbound.order.push(async () => {
+    const body = statesSecurity ? await outbound.withStatus(await coded) : await coded;
+    assertRoom();
+    session.perform((core) => core.channel.send(body));
+  });
+}

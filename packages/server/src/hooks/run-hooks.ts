@@ -1,0 +1,43 @@
+import { ProtocolError, type RequestHandler } from '@parlance/protocol';
+import type { ServerSession } from '../served-session.js';
+import type { Hook, HookContext, HookReply } from './hook.js';
+
+/**
+ * Runs hooks, the first one outermost, around `last`.
+ *
+ * @throws {ProtocolError} `invalid_argument` for a hook that calls `next` twice, which would handle a message twice.
+ */
+export async function runHooks(
+  hooks: readonly Hook[],
+  context: HookContext,
+  last: () => HookReply | Promise<HookReply>,
+): Promise<HookReply> {
+  const run = async (index: number): Promise<HookReply> => {
+    const hook = hooks[index];
+    if (hook === undefined) return await last();
+    let hasNext = false;
+    let reply: HookReply;
+    const returned = await hook(context, async () => {
+      if (hasNext) throw new ProtocolError('invalid_argument', 'use: a hook may call next only once');
+      hasNext = true;
+      reply = await run(index + 1);
+      return reply;
+    });
+    return returned === undefined ? reply : returned;
+  };
+  return await run(0);
+}
+
+/** The handler with hooks around it. */
+export function hookRequests(
+  handler: RequestHandler<ServerSession> | undefined,
+  hooks: readonly Hook[],
+): RequestHandler | undefined {
+  // Each session of a server is a `ServerSession`.
+  const answer = handler as RequestHandler | undefined;
+  if (answer === undefined || hooks.length === 0) return answer;
+  return (message, context) => {
+    const session = context.session as ServerSession;
+    return runHooks(hooks, { ...context, session, kind: 'request', message }, () => answer(message, context));
+  };
+}
