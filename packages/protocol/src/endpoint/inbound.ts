@@ -200,6 +200,7 @@ export class Inbound {
         session: host.session,
         logger: host.logger,
         clock: this.#outbound.clock,
+        read: (blob) => this.#outbound.read(blob),
         // All sessions share a turn of the event loop, so this is the clock of the process.
         rest: (size) => (isTurnOver(clock, size) ? letOthersRun() : undefined),
         maxMetadataSize: limits.maxMetadataSize,

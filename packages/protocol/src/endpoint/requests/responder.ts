@@ -2,6 +2,7 @@ import { isProtocolError, ProtocolError } from '../../base/errors.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
 import { loggable } from '../loggable.js';
+import { type BlobBody, isBlob } from '../messages/blob.js';
 import { CodedPart, encodePart } from '../messages/encode-part.js';
 import type { Message, ReceivedMessage } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
@@ -75,6 +76,8 @@ export interface AnswerOptions extends OutputOptions {
   readonly session: Session;
   readonly logger: Logger;
   readonly clock: Clock;
+  /** The bytes of a `Blob`, if the peer accepts as many. */
+  readonly read: (blob: BlobBody) => Promise<Uint8Array>;
   /**
    * Called after a part of `size` bytes. Resolves when other work has had the event loop; `undefined` if it
    * need not.
@@ -230,7 +233,7 @@ export async function answer(
   let batch: PartBatch | undefined;
   const output = new Output(sink, signal, options);
   const sendPart = async (part: Part | CodedPart): Promise<void> => {
-    const coded = encodePart(part, coder);
+    const coded = encodePart(isBlob(part) ? await options.read(part) : part, coder);
     const body = coded instanceof Promise ? await coded : coded;
     await output.part(body);
     const rest = options.rest(body.bytes.length);
@@ -273,7 +276,8 @@ export async function answer(
       if (ended !== undefined) await ended;
     } else {
       const part = await outcome;
-      const body = await encodePart(part ?? '', coder, { metadata: output.takeMetadata() });
+      const content = isBlob(part) ? await options.read(part) : (part ?? '');
+      const body = await encodePart(content, coder, { metadata: output.takeMetadata() });
       const ended = output.respond(body);
       if (ended !== undefined) await ended;
     }
