@@ -50,13 +50,20 @@ export class Retries {
   readonly #clock: Pick<Clock, 'now' | 'after'>;
   readonly #calls = new Set<Call>();
   #size = 0;
-  /** Why no session follows. */
-  #ended: ProtocolError | undefined;
+  readonly #ended: () => ProtocolError | undefined;
 
-  /** @param present throws if nothing can be sent now. */
-  constructor(present: () => UserOutbound, clock: Pick<Clock, 'now' | 'after'>) {
+  /**
+   * @param present throws if nothing can be sent now.
+   * @param ended why no session follows.
+   */
+  constructor(
+    present: () => UserOutbound,
+    clock: Pick<Clock, 'now' | 'after'>,
+    ended: () => ProtocolError | undefined,
+  ) {
     this.#present = present;
     this.#clock = clock;
+    this.#ended = ended;
   }
 
   send(content: Content, options: SendOptions, agent: string | undefined): Promise<void> {
@@ -105,7 +112,6 @@ export class Retries {
 
   /** No session follows. */
   end(error: ProtocolError): void {
-    this.#ended = error;
     for (const call of [...this.#calls]) this.#fail(call, error);
   }
 
@@ -161,7 +167,7 @@ export class Retries {
   /** Whether a call that has failed in its session waits for the next one. */
   #movesOn(call: Call, error: unknown): boolean {
     const isUndone = error instanceof ProtocolError && UNDONE.has(error.code);
-    return isUndone && this.#ended === undefined && this.#calls.has(call);
+    return isUndone && this.#ended() === undefined && this.#calls.has(call);
   }
 
   #fail(call: Call, error: unknown): void {

@@ -9,7 +9,6 @@ const KINDS = {
   text: { phrase: 'a string', fits: (value: unknown) => typeof value === 'string' },
   number: { phrase: 'a number', fits: (value: unknown) => typeof value === 'number' },
   flag: { phrase: 'true or false', fits: (value: unknown) => typeof value === 'boolean' },
-  false: { phrase: 'false', fits: (value: unknown) => value === false },
   function: { phrase: 'a function', fits: isFunction },
   class: { phrase: 'a class', fits: isFunction },
   list: { phrase: 'a list', fits: Array.isArray },

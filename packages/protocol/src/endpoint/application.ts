@@ -19,10 +19,9 @@ export type {
   Session,
   SessionEvents,
   SessionReset,
-  Throttled,
   UnreadMessages,
 } from './session.js';
-export type { SessionState, Unconfirmed, UnconfirmedBody } from '../session/types.js';
+export type { SessionState, Throttled, Unconfirmed, UnconfirmedBody } from '../session/types.js';
 
 // Messages, requests and replies
 

@@ -1,18 +1,9 @@
 import { ProtocolError } from '../../base/errors.js';
-
-/** What is used of a `Blob` or a `File`, of whichever realm. */
-export interface BlobBody {
-  readonly size: number;
-  arrayBuffer(): Promise<ArrayBuffer>;
-}
-
-export function isBlob(value: unknown): value is BlobBody {
-  if (typeof value !== 'object' || value === null) return false;
-  const { size, arrayBuffer } = value as Partial<BlobBody>;
-  return typeof size === 'number' && typeof arrayBuffer === 'function';
-}
+import type { BlobBody } from './part.js';
 
 /**
+ * A page loads this with its first `Blob`.
+ *
  * @param maxSize bytes.
  * @throws {ProtocolError} `message_too_large` before anything is read; `invalid_argument` if it cannot be read, such as a
  * file that has changed.
