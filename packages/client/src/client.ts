@@ -102,13 +102,13 @@ export interface ClientOptions extends CapabilityOptions {
    */
   readonly security?: M2MSecurity | undefined;
   /**
-   * Delays between attempts to connect again after a lost connection, with full jitter. `false` never
-   * connects again and switches the extension `resume` off: a lost connection, or a server that drains, ends
-   * the session. In pages, a first attempt that has failed is repeated as well; see `connectWithinMs`.
+   * Delays between attempts to connect again after a lost connection, with full jitter; `true` stands for the
+   * default. `false` never connects again and switches the extension `resume` off: a lost connection, or a server
+   * that drains, ends the session. In pages, a first attempt that has failed is repeated as well; see `connectWithinMs`.
    *
    * @default { minDelayMs: 100, maxDelayMs: 10_000 }
    */
-  readonly reconnect?: ReconnectOptions | false | undefined;
+  readonly reconnect?: ReconnectOptions | boolean | undefined;
   /** The subprotocol to offer: 'm2m.v1' is binary, 'm2m.v1.json' is for debugging. @default 'm2m.v1' */
   readonly subprotocol?: Subprotocol | undefined;
   /** Limits of received data. @default DEFAULT_LIMITS */
@@ -163,7 +163,7 @@ const KINDS: OptionKinds<ClientOptions> = {
   onFetch: 'function',
   batch: 'object',
   security: 'object',
-  reconnect: ['object', 'false'],
+  reconnect: ['object', 'flag'],
   subprotocol: 'text',
   limits: 'object',
   timers: 'object',

@@ -19,10 +19,11 @@ export class ClientOutbound implements UserOutbound {
   readonly #present: () => UserOutbound;
   readonly #clock: Clock;
   readonly #code = loadable('retry', () => import('./retries.js'));
+  /** Why no session follows. */
   #ended: ProtocolError | undefined;
   /** Created with the first call that has `retry`. */
   #retries: Retries | undefined;
-  /** Messages that wait for the code; others wait behind them, so that all keep their order. */
+  /** Calls that wait for the code; messages wait behind them, so that all keep their order. */
   #waiting = 0;
 
   /** @param present the outbound half of the present session; throws if nothing can be sent in it. */
@@ -32,26 +33,24 @@ export class ClientOutbound implements UserOutbound {
   }
 
   send(body: Body, options: SendOptions, agent: string | undefined): Promise<void> {
-    let send = (): Promise<void> => this.#present().send(body, options, agent);
     if (options.retry) {
       const content = contentOf(body);
-      send = () => this.#loaded.send(content, options, agent);
-      if (this.#retries === undefined) return this.#sendLater(send);
+      return this.#with((retries) => retries.send(content, options, agent));
     }
-    return this.#waiting === 0 ? send() : this.#sendLater(send);
+    const send = (): Promise<void> => this.#present().send(body, options, agent);
+    return this.#waiting === 0 ? send() : this.#with(send);
   }
 
   async request(body: Body, options: RequestOptions, agent: string | undefined): Promise<Message> {
     if (!options.retry) return await this.#present().request(body, options, agent);
     const content = contentOf(body);
-    await this.#load();
-    return await this.#loaded.request(content, options, agent);
+    return await this.#with((retries) => retries.request(content, options, agent));
   }
 
   stream(body: Body, options: RequestOptions, agent: string | undefined): ReplyStream {
     if (!options.retry) return this.#present().stream(body, options, agent);
     const content = contentOf(body);
-    const ask = (): ReplyStream => this.#loaded.stream(content, options, agent);
+    const ask = (): ReplyStream => (this.#retries as Retries).stream(content, options, agent);
     return this.#retries === undefined ? new LateReply(() => this.#load(), ask) : ask();
   }
 
@@ -75,20 +74,19 @@ export class ClientOutbound implements UserOutbound {
     this.#retries?.end(error);
   }
 
-  get #loaded(): Retries {
-    return this.#retries as Retries;
+  #with<Result>(call: (retries: Retries) => Promise<Result>): Promise<Result> {
+    return this.#retries !== undefined && this.#waiting === 0 ? call(this.#retries) : this.#later(call);
   }
 
-  async #load(): Promise<void> {
-    const { Retries } = await this.#code.load();
-    if (this.#retries !== undefined) return;
-    this.#retries = new Retries(this.#present, this.#clock);
-    if (this.#ended !== undefined) this.#retries.end(this.#ended);
-  }
-
-  async #sendLater(send: () => Promise<void>): Promise<void> {
+  async #later<Result>(call: (retries: Retries) => Promise<Result>): Promise<Result> {
     this.#waiting++;
-    await this.#load().finally(() => this.#waiting--);
-    await send();
+    const retries = await this.#load().finally(() => this.#waiting--);
+    return await call(retries);
+  }
+
+  async #load(): Promise<Retries> {
+    const { Retries } = await this.#code.load();
+    this.#retries ??= new Retries(this.#present, this.#clock, () => this.#ended);
+    return this.#retries;
   }
 }

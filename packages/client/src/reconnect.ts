@@ -29,10 +29,15 @@ const DEFAULTS = { minDelayMs: 100, maxDelayMs: 10_000 };
  * Exponential backoff with full jitter: each delay is random between zero and a bound that doubles with every
  * attempt, so that clients that lost the same server do not reconnect at the same moment.
  *
+ * @param given `true` stands for the defaults.
  * @param random returns a number in [0, 1).
  * @throws {ProtocolError} `invalid_option` if the delays are invalid.
  */
-export function createBackoff(options: ReconnectOptions = {}, random: () => number = Math.random): Backoff {
+export function createBackoff(
+  given: ReconnectOptions | true = {},
+  random: () => number = Math.random,
+): Backoff {
+  const options = given === true ? {} : given;
   assertOptions(
     options,
     { minDelayMs: 'number', maxDelayMs: 'number', connectWithinMs: 'number' },

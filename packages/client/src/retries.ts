@@ -1,5 +1,12 @@
 import type { Message, RequestOptions, SendOptions, SessionReset } from '@parlance/protocol';
-import { type CallHooks, type Clock, ProtocolError, type UserOutbound } from '@parlance/protocol/client';
+import {
+  type BlobBody,
+  type CallHooks,
+  type Clock,
+  isBlob,
+  ProtocolError,
+  type UserOutbound,
+} from '@parlance/protocol/client';
 import { RetriedReply } from './retried-reply.js';
 
 /** Bytes of content that may wait while there is no session; each call counts {@link CALL_SIZE} more. */
@@ -16,6 +23,7 @@ interface Attempt extends Required<CallHooks> {
   readonly onFailed: (error: unknown) => void;
 }
 
+type Content = string | Uint8Array | BlobBody;
 type Begin = (outbound: UserOutbound, attempt: Attempt) => void;
 
 interface Call {
@@ -42,16 +50,23 @@ export class Retries {
   readonly #clock: Pick<Clock, 'now' | 'after'>;
   readonly #calls = new Set<Call>();
   #size = 0;
-  /** Why no session follows. */
-  #ended: ProtocolError | undefined;
+  readonly #ended: () => ProtocolError | undefined;
 
-  /** @param present throws if nothing can be sent now. */
-  constructor(present: () => UserOutbound, clock: Pick<Clock, 'now' | 'after'>) {
+  /**
+   * @param present throws if nothing can be sent now.
+   * @param ended why no session follows.
+   */
+  constructor(
+    present: () => UserOutbound,
+    clock: Pick<Clock, 'now' | 'after'>,
+    ended: () => ProtocolError | undefined,
+  ) {
     this.#present = present;
     this.#clock = clock;
+    this.#ended = ended;
   }
 
-  send(content: string | Uint8Array, options: SendOptions, agent: string | undefined): Promise<void> {
+  send(content: Content, options: SendOptions, agent: string | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const begin: Begin = (outbound, { timeoutMs: _, onFailed, ...hooks }) =>
         void outbound.send(content, { ...options, ...hooks }, agent).then(resolve, onFailed);
@@ -59,11 +74,7 @@ export class Retries {
     });
   }
 
-  request(
-    content: string | Uint8Array,
-    options: RequestOptions,
-    agent: string | undefined,
-  ): Promise<Message> {
+  request(content: Content, options: RequestOptions, agent: string | undefined): Promise<Message> {
     return new Promise((resolve, reject) => {
       const begin: Begin = (outbound, { onFailed, ...hooks }) =>
         void outbound.request(content, { ...options, ...hooks }, agent).then(resolve, onFailed);
@@ -71,7 +82,7 @@ export class Retries {
     });
   }
 
-  stream(content: string | Uint8Array, options: RequestOptions, agent: string | undefined): RetriedReply {
+  stream(content: Content, options: RequestOptions, agent: string | undefined): RetriedReply {
     const reply: RetriedReply = new RetriedReply({
       movesOn: (error) => this.#movesOn(call, error),
       onCancelled: () => this.#remove(call),
@@ -101,19 +112,18 @@ export class Retries {
 
   /** No session follows. */
   end(error: ProtocolError): void {
-    this.#ended = error;
     for (const call of [...this.#calls]) this.#fail(call, error);
   }
 
   #add(
-    content: string | Uint8Array,
+    content: Content,
     { signal, timeoutMs = Infinity }: RequestOptions,
     begin: Begin,
     fail: (error: unknown) => void,
   ): Call {
     const { now, after } = this.#clock;
     const deadline = now() + timeoutMs;
-    const size = CALL_SIZE + content.length;
+    const size = CALL_SIZE + (isBlob(content) ? content.size : content.length);
     const call: Call = { size, begin, fail, deadline, release: () => {}, attempts: 0, streamId: undefined };
     this.#calls.add(call);
     this.#size += size;
@@ -157,7 +167,7 @@ export class Retries {
   /** Whether a call that has failed in its session waits for the next one. */
   #movesOn(call: Call, error: unknown): boolean {
     const isUndone = error instanceof ProtocolError && UNDONE.has(error.code);
-    return isUndone && this.#ended === undefined && this.#calls.has(call);
+    return isUndone && this.#ended() === undefined && this.#calls.has(call);
   }
 
   #fail(call: Call, error: unknown): void {

@@ -287,12 +287,9 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     if (name === 'state') return this.#handleState(event as SessionState);
     // An attempt to begin a session is not a session that ended.
     if (this.#continuation === 'retry') return;
-    const told = name === 'reset' ? this.#lossOf(event as SessionReset) : event;
-    this.listeners.notify(name, told as SessionEvents[Name], this);
-  }
-
-  #lossOf(reset: SessionReset): SessionReset {
-    return this.#continuation === undefined ? reset : this.outbound.lossOf(reset);
+    if (name === 'reset' && this.#continuation !== undefined)
+      return this.listeners.notify('reset', this.outbound.lossOf(event as SessionReset), this);
+    this.listeners.notify(name, event, this);
   }
 
   #handleState(state: SessionState): void {

@@ -16,7 +16,7 @@ export { AgreementCache } from './control/agreement.js';
 export type { EndpointOptions } from './endpoint/endpoint-options.js';
 export { Endpoint } from './endpoint/endpoint.js';
 export { endpointOf } from './endpoint/endpoint-of.js';
-export { contentOf, encodeContent } from './endpoint/messages/part.js';
+export { contentOf, encodeContent, isBlob, readBlob } from './endpoint/messages/part.js';
 export { Listeners } from './endpoint/listeners.js';
 export { type Mailbox, type Received, SessionMailbox } from './endpoint/messages/mailbox.js';
 export type { Outbound } from './endpoint/outbound.js';

@@ -7,6 +7,8 @@ import {
   type ReceivedBody,
   type ResumeOffer,
   type SessionCore,
+  type SessionEvents,
+  type Throttled,
 } from '@parlance/protocol';
 import {
   type BodyCoder,
@@ -154,6 +156,14 @@ export class ServerEndpoint extends Endpoint implements ServedSessionHost {
   abandon(): void {
     this.#isAbandoned = true;
     this.replaceWire(undefined);
+  }
+
+  override notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void {
+    if (name === 'throttled') {
+      const fields = { event: 'session.throttled', session: this.id, ...(event as Throttled) };
+      this.logger.warn(fields, 'the client sends as much as its rate allows, and the rest waits there');
+    }
+    super.notify(name, event);
   }
 
   override handleTick(): void {

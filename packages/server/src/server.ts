@@ -81,7 +81,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   readonly #relay: Relay | undefined;
   readonly #replies: Replies;
   readonly #handshakes: Handshakes<ServerEndpoint>;
-  readonly #groups = new Groups((sessionId) => this.find(sessionId));
+  readonly #groups: Groups;
   readonly #totals = new Totals();
   readonly #observation: Observation;
   readonly onRequest: RequestHandler | undefined;
@@ -103,6 +103,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.options = resolved;
     this.#offered = new OfferedOptions(this.options);
     const onOver = () => this.#drain?.handleEnded();
+    this.#groups = new Groups((sessionId) => this.find(sessionId), limits.maxMessageSize);
     this.#replies = new Replies({ options: this.options, now: Date.now, onOver });
     this.loop = createLoopShares(this.options.loopShare);
     this.memory = new MemoryBudget(this.options.processMemory);

@@ -18,7 +18,7 @@ export interface SharedOptions
   extends Pick<CapabilityOptions, 'algorithms' | 'encodings' | 'extensions' | 'securityScanning'> {
   readonly limits?: Partial<Limits> | undefined;
   readonly timers?: Partial<Timers> | undefined;
-  readonly reconnect?: ReconnectOptions | false | undefined;
+  readonly reconnect?: ReconnectOptions | boolean | undefined;
   readonly subprotocol?: Subprotocol | undefined;
 }
 

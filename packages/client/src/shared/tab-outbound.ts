@@ -9,7 +9,14 @@ import type {
   SessionStats,
   UnconfirmedBody,
 } from '@parlance/protocol';
-import { contentOf, ProtocolError, type UserOutbound } from '@parlance/protocol/client';
+import {
+  type BlobBody,
+  contentOf,
+  isBlob,
+  ProtocolError,
+  readBlob,
+  type UserOutbound,
+} from '@parlance/protocol/client';
 import { Allowance, chargeOf, MAX_UPLOAD } from './bounds.js';
 import { unpackError } from './packed-error.js';
 import { chargeOfMessage, copyOf, SharedMessage } from './packed-message.js';
@@ -38,13 +45,17 @@ interface OpenCall {
   onFailed(error: Error): void;
 }
 
+/** A `Blob` is read when its turn comes. */
+type WaitingCall = Omit<Call, 'body'> & { body: Call['body'] | BlobBody };
+
 /** What one tab sends over a shared session, as long as it has the same host. */
 export class TabOutbound implements UserOutbound {
   readonly #options: TabOutboundOptions;
   readonly #calls = new Map<number, OpenCall>();
   readonly #uploads = new Allowance(MAX_UPLOAD);
   /** Calls that wait for room at the host, in order. */
-  #waiting: Call[] = [];
+  #waiting: WaitingCall[] = [];
+  #isReading = false;
   #last = 0;
   #ended: Error | undefined;
   #onProgress = (): void => {};
@@ -220,7 +231,7 @@ export class TabOutbound implements UserOutbound {
   /** Returns the number of the call. */
   #open(
     verb: Call['verb'],
-    content: string | Uint8Array,
+    content: WaitingCall['body'],
     options: Call['options'],
     agent: string | undefined,
     handlers: Pick<OpenCall, 'kind' | 'reply' | 'onEnd' | 'onFailed'>,
@@ -228,8 +239,9 @@ export class TabOutbound implements UserOutbound {
     if (this.#ended !== undefined) throw this.#ended;
     const call = ++this.#last;
     // The application may change its bytes as soon as the call returns.
-    const body = typeof content === 'string' ? content : copyOf(content);
-    this.#calls.set(call, { ...handlers, charge: chargeOf(body), isUploading: false });
+    const body = content instanceof Uint8Array ? copyOf(content) : content;
+    const charge = isBlob(body) ? chargeOf('') + body.size : chargeOf(body);
+    this.#calls.set(call, { ...handlers, charge, isUploading: false });
     this.#waiting.push({ type: 'call', call, verb, body, options, agent });
     this.#upload();
     return call;
@@ -241,12 +253,27 @@ export class TabOutbound implements UserOutbound {
       const open = this.#calls.get(next.call);
       if (open !== undefined) {
         if (!this.#uploads.hasRoom(open.charge)) return;
+        if (isBlob(next.body)) return void this.#read(next, next.body);
         open.isUploading = true;
         this.#uploads.add(open.charge);
       }
       this.#waiting.shift();
-      if (open !== undefined) this.#pass(next, open);
+      if (open !== undefined) this.#pass(next as Call, open);
     }
+  }
+
+  async #read(call: WaitingCall, blob: BlobBody): Promise<void> {
+    if (this.#isReading) return;
+    this.#isReading = true;
+    try {
+      call.body = await readBlob(blob, this.#options.limits.maxMessageSize);
+    } catch (error) {
+      const open = this.#calls.get(call.call);
+      this.#withdraw(call.call);
+      open?.onFailed(error as ProtocolError);
+    }
+    this.#isReading = false;
+    this.#upload();
   }
 
   #pass(call: Call, open: OpenCall): void {

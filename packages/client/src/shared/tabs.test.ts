@@ -27,13 +27,18 @@ describe('tabs that share a session', () => {
     bytes.fill(0);
     await sending;
     await session.send({ a: [1] });
-    await session.send('text', { algorithm: 'NONE' });
+    await Promise.all([session.send(new Blob(['in a blob'])), session.send('text', { algorithm: 'NONE' })]);
     expect(origin.host().sent).toEqual([
       [Uint8Array.of(1, 2, 3), 'agent-1'],
       ['{"a":[1]}', undefined],
+      [new TextEncoder().encode('in a blob'), undefined],
       ['text', undefined],
     ]);
-    expect(session.stats().sent.messages).toBe(3);
+    expect(session.stats().sent.messages).toBe(4);
+    const gone = Object.assign(new Blob(['x']), { arrayBuffer: () => Promise.reject(new Error('gone')) });
+    const failing = expect(session.send(gone)).rejects.toMatchObject({ code: 'invalid_argument' });
+    await session.send('goes on');
+    await failing;
     await session.flush();
   });
 

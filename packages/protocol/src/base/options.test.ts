@@ -5,7 +5,7 @@ interface Options {
   readonly token?: string | (() => string) | undefined;
   readonly onRequest?: (() => void) | undefined;
   readonly origins?: readonly string[] | undefined;
-  readonly reconnect?: object | false | undefined;
+  readonly reconnect?: object | string | undefined;
   readonly logger?: object | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly isOn?: boolean | undefined;
@@ -16,7 +16,7 @@ const KINDS: OptionKinds<Options> = {
   token: ['text', 'function'],
   onRequest: 'function',
   origins: 'list',
-  reconnect: ['object', 'false'],
+  reconnect: ['object', 'text'],
   logger: 'logger',
   signal: 'signal',
   isOn: 'flag',
@@ -37,7 +37,7 @@ describe('options', () => {
   it.each([
     [undefined],
     [{}],
-    [{ token: 'x', origins: [], reconnect: false, isOn: true, port: Number.NaN }],
+    [{ token: 'x', origins: [], reconnect: 'fast', isOn: true, port: Number.NaN }],
     [{ token: () => 'x', reconnect: {}, logger: console, signal: new AbortController().signal }],
     [{ token: undefined, onRequest: undefined }],
   ])('of the right kinds are accepted: %o', (options) => {
@@ -52,7 +52,7 @@ describe('options', () => {
     [{ token: null }, 'token: a string or a function is expected, not null'],
     [{ onRequest: 'x' }, 'onRequest: a function is expected, not a string'],
     [{ origins: 'https://a.example' }, 'origins: a list is expected, not a string'],
-    [{ reconnect: true }, 'reconnect: an object or false is expected, not true'],
+    [{ reconnect: true }, 'reconnect: an object or a string is expected, not true'],
     [{ logger: { info() {} } }, /^logger: a logger with the methods .* is expected, not an object$/],
     [{ signal: {} }, 'signal: an AbortSignal is expected, not an object'],
     [{ isOn: 'no' }, 'isOn: true or false is expected, not a string'],

@@ -21,11 +21,10 @@ export type {
   Session,
   SessionEvents,
   SessionReset,
-  Throttled,
   UnreadMessages,
 } from './session.js';
 export type { SessionEnd } from './session-end.js';
-export type { SessionState, Unconfirmed, UnconfirmedBody } from '../session/types.js';
+export type { SessionState, Throttled, Unconfirmed, UnconfirmedBody } from '../session/types.js';
 
 // Messages, requests and replies
 

@@ -15,7 +15,6 @@ import { createMessage, type ReceivedMessage } from './messages/message.js';
 import type { Outbound } from './outbound.js';
 import type { EventRoute } from './ports.js';
 import type { OwnHandler, Responder } from './requests/responder.js';
-import type { Throttled } from './session.js';
 import type { TensorReceiver } from './tensors/receiver.js';
 import { isTurnOver } from './turn.js';
 
@@ -58,7 +57,7 @@ export class Inbound {
       case 'end':
         return this.#takeIn(event);
       case 'throttled':
-        return this.#handleThrottled(event.limit);
+        return this.#host.notify('throttled', event.throttled);
       case 'piece':
         if (event.piece.offset === 0) recorder.receivedTensor(event.piece.totalLength);
         if (this.#route(event, undefined)) return;
@@ -69,15 +68,6 @@ export class Inbound {
         this.#tensors?.handleCancel(event.streamId, event.reason);
         this.#cancel(event.streamId, event.reason);
     }
-  }
-
-  #handleThrottled(limit: Throttled['limit']): void {
-    const { core, logger, negotiated, options } = this.#host;
-    const direction = options.role === 'client' ? 'sent' : 'received';
-    const { [limit]: rate = Infinity } = direction === 'sent' ? negotiated.limits : options.limits;
-    const fields = { event: 'session.throttled', session: core.id, direction, limit, rate };
-    logger.warn(fields, 'the client sends as much as its rate allows, and what it sends beyond that waits');
-    this.#host.notify('throttled', { direction, limit, rate });
   }
 
   /** Answers a received request with the given handler. */
@@ -201,6 +191,7 @@ export class Inbound {
         session: host.session,
         logger: host.logger,
         clock: this.#outbound.clock,
+        read: (blob) => this.#outbound.read(blob),
         // All sessions share a turn of the event loop, so this is the clock of the process.
         rest: (size) => (isTurnOver(clock, size) ? letOthersRun() : undefined),
         maxMetadataSize: limits.maxMetadataSize,

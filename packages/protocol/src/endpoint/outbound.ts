@@ -12,7 +12,15 @@ import { Backpressure, hasRoom } from './messages/backpressure.js';
 import { CodingOrder } from './messages/coding-order.js';
 import { createMessage, type Message } from './messages/message.js';
 import { encodeMetadata, type Metadata } from './messages/metadata.js';
-import { type Body, encodeBody } from './messages/part.js';
+import {
+  type BlobBody,
+  type Body,
+  contentOf,
+  type EncodeOptions,
+  encodeBody,
+  isBlob,
+  readBlob,
+} from './messages/part.js';
 import { LateReply } from './requests/late-reply.js';
 import type { Reply, ReplyStream } from './requests/reply.js';
 import type { Requester } from './requests/requester.js';
@@ -124,14 +132,14 @@ export class Outbound {
 
   /** See `Session.send`. @param agent the receiving agent, if that is not the peer itself. */
   send(body: Body, options: SendOptions & CallHooks, agent: string | undefined): Promise<void> {
-    const { coder } = this;
+    const content = contentOf(body);
     const addressed = { ...options, agent };
     if (this.#host.scanner !== undefined && this.statesSecurity)
-      return this.#sendLater(async () => this.withStatus(await encodeBody(body, coder, addressed)), options);
-    // A large message is coded in slices; later messages keep their place after it.
-    if (this.order.pending !== undefined)
-      return this.#sendLater(() => encodeBody(body, coder, addressed), options);
-    const coded = encodeBody(body, coder, addressed);
+      return this.#sendLater(async () => this.withStatus(await this.#encode(content, addressed)), options);
+    // A large message is coded in slices, and a Blob is read; later messages keep their place after it.
+    if (this.order.pending !== undefined || isBlob(content))
+      return this.#sendLater(() => this.#encode(content, addressed), options);
+    const coded = this.#encode(content, addressed);
     return coded instanceof Promise ? this.#sendLater(() => coded, options) : this.#send(coded, options);
   }
 
@@ -160,7 +168,19 @@ export class Outbound {
   #ask(body: Body, options: RequestOptions & CallHooks, agent: string | undefined): Reply {
     const { limits } = this.#host.options;
     const metadata = encodeMetadata(this.#traced(options.metadata), limits.maxMetadataSize);
-    return this.requester.ask(encodeBody(body, this.coder, { ...options, metadata, agent }), options);
+    const coded = this.#encode(contentOf(body), { ...options, metadata, agent });
+    return this.requester.ask(coded, options);
+  }
+
+  #encode(content: ReturnType<typeof contentOf>, options: EncodeOptions): BodyToSend | Promise<BodyToSend> {
+    if (!isBlob(content)) return encodeBody(content, this.coder, options);
+    return this.read(content).then((bytes) => encodeBody(bytes, this.coder, options));
+  }
+
+  /** The bytes of a `Blob`, if the peer accepts as many. */
+  read(blob: BlobBody): Promise<Uint8Array> {
+    const { negotiated, options } = this.#host;
+    return readBlob(blob, maxMessageSize(options.role, negotiated, options.limits));
   }
 
   /** See `Session.sendTensor`. */

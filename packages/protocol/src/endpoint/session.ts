@@ -1,7 +1,7 @@
 import type { Algorithm } from '../base/constants.js';
 import type { ProtocolError } from '../base/errors.js';
 import type { Negotiated } from '../control/agreement.js';
-import type { SessionState, Unconfirmed } from '../session/types.js';
+import type { SessionState, Throttled, Unconfirmed } from '../session/types.js';
 import type { Agents } from './agents/agents.js';
 import type { Undelivered } from './agents/delivery.js';
 import type { AsyncDisposal } from './disposal.js';
@@ -101,15 +101,6 @@ export interface CloseResult {
 export interface SessionReset extends Unconfirmed {
   /** Why the session was lost; `reloaded` if it was not. */
   readonly reason: string;
-}
-
-/** A rate limit that a client keeps by waiting; see the limits in the documentation of the protocol. */
-export interface Throttled {
-  /** `sent` at the client, whose messages wait; `received` at the server. */
-  readonly direction: 'sent' | 'received';
-  readonly limit: 'messagesPerMinute' | 'bytesPerSecond';
-  /** The value of the limit. */
-  readonly rate: number;
 }
 
 /** One-way messages that wait because the other end does not read. */

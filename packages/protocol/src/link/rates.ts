@@ -109,6 +109,10 @@ export class RateLimiter {
     this.#limits = limits;
   }
 
+  get rates(): Rates {
+    return this.#limits;
+  }
+
   /**
    * The levels of its buckets but that of signals, which fills within two seconds, and the milliseconds until the gate
    * opens. {@link refusal} belongs to this server.

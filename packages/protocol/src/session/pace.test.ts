@@ -94,7 +94,9 @@ describe('a client', () => {
     expect(told()).toEqual([1, 0]);
     advance(1_000);
     expect(told()).toEqual([1, 1]);
-    expect(eventsOf(server, 'throttled')).toEqual([{ type: 'throttled', limit: 'messagesPerMinute' }]);
+    expect(eventsOf(server, 'throttled').map(({ throttled }) => throttled)).toEqual([
+      { limit: 'messagesPerMinute', rate: 60 },
+    ]);
     advance(58_000);
     expect([told(), isPaced()]).toEqual([[1, 1], true]);
     advance(2_000);
@@ -114,7 +116,7 @@ describe('a client', () => {
         server.core.channel.consume(0, body.charge);
       advance(1_000);
     }
-    const event = { type: 'throttled', limit: 'bytesPerSecond' };
+    const event = { type: 'throttled', throttled: { limit: 'bytesPerSecond', rate: 64 * KIB } };
     expect([eventsOf(client, 'throttled'), eventsOf(server, 'throttled')]).toEqual([[event], [event]]);
   });
 

@@ -289,7 +289,8 @@ export class Core extends SessionInternals implements SessionCore {
   #reportRate(limit: RateName | undefined): void {
     if (limit === undefined || this.timers.now < this.#reportAt) return;
     this.#reportAt = this.timers.now + REPORT_EVERY_MS;
-    this.emit({ type: 'throttled', limit });
+    const { [limit]: rate = Infinity } = this.role.limiter?.rates ?? this.negotiated?.limits ?? {};
+    this.emit({ type: 'throttled', throttled: { limit, rate } });
   }
 
   // --- timeouts and errors

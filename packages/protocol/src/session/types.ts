@@ -77,7 +77,7 @@ export type SessionEvent =
   | { readonly type: 'state'; readonly state: SessionState }
   | { readonly type: 'warning'; readonly message: string }
   /** The sender waits for this rate: this end if it is a client, else its peer. At most one a minute. */
-  | { readonly type: 'throttled'; readonly limit: RateName }
+  | { readonly type: 'throttled'; readonly throttled: Throttled }
   /** Bodies in this codec wait for its code: load it, then call `releaseFrames`. */
   | { readonly type: 'codec'; readonly codec: BodyCodec }
   /** Server: the client has loaded the code of more codecs, so `awaitedCodecs` has changed. */
@@ -108,6 +108,13 @@ export interface AcceptOptions {
   readonly refusal?: ResumeRefusal | undefined;
   /** The session is put on record, if the client has agreed to that; see `ServerSessionCore.durable`. @default false */
   readonly isDurable?: boolean | undefined;
+}
+
+/** A rate limit that a client keeps by waiting; see the limits in the documentation of the protocol. */
+export interface Throttled {
+  readonly limit: RateName;
+  /** The value of the limit. */
+  readonly rate: number;
 }
 
 /** The bodies of a session that were not delivered when it ended. */

@@ -5,7 +5,9 @@ import {
   contentOf,
   encodeContent,
   endpointOf,
+  isBlob,
   type OptionKinds,
+  readBlob,
   toProtocolError,
 } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
@@ -30,9 +32,13 @@ export class Groups {
   readonly #names = new Map<ServerEndpoint, Set<string>>();
   readonly coders = new SharedCoders();
 
+  /** Bytes of a message. */
+  readonly maxMessageSize: number;
+
   /** @param find a session that has not ended. */
-  constructor(find: (sessionId: string) => ServerEndpoint | undefined) {
+  constructor(find: (sessionId: string) => ServerEndpoint | undefined, maxMessageSize: number) {
     this.#find = find;
+    this.maxMessageSize = maxMessageSize;
   }
 
   /** @throws {ProtocolError} `invalid_argument`. */
@@ -99,7 +105,8 @@ class NamedGroup implements Group {
   async send(body: Body, options: GroupSendOptions = NONE): Promise<GroupSent> {
     assertOptions(options, KINDS);
     const except = options.except && served(options.except);
-    const content = contentOf(body);
+    const given = contentOf(body);
+    const content = isBlob(given) ? await readBlob(given, this.#groups.maxMessageSize) : given;
     const coding = new SharedCoding(this.#groups.coders, content, options);
     const refused: { session: ServerSession; error: ProtocolError }[] = [];
     const later: Promise<void>[] = [];

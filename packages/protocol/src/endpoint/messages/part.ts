@@ -3,10 +3,14 @@ import { ProtocolError } from '../../base/errors.js';
 import type { CodedBody } from '../../codec/body.js';
 import type { BodyCoder } from '../../codec/coder.js';
 import type { BodyToSend } from '../../link/link.js';
+import type { BlobBody } from './read-blob.js';
+
+export type { BlobBody };
 
 /**
- * The content of a message or request: a string is text; an `ArrayBuffer`, a typed array and a `DataView` are bytes; any
- * other value is sent as JSON. What JSON would make an empty object of, such as a `Map`, a `Blob` or an `Error`, is refused.
+ * The content of a message or request: a string is text; an `ArrayBuffer`, a typed array, a `DataView` and a `Blob` are
+ * bytes; any other value is sent as JSON. A `Blob` is read when its turn comes, and its type does not travel. What JSON
+ * would make an empty object of, such as a `Map` or an `Error`, is refused.
  */
 export type Body = string | Uint8Array | object | number | boolean | null;
 
@@ -44,16 +48,16 @@ export interface EncodeOptions {
 }
 
 /**
- * Encodes a body: at once, or in slices if it is so large that other sessions would wait for it.
+ * Encodes the content of a body: at once, or in slices if it is so large that other sessions would wait for it.
  *
- * @throws {ProtocolError} `invalid_argument` if it has no JSON form; errors of the codec.
+ * @throws {ProtocolError} errors of the codec.
  */
 export function encodeBody(
-  body: Body,
+  content: string | Uint8Array,
   coder: BodyCoder,
   options: EncodeOptions = {},
 ): BodyToSend | Promise<BodyToSend> {
-  const coded = encodeContent(contentOf(body), coder, options);
+  const coded = encodeContent(content, coder, options);
   const { agent, onWritten } = options;
   if (agent === undefined && onWritten === undefined) return coded;
   const complete = (body: CodedBody): BodyToSend => ({ ...body, agent, onWritten });
@@ -61,12 +65,13 @@ export function encodeBody(
 }
 
 /**
- * The text or the bytes of a body.
+ * The text or the bytes of a body, or a `Blob` that has them.
  *
  * @throws {ProtocolError} `invalid_argument` if it has no JSON form.
  */
-export function contentOf(body: Body): string | Uint8Array {
-  return typeof body === 'string' ? body : (bytesOf(body) ?? toJson(body));
+export function contentOf(body: Body): string | Uint8Array | BlobBody {
+  if (typeof body === 'string') return body;
+  return bytesOf(body) ?? (isBlob(body) ? body : toJson(body));
 }
 
 /** The bytes of a buffer or a view; `undefined` for any other value. */
@@ -74,6 +79,19 @@ export function bytesOf(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array) return value;
   if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
   return value instanceof ArrayBuffer ? new Uint8Array(value) : undefined;
+}
+
+export function isBlob(value: unknown): value is BlobBody {
+  return (
+    typeof (value as Partial<BlobBody> | null | undefined)?.arrayBuffer === 'function' &&
+    'size' in Object(value)
+  );
+}
+
+/** See `read-blob.ts`. */
+export async function readBlob(blob: BlobBody, maxSize: number): Promise<Uint8Array> {
+  const reader = await import('./read-blob.js');
+  return await reader.readBlob(blob, maxSize);
 }
 
 /** As {@link encodeBody}, without an agent. */

@@ -66,6 +66,7 @@ async function replyOf(
     logger: SILENT_LOGGER,
     maxMetadataSize: 100,
     clock: systemClock,
+    read: async (blob) => new Uint8Array(await blob.arrayBuffer()),
     rest,
     batch: undefined,
   });

@@ -7,7 +7,7 @@ import { loggable } from '../loggable.js';
 import { CodedPart, encodePart } from '../messages/encode-part.js';
 import type { Message, ReceivedMessage } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
-import type { Part } from '../messages/part.js';
+import { type BlobBody, isBlob, type Part } from '../messages/part.js';
 import { isFaultOf, isRefusal, refuse } from '../messages/undecodable.js';
 import type { Logger } from '../ports.js';
 import type { Session } from '../session.js';
@@ -77,6 +77,8 @@ export interface AnswerOptions extends OutputOptions {
   readonly session: Session;
   readonly logger: Logger;
   readonly clock: Clock;
+  /** The bytes of a `Blob`, if the peer accepts as many. */
+  readonly read: (blob: BlobBody) => Promise<Uint8Array>;
   /**
    * Called after a part of `size` bytes. Resolves when other work has had the event loop; `undefined` if it
    * need not.
@@ -231,7 +233,7 @@ export async function answer(
   let batch: PartBatch | undefined;
   const output = new Output(sink, signal, options);
   const sendPart = async (part: Part | CodedPart): Promise<void> => {
-    const coded = encodePart(part, coder);
+    const coded = encodePart(isBlob(part) ? await options.read(part) : part, coder);
     const body = coded instanceof Promise ? await coded : coded;
     await output.part(body);
     const rest = options.rest(body.bytes.length);
@@ -280,7 +282,9 @@ export async function answer(
       const ended = output.end();
       if (ended !== undefined) await ended;
     } else {
-      const body = await encodePart(outcome ?? '', coder, { metadata: output.takeMetadata() });
+      const part = outcome;
+      const content = isBlob(part) ? await options.read(part) : (part ?? '');
+      const body = await encodePart(content, coder, { metadata: output.takeMetadata() });
       const ended = output.respond(body);
       if (ended !== undefined) await ended;
     }
