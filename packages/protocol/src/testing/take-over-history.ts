@@ -3,7 +3,7 @@ import { type CodedBody, plainBody } from '../codec/body.js';
 import { codedInContext } from '../codec/context/snapshot.js';
 import type { SessionEvent } from '../session/types.js';
 import { createRandom, type Random } from './chaos/random.js';
-import type { TakeOverFault } from './take-over-engine.js';
+import type { TakeOverEngine, TakeOverFault } from './take-over-engine.js';
 import { type Owner, TakeOverWorld } from './take-over-world.js';
 
 /**
@@ -16,6 +16,8 @@ export interface TakeOverHistoryOptions {
   readonly seed: number;
   readonly steps?: number;
   readonly fault?: TakeOverFault | undefined;
+  /** @default one in memory */
+  readonly engine?: TakeOverEngine | undefined;
 }
 
 export interface TakeOverHistoryOutcome {
@@ -71,11 +73,11 @@ class TakeOverHistory {
   constructor(options: TakeOverHistoryOptions) {
     this.#options = options;
     this.#random = createRandom(options.seed);
-    this.#world = new TakeOverWorld(this.#random, options.fault, {
-      handleClient: (event) => this.#handleClient(event),
-      handleServer: (owner, event) => this.#handleServer(owner, event),
-      begin: () => {},
-    });
+    const applications = {
+      handleClient: (event: SessionEvent) => this.#handleClient(event),
+      handleServer: (owner: Owner, event: SessionEvent) => this.#handleServer(owner, event),
+    };
+    this.#world = new TakeOverWorld(this.#random, options.fault, applications, options.engine);
     while (this.#world.client.state === 'connecting') this.#world.advance(50);
   }
 

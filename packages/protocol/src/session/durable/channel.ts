@@ -34,9 +34,10 @@ export class DurableChannel extends RecordingChannel {
     }
   }
 
-  canGoOnFrom({ streams, written }: Have): boolean {
+  canGoOnFrom({ streams, written, messages }: Have): boolean {
     const { maxStreams } = linkOptionsOf(this.options).own;
-    return streams.length <= maxStreams && written >= this.handled;
+    const isKnown = written <= this.handled + MAX_FORGOTTEN && messages <= this.said + MAX_FORGOTTEN;
+    return isKnown && streams.length <= maxStreams && written >= this.handled;
   }
 
   /**
@@ -117,6 +118,9 @@ export class DurableChannel extends RecordingChannel {
     else this.link.failWith(streamId, end);
   }
 }
+
+/** Messages that an engine may have forgotten: counts of a client have to stay exact. */
+const MAX_FORGOTTEN = 2 ** 20;
 
 function interruptedError(parts: number): ProtocolError {
   return new ProtocolError('interrupted', `the server that answered died after ${parts} parts`);

@@ -321,6 +321,22 @@ describe('another process', () => {
     expect(pair.takeOver({ handled: 2 }).checkResume(hello, OPTIONS.subprotocol)).toBe('no_state');
   });
 
+  it.each([
+    ['written', 2 ** 20, 0],
+    ['messages', 2 ** 20, 1],
+  ])('refuses a client whose %s are far beyond what is on record', (name, most, known) => {
+    const { pair, hello } = killed();
+    const server = pair.takeOver();
+    const resume = hello.resume as NonNullable<HelloPayload['resume']>;
+    const refusalOf = (count: number) =>
+      server.checkResume(
+        { ...hello, resume: { ...resume, have: { ...resume.have, [name]: count } as never } },
+        OPTIONS.subprotocol,
+      );
+    expect(refusalOf(known + most)).toBeUndefined();
+    expect(refusalOf(known + most + 1)).toBe('no_state');
+  });
+
   it('refuses a client with more requests than it may have', () => {
     const { pair, hello } = killed();
     const server = pair.takeOver();
