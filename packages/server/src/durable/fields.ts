@@ -98,9 +98,6 @@ interface ReadStream {
   end: Uint8Array | undefined;
 }
 
-/** The fields that say who may resume a session, for a look before it is claimed. */
-export const PROOF_FIELDS = ['begin', 'principal', 'accept'] as const;
-
 /** What is on record of a session, and whose it is. */
 export interface ReadRecord {
   readonly principal: string | undefined;
