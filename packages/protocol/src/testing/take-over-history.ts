@@ -34,6 +34,8 @@ interface Answer {
   /** With what handlers before it had. */
   readonly said: string[];
   end: 'end' | 'failure' | undefined;
+  /** The end is on record for certain. */
+  isOver: boolean;
 }
 
 interface Exchange {
@@ -151,7 +153,7 @@ class TakeOverHistory {
         heard: undefined,
         isCancelled: false,
       },
-      ...{ answer: { attempt: 0, said: [], end: undefined }, recorded: 0 },
+      ...{ answer: { attempt: 0, said: [], end: undefined, isOver: false }, recorded: 0 },
     });
   }
 
@@ -236,7 +238,9 @@ class TakeOverHistory {
         exchange.isPromised = true;
       });
     }
-    const answer: Answer = { attempt, said: said.map(({ bytes }) => textOf(bytes)), end: undefined };
+    const answer: Answer = {
+      ...{ attempt, said: said.map(({ bytes }) => textOf(bytes)), end: undefined, isOver: false },
+    };
     // A process that stood still may begin later than the one that follows it.
     if (attempt > exchange.answer.attempt) exchange.answer = answer;
     this.#goOn(owner, streamId, exchange, answer);
@@ -253,11 +257,16 @@ class TakeOverHistory {
       if (isLast && length === 0 && random.chance(50)) {
         answer.said.push(text);
         answer.end = 'end';
-        return channel.respond(streamId, this.#body(text));
+        channel.respond(streamId, this.#body(text));
+      } else if (isLast) {
+        answer.end = random.chance(30) ? 'failure' : 'end';
+        if (answer.end === 'end') channel.end(streamId);
+        else channel.fail(streamId, undefined);
       }
       if (isLast) {
-        answer.end = random.chance(30) ? 'failure' : 'end';
-        return answer.end === 'end' ? channel.end(streamId) : channel.fail(streamId, undefined);
+        return durable?.afterRecord(() => {
+          answer.isOver = true;
+        });
       }
       answer.said.push(text);
       channel.chunk(streamId, this.#body(text));
@@ -330,7 +339,7 @@ class TakeOverHistory {
     if (isCancelled) return;
     if (started === 0 && heard === 'end') faults.push(`${request} was answered, and no handler was called`);
     if (received.length < recorded) faults.push(`${request} lacks ${recorded - received.length} parts`);
-    if (heard !== 'interrupted' || isPromised)
+    if (heard !== 'interrupted' || isPromised || answer.isOver)
       differs(`${request} at its end`, [received.length, heard], [said.length, end]);
   }
 

@@ -253,6 +253,89 @@ describe('another process', () => {
     pair.record();
     expect(pair.client.state).toBe('established');
   });
+
+  it('marks what the process before the last one may have handled', () => {
+    const { pair, hello } = killed();
+    pair.takeOver().resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
+    pair.server.durable?.pollTurn();
+    pair.server.durable?.handleRecorded(0);
+    // The client has its ACCEPT, and this process dies before it reads what the client writes again.
+    pair.client.handleMessage(pair.server.pollTransmit() as Uint8Array, 0);
+    expect(pair.kill().resume?.have).toMatchObject({ sent: 0, written: 1 });
+  });
+
+  it('has a reply on record until the client has its end', () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.request(body('ask'));
+    pair.run().record();
+    pair.server.channel.chunk(1, body('part'));
+    pair.record();
+    pair.server.channel.end(1);
+    pair.server.durable?.pollTurn();
+    pair.server.durable?.handleRecorded(0);
+    while (pair.server.pollTransmit() !== undefined);
+    // The end is lost, and the acknowledgement of the part is not.
+    pair.later(1_000);
+    expect(pair.server.durable?.pollTurn(true)?.streams.get(1)?.isForgotten ?? false).toBe(false);
+  });
+});
+
+describe('an engine that has forgotten what it had confirmed', () => {
+  type Offer = NonNullable<HelloPayload['resume']>;
+
+  it('calls no handler again that was started', () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.request(body('started'));
+    pair.run().record().later(1_000);
+    pair.client.channel.request(body('not started'));
+    pair.run();
+    const hello = pair.kill();
+    expect(hello.resume?.have?.streams).toEqual([
+      { id: 1, parts: 0, isAcknowledged: true, isCancelled: false },
+      { id: 3, parts: 0, isAcknowledged: false, isCancelled: false },
+    ]);
+    pair.told.length = 0;
+    pair.takeOver().resume(hello.resume as Offer, 0);
+    pair.record();
+    expect(textsOf(pair.told, 'request')).toEqual(['not started']);
+    expect(pair.heard.filter(({ type }) => type === 'failure')).toMatchObject([
+      { streamId: 1, error: { code: 'interrupted', side: 'remote' } },
+    ]);
+  });
+
+  it('still knows that twice, when it has forgotten nothing any more', () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.request(body('started'));
+    pair.run().record().later(1_000);
+    const first = pair.kill();
+    const server = pair.takeOver();
+    server.resume(first.resume as Offer, 0);
+    // The ACCEPT is lost.
+    server.handleDisconnected(1006, '', 0);
+    const second = pair.kill();
+    expect(second.resume?.have?.streams).toMatchObject([{ id: 1, isAcknowledged: true }]);
+    server.resume(second.resume as Offer, 0);
+    pair.record();
+    expect(pair.heard.at(-1)).toMatchObject({ type: 'failure', error: { code: 'interrupted' } });
+  });
+
+  it('handles nothing again that the client has had acknowledged', () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.send(body('one'));
+    pair.run();
+    pair.server.durable?.handle(1);
+    pair.record().later(1_000);
+    const hello = pair.kill();
+    const server = pair.takeOver({ handled: 0 });
+    server.resume(hello.resume as Offer, 0);
+    pair.told.length = 0;
+    pair.record();
+    expect(server.durable?.handled).toBe(1);
+    expect(textsOf(pair.told, 'message')).toEqual([]);
+    pair.client.channel.send(body('two'));
+    pair.run();
+    expect(pair.told.at(-1)).toMatchObject({ type: 'message', number: 2, redelivered: false });
+  });
 });
 
 describe('a client of a durable session', () => {
@@ -285,5 +368,49 @@ describe('a client of a durable session', () => {
 
   it('ignores requests that it has not made', () => {
     expect(resumed((kept) => ({ ...kept, again: [1, 99] })).client.state).toBe('established');
+  });
+
+  it('says again what it has cancelled while HELLO was under way', () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.request(body('ask'));
+    pair.run().record();
+    pair.server.durable?.repeat(1);
+    pair.record();
+    const hello = pair.kill();
+    pair.client.channel.cancel(1);
+    const stream = { attempt: 1, isRepeatable: true, parts: [], end: undefined };
+    const server = pair.takeOver({ streams: new Map([[1, stream]]) });
+    server.resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
+    pair.told.length = 0;
+    pair.record();
+    expect(pair.heard.at(-1)).toMatchObject({ type: 'state', state: 'established' });
+    expect(pair.heard).toContainEqual({ type: 'end', streamId: 1 });
+    expect(textsOf(pair.told, 'request')).toEqual([]);
+    expect(server.durable?.pollTurn(true)?.streams.get(1)).toMatchObject({ isForgotten: true });
+  });
+
+  it('counts what it has not read from processes before, up to a bound', () => {
+    const pair = new Pair().run().record();
+    const { sessionWindow } = OPTIONS.limits;
+    let total = 0;
+    const isClosed = () => pair.client.state === 'closed';
+    for (let epoch = 0; !isClosed(); epoch++) {
+      expect(epoch).toBeLessThan(100);
+      pair.server.channel.send(body('x'.repeat(2_900)));
+      pair.record().later(1_000);
+      const { heldBytes } = pair.client;
+      if (isClosed()) break;
+      expect(heldBytes).toBeGreaterThan(total);
+      total = heldBytes;
+      const hello = pair.kill();
+      pair
+        .takeOver({ messages: [], said: epoch + 1 })
+        .resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
+      pair.turns.length = 1;
+      pair.record();
+    }
+    expect(pair.heard.at(-1)).toMatchObject({ type: 'ended', error: { code: 'window_exceeded' } });
+    expect(total).toBeGreaterThan(3 * sessionWindow);
+    expect(total).toBeLessThan(6 * sessionWindow);
   });
 });
