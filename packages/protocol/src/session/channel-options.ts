@@ -14,6 +14,8 @@ export interface ChannelOptions extends BodyRulesOptions {
   readonly limiter?: RateLimiter | undefined;
   /** Client: the streams of the session that this page has taken up. @default none */
   readonly last?: LastStreams | undefined;
+  /** Server: bytes that a durable session may have on record. @default Infinity */
+  readonly maxRecordSize?: number | undefined;
   /** Writes DATA envelopes; `undefined` in `m2m.v1`, which has bare frames instead. */
   readonly envelopes: { sendData(payload: DataPayload, body: CodedBody): void } | undefined;
 }

@@ -157,7 +157,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   }
 
   agree(sessionId: string, negotiated: Negotiated, peerExtensions: StringMap, last?: LastStreams): void {
-    const { role, subprotocol, limits, capabilities, security } = this.options;
+    const { role, subprotocol, limits, capabilities, security, maxRecordSize } = this.options;
     this.id = sessionId;
     this.negotiated = negotiated;
     this.outbox.retain = negotiated.extensions[Extension.RESUME] !== undefined;
@@ -170,6 +170,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
       outbox: this.outbox,
       limiter: this.role.limiter,
       last,
+      maxRecordSize,
       security,
       envelopes: subprotocol === Subprotocol.JSON ? this.control : undefined,
     };

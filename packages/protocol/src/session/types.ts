@@ -52,6 +52,8 @@ export interface SessionOptions extends AgreementOptions {
    * a `codec` event. @default always
    */
   readonly isDecodable?: ((codec: BodyCodec, negotiated: Negotiated) => boolean) | undefined;
+  /** Server: bytes of bodies and state that a durable session may have on record. @default Infinity */
+  readonly maxRecordSize?: number | undefined;
   /** Unix milliseconds at clock reading 0, for the timestamps of envelopes. @default 0 */
   readonly timeOrigin?: number | undefined;
 }

@@ -36,8 +36,18 @@ interface KeptStream {
   end: Uint8Array | undefined;
 }
 
+/** An engine with one session. */
+export interface TakeOverEngine {
+  readonly epoch: number;
+  /** Takes the session over if its epoch is still `epoch`. Returns what is on record. */
+  claim(epoch: number): { readonly epoch: number; readonly record: DurableRecord } | undefined;
+  /** Returns whether the turn is on record; if not, another process has the session. */
+  commit(epoch: number, turn: Turn): boolean;
+  read(): DurableRecord;
+}
+
 /** One session in an engine that is always consistent. Delays, losses and repetitions are for its users. */
-export class SimulatedEngine {
+export class SimulatedEngine implements TakeOverEngine {
   readonly #fault: TakeOverFault | undefined;
   readonly #kept: Kept = {
     ...{ epoch: 1, turn: 0, begin: undefined, accept: undefined, handled: 0, state: undefined, said: 0 },
@@ -52,7 +62,6 @@ export class SimulatedEngine {
     return this.#kept.epoch;
   }
 
-  /** Takes the session over if its epoch is still `epoch`. Returns what is on record. */
   claim(epoch: number): { readonly epoch: number; readonly record: DurableRecord } | undefined {
     const kept = this.#kept;
     if (kept.epoch !== epoch) return undefined;
@@ -61,7 +70,6 @@ export class SimulatedEngine {
     return { epoch: kept.epoch, record: this.read() };
   }
 
-  /** Returns whether the turn is on record; if not, another process has the session. */
   commit(epoch: number, turn: Turn): boolean {
     const kept = this.#kept;
     if (kept.epoch !== epoch && this.#fault !== 'turns are written without a look at the epoch') return false;

@@ -3,7 +3,7 @@ import { type CodedBody, plainBody } from '../codec/body.js';
 import { codedInContext } from '../codec/context/snapshot.js';
 import type { SessionEvent } from '../session/types.js';
 import { createRandom, type Random } from './chaos/random.js';
-import type { TakeOverFault } from './take-over-engine.js';
+import type { TakeOverEngine, TakeOverFault } from './take-over-engine.js';
 import { type Owner, TakeOverWorld } from './take-over-world.js';
 
 /**
@@ -16,6 +16,8 @@ export interface TakeOverHistoryOptions {
   readonly seed: number;
   readonly steps?: number;
   readonly fault?: TakeOverFault | undefined;
+  /** @default one in memory */
+  readonly engine?: TakeOverEngine | undefined;
 }
 
 export interface TakeOverHistoryOutcome {
@@ -32,6 +34,8 @@ interface Answer {
   /** With what handlers before it had. */
   readonly said: string[];
   end: 'end' | 'failure' | undefined;
+  /** The end is on record for certain. */
+  isOver: boolean;
 }
 
 interface Exchange {
@@ -71,11 +75,11 @@ class TakeOverHistory {
   constructor(options: TakeOverHistoryOptions) {
     this.#options = options;
     this.#random = createRandom(options.seed);
-    this.#world = new TakeOverWorld(this.#random, options.fault, {
-      handleClient: (event) => this.#handleClient(event),
-      handleServer: (owner, event) => this.#handleServer(owner, event),
-      begin: () => {},
-    });
+    const applications = {
+      handleClient: (event: SessionEvent) => this.#handleClient(event),
+      handleServer: (owner: Owner, event: SessionEvent) => this.#handleServer(owner, event),
+    };
+    this.#world = new TakeOverWorld(this.#random, options.fault, applications, options.engine);
     while (this.#world.client.state === 'connecting') this.#world.advance(50);
   }
 
@@ -149,7 +153,7 @@ class TakeOverHistory {
         heard: undefined,
         isCancelled: false,
       },
-      ...{ answer: { attempt: 0, said: [], end: undefined }, recorded: 0 },
+      ...{ answer: { attempt: 0, said: [], end: undefined, isOver: false }, recorded: 0 },
     });
   }
 
@@ -234,7 +238,9 @@ class TakeOverHistory {
         exchange.isPromised = true;
       });
     }
-    const answer: Answer = { attempt, said: said.map(({ bytes }) => textOf(bytes)), end: undefined };
+    const answer: Answer = {
+      ...{ attempt, said: said.map(({ bytes }) => textOf(bytes)), end: undefined, isOver: false },
+    };
     // A process that stood still may begin later than the one that follows it.
     if (attempt > exchange.answer.attempt) exchange.answer = answer;
     this.#goOn(owner, streamId, exchange, answer);
@@ -251,11 +257,16 @@ class TakeOverHistory {
       if (isLast && length === 0 && random.chance(50)) {
         answer.said.push(text);
         answer.end = 'end';
-        return channel.respond(streamId, this.#body(text));
+        channel.respond(streamId, this.#body(text));
+      } else if (isLast) {
+        answer.end = random.chance(30) ? 'failure' : 'end';
+        if (answer.end === 'end') channel.end(streamId);
+        else channel.fail(streamId, undefined);
       }
       if (isLast) {
-        answer.end = random.chance(30) ? 'failure' : 'end';
-        return answer.end === 'end' ? channel.end(streamId) : channel.fail(streamId, undefined);
+        return durable?.afterRecord(() => {
+          answer.isOver = true;
+        });
       }
       answer.said.push(text);
       channel.chunk(streamId, this.#body(text));
@@ -328,7 +339,7 @@ class TakeOverHistory {
     if (isCancelled) return;
     if (started === 0 && heard === 'end') faults.push(`${request} was answered, and no handler was called`);
     if (received.length < recorded) faults.push(`${request} lacks ${recorded - received.length} parts`);
-    if (heard !== 'interrupted' || isPromised)
+    if (heard !== 'interrupted' || isPromised || answer.isOver)
       differs(`${request} at its end`, [received.length, heard], [said.length, end]);
   }
 

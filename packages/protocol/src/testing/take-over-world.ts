@@ -9,7 +9,7 @@ import { fencedError, type Turn } from '../session/durable/turn.js';
 import type { ServerSessionCore, SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
 import type { Random } from './chaos/random.js';
 import { MOVE_OPTIONS } from './move-options.js';
-import { SimulatedEngine, type TakeOverFault } from './take-over-engine.js';
+import { SimulatedEngine, type TakeOverEngine, type TakeOverFault } from './take-over-engine.js';
 
 /**
  * One durable session, its client and the processes that have had it, in virtual time. A process can die or stand still at
@@ -46,8 +46,6 @@ interface Connection {
 export interface Applications {
   handleClient(event: SessionEvent): void;
   handleServer(owner: Owner, event: SessionEvent): void;
-  /** A process has the session, for the first time or again. */
-  begin(owner: Owner): void;
 }
 
 export class TakeOverWorld {
@@ -55,7 +53,7 @@ export class TakeOverWorld {
   takeOvers = 0;
   zombies = 0;
   readonly client: SessionCore;
-  readonly engine: SimulatedEngine;
+  readonly engine: TakeOverEngine;
   readonly faults: string[] = [];
   owners: Owner[] = [];
   #connection: Connection = { owner: undefined, isOpen: false };
@@ -65,11 +63,17 @@ export class TakeOverWorld {
   readonly #queue: { readonly at: number; readonly order: number; readonly run: () => void }[] = [];
   #order = 0;
 
-  constructor(random: Random, fault: TakeOverFault | undefined, applications: Applications) {
+  /** @param engine without faults of its own. @default one that has `fault` */
+  constructor(
+    random: Random,
+    fault: TakeOverFault | undefined,
+    applications: Applications,
+    engine: TakeOverEngine = new SimulatedEngine(fault),
+  ) {
     this.#random = random;
     this.#fault = fault;
     this.#applications = applications;
-    this.engine = new SimulatedEngine(fault);
+    this.engine = engine;
     this.client = createSession({ ...OPTIONS, role: 'client', durable });
     this.dial();
   }
@@ -142,7 +146,6 @@ export class TakeOverWorld {
     for (let event = core.pollEvent(); event !== undefined; event = core.pollEvent()) {
       isBusy = true;
       if (event.type === 'hello') core.accept('sess_one', this.now, { isDurable: true });
-      if (event.type === 'state' && event.state === 'established') this.#applications.begin(owner);
       this.#applications.handleServer(owner, event);
     }
     if (!owner.isRecording && this.#random.chance(70)) isBusy = this.record(owner) || isBusy;
@@ -281,7 +284,7 @@ export class TakeOverWorld {
     const message = decodeControl(frame as Uint8Array, OPTIONS.limits);
     if (message.type !== 'HELLO') throw new Error('expected a HELLO');
     if (message.payload.resume === undefined) {
-      const owner = this.#add(createServerSession({ ...OPTIONS, role: 'server' }), 1);
+      const owner = this.#add(createServerSession({ ...OPTIONS, role: 'server' }), this.engine.epoch);
       connection.owner = owner;
       owner.connection = connection;
       owner.core.handleConnected(this.now);

@@ -17,11 +17,19 @@ export class DurableChannel extends RecordingChannel {
     this.handled = this.recorded = this.received = handled;
     this.said = this.told = said;
     this.isRestored = true;
+    this.size = state?.length ?? 0;
+    this.confirmed = said - messages.length;
+    for (const { body } of messages) {
+      this.sizes.push(body.length);
+      this.size += body.length;
+    }
     const { limits, negotiated } = this.options;
     const hasContext = negotiated.extensions[Extension.CONTEXT] !== undefined;
     const bounds = { hasContext, maxMetadataSize: limits.maxMetadataSize };
     for (const { body } of messages) this.link.send(decodeRecordedBody(body, { ...bounds, streamId: 0 }));
     for (const [streamId, { attempt, isRepeatable, parts, end }] of streams) {
+      const size = parts.reduce((sum, part) => sum + part.length, 0);
+      this.size += size;
       const former = parts.map((part) => decodeRecordedBody(part, { ...bounds, streamId }));
       this.streams.set(streamId, {
         ...newStream(),
@@ -30,13 +38,15 @@ export class DurableChannel extends RecordingChannel {
         parts: former.length,
         former,
         end,
+        size,
       });
     }
   }
 
-  canGoOnFrom({ streams, written }: Have): boolean {
+  canGoOnFrom({ streams, written, messages }: Have): boolean {
     const { maxStreams } = linkOptionsOf(this.options).own;
-    return streams.length <= maxStreams && written >= this.handled;
+    const isKnown = written <= this.handled + MAX_FORGOTTEN && messages <= this.said + MAX_FORGOTTEN;
+    return isKnown && streams.length <= maxStreams && written >= this.handled;
   }
 
   /**
@@ -67,8 +77,7 @@ export class DurableChannel extends RecordingChannel {
     this.said = Math.max(this.said, messages);
     this.told = Math.max(this.told, messages);
     this.confirmedBefore = messages;
-    if (messages > this.confirmed) this.recorder.confirmed(messages);
-    this.confirmed = Math.max(this.confirmed, messages);
+    this.forgetMessages(messages);
     for (const body of told.slice(Math.max(0, told.length - (this.told - messages))))
       this.link.send(body.uncoded ?? body);
     // What the client has had acknowledged is handled, even if the engine has forgotten that.
@@ -89,10 +98,7 @@ export class DurableChannel extends RecordingChannel {
       stream.told = held.get(id) ?? 0;
       stream.endFrame = undefined;
     }
-    for (const id of fates.forgotten) {
-      this.streams.delete(id);
-      this.recorder.forget(id);
-    }
+    for (const id of fates.forgotten) this.forgetStream(id);
     for (const id of fates.interrupted) {
       const stream = this.streams.get(id) ?? newStream();
       this.streams.set(id, stream);
@@ -117,6 +123,9 @@ export class DurableChannel extends RecordingChannel {
     else this.link.failWith(streamId, end);
   }
 }
+
+/** Messages that an engine may have forgotten: counts of a client have to stay exact. */
+const MAX_FORGOTTEN = 2 ** 20;
 
 function interruptedError(parts: number): ProtocolError {
   return new ProtocolError('interrupted', `the server that answered died after ${parts} parts`);

@@ -1,131 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { Extension, Subprotocol } from '../../base/constants.js';
-import { encodeUtf8 } from '../../base/text.js';
-import { plainBody } from '../../codec/body.js';
-import { decodeControl } from '../../control/envelope.js';
+import { Extension } from '../../base/constants.js';
 import type { HelloPayload } from '../../control/messages.js';
-import { createSession } from '../../session/create.js';
-import { MOVE_OPTIONS } from '../../testing/move-options.js';
-import { createServerSession } from '../create-server.js';
-import type { ServerSessionCore, SessionCore, SessionEvent } from '../types.js';
-import * as durable from './client-module.js';
-import { restoreDurableSession } from './restore.js';
-import type { DurableRecord, StreamRecord, Turn } from './turn.js';
-
-const capabilities = {
-  ...MOVE_OPTIONS.capabilities,
-  extensions: { ...MOVE_OPTIONS.capabilities.extensions, [Extension.DURABLE]: '1' },
-};
-const OPTIONS = { ...MOVE_OPTIONS, capabilities, subprotocol: Subprotocol.BINARY };
-const body = (text: string) => plainBody(encodeUtf8(text));
-
-/** A client and a server that are connected, without delays; turns are recorded when a test says so. */
-class Pair {
-  now = 0;
-  readonly client: SessionCore;
-  server: ServerSessionCore;
-  readonly turns: Turn[] = [];
-  readonly heard: SessionEvent[] = [];
-  readonly told: SessionEvent[] = [];
-  /** Frames of the client that have not arrived. */
-  #hello: Uint8Array | undefined;
-
-  constructor(isOffered = true, isDurable = true) {
-    const clientOptions = isOffered ? OPTIONS : { ...OPTIONS, capabilities: MOVE_OPTIONS.capabilities };
-    this.client = createSession({ ...clientOptions, role: 'client', durable });
-    this.server = createServerSession({ ...OPTIONS, role: 'server' });
-    this.client.handleConnected(0);
-    this.server.handleConnected(0);
-    this.server.handleMessage(this.client.pollTransmit() as Uint8Array, 0);
-    for (let event = this.server.pollEvent(); event !== undefined; event = this.server.pollEvent())
-      if (event.type === 'hello') this.server.accept('sess_one', 0, { isDurable });
-  }
-
-  /** Passes everything on that is written, in both directions. */
-  run(): this {
-    for (let isBusy = true; isBusy; ) {
-      isBusy = false;
-      for (const [from, to] of [
-        [this.client, this.server],
-        [this.server, this.client],
-      ] as const) {
-        for (let frame = from.pollTransmit(); frame !== undefined; frame = from.pollTransmit()) {
-          isBusy = true;
-          to.handleMessage(typeof frame === 'string' ? frame : frame.slice(), this.now);
-        }
-      }
-      for (let event = this.client.pollEvent(); event !== undefined; event = this.client.pollEvent())
-        this.heard.push(event);
-      for (let event = this.server.pollEvent(); event !== undefined; event = this.server.pollEvent())
-        this.told.push(event);
-    }
-    return this;
-  }
-
-  /** Records everything that waits, and passes on what has waited for it. */
-  record(): this {
-    for (
-      let turn = this.server.durable?.pollTurn();
-      turn !== undefined;
-      turn = this.server.durable?.pollTurn()
-    ) {
-      this.turns.push(turn);
-      this.server.durable?.handleRecorded(this.now);
-      this.run();
-    }
-    return this;
-  }
-
-  later(ms: number): this {
-    this.now += ms;
-    this.client.handleTimeout(this.now);
-    this.server.handleTimeout(this.now);
-    return this.run();
-  }
-
-  /** The server's process dies; the client says HELLO to the next one. */
-  kill(): HelloPayload {
-    this.client.handleDisconnected(1006, '', this.now);
-    this.client.handleConnected(this.now);
-    this.#hello = this.client.pollTransmit() as Uint8Array;
-    const message = decodeControl(this.#hello, OPTIONS.limits);
-    if (message.type !== 'HELLO') throw new Error('expected a HELLO');
-    return message.payload;
-  }
-
-  takeOver(record: Partial<DurableRecord> = {}): ServerSessionCore {
-    const core = restoreDurableSession(
-      { ...OPTIONS, role: 'server' },
-      { ...this.#onRecord, ...record },
-      this.now,
-    );
-    this.server = core;
-    return core;
-  }
-
-  get #onRecord(): DurableRecord {
-    const last = <Value>(of: (turn: Turn) => Value | undefined): Value | undefined =>
-      this.turns
-        .map(of)
-        .filter((value) => value !== undefined)
-        .at(-1);
-    const messages = this.turns.flatMap((turn) => turn.messages);
-    return {
-      begin: last(({ begin }) => begin) as Uint8Array,
-      accept: last(({ accept }) => accept) as DurableRecord['accept'],
-      handled: last(({ handled }) => handled) ?? 0,
-      state: last(({ state }) => state),
-      said: messages.at(-1)?.number ?? 0,
-      messages,
-      streams: new Map<number, StreamRecord>(),
-    };
-  }
-}
-
-const textsOf = (events: readonly SessionEvent[], type: SessionEvent['type']): string[] =>
-  events.flatMap((event) =>
-    event.type === type && 'body' in event ? [Buffer.from(event.body.bytes).toString()] : [],
-  );
+import {
+  body,
+  DURABLE_OPTIONS as OPTIONS,
+  DurablePair as Pair,
+  textsOf,
+} from '../../testing/durable-pair.js';
 
 describe('a durable session', () => {
   it('is not accepted before that is on record', () => {
@@ -321,6 +202,22 @@ describe('another process', () => {
     expect(pair.takeOver({ handled: 2 }).checkResume(hello, OPTIONS.subprotocol)).toBe('no_state');
   });
 
+  it.each([
+    ['written', 2 ** 20, 0],
+    ['messages', 2 ** 20, 1],
+  ])('refuses a client whose %s are far beyond what is on record', (name, most, known) => {
+    const { pair, hello } = killed();
+    const server = pair.takeOver();
+    const resume = hello.resume as NonNullable<HelloPayload['resume']>;
+    const refusalOf = (count: number) =>
+      server.checkResume(
+        { ...hello, resume: { ...resume, have: { ...resume.have, [name]: count } as never } },
+        OPTIONS.subprotocol,
+      );
+    expect(refusalOf(known + most)).toBeUndefined();
+    expect(refusalOf(known + most + 1)).toBe('no_state');
+  });
+
   it('refuses a client with more requests than it may have', () => {
     const { pair, hello } = killed();
     const server = pair.takeOver();
@@ -356,6 +253,89 @@ describe('another process', () => {
     pair.record();
     expect(pair.client.state).toBe('established');
   });
+
+  it('marks what the process before the last one may have handled', () => {
+    const { pair, hello } = killed();
+    pair.takeOver().resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
+    pair.server.durable?.pollTurn();
+    pair.server.durable?.handleRecorded(0);
+    // The client has its ACCEPT, and this process dies before it reads what the client writes again.
+    pair.client.handleMessage(pair.server.pollTransmit() as Uint8Array, 0);
+    expect(pair.kill().resume?.have).toMatchObject({ sent: 0, written: 1 });
+  });
+
+  it('has a reply on record until the client has its end', () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.request(body('ask'));
+    pair.run().record();
+    pair.server.channel.chunk(1, body('part'));
+    pair.record();
+    pair.server.channel.end(1);
+    pair.server.durable?.pollTurn();
+    pair.server.durable?.handleRecorded(0);
+    while (pair.server.pollTransmit() !== undefined);
+    // The end is lost, and the acknowledgement of the part is not.
+    pair.later(1_000);
+    expect(pair.server.durable?.pollTurn(true)?.streams.get(1)?.isForgotten ?? false).toBe(false);
+  });
+});
+
+describe('an engine that has forgotten what it had confirmed', () => {
+  type Offer = NonNullable<HelloPayload['resume']>;
+
+  it('calls no handler again that was started', () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.request(body('started'));
+    pair.run().record().later(1_000);
+    pair.client.channel.request(body('not started'));
+    pair.run();
+    const hello = pair.kill();
+    expect(hello.resume?.have?.streams).toEqual([
+      { id: 1, parts: 0, isAcknowledged: true, isCancelled: false },
+      { id: 3, parts: 0, isAcknowledged: false, isCancelled: false },
+    ]);
+    pair.told.length = 0;
+    pair.takeOver().resume(hello.resume as Offer, 0);
+    pair.record();
+    expect(textsOf(pair.told, 'request')).toEqual(['not started']);
+    expect(pair.heard.filter(({ type }) => type === 'failure')).toMatchObject([
+      { streamId: 1, error: { code: 'interrupted', side: 'remote' } },
+    ]);
+  });
+
+  it('still knows that twice, when it has forgotten nothing any more', () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.request(body('started'));
+    pair.run().record().later(1_000);
+    const first = pair.kill();
+    const server = pair.takeOver();
+    server.resume(first.resume as Offer, 0);
+    // The ACCEPT is lost.
+    server.handleDisconnected(1006, '', 0);
+    const second = pair.kill();
+    expect(second.resume?.have?.streams).toMatchObject([{ id: 1, isAcknowledged: true }]);
+    server.resume(second.resume as Offer, 0);
+    pair.record();
+    expect(pair.heard.at(-1)).toMatchObject({ type: 'failure', error: { code: 'interrupted' } });
+  });
+
+  it('handles nothing again that the client has had acknowledged', () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.send(body('one'));
+    pair.run();
+    pair.server.durable?.handle(1);
+    pair.record().later(1_000);
+    const hello = pair.kill();
+    const server = pair.takeOver({ handled: 0 });
+    server.resume(hello.resume as Offer, 0);
+    pair.told.length = 0;
+    pair.record();
+    expect(server.durable?.handled).toBe(1);
+    expect(textsOf(pair.told, 'message')).toEqual([]);
+    pair.client.channel.send(body('two'));
+    pair.run();
+    expect(pair.told.at(-1)).toMatchObject({ type: 'message', number: 2, redelivered: false });
+  });
 });
 
 describe('a client of a durable session', () => {
@@ -388,5 +368,49 @@ describe('a client of a durable session', () => {
 
   it('ignores requests that it has not made', () => {
     expect(resumed((kept) => ({ ...kept, again: [1, 99] })).client.state).toBe('established');
+  });
+
+  it('says again what it has cancelled while HELLO was under way', () => {
+    const pair = new Pair().run().record();
+    pair.client.channel.request(body('ask'));
+    pair.run().record();
+    pair.server.durable?.repeat(1);
+    pair.record();
+    const hello = pair.kill();
+    pair.client.channel.cancel(1);
+    const stream = { attempt: 1, isRepeatable: true, parts: [], end: undefined };
+    const server = pair.takeOver({ streams: new Map([[1, stream]]) });
+    server.resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
+    pair.told.length = 0;
+    pair.record();
+    expect(pair.heard.at(-1)).toMatchObject({ type: 'state', state: 'established' });
+    expect(pair.heard).toContainEqual({ type: 'end', streamId: 1 });
+    expect(textsOf(pair.told, 'request')).toEqual([]);
+    expect(server.durable?.pollTurn(true)?.streams.get(1)).toMatchObject({ isForgotten: true });
+  });
+
+  it('counts what it has not read from processes before, up to a bound', () => {
+    const pair = new Pair().run().record();
+    const { sessionWindow } = OPTIONS.limits;
+    let total = 0;
+    const isClosed = () => pair.client.state === 'closed';
+    for (let epoch = 0; !isClosed(); epoch++) {
+      expect(epoch).toBeLessThan(100);
+      pair.server.channel.send(body('x'.repeat(2_900)));
+      pair.record().later(1_000);
+      const { heldBytes } = pair.client;
+      if (isClosed()) break;
+      expect(heldBytes).toBeGreaterThan(total);
+      total = heldBytes;
+      const hello = pair.kill();
+      pair
+        .takeOver({ messages: [], said: epoch + 1 })
+        .resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
+      pair.turns.length = 1;
+      pair.record();
+    }
+    expect(pair.heard.at(-1)).toMatchObject({ type: 'ended', error: { code: 'window_exceeded' } });
+    expect(total).toBeGreaterThan(3 * sessionWindow);
+    expect(total).toBeLessThan(6 * sessionWindow);
   });
 });

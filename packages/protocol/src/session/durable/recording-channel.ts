@@ -1,3 +1,4 @@
+import { ProtocolError } from '../../base/errors.js';
 import { Fifo } from '../../base/fifo.js';
 import { type BodyToSend, bodyOf } from '../../link/body-to-send.js';
 import { encodeFailure } from '../../link/failure.js';
@@ -45,6 +46,10 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   protected confirmed = 0;
   protected said = 0;
   #pendingMessages = 0;
+  /** Bytes of the bodies and of the state on record, or about to be. */
+  protected size = 0;
+  /** The sizes of the messages among them. */
+  protected readonly sizes = new Fifo<number>();
   /** Frames that the client writes again because they were not acknowledged. */
   protected skip = 0;
   /** This process has the session from its record, and the client has not written anything since. */
@@ -123,6 +128,7 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   }
 
   setState(state: Uint8Array): void {
+    this.#charge(state.length - (this.state?.length ?? 0));
     this.state = state;
     this.recorder.state(state);
   }
@@ -143,10 +149,13 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   override send(body: BodyToSend): void {
     assertOpen(this.session);
     this.rules.assertMessage(body);
-    const number = ++this.said;
     const { length } = body.bytes;
+    const bytes = encodeRecordedBody(bodyOf(LinkKind.MESSAGE, 0, body));
+    this.#charge(bytes.length);
+    this.sizes.push(bytes.length);
+    const number = ++this.said;
     this.#pendingMessages += length;
-    this.recorder.message(number, encodeRecordedBody(bodyOf(LinkKind.MESSAGE, 0, body)));
+    this.recorder.message(number, bytes);
     this.recorder.after(() => {
       this.#pendingMessages -= length;
       this.told = number;
@@ -213,11 +222,42 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
 
   #recordPart(streamId: number, stream: DurableStream, body: OutgoingBody): void {
     const bytes = encodeRecordedBody(body);
+    this.#charge(bytes.length);
+    stream.size += bytes.length;
     stream.pending += bytes.length;
     this.recorder.part(streamId, stream.parts++, bytes);
     this.recorder.after(() => {
       stream.pending -= bytes.length;
     });
+  }
+
+  /** @throws {ProtocolError} `over_budget` if the record would become too large. */
+  #charge(bytes: number): void {
+    const { maxRecordSize = Infinity } = this.options;
+    const size = this.size + bytes;
+    if (bytes > 0 && size > maxRecordSize) {
+      throw new ProtocolError(
+        'over_budget',
+        `the session would have ${size} bytes on record; at most ${maxRecordSize} are possible`,
+      );
+    }
+    this.size = size;
+  }
+
+  /** The record does not need the messages to the client up to `count`, and the link need not know. */
+  protected forgetMessages(count: number): void {
+    if (count <= this.confirmed) return;
+    this.recorder.confirmed(count);
+    for (; this.confirmed < count && this.sizes.size > 0; this.confirmed++)
+      this.size -= this.sizes.shift() ?? 0;
+    this.confirmed = count;
+  }
+
+  /** The record needs nothing of a stream any more. */
+  protected forgetStream(streamId: number): void {
+    this.size -= this.streams.get(streamId)?.size ?? 0;
+    this.streams.delete(streamId);
+    this.recorder.forget(streamId);
   }
 
   protected recordEnd(streamId: number, stream: DurableStream, failure: Uint8Array): void {
@@ -268,9 +308,7 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   #handleCancel(streamId: number): void {
     const stream = this.streams.get(streamId);
     const isOpen = stream?.end !== undefined || this.link.parts.streams.get(streamId) !== undefined;
-    if (stream === undefined || isOpen) return;
-    this.streams.delete(streamId);
-    this.recorder.forget(streamId);
+    if (stream !== undefined && !isOpen) this.forgetStream(streamId);
   }
 
   /** The application hears of a request when its start is on record. */
@@ -307,17 +345,12 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
 
   /** The client has acknowledged frames: what they carried need not stay on record. */
   #forgetConfirmed(): void {
-    const confirmed = this.confirmedBefore + this.kept.confirmed;
-    if (confirmed > this.confirmed) {
-      this.confirmed = confirmed;
-      this.recorder.confirmed(confirmed);
-    }
+    this.forgetMessages(this.confirmedBefore + this.kept.confirmed);
     for (const [streamId, stream] of this.streams) {
       if (stream.end === undefined || this.outbox.has(streamId) || !this.#isEndTold(streamId)) continue;
       stream.endFrame ??= this.outbox.framesWritten;
       if (this.framesConfirmed < stream.endFrame) continue;
-      this.streams.delete(streamId);
-      this.recorder.forget(streamId);
+      this.forgetStream(streamId);
     }
   }
 

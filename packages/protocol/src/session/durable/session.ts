@@ -18,6 +18,7 @@ export interface DurableSession {
   handleRecorded(now: number): void;
   /** The application has handled all messages of the client up to `number`. */
   handle(number: number): void;
+  /** @throws {ProtocolError} `over_budget` if the record would become too large. */
   setState(state: Uint8Array): void;
   /** The handler of a request is to be called again if this process dies. */
   repeat(streamId: number): void;

@@ -18,11 +18,13 @@ export interface DurableStream {
   endFrame: number | undefined;
   /** Bytes of parts that are not on record. */
   pending: number;
+  /** Bytes of all parts, on record or not. */
+  size: number;
 }
 
 export const newStream = (): DurableStream => ({
   ...{ attempt: 0, isRepeatable: false, parts: 0, former: [], told: 0 },
-  ...{ end: undefined, endFrame: undefined, pending: 0 },
+  ...{ end: undefined, endFrame: undefined, pending: 0, size: 0 },
 });
 
 /** How the replies of a session go on, by what its client has. */

@@ -1,0 +1,131 @@
+import { Extension, Subprotocol } from '../base/constants.js';
+import { encodeUtf8 } from '../base/text.js';
+import { plainBody } from '../codec/body.js';
+import { decodeControl } from '../control/envelope.js';
+import type { HelloPayload } from '../control/messages.js';
+import { createSession } from '../session/create.js';
+import { createServerSession } from '../session/create-server.js';
+import * as durable from '../session/durable/client-module.js';
+import { restoreDurableSession } from '../session/durable/restore.js';
+import type { DurableRecord, StreamRecord, Turn } from '../session/durable/turn.js';
+import type { ServerSessionCore, SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
+import { MOVE_OPTIONS } from './move-options.js';
+
+const capabilities = {
+  ...MOVE_OPTIONS.capabilities,
+  extensions: { ...MOVE_OPTIONS.capabilities.extensions, [Extension.DURABLE]: '1' },
+};
+export const DURABLE_OPTIONS = { ...MOVE_OPTIONS, capabilities, subprotocol: Subprotocol.BINARY };
+export const body = (text: string) => plainBody(encodeUtf8(text));
+
+/** A client and a server that are connected, without delays; turns are recorded when a test says so. */
+export class DurablePair {
+  now = 0;
+  readonly client: SessionCore;
+  server: ServerSessionCore;
+  readonly turns: Turn[] = [];
+  readonly heard: SessionEvent[] = [];
+  readonly told: SessionEvent[] = [];
+  /** Frames of the client that have not arrived. */
+  #hello: Uint8Array | undefined;
+  readonly #more: Partial<SessionOptions>;
+
+  constructor(isOffered = true, isDurable = true, more: Partial<SessionOptions> = {}) {
+    this.#more = more;
+    const clientOptions = isOffered
+      ? DURABLE_OPTIONS
+      : { ...DURABLE_OPTIONS, capabilities: MOVE_OPTIONS.capabilities };
+    this.client = createSession({ ...clientOptions, role: 'client', durable });
+    this.server = createServerSession({ ...DURABLE_OPTIONS, ...more, role: 'server' });
+    this.client.handleConnected(0);
+    this.server.handleConnected(0);
+    this.server.handleMessage(this.client.pollTransmit() as Uint8Array, 0);
+    for (let event = this.server.pollEvent(); event !== undefined; event = this.server.pollEvent())
+      if (event.type === 'hello') this.server.accept('sess_one', 0, { isDurable });
+  }
+
+  /** Passes everything on that is written, in both directions. */
+  run(): this {
+    for (let isBusy = true; isBusy; ) {
+      isBusy = false;
+      for (const [from, to] of [
+        [this.client, this.server],
+        [this.server, this.client],
+      ] as const) {
+        for (let frame = from.pollTransmit(); frame !== undefined; frame = from.pollTransmit()) {
+          isBusy = true;
+          to.handleMessage(typeof frame === 'string' ? frame : frame.slice(), this.now);
+        }
+      }
+      for (let event = this.client.pollEvent(); event !== undefined; event = this.client.pollEvent())
+        this.heard.push(event);
+      for (let event = this.server.pollEvent(); event !== undefined; event = this.server.pollEvent())
+        this.told.push(event);
+    }
+    return this;
+  }
+
+  /** Records everything that waits, and passes on what has waited for it. */
+  record(): this {
+    for (
+      let turn = this.server.durable?.pollTurn();
+      turn !== undefined;
+      turn = this.server.durable?.pollTurn()
+    ) {
+      this.turns.push(turn);
+      this.server.durable?.handleRecorded(this.now);
+      this.run();
+    }
+    return this;
+  }
+
+  later(ms: number): this {
+    this.now += ms;
+    this.client.handleTimeout(this.now);
+    this.server.handleTimeout(this.now);
+    return this.run();
+  }
+
+  /** The server's process dies; the client says HELLO to the next one. */
+  kill(): HelloPayload {
+    this.client.handleDisconnected(1006, '', this.now);
+    this.client.handleConnected(this.now);
+    this.#hello = this.client.pollTransmit() as Uint8Array;
+    const message = decodeControl(this.#hello, DURABLE_OPTIONS.limits);
+    if (message.type !== 'HELLO') throw new Error('expected a HELLO');
+    return message.payload;
+  }
+
+  takeOver(record: Partial<DurableRecord> = {}): ServerSessionCore {
+    const core = restoreDurableSession(
+      { ...DURABLE_OPTIONS, ...this.#more, role: 'server' },
+      { ...this.#onRecord, ...record },
+      this.now,
+    );
+    this.server = core;
+    return core;
+  }
+
+  get #onRecord(): DurableRecord {
+    const last = <Value>(of: (turn: Turn) => Value | undefined): Value | undefined =>
+      this.turns
+        .map(of)
+        .filter((value) => value !== undefined)
+        .at(-1);
+    const messages = this.turns.flatMap((turn) => turn.messages);
+    return {
+      begin: last(({ begin }) => begin) as Uint8Array,
+      accept: last(({ accept }) => accept) as DurableRecord['accept'],
+      handled: last(({ handled }) => handled) ?? 0,
+      state: last(({ state }) => state),
+      said: messages.at(-1)?.number ?? 0,
+      messages,
+      streams: new Map<number, StreamRecord>(),
+    };
+  }
+}
+
+export const textsOf = (events: readonly SessionEvent[], type: SessionEvent['type']): string[] =>
+  events.flatMap((event) =>
+    event.type === type && 'body' in event ? [Buffer.from(event.body.bytes).toString()] : [],
+  );

@@ -1,0 +1,160 @@
+import type { DurableRecord, Turn } from '@parlance/protocol/internal';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { errorCode } from '../../../protocol/src/testing/error-code.js';
+import type { TakeOverEngine } from '../../../protocol/src/testing/take-over-engine.js';
+import { runTakeOverHistory } from '../../../protocol/src/testing/take-over-history.js';
+import { platform } from '../../../protocol/src/testing/this-platform.js';
+import { MemorySessions } from '../backplane/memory-sessions.js';
+import { type FieldChanges, FieldWriter, readFields } from './fields.js';
+
+const HISTORIES = Number(process.env['TAKE_OVER_HISTORIES'] ?? 40);
+const SEED = Number(process.env['TAKE_OVER_SEED'] ?? (process.env['CI'] ? 1 : Date.now() % 2 ** 31));
+const ID = 'sess_one';
+const TTL_MS = 60_000;
+const ALI = 'ali \u00e9\u{1f600}';
+
+const TURN: Turn = {
+  ...{ number: 1, begin: undefined, accept: undefined, handled: undefined, state: undefined },
+  ...{ messages: [], confirmed: undefined, streams: new Map() },
+};
+const FIRST: Turn = { ...TURN, begin: Uint8Array.of(0, 255), accept: { tokens: ['aa', 'bb'], attempt: 3 } };
+const STREAM = {
+  ...{ attempt: undefined, isRepeatable: false, from: 0, parts: [], end: undefined, isForgotten: false },
+};
+
+/** The fields of one session, as an engine has them. */
+class Fields {
+  readonly #sessions = new MemorySessions(() => 0);
+  readonly #writers = new Map<number, FieldWriter>();
+  readonly #changes = new WeakMap<Turn, FieldChanges>();
+  /** The names of all fields that there ever were. */
+  readonly #known = new Set<string>();
+  epoch = 0;
+
+  write(epoch: number, turn: Turn): boolean {
+    const writer = this.#writers.get(epoch) ?? new FieldWriter(ALI);
+    this.#writers.set(epoch, writer);
+    const changes = this.#changes.get(turn) ?? writer.write(turn);
+    this.#changes.set(turn, changes);
+    for (const name of changes.set.keys()) this.#known.add(name);
+    const head = { owner: `node${epoch}`, epoch, number: turn.number, ttlMs: TTL_MS };
+    const answer = this.#sessions.write(ID, { ...head, isFirst: turn.begin !== undefined, ...changes });
+    return answer === 'written';
+  }
+
+  claim(epoch: number): DurableRecord | undefined {
+    const move = { from: `node${epoch}`, epoch, to: `node${epoch + 1}`, ttlMs: TTL_MS };
+    const claimed = this.#sessions.claim(ID, move);
+    if (claimed === undefined) return undefined;
+    this.epoch = claimed.epoch;
+    const { record, principal } = readFields(claimed.fields);
+    expect(principal).toBe(ALI);
+    this.#writers.set(claimed.epoch, new FieldWriter(ALI, record));
+    return record;
+  }
+
+  /** Those that are there. */
+  get names(): string[] {
+    return [...this.#all.keys()].sort();
+  }
+
+  read(): DurableRecord {
+    return readFields(this.#all).record;
+  }
+
+  get #all(): ReadonlyMap<string, string> {
+    return this.#sessions.read(ID, [...this.#known])?.fields ?? new Map();
+  }
+}
+
+beforeAll(() => platform.loadZstd());
+
+describe('the record of a durable session as fields', () => {
+  it(`is enough to go on from, in ${HISTORIES} histories from seed ${SEED}`, { timeout: 3_600_000 }, () => {
+    for (let seed = SEED; seed < SEED + HISTORIES; seed++) {
+      const fields = new Fields();
+      const engine: TakeOverEngine = {
+        get epoch() {
+          return fields.epoch;
+        },
+        claim(epoch) {
+          const record = fields.claim(epoch);
+          return record && { epoch: epoch + 1, record };
+        },
+        commit: (epoch, turn) => fields.write(epoch, turn),
+        read: () => fields.read(),
+      };
+      expect(runTakeOverHistory({ seed, engine }).faults, `seed ${seed}`).toEqual([]);
+    }
+  });
+
+  const written = (...turns: readonly Partial<Turn>[]): Fields => {
+    const fields = new Fields();
+    fields.write(0, FIRST);
+    turns.forEach((turn, i) => {
+      expect(fields.write(0, { ...TURN, number: i + 2, ...turn })).toBe(true);
+    });
+    return fields;
+  };
+  const streamsOf = (...streams: readonly [number, Partial<typeof STREAM> | object][]): Turn['streams'] =>
+    new Map(streams.map(([id, stream]) => [id, { ...STREAM, ...stream }]));
+  const part = (text: string) => new Uint8Array(Buffer.from(text));
+
+  it('is what was written', () => {
+    const fields = written(
+      { handled: 4, state: Uint8Array.of(7), messages: [{ number: 1, body: Uint8Array.of(128) }] },
+      { streams: streamsOf([3, { attempt: 1, isRepeatable: true, parts: [part('a'), part('b')] }]) },
+      { streams: streamsOf([3, { from: 2, parts: [part('c')], end: part('why') }]) },
+    );
+    expect(fields.read()).toEqual({
+      ...{ begin: Uint8Array.of(0, 255), accept: { tokens: ['aa', 'bb'], attempt: 3 }, handled: 4 },
+      ...{ state: Uint8Array.of(7), said: 1, messages: [{ number: 1, body: Uint8Array.of(128) }] },
+      streams: new Map([
+        [3, { attempt: 1, isRepeatable: true, parts: [part('a'), part('b'), part('c')], end: part('why') }],
+      ]),
+    });
+  });
+
+  it('has nothing left of what is not needed any more', () => {
+    const messages = [1, 2, 3].map((number) => ({ number, body: part('m') }));
+    const fields = written(
+      { messages, streams: streamsOf([1, { attempt: 1, parts: [part('a')], end: part('') }]) },
+      { confirmed: 2, streams: streamsOf([1, { isForgotten: true }]) },
+    );
+    expect(fields.names).toEqual(['accept', 'begin', 'm3', 'principal', 'said']);
+    expect(fields.read().messages).toEqual([{ number: 3, body: part('m') }]);
+  });
+
+  it('has nothing left either if another process says so', () => {
+    const messages = [1, 2, 3].map((number) => ({ number, body: part('m') }));
+    const fields = written(
+      { messages, streams: streamsOf([1, { attempt: 1, parts: [part('a'), part('b')] }]) },
+      { confirmed: 1 },
+    );
+    fields.claim(0);
+    fields.write(1, { ...TURN, confirmed: 3, streams: streamsOf([1, { isForgotten: true }]) });
+    expect(fields.names).toEqual(['accept', 'begin', 'principal', 'said']);
+  });
+
+  it('does not count up to what a client has heard of and the engine has forgotten', () => {
+    const fields = written({ confirmed: Number.MAX_SAFE_INTEGER });
+    expect(fields.names).toEqual(['accept', 'begin', 'principal']);
+  });
+
+  it.each<[string, Record<string, string | undefined>]>([
+    ['without an agreement', { begin: undefined }],
+    ['without tokens', { accept: '3' }],
+    ['without an attempt', { accept: ' aa' }],
+    ['with half a count', { handled: '1.5' }],
+    ['with a negative count', { said: '-1' }],
+    ['with a message missing', { said: '3', m1: 'a', m3: 'c' }],
+    ['with messages that were not said', { said: '1', m2: 'b' }],
+    ['with a part missing', { s1: '1', 'p1.0': 'a', 'p1.2': 'c' }],
+    ['with a part of a far number', { s1: '1', 'p1.4294967295': 'a' }],
+    ['with a handler that was called half a time', { s1: '0.5' }],
+  ])('is refused %s', (_, changes) => {
+    const fields = Object.entries({ begin: 'b', accept: '3 aa', ...changes });
+    const present = fields.filter((entry): entry is [string, string] => entry[1] !== undefined);
+    expect(errorCode(() => readFields(new Map(present)))).toBe('bad_message');
+  });
+});

@@ -1,0 +1,174 @@
+import { ProtocolError } from '@parlance/protocol';
+import type { DurableRecord, NumberedBody, Turn } from '@parlance/protocol/internal';
+
+/**
+ * The turns of a durable session as fields of its record in the engine:
+ *
+ *     begin, principal       what never changes
+ *     accept                 the last attempt, and the hashes of the valid tokens
+ *     handled, said, state   counts of messages, and the application's state
+ *     m<number>              a message to the client
+ *     s<stream>              how often its handler was started, and whether it is started again
+ *     p<stream>.<number>     a part of its reply
+ *     x<stream>              how the reply has ended: empty, or the body of the error frame
+ */
+
+export interface FieldChanges {
+  readonly set: Map<string, string>;
+  readonly remove: string[];
+}
+
+const textOf = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
+const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, 'latin1'));
+
+/** Spells the turns of one session. It knows which fields there are, so that it can name those to be removed. */
+export class FieldWriter {
+  readonly #principal: string | undefined;
+  /** The number of the last message that was removed. */
+  #confirmed = 0;
+  #said = 0;
+  /** What is on record of each stream. */
+  readonly #streams = new Map<number, { attempt: number; isRepeatable: boolean; parts: number }>();
+
+  /** @param record what a process before has put on record. */
+  constructor(principal: string | undefined, record?: DurableRecord) {
+    this.#principal = principal;
+    if (record === undefined) return;
+    this.#said = record.said;
+    this.#confirmed = record.said - record.messages.length;
+    for (const [id, { attempt, isRepeatable, parts }] of record.streams)
+      this.#streams.set(id, { attempt, isRepeatable, parts: parts.length });
+  }
+
+  /** Each turn once, in order. */
+  write({ begin, accept, handled, state, messages, confirmed, streams }: Turn): FieldChanges {
+    const changes: FieldChanges = { set: new Map(), remove: [] };
+    const { set, remove } = changes;
+    if (begin !== undefined) {
+      set.set('begin', textOf(begin));
+      if (this.#principal !== undefined) set.set('principal', encodePrincipal(this.#principal));
+    }
+    if (accept !== undefined) set.set('accept', [accept.attempt, ...accept.tokens].join(' '));
+    if (handled !== undefined) set.set('handled', String(handled));
+    if (state !== undefined) set.set('state', textOf(state));
+    for (const { number, body } of messages) {
+      this.#said = number;
+      set.set('said', String(number));
+      set.set(`m${number}`, textOf(body));
+    }
+    // A client may have heard of messages that the engine has forgotten.
+    const last = Math.min(confirmed ?? 0, this.#said);
+    for (; this.#confirmed < last; this.#confirmed++) remove.push(`m${this.#confirmed + 1}`);
+    this.#confirmed = Math.max(this.#confirmed, confirmed ?? 0);
+    for (const [id, turn] of streams) this.#writeStream(id, turn, changes);
+    return changes;
+  }
+
+  #writeStream(
+    id: number,
+    { attempt, isRepeatable, from, parts, end, isForgotten }: StreamTurnOf<Turn>,
+    { set, remove }: FieldChanges,
+  ): void {
+    const stream = this.#streams.get(id) ?? { attempt: 0, isRepeatable: false, parts: 0 };
+    if (isForgotten) {
+      this.#streams.delete(id);
+      remove.push(`s${id}`, `x${id}`);
+      for (let part = 0; part < stream.parts; part++) remove.push(`p${id}.${part}`);
+      return;
+    }
+    this.#streams.set(id, stream);
+    stream.attempt = attempt ?? stream.attempt;
+    stream.isRepeatable ||= isRepeatable;
+    stream.parts = Math.max(stream.parts, from + parts.length);
+    set.set(`s${id}`, `${stream.attempt}${stream.isRepeatable ? ' again' : ''}`);
+    parts.forEach((part, i) => {
+      set.set(`p${id}.${from + i}`, textOf(part));
+    });
+    if (end !== undefined) set.set(`x${id}`, textOf(end));
+  }
+}
+
+type StreamTurnOf<T extends Turn> = T['streams'] extends ReadonlyMap<number, infer Stream> ? Stream : never;
+
+interface ReadStream {
+  attempt: number;
+  isRepeatable: boolean;
+  readonly parts: Uint8Array[];
+  end: Uint8Array | undefined;
+}
+
+/** What is on record of a session, and whose it is. */
+export interface ReadRecord {
+  readonly principal: string | undefined;
+  readonly record: DurableRecord;
+}
+
+/** @throws {ProtocolError} `bad_message` if the fields are not what a {@link FieldWriter} has written. */
+export function readFields(fields: ReadonlyMap<string, string>): ReadRecord {
+  const messages = new Map<number, Uint8Array>();
+  const streams = new Map<number, ReadStream>();
+  const streamOf = (id: number): ReadStream => {
+    const stream = streams.get(id) ?? { attempt: 0, isRepeatable: false, parts: [], end: undefined };
+    streams.set(id, stream);
+    return stream;
+  };
+  for (const [name, value] of fields) {
+    const [, kind, id, part] = /^([mspx])(\d{1,16})(?:\.(\d{1,16}))?$/.exec(name) ?? [];
+    if (kind === 'm') messages.set(Number(id), bytesOf(value));
+    else if (kind === 'p') streamOf(Number(id)).parts[Number(part)] = bytesOf(value);
+    else if (kind === 'x') streamOf(Number(id)).end = bytesOf(value);
+    else if (kind === 's') {
+      const [attempt = '', again] = value.split(' ');
+      streamOf(Number(id)).attempt = countOf(attempt);
+      streamOf(Number(id)).isRepeatable = again === 'again';
+    }
+  }
+  const [begin, state, principal] = ['begin', 'state', 'principal'].map((name) => fields.get(name));
+  const accept = acceptOf(fields.get('accept'));
+  if (begin === undefined) throw damaged();
+  for (const { parts } of streams.values()) if (Object.keys(parts).length !== parts.length) throw damaged();
+  const said = countOf(fields.get('said') ?? '0');
+  return {
+    principal: principal === undefined ? undefined : decodePrincipal(principal),
+    record: {
+      begin: bytesOf(begin),
+      accept,
+      handled: countOf(fields.get('handled') ?? '0'),
+      state: state === undefined ? undefined : bytesOf(state),
+      said,
+      messages: inOrder(messages, said),
+      streams,
+    },
+  };
+}
+
+/** The messages that are on record: the last ones, without a gap. */
+function inOrder(messages: ReadonlyMap<number, Uint8Array>, said: number): NumberedBody[] {
+  return Array.from({ length: messages.size }, (_, i): NumberedBody => {
+    const number = said - messages.size + 1 + i;
+    const body = messages.get(number);
+    if (body === undefined) throw damaged();
+    return { number, body };
+  });
+}
+
+function acceptOf(text: string | undefined): DurableRecord['accept'] {
+  const [attempt = '', ...tokens] = text?.split(' ') ?? [];
+  if (tokens.length === 0) throw damaged();
+  return { tokens, attempt: countOf(attempt) };
+}
+
+function countOf(text: string): number {
+  const count = Number(text);
+  if (text === '' || !Number.isSafeInteger(count) || count < 0) throw damaged();
+  return count;
+}
+
+// Values are bytes.
+const encodePrincipal = (principal: string): string => textOf(Buffer.from(principal));
+const decodePrincipal = (text: string): string => Buffer.from(text, 'latin1').toString();
+
+function damaged(): ProtocolError {
+  return new ProtocolError('bad_message', 'the record of a durable session is damaged');
+}
