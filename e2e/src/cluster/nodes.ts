@@ -30,7 +30,8 @@ export interface Nodes extends AsyncDisposable {
 
 const FLAGS = ['--import', 'tsx', '--conditions=@parlance/source', '--expose-gc'];
 
-export async function startNodes(count: number): Promise<Nodes> {
+/** @param store where kept replies are. */
+export async function startNodes(count: number, store: NodeSetup['store'] = 'memory'): Promise<Nodes> {
   const redis = await startRedis();
   const secret = randomBytes(24).toString('base64');
   const nodes: Node[] = [];
@@ -42,6 +43,7 @@ export async function startNodes(count: number): Promise<Nodes> {
       peerPort,
       advertise: `ws://127.0.0.1:${peers.port}`,
       secret,
+      store,
     };
     const process = startChild<NodeCommands>(
       new URL('./node.ts', import.meta.url),

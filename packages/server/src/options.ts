@@ -247,7 +247,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     onRequest: options.onRequest,
     batch: resolveBatchOptions(options.batch),
     agents,
-    replies: resolveRepliesOptions(options.replies),
+    replies: resolveRepliesOptions(options.replies, options.cluster),
     logger: resolveLogger(options),
     security: resolveSecurity(options.security),
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),

@@ -1,11 +1,13 @@
 import type { Logger, ResumeOffer } from '@parlance/protocol';
 import { incarnationOf, loggable, type Reservation } from '@parlance/protocol/internal';
+import type { ReplyEngine } from '../backplane/replies.js';
 import type { KnownNode } from '../cluster/membership.js';
 import { RemoteReplies } from '../cluster/remote-replies.js';
 import type { RepliesSource } from '../cluster/replies-inlet.js';
 import type { RepliesPeers } from '../cluster/replies-peers.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { ClusterReplyLog } from './cluster-log.js';
+import { EngineReplyLog } from './engine-log.js';
 import { type HandedOver, HandOver } from './hand-over.js';
 import type { NodeReplyLog, ReplyLog } from './log.js';
 import { NodeReplies } from './node-replies.js';
@@ -31,6 +33,8 @@ export interface RepliesNode {
   readonly placeOf: (id: string) => Promise<string | undefined>;
   /** @throws {ProtocolError} `over_budget`. */
   readonly reserve: (size: number) => Reservation;
+  /** Keeps replies instead of the nodes. @default each node keeps its own */
+  readonly engine?: ReplyEngine | undefined;
 }
 
 interface Parts {
@@ -47,6 +51,8 @@ interface Parts {
 export class ClusterReplies {
   readonly incarnation: string;
   readonly log: ReplyLog;
+  /** Set if the engine keeps the replies. */
+  readonly engine: EngineReplyLog | undefined;
   readonly source: RepliesSource;
   readonly #parts: Parts;
   readonly #node: RepliesNode;
@@ -74,6 +80,16 @@ export class ClusterReplies {
     this.#remote = new RemoteReplies(remote);
     this.source = source;
     this.log = new ClusterReplyLog(log, this.#remote);
+    this.engine =
+      node.engine &&
+      new EngineReplyLog({
+        engine: node.engine,
+        bounds: options.bounds,
+        incarnation,
+        logger,
+        now: parts.now,
+        isAlive: async (name) => (await locate(name)) !== undefined,
+      });
     this.#handOver = new HandOver({
       log,
       logger,
