@@ -28,6 +28,8 @@ export interface EngineLogOptions {
   readonly isAlive: (incarnation: string) => Promise<boolean>;
   /** How long the engine may not take a part, in milliseconds. @default 5,000 */
   readonly stallMs?: number | undefined;
+  /** How long it is waited after a call that was not answered, in milliseconds. @default 100 or 200 */
+  readonly retryMs?: number | undefined;
 }
 
 /** How often what is followed is looked after, in milliseconds; and how often what is written, in checks. */
@@ -76,7 +78,7 @@ export class EngineReplyLog implements ReplyLog {
   // --- writing
 
   open(head: ReplyHead, onFailed: OnFailed = () => {}): Promise<void> {
-    const { engine, bounds, incarnation, stallMs, now } = this.#options;
+    const { engine, bounds, incarnation, stallMs, retryMs, now } = this.#options;
     const { id } = head;
     if (this.usage.bytes + WRITER_MEMORY > bounds.maxBytes)
       throw new ProtocolError(
@@ -89,6 +91,7 @@ export class EngineReplyLog implements ReplyLog {
       head,
       by: incarnation,
       stallMs,
+      retryMs,
       now,
       onWritten: (from, records) => {
         const news = records === undefined ? UNKNOWN : { from, records };
@@ -304,7 +307,7 @@ export class EngineReplyLog implements ReplyLog {
         this.#handleAnswer(cause);
         if (this.#isClosed || performance.now() >= deadline)
           throw new ProtocolError('timeout', 'the engine that has the reply does not answer', { cause });
-        await pause(RETRY_MS);
+        await pause(this.#options.retryMs ?? RETRY_MS);
       }
     }
   }

@@ -32,6 +32,8 @@ export interface EngineWriterOptions {
   readonly by: string;
   /** @default 5,000 */
   readonly stallMs?: number | undefined;
+  /** How long it is waited after a call that was not answered, in milliseconds. @default 100 */
+  readonly retryMs?: number | undefined;
   /** Parts are on record, or the end is (`undefined`). */
   readonly onWritten: (from: number, records: readonly Uint8Array[] | undefined) => void;
   /** Unix milliseconds. */
@@ -211,7 +213,7 @@ export class EngineWriter {
 
   /** Calls the engine until it answers; `undefined` if it does not for too long. */
   async #call<Outcome>(run: () => Promise<Outcome>): Promise<Outcome | undefined> {
-    const { onAnswer, stallMs = STALL_MS } = this.#options;
+    const { onAnswer, stallMs = STALL_MS, retryMs = RETRY_MS } = this.#options;
     const began = performance.now();
     for (let calls = 1; ; calls++) {
       try {
@@ -226,7 +228,7 @@ export class EngineWriter {
           this.#fail(new ProtocolError('timeout', message, { cause }), false);
           return undefined;
         }
-        await pause(RETRY_MS);
+        await pause(retryMs);
       }
     }
   }
