@@ -367,6 +367,40 @@ describe('without authentication', () => {
     expect(await session.replies()).toHaveLength(1);
     expect(await eve.replies()).toEqual([]);
   });
+
+  it.skipIf(store !== 'engine')(
+    'a reply in the engine belongs to that one also after the death of its node',
+    async () => {
+      const options = { authenticate: undefined, timers: { closingTimeoutMs: 50 } };
+      const nodes = [await node(options), await node(options)] as const;
+      let target = 0;
+      const proxy = peers.use(await createCuttingProxy(() => Number(new URL(nodes[target]?.url ?? '').port)));
+      const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+        reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+      });
+      const before = session.id;
+      const resumed = async (how: () => Promise<void>) => {
+        proxy.refuse(true);
+        proxy.cut();
+        await how();
+        proxy.refuse(false);
+        await expect.poll(() => session.state).toBe('established');
+      };
+      const { id } = await ask(session, 'dead', PARTS);
+      // Its token is another one by then.
+      await resumed(async () => {});
+      expect(session.id).toBe(before);
+      await pause(1_200);
+      await resumed(async () => {
+        await nodes[0].server.close();
+        target = 1;
+      });
+      await expect.poll(() => session.id).not.toBe(before);
+      expect(await textsOf(session.follow(id))).toEqual(WHOLE);
+      const eve = await peers.dial(nodes[1].url);
+      expect((await failure(textsOf(eve.follow(id)))).code).toBe('unknown_reply');
+    },
+  );
 });
 
 describe('a drain', () => {

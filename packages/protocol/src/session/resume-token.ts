@@ -25,6 +25,11 @@ export class ResumeGuard {
   /** The last attempt asked for a rebuilt link. */
   #isRebuilt = false;
 
+  /** Those that are valid, which are secrets. */
+  get tokens(): readonly string[] {
+    return this.#previous === undefined ? [this.token] : [this.token, this.#previous];
+  }
+
   snapshot(): ResumeState {
     return {
       token: this.token,

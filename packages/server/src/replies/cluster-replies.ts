@@ -14,6 +14,7 @@ import { NodeReplies } from './node-replies.js';
 import type { ResolvedRepliesOptions } from './options.js';
 import type { Owners } from './owners.js';
 import type { Recording } from './recording.js';
+import { hashOf, Vouching } from './vouching.js';
 
 /** What the node of a cluster does for kept replies. */
 export interface RepliesNode {
@@ -58,6 +59,7 @@ export class ClusterReplies {
   readonly #node: RepliesNode;
   readonly #remote: RemoteReplies;
   readonly #handOver: HandOver;
+  readonly #vouching: Vouching | undefined;
   /** Sessions whose owners other nodes are asked for. */
   readonly #proofs = new WeakMap<ServerEndpoint, Promise<void>>();
   #isDraining = false;
@@ -90,6 +92,8 @@ export class ClusterReplies {
         now: parts.now,
         isAlive: async (name) => (await locate(name)) !== undefined,
       });
+    const vouching = { owners: parts.owners, logger, now: parts.now };
+    this.#vouching = node.engine && new Vouching({ ...vouching, engine: node.engine });
     this.#handOver = new HandOver({
       log,
       logger,
@@ -115,7 +119,7 @@ export class ClusterReplies {
   /** Asks the node that has had a session without a principal who the session that begins in its place acts for. */
   prove(session: ServerEndpoint, { sessionId, token }: ResumeOffer): void {
     const node = incarnationOf(sessionId);
-    if (node === undefined || node === this.incarnation) return;
+    if (node === undefined || (node === this.incarnation && this.engine === undefined)) return;
     this.#proofs.set(session, this.#prove(session, node, sessionId, token));
   }
 
@@ -127,7 +131,9 @@ export class ClusterReplies {
   async #prove(session: ServerEndpoint, node: string, sessionId: string, token: string): Promise<void> {
     const { owners, options, logger, now } = this.#parts;
     try {
-      const owner = await this.#remote.prove(node, sessionId, token);
+      const key = await this.#node.engine?.prove(sessionId, hashOf(token));
+      const owner =
+        key === undefined ? await this.#remote.prove(node, sessionId, token) : { key, keptUntil: undefined };
       if (owner === undefined) return;
       const latest = now() + options.maxTtlMs;
       owners.assign(session, owner.key, Math.min(owner.keptUntil ?? latest, latest));
@@ -151,6 +157,7 @@ export class ClusterReplies {
   }
 
   sweep(): void {
+    this.#vouching?.update();
     if (this.#isDraining) this.#handOver.start();
   }
 }

@@ -332,7 +332,7 @@ describe('a reply in the engine', () => {
   });
 
   it('is no longer kept if the engine does not answer for too long, and ends there when it does', async () => {
-    const memory = new MemoryReplies(Date.now);
+    const memory: ReplyEngine = new MemoryReplies(Date.now);
     let isAway = false;
     const away: ReplyEngine = Object.assign(Object.create(memory), {
       open: memory.open.bind(memory),
