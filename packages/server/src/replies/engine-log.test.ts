@@ -3,7 +3,7 @@ import { decodeFailure, newReplyId } from '@parlance/protocol/internal';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { MemoryReplies } from '../backplane/memory-replies.js';
-import { batchCharge, headCharge, type ReplyEngine } from '../backplane/replies.js';
+import { batchCharge, headCharge, type ReplyEngine, UNKNOWN } from '../backplane/replies.js';
 import { EngineReplyLog } from './engine-log.js';
 import { MAX_PENDING, MAX_PENDING_BYTES } from './engine-writer.js';
 import type { ReplyHead } from './log.js';
@@ -139,11 +139,12 @@ function unreliable(
     list: (owner, before) => distort(() => engine.list(owner, before)),
     shared: () => engine.shared(),
     watch(id, onNews) {
-      // Some news never come, which is said later; others come late, and in order.
+      // Some news never come, which is not always said; others come late, and in order.
       let last: Promise<unknown> = Promise.resolve();
       return engine.watch(id, (news) => {
-        const isLost = news !== 'unknown' && random() < 0.2;
-        last = last.then(turn).then(() => onNews(isLost ? 'unknown' : news));
+        const fate = news === UNKNOWN ? 1 : random();
+        if (fate < 0.1) return;
+        last = last.then(turn).then(() => onNews(fate < 0.2 ? UNKNOWN : news));
       });
     },
     vouch: (...proof) => engine.vouch(...proof),
