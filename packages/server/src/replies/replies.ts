@@ -27,13 +27,14 @@ import {
   type ReplyKeeper,
   type ReplyRecorder,
   resolveKeepOptions,
+  toProtocolError,
 } from '@parlance/protocol/internal';
 import type { RepliesSource } from '../cluster/replies-inlet.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { ClusterReplies, type RepliesNode } from './cluster-replies.js';
 import type { EngineReplyLog } from './engine-log.js';
 import type { HandedOver } from './hand-over.js';
-import { keepReplies } from './keep-policy.js';
+import { isKeptByPolicy, keepReplies } from './keep-policy.js';
 import { listReplies } from './list.js';
 import type { NodeReplyLog, ReplyEntry, ReplyLog } from './log.js';
 import { News } from './news.js';
@@ -163,7 +164,12 @@ export class Replies implements ReplyKeeper {
     const log = this.#kept;
     let recording: Recording | undefined;
     const open = () => log.open(head, (error, isFenced) => recording?.handleFailed(error, isFenced));
-    const opened = (freed === undefined ? open() : freed.then(open)) ?? undefined;
+    const begun = (freed === undefined ? open() : freed.then(open)) ?? undefined;
+    const opened = isKeptByPolicy()
+      ? begun?.catch((error: unknown) =>
+          recording?.handleFailed(toProtocolError(error, 'internal', 'the log of replies failed'), false),
+        )
+      : begun;
     const handleEnded = this.owners.handleKept(session);
     recording = new Recording({
       id,
