@@ -47,7 +47,7 @@ function watchFor(step: Step, onStep: (sessionId: string) => Promise<'pass' | 'c
 
 /** Four sessions of node 0 in use while it drains. Returns how each has fared. */
 async function drainUntil(watch: WatchNodes) {
-  const started = await startNodes(3, watch);
+  const started = await startNodes(3, { watch });
   nodes = started;
   started.choose(FORMER);
   for (let i = 0; i < SESSIONS; i++) {

@@ -10,6 +10,7 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure } from './peers.js';
+import { store } from './replies-store.js';
 
 /** Kept replies on the nodes of one process: followed, stopped and listed from others, and moved by a drain. */
 
@@ -80,6 +81,7 @@ async function node(options: ServerOptions = {}): Promise<TestNode> {
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
     onRequest: gated,
     ...options,
+    replies: { store, ...options.replies },
   });
   return { server, url, lines, logged: (event) => lines.filter((line) => line.event === event) };
 }
@@ -133,6 +135,9 @@ async function endOf(reply: FollowedReply): Promise<{ texts: string[]; error: Pr
   return { texts, error };
 }
 
+/** About replies that are in the memory of one node, and about how nodes tell each other of them. */
+const ofNode = it.skipIf(store === 'engine');
+
 describe('a reply of another node', () => {
   it('is named after that node, and read from any part, during and after', async () => {
     const [a, b, c] = [await node(), await node(), await node()];
@@ -175,7 +180,7 @@ describe('a reply of another node', () => {
     expect(await textsOf((await ada(b)).follow(id, { after: 7 }))).toEqual(WHOLE.slice(7));
   });
 
-  it('is stopped from there, and counts its followers there', async () => {
+  ofNode('is stopped from there, and counts its followers there', async () => {
     const [a, b] = [await node(), await node()];
     const { id } = await ask(await ada(a), 'stop', 2);
     const followers = () => metric(a.server, 'replies_followers');
@@ -193,7 +198,7 @@ describe('a reply of another node', () => {
     expect(await metric(b.server, 'replies_read_elsewhere')).toBe(0);
   });
 
-  it('has no follower any more when the follower leaves, or its node goes', async () => {
+  ofNode('has no follower any more when the follower leaves, or its node goes', async () => {
     const [a, b] = [await node(), await node()];
     const { id } = await ask(await ada(a), 'leave', 2);
     const followers = () => metric(a.server, 'replies_followers');
@@ -305,7 +310,7 @@ describe('a reply of another node', () => {
 });
 
 describe('a reply of a node that is gone', () => {
-  it('ends interrupted for those who read it, and for those who come later', async () => {
+  ofNode('ends interrupted for those who read it, and for those who come later', async () => {
     const [a, b, c] = [await node(), await node(), await node()];
     const { id } = await ask(await ada(a), 'gone', 20);
     const reading = endOf((await ada(b)).follow(id));
@@ -323,7 +328,7 @@ describe('a reply of a node that is gone', () => {
     }
   });
 
-  it('cannot be told from an invented one of an unknown node; one of a living node can', async () => {
+  ofNode('cannot be told from an invented one of an unknown node; one of a living node can', async () => {
     const [a, b] = [await node(), await node()];
     const [own, other] = [(await ada(a)).id.slice(5, 11), (await ada(b)).id.slice(5, 11)];
     const session = await ada(a);
@@ -362,59 +367,96 @@ describe('without authentication', () => {
     expect(await session.replies()).toHaveLength(1);
     expect(await eve.replies()).toEqual([]);
   });
+
+  it.skipIf(store !== 'engine')(
+    'a reply in the engine belongs to that one also after the death of its node',
+    async () => {
+      const options = { authenticate: undefined, timers: { closingTimeoutMs: 50 } };
+      const nodes = [await node(options), await node(options)] as const;
+      let target = 0;
+      const proxy = peers.use(await createCuttingProxy(() => Number(new URL(nodes[target]?.url ?? '').port)));
+      const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+        reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+      });
+      const before = session.id;
+      const resumed = async (how: () => Promise<void>) => {
+        proxy.refuse(true);
+        proxy.cut();
+        await how();
+        proxy.refuse(false);
+        await expect.poll(() => session.state).toBe('established');
+      };
+      const { id } = await ask(session, 'dead', PARTS);
+      // Its token is another one by then.
+      await resumed(async () => {});
+      expect(session.id).toBe(before);
+      await pause(1_200);
+      await resumed(async () => {
+        await nodes[0].server.close();
+        target = 1;
+      });
+      await expect.poll(() => session.id).not.toBe(before);
+      expect(await textsOf(session.follow(id))).toEqual(WHOLE);
+      const eve = await peers.dial(nodes[1].url);
+      expect((await failure(textsOf(eve.follow(id)))).code).toBe('unknown_reply');
+    },
+  );
 });
 
 describe('a drain', () => {
   const restOf = (session: Session, id: string, after: number) => textsOf(session.follow(id, { after }));
 
-  it('moves replies, those that have ended and those that end meanwhile, under their followers', async () => {
-    const nodes = [await node(), await node(), await node()] as const;
-    const [a, b, c] = nodes;
-    for (const each of nodes) await known(each, 2);
-    const asking = await ada(a);
-    const ended = await ask(asking, 'drained, over', PARTS);
-    expect(await ended.reading).toEqual(WHOLE);
-    const names = Array.from({ length: 6 }, (_, i) => `drained ${i}`);
-    const open = await Promise.all(names.map((name, i) => ask(asking, name, 1 + i * 9)));
-    const sessions = await Promise.all(nodes.map(ada));
-    const afters = [0, 1, 33, 120];
-    const following = open.flatMap(({ id }) =>
-      sessions.flatMap((session) =>
-        afters.map(async (after) => [after, await restOf(session, id, after)] as const),
-      ),
-    );
-    await pause(20);
-    const drained = a.server.drain({ timeoutMs: 20_000, returnWithinMs: 0 });
-    // One after the other, each in steps that readers see.
-    for (const [i, name] of names.entries()) {
-      for (let parts = 1 + i * 9; parts < PARTS; parts += 20 + 13 * i) {
-        allow(name, parts);
-        await pause(Math.random() * 10);
+  ofNode(
+    'moves replies, those that have ended and those that end meanwhile, under their followers',
+    async () => {
+      const nodes = [await node(), await node(), await node()] as const;
+      const [a, b, c] = nodes;
+      for (const each of nodes) await known(each, 2);
+      const asking = await ada(a);
+      const ended = await ask(asking, 'drained, over', PARTS);
+      expect(await ended.reading).toEqual(WHOLE);
+      const names = Array.from({ length: 6 }, (_, i) => `drained ${i}`);
+      const open = await Promise.all(names.map((name, i) => ask(asking, name, 1 + i * 9)));
+      const sessions = await Promise.all(nodes.map(ada));
+      const afters = [0, 1, 33, 120];
+      const following = open.flatMap(({ id }) =>
+        sessions.flatMap((session) =>
+          afters.map(async (after) => [after, await restOf(session, id, after)] as const),
+        ),
+      );
+      await pause(20);
+      const drained = a.server.drain({ timeoutMs: 20_000, returnWithinMs: 0 });
+      // One after the other, each in steps that readers see.
+      for (const [i, name] of names.entries()) {
+        for (let parts = 1 + i * 9; parts < PARTS; parts += 20 + 13 * i) {
+          allow(name, parts);
+          await pause(Math.random() * 10);
+        }
+        allow(name, PARTS);
       }
-      allow(name, PARTS);
-    }
-    const result = await drained;
-    expect(result.interrupted).toBe(0);
-    for (const { reading } of open) expect(await reading).toEqual(WHOLE);
-    for (const [after, texts] of await Promise.all(following)) expect(texts).toEqual(WHOLE.slice(after));
-    expect(a.logged('replies.moved')).toMatchObject([{ moved: names.length + 1, lost: 0 }]);
-    expect(await metric(a.server, 'replies_moved_total{outcome="moved"}')).toBe(names.length + 1);
-    expect(await metric(a.server, 'replies_kept{state="over"}')).toBe(0);
+      const result = await drained;
+      expect(result.interrupted).toBe(0);
+      for (const { reading } of open) expect(await reading).toEqual(WHOLE);
+      for (const [after, texts] of await Promise.all(following)) expect(texts).toEqual(WHOLE.slice(after));
+      expect(a.logged('replies.moved')).toMatchObject([{ moved: names.length + 1, lost: 0 }]);
+      expect(await metric(a.server, 'replies_moved_total{outcome="moved"}')).toBe(names.length + 1);
+      expect(await metric(a.server, 'replies_kept{state="over"}')).toBe(0);
 
-    const check = async (session: Session) => {
-      for (const { id } of [ended, ...open]) {
-        const after = Math.floor(Math.random() * PARTS);
-        expect(await restOf(session, id, after)).toEqual(WHOLE.slice(after));
-      }
-      expect(await textsOf(session.follow('drained 3'))).toEqual(WHOLE);
-      expect((await session.replies()).length).toBe(names.length + 1);
-    };
-    for (const at of [b, c]) await check(await ada(at));
-    await a.server.close();
-    for (const at of [b, c]) await check(await ada(at));
-    const eve = await peers.dial(b.url, { token: 'eve' });
-    expect((await failure(textsOf(eve.follow(ended.id)))).code).toBe('unknown_reply');
-  });
+      const check = async (session: Session) => {
+        for (const { id } of [ended, ...open]) {
+          const after = Math.floor(Math.random() * PARTS);
+          expect(await restOf(session, id, after)).toEqual(WHOLE.slice(after));
+        }
+        expect(await textsOf(session.follow('drained 3'))).toEqual(WHOLE);
+        expect((await session.replies()).length).toBe(names.length + 1);
+      };
+      for (const at of [b, c]) await check(await ada(at));
+      await a.server.close();
+      for (const at of [b, c]) await check(await ada(at));
+      const eve = await peers.dial(b.url, { token: 'eve' });
+      expect((await failure(textsOf(eve.follow(ended.id)))).code).toBe('unknown_reply');
+    },
+  );
 
   it.each([
     ['a principal', {}],
@@ -490,7 +532,7 @@ describe('a drain', () => {
     expect([late.texts, late.error.code]).toEqual([WHOLE.slice(0, 5), 'draining']);
   });
 
-  it('loses only replies that no other node has room for, and says so', async () => {
+  ofNode('loses only replies that no other node has room for, and says so', async () => {
     const [a, b] = [await node(), await node({ replies: { maxReplies: 2 } })];
     await known(a, 1);
     const asking = await ada(a);
@@ -512,7 +554,7 @@ describe('a drain', () => {
     expect(await session.replies()).toHaveLength(2);
   });
 
-  it('goes on with another node if the one that takes a reply dies', async () => {
+  ofNode('goes on with another node if the one that takes a reply dies', async () => {
     const [a, ...others] = [await node(), await node(), await node(), await node()] as const;
     await known(a, 3);
     const asking = await ada(a);

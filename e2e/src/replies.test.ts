@@ -488,6 +488,25 @@ describe('bounds of kept replies', () => {
     expect(await textsOf(bob.stream('one'))).toEqual(['small']);
   });
 
+  it('do not fail a reply that is kept by the options of the server', async () => {
+    const events: string[] = [];
+    const warn = ({ event }: { event?: unknown }) => events.push(String(event));
+    const { url } = await peers.serve({
+      authenticate: byToken,
+      logger: { debug() {}, info() {}, error() {}, warn },
+      replies: { keep: true, maxReplies: 1 },
+      async *onRequest() {
+        yield* ['a', 'b'];
+      },
+    });
+    const ada = await peers.dial(url, { token: 'ada' });
+    for (let i = 0; i < 3; i++) expect(await textsOf(ada.stream('go'))).toEqual(['a', 'b']);
+    expect(await ada.replies()).toHaveLength(1);
+    // The log says at once that it has no room, or later.
+    expect(events).toHaveLength(2);
+    for (const event of events) expect(['reply.unkept', 'reply.full']).toContain(event);
+  });
+
   it('stop a handler that nobody reads, and forget a reply after its time', async () => {
     const reply = dosed(WORDS, { name: 'lost', abandonAfterMs: 1, ttlMs: 1 });
     const { url } = await peers.serve({ authenticate: byToken, onRequest: reply.handler });

@@ -9,12 +9,18 @@ import { type Front, openFront } from './front.js';
 
 const NODES = 3;
 
-/** `@parlance/server` with a `createServer` that creates several nodes; those of a test's own cluster stay as they are. */
-export function ofNodes(actual: typeof parlance): typeof parlance {
+/**
+ * `@parlance/server` with a `createServer` that creates several nodes; those of a test's own cluster stay as they are.
+ *
+ * @param chosen options that each node has whatever the test says.
+ */
+export function ofNodes(actual: typeof parlance, chosen: ServerOptions = {}, count = NODES): typeof parlance {
   const createServer = <Data>(options: ServerOptions<Data> = {}): Server<Data> => {
     if (options.cluster !== undefined) return actual.createServer(options);
-    const cluster = actual.memoryCluster();
-    const nodes = Array.from({ length: NODES }, () => actual.createServer({ ...options, cluster }));
+    const cluster = chosen.cluster ?? actual.memoryCluster();
+    const replies = { ...options.replies, ...chosen.replies };
+    const each = { ...options, ...(chosen as ServerOptions<Data>), replies, cluster };
+    const nodes = Array.from({ length: count }, () => actual.createServer(each));
     return new ServerOfNodes(nodes as [Server<Data>, ...Server<Data>[]]);
   };
   return { ...actual, createServer };

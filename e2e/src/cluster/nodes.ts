@@ -42,7 +42,16 @@ export interface Nodes extends AsyncDisposable {
 
 const FLAGS = ['--import', 'tsx', '--conditions=@parlance/source', '--expose-gc'];
 
-export async function startNodes(count: number, watch?: WatchNodes): Promise<Nodes> {
+export interface NodesOptions {
+  readonly watch?: WatchNodes;
+  /** Where kept replies are. @default 'memory' */
+  readonly store?: NodeSetup['store'];
+}
+
+export async function startNodes(
+  count: number,
+  { watch, store = 'memory' }: NodesOptions = {},
+): Promise<Nodes> {
   const redis = await startRedis();
   const secret = randomBytes(24).toString('base64');
   const nodes: Node[] = [];
@@ -64,6 +73,7 @@ export async function startNodes(count: number, watch?: WatchNodes): Promise<Nod
       peerPort,
       advertise: `ws://127.0.0.1:${peers.port}`,
       secret,
+      store,
     };
     const process = startChild<NodeCommands>(
       new URL('./node.ts', import.meta.url),

@@ -278,7 +278,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     use,
     batch: resolveBatchOptions(options.batch),
     agents,
-    replies: resolveRepliesOptions(options.replies),
+    replies: resolveRepliesOptions(options.replies, options.cluster),
     logger,
     security: resolveSecurity(options.security),
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),

@@ -28,6 +28,11 @@ export class ResumeGuard {
   /** SHA-256 of the tokens that a former process has issued, in hexadecimal. */
   #hashes: readonly string[] | undefined;
 
+  /** Those that are valid, which are secrets. */
+  get tokens(): readonly string[] {
+    return this.#previous === undefined ? [this.token] : [this.token, this.#previous];
+  }
+
   snapshot(): ResumeState {
     return {
       token: this.token,

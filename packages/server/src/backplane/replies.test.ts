@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
@@ -470,6 +471,40 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Red
     const stats = await server.client.info('commandstats');
     expect(stats).toMatch(/cmdstat_evalsha:calls=1,/);
     expect(stats).not.toMatch(/cmdstat_eval:/);
+    await replies.close();
+  });
+
+  it('need the commands that the guide names, and no others', async () => {
+    await using server = await startRedis();
+    const guide = await readFile(new URL('../../../../docs/CLUSTER.md', import.meta.url), 'utf8');
+    const [section = ''] = /A user with `~parlance[\s\S]*?With `redis\(\{ client/.exec(guide) ?? [];
+    const commands = [...section.matchAll(/`([A-Z]+)`/g)].map(([, name = '']) => `+${name}`);
+    const rights = ['on', '>password', '~parlance:*', '&parlance:*', ...commands];
+    await server.client.call('ACL', 'SETUSER', 'app', ...rights);
+    const url = server.url.replace('//', '//app:password@');
+    const replies = redis({ url }).connectReplies?.() as ReplyEngine;
+    const head = headOf({ name: 'n', share: '1' });
+    await replies.open(head, BOUNDS, LIVE_MS);
+    let told = 0;
+    const stop = replies.watch(head.id, () => told++);
+    await expect.poll(() => told).toBeGreaterThan(0);
+    const batch = batchOf(head, [], [recordOf('1')], [[1, text('m')]]);
+    expect(await replies.append(batch, BOUNDS, LIVE_MS)).toBe('done');
+    await expect.poll(() => told).toBeGreaterThan(1);
+    expect(await replies.keep(head, LIVE_MS)).toMatchObject({ outcome: 'done' });
+    expect(await replies.follow(head.id)).toMatchObject({ parts: 1 });
+    expect(await replies.read(head.id, 0)).toMatchObject({ records: [recordOf('1')] });
+    expect(await replies.shared()).toEqual([head.id]);
+    expect((await replies.list(head.owner)).entries).toHaveLength(1);
+    expect(await replies.named(head.owner, 'n')).toMatchObject({ id: head.id });
+    const end = { ...endOf(head, 1), end: { at: 1, failure: text('f'), metadata: text('m') } };
+    expect(await replies.end(end, BOUNDS)).toBe('done');
+    await replies.vouch('sess_1', 'session:x', ['h'], LIVE_MS);
+    expect(await replies.prove('sess_1', 'h')).toBe('session:x');
+    await replies.drop(head);
+    await replies.open(headOf({ ttlMs: 1 }), BOUNDS, 1);
+    await expect.poll(async () => (await replies.list(head.owner)).entries).toEqual([]);
+    stop();
     await replies.close();
   });
 });

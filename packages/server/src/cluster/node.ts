@@ -177,6 +177,7 @@ export class ClusterNode implements Leader {
       options,
       memory,
       link: backplane.connect(),
+      engine: options.replies.isOnEngine ? backplane.connectReplies?.() : undefined,
       incarnation: this.incarnation,
       membership: this.#membership,
       webSocket: this.#webSocket,

@@ -1,6 +1,7 @@
 import type { TlsOptions } from 'node:tls';
 import { type MemoryBudget, overBudget, type Reservation, systemClock } from '@parlance/protocol/internal';
 import type { BackplaneLink } from '../backplane/backplane.js';
+import type { ReplyEngine } from '../backplane/replies.js';
 import { createWebSocketAdapter, type WebSocketAdapterOptions } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
 import type { Replies } from '../replies/replies.js';
@@ -18,6 +19,8 @@ export interface RepliesServiceOptions {
   readonly options: ResolvedServerOptions;
   readonly memory: MemoryBudget;
   readonly link: BackplaneLink;
+  /** Keeps the replies. @default the nodes keep them */
+  readonly engine: ReplyEngine | undefined;
   readonly incarnation: string;
   readonly membership: Membership;
   readonly tickets: Tickets;
@@ -31,8 +34,18 @@ export class RepliesService {
   /** What other nodes may connect for. */
   readonly service: PeerService;
   readonly #link: BackplaneLink;
+  readonly #replies: Replies;
 
-  constructor({ replies, options, memory, link, incarnation, membership, ...rest }: RepliesServiceOptions) {
+  constructor({
+    replies,
+    options,
+    memory,
+    link,
+    engine,
+    incarnation,
+    membership,
+    ...rest
+  }: RepliesServiceOptions) {
     const { tickets, tls } = rest;
     // Messages between nodes are short, however long a reply is.
     const webSocket = { ...rest.webSocket, maxPayload: CHUNK_SIZE + CHUNK_ROOM };
@@ -40,6 +53,7 @@ export class RepliesService {
     const reserve = (size: number) => reserveShare(memory, limits.sessionMemory, size);
     const clock = () => systemClock.now();
     this.#link = link;
+    this.#replies = replies;
     this.peers = new RepliesPeers({
       limits,
       logger,
@@ -68,10 +82,12 @@ export class RepliesService {
       place: (id, ttlMs) => link.placeReply(id, incarnation, ttlMs),
       placeOf: (id) => link.placeOfReply(id),
       reserve,
+      engine,
     });
   }
 
   async close(): Promise<void> {
+    await this.#replies.close();
     this.peers.close();
     await this.#link.close();
   }

@@ -10,6 +10,7 @@ import type {
   ReplyLogUsage,
   ReplyPieces,
 } from './log.js';
+import { mergeNewest } from './merge.js';
 
 /**
  * The replies that this node keeps, and those of other nodes, which can only be read here. Which node has a reply is the
@@ -68,33 +69,11 @@ export class ClusterReplyLog implements ReplyLog {
   async *list(owner: string): AsyncGenerator<ReplyEntry> {
     const lists = [listable(this.#local.list(owner), owner), ...this.#remote.lists(owner)];
     const seen = new Set<string>();
-    for await (const entry of newestFirst(lists)) {
+    for await (const entry of mergeNewest(lists)) {
       // One that moves is at two nodes for a moment.
       if (seen.has(entry.id)) continue;
       seen.add(entry.id);
       yield entry;
     }
-  }
-}
-
-/** Merges lists, each of which has its newest reply first. */
-async function* newestFirst(lists: readonly AsyncIterable<ReplyEntry>[]): AsyncGenerator<ReplyEntry> {
-  const iterators = lists.map((list) => list[Symbol.asyncIterator]());
-  const heads = await Promise.all(iterators.map((iterator) => iterator.next()));
-  try {
-    for (;;) {
-      let newest = -1;
-      for (const [i, { done, value }] of heads.entries()) {
-        if (done === true) continue;
-        const best = heads[newest]?.value as ReplyEntry | undefined;
-        if (best === undefined || value.startedAt > best.startedAt) newest = i;
-      }
-      const iterator = iterators[newest];
-      if (iterator === undefined) return;
-      yield heads[newest]?.value as ReplyEntry;
-      heads[newest] = await iterator.next();
-    }
-  } finally {
-    for (const iterator of iterators) await iterator.return?.();
   }
 }

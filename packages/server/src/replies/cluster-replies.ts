@@ -1,17 +1,20 @@
 import type { Logger, ResumeOffer } from '@parlance/protocol';
 import { incarnationOf, loggable, type Reservation } from '@parlance/protocol/internal';
+import type { ReplyEngine } from '../backplane/replies.js';
 import type { KnownNode } from '../cluster/membership.js';
 import { RemoteReplies } from '../cluster/remote-replies.js';
 import type { RepliesPeers } from '../cluster/replies-peers.js';
 import type { RepliesSource } from '../cluster/replies-source.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { ClusterReplyLog } from './cluster-log.js';
+import { EngineReplyLog } from './engine-log.js';
 import { type HandedOver, HandOver } from './hand-over.js';
 import type { NodeReplyLog, ReplyLog } from './log.js';
 import { NodeReplies } from './node-replies.js';
 import type { ResolvedRepliesOptions } from './options.js';
 import type { Owners } from './owners.js';
 import type { Recording } from './recording.js';
+import { hashOf, Vouching } from './vouching.js';
 
 /** What the node of a cluster does for kept replies. */
 export interface RepliesNode {
@@ -31,6 +34,8 @@ export interface RepliesNode {
   readonly placeOf: (id: string) => Promise<string | undefined>;
   /** @throws {ProtocolError} `over_budget`. */
   readonly reserve: (size: number) => Reservation;
+  /** Keeps replies instead of the nodes. @default each node keeps its own */
+  readonly engine?: ReplyEngine | undefined;
 }
 
 interface Parts {
@@ -47,11 +52,14 @@ interface Parts {
 export class ClusterReplies {
   readonly incarnation: string;
   readonly log: ReplyLog;
+  /** Set if the engine keeps the replies. */
+  readonly engine: EngineReplyLog | undefined;
   readonly source: RepliesSource;
   readonly #parts: Parts;
   readonly #node: RepliesNode;
   readonly #remote: RemoteReplies;
   readonly #handOver: HandOver;
+  readonly #vouching: Vouching | undefined;
   /** Sessions whose owners other nodes are asked for. */
   readonly #proofs = new WeakMap<ServerEndpoint, Promise<void>>();
   #isDraining = false;
@@ -74,6 +82,18 @@ export class ClusterReplies {
     this.#remote = new RemoteReplies(remote);
     this.source = source;
     this.log = new ClusterReplyLog(log, this.#remote);
+    this.engine =
+      node.engine &&
+      new EngineReplyLog({
+        engine: node.engine,
+        bounds: options.bounds,
+        incarnation,
+        logger,
+        now: parts.now,
+        isAlive: async (name) => (await locate(name)) !== undefined,
+      });
+    const vouching = { owners: parts.owners, logger, now: parts.now };
+    this.#vouching = node.engine && new Vouching({ ...vouching, engine: node.engine });
     this.#handOver = new HandOver({
       log,
       logger,
@@ -99,7 +119,7 @@ export class ClusterReplies {
   /** Asks the node that has had a session without a principal who the session that begins in its place acts for. */
   prove(session: ServerEndpoint, { sessionId, token }: ResumeOffer): void {
     const node = incarnationOf(sessionId);
-    if (node === undefined || node === this.incarnation) return;
+    if (node === undefined || (node === this.incarnation && this.engine === undefined)) return;
     this.#proofs.set(session, this.#prove(session, node, sessionId, token));
   }
 
@@ -111,7 +131,9 @@ export class ClusterReplies {
   async #prove(session: ServerEndpoint, node: string, sessionId: string, token: string): Promise<void> {
     const { owners, options, logger, now } = this.#parts;
     try {
-      const owner = await this.#remote.prove(node, sessionId, token);
+      const key = await this.#node.engine?.prove(sessionId, hashOf(token));
+      const owner =
+        key === undefined ? await this.#remote.prove(node, sessionId, token) : { key, keptUntil: undefined };
       if (owner === undefined) return;
       const latest = now() + options.maxTtlMs;
       owners.assign(session, owner.key, Math.min(owner.keptUntil ?? latest, latest));
@@ -135,6 +157,7 @@ export class ClusterReplies {
   }
 
   sweep(): void {
+    this.#vouching?.update();
     if (this.#isDraining) this.#handOver.start();
   }
 }

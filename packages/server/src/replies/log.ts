@@ -1,7 +1,14 @@
+import type { ProtocolError } from '@parlance/protocol';
+
 /** The record of kept replies, behind which an engine may stand. A call is answered at once or with a promise. */
 export interface ReplyLog {
-  /** Begins a reply. @throws {ProtocolError} `too_many_replies`, `over_budget`. */
-  open(reply: ReplyHead): Awaitable<void>;
+  /**
+   * Begins a reply.
+   *
+   * @param onFailed the log takes no more of it, which is found out later.
+   * @throws {ProtocolError} `too_many_replies`, `over_budget`.
+   */
+  open(reply: ReplyHead, onFailed?: OnFailed): Awaitable<void>;
   /** Adds a part. @throws {ProtocolError} `reply_too_large`, `over_budget`; nothing is added then. */
   append(id: string, record: Uint8Array): Awaitable<void>;
   /**
@@ -13,8 +20,18 @@ export interface ReplyLog {
   /**
    * The parts after number `after`, as many as there are, up to some 16 KiB or {@link READ_PARTS} parts; `undefined` if
    * there is no such reply.
+   *
+   * @param isOn for a reader that has read up to there, and so needs no metadata. @default false
    */
-  read(id: string, after: number): Awaitable<ReplyPieces | undefined>;
+  read(id: string, after: number, isOn?: boolean): Awaitable<ReplyPieces | undefined>;
+  /**
+   * As {@link read}, for the requester, who gets parts before they are on record if the log takes them at once.
+   *
+   * @default read
+   */
+  readOwn?(id: string, after: number): Promise<ReplyPieces | undefined>;
+  /** Whether a reply of this node is followed at another one. @default not that the log knows */
+  isFollowed?(id: string): Promise<boolean>;
   /** Calls `onChange` after each part and the end, until the returned function is called. */
   watch(id: string, onChange: () => void): () => void;
   /** A reply by its ID, or the newest with this name of this owner. */
@@ -56,6 +73,12 @@ export interface ReceivedReply {
 export const READ_PARTS = 256;
 /** Bytes of the failure and the metadata of an end that always has room. */
 export const SMALL_END = 512;
+
+/**
+ * A reply is no longer kept, and the log has its end. Its handler goes on for the requester, unless another node has ended
+ * the reply (`isFenced`).
+ */
+export type OnFailed = (error: ProtocolError, isFenced: boolean) => void;
 
 export type Awaitable<Value> = Value | Promise<Value>;
 

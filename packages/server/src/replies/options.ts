@@ -1,5 +1,6 @@
 import { type KeepOptions, type Message, type Metadata, ProtocolError } from '@parlance/protocol';
 import { assertOptions, DEFAULT_REPLY_TTL_MS, type OptionKinds } from '@parlance/protocol/internal';
+import type { Backplane } from '../backplane/backplane.js';
 import type { NodeReplyLog } from './log.js';
 import { MemoryReplyLog, type ReplyBounds } from './memory-log.js';
 
@@ -32,6 +33,13 @@ export interface RepliesOptions {
    */
   readonly keep?: KeepPolicy | undefined;
   /**
+   * Where replies are kept: in the memory of the node whose handler writes them, or in the engine of the `cluster`, where
+   * they outlive their node. The same at all nodes.
+   *
+   * @default 'memory'
+   */
+  readonly store?: 'memory' | 'engine' | undefined;
+  /**
    * Whether others than the owner may follow or stop a reply whose handler passed `share` to `keep`. Anything but `true`
    * means no, also an error. @default only the owner may
    */
@@ -42,7 +50,7 @@ export interface RepliesOptions {
   readonly maxReplyBytes?: number | undefined;
   /** Bytes of memory of all kept replies of one principal. @default 32 MiB */
   readonly maxOwnerBytes?: number | undefined;
-  /** Bytes of memory of all kept replies. @default 256 MiB */
+  /** Bytes of memory of all kept replies; with `store: 'engine'`, of those that the node writes. @default 256 MiB */
   readonly maxBytes?: number | undefined;
   /** Milliseconds for which a reply is kept after its end, unless its handler chooses otherwise. @default 600,000 */
   readonly ttlMs?: number | undefined;
@@ -56,11 +64,13 @@ export interface ResolvedRepliesOptions {
   readonly ttlMs: number;
   readonly maxTtlMs: number;
   readonly bounds: ReplyBounds;
+  readonly isOnEngine: boolean;
 }
 
 const KINDS: OptionKinds<RepliesOptions> = {
   keep: ['flag', 'object', 'function'],
   authorize: 'function',
+  store: 'text',
   maxReplies: 'number',
   maxReplyBytes: 'number',
   maxOwnerBytes: 'number',
@@ -72,9 +82,20 @@ const KINDS: OptionKinds<RepliesOptions> = {
 const MIB = 1024 * 1024;
 
 /** @throws {ProtocolError} `invalid_option`. */
-export function resolveRepliesOptions(options: RepliesOptions = {}): ResolvedRepliesOptions {
+export function resolveRepliesOptions(
+  options: RepliesOptions = {},
+  cluster?: Backplane,
+): ResolvedRepliesOptions {
   assertOptions(options, KINDS, 'replies');
-  const { keep = false, authorize, maxTtlMs = 86_400_000 } = options;
+  const { keep = false, authorize, store = 'memory', maxTtlMs = 86_400_000 } = options;
+  if (store !== 'memory' && store !== 'engine')
+    throw new ProtocolError('invalid_option', `replies.store must be 'memory' or 'engine', not ${store}`);
+  const isOnEngine = store === 'engine';
+  if (isOnEngine && cluster?.connectReplies === undefined)
+    throw new ProtocolError(
+      'invalid_option',
+      `replies.store: 'engine' needs cluster: redis(…) or memoryCluster()`,
+    );
   const {
     maxReplies = 1_000,
     maxReplyBytes = 4 * MIB,
@@ -87,7 +108,7 @@ export function resolveRepliesOptions(options: RepliesOptions = {}): ResolvedRep
     if (!(value > 0))
       throw new ProtocolError('invalid_option', `replies.${name} must be more than 0, not ${value}`);
   }
-  return { keep, authorize, ttlMs, maxTtlMs, bounds };
+  return { keep, authorize, ttlMs, maxTtlMs, bounds, isOnEngine };
 }
 
 export function createReplyLog({ bounds }: ResolvedRepliesOptions): NodeReplyLog {

@@ -58,7 +58,9 @@ const sessionOf = (
     id,
     principal: isAnonymous ? undefined : principal,
     isAnonymous,
-    core: { resumeProof: resumes ? { matches: (given: string) => given === token } : undefined },
+    core: {
+      resumeProof: resumes ? { matches: (given: string) => given === token, tokens: [token] } : undefined,
+    },
   }) as unknown as ServerEndpoint;
 const offerOf = (id: string, token = `token of ${id}`) => ({ sessionId: id, token, received: 0, attempt: 1 });
 

@@ -5,6 +5,8 @@ import { ownerOfPrincipal, ownerOfSession } from './owner.js';
 /** Checks resume tokens of a session, also after its end. */
 export interface ResumeProof {
   matches(token: string): boolean;
+  /** Those that match now. */
+  readonly tokens: readonly string[];
 }
 
 /** A session without a principal that has kept replies, or has taken over those of another one. */
@@ -80,6 +82,14 @@ export class Owners {
   assign(session: ServerEndpoint, key: string, keptUntil: number): void {
     if (!session.isAnonymous || this.#anonymous.has(session)) return;
     this.#set(session, { key, running: 0, keptUntil });
+  }
+
+  /** Sessions without a principal, whom they act for, and how long that matters: see {@link ProvenOwner}. */
+  *claims(): Iterable<ProvenOwner & { readonly sessionId: string; readonly tokens: readonly string[] }> {
+    for (const [sessionId, { owner, proof }] of this.#claims) {
+      const keptUntil = owner.running > 0 ? undefined : owner.keptUntil;
+      yield { sessionId, key: owner.key, keptUntil, tokens: proof.tokens };
+    }
   }
 
   /** Forgets owners whose replies are forgotten. @param now Unix milliseconds. */

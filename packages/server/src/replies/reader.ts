@@ -152,7 +152,7 @@ export class ReplyReader {
 
 /** The bytes of a character that the token parts up to number `after` end in; `undefined` if there are none. */
 export async function heldBytes(
-  log: ReplyLog,
+  log: Pick<ReplyLog, 'read'>,
   { id }: ReplyEntry,
   after: number,
   coder: BodyCoder,
@@ -160,7 +160,7 @@ export async function heldBytes(
   let tail = new Uint8Array(0);
   for (const count of LOOK_BACK) {
     const from = Math.max(0, after - count);
-    const records = after === 0 ? [] : ((await log.read(id, from))?.records.slice(0, after - from) ?? []);
+    const records = await recordsOf(log, id, from, after);
     tail = tailOf(records, coder);
     // Its first byte may be before these records.
     const isWithin = tail.length >= MAX_HELD || !tail.every(isContinuation) || !records.every(isTokens);
@@ -168,6 +168,22 @@ export async function heldBytes(
   }
   const length = incompleteLength(tail);
   return length === 0 ? undefined : tail.slice(-length);
+}
+
+/** The records of parts `from` + 1 to `to`, or as many of them as there are. */
+async function recordsOf(
+  log: Pick<ReplyLog, 'read'>,
+  id: string,
+  from: number,
+  to: number,
+): Promise<Uint8Array[]> {
+  const records: Uint8Array[] = [];
+  while (from + records.length < to) {
+    const more = (await log.read(id, from + records.length))?.records ?? [];
+    if (more.length === 0) break;
+    records.push(...more.slice(0, to - from - records.length));
+  }
+  return records;
 }
 
 /** Whether a byte continues a character in UTF-8. */

@@ -96,11 +96,30 @@ export class Recording implements ReplyRecorder {
 
   /** Stops the handler if the reply has had no reader for too long. */
   checkRead(): void {
-    const { request, abandonAfterMs, now } = this.#options;
+    const { request, abandonAfterMs, now, log } = this.#options;
     if (this.followers > 0 || request.isWanted()) this.#readAt = now();
-    else if (now() - this.#readAt >= abandonAfterMs) {
-      this.stop(new ProtocolError('cancelled', `the reply had no reader for ${abandonAfterMs} ms`));
-    }
+    else if (now() - this.#readAt < abandonAfterMs) return;
+    else if (log.isFollowed === undefined) this.#abandon();
+    else void log.isFollowed(this.id).then((isFollowed) => this.#abandonUnless(isFollowed));
+  }
+
+  #abandonUnless(isFollowed: boolean): void {
+    if (isFollowed) this.#readAt = this.#options.now();
+    else if (!this.#isOver) this.#abandon();
+  }
+
+  #abandon(): void {
+    const { abandonAfterMs } = this.#options;
+    this.stop(new ProtocolError('cancelled', `the reply had no reader for ${abandonAfterMs} ms`));
+  }
+
+  /** The log has found out that it takes no more, and has ended the record. */
+  handleFailed(error: ProtocolError, isFenced: boolean): void {
+    if (this.isFull) return;
+    this.isFull = true;
+    this.#logFull(error);
+    if (isFenced) this.#options.request.stop(error);
+    this.#handleOver();
   }
 
   #append(record: Uint8Array): Promise<void> | undefined {
@@ -145,9 +164,8 @@ export class Recording implements ReplyRecorder {
   /** The record ends with an error, and its handler goes on for its requester. */
   #giveUp(error: unknown): Promise<void> | undefined {
     this.isFull = true;
-    const { log, logger, now } = this.#options;
-    const fields = { event: 'reply.full', reply: this.id, err: loggable(error) };
-    logger.warn(fields, 'a reply is no longer kept: the log takes no more of it');
+    const { log, now } = this.#options;
+    this.#logFull(error);
     this.#handleOver();
     const reason = toProtocolError(error, 'internal', 'the log of replies failed');
     const end = { at: now(), failure: encodeFailure(reason), metadata: undefined };
@@ -157,6 +175,11 @@ export class Recording implements ReplyRecorder {
       this.#logUnended(cause);
       return undefined;
     }
+  }
+
+  #logFull(error: unknown): void {
+    const fields = { event: 'reply.full', reply: this.id, err: loggable(error) };
+    this.#options.logger.warn(fields, 'a reply is no longer kept: the log takes no more of it');
   }
 
   /** The handler has ended, or the record takes no more. */

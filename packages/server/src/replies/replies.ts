@@ -27,14 +27,16 @@ import {
   type ReplyKeeper,
   type ReplyRecorder,
   resolveKeepOptions,
+  toProtocolError,
 } from '@parlance/protocol/internal';
 import type { RepliesSource } from '../cluster/replies-source.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { NO_BODY } from '../no-body.js';
 import { ClusterReplies, type RepliesNode } from './cluster-replies.js';
+import type { EngineReplyLog } from './engine-log.js';
 import type { FollowState } from './follows.js';
 import type { HandedOver } from './hand-over.js';
-import { keepReplies } from './keep-policy.js';
+import { isKeptByPolicy, keepReplies } from './keep-policy.js';
 import { listReplies } from './list.js';
 import type { NodeReplyLog, ReplyEntry, ReplyLog } from './log.js';
 import { News } from './news.js';
@@ -61,9 +63,11 @@ export interface RepliesHost {
 export class Replies implements ReplyKeeper {
   readonly owners: Owners;
   readonly #host: RepliesHost;
-  /** The replies of this node, and with a cluster those of all nodes. */
+  /** The replies in the memory of this node, and those of all nodes that can be read here. */
   readonly #local: NodeReplyLog;
   #log: ReplyLog;
+  /** Where new ones are kept, if that is the engine of the cluster. */
+  #engine: EngineReplyLog | undefined;
   #cluster: ClusterReplies | undefined;
   readonly #coders: RecordCoders;
   /** Replies whose handlers run here. */
@@ -90,12 +94,17 @@ export class Replies implements ReplyKeeper {
   }
 
   get usage(): ReplyLog['usage'] {
-    return this.#local.usage;
+    return this.#kept.usage;
+  }
+
+  /** Where the replies of this node are kept. */
+  get #kept(): ReplyLog {
+    return this.#engine ?? this.#local;
   }
 
   /** Replies of other nodes that are read here. */
   get watched(): number {
-    return this.#cluster?.watched ?? 0;
+    return this.#engine?.watched ?? this.#cluster?.watched ?? 0;
   }
 
   /** Replies that other nodes have taken while this one drained, and that none has. */
@@ -108,8 +117,14 @@ export class Replies implements ReplyKeeper {
     const { logger, replies } = this.#host.options;
     const parts = { log: this.#local, running: this.#running, owners: this.owners, now: this.#host.now };
     this.#cluster = new ClusterReplies({ ...parts, logger, options: replies }, node);
-    this.#log = this.#cluster.log;
+    this.#engine = this.#cluster.engine;
+    this.#log = this.#engine ?? this.#cluster.log;
     return this.#cluster.source;
+  }
+
+  /** Nothing more is kept or read. Never rejects. */
+  async close(): Promise<void> {
+    await this.#engine?.close();
   }
 
   /** A session begins in place of one that is gone, and may go on with its replies. */
@@ -148,14 +163,21 @@ export class Replies implements ReplyKeeper {
       ttlMs,
       startedAt: this.#host.now(),
     };
-    const open = () => this.#local.open(head);
-    const opened = (freed === undefined ? open() : freed.then(open)) ?? undefined;
+    const log = this.#kept;
+    let recording: Recording | undefined;
+    const open = () => log.open(head, (error, isFenced) => recording?.handleFailed(error, isFenced));
+    const begun = (freed === undefined ? open() : freed.then(open)) ?? undefined;
+    const opened = isKeptByPolicy()
+      ? begun?.catch((error: unknown) =>
+          recording?.handleFailed(toProtocolError(error, 'internal', 'the log of replies failed'), false),
+        )
+      : begun;
     const handleEnded = this.owners.handleKept(session);
-    const recording = new Recording({
+    recording = new Recording({
       id,
       request,
       abandonAfterMs,
-      log: this.#local,
+      log,
       logger,
       now: this.#host.now,
       opened,
@@ -196,7 +218,7 @@ export class Replies implements ReplyKeeper {
   /** Call it about once a second. */
   sweep(): void {
     for (const recording of [...this.#running.values()]) recording.checkRead();
-    this.#local.sweep(this.#host.now());
+    this.#kept.sweep(this.#host.now());
     this.#cluster?.sweep();
     this.owners.sweep(this.#host.now());
   }
@@ -210,9 +232,11 @@ export class Replies implements ReplyKeeper {
     after: number,
   ): AsyncGenerator<Iterable<CodedBody>> {
     const coder = this.#coders.for(reply.encoding);
-    const reader = new ReplyReader(reply, coder, session, await heldBytes(this.#log, reply, after, coder));
+    const kept = this.#kept;
+    const log = { read: (id: string, next: number) => kept.readOwn?.(id, next) ?? this.#log.read(id, next) };
+    const reader = new ReplyReader(reply, coder, session, await heldBytes(log, reply, after, coder));
     for (let next = after; ; ) {
-      const pieces = await this.#log.read(reply.id, next);
+      const pieces = await log.read(reply.id, next);
       if (pieces === undefined) throw unknownReply();
       if (pieces.records.length === 0) return;
       next += pieces.records.length;
@@ -300,7 +324,7 @@ export class Replies implements ReplyKeeper {
           return;
         }
         if (pieces.records.length === 0) await news.next();
-        pieces = await this.#log.read(reply.id, follow.next);
+        pieces = await this.#log.read(reply.id, follow.next, true);
       }
     } finally {
       follow.end();
@@ -320,11 +344,12 @@ export class Replies implements ReplyKeeper {
   }
 
   async #stop(session: ServerEndpoint, target: Fields): Promise<void> {
-    const { id } = await this.#find(session, target, 'stop');
+    const { id, end } = await this.#find(session, target, 'stop');
     const { principal = 'unknown' } = session;
     const recording = this.#running.get(id);
     if (recording !== undefined) recording.stop(new ProtocolError('cancelled', 'the reply was stopped'));
-    else if (!this.#local.has(id)) await this.#cluster?.stop(id, principal);
+    else if (!this.#local.has(id) && (this.#engine === undefined || end === undefined))
+      await this.#cluster?.stop(id, principal);
     this.#host.options.logger.debug({ event: 'reply.stopped', reply: id, principal }, 'a reply was stopped');
   }
 

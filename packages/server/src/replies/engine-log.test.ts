@@ -1,0 +1,367 @@
+import { ProtocolError } from '@parlance/protocol';
+import { decodeFailure, newReplyId } from '@parlance/protocol/internal';
+import fc from 'fast-check';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { MemoryReplies } from '../backplane/memory-replies.js';
+import { batchCharge, headCharge, type ReplyEngine, UNKNOWN } from '../backplane/replies.js';
+import { EngineReplyLog } from './engine-log.js';
+import { MAX_PENDING, MAX_PENDING_BYTES } from './engine-writer.js';
+import type { ReplyHead } from './log.js';
+import { News } from './news.js';
+
+const BOUNDS = { maxReplies: 100, maxReplyBytes: 4 << 20, maxOwnerBytes: 32 << 20, maxBytes: 256 << 20 };
+const LOGGER = { debug() {}, info() {}, warn() {}, error() {} };
+
+const open: EngineReplyLog[] = [];
+afterEach(async () => {
+  vi.useRealTimers();
+  await Promise.all(open.splice(0).map((log) => log.close()));
+});
+
+interface TestNode {
+  readonly log: EngineReplyLog;
+  readonly incarnation: string;
+  readonly failures: { readonly error: ProtocolError; readonly isFenced: boolean }[];
+  begin(rest?: Partial<ReplyHead>): Promise<ReplyHead>;
+}
+
+function nodeOf(
+  engine: ReplyEngine,
+  incarnation = 'aaaaaa',
+  {
+    alive = ['aaaaaa', 'bbbbbb'],
+    ...rest
+  }: Partial<{ alive: string[]; stallMs: number }> & {
+    bounds?: typeof BOUNDS;
+  } = {},
+): TestNode {
+  const failures: TestNode['failures'] = [];
+  const log = new EngineReplyLog({
+    engine,
+    bounds: BOUNDS,
+    incarnation,
+    logger: LOGGER,
+    now: Date.now,
+    isAlive: async (name) => alive.includes(name),
+    retryMs: 1,
+    ...rest,
+  });
+  open.push(log);
+  return {
+    log,
+    incarnation,
+    failures,
+    async begin(head = {}) {
+      const reply: ReplyHead = {
+        id: newReplyId(incarnation),
+        owner: 'principal:ada',
+        principal: 'ada',
+        name: undefined,
+        share: undefined,
+        encoding: undefined,
+        ttlMs: 60_000,
+        startedAt: Date.now(),
+        ...head,
+      };
+      await log.open(reply, (error, isFenced) => failures.push({ error, isFenced }));
+      return reply;
+    },
+  };
+}
+
+const recordOf = (text: string) => Uint8Array.from([0, ...new TextEncoder().encode(text)]);
+const END = () => ({ at: Date.now(), failure: undefined, metadata: undefined });
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+const codeOf = (failure: Uint8Array | undefined) =>
+  failure && (decodeFailure(failure, 8) as ProtocolError).code;
+
+/** Numbers from 0 to 1 that differ, which those of a shrunk list need not. */
+function randomOf(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+/** Follows as the server does. @returns the parts, and the code of the failure at the end. */
+async function follow(log: EngineReplyLog, id: string, after: number) {
+  const news = new News((onChange) => log.watch(id, onChange), new AbortController().signal);
+  const records: Uint8Array[] = [];
+  try {
+    for (let isOn = false; ; isOn = true) {
+      const pieces = await log.read(id, after + records.length, isOn);
+      if (pieces === undefined) throw new Error('there is no such reply');
+      records.push(...pieces.records);
+      if (pieces.end !== undefined) return { records, failure: codeOf(pieces.end.failure) };
+      if (pieces.records.length === 0) await news.next();
+    }
+  } finally {
+    news.stop();
+  }
+}
+
+/** An engine whose calls come late, are lost, or have their answers lost; never two for one reply at a time. */
+function unreliable(
+  engine: ReplyEngine,
+  random: () => number,
+): ReplyEngine & { readonly calls: { append: number } } {
+  const busy = new Set<string>();
+  const calls = { append: 0 };
+  const distort = async <Result>(run: () => Promise<Result>): Promise<Result> => {
+    for (let turns = Math.floor(random() * 3); turns > 0; turns--) await turn();
+    const fate = random();
+    if (fate < 0.15) throw new ProtocolError('timeout', 'the call was lost');
+    const result = await run();
+    for (let turns = Math.floor(random() * 3); turns > 0; turns--) await turn();
+    if (fate < 0.3) throw new ProtocolError('timeout', 'the answer was lost');
+    return result;
+  };
+  const alone = async <Result>(id: string, run: () => Promise<Result>): Promise<Result> => {
+    if (busy.has(id)) throw new Error('two calls at a time');
+    busy.add(id);
+    return await distort(run).finally(() => busy.delete(id));
+  };
+  return {
+    calls,
+    open: (head, ...rest) => alone(head.id, () => engine.open(head, ...rest)),
+    append(batch, ...rest) {
+      calls.append++;
+      return alone(batch.id, () => engine.append(batch, ...rest));
+    },
+    end: (end, bounds) => alone(end.id, () => engine.end(end, bounds)),
+    keep: (key, liveMs) => distort(() => engine.keep(key, liveMs)),
+    drop: (key) => distort(() => engine.drop(key)),
+    find: (id) => distort(() => engine.find(id)),
+    named: (owner, name) => distort(() => engine.named(owner, name)),
+    read: (id, after) => distort(() => engine.read(id, after)),
+    follow: (id) => distort(() => engine.follow(id)),
+    list: (owner, before) => distort(() => engine.list(owner, before)),
+    shared: () => engine.shared(),
+    watch(id, onNews) {
+      // Some news never come, which is not always said; others come late, and in order.
+      let last: Promise<unknown> = Promise.resolve();
+      return engine.watch(id, (news) => {
+        const fate = news === UNKNOWN ? 1 : random();
+        if (fate < 0.1) return;
+        last = last.then(turn).then(() => onNews(fate < 0.2 ? UNKNOWN : news));
+      });
+    },
+    vouch: (...proof) => engine.vouch(...proof),
+    prove: (...proof) => engine.prove(...proof),
+    close: () => engine.close(),
+  };
+}
+
+describe('a reply in the engine', () => {
+  it('is the same to all followers, wherever they begin, whatever calls and news are lost', async () => {
+    const step = fc.record({
+      parts: fc.array(fc.string({ maxLength: 20 }), { maxLength: 90 }),
+      turns: fc.nat({ max: 6 }),
+      follower: fc.option(fc.nat({ max: 400 })),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 10 }), fc.integer(), async (steps, seed) => {
+        const random = randomOf(seed);
+        const memory = new MemoryReplies(Date.now);
+        const writer = nodeOf(unreliable(memory, random));
+        const others = [nodeOf(unreliable(memory, random), 'bbbbbb'), writer];
+        const { id } = await writer.begin();
+        const all: Uint8Array[] = [];
+        const followers: { readonly after: number; readonly read: ReturnType<typeof follow> }[] = [];
+        for (const { parts, turns, follower } of steps) {
+          for (const text of parts) {
+            const record = recordOf(text);
+            all.push(record);
+            await writer.log.append(id, record);
+          }
+          for (let i = 0; i < turns; i++) await turn();
+          if (follower === null) continue;
+          const { log } = others[follower % 2] as TestNode;
+          const after = Math.min(follower, all.length);
+          followers.push({ after, read: follow(log, id, after) });
+          const own = await writer.log.readOwn(id, after);
+          expect(own?.records).toEqual(all.slice(after, after + (own?.records.length ?? 0)));
+          expect(own?.records.length === 0).toBe(after === all.length);
+        }
+        await writer.log.end(id, END());
+        for (const { after, read } of followers)
+          expect(await read).toEqual({ records: all.slice(after), failure: undefined });
+        expect(await follow(others[0]?.log as EngineReplyLog, id, 0)).toEqual({
+          records: all,
+          failure: undefined,
+        });
+        expect(writer.failures).toEqual([]);
+      }),
+      { numRuns: 40 },
+    );
+  }, 60_000);
+
+  it('takes all parts of a turn with one call, and holds the handler back beyond its window', async () => {
+    const memory = new MemoryReplies(Date.now);
+    const engine = unreliable(memory, () => 0.9);
+    const { log, begin } = nodeOf(engine);
+    const { id } = await begin();
+    for (let i = 1; i < MAX_PENDING; i++) expect(log.append(id, recordOf('x'))).toBeUndefined();
+    const full = log.append(id, recordOf('x'));
+    expect(full).toBeInstanceOf(Promise);
+    expect((await memory.find(id))?.parts).toBe(0);
+    await full;
+    expect((await memory.find(id))?.parts).toBe(MAX_PENDING);
+    expect(engine.calls.append).toBe(1);
+    expect(log.append(id, new Uint8Array(MAX_PENDING_BYTES - 1))).toBeUndefined();
+    expect(log.append(id, new Uint8Array(1))).toBeInstanceOf(Promise);
+    await log.end(id, END());
+    expect(engine.calls.append).toBe(2);
+  });
+
+  it('is ended by another node once the lease of its own is over, and its writer is told', async () => {
+    const memory = new MemoryReplies(Date.now);
+    const [a, b] = [nodeOf(memory), nodeOf(memory, 'bbbbbb', { alive: ['bbbbbb'] })];
+    const { id } = await a.begin({ name: 'n' });
+    await a.log.append(id, recordOf('1'));
+    await turn();
+    await turn();
+    const entries = [];
+    for await (const entry of b.log.list('principal:ada')) entries.push(entry);
+    expect(entries).toMatchObject([{ id, parts: 1, end: { failure: expect.anything() } }]);
+    expect(await b.log.find({ owner: 'principal:ada', name: 'n' })).toMatchObject({ id });
+    expect(await follow(b.log, id, 0)).toEqual({ records: [recordOf('1')], failure: 'interrupted' });
+    await a.log.append(id, recordOf('2'));
+    await vi.waitFor(() => expect(a.failures).toHaveLength(1));
+    expect(a.failures[0]).toMatchObject({ isFenced: true, error: { code: 'interrupted' } });
+    // Nothing more is taken, or written.
+    expect(a.log.append(id, recordOf('3'))).toBeUndefined();
+    await a.log.end(id, END());
+    expect(await follow(b.log, id, 0)).toEqual({ records: [recordOf('1')], failure: 'interrupted' });
+  });
+
+  it('is not ended while it is unknown whether its node lives, or it lives', async () => {
+    const memory = new MemoryReplies(Date.now);
+    const a = nodeOf(memory);
+    const { id } = await a.begin();
+    const unsure = new EngineReplyLog({
+      engine: memory,
+      bounds: BOUNDS,
+      incarnation: 'cccccc',
+      logger: LOGGER,
+      now: Date.now,
+      isAlive: () => Promise.reject(new ProtocolError('connection_failed', 'forgotten')),
+    });
+    open.push(unsure);
+    expect((await unsure.find({ id }))?.end).toBeUndefined();
+    expect((await nodeOf(memory, 'bbbbbb').log.find({ id }))?.end).toBeUndefined();
+    // One that this process does not write any more has no writer.
+    expect((await nodeOf(memory, 'aaaaaa').log.find({ id }))?.end).toBeDefined();
+  });
+
+  it('is ended if its writer has said nothing for a minute, although its node lives', async () => {
+    let now = 0;
+    const memory = new MemoryReplies(() => now);
+    const [a, b] = [nodeOf(memory), nodeOf(memory, 'bbbbbb')];
+    const { id } = await a.begin();
+    now = 59_999;
+    expect((await b.log.find({ id }))?.end).toBeUndefined();
+    now = 60_000;
+    expect((await b.log.find({ id }))?.end).toBeDefined();
+  });
+
+  it('says that it is followed elsewhere, and is kept while its handler is silent', async () => {
+    vi.useFakeTimers();
+    const memory = new MemoryReplies(Date.now);
+    const [a, b] = [nodeOf(memory), nodeOf(memory, 'bbbbbb')];
+    const { id } = await a.begin({ ttlMs: 1_000 });
+    expect(await a.log.isFollowed(id)).toBe(false);
+    const stop = b.log.watch(id, () => {});
+    await vi.advanceTimersByTimeAsync(2_100);
+    expect(await a.log.isFollowed(id)).toBe(true);
+    stop();
+    await vi.advanceTimersByTimeAsync(6_000);
+    expect(await a.log.isFollowed(id)).toBe(false);
+    await vi.advanceTimersByTimeAsync(600_000);
+    expect((await b.log.find({ id }))?.end).toBeUndefined();
+    expect(a.failures).toEqual([]);
+  });
+
+  it('is found to have ended also if that is never published', async () => {
+    vi.useFakeTimers();
+    const memory = new MemoryReplies(Date.now);
+    const deaf: ReplyEngine = Object.assign(Object.create(memory), {
+      watch: () => () => {},
+      read: (id: string, after: number) => memory.read(id, after),
+      follow: (id: string) => memory.follow(id),
+      find: (id: string) => memory.find(id),
+      end: memory.end.bind(memory),
+      close: async () => {},
+    });
+    const [a, b] = [nodeOf(memory), nodeOf(deaf, 'bbbbbb')];
+    const { id } = await a.begin();
+    const reading = follow(b.log, id, 0);
+    a.log.append(id, recordOf('1'));
+    await vi.advanceTimersByTimeAsync(2_100);
+    await a.log.end(id, END());
+    await vi.advanceTimersByTimeAsync(2_100);
+    expect(await reading).toEqual({ records: [recordOf('1')], failure: undefined });
+  });
+
+  it('has as many parts as there is room for, then the error of the bound', async () => {
+    const parts = Array.from({ length: 40 }, (_, i) => recordOf(`part ${i}`));
+    const memory = new MemoryReplies(Date.now);
+    const probe = await nodeOf(memory).begin();
+    const room = batchCharge({ records: parts.slice(0, 33), metadata: [] });
+    const bounds = { ...BOUNDS, maxReplyBytes: headCharge(probe) + room };
+    const { log, begin, failures } = nodeOf(memory, 'aaaaaa', { bounds });
+    const { id } = await begin();
+    for (const part of parts) log.append(id, part);
+    await vi.waitFor(() => expect(failures).toHaveLength(1));
+    expect(failures[0]).toMatchObject({ isFenced: false, error: { code: 'reply_too_large' } });
+    expect(await follow(nodeOf(memory, 'bbbbbb').log, id, 0)).toEqual({
+      records: parts.slice(0, 33),
+      failure: 'reply_too_large',
+    });
+  });
+
+  it('is refused with a typed error if its owner has too many, or this node no memory', async () => {
+    const memory = new MemoryReplies(Date.now);
+    const { begin } = nodeOf(memory, 'aaaaaa', { bounds: { ...BOUNDS, maxReplies: 1 } });
+    await begin();
+    await expect(begin()).rejects.toMatchObject({ code: 'too_many_replies' });
+    await begin({ owner: 'principal:bob' });
+    const small = nodeOf(memory, 'aaaaaa', { bounds: { ...BOUNDS, maxBytes: 64 * 1024 - 1 } });
+    await expect(small.begin()).rejects.toMatchObject({ code: 'over_budget' });
+    await nodeOf(memory, 'aaaaaa', { bounds: { ...BOUNDS, maxBytes: 64 * 1024 } }).begin();
+  });
+
+  it('is no longer kept if the engine does not answer for too long, and ends there when it does', async () => {
+    const memory: ReplyEngine = new MemoryReplies(Date.now);
+    let isAway = false;
+    const away: ReplyEngine = Object.assign(Object.create(memory), {
+      open: memory.open.bind(memory),
+      append: async (...call: Parameters<ReplyEngine['append']>) => {
+        if (isAway) throw new ProtocolError('timeout', 'away');
+        return await memory.append(...call);
+      },
+      end: async (...call: Parameters<ReplyEngine['end']>) => {
+        if (isAway) throw new ProtocolError('timeout', 'away');
+        return await memory.end(...call);
+      },
+      close: async () => {},
+    });
+    const { log, begin, failures } = nodeOf(away, 'aaaaaa', { stallMs: 50 });
+    const { id } = await begin();
+    await log.append(id, recordOf('1'));
+    await vi.waitFor(async () => expect((await memory.find(id))?.parts).toBe(1));
+    isAway = true;
+    let waiting: Promise<void> | undefined;
+    for (let i = 0; i < MAX_PENDING; i++) waiting = log.append(id, recordOf('x'));
+    // The handler is let go, and its requester has all of them.
+    await waiting;
+    expect(failures).toMatchObject([{ isFenced: false, error: { code: 'timeout', retryable: true } }]);
+    expect((await log.readOwn(id, 0))?.records).toHaveLength(MAX_PENDING + 1);
+    isAway = false;
+    expect(await follow(nodeOf(memory, 'bbbbbb').log, id, 0)).toEqual({
+      records: [recordOf('1')],
+      failure: 'timeout',
+    });
+  });
+});

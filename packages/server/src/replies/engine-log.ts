@@ -1,0 +1,322 @@
+import { type Logger, ProtocolError } from '@parlance/protocol';
+import { encodeFailure, loggable, nodeOfReply } from '@parlance/protocol/internal';
+import { type EngineBounds, type EngineEntry, type ReplyEngine, UNKNOWN } from '../backplane/replies.js';
+import { EngineWriter } from './engine-writer.js';
+import { Followed } from './followed.js';
+import type {
+  OnFailed,
+  OwnedName,
+  ReplyEnd,
+  ReplyEntry,
+  ReplyHead,
+  ReplyLog,
+  ReplyLogUsage,
+  ReplyPieces,
+} from './log.js';
+import { mergeNewest } from './merge.js';
+
+export interface EngineLogOptions {
+  readonly engine: ReplyEngine;
+  /** `maxBytes` is about what this node has of the replies that it writes. */
+  readonly bounds: EngineBounds & { readonly maxBytes: number };
+  /** Of this node. */
+  readonly incarnation: string;
+  readonly logger: Logger;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+  /** Whether the lease of a node is not over. @throws {ProtocolError} if this is unknown. */
+  readonly isAlive: (incarnation: string) => Promise<boolean>;
+  /** How long the engine may not take a part, in milliseconds. @default 5,000 */
+  readonly stallMs?: number | undefined;
+  /** How long it is waited after a call that was not answered, in milliseconds. @default 100 or 200 */
+  readonly retryMs?: number | undefined;
+}
+
+/** How often what is followed is looked after, in milliseconds; and how often what is written, in checks. */
+const CHECK_MS = 2_000;
+const KEEP_CHECKS = 7;
+/** A reply that its writer has not touched for so long is not written any more. */
+const IDLE_MS = 60_000;
+/** A node says every {@link CHECK_MS} that a reply is followed there. */
+const FOLLOWED_MS = 3 * CHECK_MS;
+/** How long readers wait for an engine that does not answer, in milliseconds. */
+const PATIENCE_MS = 10_000;
+const RETRY_MS = 200;
+/** How long the ends of replies may take to be written when the server closes, in milliseconds. */
+const CLOSE_MS = 2_000;
+/** What a writer may take of memory before it is known. */
+const WRITER_MEMORY = 64 * 1024;
+
+/** Keeps replies in the engine of a cluster, so that they outlive their node. */
+export class EngineReplyLog implements ReplyLog {
+  readonly #options: EngineLogOptions;
+  readonly #writers = new Map<string, EngineWriter>();
+  readonly #followed = new Map<string, { readonly followed: Followed; readonly stop: () => void }>();
+  #timer: ReturnType<typeof setInterval> | undefined;
+  #checks = 0;
+  #isStalled = false;
+  #isClosed = false;
+
+  constructor(options: EngineLogOptions) {
+    this.#options = options;
+  }
+
+  /** Replies that this node writes, and what it has of them in memory. */
+  get usage(): ReplyLogUsage {
+    let bytes = 0;
+    for (const writer of this.#writers.values()) bytes += writer.bytes;
+    return { replies: this.#writers.size, bytes };
+  }
+
+  /** Replies of other nodes that are followed here. */
+  get watched(): number {
+    let count = 0;
+    for (const id of this.#followed.keys()) if (!this.#writers.has(id)) count++;
+    return count;
+  }
+
+  // --- writing
+
+  open(head: ReplyHead, onFailed: OnFailed = () => {}): Promise<void> {
+    const { engine, bounds, incarnation, stallMs, retryMs, now } = this.#options;
+    const { id } = head;
+    if (this.usage.bytes + WRITER_MEMORY > bounds.maxBytes)
+      throw new ProtocolError(
+        'over_budget',
+        'the server has no memory for more kept replies; try again later',
+      );
+    const writer = new EngineWriter({
+      engine,
+      bounds,
+      head,
+      by: incarnation,
+      stallMs,
+      retryMs,
+      now,
+      onWritten: (from, records) => {
+        const news = records === undefined ? UNKNOWN : { from, records };
+        this.#followed.get(id)?.followed.handleNews(news);
+        // The requester may still need what the engine does not have.
+        if (writer.isOver && !writer.hasFailed) this.#writers.delete(id);
+      },
+      onFailed,
+      onAnswer: (error) => this.#handleAnswer(error),
+    });
+    this.#writers.set(id, writer);
+    this.#tick();
+    return writer.open().catch((error: unknown) => {
+      this.#writers.delete(id);
+      throw error;
+    });
+  }
+
+  append(id: string, record: Uint8Array): Promise<void> | undefined {
+    return this.#writers.get(id)?.append(record);
+  }
+
+  async end(id: string, end: ReplyEnd): Promise<void> {
+    await this.#writers.get(id)?.end(end);
+  }
+
+  async drop(id: string): Promise<void> {
+    await this.#writers.get(id)?.drop();
+  }
+
+  /** As {@link read}, for the requester, who may know of parts that are not on record yet. */
+  async readOwn(id: string, after: number): Promise<ReplyPieces | undefined> {
+    const records = this.#writers.get(id)?.read(after);
+    if (records === undefined) return await this.read(id, after);
+    return { records, metadata: undefined, end: undefined };
+  }
+
+  async isFollowed(id: string): Promise<boolean> {
+    const followedMs = await this.#writers.get(id)?.keep();
+    return followedMs !== undefined && followedMs < FOLLOWED_MS;
+  }
+
+  // --- reading
+
+  async read(id: string, after: number, isOn = false): Promise<ReplyPieces | undefined> {
+    const followed = this.#followed.get(id)?.followed;
+    const published = isOn ? followed?.read(after) : undefined;
+    if (published !== undefined) return published;
+    const changes = followed?.changes ?? 0;
+    const pieces = await this.#patiently(() => this.#options.engine.read(id, after));
+    if (pieces !== undefined) followed?.handleRead(after, pieces, changes);
+    else if (followed?.isRunning === true && after > 0) throw lost();
+    return pieces;
+  }
+
+  watch(id: string, onChange: () => void): () => void {
+    let entry = this.#followed.get(id);
+    if (entry === undefined) {
+      const followed = new Followed();
+      const isOwn = this.#isWriting(id);
+      const stop = isOwn
+        ? () => {}
+        : this.#options.engine.watch(id, (news) => {
+            followed.handleNews(news);
+          });
+      entry = { followed, stop };
+      this.#followed.set(id, entry);
+      this.#tick();
+    }
+    const { followed, stop } = entry;
+    followed.add(onChange);
+    return () => {
+      followed.delete(onChange);
+      if (followed.size > 0 || this.#followed.get(id)?.followed !== followed) return;
+      this.#followed.delete(id);
+      stop();
+    };
+  }
+
+  async find(target: { readonly id: string } | OwnedName): Promise<ReplyEntry | undefined> {
+    const { engine } = this.#options;
+    const find = () => ('id' in target ? engine.find(target.id) : engine.named(target.owner, target.name));
+    const entry = await this.#patiently(find);
+    return entry && (await this.#checked(entry));
+  }
+
+  async *list(owner: string): AsyncGenerator<ReplyEntry> {
+    yield* mergeNewest([this.#listOf(owner), this.#shared(owner)]);
+  }
+
+  sweep(): void {
+    for (const [id, writer] of this.#writers) if (writer.isOver) this.#writers.delete(id);
+  }
+
+  /** Resolves when the replies of this node have ended in the engine, or after a while. Never rejects. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const deadline = performance.now() + CLOSE_MS;
+    while ([...this.#writers.values()].some(({ isOver }) => !isOver) && performance.now() < deadline)
+      await pause(10);
+    clearInterval(this.#timer);
+    for (const { stop } of this.#followed.values()) stop();
+    await this.#options.engine.close();
+  }
+
+  async *#listOf(owner: string): AsyncGenerator<ReplyEntry> {
+    let before: number | undefined;
+    do {
+      const from = before;
+      const page = await this.#patiently(() => this.#options.engine.list(owner, from));
+      for (const entry of page.entries) yield (await this.#checked(entry)) ?? entry;
+      before = page.before;
+    } while (before !== undefined);
+  }
+
+  /** Of other owners. */
+  async *#shared(owner: string): AsyncGenerator<ReplyEntry> {
+    for (const id of await this.#patiently(() => this.#options.engine.shared())) {
+      const entry = await this.#patiently(() => this.#options.engine.find(id));
+      if (entry !== undefined && entry.owner !== owner) yield (await this.#checked(entry)) ?? entry;
+    }
+  }
+
+  /** A reply whose writer is gone is ended by the first node that asks for it. */
+  async #checked(entry: EngineEntry): Promise<ReplyEntry | undefined> {
+    if (entry.end !== undefined || !(await this.#isOrphan(entry.id, entry.idleMs))) return entry;
+    await this.#patiently(() => this.#interrupt(entry));
+    return await this.#patiently(() => this.#options.engine.find(entry.id));
+  }
+
+  async #isOrphan(id: string, idleMs: number): Promise<boolean> {
+    const node = nodeOfReply(id);
+    if (node === this.#options.incarnation) return !this.#isWriting(id);
+    return idleMs >= IDLE_MS || (node !== undefined && (await this.#isGone(node)));
+  }
+
+  async #isGone(node: string): Promise<boolean> {
+    try {
+      return node !== this.#options.incarnation && !(await this.#options.isAlive(node));
+    } catch {
+      return false;
+    }
+  }
+
+  async #interrupt({ id, owner, ttlMs, parts }: ReplyEntry): Promise<void> {
+    const { engine, bounds, incarnation, now, logger } = this.#options;
+    const end = { at: now(), failure: encodeFailure(lost()), metadata: undefined };
+    const ended = await engine.end({ id, owner, parts: undefined, by: incarnation, end, ttlMs }, bounds);
+    if (ended !== 'done') return;
+    const fields = { event: 'reply.interrupted', reply: id, node: nodeOfReply(id), parts };
+    logger.info(fields, 'the node that wrote a kept reply is gone, so the reply has ended');
+  }
+
+  #isWriting(id: string): boolean {
+    return this.#writers.get(id)?.isOver === false;
+  }
+
+  // --- looking after what is written and followed
+
+  #tick(): void {
+    if (this.#timer !== undefined || this.#isClosed) return;
+    this.#timer = setInterval(() => this.#check(), CHECK_MS);
+    this.#timer.unref();
+  }
+
+  #check(): void {
+    if (this.#writers.size === 0 && this.#followed.size === 0) {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+      return;
+    }
+    this.#checks++;
+    if (this.#checks % KEEP_CHECKS === 0) for (const writer of this.#writers.values()) void writer.keep();
+    for (const [id, { followed }] of this.#followed)
+      if (!followed.hasEnded && !this.#isWriting(id)) void this.#checkFollowed(id, followed);
+  }
+
+  /** Says that a reply is followed, and finds out what was not published. Never rejects. */
+  async #checkFollowed(id: string, followed: Followed): Promise<void> {
+    const { last } = followed;
+    try {
+      const state = await this.#options.engine.follow(id);
+      const isOver = state === undefined || state.hasEnded || state.parts > last;
+      if (isOver || (await this.#isOrphan(id, state.idleMs))) {
+        if (!isOver) await this.find({ id });
+        followed.handleNews(UNKNOWN);
+      }
+    } catch (error) {
+      this.#handleAnswer(error);
+    }
+  }
+
+  #handleAnswer(error: unknown): void {
+    const isStalled = error !== undefined;
+    if (isStalled === this.#isStalled) return;
+    this.#isStalled = isStalled;
+    const { logger } = this.#options;
+    if (isStalled) {
+      const fields = { event: 'replies.stalled', err: loggable(error) };
+      logger.warn(fields, 'the engine does not take or give kept replies; they wait');
+    } else logger.info({ event: 'replies.back' }, 'the engine takes kept replies again');
+  }
+
+  /** @throws {ProtocolError} `timeout`. */
+  async #patiently<Result>(run: () => Promise<Result>): Promise<Result> {
+    const deadline = performance.now() + PATIENCE_MS;
+    for (;;) {
+      try {
+        const result = await run();
+        this.#handleAnswer(undefined);
+        return result;
+      } catch (cause) {
+        this.#handleAnswer(cause);
+        if (this.#isClosed || performance.now() >= deadline)
+          throw new ProtocolError('timeout', 'the engine that has the reply does not answer', { cause });
+        await pause(this.#options.retryMs ?? RETRY_MS);
+      }
+    }
+  }
+}
+
+function lost(): ProtocolError {
+  return new ProtocolError('interrupted', 'the node that wrote the reply is gone');
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
+}

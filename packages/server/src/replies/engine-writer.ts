@@ -1,0 +1,276 @@
+import { ProtocolError } from '@parlance/protocol';
+import { encodeFailure } from '@parlance/protocol/internal';
+import {
+  type AppendOutcome,
+  type EngineBounds,
+  framedLength,
+  type ReplyBatch,
+  type ReplyEngine,
+} from '../backplane/replies.js';
+import type { ReplyEnd, ReplyHead } from './log.js';
+import { metadataOf } from './record.js';
+import { Tail } from './tail.js';
+
+/** Parts of one reply that may not be on record yet, and their bytes; beyond, the handler waits. */
+export const MAX_PENDING = 64;
+export const MAX_PENDING_BYTES = 256 * 1024;
+/** How long the engine may not take a part before the reply is no longer kept, in milliseconds. */
+export const STALL_MS = 5_000;
+/** Calls that have failed by then, at least: a process that was stopped itself asks again first. */
+const MIN_CALLS = 3;
+/** How long the end of a reply that is no longer kept is tried to be written, in milliseconds. */
+const END_MS = 60_000;
+const RETRY_MS = 100;
+/** A reply without a sign of its writer is kept for so much longer than an ended one, in milliseconds. */
+export const LIVE_MARGIN_MS = 60_000;
+
+export interface EngineWriterOptions {
+  readonly engine: ReplyEngine;
+  readonly bounds: EngineBounds;
+  readonly head: ReplyHead;
+  /** The node. */
+  readonly by: string;
+  /** @default 5,000 */
+  readonly stallMs?: number | undefined;
+  /** How long it is waited after a call that was not answered, in milliseconds. @default 100 */
+  readonly retryMs?: number | undefined;
+  /** Parts are on record, or the end is (`undefined`). */
+  readonly onWritten: (from: number, records: readonly Uint8Array[] | undefined) => void;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+  /** The reply is no longer kept, and its record ends with this. @param isFenced another node has ended it. */
+  readonly onFailed: (error: ProtocolError, isFenced: boolean) => void;
+  /** The engine has answered, or has not. */
+  readonly onAnswer: (error: unknown) => void;
+}
+
+/** Writes one reply to the engine: what comes while a call is under way is the next one. */
+export class EngineWriter {
+  readonly head: ReplyHead;
+  /** Nothing more is written. */
+  isOver = false;
+  readonly #options: EngineWriterOptions;
+  readonly #tail = new Tail();
+  readonly #waiting: (() => void)[] = [];
+  #pending: Uint8Array[] = [];
+  #pendingBytes = 0;
+  /** Parts on record, and their bytes. */
+  #recorded = 0;
+  #offset = 0;
+  /** Parts of a call; fewer after a bound was met, so that as many as have room are taken. */
+  #maxBatch = MAX_PENDING;
+  #writing: Promise<void> | undefined;
+  #failure: ProtocolError | undefined;
+
+  constructor(options: EngineWriterOptions) {
+    this.#options = options;
+    this.head = options.head;
+  }
+
+  /** Bytes of memory. */
+  get bytes(): number {
+    return this.#tail.bytes;
+  }
+
+  get hasFailed(): boolean {
+    return this.#failure !== undefined;
+  }
+
+  get liveMs(): number {
+    return this.head.ttlMs + LIVE_MARGIN_MS;
+  }
+
+  /** @throws {ProtocolError} `too_many_replies`, `over_budget`. */
+  async open(): Promise<void> {
+    const { engine, bounds } = this.#options;
+    const outcome = await this.#call(() => engine.open(this.head, bounds, this.liveMs));
+    if (outcome !== 'too_many_replies' && outcome !== 'over_budget') return;
+    this.isOver = true;
+    throw errorOf(outcome, bounds);
+  }
+
+  /** Resolves when there is room for the next part; `undefined` if there is. */
+  append(record: Uint8Array): Promise<void> | undefined {
+    if (this.#failure !== undefined || this.isOver) return undefined;
+    this.#pending.push(record);
+    this.#pendingBytes += record.length;
+    this.#tail.push(record, this.#recorded);
+    this.#writing ??= this.#write();
+    if (this.#hasRoom) return undefined;
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** The parts after a number, also those that are not on record yet; `undefined` if they are not here any more. */
+  read(after: number): Uint8Array[] | undefined {
+    return this.#tail.read(after);
+  }
+
+  /**
+   * Resolves when the end is on record, or the reply is no longer kept.
+   *
+   * @throws {ProtocolError} `reply_too_large`, `over_budget`.
+   */
+  async end(end: ReplyEnd): Promise<void> {
+    if (this.isOver) return;
+    await this.#writing;
+    if (this.#failure !== undefined) return;
+    const { engine, bounds, by } = this.#options;
+    const { head } = this;
+    const parts = this.#recorded;
+    const outcome = await this.#call(() => engine.end({ ...head, parts, by, end }, bounds));
+    if (outcome === undefined) return;
+    if (outcome === 'reply_too_large' || outcome === 'over_budget') throw errorOf(outcome, bounds);
+    if (outcome === 'done') this.#handleOver();
+    else this.#handleOutcome(outcome);
+  }
+
+  /** Never rejects. */
+  async drop(): Promise<void> {
+    await this.#writing;
+    await this.#call(() => this.#options.engine.drop(this.head));
+    this.#handleOver();
+  }
+
+  /** Says that the reply is still written. @returns how long ago it was followed elsewhere, in milliseconds. Never rejects. */
+  async keep(): Promise<number> {
+    if (this.#failure !== undefined || this.isOver) return Infinity;
+    try {
+      const kept = await this.#options.engine.keep(this.head, this.liveMs);
+      if (kept.outcome === 'done') return kept.followedMs;
+      // An answer that was overtaken by the end says nothing.
+      if (!this.isOver) this.#handleOutcome(kept.outcome);
+    } catch {
+      // The next part tells.
+    }
+    return Infinity;
+  }
+
+  get #hasRoom(): boolean {
+    return this.#pending.length < MAX_PENDING && this.#pendingBytes < MAX_PENDING_BYTES;
+  }
+
+  /** Never rejects. */
+  async #write(): Promise<void> {
+    const { engine, bounds } = this.#options;
+    while (this.#pending.length > 0 && this.#failure === undefined) {
+      // All parts of this turn of the event loop go together.
+      await new Promise((resolve) => setImmediate(resolve));
+      const batch = this.#nextBatch();
+      const outcome = await this.#call(() => engine.append(batch, bounds, this.liveMs));
+      const isRefused = outcome === 'reply_too_large' || outcome === 'over_budget';
+      if (outcome === 'done') this.#handleWritten(batch);
+      else if (isRefused && batch.records.length > 1) this.#maxBatch = Math.ceil(batch.records.length / 2);
+      else if (outcome !== undefined) this.#handleOutcome(outcome);
+    }
+    this.#writing = undefined;
+  }
+
+  #nextBatch(): ReplyBatch {
+    const { id, owner } = this.head;
+    const records = this.#pending.slice(0, this.#maxBatch);
+    const from = this.#recorded;
+    const metadata = records.flatMap((record, i) => {
+      const bytes = metadataOf(record);
+      return bytes === undefined ? [] : [[from + i + 1, bytes] as const];
+    });
+    return { id, owner, from, offset: this.#offset, records, metadata };
+  }
+
+  #handleWritten({ from, records }: ReplyBatch): void {
+    this.#pending = this.#pending.slice(records.length);
+    for (const record of records) {
+      this.#pendingBytes -= record.length;
+      this.#offset += framedLength(record);
+    }
+    this.#recorded += records.length;
+    this.#options.onWritten(from, records);
+    if (this.#hasRoom) this.#release();
+  }
+
+  #release(): void {
+    for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+
+  #handleOutcome(outcome: Exclude<AppendOutcome, 'done'>): void {
+    this.#fail(errorOf(outcome, this.#options.bounds), outcome === 'ended');
+  }
+
+  #fail(error: ProtocolError, isFenced: boolean): void {
+    if (this.#failure !== undefined) return;
+    this.#failure = error;
+    this.#release();
+    this.#options.onFailed(error, isFenced);
+    if (isFenced) this.#handleOver();
+    else void this.#endFailed(error);
+  }
+
+  #handleOver(): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.#release();
+    this.#options.onWritten(this.#recorded, undefined);
+  }
+
+  /** Calls the engine until it answers; `undefined` if it does not for too long. */
+  async #call<Outcome>(run: () => Promise<Outcome>): Promise<Outcome | undefined> {
+    const { onAnswer, stallMs = STALL_MS, retryMs = RETRY_MS } = this.#options;
+    const began = performance.now();
+    for (let calls = 1; ; calls++) {
+      try {
+        const outcome = await run();
+        onAnswer(undefined);
+        return outcome;
+      } catch (cause) {
+        onAnswer(cause);
+        if (this.#failure !== undefined) return undefined;
+        if (calls >= MIN_CALLS && performance.now() - began >= stallMs) {
+          const message = `the engine has taken no part for ${stallMs} ms`;
+          this.#fail(new ProtocolError('timeout', message, { cause }), false);
+          return undefined;
+        }
+        await pause(retryMs);
+      }
+    }
+  }
+
+  /** The record ends as it is, as soon as the engine takes that. Never rejects. */
+  async #endFailed(error: ProtocolError): Promise<void> {
+    const { engine, bounds, by, now } = this.#options;
+    const end = { at: now(), failure: encodeFailure(error), metadata: undefined };
+    const deadline = performance.now() + END_MS;
+    while (!this.isOver) {
+      try {
+        await engine.end({ ...this.head, parts: undefined, by, end }, bounds);
+        this.#handleOver();
+      } catch {
+        if (performance.now() >= deadline) this.#handleOver();
+        else await pause(RETRY_MS);
+      }
+    }
+  }
+}
+
+function errorOf(
+  outcome: Exclude<AppendOutcome, 'done'> | 'too_many_replies',
+  { maxReplies, maxReplyBytes, maxOwnerBytes }: EngineBounds,
+): ProtocolError {
+  switch (outcome) {
+    case 'too_many_replies':
+      return new ProtocolError(
+        outcome,
+        `${maxReplies} replies of this principal are kept; more can be kept when the first of them expire`,
+      );
+    case 'reply_too_large':
+      return new ProtocolError(outcome, `a kept reply may take ${maxReplyBytes} bytes`);
+    case 'over_budget':
+      return new ProtocolError(outcome, `the replies of one principal may take ${maxOwnerBytes} bytes`);
+    case 'ended':
+      return new ProtocolError('interrupted', 'another node has ended the reply: this one seemed to be gone');
+    default:
+      return new ProtocolError('interrupted', 'the engine has lost parts of the reply');
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
+}
