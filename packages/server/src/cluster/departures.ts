@@ -57,6 +57,8 @@ interface Attempts {
   patienceMs: number;
   /** A clock reading. */
   next: number;
+  /** After the deadline: nothing waits for its agent any more. */
+  isSettled: boolean;
 }
 
 /** The sessions that go from this node to others, while it drains. */
@@ -188,7 +190,7 @@ export class Departures implements DepartureHost {
     let attempts = this.#attempts.get(session);
     if (attempts === undefined) {
       const [backoffMs, patienceMs] = [MIN_BACKOFF_MS, MIN_PATIENCE_MS];
-      attempts = { departure: undefined, backoffMs, patienceMs, next: 0 };
+      attempts = { departure: undefined, backoffMs, patienceMs, next: 0, isSettled: false };
       this.#attempts.set(session, attempts);
     }
     return attempts;
@@ -256,11 +258,13 @@ export class Departures implements DepartureHost {
   /** What begins after the deadline fails as well. */
   #settle(session: ServerEndpoint): void {
     const { agents } = this;
-    const isUnderWay = session.isHeld && this.#attemptsOf(session).departure !== undefined;
+    const attempts = this.#attemptsOf(session);
+    const isUnderWay = session.isHeld && attempts.departure !== undefined;
     if (session.isFrozen || isUnderWay) return;
     const isLed = this.#targetOf(session, true) !== undefined;
     if (session.hasWire && isLed) session.holdInput();
-    if (isCalm(session, agents) && (isLed || !session.hasWire)) return;
+    if (attempts.isSettled && isCalm(session, agents) && (isLed || !session.hasWire)) return;
+    attempts.isSettled = true;
     const reason = new ProtocolError('draining', 'the server was drained');
     guard(session, () => agents?.settle(session, reason));
     session.failAll(reason, (streamId) => agents?.isWatch(session, streamId) === true);
