@@ -34,12 +34,14 @@ const serve = (options: ServerOptions = {}) =>
   peers.serve({ cluster, logger: logger(`node ${nodes++}`), ...options });
 
 /** A client of the first node whose connection has come back to the second one. */
-async function led(options: ServerOptions, count = 2) {
+async function led(options: ServerOptions, client: Parameters<typeof peers.dial>[1] = {}) {
+  const count = 2;
   const servers = await Promise.all(Array.from({ length: count }, () => serve(options)));
   let target = 0;
   const proxy = peers.use(await createCuttingProxy(() => servers[target]?.port as number));
   const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
     reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+    ...client,
   });
   target = 1;
   const resumed = new Promise<void>((resolve) => {
@@ -427,6 +429,47 @@ describe('a node that drains', () => {
     expect(reason).toMatchObject({ code: 'draining' });
     await expect.poll(() => session.state).toBe('established');
     expect([session.id, sizes(servers)]).toEqual([id, [0, 1]]);
+  });
+
+  it('moves a session that is never calm at its deadline, and keeps its connection', async () => {
+    const refused: string[] = [];
+    const ask = (session: Pick<Session, 'request'>) =>
+      session.request('for ever').catch(({ code }: ProtocolError) => void refused.push(code));
+    const { servers, session, proxy } = await led(
+      {
+        onSession: (each) => void ask(each),
+        async *onRequest(request) {
+          yield request.text;
+          await pause(20 + Math.random() * 20);
+        },
+      },
+      { onRequest: () => new Promise<string>(() => {}) },
+    );
+    const { id } = session;
+    const states: string[] = [];
+    session.on('state', (state) => void states.push(state));
+    const [before, faults] = [proxy.opened, [] as string[]];
+    let isOver = false;
+    // There is always a request under way.
+    const loops = [1, 2, 3].map(async (first) => {
+      for (let i = first; !isOver; i += 3) {
+        const reply = await session.request(`${i}`).catch(({ code }: ProtocolError) => ({ text: code }));
+        if (reply.text !== `${i}`) faults.push(reply.text);
+      }
+    });
+    expect(await servers[0]?.drain({ timeoutMs: 1_500 })).toMatchObject({
+      moved: 1,
+      interrupted: 0,
+      lost: 0,
+    });
+    expect((await session.request('there')).text).toBe('there');
+    const there = faults.length;
+    isOver = true;
+    await Promise.all(loops);
+    // At most what was under way at the deadline.
+    expect([...new Set(faults)]).toEqual(['draining']);
+    expect([there <= 3, faults.length - there, refused]).toEqual([true, 0, ['draining']]);
+    expect([states, session.id, proxy.opened, sizes(servers)]).toEqual([[], id, before, [0, 1]]);
   });
 
   it('does not lead a connection for which it had asked another node before', async () => {

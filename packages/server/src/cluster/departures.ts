@@ -47,6 +47,8 @@ const FINAL: ReadonlySet<string> = new Set([
 /** To a client: its session goes on, and another connection may resume it. */
 const SERVICE_RESTART = 1012;
 
+/** How often a session is tried after the deadline at a node that refuses it. */
+const MAX_REFUSALS = 3;
 /** How long a session may take to become calm after the deadline, in milliseconds. */
 const SETTLE_MS = 1_000;
 
@@ -57,6 +59,10 @@ interface Attempts {
   patienceMs: number;
   /** A clock reading. */
   next: number;
+  /** How often other nodes have refused it for what it is, since the deadline. */
+  refusals: number;
+  /** After the deadline: nothing waits for its agent any more. */
+  isSettled: boolean;
 }
 
 /** The sessions that go from this node to others, while it drains. */
@@ -188,7 +194,7 @@ export class Departures implements DepartureHost {
     let attempts = this.#attempts.get(session);
     if (attempts === undefined) {
       const [backoffMs, patienceMs] = [MIN_BACKOFF_MS, MIN_PATIENCE_MS];
-      attempts = { departure: undefined, backoffMs, patienceMs, next: 0 };
+      attempts = { departure: undefined, backoffMs, patienceMs, next: 0, refusals: 0, isSettled: false };
       this.#attempts.set(session, attempts);
     }
     return attempts;
@@ -226,6 +232,7 @@ export class Departures implements DepartureHost {
       const fields = { event: 'move.delayed', session: session.id, node, why: outcome.why };
       this.logger.debug(fields, 'a session could not move yet');
     }
+    if (outcome.type === 'refused' && outcome.code !== 'draining') attempts.refusals++;
     const isFinal = outcome.type === 'refused' && FINAL.has(outcome.code);
     if (isFinal && !session.hasFarewell) session.sendGoAway({ retryAfterMs: 0, deadline: this.#deadline });
     attempts.next = systemClock.now() + (isFinal ? Infinity : attempts.backoffMs);
@@ -243,24 +250,30 @@ export class Departures implements DepartureHost {
       const attempts = this.#attemptsOf(session);
       if (attempts.next !== Infinity) attempts.next = 0;
       attempts.backoffMs = MIN_BACKOFF_MS;
+      attempts.refusals = 0;
     }
     for (let now = start; now < start + timeoutMs; now = systemClock.now()) {
       const left = [...this.#host.sessions.values()].filter((session) => this.#isLeaving(session));
-      // A tensor or a scan that does not end keeps its session here.
-      if (!left.some((session) => now < start + SETTLE_MS || this.#couldGo(session))) return;
+      // A tensor or a scan that does not end keeps its session here, and so does a quota of the other node.
+      if (!left.some((session) => now < start + SETTLE_MS || this.#couldGo(session))) break;
       for (const session of left) this.#settle(session);
       await new Promise<void>((resolve) => void setTimeout(resolve, LOOK_MS));
     }
+    // They are closed now, and their clients have to be heard for that.
+    for (const session of this.#host.sessions.values())
+      if (this.#attemptsOf(session).departure === undefined) session.thaw();
   }
 
   /** What begins after the deadline fails as well. */
   #settle(session: ServerEndpoint): void {
     const { agents } = this;
-    const isUnderWay = session.isHeld && this.#attemptsOf(session).departure !== undefined;
+    const attempts = this.#attemptsOf(session);
+    const isUnderWay = session.isHeld && attempts.departure !== undefined;
     if (session.isFrozen || isUnderWay) return;
     const isLed = this.#targetOf(session, true) !== undefined;
     if (session.hasWire && isLed) session.holdInput();
-    if (isCalm(session, agents) && (isLed || !session.hasWire)) return;
+    if (attempts.isSettled && isCalm(session, agents) && (isLed || !session.hasWire)) return;
+    attempts.isSettled = true;
     const reason = new ProtocolError('draining', 'the server was drained');
     guard(session, () => agents?.settle(session, reason));
     session.failAll(reason, (streamId) => agents?.isWatch(session, streamId) === true);
@@ -268,7 +281,9 @@ export class Departures implements DepartureHost {
   }
 
   #couldGo(session: ServerEndpoint): boolean {
-    return this.#attemptsOf(session).departure !== undefined || isCalm(session, this.agents);
+    const { departure, refusals } = this.#attemptsOf(session);
+    if (refusals >= MAX_REFUSALS) return false;
+    return departure !== undefined || isCalm(session, this.agents);
   }
 
   #isLeaving(session: ServerEndpoint): boolean {
