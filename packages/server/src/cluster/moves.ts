@@ -41,8 +41,8 @@ export interface MovesOptions {
   readonly leads: () => ReadonlySet<Lead>;
   /** Whether the engine does not answer, as far as is known. */
   isStalled(): boolean;
-  /** Whether the fate of all messages of agents that have moved away is known. */
-  isSettled(): boolean;
+  /** Tells others what became of messages of agents that have moved away. Returns whether all of it is known. */
+  trySettle(): boolean;
   nodes(): Iterable<KnownNode>;
   dialing(target: KnownNode): MoveDialing;
 }
@@ -221,7 +221,7 @@ export class Moves {
   /** Waits until others know what became of messages of agents that were here, which only this node can tell them. */
   async settle(timeoutMs: number): Promise<void> {
     const end = systemClock.now() + timeoutMs;
-    while (!this.#options.isSettled() && systemClock.now() < end)
+    while (!this.#options.trySettle() && systemClock.now() < end)
       await new Promise<void>((resolve) => void setTimeout(resolve, LOOK_MS));
   }
 

@@ -81,7 +81,7 @@ export class ClusterNode implements Leader {
       logger: this.#logger,
       leads: () => this.#leading.leads,
       isStalled: () => this.#membership.isStalled,
-      isSettled: () => this.#relayed?.peers.isSettled !== false,
+      trySettle: () => this.#relayed?.peers.trySettle() !== false,
       nodes: () => this.#membership.others,
       dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
     });

@@ -93,7 +93,7 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
   }
 
   /** What the other node has under way to sessions of this one. */
-  get inflows(): Pick<Inflows, 'end' | 'hold' | 'isHolding' | 'isSettled' | 'release'> {
+  get inflows(): Pick<Inflows, 'end' | 'hold' | 'isHolding' | 'isSettled' | 'release' | 'tellConfirmed'> {
     return this.#inflows;
   }
 

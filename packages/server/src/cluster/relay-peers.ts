@@ -259,8 +259,15 @@ export class RelayPeers {
     return open;
   }
 
-  /** The fate of all messages of and to agents that have moved away is known, here and at the nodes of others. */
-  get isSettled(): boolean {
+  /**
+   * Tells others what is known of messages of and to agents that have moved away, without waiting for the next tick.
+   *
+   * @returns whether the fate of all of them is known, here and at the nodes of others.
+   */
+  trySettle(): boolean {
+    this.#options.relay.messages.handleTick();
+    for (const { inflows } of this.#inlets.keys()) inflows.tellConfirmed();
+    for (const stub of this.#movedSources) this.#settle(stub);
     if (this.#movedSources.size > 0) return false;
     for (const [{ inflows }, node] of this.#inlets)
       if (node !== this.#options.incarnation && !inflows.isSettled) return false;
