@@ -15,7 +15,7 @@ export { createServer } from './server.js';
 // HTTP in a session
 
 export type { SessionFetch } from '@parlance/protocol/http';
-export type { FetchContext, FetchHandler } from '@parlance/protocol/serve-http';
+export type { FetchContext, FetchHandler, FetchSession } from '@parlance/protocol/serve-http';
 
 // Clusters
 

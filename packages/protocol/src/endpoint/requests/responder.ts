@@ -66,11 +66,11 @@ export type RequestHandler = (
   context: RequestContext,
 ) => Part | undefined | Promise<Part | undefined> | AsyncIterable<Part>;
 
-/** A handler of Parlance itself, whose parts may be coded already, and which may be loaded first. */
+/** A handler of Parlance itself, whose parts may be coded already. */
 export type OwnHandler = (
   request: Message,
   context: RequestContext,
-) => ReturnType<RequestHandler> | Promise<ReturnType<RequestHandler>> | AsyncIterable<Part | CodedPart>;
+) => ReturnType<RequestHandler> | AsyncIterable<Part | CodedPart>;
 
 export interface AnswerOptions extends OutputOptions {
   readonly handler: OwnHandler | undefined;
@@ -257,8 +257,7 @@ export async function answer(
       },
       keep: (options) => output.keep(options),
     };
-    const begun = handler(request, context);
-    const outcome = isAsyncIterable(begun) ? begun : await begun;
+    const outcome = handler(request, context);
     if (isAsyncIterable(outcome)) {
       for await (const part of outcome) {
         if (!output.isWanted) {
@@ -277,7 +276,8 @@ export async function answer(
       const ended = output.end();
       if (ended !== undefined) await ended;
     } else {
-      const body = await encodePart(outcome ?? '', coder, { metadata: output.takeMetadata() });
+      const part = await outcome;
+      const body = await encodePart(part ?? '', coder, { metadata: output.takeMetadata() });
       const ended = output.respond(body);
       if (ended !== undefined) await ended;
     }
