@@ -17,7 +17,6 @@ import {
   codecs,
   createClientSession,
   createSweep,
-  type EndpointOptions,
   formOf,
   GuardedClock,
   guard,
@@ -395,13 +394,13 @@ function requestHandlerOf(
   { onRequest, onFetch }: ClientOptions,
   maxBodySize: number,
   logger: Logger,
-): EndpointOptions['onRequest'] {
+): RequestHandler | undefined {
   if (onFetch === undefined) return onRequest;
   let handler: RequestHandler | undefined;
-  return async (request, context) => {
+  return async function* (request, context) {
     const http = await import('@parlance/protocol/serve-http');
     handler ??= http.createFetchHandler({ onRequest, onFetch, maxBodySize, logger });
-    return handler(request, context);
+    yield* http.partsOf(handler(request, context));
   };
 }
 

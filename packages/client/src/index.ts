@@ -7,7 +7,7 @@ export * from '@parlance/protocol/application';
 export { type ClientOptions, connect, type TokenSource } from './client.js';
 export type { WebSocketConstructor, WebSocketLike } from './connection.js';
 export type { SessionFetch } from '@parlance/protocol/http';
-export type { FetchContext, FetchHandler } from '@parlance/protocol/serve-http';
+export type { FetchContext, FetchHandler, FetchSession } from '@parlance/protocol/serve-http';
 export type { ReconnectOptions } from './reconnect.js';
 export type { ClientSession } from './session.js';
 export type { SharingOptions } from './shared/options.js';

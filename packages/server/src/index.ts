@@ -23,7 +23,7 @@ export { createServer } from './create-server.js';
 // HTTP in a session
 
 export type { SessionFetch } from '@parlance/protocol/http';
-export type { FetchContext, FetchHandler } from '@parlance/protocol/serve-http';
+export type { FetchContext, FetchHandler, FetchSession } from '@parlance/protocol/serve-http';
 
 // Clusters
 

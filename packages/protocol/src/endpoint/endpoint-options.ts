@@ -10,7 +10,7 @@ import type { Mailbox } from './messages/mailbox.js';
 import type { ContentScanner, EventRoute, Logger, ScannerHost } from './ports.js';
 import type { ResolvedBatchOptions } from './requests/batch-options.js';
 import type { ReplyKeeper } from './requests/keeping.js';
-import type { OwnHandler } from './requests/responder.js';
+import type { RequestHandler } from './requests/responder.js';
 import type { Session, SessionEvents } from './session.js';
 import type { TransferMode } from './tensors/receiver.js';
 
@@ -28,7 +28,7 @@ export interface EndpointOptions {
   readonly role: 'client' | 'server';
   /** One-way messages and tensors have a reader; without one they are refused. @default true */
   readonly takesMessages?: boolean | undefined;
-  readonly onRequest?: OwnHandler | undefined;
+  readonly onRequest?: RequestHandler | undefined;
   /** How the parts of replies are joined. @default each part is sent by itself */
   readonly batch?: ResolvedBatchOptions | undefined;
   readonly security?: M2MSecurity | undefined;

@@ -6,4 +6,5 @@ export {
   type FetchHandler,
   type FetchSession,
   type PathHandler,
+  partsOf,
 } from './serve.js';

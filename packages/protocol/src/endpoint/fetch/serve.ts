@@ -70,6 +70,16 @@ export function createFetchHandler(options: HandlerOptions): RequestHandler {
   };
 }
 
+/** The parts of a reply, as a handler returns them. */
+export async function* partsOf(reply: ReturnType<RequestHandler>): AsyncGenerator<Part> {
+  if (isAsyncIterable(reply)) yield* reply;
+  else yield (await reply) ?? '';
+}
+
+function isAsyncIterable(value: unknown): value is AsyncIterable<Part> {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
+}
+
 const unsupported: RequestHandler = () => {
   throw refuse(
     new RequestError('unsupported', 'this end answers HTTP requests only: it has no onRequest handler'),

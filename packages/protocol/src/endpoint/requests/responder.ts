@@ -66,11 +66,11 @@ export type RequestHandler<Of extends Session = Session> = (
   context: RequestContext<Of>,
 ) => Part | undefined | Promise<Part | AsyncIterable<Part> | undefined> | AsyncIterable<Part>;
 
-/** A handler of Parlance itself, whose parts may be coded already, and which may be loaded first. */
+/** A handler of Parlance itself, whose parts may be coded already. */
 export type OwnHandler = (
   request: Message,
   context: RequestContext,
-) => ReturnType<RequestHandler> | Promise<ReturnType<RequestHandler>> | AsyncIterable<Part | CodedPart>;
+) => ReturnType<RequestHandler> | AsyncIterable<Part | CodedPart>;
 
 export interface AnswerOptions extends OutputOptions {
   readonly handler: OwnHandler | undefined;
@@ -282,8 +282,7 @@ export async function answer(
       const ended = output.end();
       if (ended !== undefined) await ended;
     } else {
-      const part = outcome;
-      const content = isBlob(part) ? await options.read(part) : (part ?? '');
+      const content = isBlob(outcome) ? await options.read(outcome) : (outcome ?? '');
       const body = await encodePart(content, coder, { metadata: output.takeMetadata() });
       const ended = output.respond(body);
       if (ended !== undefined) await ended;
