@@ -39,8 +39,9 @@ describe('hooks around requests', () => {
       async (context, next) => {
         if (context.kind !== 'request') return next();
         seen.push([name, context.message.text, context.metadata, context.session.principal]);
-        await next();
+        const reply = await next();
         seen.push(`${name} after`);
+        return name === 'one' ? reply : undefined;
       };
     const { session } = await setUp({
       authenticate: () => ({ principal: 'ann' }),
@@ -88,7 +89,7 @@ describe('hooks around requests', () => {
           const reply = await next();
           if (typeof reply !== 'object' || reply === null || !(Symbol.asyncIterator in reply)) return reply;
           return (async function* () {
-            for await (const part of reply) yield String(part).toUpperCase();
+            for await (const part of reply as AsyncIterable<string>) yield part.toUpperCase();
           })();
         },
       ],
