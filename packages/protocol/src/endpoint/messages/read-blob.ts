@@ -1,5 +1,4 @@
 import { ProtocolError } from '../../base/errors.js';
-import type { BlobBody } from './part.js';
 
 /**
  * A page loads this with its first `Blob`.
@@ -8,7 +7,10 @@ import type { BlobBody } from './part.js';
  * @throws {ProtocolError} `message_too_large` before anything is read; `invalid_argument` if it cannot be read, such as a
  * file that has changed.
  */
-export async function readBlob(blob: BlobBody, maxSize: number): Promise<Uint8Array> {
+export async function readBlob(
+  blob: { readonly size: number; arrayBuffer(): Promise<ArrayBuffer> },
+  maxSize: number,
+): Promise<Uint8Array> {
   const { size } = blob;
   if (size > maxSize) {
     throw new ProtocolError(
