@@ -38,7 +38,7 @@ export interface Server<Data = unknown> extends AsyncDisposal {
   /**
    * Serves sessions on an existing HTTP server, at `path`. Returns a function that stops this.
    *
-   * @throws {ProtocolError} `invalid_argument` if it is not an HTTP server, such as an Express app.
+   * @throws {ProtocolError} `invalid_argument` if it is not an HTTP server, such as an Express app, or is attached already.
    */
   attach(server: HttpServer): () => void;
   /**

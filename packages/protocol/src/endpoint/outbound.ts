@@ -9,18 +9,11 @@ import { maxMessageSize } from '../session/body-rules.js';
 import { GuardedClock, guard } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
 import { Backpressure, hasRoom } from './messages/backpressure.js';
+import { type BlobBody, isBlob, readBlob } from './messages/blob.js';
 import { CodingOrder } from './messages/coding-order.js';
 import { createMessage, type Message } from './messages/message.js';
 import { encodeMetadata, type Metadata } from './messages/metadata.js';
-import {
-  type BlobBody,
-  type Body,
-  contentOf,
-  type EncodeOptions,
-  encodeBody,
-  isBlob,
-  readBlob,
-} from './messages/part.js';
+import { type Body, contentOf, type EncodeOptions, encodeBody } from './messages/part.js';
 import { LateReply } from './requests/late-reply.js';
 import type { Reply, ReplyStream } from './requests/reply.js';
 import type { Requester } from './requests/requester.js';

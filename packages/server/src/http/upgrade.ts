@@ -1,6 +1,6 @@
 import type { Server as HttpServer, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { Subprotocol } from '@parlance/protocol';
+import { ProtocolError, Subprotocol } from '@parlance/protocol';
 import { loggable, MAX_PIECE_SIZE } from '@parlance/protocol/internal';
 import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from '../admission/admission.js';
 import type { Ticket } from '../cluster/ticket.js';
@@ -58,7 +58,7 @@ export function webSocketOptions({ limits, timers }: ResolvedServerOptions): Web
 export class Upgrades {
   readonly #host: UpgradesOptions;
   readonly #adapter: WebSocketAdapter;
-  readonly #attached = new Set<() => void>();
+  readonly #attached = new Map<HttpServer, () => void>();
   #hasWarned = false;
 
   constructor(host: UpgradesOptions) {
@@ -68,10 +68,16 @@ export class Upgrades {
 
   /**
    * @param ownsServer whether no other handler answers for other paths.
-   * @throws {ProtocolError} `invalid_argument` if it is not an HTTP server.
+   * @throws {ProtocolError} `invalid_argument` if it is not an HTTP server, or if this one is attached to it already.
    */
   attach(server: HttpServer, ownsServer: boolean): () => void {
     assertHttpServer(server);
+    if (this.#attached.has(server)) {
+      throw new ProtocolError(
+        'invalid_argument',
+        'attach: this server is attached to that HTTP server already',
+      );
+    }
     const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       try {
         this.#handleUpgrade(request, socket, head, ownsServer);
@@ -87,14 +93,14 @@ export class Upgrades {
     server.on('upgrade', onUpgrade);
     const detach = () => {
       server.off('upgrade', onUpgrade);
-      this.#attached.delete(detach);
+      if (this.#attached.get(server) === detach) this.#attached.delete(server);
     };
-    this.#attached.add(detach);
+    this.#attached.set(server, detach);
     return detach;
   }
 
   detachAll(): void {
-    for (const detach of this.#attached) detach();
+    for (const detach of this.#attached.values()) detach();
   }
 
   #handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer, ownsServer: boolean): void {

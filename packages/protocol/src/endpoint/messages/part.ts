@@ -3,9 +3,7 @@ import { ProtocolError } from '../../base/errors.js';
 import type { CodedBody } from '../../codec/body.js';
 import type { BodyCoder } from '../../codec/coder.js';
 import type { BodyToSend } from '../../link/link.js';
-import type { BlobBody } from './read-blob.js';
-
-export type { BlobBody };
+import { type BlobBody, isBlob } from './blob.js';
 
 /**
  * The content of a message or request: a string is text; an `ArrayBuffer`, a typed array, a `DataView` and a `Blob` are
@@ -79,19 +77,6 @@ export function bytesOf(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array) return value;
   if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
   return value instanceof ArrayBuffer ? new Uint8Array(value) : undefined;
-}
-
-export function isBlob(value: unknown): value is BlobBody {
-  return (
-    typeof (value as Partial<BlobBody> | null | undefined)?.arrayBuffer === 'function' &&
-    'size' in Object(value)
-  );
-}
-
-/** See `read-blob.ts`. */
-export async function readBlob(blob: BlobBody, maxSize: number): Promise<Uint8Array> {
-  const reader = await import('./read-blob.js');
-  return await reader.readBlob(blob, maxSize);
 }
 
 /** As {@link encodeBody}, without an agent. */

@@ -1,11 +1,5 @@
 import { ProtocolError } from '../../base/errors.js';
 
-/** What is used of a `Blob` or a `File`, of whichever realm. */
-export interface BlobBody {
-  readonly size: number;
-  arrayBuffer(): Promise<ArrayBuffer>;
-}
-
 /**
  * A page loads this with its first `Blob`.
  *
@@ -13,7 +7,10 @@ export interface BlobBody {
  * @throws {ProtocolError} `message_too_large` before anything is read; `invalid_argument` if it cannot be read, such as a
  * file that has changed.
  */
-export async function readBlob(blob: BlobBody, maxSize: number): Promise<Uint8Array> {
+export async function readBlob(
+  blob: { readonly size: number; arrayBuffer(): Promise<ArrayBuffer> },
+  maxSize: number,
+): Promise<Uint8Array> {
   const { size } = blob;
   if (size > maxSize) {
     throw new ProtocolError(
