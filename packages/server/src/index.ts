@@ -37,7 +37,10 @@ export type {
   ListedNode,
   NodeList,
   SessionMove,
+  SessionReading,
   SessionRecord,
+  SessionWrite,
+  SessionWritten,
 } from './backplane/backplane.js';
 export { memoryCluster } from './backplane/memory.js';
 export type { NodeOptions } from './cluster/options.js';
