@@ -1,5 +1,3 @@
-import type { ReplyEngine } from './replies.js';
-
 /**
  * Where the nodes of a cluster find each other. Create one with `memoryCluster()`, or with `redis(…)` of
  * `@parlance/server/redis`, and pass it as the option `cluster`.
@@ -12,8 +10,6 @@ export interface Backplane {
   readonly secret?: string | undefined;
   /** Opens the connection of one node. Does not wait until the engine can be reached. */
   connect(): BackplaneLink;
-  /** Opens a connection of its own for kept replies, so that their parts do not hold up leases. */
-  connectReplies?(): ReplyEngine;
 }
 
 /**

@@ -3,6 +3,7 @@ import type { Backplane, ListedNode } from './backplane.js';
 import { MemoryAgents } from './memory-agents.js';
 import { MemoryReplies } from './memory-replies.js';
 import { MemorySessions } from './memory-sessions.js';
+import type { ReplyBackplane } from './replies.js';
 
 interface Lease {
   /** What a node says of itself, or where a reply is. */
@@ -29,7 +30,7 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
     const leaseMs = lease.endsAt - now();
     return leaseMs > 0 ? { incarnation, record: lease.record, leaseMs } : undefined;
   };
-  return {
+  const backplane: ReplyBackplane = {
     secret: randomBytes(32).toString('base64'),
     connectReplies: () => replies,
     connect: () => ({
@@ -72,4 +73,5 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
       async close() {},
     }),
   };
+  return backplane;
 }

@@ -4,6 +4,7 @@ import type { Backplane } from './backplane.js';
 import { adaptClient, type IoredisClient, type NodeRedisClient, openClient } from './redis-client.js';
 import { RedisLink } from './redis-link.js';
 import { RedisReplies } from './redis-replies.js';
+import type { ReplyBackplane } from './replies.js';
 
 export type {
   AgentEntry,
@@ -20,6 +21,7 @@ export type {
   IoredisDuplicate,
   NodeRedisClient,
   NodeRedisDuplicate,
+  NodeRedisReplies,
 } from './redis-client.js';
 
 export interface RedisOptions {
@@ -51,5 +53,9 @@ export function redis(options: RedisOptions): Backplane {
     throw new ProtocolError('invalid_option', 'redis: prefix must be 1 to 64 letters, digits or "_.:{}-"');
   const adapted = client && adaptClient(client);
   const open = async () => adapted ?? (await openClient(url as string));
-  return { connect: () => new RedisLink(prefix, open), connectReplies: () => new RedisReplies(prefix, open) };
+  const backplane: ReplyBackplane = {
+    connect: () => new RedisLink(prefix, open),
+    connectReplies: () => new RedisReplies(prefix, open),
+  };
+  return backplane;
 }

@@ -1,5 +1,6 @@
 import { varintLength } from '@parlance/protocol/internal';
 import type { ReplyEnd, ReplyEntry, ReplyHead, ReplyPieces } from '../replies/log.js';
+import type { Backplane } from './backplane.js';
 
 /**
  * Kept replies in the engine of a cluster. A reply has one writer, the node that its ID names, and any number of readers.
@@ -18,7 +19,7 @@ export interface ReplyEngine {
   append(batch: ReplyBatch, bounds: EngineBounds, liveMs: number): Promise<AppendOutcome>;
   /** Ends a reply, which is kept for its `ttlMs` from then on, and tells followers. */
   end(end: EngineEnd, bounds: EngineBounds): Promise<AppendOutcome>;
-  /** Keeps a reply that is written; tells how long ago, in milliseconds, a node last said that somebody follows it. */
+  /** Keeps a reply that is written; tells how long ago, in milliseconds, a node last said that it is followed. */
   keep(key: ReplyKey, liveMs: number): Promise<KeepOutcome>;
   /** Forgets a reply, and tells followers. */
   drop(key: ReplyKey): Promise<void>;
@@ -49,6 +50,16 @@ export interface ReplyEngine {
   close(): Promise<void>;
 }
 
+/** A backplane that keeps replies as well. */
+export interface ReplyBackplane extends Backplane {
+  /** Opens a connection of its own, so that parts do not hold up leases. */
+  connectReplies(): ReplyEngine;
+}
+
+export function keepsReplies(backplane: Backplane | undefined): backplane is ReplyBackplane {
+  return backplane !== undefined && 'connectReplies' in backplane;
+}
+
 export interface ReplyKey {
   readonly owner: string;
   readonly id: string;
@@ -73,7 +84,7 @@ export interface ReplyBatch extends ReplyKey {
 }
 
 export interface EngineEnd extends ReplyKey {
-  /** How many parts it must have; `undefined` if it is to end whatever it has. */
+  /** How many parts it must have; `undefined` if any number will do. */
   readonly parts: number | undefined;
   /** The node that ends it. */
   readonly by: string;

@@ -3,6 +3,7 @@ import type { Logger, ResumeRefusal } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Refusal } from '../admission/admission.js';
 import type { Agents } from '../agents/create.js';
+import { keepsReplies } from '../backplane/replies.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
@@ -177,7 +178,7 @@ export class ClusterNode implements Leader {
       options,
       memory,
       link: backplane.connect(),
-      engine: options.replies.isOnEngine ? backplane.connectReplies?.() : undefined,
+      engine: options.replies.isOnEngine && keepsReplies(backplane) ? backplane.connectReplies() : undefined,
       incarnation: this.incarnation,
       membership: this.#membership,
       webSocket: this.#webSocket,

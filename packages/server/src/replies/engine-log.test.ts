@@ -154,7 +154,7 @@ function unreliable(
 }
 
 describe('a reply in the engine', () => {
-  it('is the same to all followers, wherever they begin, whatever calls and news are lost', async () => {
+  it('is the same to all followers, from any part on, with calls and news that are lost', async () => {
     const step = fc.record({
       parts: fc.array(fc.string({ maxLength: 20 }), { maxLength: 90 }),
       turns: fc.nat({ max: 6 }),

@@ -1,6 +1,7 @@
 import { type KeepOptions, type Message, type Metadata, ProtocolError } from '@parlance/protocol';
 import { assertOptions, DEFAULT_REPLY_TTL_MS, type OptionKinds } from '@parlance/protocol/internal';
 import type { Backplane } from '../backplane/backplane.js';
+import { keepsReplies } from '../backplane/replies.js';
 import type { NodeReplyLog } from './log.js';
 import { MemoryReplyLog, type ReplyBounds } from './memory-log.js';
 
@@ -91,7 +92,7 @@ export function resolveRepliesOptions(
   if (store !== 'memory' && store !== 'engine')
     throw new ProtocolError('invalid_option', `replies.store must be 'memory' or 'engine', not ${store}`);
   const isOnEngine = store === 'engine';
-  if (isOnEngine && cluster?.connectReplies === undefined)
+  if (isOnEngine && !keepsReplies(cluster))
     throw new ProtocolError(
       'invalid_option',
       `replies.store: 'engine' needs cluster: redis(…) or memoryCluster()`,
