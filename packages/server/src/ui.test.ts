@@ -60,7 +60,7 @@ describe('the user interface', () => {
       expect(body.toString()).toContain('<title>page</title>');
       expect(headers['cache-control']).toBe('no-cache');
       expect(headers['x-content-type-options']).toBe('nosniff');
-      const policy = headers['content-security-policy'];
+      const policy = String(headers['content-security-policy']);
       for (const directive of [
         "default-src 'none'",
         "script-src 'self'",
@@ -68,7 +68,7 @@ describe('the user interface', () => {
         `connect-src 'self' ws://127.0.0.1:${port} wss://127.0.0.1:${port}`,
         "require-trusted-types-for 'script'",
       ])
-        expect(policy?.split('; ')).toContain(directive);
+        expect(policy.split('; ')).toContain(directive);
       expect(policy).not.toMatch(/unsafe|\*/);
     }
   });
