@@ -10,9 +10,9 @@ let loading: Promise<Markdown | undefined> | undefined;
 /** Loads what shows Markdown. Without it, answers are plain text. */
 export function loadMarkdown(): Promise<Markdown | undefined> {
   loading ??= import('./markdown.js').then(
-    (loaded) => {
-      markdown = loaded;
-      return loaded;
+    ({ blocksOf, render }) => {
+      markdown = { blocksOf, render };
+      return markdown;
     },
     (error: unknown) => {
       loading = undefined;
