@@ -29,6 +29,19 @@ export default [
     limit: '4 kB',
     modifyEsbuildConfig: (config: object) => ({ ...config, external: ['../../parts/core.js'] }),
   },
+  {
+    name: 'the chat page at first load, without the client and the SDK that it shows',
+    path: ['packages/ui/src/main.ts', 'packages/ui/styles.css', 'packages/ui/index.html'],
+    gzip: true,
+    limit: '20 kB',
+    modifyEsbuildConfig: (config: object) => ({
+      ...config,
+      ...PAGE_OPTIONS,
+      external: ['@parlance/client'],
+      loader: { '.html': 'copy' },
+      plugins: [LIST_EAGER_FILES],
+    }),
+  },
   ...PAGE_BUDGETS.map(({ page, title, entry }) => ({
     name: `page: ${title}; entry and its static imports`,
     path: pageFile(page),

@@ -1,6 +1,8 @@
+import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
+import { constants, createGzip, gzipSync } from 'node:zlib';
 import { expect, it } from 'vitest';
-import { measureFetch } from '../../packages/ui/src/plain-http.js';
+import { createPlainHttpSize, measureFetch } from '../../packages/ui/src/plain-http.js';
 
 /** The chat page compares the session to the real size of HTTP. */
 
@@ -18,7 +20,7 @@ it('the size of plain HTTP is that of the bytes on its socket, except for the he
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as { port: number };
-  const size = { sent: 0, received: 0 };
+  const size = createPlainHttpSize();
   const given = { 'content-type': 'application/json', authorization: 'Bearer unused', 'x-other': 'y' };
   const response = await measureFetch(fetch, size)(`http://127.0.0.1:${port}/v1/chat/completions?a=b`, {
     method: 'POST',
@@ -36,4 +38,43 @@ it('the size of plain HTTP is that of the bytes on its socket, except for the he
   expect(said).toHaveLength(known.length);
   expect(size.sent).toBe([start, ...said, '', ''].join('\r\n').length + body.length);
   expect(size.received).toBe(Buffer.byteLength(RESPONSE));
+
+  // With gzip, the heads stay as they are but for one field, and the bodies are what a compressor makes of them.
+  const field = 'content-encoding: gzip\r\n'.length;
+  const sentHead = size.sent - Buffer.byteLength(body, 'latin1');
+  expect(
+    Math.abs(size.gzip.sent - sentHead - field - gzipSync(Buffer.from(body, 'latin1')).length),
+  ).toBeLessThan(8);
+  const [answerHead = '', answered = ''] = RESPONSE.split('\r\n\r\n');
+  const receivedHead = Buffer.byteLength(answerHead) + 4;
+  expect(Math.abs(size.gzip.received - receivedHead - field - gzipSync(answered).length)).toBeLessThan(32);
+});
+
+it('the size of a compressed stream is that of a compressor that is flushed after every event', async () => {
+  const events = Array.from(
+    { length: 50 },
+    (_, i) => `data: {"delta":{"content":" word ${(i * 7919) % 97}"}}\n\n`,
+  );
+  const size = createPlainHttpSize();
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      for (const event of events) controller.enqueue(new TextEncoder().encode(event));
+      controller.close();
+    },
+  });
+  const response = await measureFetch(async () => new Response(body), size)('http://session/v1');
+  expect(await response.text()).toBe(events.join(''));
+  const gzip = createGzip({ level: 6 });
+  let expected = 0;
+  gzip.on('data', (chunk: Buffer) => {
+    expected += chunk.length;
+  });
+  for (const event of events) {
+    gzip.write(event);
+    await new Promise<void>((resolve) => gzip.flush(constants.Z_SYNC_FLUSH, resolve));
+  }
+  gzip.end();
+  await once(gzip, 'end');
+  const heads = size.received - Buffer.byteLength(events.join('')) + 'content-encoding: gzip\r\n'.length;
+  expect((size.gzip.received - heads) / expected).toBeCloseTo(1, 1);
 });

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { Subprotocol } from '@parlance/protocol';
 import { createServer } from '@parlance/server';
 import { beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
@@ -52,7 +53,7 @@ describe('parlance serve', { timeout: TIMEOUT }, () => {
   it('lets nothing touch its connections: the actions of the demo do not exist', async () => {
     await withServer([], async (address) => {
       expect(await (await fetch(address)).text()).not.toContain('data-demo');
-      const socket = new WebSocket(address.replace(/^http(.*)$/, 'ws$1session?tab=t'), 'm2m.v1.bin');
+      const socket = new WebSocket(address.replace(/^http(.*)$/, 'ws$1session?tab=t'), Subprotocol.BINARY);
       await once(socket, 'open');
       for (const action of ['cut', 'freeze', 'restart']) {
         const response = await fetch(`${address}demo/${action}?tab=t`, {

@@ -9,6 +9,8 @@ export interface Answerer {
   readonly model: string;
   /** Whether the embedded responder answers, whose answers are known. */
   readonly isEmbedded: boolean;
+  /** How many answers were stopped before their end. */
+  cancelled(): number;
 }
 
 export interface AnswererOptions {
@@ -20,10 +22,20 @@ const DEFAULT_MODEL = 'gpt-4o';
 
 export function createAnswerer({ delayMs = 0 }: AnswererOptions = {}): Answerer {
   const { OPENAI_BASE_URL: baseUrl, OPENAI_API_KEY: apiKey, OPENAI_MODEL: model } = process.env;
-  if (!baseUrl) return { onRequest: createResponder({ delayMs }), model: DEFAULT_MODEL, isEmbedded: true };
+  const isEmbedded = !baseUrl;
+  const answer: RequestHandler = isEmbedded
+    ? createResponder({ delayMs })
+    : createOpenAIGateway({ baseUrl, apiKey });
+  let cancelled = 0;
   return {
-    onRequest: createOpenAIGateway({ baseUrl, apiKey }),
-    model: model || DEFAULT_MODEL,
-    isEmbedded: false,
+    onRequest(request, context) {
+      context.signal.addEventListener('abort', () => {
+        cancelled++;
+      });
+      return answer(request, context);
+    },
+    model: (!isEmbedded && model) || DEFAULT_MODEL,
+    isEmbedded,
+    cancelled: () => cancelled,
   };
 }

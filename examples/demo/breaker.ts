@@ -22,6 +22,8 @@ export interface BreakerOptions {
   readonly restart: () => Server;
   /** @default 10,000 */
   readonly freezeMs?: number | undefined;
+  /** How long a page that was cut off cannot come back. @default 3,000 */
+  readonly absenceMs?: number | undefined;
 }
 
 const PREFIX = '/demo/';
@@ -31,16 +33,29 @@ const DRAIN_TIMEOUT_MS = 60_000;
 /** The delay after which pages come back, at most. */
 const RETURN_WITHIN_MS = 1_000;
 
-export function createBreaker({ http, restart, freezeMs = 10_000 }: BreakerOptions): Breaker {
+export function createBreaker({
+  http,
+  restart,
+  freezeMs = 10_000,
+  absenceMs = 3_000,
+}: BreakerOptions): Breaker {
   const sockets = new Map<string, Socket>();
   const closing = new Set<Promise<unknown>>();
   let sessions = restart();
 
+  /** Tabs that cannot connect: until when, in milliseconds. */
+  const absent = new Map<string, number>();
+
   // The page names its tab in the address of its socket.
-  http.on('upgrade', (request: IncomingMessage) => {
+  http.prependListener('upgrade', (request: IncomingMessage) => {
     const tab = new URL(request.url ?? '/', 'http://host').searchParams.get('tab');
     if (tab === null) return;
     const { socket } = request;
+    if ((absent.get(tab) ?? 0) > Date.now()) {
+      socket.destroy();
+      return;
+    }
+    absent.delete(tab);
     sockets.set(tab, socket);
     socket.once('close', () => {
       if (sockets.get(tab) === socket) sockets.delete(tab);
@@ -49,7 +64,10 @@ export function createBreaker({ http, restart, freezeMs = 10_000 }: BreakerOptio
 
   const actions = {
     /** The connection is gone without a word, as when a cable is pulled: code 1006. */
-    cut: (socket: Socket | undefined) => socket?.destroy(),
+    cut(socket: Socket | undefined, tab: string) {
+      absent.set(tab, Date.now() + absenceMs);
+      socket?.destroy();
+    },
     /** Nothing passes in either direction, and nothing says so. */
     freeze(socket: Socket | undefined) {
       if (socket === undefined) return;
@@ -70,7 +88,7 @@ export function createBreaker({ http, restart, freezeMs = 10_000 }: BreakerOptio
     },
   };
 
-  const wishes = new Map<string, (socket: Socket | undefined) => void>(Object.entries(actions));
+  const wishes = new Map<string, (socket: Socket | undefined, tab: string) => void>(Object.entries(actions));
 
   return {
     get sessions() {
@@ -85,7 +103,8 @@ export function createBreaker({ http, restart, freezeMs = 10_000 }: BreakerOptio
       // Pages of other sites can reach this port as well, also under a name of theirs.
       const isOwn = OWN_HOST.test(host) && origin === `http://${host}`;
       const isWish = request.method === 'POST' && isOwn && action !== undefined;
-      if (isWish) action(sockets.get(searchParams.get('tab') ?? ''));
+      const tab = searchParams.get('tab') ?? '';
+      if (isWish) action(sockets.get(tab), tab);
       response.writeHead(isWish ? 204 : 403).end();
       return true;
     },

@@ -5,8 +5,10 @@ import { readCommandLine } from '../../scripts/command-line.js';
 import { createAnswerer } from './answerer.js';
 import { createReport } from './report.js';
 import { serveChatPage } from './serve-chat.js';
+import { showCancel } from './steps/cancel.js';
 import { type RoutingRecord, showChat } from './steps/chat.js';
 import { showControl } from './steps/control.js';
+import { showCut } from './steps/cut.js';
 import { showNegotiation } from './steps/negotiate.js';
 import { showSdk } from './steps/sdk.js';
 import { showStream } from './steps/stream.js';
@@ -14,11 +16,17 @@ import { showTensors } from './steps/tensors.js';
 
 /** `npm run demo`: a scripted exchange over real sockets, then a chat page until Ctrl-C. */
 
-const USAGE = `npm run demo -- [--once]
+const USAGE = `npm run demo -- [--once] [--verbose]
 
-  --once   exit after the report, with exit code 0 only if every check passed`;
+  --once      exit after the report, with exit code 0 only if every check passed
+  --verbose   show the wire as well: negotiation, refusals, streams, control messages`;
 
-const { values } = readCommandLine(USAGE, { options: { once: { type: 'boolean', default: false } } });
+const { values } = readCommandLine(USAGE, {
+  options: {
+    once: { type: 'boolean', default: false },
+    verbose: { type: 'boolean', default: false },
+  },
+});
 // Meanwhile, the report is shown.
 const isBuilt = values.once ? undefined : buildUserInterface();
 isBuilt?.catch(() => {});
@@ -46,19 +54,28 @@ const server = createServer({
   },
 });
 
+report.line('Starting a server …');
 const { url } = await server.listen({ port: 0 });
-console.log(`Parlance at ${url}: TokenNative, M2M v1 and AVP over WebSocket sessions`);
+let saved: string;
 try {
-  await showNegotiation(url, report);
-  await showChat(url, nodeModules, routed, report);
-  await showStream(url, answerer, report);
+  saved = await showChat(url, nodeModules, routed, report);
+  await showCut(url, answerer, report);
+  await showCancel(url, answerer, report);
   await showSdk(url, answerer, report);
   await showTensors(url, report);
-  await showControl(url, report);
+  const wire = values.verbose ? report : report.hidden();
+  await showNegotiation(url, wire);
+  await showStream(url, answerer, wire);
+  await showControl(url, wire);
 } finally {
   await server.close();
 }
-console.log(`\n${report.checks - report.failures} of ${report.checks} checks passed.`);
+report.section('In short');
+if (report.failures === 0)
+  report.line(`${saved} of the bytes of a long chat saved; one connection cut, and not a word lost.`);
+report.line(
+  `${report.checks - report.failures} of ${report.checks} checks passed${values.verbose ? '' : ', the wire included (--verbose shows it)'}.`,
+);
 process.exitCode = report.failures === 0 ? 0 : 1;
 
 if (isBuilt !== undefined) {

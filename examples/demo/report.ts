@@ -1,3 +1,5 @@
+import { number } from '../../packages/ui/src/format.js';
+
 /** Prints the demo and counts failed checks. */
 export interface Report {
   section(title: string): void;
@@ -5,6 +7,8 @@ export interface Report {
   table(head: readonly string[], rows: readonly (readonly (string | number)[])[]): void;
   /** Checks one fact. */
   check(what: string, holds: boolean, detail?: string): void;
+  /** A report whose checks count here, and that prints only what fails. */
+  hidden(): Report;
   readonly failures: number;
   readonly checks: number;
 }
@@ -13,15 +17,24 @@ const isTerminal = process.stdout.isTTY === true && process.env['NO_COLOR'] === 
 const columns = isTerminal ? process.stdout.columns || 80 : Number.POSITIVE_INFINITY;
 const paint = (code: number, text: string) => (isTerminal ? `\u001b[${code}m${text}\u001b[0m` : text);
 
-export function createReport(print: (line: string) => void = console.log): Report {
-  let failures = 0;
-  let checks = 0;
+export function createReport(): Report {
+  return reportTo(console.log, { checks: 0, failures: 0 });
+}
+
+function reportTo(print: (line: string) => void, tally: { checks: number; failures: number }): Report {
   return {
     get failures() {
-      return failures;
+      return tally.failures;
     },
     get checks() {
-      return checks;
+      return tally.checks;
+    },
+    hidden() {
+      const hidden = reportTo(() => {}, tally);
+      const check: Report['check'] = (what, holds, detail) => {
+        (holds ? hidden : this).check(what, holds, detail);
+      };
+      return { ...hidden, check };
     },
     section: (title) => print(`\n${paint(1, title)}`),
     line: (text) => {
@@ -29,7 +42,7 @@ export function createReport(print: (line: string) => void = console.log): Repor
     },
     table(head, rows) {
       const cells = [head, ...rows].map((row) =>
-        row.map((cell) => (typeof cell === 'number' ? group(cell) : cell)),
+        row.map((cell) => (typeof cell === 'number' ? number(cell) : cell)),
       );
       const widths = head.map((_, column) => Math.max(...cells.map((row) => (row[column] ?? '').length)));
       for (const [index, row] of cells.entries()) {
@@ -44,8 +57,8 @@ export function createReport(print: (line: string) => void = console.log): Repor
       }
     },
     check(what, holds, detail = '') {
-      checks++;
-      if (!holds) failures++;
+      tally.checks++;
+      if (!holds) tally.failures++;
       const mark = holds ? paint(32, '✓') : paint(31, '✗');
       const isOneLine = what.length + detail.length + 7 <= columns;
       print(`  ${mark} ${what}${isOneLine && detail ? paint(2, ` (${detail})`) : ''}`);
@@ -63,9 +76,4 @@ function wrap(text: string, width: number): string[] {
     else lines[lines.length - 1] = `${last} ${word}`;
   }
   return lines;
-}
-
-/** Formats 1234567 as `1,234,567`. */
-function group(value: number): string {
-  return value.toLocaleString('en-US');
 }

@@ -16,6 +16,8 @@ export interface ChatPageOptions {
   readonly folder?: string | undefined;
   /** How long "Freeze" lasts, in milliseconds. @default 10,000 */
   readonly freezeMs?: number | undefined;
+  /** How long a page that was cut off cannot come back, in milliseconds. @default 3,000 */
+  readonly absenceMs?: number | undefined;
   /** @default the API in the environment, or the embedded responder */
   readonly onRequest?: RequestHandler | undefined;
 }
@@ -29,7 +31,7 @@ export interface ChatPage {
 
 /** Serves the built chat page and a session server on one port, and lets the page break its connection. */
 export async function startChatPage(options: ChatPageOptions = {}): Promise<ChatPage> {
-  const { port = 5173, delayMs = 25, folder, freezeMs } = options;
+  const { port = 5173, delayMs = 25, folder, freezeMs, absenceMs } = options;
   const answerer = createAnswerer({ delayMs });
   const http = createHttpServer();
   const restart = () => {
@@ -37,7 +39,7 @@ export async function startChatPage(options: ChatPageOptions = {}): Promise<Chat
     sessions.attach(http);
     return sessions;
   };
-  const breaker = createBreaker({ http, restart, freezeMs });
+  const breaker = createBreaker({ http, restart, freezeMs, absenceMs });
   const page = createUserInterface({ folder, edit: (html) => breaker.mark(html) });
   http.on('request', (request, response) => {
     if (breaker.respond(request, response) || page(request, response)) return;

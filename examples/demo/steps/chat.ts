@@ -14,23 +14,29 @@ export interface RoutingRecord {
 
 const TURNS = 12;
 
-/** (c) Sends a conversation as TokenNative, as M2M v1, and with the default codec; the server echoes it. */
+/**
+ * Sends a conversation as TokenNative, as M2M v1, and with the default codec; the server echoes it.
+ *
+ * @returns how much the default saves, such as `91 %`.
+ */
 export async function showChat(
   url: string,
   nodeModules: string,
   routed: RoutingRecord[],
   report: Report,
-): Promise<void> {
+): Promise<string> {
   const requests = buildConversation(nodeModules, TURNS);
   const last = requests.at(-1) as ChatRequest;
-  report.section(`A conversation of ${TURNS} turns, each with the whole history, echoed by the server`);
+  report.section(`Savings: a chat of ${TURNS} turns, each with the whole history`);
   await using session = await connect(url, { WebSocket });
   const rows: (string | number)[][] = [];
+  let saved = '';
   for (const algorithm of ['TOKEN_NATIVE', 'M2M', 'auto'] as const) {
     routed.length = 0;
     const { sent, json, equal } = await echo(session, requests, algorithm);
     const name = algorithm === 'auto' ? 'default' : algorithm;
-    rows.push([name, json, sent, `${((1 - sent / json) * 100).toFixed(0)} %`]);
+    saved = `${((1 - sent / json) * 100).toFixed(0)} %`;
+    rows.push([name, json, sent, bar(sent / json), saved]);
     report.check(`${name}: all ${requests.length} requests came back unchanged`, equal);
     if (algorithm === 'M2M') {
       const record = routed.at(-1);
@@ -43,8 +49,17 @@ export async function showChat(
       );
     }
   }
-  report.table(['codec', 'JSON, bytes', 'on the socket', 'saved'], rows);
+  report.table(['codec', 'JSON, bytes', 'sent', '', 'saved'], rows);
   report.line('By default, both ends keep earlier messages, so only new text is sent.');
+  return saved;
+}
+
+const BAR = 20;
+
+/** @param part of the whole, from 0 to 1. */
+function bar(part: number): string {
+  const filled = Math.min(BAR, Math.max(1, Math.round(part * BAR)));
+  return '█'.repeat(filled) + '░'.repeat(BAR - filled);
 }
 
 async function echo(session: Session, requests: readonly ChatRequest[], algorithm: Algorithm | 'auto') {

@@ -1,5 +1,6 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
+import { number } from '../../../packages/ui/src/format.js';
 import type { Answerer } from '../answerer.js';
 import type { ChatRequest } from '../chat-completion.js';
 import type { Report } from '../report.js';
@@ -31,6 +32,6 @@ export async function showStream(url: string, { isEmbedded }: Answerer, report: 
     text === answerTo(question) && parts > 10,
   );
   report.line(
-    `${bytes} bytes on the socket for ${Buffer.byteLength(text)} bytes of text, ${(bytes / parts).toFixed(1)} per part`,
+    `${number(bytes)} bytes on the socket for ${number(Buffer.byteLength(text))} bytes of text, ${(bytes / parts).toFixed(1)} per part`,
   );
 }

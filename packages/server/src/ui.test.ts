@@ -60,7 +60,7 @@ describe('the user interface', () => {
       expect(body.toString()).toContain('<title>page</title>');
       expect(headers['cache-control']).toBe('no-cache');
       expect(headers['x-content-type-options']).toBe('nosniff');
-      const policy = headers['content-security-policy'];
+      const policy = String(headers['content-security-policy']);
       for (const directive of [
         "default-src 'none'",
         "script-src 'self'",

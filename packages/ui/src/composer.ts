@@ -6,44 +6,80 @@ export interface Composer {
   setConnected(isConnected: boolean): void;
   /** Whether an answer is being received, which can be stopped; the next question can be written meanwhile. */
   setAnswering(isAnswering: boolean): void;
+  /** Puts an earlier question into the form, which then takes its place. */
+  edit(question: string): void;
+  focus(): void;
 }
 
 const SUGGESTIONS = [
-  'What is sent over this socket?',
-  'How long is a Donaudampfschifffahrtsgesellschaft?',
-  'Say hello in Ελληνικά and in русский.',
+  'How does an answer survive a lost connection?',
+  'Write a debounce function in TypeScript.',
+  'Show me some Markdown.',
 ] as const;
 
+const HAS_POINTER = matchMedia('(pointer: fine)');
+const DRAFT_KEY = 'parlance-draft';
+const HINT = 'Enter sends · Shift + Enter starts a new line · Esc stops · ↑ edits the last question';
+const QUEUED = 'It is sent as soon as this answer is complete. Esc keeps it here.';
+const EDITING = 'Sending it replaces the question and all that follows. Esc cancels.';
+
 export interface ComposerEvents {
-  onSend(text: string): void;
+  /** @param isEdited whether it replaces the question that is being edited. */
+  onSend(text: string, isEdited: boolean): void;
   onStop(): void;
+  /** The user wants to edit the last question. */
+  onEditLast(): void;
 }
 
-export function createComposer({ onSend, onStop }: ComposerEvents): Composer {
+export function createComposer({ onSend, onStop, onEditLast }: ComposerEvents): Composer {
   const form = byId<HTMLFormElement>('composer');
   const question = byId<HTMLTextAreaElement>('question');
   const send = byId<HTMLButtonElement>('send');
   const stop = byId<HTMLButtonElement>('stop');
+  const hint = byId('keys');
   let isConnected = false;
   let isAnswering = false;
+  let isQueued = false;
+  /** What was being written before a question was edited; `undefined` if none is. */
+  let draft: string | undefined;
 
   function update(): void {
     send.disabled = !isConnected || question.value.trim() === '';
+    const { activeElement } = document;
     send.hidden = isAnswering;
-    const hadFocus = document.activeElement === stop;
     stop.hidden = !isAnswering;
-    // A button that disappears must not take the focus with it.
-    if (hadFocus && !isAnswering) question.focus();
+    // A button that disappears must not take the focus with it. On touch screens, Send would open the keyboard again.
+    if (
+      (activeElement === stop && !isAnswering) ||
+      (activeElement === send && isAnswering && HAS_POINTER.matches)
+    )
+      question.focus();
+    const said = isQueued ? QUEUED : draft === undefined ? HINT : EDITING;
+    if (hint.textContent !== said) hint.textContent = said;
+    hint.classList.toggle('told', said !== HINT);
     // As tall as its text, up to the limit in the style sheet.
     question.style.height = 'auto';
     question.style.height = `${question.scrollHeight + question.offsetHeight - question.clientHeight}px`;
+    keep(draft ?? question.value);
   }
 
   function submit(): void {
     const text = question.value.trim();
-    if (text === '' || !isConnected || isAnswering) return;
-    question.value = '';
-    onSend(text);
+    isQueued = isAnswering && text !== '';
+    if (text === '' || !isConnected || isAnswering) return update();
+    const isEdited = draft !== undefined;
+    question.value = draft ?? '';
+    draft = undefined;
+    update();
+    onSend(text, isEdited);
+  }
+
+  function giveUp(): void {
+    if (isQueued) isQueued = false;
+    else if (draft !== undefined) {
+      question.value = draft;
+      draft = undefined;
+    } else if (isAnswering) onStop();
     update();
   }
 
@@ -51,12 +87,20 @@ export function createComposer({ onSend, onStop }: ComposerEvents): Composer {
     event.preventDefault();
     submit();
   });
-  question.addEventListener('input', update);
+  question.addEventListener('input', () => {
+    isQueued = false;
+    update();
+  });
   question.addEventListener('keydown', (event) => {
     // While an input method composes, Enter accepts its suggestion.
-    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+    if (event.isComposing || event.shiftKey) return;
+    if (event.key === 'Enter') submit();
+    else if (event.key === 'ArrowUp' && question.value === '') onEditLast();
+    else return;
     event.preventDefault();
-    submit();
+  });
+  document.addEventListener('keydown', ({ key, isComposing }) => {
+    if (key === 'Escape' && !isComposing) giveUp();
   });
   stop.addEventListener('click', onStop);
 
@@ -71,8 +115,9 @@ export function createComposer({ onSend, onStop }: ComposerEvents): Composer {
       return create('li', {}, button);
     }),
   );
+  question.value = kept();
   // On touch screens, the focus would open a keyboard that hides the introduction.
-  if (matchMedia('(pointer: fine)').matches) question.focus();
+  if (HAS_POINTER.matches) question.focus();
   update();
 
   return {
@@ -82,7 +127,36 @@ export function createComposer({ onSend, onStop }: ComposerEvents): Composer {
     },
     setAnswering(value) {
       isAnswering = value;
+      document.body.toggleAttribute('data-answering', value);
+      const isDue = isQueued && !value;
+      isQueued &&= value;
       update();
+      if (isDue) submit();
     },
+    edit(text) {
+      draft ??= question.value;
+      isQueued = false;
+      question.value = text;
+      update();
+      question.focus();
+    },
+    focus: () => question.focus(),
   };
+}
+
+/** Keeps what is being written while the page is loaded again. */
+function keep(text: string): void {
+  try {
+    sessionStorage.setItem(DRAFT_KEY, text);
+  } catch {
+    // The browser blocks storage.
+  }
+}
+
+function kept(): string {
+  try {
+    return sessionStorage.getItem(DRAFT_KEY) ?? '';
+  } catch {
+    return '';
+  }
 }

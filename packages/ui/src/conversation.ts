@@ -1,4 +1,6 @@
+import type { Problem } from './problems.js';
 import { randomName } from './profile.js';
+import { NO_TRAFFIC, type TurnTraffic } from './traffic.js';
 
 export type TurnState =
   /** Sent, without any answer yet. */
@@ -25,8 +27,10 @@ export interface Turn {
   readonly question: string | undefined;
   answer: string;
   state: TurnState;
-  /** Error message; empty if there is none. */
-  problem: string;
+  /** Why it failed. */
+  problem: Problem | undefined;
+  /** All attempts at an answer. */
+  traffic: TurnTraffic;
   /** `undefined` if there is nothing more to read. */
   reply: TurnReply | undefined;
 }
@@ -41,14 +45,15 @@ export function createTurn(question: string): Turn {
     question,
     answer: '',
     state: 'waiting',
-    problem: '',
+    problem: undefined,
+    traffic: NO_TRAFFIC,
     reply: { name: `chat-${randomName()}`, position: 0 },
   };
 }
 
 /** An answer that another tab has asked for. */
 export function createForeignTurn(name: string): Turn {
-  return { question: undefined, answer: '', state: 'waiting', problem: '', reply: { name, position: 0 } };
+  return { ...createTurn(''), question: undefined, reply: { name, position: 0 } };
 }
 
 /** The conversation so far as the messages of a chat request. Includes unfinished answers. */

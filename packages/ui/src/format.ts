@@ -1,27 +1,54 @@
-import type { Comparison } from './traffic.js';
-
 /** Keeps a number and its unit on one line. */
 const NO_BREAK = '\u00a0';
 
 /** `9,876 B`, then `12.3 kB` and `1.2 MB`; 1 kB is 1000 bytes. */
 export function bytes(count: number): string {
-  if (count < 10_000) return `${count.toLocaleString('en')}${NO_BREAK}B`;
+  if (count < 10_000) return `${number(count)}${NO_BREAK}B`;
   const [value, unit] = count < 1_000_000 ? [count / 1000, 'kB'] : [count / 1_000_000, 'MB'];
   return `${value.toLocaleString('en', { maximumFractionDigits: 1, minimumFractionDigits: 1 })}${NO_BREAK}${unit}`;
 }
 
-export const SAME = 'the same';
+/** `1,234`. */
+export function number(value: number): string {
+  return value.toLocaleString('en');
+}
 
-/** `34 % less`, `2 % more` or `the same`; empty if there is no HTTP traffic to compare with. */
-export function difference({ http, socket }: Comparison): string {
-  if (http === 0) return '';
+/** `1 piece`, `1,234 pieces`. */
+export function count(value: number, noun: string): string {
+  return `${number(value)}${NO_BREAK}${noun}${value === 1 ? '' : 's'}`;
+}
+
+/** `18× smaller` from three times on, else `34 % less`, `2 % more` or `the same`; empty without anything to compare. */
+export function smaller(socket: number, http: number): string {
+  if (http === 0 || socket === 0) return '';
+  const ratio = http / socket;
+  if (ratio >= 10) return `${Math.round(ratio)}× smaller`;
+  if (ratio >= 3) return `${ratio.toFixed(1)}× smaller`;
   const percent = Math.round((1 - socket / http) * 100);
-  if (percent === 0) return SAME;
+  if (percent === 0) return 'the same';
   return `${Math.abs(percent)}${NO_BREAK}% ${percent > 0 ? 'less' : 'more'}`;
+}
+
+/** `−94 %`, `+2 %`; empty if there is nothing to compare. */
+export function change(socket: number, http: number): string {
+  if (http === 0) return '';
+  const percent = Math.round((socket / http - 1) * 100);
+  return `${percent < 0 ? '−' : '+'}${Math.abs(percent)}${NO_BREAK}%`;
+}
+
+/** `94 %`, `-2 %`: the part of HTTP that is saved. */
+export function saved(socket: number, http: number): string {
+  return http === 0 ? '' : `${Math.round((1 - socket / http) * 100)}${NO_BREAK}%`;
 }
 
 /** `0.8 s`, then `12 s` and `3 min`. */
 export function duration(ms: number): string {
   if (ms < 10_000) return `${(ms / 1000).toFixed(1)}${NO_BREAK}s`;
   return ms < 120_000 ? `${Math.round(ms / 1000)}${NO_BREAK}s` : `${Math.round(ms / 60_000)}${NO_BREAK}min`;
+}
+
+/** `1:52`. */
+export function clock(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
 }

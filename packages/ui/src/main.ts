@@ -1,11 +1,14 @@
 import type { ClientSession } from '@parlance/client';
+import { loadMarkdown } from './answer-text.js';
+import { createBreakCard } from './break.js';
 import { createComposer } from './composer.js';
 import { createForeignTurn, createTurn, type Turn, type TurnReply } from './conversation.js';
 import { byId } from './dom.js';
 import { duration } from './format.js';
+import { createInterruptions } from './interruptions.js';
 import { createLog } from './log.js';
 import { createMemory } from './memory.js';
-import { askModel, followModel, problemOf } from './model.js';
+import { createModelChoice } from './model-choice.js';
 import { createNotice } from './notice.js';
 import { createPanel } from './panel.js';
 import { createSessionLink, type LinkState } from './session-link.js';
@@ -21,27 +24,49 @@ let session: ClientSession | undefined;
 let running:
   | { readonly turn: Turn; readonly controller: AbortController; readonly isFollowed: boolean }
   | undefined;
-/** How often the present session was resumed, and when its connection was lost. */
+/** How often the present session was resumed. */
 let resumed = 0;
-let lostAt = 0;
+/** The question that is being edited. */
+let edited: Turn | undefined;
 
 const panel = createPanel();
-const log = createLog(askAgain);
-const composer = createComposer({ onSend: ask, onStop: stop });
-const notice = createNotice(server, () => link.tryNow());
-const link = createSessionLink(server, handleLinkState);
+const log = createLog({ onAskAgain: askAgain, onEdit: edit });
+const composer = createComposer({
+  onSend: send,
+  onStop: stop,
+  onEditLast() {
+    const last = turns.at(-1);
+    if (last !== undefined) edit(last);
+  },
+});
+const interruptions = createInterruptions((turn) => log.mark(turn));
+const breakCard = createBreakCard({ onFreeze: () => interruptions.freeze() });
+const choice = createModelChoice(async () =>
+  session === undefined ? [] : (await loadModel()).listModels(session.fetch),
+);
+const notice = createNotice(server, {
+  onRetry: () => link.tryNow(),
+  isAnswering: () => running !== undefined,
+});
+const link = createSessionLink(breakCard.address(server), handleLinkState);
 // The network is back, so there is no need to wait for the countdown.
 window.addEventListener('online', () => link.tryNow());
 byId('new').addEventListener('click', startAgain);
-panel.showTraffic(traffic);
 for (const turn of memory.turns ?? []) {
   turns.push(turn);
   log.add(turn);
 }
+showTraffic();
 showNew();
 
 function ownServer(): string {
   return new URL('/session', location.href.replace(/^http/, 'ws')).href;
+}
+
+/** Loads what asks a model. The page shows itself and connects before that. */
+function loadModel() {
+  void loadMarkdown();
+  return import('./model.js');
 }
 
 function handleLinkState(state: LinkState): void {
@@ -51,21 +76,23 @@ function handleLinkState(state: LinkState): void {
   notice.show(state);
   // Messages sent while the session is suspended go out when it resumes.
   composer.setConnected(state.name === 'connected' || state.name === 'suspended');
-  if (state.name === 'suspended') lostAt = performance.now();
+  if (state.name === 'suspended') interruptions.lose(running?.turn);
   if (state.name !== 'connected' || session === undefined) return;
   resumed = state.since === 'resumed' ? resumed + 1 : 0;
   traffic.follow(session);
   panel.showSession(session, server, resumed);
-  panel.showTraffic(traffic);
-  void goOn(session, state.since === 'first');
+  showTraffic();
   if (state.since === 'resumed') {
-    log.remark(`Connected again after ${duration(performance.now() - lostAt)}. Nothing is missing.`);
+    const lostMs = interruptions.resume();
+    if (lostMs !== undefined) log.remark(`Connection lost for ${duration(lostMs)} · nothing missing`);
   }
+  void goOn(session, state.since === 'first');
+  if (state.since === 'first') requestIdleCallback?.(() => void loadModel());
   if (state.since === 'new') {
     log.remark(
       turns.length === 0
-        ? 'Connected again, in a new session.'
-        : 'Connected again, in a new session. The next message sends the whole conversation again.',
+        ? 'Connected again, in a new session'
+        : 'Connected again, in a new session · the next question sends the conversation once more',
     );
   }
 }
@@ -77,9 +104,9 @@ function statusOf(state: LinkState): string {
     case 'connected':
       return state.since === 'first' ? 'Connected' : 'Reconnected';
     case 'suspended':
-      return 'Suspended';
+      return 'Reconnecting…';
     case 'moving':
-      return 'Moving to a new session…';
+      return 'Server is restarting…';
     case 'refused':
       return 'Refused';
     case 'lost':
@@ -87,7 +114,11 @@ function statusOf(state: LinkState): string {
   }
 }
 
-function ask(question: string): void {
+function send(question: string, isEdited: boolean): void {
+  if (isEdited && edited !== undefined) {
+    for (const turn of turns.splice(Math.max(0, turns.indexOf(edited)))) log.remove(turn);
+  }
+  edited = undefined;
   const turn = createTurn(question);
   turns.push(turn);
   log.add(turn);
@@ -95,12 +126,22 @@ function ask(question: string): void {
   void answer(turn, false);
 }
 
+function edit(turn: Turn): void {
+  const isBusy = running !== undefined && !isStopped(running.turn);
+  if (isBusy || turn.question === undefined) return;
+  edited = turn;
+  composer.edit(turn.question);
+}
+
 /** Only the last turn can be repeated, as later turns depend on earlier ones. */
 function askAgain(turn: Turn): void {
   if (session === undefined || running !== undefined || turn !== turns.at(-1)) return;
   if (turn.question === undefined) return;
-  Object.assign(turn, createTurn(turn.question));
-  log.update(turn, undefined);
+  const { traffic: before } = turn;
+  Object.assign(turn, createTurn(turn.question), { traffic: before });
+  log.update(turn);
+  // The button has gone.
+  composer.focus();
   void answer(turn, false);
 }
 
@@ -108,7 +149,9 @@ function askAgain(turn: Turn): void {
 async function goOn(usedSession: ClientSession, isFirst: boolean): Promise<void> {
   if (isFirst && memory.turns === undefined) await joinOtherTab(usedSession);
   const turn = turns.at(-1);
-  if (turn?.reply !== undefined && running === undefined && session === usedSession) void answer(turn, true);
+  if (turn?.reply === undefined || running !== undefined || session !== usedSession) return;
+  if (isFirst && memory.turns !== undefined && memory.awayMs > 0) interruptions.reload(turn, memory.awayMs);
+  void answer(turn, true);
 }
 
 /** In a tab without a conversation, shows an answer that another tab of this profile waits for. */
@@ -136,10 +179,10 @@ async function stopAtServer({ name, position }: TurnReply): Promise<void> {
   try {
     await session?.follow(name, { after: position }).stop();
   } catch (error) {
-    const problem = problemOf(error);
+    const problem = (await loadModel()).problemOf(error);
     if (problem === undefined) throw error;
     // It may have ended in the meantime.
-    if (problem.code !== 'unknown_reply') log.remark(`The server did not stop the answer: ${problem.text}`);
+    if (problem.code !== 'unknown_reply') log.remark(`The server did not stop the answer: ${problem.title}`);
   }
 }
 
@@ -149,12 +192,17 @@ function startAgain(): void {
   turns.length = 0;
   log.clear();
   memory.save();
+  showTraffic();
   showNew();
-  byId('question').focus();
+  composer.focus();
 }
 
 function showNew(): void {
   byId('new').hidden = turns.length === 0;
+}
+
+function showTraffic(): void {
+  panel.showTraffic(turns, traffic.overhead());
 }
 
 /**
@@ -166,24 +214,27 @@ async function answer(turn: Turn, isFollowed: boolean): Promise<void> {
   if (session === undefined) return;
   const usedSession = session;
   const { id } = usedSession;
-  const meter = traffic.begin(isFollowed);
   const controller = new AbortController();
-  const show = () => {
-    log.update(turn, meter.read());
-    panel.showTraffic(traffic);
-  };
   running = { turn, controller, isFollowed };
   composer.setAnswering(true);
   memory.save();
+  const meter = traffic.begin(turn);
+  const show = () => {
+    meter.read();
+    log.update(turn);
+    showTraffic();
+  };
   try {
+    const { askModel, followModel } = await loadModel();
     const { signal } = controller;
     const texts =
       isFollowed && turn.reply !== undefined
-        ? followModel(usedSession, turn.reply, signal, meter.http)
-        : askModel(usedSession, turns, signal, meter.http);
+        ? followModel(turn.reply, signal, usedSession.fetch, meter.http)
+        : askModel(choice.model, turns, signal, usedSession.fetch, meter.http);
     for await (const text of texts) {
       meter.received();
       if (text === '') continue;
+      interruptions.receive(turn);
       turn.answer += text;
       if (!isStopped(turn)) turn.state = 'streaming';
       memory.saveSoon();
@@ -193,28 +244,46 @@ async function answer(turn: Turn, isFollowed: boolean): Promise<void> {
     if (!isStopped(turn)) turn.state = 'done';
     turn.reply = undefined;
   } catch (error) {
-    const problem = problemOf(error);
-    if (problem === undefined) throw error;
-    const isLost = LOSSES.includes(problem.code) || isOver(usedSession);
-    // The next session goes on with it.
-    if (!isLost || isStopped(turn)) turn.reply = undefined;
-    if (isStopped(turn)) return;
-    if (problem.code === 'cancelled') {
-      turn.state = 'stopped';
-      return;
-    }
-    const isGone = isFollowed && (problem.code === 'unknown_reply' || problem.code === 'unsupported');
-    turn.state = isLost || isGone ? 'interrupted' : 'failed';
-    if (turn.state === 'failed') turn.problem = problem.text;
+    await handleFailure(error, turn, isFollowed, usedSession);
   } finally {
     running = undefined;
-    meter.finish();
-    memory.save();
+    interruptions.end(turn);
     show();
+    memory.save();
     composer.setAnswering(false);
     // The next session may be there before the loss of the last one is known here.
     if (session?.state === 'established' && session.id !== id) void goOn(session, false);
   }
+}
+
+async function handleFailure(
+  error: unknown,
+  turn: Turn,
+  isFollowed: boolean,
+  usedSession: ClientSession,
+): Promise<void> {
+  const model = await loadModel().catch(() => undefined);
+  if (model === undefined) {
+    const title = 'A part of this page could not be loaded. Check your connection, then ask again.';
+    Object.assign(turn, {
+      state: 'failed',
+      problem: { title, detail: '', code: undefined, retryAt: undefined },
+    });
+    return;
+  }
+  const problem = model.problemOf(error);
+  if (problem === undefined) throw error;
+  const isLost = LOSSES.includes(problem.code) || isOver(usedSession);
+  // The next session goes on with it.
+  if (!isLost || isStopped(turn)) turn.reply = undefined;
+  if (isStopped(turn)) return;
+  if (problem.code === 'cancelled') {
+    turn.state = 'stopped';
+    return;
+  }
+  const isGone = isFollowed && (problem.code === 'unknown_reply' || problem.code === 'unsupported');
+  turn.state = isLost || isGone ? 'interrupted' : 'failed';
+  if (turn.state === 'failed') turn.problem = problem;
 }
 
 /** Codes of a session that has ended. */

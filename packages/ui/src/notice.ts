@@ -1,5 +1,7 @@
 import type { ProtocolError } from '@parlance/client';
 import { byId, descriptions } from './dom.js';
+import { clock } from './format.js';
+import { enterToken, isOwn } from './profile.js';
 import type { LinkState } from './session-link.js';
 
 /** Explains why there is no connection, what happens next, and what the user can do. */
@@ -7,25 +9,44 @@ export interface Notice {
   show(state: LinkState): void;
 }
 
-/** @param onRetry called when the user wants to retry at once. */
-export function createNotice(server: string, onRetry: () => void): Notice {
+export interface NoticeEvents {
+  /** The user wants to retry at once. */
+  onRetry(): void;
+  isAnswering(): boolean;
+}
+
+export function createNotice(server: string, { onRetry, isAnswering }: NoticeEvents): Notice {
   const box = byId('notice');
   const title = byId('notice-title');
   const text = byId('notice-text');
   const facts = byId('notice-facts');
   const retry = byId<HTMLButtonElement>('retry');
   const countdown = byId('countdown');
+  const tokenForm = byId<HTMLFormElement>('token-form');
+  const tokenField = byId<HTMLInputElement>('token');
   let ticking: ReturnType<typeof setInterval> | undefined;
-  retry.addEventListener('click', onRetry);
+  retry.addEventListener('click', () => {
+    // A suspended session connects at once when the network comes back.
+    window.dispatchEvent(new Event('online'));
+    onRetry();
+  });
+  tokenForm.addEventListener('submit', (event) => {
+    event.preventDefault();
+    const token = tokenField.value.trim();
+    if (token === '') return;
+    tokenField.value = '';
+    enterToken(token);
+    onRetry();
+    byId('question').focus();
+  });
 
   /** The countdown is outside the alert, so that screen readers do not read it every second. */
-  function countDown(retryAt: number): void {
-    const tick = () => {
-      const seconds = Math.max(0, Math.ceil((retryAt - Date.now()) / 1000));
-      countdown.textContent = `Next attempt in ${seconds} s.`;
+  function tick(describe: () => string): void {
+    const show = () => {
+      countdown.textContent = describe();
     };
-    tick();
-    ticking = setInterval(tick, 250);
+    show();
+    ticking = setInterval(show, 250);
   }
 
   /** Changes the text only if it differs, as screen readers would read it again at every attempt. */
@@ -37,51 +58,67 @@ export function createNotice(server: string, onRetry: () => void): Notice {
   return {
     show(state) {
       clearInterval(ticking);
+      countdown.textContent = '';
+      facts.replaceChildren();
       box.hidden = state.name === 'connecting' || state.name === 'connected';
-      // The session reconnects by itself, so there is nothing that the user could do.
-      byId('notice-retry').hidden = state.name === 'suspended' || state.name === 'moving';
+      tokenForm.hidden = true;
+      byId('notice-retry').hidden = state.name === 'moving';
+      // With `disabled`, the button would lose the focus at every attempt.
+      retry.setAttribute('aria-disabled', String(state.name === 'lost' && state.retryAt === undefined));
       if (state.name === 'suspended') {
         setText(
-          'Connection lost, session kept',
-          'This page reconnects by itself. The server continues with the answer, and nothing will be missing.',
+          'Connection lost.',
+          isAnswering() ? 'Your answer is still being written.' : 'This page reconnects.',
         );
-        facts.replaceChildren();
+        const until = state.session.suspendedUntil;
+        if (until !== undefined) tick(() => `Kept for ${clock(until - Date.now())}`);
       } else if (state.name === 'moving') {
         setText(
-          'Moving to a new session',
-          'The server is being replaced, or has lost the session. This page reconnects by itself in a moment; your next message sends the whole conversation again.',
+          'The server is restarting.',
+          'This page reconnects in a moment. Your next question sends the conversation once more.',
         );
-        facts.replaceChildren();
       } else if (state.name === 'lost') {
         setText(
           state.hadSession ? 'Connection lost' : 'The server cannot be reached',
           state.hadSession
-            ? 'The session has ended. The conversation stays on this page, which reconnects as soon as the server is back. Your next message sends the whole conversation again, in a new session.'
+            ? 'The session has ended. The conversation stays on this page, which reconnects as soon as the server is back.'
             : `There is no answer from ${server}. This page connects as soon as a server is there.`,
         );
-        facts.replaceChildren(
-          ...descriptions([['Reason', state.error?.message ?? 'the server closed the session']]),
-        );
+        facts.append(...descriptions([['Reason', state.error?.message ?? 'the server closed the session']]));
+        if (state.retryAt === undefined) countdown.textContent = 'Trying now…';
       } else if (state.name === 'refused') {
-        const { error } = state;
-        setText(
-          error.reject === undefined ? 'No session could be opened' : 'The server refused this page',
-          adviceFor(error, location.origin),
-        );
-        facts.replaceChildren(
-          ...descriptions([
-            ['Server', server],
-            ['Code', error.reject?.code ?? error.code],
-            ['Message', error.reject?.message ?? error.message],
-          ]),
-        );
+        showRefusal(state.error);
       }
-      if ('retryAt' in state && state.retryAt !== undefined) countDown(state.retryAt);
-      else countdown.textContent = state.name === 'lost' ? 'Trying now…' : '';
-      // With `disabled`, the button would lose the focus at every attempt.
-      retry.setAttribute('aria-disabled', String(state.name === 'lost' && state.retryAt === undefined));
+      if ('retryAt' in state && state.retryAt !== undefined) {
+        const { retryAt } = state;
+        tick(() => `Next attempt in ${Math.max(0, Math.ceil((retryAt - Date.now()) / 1000))} s.`);
+      }
     },
   };
+
+  function showRefusal(error: ProtocolError): void {
+    if (isOwn(server) && error.closeCode === UNAUTHENTICATED) {
+      setText(
+        'This server asks for a token',
+        'It is what the server was started with in PARLANCE_TOKEN. It stays in this tab.',
+      );
+      tokenForm.hidden = false;
+      byId('notice-retry').hidden = true;
+      tokenField.focus();
+      return;
+    }
+    setText(
+      error.reject === undefined ? 'No session could be opened' : 'The server refused this page',
+      adviceFor(error, location.origin),
+    );
+    facts.append(
+      ...descriptions([
+        ['Server', server],
+        ['Code', error.reject?.code ?? error.code],
+        ['Message', error.reject?.message ?? error.message],
+      ]),
+    );
+  }
 }
 
 /** Tells the user what to do about a refused session. */

@@ -1,19 +1,17 @@
 import type { ClientSession } from '@parlance/client';
-import { createChart } from './chart.js';
+import type { Turn } from './conversation.js';
+import { createCurve } from './curve.js';
 import { byId, create, descriptions } from './dom.js';
-import { bytes, difference, SAME } from './format.js';
-import type { Comparison, Traffic, TurnTraffic } from './traffic.js';
+import { bytes, saved, smaller } from './format.js';
+import { bothWays, type Comparison, totalOf } from './traffic.js';
 
-/** The panel next to the conversation: negotiated values and traffic. */
+/** The panel next to the conversation: traffic, and what was negotiated. */
 export interface Panel {
   /** @param resumed how often the session was resumed. */
   showSession(session: ClientSession, server: string, resumed: number): void;
   /** Updates the figures with the next animation frame. */
-  showTraffic(traffic: Traffic): void;
+  showTraffic(turns: readonly Turn[], overhead: number): void;
 }
-
-/** Turns listed in the table; the totals include all turns. */
-const LISTED = 6;
 
 export function createPanel(): Panel {
   const panel = byId<HTMLDetailsElement>('panel');
@@ -24,30 +22,37 @@ export function createPanel(): Panel {
   wide.addEventListener('change', fold);
   fold();
 
-  const summary = byId('summary');
   const agreed = byId('agreed');
-  const overhead = byId('overhead');
-  const chart = createChart();
-  byId('chart').append(chart.element);
+  const overheadLine = byId('overhead');
+  const curve = createCurve();
+  byId('chart').append(curve.element);
   agreed.append(...descriptions([['Session', 'none yet']]));
-  let due: Traffic | undefined;
+  let due: { readonly turns: readonly Turn[]; readonly overhead: number } | undefined;
 
   function paint(): void {
-    const traffic = due;
+    if (due === undefined) return;
+    const { turns, overhead } = due;
     due = undefined;
-    if (traffic === undefined) return;
-    const { turns, total } = traffic;
-    byId('silence').hidden = turns.length > 0;
-    byId('figures').hidden = turns.length === 0;
-    overhead.hidden = total.overhead === 0;
-    overhead.textContent = `Not included: ${bytes(total.overhead)} for negotiating and maintaining the session.`;
-    if (turns.length === 0) return;
-    summary.textContent = `${bytes(total.turns.socket)} instead of ${bytes(total.turns.http)}`;
-    byId('difference').textContent = comparedWithHttp(total.turns);
-    byId('socket-total').textContent = bytes(total.turns.socket);
-    byId('http-total').textContent = bytes(total.turns.http);
-    chart.show(turns);
-    byId('table').replaceChildren(...tableOf(turns, total.turns));
+    const traffics = turns.map(({ traffic }) => traffic);
+    const total = totalOf(traffics);
+    const isEmpty = total.http === 0;
+    byId('silence').hidden = !isEmpty;
+    byId('figures').hidden = isEmpty;
+    overheadLine.hidden = overhead === 0;
+    overheadLine.textContent = `Not included: ${bytes(overhead)} for opening and keeping the session.`;
+    byId('summary').textContent = isEmpty ? '' : `${bytes(total.socket)} instead of ${bytes(total.http)}`;
+    if (isEmpty) return;
+    byId('difference').textContent = smaller(total.socket, total.http);
+    byId('compared').replaceChildren(
+      create('b', {}, bytes(total.socket)),
+      ' on this socket. The same requests and answers as HTTP with server-sent events: ',
+      create('b', {}, bytes(total.http)),
+      ', with gzip: ',
+      create('b', {}, bytes(total.gzip)),
+      '.',
+    );
+    curve.show(traffics);
+    byId('table').replaceChildren(...tableOf(traffics.map(bothWays), total));
   }
 
   return {
@@ -57,65 +62,50 @@ export function createPanel(): Panel {
         ...descriptions([
           ['Session', create('code', {}, session.id)],
           ['Server', create('code', {}, server)],
-          ['Resumed', resumed === 0 ? 'never' : `${resumed} ${resumed === 1 ? 'time' : 'times'}`],
+          ['Resumed', resumed === 0 ? 'not yet' : `${resumed} ${resumed === 1 ? 'time' : 'times'}`],
           ['Protocol', version],
-          ['Algorithms', list(algorithms)],
-          ['Encoding', encoding ?? 'none'],
+          ['Codecs', list(algorithms)],
+          ['Vocabulary', encoding ?? 'none'],
           ['Extensions', list(Object.entries(extensions).map(([name, value]) => describe(name, value)))],
           ['Largest message', maxPayloadSize === 0 ? 'not limited' : bytes(maxPayloadSize)],
         ]),
       );
-      if (summary.textContent === '')
-        summary.textContent = `${algorithms.length} algorithms, ${encoding ?? 'no encoding'}`;
     },
 
-    showTraffic(traffic) {
+    showTraffic(turns, overhead) {
       // Parts arrive faster than the eye can follow.
       if (due === undefined) requestAnimationFrame(paint);
-      due = traffic;
+      due = { turns, overhead };
     },
   };
 }
 
-function comparedWithHttp(total: Comparison): string {
-  const change = difference(total);
-  return change === SAME ? 'The same as plain HTTP' : `${change} than plain HTTP`;
-}
-
-function tableOf(turns: readonly TurnTraffic[], total: Comparison): HTMLElement[] {
-  const first = Math.max(0, turns.length - LISTED);
-  const groups = turns.slice(first).map(({ sent, received }, index) => {
-    const head = create('th', { scope: 'rowgroup', rowSpan: 2 }, `${first + index + 1}`);
-    return create(
-      'tbody',
-      {},
-      create('tr', {}, head, ...cells('sent', sent)),
-      create('tr', {}, ...cells('received', received)),
-    );
-  });
-  const heads = ['Turn', '', 'HTTP', 'Socket', ''].map((text) => create('th', { scope: 'col' }, text));
-  return [
-    create('caption', { className: 'unseen' }, 'Bytes of each turn, as plain HTTP and on the socket'),
-    create('thead', {}, create('tr', {}, ...heads)),
-    ...groups,
+function tableOf(turns: readonly Comparison[], total: Comparison): HTMLElement[] {
+  const heads = ['Turn', 'Socket', 'HTTP', 'gzip', 'Saved'];
+  const row = (head: string, figures: Comparison) =>
     create(
-      'tfoot',
+      'tr',
       {},
-      create('tr', {}, create('th', { scope: 'row', colSpan: 2 }, 'All turns'), ...numbers(total)),
-    ),
-  ];
-}
-
-function cells(direction: string, comparison: Comparison): HTMLElement[] {
-  return [create('td', {}, direction), ...numbers(comparison)];
-}
-
-function numbers(comparison: Comparison): HTMLElement[] {
+      create('th', { scope: 'row' }, head),
+      ...(['socket', 'http', 'gzip'] as const).map((name) => figure(figures[name])),
+      create('td', {}, saved(figures.socket, figures.http)),
+    );
   return [
-    create('td', {}, bytes(comparison.http)),
-    create('td', {}, bytes(comparison.socket)),
-    create('td', {}, difference(comparison)),
+    create(
+      'caption',
+      { className: 'unseen' },
+      'Bytes of each turn on the socket, as plain HTTP, and with gzip',
+    ),
+    create('thead', {}, create('tr', {}, ...heads.map((text) => create('th', { scope: 'col' }, text)))),
+    create('tbody', {}, ...turns.map((figures, i) => row(String(i + 1), figures))),
+    create('tfoot', {}, row('All', total)),
   ];
+}
+
+function figure(value: number): HTMLElement {
+  const cell = create('td', {}, bytes(value));
+  cell.dataset['bytes'] = String(value);
+  return cell;
 }
 
 function list(items: readonly string[]): HTMLElement {

@@ -1,31 +1,63 @@
+import { Gzip } from 'fflate';
+
 /**
- * Size of an exchange as plain HTTP/1.1: start lines, the header fields that were set, and bodies. Headers that
+ * Size of exchanges as plain HTTP/1.1: start lines, the header fields that were set, and bodies. Headers that
  * a browser adds (user agent, cookies, accept) and the framing of TLS and chunks are left out, and so are the
  * frame headers of the WebSocket.
  */
 export interface PlainHttpSize {
-  /** Bytes of the request. */
+  /** Bytes of the requests. */
   sent: number;
-  /** Bytes of the response so far. */
+  /** Bytes of the responses so far. */
   received: number;
+  /** The same with compressed bodies; a response is flushed after each event, as a stream must be. */
+  readonly gzip: { sent: number; received: number };
+}
+
+export function createPlainHttpSize(): PlainHttpSize {
+  return { sent: 0, received: 0, gzip: { sent: 0, received: 0 } };
 }
 
 const utf8 = new TextEncoder();
 const sizeOf = (text: string) => utf8.encode(text).length;
+const ENCODED = sizeOf('content-encoding: gzip\r\n');
+/** As servers have it by default. */
+const LEVEL = 6;
+const NOTHING = new Uint8Array();
 
 /** A `fetch` that adds the size of each exchange to `size`. Measures only text bodies. */
 export function measureFetch(fetch: typeof globalThis.fetch, size: PlainHttpSize): typeof globalThis.fetch {
   return async (input, init) => {
-    size.sent += requestSize(String(input instanceof Request ? input.url : input), init);
+    const body = typeof init?.body === 'string' ? utf8.encode(init.body) : NOTHING;
+    const head = headSize(String(input instanceof Request ? input.url : input), body.length, init);
+    size.sent += head + body.length;
+    size.gzip.sent += head;
+    if (body.length > 0) {
+      size.gzip.sent += ENCODED;
+      createGzip((length) => {
+        size.gzip.sent += length;
+      }).push(body, true);
+    }
     const response = await fetch(input, init);
-    size.received += sizeOf(`HTTP/1.1 ${response.status} ${response.statusText}\r\n`);
-    size.received += headersSize(response.headers);
+    const answered =
+      sizeOf(`HTTP/1.1 ${response.status} ${response.statusText}\r\n`) + headersSize(response.headers);
+    size.received += answered;
+    size.gzip.received += answered;
     if (response.body === null) return response;
+    size.gzip.received += ENCODED;
+    const gzip = createGzip((length) => {
+      size.gzip.received += length;
+    });
     const counted = response.body.pipeThrough(
       new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
         transform(chunk, controller) {
           size.received += chunk.length;
+          gzip.push(chunk);
+          gzip.flush(true);
           controller.enqueue(chunk);
+        },
+        flush() {
+          gzip.push(NOTHING, true);
         },
       }),
     );
@@ -33,13 +65,17 @@ export function measureFetch(fetch: typeof globalThis.fetch, size: PlainHttpSize
   };
 }
 
-function requestSize(address: string, { method = 'GET', headers, body }: RequestInit = {}): number {
+/** @param onBytes called with the number of compressed bytes, whenever there are some. */
+function createGzip(onBytes: (length: number) => void): Gzip {
+  return new Gzip({ level: LEVEL }, (compressed) => onBytes(compressed.length));
+}
+
+function headSize(address: string, length: number, { method = 'GET', headers }: RequestInit = {}): number {
   const { host, pathname, search } = new URL(address);
-  const length = typeof body === 'string' ? sizeOf(body) : 0;
   const own = new Headers(headers);
   own.set('host', host);
   own.set('content-length', String(length));
-  return sizeOf(`${method} ${pathname}${search} HTTP/1.1\r\n`) + headersSize(own) + length;
+  return sizeOf(`${method} ${pathname}${search} HTTP/1.1\r\n`) + headersSize(own);
 }
 
 function headersSize(headers: Headers): number {

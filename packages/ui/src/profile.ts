@@ -1,24 +1,72 @@
 import type { ClientOptions } from '@parlance/client';
 
-/** Every option of this page's connections. With the store, a page that is loaded again goes on with its session. */
-export function connectOptions(): ClientOptions {
-  return { token, store };
+/**
+ * Every option of this page's connections. With the store, a page that is loaded again goes on with its session.
+ *
+ * @param server a server of another address gets a profile of its own, and never the token that the user has entered.
+ */
+export function connectOptions(server: string): ClientOptions {
+  return { token: isOwn(server) ? (readToken() ?? profile(KEY)) : profile(`${KEY} ${server}`), store };
+}
+
+export function isOwn(server: string): boolean {
+  return URL.canParse(server) && new URL(server).host === location.host;
+}
+
+/** Remembers the token that the server asks for, as long as this tab is open. */
+export function enterToken(token: string): void {
+  try {
+    sessionStorage.setItem(TOKEN_KEY, token);
+  } catch {
+    enteredToken = token;
+  }
+}
+
+let enteredToken: string | undefined;
+
+function readToken(): string | undefined {
+  try {
+    return sessionStorage.getItem(TOKEN_KEY) ?? enteredToken;
+  } catch {
+    return enteredToken;
+  }
+}
+
+/** Names this tab in the address of its socket, so that the demo can break the right connection. */
+export function tabName(): string {
+  try {
+    const kept = sessionStorage.getItem(TAB_KEY);
+    if (kept !== null) return kept;
+    const fresh = randomName();
+    sessionStorage.setItem(TAB_KEY, fresh);
+    return fresh;
+  } catch {
+    return randomName();
+  }
 }
 
 const KEY = 'parlance-profile';
+const TOKEN_KEY = 'parlance-token';
+const TAB_KEY = 'parlance-tab';
 const store = tabStore();
 
-/**
- * Who this browser is to the server: the replies that the server keeps belong to the pages that present this token. An application
- * with users sends the token of their login in its place.
- */
-const token = stored() ?? created();
+/** If the browser blocks storage, a profile lasts until the page is loaded again. */
+const profiles = new Map<string, string>();
 
-function stored(): string | undefined {
+/**
+ * Who this browser is to the server: the replies that the server keeps belong to the pages that present this token. An
+ * application with users sends the token of their login in its place.
+ */
+function profile(key: string): string {
+  const known = profiles.get(key) ?? stored(key) ?? created(key);
+  profiles.set(key, known);
+  return known;
+}
+
+function stored(key: string): string | undefined {
   try {
-    return localStorage.getItem(KEY) ?? undefined;
+    return localStorage.getItem(key) ?? undefined;
   } catch {
-    // The browser blocks storage; then the profile lasts until the page is loaded again.
     return undefined;
   }
 }
@@ -32,10 +80,10 @@ function tabStore(): Storage | undefined {
   }
 }
 
-function created(): string {
+function created(key: string): string {
   const fresh = randomName();
   try {
-    localStorage.setItem(KEY, fresh);
+    localStorage.setItem(key, fresh);
   } catch {
     // As above.
   }

@@ -60,7 +60,7 @@ export function createSessionLink(url: string, onState: (state: LinkState) => vo
   async function attempt(): Promise<void> {
     let session: ClientSession;
     try {
-      session = await connect(url, connectOptions());
+      session = await connect(url, connectOptions(url));
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       enter(failedState(error, hadSession));

@@ -72,8 +72,9 @@ export function createFetchHandler(options: HandlerOptions): RequestHandler {
 
 /** The parts of a reply, as a handler returns them. */
 export async function* partsOf(reply: ReturnType<RequestHandler>): AsyncGenerator<Part> {
-  if (isAsyncIterable(reply)) yield* reply;
-  else yield (await reply) ?? '';
+  const outcome = isAsyncIterable(reply) ? reply : await reply;
+  if (isAsyncIterable(outcome)) yield* outcome;
+  else yield outcome ?? '';
 }
 
 function isAsyncIterable(value: unknown): value is AsyncIterable<Part> {

@@ -20,7 +20,7 @@ The table above has figures of a typical chat; those of *this* chat are in the p
 
 ---
 
-שלום and مرحبا read from right to left.`;
+هذه الجملة تُقرأ من اليمين إلى اليسار.`;
 
 const DEBOUNCE = `Here is one that keeps the types of your function.
 
@@ -54,14 +54,14 @@ You can test every sentence of this answer while it is being written: press **Cu
 
 ### What usually happens
 
-A streamed answer is one long HTTP response. If the train enters a tunnel, the response ends wherever it was. The browser cannot ask for the rest, because HTTP has no name for "the rest". So the page shows half an answer and a button, the button sends the whole conversation again, and the model writes, and bills, another answer from the beginning.
+A streamed answer is one long HTTP response. If the train enters a tunnel, the response ends wherever it was. The browser cannot ask for the rest, because HTTP has no name for “the rest”. So the page shows half an answer and a button, the button sends the whole conversation again, and the model writes, and bills, another answer from the beginning.
 
 ### What happens here
 
 1. The answer belongs to a **session**, not to a connection. The session has an ID, and a token that only this page knows.
 2. Every frame has a number. This page acknowledges what it has received, and the server keeps what is not acknowledged.
 3. When the connection is lost, the server keeps the session for two minutes. The model goes on, since it does not know about connections at all.
-4. This page connects again and says: *"I have everything up to frame 41."*
+4. This page connects again and says: *“I have everything up to frame 41.”*
 5. The server answers with frame 42. Nothing is missing, and nothing arrives twice.
 
 \`\`\`text
