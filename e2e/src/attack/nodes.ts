@@ -552,7 +552,13 @@ export const NODES: readonly Attack[] = [
   { ...rogue, isLong: true, name: 'move: damaged sessions', seconds: 5, run: damaged },
   { ...rogue, name: 'move: what is out of order', seconds: 3, run: outOfOrder },
   { ...rogue, isLong: true, name: 'all: connections that break', seconds: 5, run: brokenMessages },
-  { ...rogue, name: 'relay: 10,000 connections', ...quarter, run: manyConnections('relay', 1_024) },
+  {
+    ...rogue,
+    isLong: true,
+    name: 'relay: 10,000 connections',
+    ...quarter,
+    run: manyConnections('relay', 1_024),
+  },
   {
     ...rogue,
     isLong: true,

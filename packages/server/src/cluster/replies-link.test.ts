@@ -335,7 +335,7 @@ describe('an inlet for the replies of this node', () => {
     expect(abandoned).toBe(2);
   });
 
-  it('answers so many questions at a time, in order, whatever is told meanwhile', async () => {
+  it('answers so many questions at a time, in order, while much is told', async () => {
     let asked = 0;
     const { wire, over, say } = inletOf({
       find: async () => {
