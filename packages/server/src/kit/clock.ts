@@ -104,7 +104,8 @@ export class VirtualClock {
   install(): void {
     const { setTimeout, setInterval, clearTimeout, clearInterval } = globalThis;
     const [dateNow, performanceNow] = [Date.now, performance.now];
-    const [date, time] = [Date.now(), performance.now()];
+    // A whole number, so that differences are exact.
+    const [date, time] = [Date.now(), Math.ceil(performance.now())];
     const start =
       (isRepeated: boolean) =>
       (task: (...args: unknown[]) => void, ms: unknown = 0, ...args: unknown[]) => {
