@@ -24,6 +24,7 @@ export type {
   UnreadMessages,
 } from './session.js';
 export type { SessionEnd } from './session-end.js';
+export type { RateName } from '../link/rates.js';
 export type { SessionState, Throttled, Unconfirmed, UnconfirmedBody } from '../session/types.js';
 
 // Messages, requests and replies

@@ -1,4 +1,5 @@
-import { ProtocolError, type RequestHandler } from '@parlance/protocol';
+import { type Part, ProtocolError, type RequestHandler } from '@parlance/protocol';
+import { LateParts } from '@parlance/protocol/internal';
 import type { ServerSession } from '../served-session.js';
 import type { Hook, HookContext, HookReply } from './hook.js';
 
@@ -36,8 +37,14 @@ export function hookRequests(
   // Each session of a server is a `ServerSession`.
   const answer = handler as RequestHandler | undefined;
   if (answer === undefined || hooks.length === 0) return answer;
-  return (message, context) => {
+  return async (message, context) => {
     const session = context.session as ServerSession;
-    return runHooks(hooks, { ...context, session, kind: 'request', message }, () => answer(message, context));
+    const request: HookContext = { ...context, session, kind: 'request', message };
+    const reply = await runHooks(hooks, request, () => answer(message, context));
+    return isIterable(reply) ? new LateParts(reply) : reply;
   };
+}
+
+function isIterable(reply: HookReply): reply is AsyncIterable<Part> {
+  return typeof reply === 'object' && reply !== null && Symbol.asyncIterator in reply;
 }

@@ -1,4 +1,5 @@
 import type { Message, Part, RequestContext, RequestHandler } from '@parlance/protocol';
+import { LateParts } from '@parlance/protocol/internal';
 import type { RequestOutcome, Tracing } from './tracing.js';
 
 /** Is notified of every answered request. */
@@ -48,7 +49,7 @@ function observe(
   if (isIterable(reply)) return observeParts(reply, run, end);
   return Promise.resolve(reply).then(
     (part) => {
-      if (isIterable(part)) return observeParts(part, run, end);
+      if (part instanceof LateParts) return new LateParts(observeParts(part.parts, run, end));
       end(false);
       return part;
     },
@@ -91,6 +92,6 @@ function observeParts(
   };
 }
 
-function isIterable(reply: unknown): reply is AsyncIterable<Part> {
+function isIterable(reply: ReturnType<RequestHandler>): reply is AsyncIterable<Part> {
   return typeof reply === 'object' && reply !== null && Symbol.asyncIterator in reply;
 }

@@ -58,20 +58,29 @@ export interface RequestContext<Of extends Session = Session> {
 }
 
 /**
- * Answers a request: returns one part, or yields several, or returns what yields them. An error that it throws reaches the requester as
+ * Answers a request: returns one part, or yields several. An error that it throws reaches the requester as
  * `internal` without details, unless it is a `RequestError`, or was thrown because the request cannot be
  * decoded.
  */
 export type RequestHandler<Of extends Session = Session> = (
   request: Message,
   context: RequestContext<Of>,
-) => Part | undefined | Promise<Part | AsyncIterable<Part> | undefined> | AsyncIterable<Part>;
+) => Part | undefined | Promise<Part | undefined> | AsyncIterable<Part>;
 
 /** A handler of Parlance itself, whose parts may be coded already. */
 export type OwnHandler = (
   request: Message,
   context: RequestContext,
 ) => ReturnType<RequestHandler> | AsyncIterable<Part | CodedPart>;
+
+/** What yields the parts of a reply, for handlers that have to wait for it. Those of applications yield themselves. */
+export class LateParts {
+  readonly parts: AsyncIterable<Part>;
+
+  constructor(parts: AsyncIterable<Part>) {
+    this.parts = parts;
+  }
+}
 
 export interface AnswerOptions extends OutputOptions {
   readonly handler: OwnHandler | undefined;
@@ -264,9 +273,10 @@ export async function answer(
       keep: (options) => output.keep(options),
     };
     const called = handler(request, context);
-    const outcome = isAsyncIterable(called) ? called : await called;
-    if (isAsyncIterable(outcome)) {
-      for await (const part of outcome) {
+    const whole = isAsyncIterable(called) ? undefined : await called;
+    const parts = isAsyncIterable(called) ? called : whole instanceof LateParts ? whole.parts : undefined;
+    if (parts !== undefined) {
+      for await (const part of parts) {
         if (!output.isWanted) {
           if (runsToCompletion && !signal.aborted) continue;
           break;
@@ -283,7 +293,7 @@ export async function answer(
       const ended = output.end();
       if (ended !== undefined) await ended;
     } else {
-      const content = isBlob(outcome) ? await options.read(outcome) : (outcome ?? '');
+      const content = isBlob(whole) ? await options.read(whole) : (whole ?? '');
       const body = await encodePart(content, coder, { metadata: output.takeMetadata() });
       const ended = output.respond(body);
       if (ended !== undefined) await ended;
