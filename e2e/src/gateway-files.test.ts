@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type ClientSession, connect } from '@parlance/client';
-import type { ServerOptions } from '@parlance/server';
+import type { RequestHandler, ServerOptions } from '@parlance/server';
+import { chatHandler } from '@parlance/server/ai';
+import { defineContract, serve } from '@parlance/server/contract';
 import { createOpenAIGateway, type GatewayRequest, type OpenAIGatewayOptions } from '@parlance/server/openai';
 import OpenAI from 'openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -332,13 +334,28 @@ it('a producer that fails fails the call, and the upstream gets no whole form', 
   await expect.poll(() => asked.every(({ isComplete }) => !isComplete)).toBe(true);
 });
 
-it('beside onFetch, the gateway has its paths below /v1/, and onFetch the others', async () => {
-  const { session } = await setUp(
-    {},
-    { onFetch: (request) => new Response(`mine: ${new URL(request.url).pathname}`) },
-  );
-  expect((await (await session.fetch('/v1/models')).json()).object).toBe('list');
-  for (const path of ['/models', '/v1/mine', '/']) {
-    expect(await (await session.fetch(path)).text()).toBe(`mine: ${path}`);
-  }
-});
+it.each([
+  ['onRequest', (gateway: RequestHandler) => gateway],
+  [
+    'what a chat handler passes on',
+    (gateway: RequestHandler) => chatHandler(() => [] as never, { otherwise: gateway }),
+  ],
+  [
+    'what a contract passes on',
+    (gateway: RequestHandler) => serve(defineContract({}), {}, { otherwise: gateway }),
+  ],
+])(
+  'beside onFetch, the gateway as %s has its paths below /v1/, and onFetch the others',
+  async (_what, wrap) => {
+    const { baseUrl } = await startUpstream();
+    const { url } = await peers.serve({
+      onRequest: wrap(createOpenAIGateway({ baseUrl, apiKey: KEY })),
+      onFetch: (request) => new Response(`mine: ${new URL(request.url).pathname}`),
+    });
+    const session = peers.use(await connect(url, { WebSocket }));
+    expect((await (await session.fetch('/v1/models')).json()).object).toBe('list');
+    for (const path of ['/models', '/v1/mine', '/']) {
+      expect(await (await session.fetch(path)).text()).toBe(`mine: ${path}`);
+    }
+  },
+);

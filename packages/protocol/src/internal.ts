@@ -94,6 +94,7 @@ export { newReplyId, nodeOfReply } from './session/random-id.js';
 // HTTP in a session
 
 export { decodeIncoming, type IncomingHead } from './endpoint/http/head.js';
+export { withPathsOf } from './endpoint/http/paths.js';
 export { isTextType } from './endpoint/http/pieces.js';
 export { collectUpload, readUpload } from './endpoint/http/uploads.js';
 

@@ -15,6 +15,7 @@ import {
   loggable,
   type OptionKinds,
   SILENT_LOGGER,
+  withPathsOf,
 } from '@parlance/protocol/internal';
 import type { UIMessage, UIMessageChunk, UIMessageStreamOptions } from 'ai';
 import { keepByPolicy } from '../replies/keep-policy.js';
@@ -130,10 +131,11 @@ export function chatHandler<ChatMessage extends UIMessage = UIMessage>(
     }
   }
 
-  return (request, context) =>
+  const handler: RequestHandler = (request, context) =>
     otherwise !== undefined && !isChatRequest(context.metadata)
       ? otherwise(request, context)
       : answerChat(request, context);
+  return withPathsOf(handler, otherwise);
 }
 
 /** Aborts together with `signal`, and with an `AbortError`, which is what the AI SDK takes for a stop and not for a failure. */

@@ -1,6 +1,7 @@
 import { ProtocolError } from '../../base/errors.js';
 import { assertOptions, unknownName } from '../../base/options.js';
 import { truncateUnits } from '../../base/text.js';
+import { withPathsOf } from '../http/paths.js';
 import type { Message } from '../messages/message.js';
 import type { Part } from '../messages/part.js';
 import { refuse } from '../messages/undecodable.js';
@@ -61,7 +62,7 @@ export function serve<P extends Procedures>(
   for (const name of Object.keys(handlers)) {
     if (!answers.has(name)) throw unknownName('procedure', name, [...answers.keys()], 'serve');
   }
-  return (request, context) => {
+  const handler: RequestHandler = (request, context) => {
     const name = context.metadata[PROCEDURE];
     const answer = typeof name === 'string' ? answers.get(name) : undefined;
     if (answer !== undefined) return answer(request, context);
@@ -69,6 +70,7 @@ export function serve<P extends Procedures>(
     const asked = typeof name === 'string' ? truncateUnits(name, 64) : 'a request without a name';
     throw refuse(new ContractError('unknown_procedure', asked));
   };
+  return withPathsOf(handler, otherwise);
 }
 
 interface Call {

@@ -5,6 +5,5 @@ export {
   type FetchContext,
   type FetchHandler,
   type FetchSession,
-  type PathHandler,
   partsOf,
 } from './serve.js';

@@ -2,6 +2,7 @@ import { isProtocolError, ProtocolError, RequestError } from '../../base/errors.
 import { systemClock } from '../../platform/clock.js';
 import { EventReader } from '../http/event-reader.js';
 import { decodeIncoming, encodeHttpResponse, type IncomingHead } from '../http/head.js';
+import type { PathHandler } from '../http/paths.js';
 import { isTextType } from '../http/pieces.js';
 import { collectUpload, readUpload } from '../http/uploads.js';
 import { loggable } from '../loggable.js';
@@ -43,9 +44,6 @@ export type FetchHandler<Own extends Session = FetchSession> = (
   request: Request,
   context: FetchContext<Own>,
 ) => Response | Promise<Response>;
-
-/** A request handler that knows which HTTP requests it answers, so that `onFetch` gets the others. */
-export type PathHandler = RequestHandler & { readonly servesPath?: ((path: string) => boolean) | undefined };
 
 export interface HandlerOptions {
   readonly onRequest?: RequestHandler | undefined;
