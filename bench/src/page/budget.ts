@@ -23,14 +23,14 @@ export const PAGE_BUDGETS: readonly PageBudget[] = [
     page: 'send',
     title: 'connect, send and for await',
     entry: '55.2 kB',
-    atFirstMessage: { bytes: 56_000, requests: 5 },
+    atFirstMessage: { bytes: 56_400, requests: 5 },
     afterIdle: { bytes: 84_300, requests: 8 },
   },
   {
     page: 'chat',
     title: 'a chat with session.fetch and context',
     entry: '55.5 kB',
-    atFirstMessage: { bytes: 62_500, requests: 7 },
+    atFirstMessage: { bytes: 62_800, requests: 7 },
     afterIdle: { bytes: 88_300, requests: 9 },
   },
 ];
