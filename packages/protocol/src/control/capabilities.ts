@@ -1,4 +1,4 @@
-import { Algorithm, EncodingName, NESTED_PROTOCOL_VERSION } from '../base/constants.js';
+import { Algorithm, EncodingName, MAX_STREAM_ID, NESTED_PROTOCOL_VERSION } from '../base/constants.js';
 import { toProtocolError } from '../base/errors.js';
 import {
   bad,
@@ -6,6 +6,7 @@ import {
   countField,
   type Fields,
   get,
+  isCount,
   isFields,
   namesField,
   objectField,
@@ -13,15 +14,16 @@ import {
   stringField,
   stringMapField,
 } from '../base/fields.js';
-import type {
-  AcceptPayload,
-  CapabilityShape,
-  HelloPayload,
-  LaterCodec,
-  ResumeAnswer,
-  ResumeOffer,
+import {
+  type AcceptPayload,
+  type CapabilityShape,
+  type HelloPayload,
+  type LaterCodec,
+  MAX_CANCELLED,
+  type RebuiltLink,
+  type ResumeAnswer,
+  type ResumeOffer,
 } from './messages.js';
-import { haveField, haveFields, rebuiltField, rebuiltFields } from './rebuilt.js';
 
 /**
  * The payloads of HELLO and ACCEPT in both capability shapes: our flat one, and the nested one of the reference
@@ -123,7 +125,7 @@ export function helloFields(hello: HelloPayload): Fields {
       received: hello.resume.received,
       attempt: hello.resume.attempt,
       rebuild: hello.resume.rebuild || undefined,
-      have: hello.resume.have && haveFields(hello.resume.have),
+      have: hello.resume.have,
     },
   };
 }
@@ -170,7 +172,7 @@ export function acceptFields(accept: AcceptPayload): Fields {
       recovered: accept.resume.recovered,
       received: accept.resume.received,
       reason: accept.resume.reason,
-      rebuilt: accept.resume.rebuilt && rebuiltFields(accept.resume.rebuilt),
+      rebuilt: accept.resume.rebuilt && { ...accept.resume.rebuilt },
     },
   };
 }
@@ -269,7 +271,7 @@ function resumeOfferField(payload: Fields): ResumeOffer | undefined {
     received: countField(fields, 'received', 0),
     attempt: countField(fields, 'attempt', 0),
     rebuild: booleanField(fields, 'rebuild', false) || undefined,
-    have: haveField(fields),
+    have: mapField(fields, 'have'),
   };
 }
 
@@ -287,4 +289,24 @@ function resumeAnswerField(payload: Fields): ResumeAnswer | undefined {
     reason: stringField(fields, 'reason', '', 128) || undefined,
     rebuilt: rebuiltField(fields),
   };
+}
+
+/** Streams of a client have odd IDs, so it can be checked without the session. */
+function rebuiltField(answer: Fields): RebuiltLink | undefined {
+  const fields = get(answer, 'rebuilt');
+  if (fields === undefined || fields === null) return undefined;
+  const map = isFields(fields) ? fields : {};
+  const { stream, cancelled } = map;
+  const isId = (id: unknown): id is number => isCount(id) && id % 2 === 1 && id <= MAX_STREAM_ID;
+  const isValid =
+    (stream === 0 || isId(stream)) && Array.isArray(cancelled) && cancelled.length <= MAX_CANCELLED;
+  if (!isValid || !cancelled.every((id) => isId(id) && id <= stream))
+    throw bad('rebuilt', 'stream IDs of the client');
+  return { stream, cancelled, kept: mapField(map, 'kept') };
+}
+
+/** A map that is read where it is needed; `undefined` for anything else. */
+function mapField(fields: Fields, name: string): Fields | undefined {
+  const value = get(fields, name);
+  return isFields(value) ? value : undefined;
 }

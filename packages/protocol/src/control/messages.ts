@@ -1,6 +1,6 @@
 import type { Algorithm, EncodingName } from '../base/constants.js';
 import type { ErrorSide } from '../base/errors.js';
-import type { StringMap } from '../base/fields.js';
+import type { Fields, StringMap } from '../base/fields.js';
 import type { SecurityStatus } from '../codec/body.js';
 
 /**
@@ -25,8 +25,8 @@ export interface ResumeOffer {
   readonly attempt: number;
   /** The client is a page that was loaded again, and has nothing of the former link. @default false */
   readonly rebuild?: boolean | undefined;
-  /** What the client has of a durable session, in case its server has nothing of the link any more. */
-  readonly have?: Have | undefined;
+  /** A {@link Have} in its form on the wire, which `rebuilt.ts` reads: most ends have no durable sessions. */
+  readonly have?: Fields | undefined;
 }
 
 /** What a client has of a durable session, counted in bodies, so that it does not depend on a link. */
@@ -88,8 +88,8 @@ export interface RebuiltLink {
   readonly stream: number;
   /** The client's requests that were open and that the server has interrupted, at most {@link MAX_CANCELLED}. */
   readonly cancelled: readonly number[];
-  /** Set if the client goes on with what it {@link Have has}. */
-  readonly kept?: KeptBodies | undefined;
+  /** {@link KeptBodies} in their form on the wire, set if the client goes on with what it {@link Have has}. */
+  readonly kept?: Fields | undefined;
 }
 
 /** What the server of a durable session has of the bodies of its client. */

@@ -1,37 +1,13 @@
 import { MAX_STREAM_ID } from '../base/constants.js';
-import { bad, type Fields, get, isCount, isFields, objectField } from '../base/fields.js';
-import {
-  type Have,
-  type HeldStream,
-  type KeptBodies,
-  MAX_CANCELLED,
-  MAX_HELD_STREAMS,
-  type RebuiltLink,
-} from './messages.js';
+import { bad, type Fields, get, isCount } from '../base/fields.js';
+import { type Have, type HeldStream, type KeptBodies, MAX_HELD_STREAMS } from './messages.js';
 
-/** What HELLO and ACCEPT say for a link that is rebuilt. Streams of a client have odd IDs, so they can be checked here. */
+/** What HELLO and ACCEPT say for a durable session. Streams of a client have odd IDs, so they can be checked here. */
 
 const isId = (id: unknown): id is number => isCount(id) && id % 2 === 1 && id <= MAX_STREAM_ID;
 
-export function rebuiltFields({ stream, cancelled, kept }: RebuiltLink): Fields {
-  return { stream, cancelled, kept: kept && { ...kept } };
-}
-
 /** @throws {ProtocolError} `bad_message`. */
-export function rebuiltField(answer: Fields): RebuiltLink | undefined {
-  const fields = get(answer, 'rebuilt');
-  if (fields === undefined || fields === null) return undefined;
-  const { stream, cancelled, kept } = isFields(fields) ? fields : {};
-  const isValid =
-    (stream === 0 || isId(stream)) && Array.isArray(cancelled) && cancelled.length <= MAX_CANCELLED;
-  if (!isValid || !cancelled.every((id) => isId(id) && id <= stream))
-    throw bad('rebuilt', 'stream IDs of the client');
-  if (kept === undefined || kept === null) return { stream, cancelled };
-  return { stream, cancelled, kept: keptOf(kept) };
-}
-
-function keptOf(value: unknown): KeptBodies {
-  const { handled, again } = isFields(value) ? value : {};
+export function readKept({ handled, again }: Fields): KeptBodies {
   if (!isCount(handled) || !Array.isArray(again) || again.length > MAX_HELD_STREAMS || !again.every(isId))
     throw bad('kept', 'a count of messages, and stream IDs of the client');
   return { handled, again };
@@ -49,9 +25,7 @@ function streamValues({ id, parts, isAcknowledged, isCancelled }: HeldStream): n
 }
 
 /** @throws {ProtocolError} `bad_message`. */
-export function haveField(offer: Fields): Have | undefined {
-  if (get(offer, 'have') === undefined) return undefined;
-  const fields = objectField(offer, 'have');
+export function readHave(fields: Fields): Have {
   const count = (name: string): number => {
     const value = get(fields, name);
     if (isCount(value)) return value;

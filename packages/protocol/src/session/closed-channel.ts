@@ -1,6 +1,7 @@
 import { ProtocolError } from '../base/errors.js';
+import type { Fields } from '../base/fields.js';
 import type { SecurityStatus } from '../codec/body.js';
-import type { GoAwayPayload, Have, KeptBodies, RebuiltLink } from '../control/messages.js';
+import type { GoAwayPayload, RebuiltLink } from '../control/messages.js';
 import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
 import { drainingError } from './close-reason.js';
 import type { AcceptedResume } from './durable/turn.js';
@@ -70,16 +71,16 @@ export interface SessionChannel extends Channel {
   readonly isRestored?: boolean;
   begin?(begin: Uint8Array): void;
   recordAccept?(accept: AcceptedResume): void;
-  canGoOnFrom?(have: Have): boolean;
-  goOnFrom?(have: Have): RebuiltLink;
+  canGoOnFrom?(have: Fields): boolean;
+  goOnFrom?(have: Fields): RebuiltLink;
   /** Client: what it has, for a server that has nothing of the link any more. */
-  stateHave?(): Have;
+  stateHave?(): Fields;
   /**
    * Client: goes on with a new link.
    *
    * @throws {ProtocolError} `bad_acceptance` if the server has something else than what the client has written.
    */
-  goOnWith?(kept: KeptBodies): void;
+  goOnWith?(kept: Fields): void;
 }
 
 /** A channel before ACCEPT: nothing can be sent and there is no stream, so the other verbs do nothing. */

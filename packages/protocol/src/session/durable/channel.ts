@@ -1,6 +1,8 @@
 import { Extension } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
+import type { Fields } from '../../base/fields.js';
 import type { Have, RebuiltLink } from '../../control/messages.js';
+import { readHave } from '../../control/rebuilt.js';
 import { encodeFailure } from '../../link/failure.js';
 import { LinkKind, type OutgoingBody } from '../../link/frame.js';
 import { Link, type LinkEvent } from '../../link/link.js';
@@ -43,7 +45,14 @@ export class DurableChannel extends RecordingChannel {
     }
   }
 
-  canGoOnFrom({ streams, written, messages }: Have): boolean {
+  canGoOnFrom(stated: Fields): boolean {
+    let have: Have;
+    try {
+      have = readHave(stated);
+    } catch {
+      return false;
+    }
+    const { streams, written, messages } = have;
     const { maxStreams } = linkOptionsOf(this.options).own;
     const isKnown = written <= this.handled + MAX_FORGOTTEN && messages <= this.said + MAX_FORGOTTEN;
     return isKnown && streams.length <= maxStreams && written >= this.handled;
@@ -53,7 +62,8 @@ export class DurableChannel extends RecordingChannel {
    * Goes on over a new connection with a new link, body by body: both ends write what the other lacks. Nothing of this
    * is to be written before it is on record; see {@link isHeldBack}.
    */
-  goOnFrom(have: Have): RebuiltLink {
+  goOnFrom(stated: Fields): RebuiltLink {
+    const have = readHave(stated);
     const former = this.link.parts.streams;
     const messages = this.outbox.rebuild();
     const continuation = continuationOf(this.streams, have);

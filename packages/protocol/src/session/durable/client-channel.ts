@@ -1,5 +1,7 @@
 import { ProtocolError } from '../../base/errors.js';
-import type { Have, KeptBodies } from '../../control/messages.js';
+import type { Fields } from '../../base/fields.js';
+import type { Have } from '../../control/messages.js';
+import { haveFields, readKept } from '../../control/rebuilt.js';
 import { LinkKind, type OutgoingBody } from '../../link/frame.js';
 import { KeptMessages } from '../../link/kept-messages.js';
 import { type BodyToSend, Link, type LinkEvent } from '../../link/link.js';
@@ -48,9 +50,9 @@ export class DurableClientChannel extends LinkChannel {
     return super.unreadBytes + this.#unreadBefore;
   }
 
-  stateHave(): Have {
+  stateHave(): Fields {
     this.#stated = this.#have;
-    return this.#stated;
+    return haveFields(this.#stated);
   }
 
   get #have(): Have {
@@ -145,7 +147,8 @@ export class DurableClientChannel extends LinkChannel {
 
   // --- another process
 
-  goOnWith({ handled, again }: KeptBodies): void {
+  goOnWith(kept: Fields): void {
+    const { handled, again } = readKept(kept);
     const { sent, written } = this.#have;
     const former = this.link;
     const { streams } = former.parts;
@@ -161,15 +164,15 @@ export class DurableClientChannel extends LinkChannel {
     // Those that were opened since are written for the first time.
     for (const id of this.#requests.keys()) if (id > stated.opened) repeated.add(id);
     const ends = new Map([...streams.all()].map((stream) => [stream, this.#endOf(stream, repeated)]));
-    const kept = [...streams.all()].filter((stream) => ends.get(stream) === undefined);
+    const open = [...streams.all()].filter((stream) => ends.get(stream) === undefined);
     const messages = this.outbox.rebuild().filter((body) => 'kind' in body && body.kind === LinkKind.MESSAGE);
     this.link = new Link({ ...linkOptionsOf(this.#options), last: streams.last });
-    this.link.parts.streams.adopt(kept);
+    this.link.parts.streams.adopt(open);
     this.#acknowledgedBefore = handled;
     this.#writtenBefore = written;
     const waiting = messages.slice(Math.max(0, messages.length - (this.#sent - handled))) as OutgoingBody[];
     for (const body of waiting) this.outbox.pushBody(body.uncoded ?? body);
-    for (const { id } of kept) if (repeated.has(id)) this.#repeat(id);
+    for (const { id } of open) if (repeated.has(id)) this.#repeat(id);
     for (const { id } of stated.streams) if (this.#isCancelled(id)) this.link.repeatCancel(id);
     for (const [{ id }, event] of ends) {
       if (event === undefined) continue;
