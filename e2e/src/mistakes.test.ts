@@ -184,7 +184,11 @@ describe('options', () => {
       /^invalid_option: agent.id: agentId is given as well/,
     ],
     ['an unknown name in agent', { agent: { name: 'a' } }, /^invalid_option: .*agent/],
-    ['a number for reconnect', { reconnect: 5 }, /^invalid_option: reconnect: an object or true or false is expected, not a number$/],
+    [
+      'a number for reconnect',
+      { reconnect: 5 },
+      /^invalid_option: reconnect: an object or true or false is expected, not a number$/,
+    ],
     ['a typo in reconnect', { reconnect: { maxDelay: 5 } }, /did you mean "maxDelayMs"\?/],
     ['delays the wrong way round', { reconnect: { minDelayMs: 9, maxDelayMs: 5 } }, /not 9 and 5$/],
     ['an unknown subprotocol', { subprotocol: 'm2m' }, /m2m\.v1, m2m\.v1\.json$/],
