@@ -44,6 +44,8 @@ const PATIENCE_MS = 10_000;
 const RETRY_MS = 200;
 /** How long the ends of replies may take to be written when the server closes, in milliseconds. */
 const CLOSE_MS = 2_000;
+/** How long the requester may read what the engine has not taken, in milliseconds. */
+const FAILED_MS = 60_000;
 /** What a writer may take of memory before it is known. */
 const WRITER_MEMORY = 64 * 1024;
 
@@ -183,7 +185,9 @@ export class EngineReplyLog implements ReplyLog {
   }
 
   sweep(): void {
-    for (const [id, writer] of this.#writers) if (writer.isOver) this.#writers.delete(id);
+    const due = performance.now() - FAILED_MS;
+    for (const [id, { isOver, overSince }] of this.#writers)
+      if (isOver && overSince <= due) this.#writers.delete(id);
   }
 
   /** Resolves when the replies of this node have ended in the engine, or after a while. Never rejects. */

@@ -49,6 +49,8 @@ export class EngineWriter {
   readonly head: ReplyHead;
   /** Nothing more is written. */
   isOver = false;
+  /** Reading of `performance.now()`. */
+  overSince = 0;
   readonly #options: EngineWriterOptions;
   readonly #tail = new Tail();
   readonly #waiting: (() => void)[] = [];
@@ -207,6 +209,7 @@ export class EngineWriter {
   #handleOver(): void {
     if (this.isOver) return;
     this.isOver = true;
+    this.overSince = performance.now();
     this.#release();
     this.#options.onWritten(this.#recorded, undefined);
   }
