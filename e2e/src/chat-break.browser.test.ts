@@ -2,14 +2,16 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { RequestHandler } from '@parlance/protocol';
-import { RequestError } from '@parlance/server';
+import { createServer, RequestError } from '@parlance/server';
 import axe from 'axe-core';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type ChatRequest, completionReply } from '../../examples/demo/chat-completion.js';
 import { answerTo } from '../../examples/demo/responder.js';
 import { type ChatPageOptions, startChatPage } from '../../examples/demo/serve-chat.js';
+import { buildUserInterface } from '../../scripts/build-ui.js';
 import { buildChatPage, chromiumMissing, launchChromium, type OpenPage, openPage } from './chat-page.js';
+import { type Serving, startServing } from './cli-process.js';
 
 /** What people see and press on the chat page of the demo, in a real browser. */
 
@@ -22,6 +24,87 @@ if (missing !== undefined) {
 const LONG = 'How does an answer survive a lost connection?';
 const MARKDOWN = 'Show me some Markdown.';
 const chatOf = (content: string): ChatRequest => ({ model: 'gpt-4o', messages: [{ role: 'user', content }] });
+
+describe.skipIf(missing !== undefined)('the chat page of parlance serve', () => {
+  let browser: Browser;
+  let serving: Serving;
+  let address: string;
+
+  beforeAll(async () => {
+    await buildUserInterface();
+    browser = await launchChromium();
+    serving = await startServing([], { PARLANCE_TOKEN: 'open-sesame' });
+    address = serving.url.replace(/^ws/, 'http').replace('/session', '/');
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await serving?.stop();
+  });
+
+  it('asks for the token, keeps it in its tab, and answers; its policy lets nothing else in or out', async () => {
+    await using visited = await openPage(browser, address);
+    const { page, complaints } = visited;
+    await page.getByText('This server asks for a token').waitFor();
+    await page.getByLabel('Token', { exact: true }).fill('wrong');
+    await page.getByRole('button', { name: 'Connect', exact: true }).click();
+    await expect.poll(() => page.getByLabel('Token', { exact: true }).inputValue()).toBe('');
+    await state(page, 'refused');
+    await page.getByLabel('Token', { exact: true }).fill('open-sesame');
+    await page.keyboard.press('Enter');
+    await state(page, 'connected');
+    await ask(page, MARKDOWN);
+    await finished(page, 1);
+    expect(await sourceOf(page)).toBe(answerTo(chatOf(MARKDOWN)));
+    expect(await page.locator('answer-text table').count()).toBe(1);
+    expect(await page.locator('#break-actions button').count()).toBe(1);
+    await page.reload();
+    await state(page, 'connected');
+    expect(await page.evaluate(() => Object.values(localStorage))).not.toContain('open-sesame');
+    expect(complaints.join('\n')).toBe('');
+
+    const blocked = await page.evaluate(async () => {
+      const isRefused = (run: () => unknown) => {
+        try {
+          run();
+          return false;
+        } catch {
+          return true;
+        }
+      };
+      const fetched = await fetch('http://127.0.0.1:1/').catch((error: Error) => error.message);
+      return {
+        fetched,
+        html: isRefused(() => {
+          document.body.innerHTML = '<img src=x>';
+        }),
+      };
+    });
+    expect(blocked).toEqual({ fetched: 'Failed to fetch', html: true });
+  });
+
+  it('sends the token to no server but its own', async () => {
+    const tokens: (string | undefined)[] = [];
+    await using stranger = createServer({
+      origins: ['*'],
+      authenticate({ token }) {
+        tokens.push(token);
+        return null;
+      },
+    });
+    const { url } = await stranger.listen();
+    await using visited = await openPage(browser, address);
+    const { page, complaints } = visited;
+    page.setDefaultTimeout(20_000);
+    await page.getByLabel('Token', { exact: true }).fill('open-sesame');
+    await page.keyboard.press('Enter');
+    await state(page, 'connected');
+    await page.goto(`${address}?server=${encodeURIComponent(url)}`);
+    // The policy of the page does not even let it connect.
+    await expect.poll(() => complaints.join('\n')).toContain('Content Security Policy');
+    expect(await page.locator('body[data-state="connected"]').count()).toBe(0);
+    expect(tokens).toEqual([]);
+  });
+});
 
 describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
   let browser: Browser;

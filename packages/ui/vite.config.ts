@@ -15,6 +15,8 @@ export default defineConfig({
   // Relative addresses, so that the built page works under any path.
   base: './',
   plugins: [withoutOptional],
+  // The client can run in a shared worker, which this page does not ask for.
+  worker: { plugins: () => [withoutOptional] },
   // Use the sources of @parlance/*, so that nothing has to be built first.
   resolve: { conditions: ['@parlance/source', ...defaultClientConditions] },
   build: {
