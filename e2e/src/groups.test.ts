@@ -47,6 +47,15 @@ async function read(session: ClientSession, count: number): Promise<string[]> {
 const TEXT = 'the same news for each member of the room, whichever codecs it has agreed on. '.repeat(20);
 
 describe('a message to a group', () => {
+  it('may be a Blob, which is read once and no larger than a message', async () => {
+    const { server, url } = await listen({ limits: { maxMessageSize: 100 } });
+    const [one, two] = await fill(server, url, [{}, {}]);
+    const group = server.group('room');
+    expect(await group.send(new Blob(['x'.repeat(100)]))).toMatchObject({ queued: 2, coded: 1 });
+    await expect(group.send(new Blob(['x'.repeat(101)]))).rejects.toMatchObject({ code: 'message_too_large' });
+    for (const each of [one, two]) expect(await read(each as ClientSession, 1)).toEqual(['x'.repeat(100)]);
+  });
+
   it('is coded once for members with the same codecs, and read by all of them', async () => {
     const { server, url } = await listen();
     const codecs = [

@@ -93,6 +93,7 @@ export { newReplyId, nodeOfReply } from './session/random-id.js';
 
 // HTTP in a session
 
+export { EventReader } from './endpoint/http/event-reader.js';
 export { decodeIncoming, type IncomingHead } from './endpoint/http/head.js';
 export { withPathsOf } from './endpoint/http/paths.js';
 export { isTextType } from './endpoint/http/pieces.js';

@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
-import { encodeEventPart } from '@parlance/protocol';
-import { createParser } from 'eventsource-parser';
+import { isProtocolError } from '@parlance/protocol';
+import { EventReader } from '@parlance/protocol/internal';
 import { GatewayFailure } from './failure.js';
 import type { Secret } from './secret.js';
 
@@ -16,27 +16,15 @@ export async function* readEventParts(
   maxLength: number,
   secret: Secret,
 ): AsyncGenerator<string> {
-  let parts: string[] = [];
-  let isTooLong = false;
-  const parser = createParser({
-    maxBufferSize: maxLength,
-    onEvent: (event) => parts.push(secret.hide(encodeEventPart(event))),
-    onError(error) {
-      // Unknown fields are ignored, as the specification requires.
-      if (error.type === 'max-buffer-size-exceeded') isTooLong = true;
-    },
-  });
+  const reader = new EventReader(maxLength);
   const decoder = new TextDecoder('utf-8', { fatal: true });
   for await (const chunk of chunks) {
-    parser.feed(decode(decoder, chunk));
-    const complete = parts;
-    parts = [];
-    yield* complete;
-    if (isTooLong) {
-      throw new GatewayFailure(
-        'upstream_unusable',
-        `the upstream sent an event of more than ${maxLength} characters`,
-      );
+    const text = decode(decoder, chunk);
+    try {
+      for (const part of reader.push(text)) yield secret.hide(part);
+    } catch (cause) {
+      if (!isProtocolError(cause) || cause.code !== 'message_too_large') throw cause;
+      throw new GatewayFailure('upstream_unusable', `the upstream sent ${cause.message}`, { cause });
     }
   }
 }

@@ -205,7 +205,7 @@ class FetchServer {
 
 async function* eventsOf(body: ChunkReader): AsyncGenerator<string> {
   const reader = new EventReader(MAX_EVENT_LENGTH);
-  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  const decoder = new TextDecoder();
   for (let chunk = await body.next(); chunk !== undefined; chunk = await body.next()) {
     yield* reader.push(decoder.decode(chunk, { stream: true }));
   }
