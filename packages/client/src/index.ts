@@ -4,7 +4,8 @@ export * from '@parlance/protocol/application';
 
 // The client
 
-export { type ClientOptions, connect, type TokenSource } from './client.js';
+export { connect } from './client.js';
+export type { ClientOptions, TokenSource } from './options.js';
 export type { WebSocketConstructor, WebSocketLike } from './connection.js';
 export type { SessionFetch } from '@parlance/protocol/http';
 export type { FetchContext, FetchHandler, FetchSession } from '@parlance/protocol/serve-http';

@@ -1,7 +1,8 @@
 import { createSession, resolveLimits, resolveTimers, Subprotocol } from '@parlance/protocol';
 import type { Wire } from '@parlance/protocol/internal';
 import { expect, it } from 'vitest';
-import { INPUT_OVERHEAD, ServerEndpoint } from './endpoint.js';
+import { ServerEndpoint } from './endpoint.js';
+import { INPUT_OVERHEAD } from './moving-endpoint.js';
 
 /** A session whose client has said nothing yet. */
 function begin() {

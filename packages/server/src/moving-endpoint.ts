@@ -1,0 +1,205 @@
+import { CloseCode, ProtocolError } from '@parlance/protocol';
+import {
+  Endpoint,
+  guard,
+  type Outbound,
+  type ServerSessionCore,
+  type Wire,
+} from '@parlance/protocol/internal';
+import { MovableMailbox } from './movable-mailbox.js';
+import { Follows } from './replies/follows.js';
+
+/** An endpoint of a server whose session can be held, frozen, and go on at another node. */
+export abstract class MovingEndpoint extends Endpoint {
+  /** Every core that has the role of a server is one. */
+  declare readonly core: ServerSessionCore;
+  isMoved = false;
+  /** The session goes on at another node. */
+  hasMoved = false;
+  /** Called when what keeps the session here may be over, and when something has arrived that is held. */
+  onChange: (() => void) | undefined;
+  /** `onSession` was asked to return. */
+  isStopped = false;
+  #controller: AbortController | undefined;
+  /** A snapshot was taken: nothing changes until it is known who goes on with it. */
+  #isFrozen = false;
+  /** What the client has said since the session was to be moved, which its next node handles. */
+  #input: (Uint8Array | string)[] | undefined;
+  #inputSize = 0;
+  #follows: Follows | undefined;
+  /** How the connection was lost meanwhile. */
+  #lost: { readonly code: number; readonly reason: string } | undefined;
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.hasEnded) this.#controller.abort();
+    return this.#controller.signal;
+  }
+
+  override get outbound(): Outbound {
+    if (this.#isFrozen) throw isMoving();
+    return super.outbound;
+  }
+
+  override get endingSteps(): Endpoint['endingSteps'] {
+    return [...super.endingSteps, () => this.#controller?.abort()];
+  }
+
+  get isFrozen(): boolean {
+    return this.#isFrozen;
+  }
+
+  /**
+   * The session could move now: apart from `onSession`, nothing in this process has to do with it.
+   *
+   * @param isLeft whether the handler of a stream goes on elsewhere.
+   */
+  isQuiet(isLeft: (streamId: number) => boolean): boolean {
+    if (this.hasEnded || this.#isFrozen || this.scanner?.isIdle === false) return false;
+    return (
+      this.mailbox instanceof MovableMailbox &&
+      this.isCalm((stream) => this.#isLeft(stream, isLeft)) &&
+      this.core.canSnapshot
+    );
+  }
+
+  /** The kept replies that it follows. */
+  get follows(): Follows {
+    this.#follows ??= new Follows();
+    return this.#follows;
+  }
+
+  /** Whether another node goes on with a handler. */
+  #isLeft(streamId: number, isLeft: (streamId: number) => boolean): boolean {
+    return this.#follows?.has(streamId) === true || isLeft(streamId);
+  }
+
+  /** Asks `onSession` to return. */
+  stopReading(): void {
+    if (this.mailbox instanceof MovableMailbox) this.mailbox.stop();
+    this.#controller ??= new AbortController();
+    this.#controller.abort();
+    this.isStopped = true;
+  }
+
+  /** `onSession` is called again, because the session stays. */
+  startReading(): void {
+    if (this.mailbox instanceof MovableMailbox) this.mailbox.start();
+    this.#controller = undefined;
+    this.isStopped = false;
+    this.isMoved = true;
+  }
+
+  /** Fails the replies of handlers that have not ended, stops these handlers, and fails calls that wait for the client. */
+  failAll(reason: ProtocolError, isLeft: (streamId: number) => boolean): void {
+    guard(this, () => {
+      const { responder } = this.inbound;
+      for (const streamId of [...(responder?.streams ?? [])])
+        if (!this.#isLeft(streamId, isLeft)) responder?.fail(streamId, reason);
+      this.outbound.failCalls(reason);
+      this.ending.failFlush(reason);
+    });
+    this.pump();
+  }
+
+  /** Closes the connection; another one may resume the session. */
+  loseWire(code: number, reason: string): void {
+    const { wire } = this;
+    if (wire === undefined) return;
+    this.handleDisconnected(CloseCode.ABNORMAL, reason, wire);
+    wire.close(code, reason);
+  }
+
+  get isHeld(): boolean {
+    return this.#input !== undefined;
+  }
+
+  /** What has arrived since {@link holdInput}. */
+  get input(): readonly (Uint8Array | string)[] {
+    return this.#input ?? [];
+  }
+
+  /** Handles nothing of what arrives from now on, until {@link thaw} or until {@link MAX_INPUT} have arrived. */
+  holdInput(): void {
+    if (this.#input !== undefined) return;
+    this.#input = [];
+    this.#inputSize = 0;
+    this.#follows?.hold();
+  }
+
+  /** Nothing changes from now on, until {@link thaw} or {@link forget}. */
+  freeze(): void {
+    this.holdInput();
+    this.#isFrozen = true;
+  }
+
+  /** The session stays here. */
+  thaw(): void {
+    if (!this.#isFrozen && this.#input === undefined) return;
+    const [input, lost] = [this.input, this.#lost];
+    this.#isFrozen = false;
+    this.#input = undefined;
+    this.#lost = undefined;
+    this.#follows?.release();
+    for (const data of input) this.handleMessage(data);
+    if (lost !== undefined) this.handleDisconnected(lost.code, lost.reason);
+    this.pump();
+    this.handleTick();
+  }
+
+  /** Another node goes on with the session. */
+  forget(): void {
+    this.#isFrozen = true;
+    this.hasMoved = true;
+    if (this.hasEnded) return;
+    const { wire } = this;
+    this.replaceWire(undefined);
+    this.ending.leave(new ProtocolError('session_closed', 'the session goes on at another node'));
+    wire?.close(CloseCode.NORMAL, '');
+  }
+
+  /** Another connection resumes the session. What is held was never counted, so the client says it again. */
+  protected dropHeld(): void {
+    this.#input = undefined;
+    this.#lost = undefined;
+    this.#follows?.release();
+  }
+
+  override apply(): void {
+    if (this.#isFrozen) return;
+    super.apply();
+    this.onChange?.();
+  }
+
+  handleAnswered(): void {
+    this.onChange?.();
+  }
+
+  override transmit(): void {
+    if (!this.#isFrozen) super.transmit();
+  }
+
+  override handleMessage(data: Uint8Array | string, wire?: Wire, now?: number): void {
+    if (this.#input === undefined) return super.handleMessage(data, wire, now);
+    if (wire !== undefined && wire !== this.wire) return;
+    this.#input.push(data);
+    this.#inputSize += data.length + INPUT_OVERHEAD;
+    // Rates and budgets hold for what is handled, so a client that floods keeps its session here for now.
+    if (this.#inputSize > MAX_INPUT && !this.#isFrozen) this.thaw();
+    else this.onChange?.();
+  }
+
+  override handleDisconnected(code: number, reason: string, wire: Wire | undefined = this.wire): void {
+    if (!this.#isFrozen && this.#input === undefined) super.handleDisconnected(code, reason, wire);
+    else if (wire !== undefined && wire === this.wire) this.#lost ??= { code, reason };
+  }
+}
+
+/** Bytes that a client may send between the time its session is to move and the time its node holds it. */
+const MAX_INPUT = 8 * 1024 * 1024;
+/** Bytes that a message counts for in addition to its content. */
+export const INPUT_OVERHEAD = 64;
+
+export function isMoving(): ProtocolError {
+  return new ProtocolError('draining', 'the session is moving to another node');
+}
