@@ -52,7 +52,9 @@ describe('a message to a group', () => {
     const [one, two] = await fill(server, url, [{}, {}]);
     const group = server.group('room');
     expect(await group.send(new Blob(['x'.repeat(100)]))).toMatchObject({ queued: 2, coded: 1 });
-    await expect(group.send(new Blob(['x'.repeat(101)]))).rejects.toMatchObject({ code: 'message_too_large' });
+    await expect(group.send(new Blob(['x'.repeat(101)]))).rejects.toMatchObject({
+      code: 'message_too_large',
+    });
     for (const each of [one, two]) expect(await read(each as ClientSession, 1)).toEqual(['x'.repeat(100)]);
   });
 
