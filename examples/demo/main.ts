@@ -33,7 +33,8 @@ isBuilt?.catch(() => {});
 const nodeModules = fileURLToPath(new URL('../../node_modules', import.meta.url));
 const routed: RoutingRecord[] = [];
 const report = createReport();
-const answerer = createAnswerer();
+// As a model does, so that there is something to cut and to stop.
+const answerer = createAnswerer({ delayMs: 5 });
 
 const server = createServer({
   algorithms: ['M2M', 'TOKEN_NATIVE', 'BROTLI', 'NONE'],
