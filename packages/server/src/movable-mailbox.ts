@@ -12,8 +12,9 @@ class Reader implements AsyncIterator<Message, undefined> {
     this.#inner = inner;
   }
 
-  async next(): Promise<IteratorResult<Message, undefined>> {
-    return this.#isOver ? DONE : await this.#inner.next();
+  /** Not `async`, which would take another promise for each message. */
+  next(): Promise<IteratorResult<Message, undefined>> {
+    return this.#isOver ? Promise.resolve(DONE) : this.#inner.next();
   }
 
   async return(): Promise<IteratorResult<Message, undefined>> {
