@@ -466,8 +466,8 @@ describe('a node that drains', () => {
     const there = faults.length;
     isOver = true;
     await Promise.all(loops);
-    // At most what was under way at the deadline.
-    expect([...new Set(faults)]).toEqual(['draining']);
+    // At most what was under way at the deadline; replies may have ended just before it.
+    expect(faults.filter((code) => code !== 'draining')).toEqual([]);
     expect([there <= 3, faults.length - there, refused]).toEqual([true, 0, ['draining']]);
     expect([states, session.id, proxy.opened, sizes(servers)]).toEqual([[], id, before, [0, 1]]);
   });
