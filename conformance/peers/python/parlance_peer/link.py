@@ -11,7 +11,7 @@ from .context import Decoder, Encoder
 from .control import Fields, pack, unpack_map
 from .credit import BODY_CHARGE, Credit
 from .errors import ProtocolError, RequestError
-from .frames import Codec, Flag, Frame, Kind, Reader, parse, parse_head, signal, varint
+from .frames import Codec, Flag, Frame, Head, Kind, Reader, parse, parse_head, signal, varint
 from .incoming import METADATA_ENTRIES, Incoming, Message
 from .outbox import Body, Outbox
 
@@ -83,9 +83,11 @@ class Link:
 
     def choose(self, wished: str | None = None) -> Codec:
         """A codec that was agreed on; in context if that was agreed on and nothing else is wished."""
-        if wished == "CONTEXT" or (wished is None and self._context is not None):
-            return Codec.CONTEXT if self._context is not None else Codec.NONE
-        return Codec[wished] if wished in self._agreement.algorithms else Codec.NONE
+        if self._context is not None and wished in ("CONTEXT", None):
+            return Codec.CONTEXT
+        algorithms = self._agreement.algorithms
+        plain = Codec.NONE if "NONE" in algorithms else Codec[algorithms[0]]
+        return Codec[wished] if wished in algorithms else plain
 
     def send_message(self, content: bytes, codec: Codec) -> None:
         self.outbox.add(0, Body(Kind.MESSAGE, content, codec))
@@ -294,15 +296,15 @@ class Link:
         self._grant(stream)
 
     def _begin(self, frame: Frame) -> Incoming:
-        self._assert_agreed(frame)
         head = parse_head(frame)
+        self._assert_agreed(frame, head)
         incoming = Incoming(frame, head, [head.content], len(head.content))
         if frame.codec == Codec.CONTEXT and self._context is not None:
             self._context.begin(frame.stream, head.content)
         self._bodies[frame.stream] = incoming
         return incoming
 
-    def _assert_agreed(self, frame: Frame) -> None:
+    def _assert_agreed(self, frame: Frame, head: Head) -> None:
         """LINK-4, STR-11, CTX-5."""
         codec = frame.codec
         if codec == Codec.CONTEXT:
@@ -311,7 +313,7 @@ class Link:
         elif codec == Codec.AVP:
             if frame.kind != Kind.REQUEST:
                 raise ProtocolError("bad_frame", "tensors are requests")
-        elif codec.name not in self._agreement.algorithms:
+        elif codec.name not in self._agreement.algorithms and (head.content or head.total or codec != Codec.NONE):
             raise ProtocolError("bad_frame", f"{codec.name} was not agreed on")
 
     def _complete(self, incoming: Incoming) -> None:
