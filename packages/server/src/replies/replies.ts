@@ -25,7 +25,7 @@ import {
   resolveKeepOptions,
   toProtocolError,
 } from '@parlance/protocol/internal';
-import type { RepliesSource } from '../cluster/replies-source.js';
+import type { RepliesSource } from '../cluster/replies/replies-source.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { NO_BODY } from '../no-body.js';
 import { ClusterReplies, type RepliesNode } from './cluster-replies.js';
