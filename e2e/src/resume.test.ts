@@ -205,6 +205,8 @@ describe('a lost connection', () => {
     proxy.swallow(true);
     const dialing = connect(`ws://127.0.0.1:${proxy.port}/session`, {
       WebSocket,
+      // A page would try again for 15 s.
+      reconnect: false,
       timers: { acceptTimeoutMs: 1_000 },
     });
     await expect(dialing).rejects.toMatchObject({ code: 'connection_failed' });
