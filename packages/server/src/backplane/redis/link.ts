@@ -14,9 +14,9 @@ import {
   type SessionRecord,
   type SessionWrite,
   type SessionWritten,
-} from './backplane.js';
-import { RedisChanges } from './redis-changes.js';
-import type { RedisCommands } from './redis-client.js';
+} from '../backplane.js';
+import { RedisChanges } from './changes.js';
+import type { RedisCommands } from './client.js';
 import {
   AGENTS,
   CHANGES,

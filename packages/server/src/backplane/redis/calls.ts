@@ -1,6 +1,6 @@
 import { isProtocolError, ProtocolError } from '@parlance/protocol';
-import { ENGINE_TIMEOUT_MS } from './backplane.js';
-import type { RedisCommands } from './redis-client.js';
+import { ENGINE_TIMEOUT_MS } from '../backplane.js';
+import type { RedisCommands } from './client.js';
 import type { Script } from './scripts.js';
 
 /** Calls that may be unanswered, also beyond their time; with more, none is sent. */
