@@ -62,7 +62,7 @@ class Fields {
     return readFields(this.#all).record;
   }
 
-  get #all(): ReadonlyMap<string, string> {
+  get #all(): ReadonlyMap<string, Uint8Array> {
     return this.#sessions.read(ID, [...this.#known])?.fields ?? new Map();
   }
 }
@@ -154,7 +154,9 @@ describe('the record of a durable session as fields', () => {
     ['with a handler that was called half a time', { s1: '0.5' }],
   ])('is refused %s', (_, changes) => {
     const fields = Object.entries({ begin: 'b', accept: '3 aa', ...changes });
-    const present = fields.filter((entry): entry is [string, string] => entry[1] !== undefined);
+    const present = fields.flatMap(([name, text]) =>
+      text === undefined ? [] : [[name, part(text)] as const],
+    );
     expect(errorCode(() => readFields(new Map(present)))).toBe('bad_message');
   });
 });

@@ -3,9 +3,6 @@ import { ByteReader } from '@parlance/protocol/internal';
 import { encodeItems, entryFields, readEntry, readJson } from '../../cluster/replies/replies-message.js';
 import { keyOf } from '../../keys.js';
 import { READ_PARTS, type ReplyEnd, type ReplyHead, type ReplyPieces } from '../../replies/log.js';
-import { RedisCalls } from './calls.js';
-import { RedisNews } from './channels.js';
-import type { RedisCommands } from './client.js';
 import {
   type AppendOutcome,
   batchCharge,
@@ -28,6 +25,9 @@ import {
   type ReplyNews,
   UNKNOWN,
 } from '../replies.js';
+import { RedisCalls } from './calls.js';
+import { RedisNews } from './channels.js';
+import type { RedisCommands } from './client.js';
 import {
   APPEND,
   DROP,
