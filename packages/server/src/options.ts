@@ -44,6 +44,7 @@ import {
   type ResolvedRepliesOptions,
   resolveRepliesOptions,
 } from './replies/options.js';
+import { resolveSeal, type Seal, type SealOptions } from './seal/keys.js';
 import type { ServerSession } from './served-session.js';
 
 /** @typeParam Data of `session.data`. */
@@ -152,6 +153,13 @@ export interface ServerOptions<Data = unknown> extends CapabilityOptions {
   readonly cluster?: Backplane | undefined;
   /** How other nodes of the cluster reach this one. @default a free port of 127.0.0.1 */
   readonly node?: NodeOptions | undefined;
+  /**
+   * Encrypts durable sessions and kept replies before the engine of the `cluster` gets them, so that those who can read it
+   * learn neither content nor principals, and those who can write it change nothing unnoticed. The same at all nodes.
+   *
+   * @default the engine can read them
+   */
+  readonly seal?: SealOptions | undefined;
 }
 
 export interface ResolvedServerOptions {
@@ -182,6 +190,7 @@ export interface ResolvedServerOptions {
   readonly tracing: boolean;
   /** `undefined` without a cluster. */
   readonly node: ResolvedNodeOptions | undefined;
+  readonly seal: Seal | undefined;
   readonly avp: AvpOptions | undefined;
   readonly transfers: CapabilityOptions['transfers'];
 }
@@ -212,6 +221,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   tracing: 'flag',
   cluster: 'object',
   node: 'object',
+  seal: 'object',
 };
 
 /** @throws {ProtocolError} `invalid_option`. */
@@ -286,6 +296,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     metricsPath,
     tracing: options.tracing ?? true,
     node: resolveNodeOptions(options.cluster, options.node),
+    seal: resolveSeal(options.seal, options.cluster),
     avp: options.avp,
     transfers: options.transfers,
   });

@@ -3,13 +3,14 @@ import type { Logger, ResumeRefusal } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Refusal } from '../admission/admission.js';
 import type { Agents } from '../agents/create.js';
-import { keepsReplies } from '../backplane/replies.js';
+import { keepsReplies, type ReplyEngine } from '../backplane/replies.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
 import { createLoopShares } from '../loop-shares.js';
 import { repeat } from '../repeat.js';
 import type { Replies } from '../replies/replies.js';
+import { SealedReplies } from '../seal/sealed-replies.js';
 import { type Dialing, dialingTo } from './dialing.js';
 import { inTurns } from './in-turns.js';
 import type { Leader, LeadRequest } from './lead/leader.js';
@@ -178,13 +179,22 @@ export class ClusterNode implements Leader {
       options,
       memory,
       link: backplane.connect(),
-      engine: options.replies.isOnEngine && keepsReplies(backplane) ? backplane.connectReplies() : undefined,
+      engine: this.#replyEngine,
       incarnation: this.incarnation,
       membership: this.#membership,
       webSocket: this.#webSocket,
       tickets: this.#tickets,
       tls: this.#options.tls,
     });
+  }
+
+  /** `undefined` if the nodes keep the replies themselves. */
+  get #replyEngine(): ReplyEngine | undefined {
+    const { backplane } = this.#options;
+    const { replies, seal } = this.#host.options;
+    if (!replies.isOnEngine || !keepsReplies(backplane)) return undefined;
+    const engine = backplane.connectReplies();
+    return seal === undefined ? engine : new SealedReplies(engine, seal);
   }
 
   #inTurns(wire: ServerWire): ServerWire {
