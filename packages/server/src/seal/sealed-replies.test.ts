@@ -272,7 +272,7 @@ describe('sealed replies', () => {
     await b.read(head.id, 2);
     await a.append(batchOf(head, 3, [fourth]), BOUNDS, LIVE_MS);
     expect(news.splice(0)).toEqual([{ from: 3, records: [fourth] }]);
-    await engine.append(batchOf(head, 4, [recordOf('plain')]), BOUNDS, LIVE_MS);
+    await engine.append(batchOf(head, 4, [recordOf('plain')]), BOUNDS);
     expect(news.splice(0)).toEqual([UNKNOWN]);
     stop();
   });
