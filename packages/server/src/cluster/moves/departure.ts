@@ -192,7 +192,7 @@ export class Departure {
   }
 
   /**
-   * Nobody knows whether the other node has taken the session. Writes that it stays here, unless it has.
+   * It is not known whether the other node has taken the session. Writes that it stays here, unless it has.
    *
    * @returns whether it stays.
    */

@@ -302,7 +302,7 @@ export class Departures implements DepartureHost {
   }
 }
 
-/** The node that a session goes to, whoever asks: each node gets a like share, and few change if a node does. */
+/** The node that a session goes to, the same at every node that asks: each node gets a like share, and few change if a node does. */
 export function rendezvous(sessionId: string, nodes: readonly KnownNode[]): KnownNode | undefined {
   const weight = ({ incarnation }: KnownNode) =>
     createHash('sha256').update(`${incarnation} ${sessionId}`).digest('hex');

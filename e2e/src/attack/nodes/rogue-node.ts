@@ -2,16 +2,16 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Subprotocol } from '@parlance/protocol';
 import WebSocket from 'ws';
-import { encodePeerMessage } from '../../../packages/server/src/cluster/peer-message.js';
+import { encodePeerMessage } from '../../../../packages/server/src/cluster/peer-message.js';
 import {
   MOVE_PATH,
   PEER_PATH,
   RELAY_PATH,
   REPLIES_PATH,
-} from '../../../packages/server/src/cluster/peer-port.js';
-import { type LedClient, Tickets } from '../../../packages/server/src/cluster/ticket.js';
-import type { Scene } from './scene.js';
-import { CLUSTER_SECRET } from './wire.js';
+} from '../../../../packages/server/src/cluster/peer-port.js';
+import { type LedClient, Tickets } from '../../../../packages/server/src/cluster/ticket.js';
+import type { Scene } from '../scene.js';
+import { CLUSTER_SECRET } from '../wire.js';
 
 /** A node of the attacked cluster that has its secret, and keeps to nothing else. */
 
