@@ -20,7 +20,7 @@ import { HeldFrames, type Receiver } from './incoming.js';
 import { LifecycleEffect, LifecycleEvent, LifecycleState } from './lifecycle.js';
 import type { Role, RoleHost } from './role.js';
 import { SessionTimers, type TimedSession } from './timers.js';
-import type { BareModule, SessionEvent, SessionOptions, SessionState } from './types.js';
+import type { BareModule, ChannelModule, SessionEvent, SessionOptions, SessionState } from './types.js';
 
 const PUBLIC_STATE: Readonly<Record<LifecycleState, SessionState>> = {
   initial: 'connecting',
@@ -175,16 +175,18 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
       security,
       envelopes: subprotocol === Subprotocol.JSON ? this.control : undefined,
     };
-    if (negotiated.extensions[Extension.LINK] !== undefined) {
+    const { extensions } = negotiated;
+    const hasLink = extensions[Extension.LINK] !== undefined;
+    if (hasLink && (role === 'server' || extensions[Extension.DURABLE] === undefined)) {
       this.channel = this.role.createChannel?.(this, channelOptions) ?? new LinkChannel(this, channelOptions);
       return;
     }
     this.#waitingChannel = channelOptions;
-    if (this.bare !== undefined) this.openChannel(this.bare);
+    if (!hasLink && this.bare !== undefined) this.openChannel(this.bare);
   }
 
-  openChannel({ BareChannel }: BareModule): void {
-    if (this.#waitingChannel !== undefined) this.channel = new BareChannel(this, this.#waitingChannel);
+  openChannel({ Channel }: ChannelModule): void {
+    if (this.#waitingChannel !== undefined) this.channel = new Channel(this, this.#waitingChannel);
     this.#waitingChannel = undefined;
   }
 
