@@ -92,6 +92,11 @@ async function readAll(reply: AsyncIterable<{ readonly text: string }>) {
   }
 }
 
+async function nextOf<T>(values: AsyncIterable<T>): Promise<T> {
+  for await (const value of values) return value;
+  throw new Error('there is none');
+}
+
 const WHOLE = { texts: Array.from({ length: PARTS }, (_, i) => part(i)), code: undefined };
 
 /** A key of the one reply that Redis has: `r` its head, `d` its parts. */
@@ -119,6 +124,34 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a sealed cluster', 
     const open = await contentOf(server);
     for (const text of [PLANTED.principal, PLANTED.name, PLANTED.share, PLANTED.part])
       expect(open).toContain(text);
+  });
+
+  it('puts nothing that can be read of a durable session into Redis', async () => {
+    await using server = await startRedis(...START);
+    const secret = { state: 'weaves flowers and leaves', message: 'poetical science', token: 'ada-lovelace' };
+    const { url } = await peers.serve({
+      cluster: redis({ url: server.url }),
+      node: { secret: SECRET },
+      durable: true,
+      durability: { volatile: true },
+      seal: { key: KEY },
+      authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
+      async onSession(session) {
+        for await (const { text } of session)
+          await session.commit({ state: { text }, send: [secret.message] });
+      },
+      async *onRequest(_request) {
+        yield PLANTED.part;
+        await new Promise(() => {});
+      },
+    });
+    const session = await peers.dial(url, { token: secret.token });
+    await session.send(secret.state);
+    const [first] = await Promise.all([nextOf(session), nextOf(session.stream('go'))]);
+    expect(first.text).toBe(secret.message);
+    const content = await contentOf(server);
+    expect(content).toContain(session.id);
+    for (const text of [...Object.values(secret), PLANTED.part]) expect(content).not.toContain(text);
   });
 
   it('gives a reply that was changed in Redis to no reader, and logs why', async () => {
