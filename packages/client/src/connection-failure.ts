@@ -21,7 +21,7 @@ const SIGNS: readonly (readonly [sign: RegExp, name: string])[] = [
 const OWN = /type\W{1,4}(HELLO|ACCEPT|REJECT|WAIT|CLOSE|GOAWAY)/;
 
 /**
- * The error with the URL, and with a guess at who has answered if that is no session server.
+ * The error with the URL, and with a guess at what has answered if it is not a session server.
  *
  * @param first the first message that has arrived.
  */

@@ -9,7 +9,7 @@ import {
 } from '@parlance/protocol/client';
 import { RetriedReply } from './retried-reply.js';
 
-/** Bytes of content that may wait while there is no session; each call counts {@link CALL_SIZE} more. */
+/** Bytes of content that may wait for a session; each call counts {@link CALL_SIZE} more. */
 export const MAX_WAITING = 4 * 1024 * 1024;
 export const CALL_SIZE = 512;
 

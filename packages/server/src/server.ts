@@ -21,7 +21,7 @@ import {
 } from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
 import { warnIfLocal } from './admission/authentication.js';
-import { Handshakes, MAX_PASSED } from './admission/handshakes.js';
+import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from './admission/handshakes.js';
 import { ServerAdmission } from './admission/server-admission.js';
 import { createAgents } from './agents/create.js';
 import type { Directory } from './agents/directory.js';
@@ -61,8 +61,6 @@ import type { ServerSession } from './served-session.js';
 import { OfferedOptions } from './session-options.js';
 import { SessionRoute } from './session-route.js';
 
-/** Connections of all addresses that have no session yet. */
-const MAX_HANDSHAKES = 10_000;
 /** How often quotas forget addresses that have nothing against them. */
 const FORGET_INTERVAL_MS = 30_000;
 /** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */

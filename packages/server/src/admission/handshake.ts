@@ -8,9 +8,9 @@ import {
   Subprotocol,
 } from '@parlance/protocol';
 import { encodeMap, newSessionId, systemClock, WAIT } from '@parlance/protocol/internal';
-import { NOT_RESUMED } from '../cluster/ask.js';
-import type { Lead } from '../cluster/lead.js';
-import type { Leader } from '../cluster/leader.js';
+import type { Lead } from '../cluster/lead/lead.js';
+import type { Leader } from '../cluster/lead/leader.js';
+import { NOT_RESUMED } from '../cluster/moves/ask.js';
 import { digestOf, type Ticket } from '../cluster/ticket.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey } from '../http/addresses.js';

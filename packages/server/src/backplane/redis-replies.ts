@@ -1,6 +1,6 @@
 import { ProtocolError } from '@parlance/protocol';
 import { ByteReader } from '@parlance/protocol/internal';
-import { encodeItems, entryFields, readEntry, readJson } from '../cluster/replies-message.js';
+import { encodeItems, entryFields, readEntry, readJson } from '../cluster/replies/replies-message.js';
 import { keyOf } from '../keys.js';
 import { READ_PARTS, type ReplyEnd, type ReplyHead, type ReplyPieces } from '../replies/log.js';
 import { RedisCalls } from './redis-calls.js';
