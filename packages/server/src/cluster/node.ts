@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
-import type { Refusal } from '../admission/admission.js';
 import type { Agents } from '../agents/create.js';
 import { keepsReplies } from '../backplane/replies.js';
 import { Records } from '../durable/records.js';
