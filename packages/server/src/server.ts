@@ -33,6 +33,7 @@ import { joinCluster, joiningRefusal } from './cluster/join.js';
 import type { ClusterNode } from './cluster/node.js';
 import { Connection } from './connection.js';
 import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions } from './drain.js';
+import type { TakingHost } from './durable/take-over.js';
 import type { ServerEndpoint } from './endpoint.js';
 import type { Group } from './groups/group.js';
 import { Groups } from './groups/groups.js';
@@ -66,7 +67,7 @@ const FORGET_INTERVAL_MS = 30_000;
 /** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */
 const SWEEP_INTERVAL_MS = 1_000;
 
-export class SessionServer extends ServerAdmission implements Server, RestoringHost {
+export class SessionServer extends ServerAdmission implements Server, RestoringHost, TakingHost {
   readonly options: RestoringHost['options'];
   readonly #offered: OfferedOptions;
   readonly #endpoints = new Map<string, ServerEndpoint>();
@@ -115,6 +116,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       quotas: this.quotas,
       refusal: () => this.admitPassed(),
       find: (sessionId) => this.find(sessionId),
+      taking: this,
       moving: {
         sessions: this.#endpoints,
         agents: agents?.moves,
@@ -206,7 +208,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.returnWithinMs = returnWithinMs;
     const deadline = Date.now() + timeoutMs;
     this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, deadline, this.leader?.moves);
-    const isAnnounced = this.leader?.drain(deadline);
+    const isAnnounced = this.leader?.drain(deadline, returnWithinMs);
     if (releasePort) this.#stopListening();
     this.#drained = this.#drain.run(timeoutMs, isAnnounced).then((result) => {
       this.#stopListening();
@@ -288,6 +290,10 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#establish(session, adopt);
   }
 
+  onTakenOver(session: ServerEndpoint, { extensions }: HelloPayload): void {
+    this.onRestored(session, () => this.agentMoves?.takeOver(session, extensions));
+  }
+
   #establish(session: ServerEndpoint, join: () => void): void {
     this.#endpoints.set(session.id, session);
     this.sessions.set(session.id, session.session);
@@ -303,7 +309,8 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   onWireLost(session: ServerEndpoint): void {
     session.lostAt = Date.now();
     // No client can resume on a server that accepts no more connections.
-    if (this.isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
+    if (this.isClosing && !session.isDurable)
+      session.abort(new ProtocolError('draining', 'the server closes'));
     else this.#drain?.handleLost(session);
   }
 
