@@ -36,6 +36,12 @@ import type { AgentsOptions } from './agents/policy.js';
 import type { Scan } from './agents/scan.js';
 import type { Backplane } from './backplane/backplane.js';
 import { type NodeOptions, type ResolvedNodeOptions, resolveNodeOptions } from './cluster/options.js';
+import {
+  type DurabilityOptions,
+  type DurablePolicy,
+  type ResolvedDurability,
+  resolveDurability,
+} from './durable/options.js';
 import type { Hook } from './hooks/hook.js';
 import { hookRequests } from './hooks/run-hooks.js';
 import { createTrustedProxies, type TrustedProxies } from './http/addresses.js';
@@ -150,6 +156,13 @@ export interface ServerOptions<Data = unknown> extends CapabilityOptions {
    * `@parlance/server/redis`, or `memoryCluster()` in tests. @default the server is on its own
    */
   readonly cluster?: Backplane | undefined;
+  /**
+   * Which sessions are put on record in the engine of {@link cluster}, so that they survive the death of this process, if
+   * their clients understand that. All nodes need the same. @default false
+   */
+  readonly durable?: DurablePolicy | undefined;
+  /** How sessions are put on record. */
+  readonly durability?: DurabilityOptions | undefined;
   /** How other nodes of the cluster reach this one. @default a free port of 127.0.0.1 */
   readonly node?: NodeOptions | undefined;
 }
@@ -180,6 +193,8 @@ export interface ResolvedServerOptions {
   /** The path of the metrics; `undefined` without metrics. */
   readonly metricsPath: string | undefined;
   readonly tracing: boolean;
+  /** `undefined` if no session is put on record. */
+  readonly durability: ResolvedDurability | undefined;
   /** `undefined` without a cluster. */
   readonly node: ResolvedNodeOptions | undefined;
   readonly avp: AvpOptions | undefined;
@@ -211,6 +226,8 @@ const KINDS: OptionKinds<ServerOptions> = {
   metrics: ['flag', 'object'],
   tracing: 'flag',
   cluster: 'object',
+  durable: ['flag', 'function'],
+  durability: 'object',
   node: 'object',
 };
 
@@ -247,6 +264,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     throw new ProtocolError('invalid_option', `metrics.path must begin with "/", not "${metricsPath}"`);
   const agents = resolveAgents(options);
   const use = resolveHooks(options.use);
+  const durability = resolveDurability(options.durable, options.durability, options.cluster);
   return Object.freeze({
     path,
     origins,
@@ -263,6 +281,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
         takesMessages: options.onSession !== undefined,
         rebuilds: true,
         moves: options.cluster !== undefined,
+        durables: durability !== undefined,
         extensions: { ...options.extensions, agents: agents !== undefined },
       },
       limits,
@@ -285,6 +304,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     scan,
     metricsPath,
     tracing: options.tracing ?? true,
+    durability,
     node: resolveNodeOptions(options.cluster, options.node),
     avp: options.avp,
     transfers: options.transfers,

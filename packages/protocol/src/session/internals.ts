@@ -157,7 +157,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   }
 
   agree(sessionId: string, negotiated: Negotiated, peerExtensions: StringMap, last?: LastStreams): void {
-    const { role, subprotocol, limits, capabilities, security, maxRecordSize } = this.options;
+    const { role, subprotocol, limits, capabilities, security, maxRecordSize, tellsBeside } = this.options;
     this.id = sessionId;
     this.negotiated = negotiated;
     this.outbox.retain = negotiated.extensions[Extension.RESUME] !== undefined;
@@ -171,6 +171,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
       limiter: this.role.limiter,
       last,
       maxRecordSize,
+      tellsBeside,
       security,
       envelopes: subprotocol === Subprotocol.JSON ? this.control : undefined,
     };

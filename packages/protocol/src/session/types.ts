@@ -52,6 +52,11 @@ export interface SessionOptions extends AgreementOptions {
   readonly isDecodable?: ((codec: BodyCodec, negotiated: Negotiated) => boolean) | undefined;
   /** Server: bytes of bodies and state that a durable session may have on record. @default Infinity */
   readonly maxRecordSize?: number | undefined;
+  /**
+   * Server: parts of a durable session are told while they are put on record, unless the handler is called again when this
+   * process dies. @default false: when they are on record
+   */
+  readonly tellsBeside?: boolean | undefined;
   /** Unix milliseconds at clock reading 0, for the timestamps of envelopes. @default 0 */
   readonly timeOrigin?: number | undefined;
 }
@@ -136,6 +141,8 @@ export interface UnconfirmedBody {
  * ACCEPT nothing can be sent.
  */
 export interface Channel {
+  /** Server: something is told when it is on record. @default false */
+  readonly hasUntold?: boolean;
   /** Whether streams, requests and fragments are available. */
   readonly hasLink: boolean;
   /** Number of streams that are open, in both directions together. */

@@ -4,6 +4,7 @@ import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Refusal } from '../admission/admission.js';
 import type { Agents } from '../agents/create.js';
 import { keepsReplies } from '../backplane/replies.js';
+import { Records } from '../durable/records.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
@@ -49,6 +50,7 @@ export class ClusterNode implements Leader {
   /** The time that other nodes take. They have no share that ends: what they pass on is for clients, too. */
   readonly #loop = createLoopShares(1);
   readonly moves: Moves;
+  readonly records: Records | undefined;
   #relayed: { readonly peers: RelayPeers; readonly roster: Roster } | undefined;
   #replies: RepliesService | undefined;
   #port: PeerPort | undefined;
@@ -86,6 +88,14 @@ export class ClusterNode implements Leader {
       nodes: () => this.#membership.others,
       dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
     });
+    const { durability, timers } = host.options;
+    this.records =
+      durability &&
+      new Records({
+        ...{ incarnation, durability, timers, clock: systemClock, logger: this.#logger },
+        link: backplane.connect(),
+        isStalled: () => this.#membership.isStalled,
+      });
     this.#leading = new Leading({
       host,
       incarnation,
@@ -294,6 +304,7 @@ export class ClusterNode implements Leader {
     await this.#relayed?.roster.stop();
     this.#relayed?.peers.close();
     await this.#replies?.close();
+    await this.records?.close();
     await this.#membership.stop();
     await this.#port?.close();
     this.#port = undefined;

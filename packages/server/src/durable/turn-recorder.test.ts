@@ -20,6 +20,7 @@ class FakeSession implements DurableSession {
   #pending = false;
   #isPresent = false;
   hasLazy = false;
+  readonly isHeldBack = false;
 
   get isIdle(): boolean {
     return !this.#pending && !this.#isPresent;
@@ -40,6 +41,7 @@ class FakeSession implements DurableSession {
     this.recorded = this.#turns;
   }
   setState(): void {}
+  commit(): void {}
   repeat(): void {}
   afterRecord(): void {}
 }
