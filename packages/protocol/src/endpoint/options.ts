@@ -73,7 +73,7 @@ export function resolveCapabilities(
     readonly rebuilds?: boolean | undefined;
     /** Client: it can move its session to another connection. Server: it may ask for that. @default false */
     readonly moves?: boolean | undefined;
-    /** Client: it can go on with another process of the server. Server: it may put sessions on record. @default false */
+    /** The session goes on in another process if the server has it on record. @default false */
     readonly durables?: boolean | undefined;
     /** Client: whether the code of a codec is loaded when HELLO is sent. */
     readonly isLoaded?: ((codec: LaterCodec, encoding: EncodingName | null) => boolean) | undefined;
