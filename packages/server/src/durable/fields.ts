@@ -98,6 +98,25 @@ interface ReadStream {
   end: Uint8Array | undefined;
 }
 
+/** What says who may resume a session. */
+export const HEAD_FIELDS = ['begin', 'principal', 'accept'];
+
+export interface RecordHead extends Pick<DurableRecord, 'begin' | 'accept'> {
+  readonly principal: string | undefined;
+}
+
+/** @returns `undefined` of a session that is not durable. @throws {ProtocolError} `bad_message`. */
+export function readHead(fields: ReadonlyMap<string, string>): RecordHead | undefined {
+  const begin = fields.get('begin');
+  if (begin === undefined) return undefined;
+  const principal = fields.get('principal');
+  return {
+    begin: bytesOf(begin),
+    accept: acceptOf(fields.get('accept')),
+    principal: principal === undefined ? undefined : decodePrincipal(principal),
+  };
+}
+
 /** What is on record of a session, and whose it is. */
 export interface ReadRecord {
   readonly principal: string | undefined;
@@ -124,15 +143,16 @@ export function readFields(fields: ReadonlyMap<string, string>): ReadRecord {
       streamOf(Number(id)).isRepeatable = again === 'again';
     }
   }
-  const [begin, state, principal] = ['begin', 'state', 'principal'].map((name) => fields.get(name));
-  const accept = acceptOf(fields.get('accept'));
-  if (begin === undefined) throw damaged();
+  const state = fields.get('state');
+  const head = readHead(fields);
+  if (head === undefined) throw damaged();
+  const { begin, accept, principal } = head;
   for (const { parts } of streams.values()) if (Object.keys(parts).length !== parts.length) throw damaged();
   const said = countOf(fields.get('said') ?? '0');
   return {
-    principal: principal === undefined ? undefined : decodePrincipal(principal),
+    principal,
     record: {
-      begin: bytesOf(begin),
+      begin,
       accept,
       handled: countOf(fields.get('handled') ?? '0'),
       state: state === undefined ? undefined : bytesOf(state),

@@ -10,7 +10,7 @@ import type { BackplaneLink, SessionWritten } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { Durability } from './durability.js';
 import type { DurableCandidate, ResolvedDurability } from './options.js';
-import { dataTextOf, stateOf } from './state.js';
+import { stateOf } from './state.js';
 import { TurnRecorder } from './turn-recorder.js';
 
 export interface RecordsOptions {
@@ -62,7 +62,6 @@ export class Records {
 
   /** A session of another node goes on here, since {@link ServerEndpoint.epoch}. */
   goOn(session: ServerEndpoint, durable: DurableSession, record: DurableRecord): void {
-    session.dataText = dataTextOf(record.state);
     this.#record(session, durable, record);
   }
 
@@ -82,7 +81,7 @@ export class Records {
       onRecorded: () => session.pump(),
       onRefused: (why) => this.#handleRefused(session, durable, why),
     });
-    session.durability = new Durability(session, durable, recorder, () => void this.#release(session));
+    session.durability = new Durability(session, durable, recorder, () => void this.release(session));
   }
 
   #handleRefused(
@@ -103,8 +102,8 @@ export class Records {
     session.abort(new ProtocolError('session_lost', 'the engine has forgotten the session'));
   }
 
-  /** Never rejects. The record of a session that another node has stays. */
-  async #release({ id, epoch }: ServerEndpoint): Promise<void> {
+  /** Forgets a session, unless another node has it. Never rejects. */
+  async release({ id, epoch }: Pick<ServerEndpoint, 'id' | 'epoch'>): Promise<void> {
     const { link, incarnation, logger } = this.#options;
     try {
       await link.releaseSession(id, incarnation, epoch);
