@@ -57,14 +57,10 @@ export async function showCluster(report: Report): Promise<void> {
 
 /** Sends messages, and returns what the server has counted. */
 async function countTo(session: Session, messages: number): Promise<string> {
-  let counted = '';
-  const answers = session[Symbol.asyncIterator]();
-  for (let i = 0; i < messages; i++) {
-    await session.send('count');
-    const { value } = await answers.next();
-    counted = value?.text ?? '';
-  }
-  return counted;
+  for (let i = 0; i < messages; i++) await session.send('count');
+  let answers = 0;
+  for await (const { text } of session) if (++answers === messages) return text;
+  return '';
 }
 
 async function readAnswer(session: Session, nodes: Nodes, report: Report) {
