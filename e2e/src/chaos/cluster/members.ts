@@ -75,7 +75,18 @@ export class Members implements AsyncDisposable {
     this.#engine = `redis://127.0.0.1:${await this.#guard(Number(new URL(this.redis.url).port))}`;
   }
 
+  /** A port that was free may be taken by the time a node listens there; then it tries another one. */
   async add(): Promise<Member> {
+    for (let triesLeft = 3; ; triesLeft--) {
+      try {
+        return await this.#add();
+      } catch (error) {
+        if (triesLeft === 0) throw error;
+      }
+    }
+  }
+
+  async #add(): Promise<Member> {
     const { drainMs, returnWithinMs, program = UPSTREAM_NODE, more, log } = this.#options;
     const peerPort = Number(await freePort());
     const common: NodeSetup = {
