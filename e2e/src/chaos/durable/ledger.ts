@@ -77,15 +77,23 @@ export class DurableLedger extends Ledger {
     this.#flushed.push({ session: this.user(name).session, number, at: Date.now() });
   }
 
-  /** What the record of a session says, at any moment. @param count in the application's state */
-  recorded(session: string, handled: number, count: number): void {
-    if (handled === count || this.#unequal.has(session)) return;
+  /**
+   * What the record of a session says, at any moment.
+   *
+   * @param count in the application's state.
+   * @param heard answers that the user had before the record was read.
+   */
+  recorded(session: string, handled: number, count: number, heard: number): void {
+    if ((handled === count && heard <= count) || this.#unequal.has(session)) return;
     this.#unequal.add(session);
-    this.fault(session, `on record are ${handled} handled messages and the count ${count}`);
+    if (heard > count)
+      this.fault(session, `told but not on record: ${heard} answers, and the count ${count}`);
+    else this.fault(session, `on record are ${handled} handled messages and the count ${count}`);
   }
 
-  get sessions(): readonly string[] {
-    return [...this.users.values()].map(({ session }) => session);
+  /** Each session, and how many answers its user has heard. */
+  get sessions(): readonly (readonly [session: string, heard: number])[] {
+    return [...this.users.values()].map(({ session, heard }) => [session, heard]);
   }
 
   /** Checks everything, after all users have stopped. */

@@ -23,6 +23,8 @@ const WORK_MS = 4;
 const node = new NodeProcess<DurableNodeSetup>();
 const { effects, plant, redis: url, drainMs, returnWithinMs } = node.setup;
 const effect = createEffects(effects);
+/** How long a handler without a start on record has nothing else on record. */
+const UNMARKED_MS = 150;
 let notes = 0;
 
 const server = createServer<{ readonly count: number }>({
@@ -73,6 +75,7 @@ async function* answer(
     if (text !== String(i)) effect('fault', `${id} has ${text} as part ${i} of what was said`);
   });
   if (isRepeatable(id)) onLost('again');
+  if (plant === 'start') await sleep(UNMARKED_MS);
   for (let part = said.length; part < parts; part++) {
     if (signal.aborted) return;
     yield String(part);
