@@ -93,4 +93,132 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     ]);
     expect(await nodeAt(1).process.call('events')).toMatchObject({ 'session.taken_over': 1 });
   });
+
+  /** Three nodes, and a session at the first one. */
+  async function begin(options: ClientOptions = {}): Promise<ClientSession> {
+    await Promise.all([start(), start(), start()]);
+    return await dial(options);
+  }
+
+  async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
+    while (!(await isTrue())) await pause(5);
+  }
+
+  const sum = async (of: (node: Node) => Promise<Readonly<Record<string, number>>>, name: string) => {
+    let total = 0;
+    for (const node of nodes) if (node.process.end === undefined) total += (await of(node))[name] ?? 0;
+    return total;
+  };
+  const calls = (text: string) => sum(({ process }) => process.call('calls'), text);
+
+  /** Reads a reply. Calls `after` when some parts have come. */
+  async function read(
+    reply: AsyncIterable<{ readonly text: string }>,
+    after: () => Promise<void>,
+  ): Promise<{ text: string; error: unknown }> {
+    let text = '';
+    let parts = 0;
+    try {
+      for await (const part of reply) {
+        text += part.text;
+        if (++parts === 5) await after();
+      }
+    } catch (error) {
+      return { text, error };
+    }
+    return { text, error: undefined };
+  }
+
+  const kill = async () => {
+    at = 1;
+    await nodeAt(0).process.kill();
+  };
+
+  it('ends a reply of a killed node after what is on record, and does not call its handler again', async () => {
+    const session = await begin();
+    const reply = session.stream('count', { metadata: { parts: 1_000 } });
+    const { text, error } = await read(reply, kill);
+    expect(error).toMatchObject({ code: 'interrupted', retryable: true });
+    const parts = text.trim().split(' ');
+    expect(parts).toEqual(parts.map((_part, i) => `${i}@1`));
+    expect(parts.length).toBeGreaterThanOrEqual(5);
+    expect(await calls('count')).toBe(0);
+    expect((await session.request('after')).text).toBe('0@1 ');
+  });
+
+  it('goes on with a reply if its handler has asked for that, whatever number of nodes is killed', async () => {
+    const session = await begin();
+    let killed = 0;
+    const reply = session.stream('count', { metadata: { parts: 60, again: true } });
+    let text = '';
+    for await (const part of reply) {
+      text += part.text;
+      const isDue = text.split(' ').length > 15 * (killed + 1) && killed < 2;
+      if (!isDue) continue;
+      at = killed + 1;
+      await nodeAt(killed++).process.kill();
+    }
+    const parts = text.trim().split(' ');
+    expect(parts.map((part) => part.split('@')[0])).toEqual(Array.from({ length: 60 }, (_, i) => `${i}`));
+    expect(new Set(parts.map((part) => part.split('@')[1]))).toEqual(new Set(['1', '2', '3']));
+    expect(await calls('count')).toBe(1);
+  });
+
+  it('delivers a message again that was taken and not handled, and says so', async () => {
+    const session = await begin();
+    await session.send('leave unhandled');
+    await until(async () => (await nodeAt(0).process.call('seen')).includes('leave unhandled #1'));
+    await kill();
+    await until(async () => (await nodeAt(1).process.call('seen')).length > 1);
+    expect(await nodeAt(1).process.call('seen')).toEqual([
+      'began with 0, durable true, moved true',
+      'leave unhandled #1 again',
+    ]);
+  });
+
+  it('ends in a process that has stood still while another one has taken it over', async () => {
+    const session = await begin();
+    const replies = session[Symbol.asyncIterator]();
+    const reply = session.stream('count', { metadata: { parts: 1_000, again: true } });
+    let zombie: Node | undefined;
+    const reading = read(reply, async () => {
+      zombie = nodeAt(0);
+      process.kill(zombie.process.pid, 'SIGSTOP');
+      at = 1;
+      front.cut();
+    });
+    await until(async () => zombie !== undefined && (await nodeAt(1).process.call('sessions')).length > 0);
+    await session.send('here');
+    expect((await replies.next()).value?.text).toBe('1: here');
+    process.kill(nodeAt(0).process.pid, 'SIGCONT');
+    await until(async () => (await nodeAt(0).process.call('sessions')).length === 0);
+    expect(await nodeAt(0).process.call('aborts')).toEqual(['fenced']);
+    expect(await nodeAt(0).process.call('events')).toMatchObject({ 'session.fenced': 1 });
+    reply.cancel();
+    const { text } = await reading;
+    const parts = text.trim().split(' ');
+    expect(parts.map((part) => part.split('@')[0])).toEqual(parts.map((_part, i) => `${i}`));
+  });
+
+  it('is another one if the engine has forgotten it, and the client is told so', async () => {
+    const session = await begin();
+    const { id } = session;
+    const reset = new Promise((resolve) => session.on('reset', resolve));
+    await redis.client.flushall();
+    await session.send('one');
+    expect(await reset).toMatchObject({ reason: expect.any(String) });
+    await until(() => session.state === 'established');
+    expect(session.id).not.toBe(id);
+    expect(await nodeAt(0).process.call('events')).toMatchObject({ 'record.gone': 1 });
+  });
+
+  it('leaves nothing in the engine when it is closed', async () => {
+    const session = await begin();
+    await session.send('one');
+    await session.flush();
+    const keys = () => redis.client.keys(`*${session.id}*`);
+    expect(await keys()).toHaveLength(1);
+    await session.close();
+    await until(async () => (await keys()).length === 0);
+  });
 });

@@ -59,6 +59,7 @@ export { SILENT_LOGGER } from './endpoint/ports.js';
 
 // Bytes and bodies
 
+export { cryptoSuite } from '#crypto';
 export { ByteReader, ByteWriter, varintLength, writeVarint } from './base/bytes.js';
 export { isSized } from './codec/body.js';
 export { createBodyCoder } from './codec/auto/coder.js';

@@ -61,6 +61,7 @@ export type { RelayStats } from './agents/transit.js';
 // Kept replies
 
 export type { KeepPolicy, RepliesOptions, ReplyQuestion } from './replies/options.js';
+export type { SealOptions } from './seal/keys.js';
 
 // Scans
 

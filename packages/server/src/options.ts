@@ -45,11 +45,13 @@ import {
 import type { Hook } from './hooks/hook.js';
 import { hookRequests } from './hooks/run-hooks.js';
 import { createTrustedProxies, type TrustedProxies } from './http/addresses.js';
+import { EventFeed } from './observe/event-feed.js';
 import {
   type RepliesOptions,
   type ResolvedRepliesOptions,
   resolveRepliesOptions,
 } from './replies/options.js';
+import { resolveSeal, type Seal, type SealOptions } from './seal/keys.js';
 import type { ServerSession } from './served-session.js';
 
 /** @typeParam Data of `session.data`. */
@@ -165,6 +167,13 @@ export interface ServerOptions<Data = unknown> extends CapabilityOptions {
   readonly durability?: DurabilityOptions | undefined;
   /** How other nodes of the cluster reach this one. @default a free port of 127.0.0.1 */
   readonly node?: NodeOptions | undefined;
+  /**
+   * Encrypts durable sessions and kept replies before the engine of the `cluster` gets them, so that those who can read it
+   * learn neither content nor principals, and those who can write it change nothing unnoticed. The same at all nodes.
+   *
+   * @default the engine can read them
+   */
+  readonly seal?: SealOptions | undefined;
 }
 
 export interface ResolvedServerOptions {
@@ -187,6 +196,8 @@ export interface ResolvedServerOptions {
   readonly agents: AgentsOptions | undefined;
   readonly replies: ResolvedRepliesOptions;
   readonly logger: Logger;
+  /** What {@link logger} gets. */
+  readonly feed: EventFeed;
   readonly security: M2MSecurity | undefined;
   readonly trustedProxies: TrustedProxies;
   readonly scan: Scan | undefined;
@@ -197,6 +208,7 @@ export interface ResolvedServerOptions {
   readonly durability: ResolvedDurability | undefined;
   /** `undefined` without a cluster. */
   readonly node: ResolvedNodeOptions | undefined;
+  readonly seal: Seal | undefined;
   readonly avp: AvpOptions | undefined;
   readonly transfers: CapabilityOptions['transfers'];
 }
@@ -229,6 +241,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   durable: ['flag', 'function'],
   durability: 'object',
   node: 'object',
+  seal: 'object',
 };
 
 /** @throws {ProtocolError} `invalid_option`. */
@@ -257,7 +270,8 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   const { metrics = false, scan, onFetch } = options;
   // Each session of a server is a `ServerSession`.
   const onRequest = options.onRequest as RequestHandler | undefined;
-  const logger = resolveLogger(options);
+  const feed = new EventFeed();
+  const logger = feed.around(resolveLogger(options));
   if (typeof metrics === 'object') assertOptions(metrics, { path: 'text' }, 'metrics');
   const metricsPath = metrics === false ? undefined : ((metrics === true ? {} : metrics).path ?? '/metrics');
   if (metricsPath !== undefined && !metricsPath.startsWith('/'))
@@ -299,6 +313,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     agents,
     replies: resolveRepliesOptions(options.replies, options.cluster),
     logger,
+    feed,
     security: resolveSecurity(options.security),
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
     scan,
@@ -306,6 +321,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     tracing: options.tracing ?? true,
     durability,
     node: resolveNodeOptions(options.cluster, options.node),
+    seal: resolveSeal(options.seal, options.cluster),
     avp: options.avp,
     transfers: options.transfers,
   });

@@ -1,9 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
-import type { Refusal } from '../admission/admission.js';
 import type { Agents } from '../agents/create.js';
-import { keepsReplies } from '../backplane/replies.js';
+import { keepsReplies, type ReplyEngine } from '../backplane/replies.js';
 import { Records } from '../durable/records.js';
 import { TakeOvers, type TakingHost } from '../durable/take-over.js';
 import type { ServerEndpoint } from '../endpoint.js';
@@ -12,19 +11,20 @@ import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions }
 import { createLoopShares } from '../loop-shares.js';
 import { repeat } from '../repeat.js';
 import type { Replies } from '../replies/replies.js';
-import { ClusterMoves } from './cluster-moves.js';
+import { SealedReplies } from '../seal/sealed-replies.js';
 import { type Dialing, dialingTo } from './dialing.js';
 import { inTurns } from './in-turns.js';
-import type { Leader, LeadOutcome, LeadRequest } from './leader.js';
-import { Leading, type LeadingHost } from './leading.js';
+import type { Leader, LeadOutcome, LeadRequest } from './lead/leader.js';
+import { Leading, type LeadingHost } from './lead/leading.js';
 import { type KnownNode, Membership } from './membership.js';
-import { Moves, type MovingHost } from './moves.js';
+import { Moves, type MovingHost } from './moves/moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
 import { MOVE_PATH, PeerPort, type PeerService, RELAY_PATH, REPLIES_PATH } from './peer-port.js';
-import { dialRelay, type RelayDialing } from './relay-dial.js';
-import { RelayPeers, relayWebSocket } from './relay-peers.js';
-import { RelayTraffic } from './relay-wire.js';
-import { RepliesService } from './replies-service.js';
+import { ClusterMoves } from './relay/cluster-moves.js';
+import { dialRelay, type RelayDialing } from './relay/relay-dial.js';
+import { RelayPeers, relayWebSocket } from './relay/relay-peers.js';
+import { RelayTraffic } from './relay/relay-wire.js';
+import { RepliesService } from './replies/replies-service.js';
 import { Roster } from './roster.js';
 import { MOVE_PLACES, SERVICE_PLACES, ServicePlaces } from './service-places.js';
 import { isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
@@ -91,10 +91,10 @@ export class ClusterNode implements Leader {
       nodes: () => this.#membership.others,
       dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
     });
-    const { durability, timers, logger } = host.options;
+    const { durability, timers, logger, seal } = host.options;
     if (durability !== undefined) {
       const link = backplane.connect();
-      const common = { incarnation, link, logger };
+      const common = { incarnation, link, logger, seal };
       const isStalled = () => this.#membership.isStalled;
       this.records = new Records({ ...common, durability, timers, clock: systemClock, isStalled });
       this.#takeOvers = new TakeOvers({ ...common, records: this.records, host: host.taking });
@@ -192,13 +192,22 @@ export class ClusterNode implements Leader {
       options,
       memory,
       link: backplane.connect(),
-      engine: options.replies.isOnEngine && keepsReplies(backplane) ? backplane.connectReplies() : undefined,
+      engine: this.#replyEngine,
       incarnation: this.incarnation,
       membership: this.#membership,
       webSocket: this.#webSocket,
       tickets: this.#tickets,
       tls: this.#options.tls,
     });
+  }
+
+  /** `undefined` if the nodes keep the replies themselves. */
+  get #replyEngine(): ReplyEngine | undefined {
+    const { backplane } = this.#options;
+    const { replies, seal } = this.#host.options;
+    if (!replies.isOnEngine || !keepsReplies(backplane)) return undefined;
+    const engine = backplane.connectReplies();
+    return seal === undefined ? engine : new SealedReplies(engine, seal);
   }
 
   #inTurns(wire: ServerWire): ServerWire {

@@ -8,6 +8,8 @@ import {
 } from '@parlance/protocol/internal';
 import type { BackplaneLink, SessionWritten } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { Seal } from '../seal/keys.js';
+import { RecordSeal } from '../seal/record-seal.js';
 import { Durability } from './durability.js';
 import type { DurableCandidate, ResolvedDurability } from './options.js';
 import { stateOf } from './state.js';
@@ -21,6 +23,8 @@ export interface RecordsOptions {
   readonly timers: Timers;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** @default the engine can read what is on record */
+  readonly seal?: Seal | undefined;
   /** The engine does not answer, as far as is known. */
   isStalled(): boolean;
 }
@@ -57,12 +61,19 @@ export class Records {
   /** A session was accepted, and agreed on this. */
   begin(session: ServerEndpoint, durable: DurableSession): void {
     if (session.dataText !== undefined) durable.setState(stateOf(session.dataText));
-    this.#record(session, durable, undefined);
+    const { seal } = this.#options;
+    this.#record(session, durable, undefined, seal && RecordSeal.begin(seal, session.id, session.epoch));
   }
 
-  /** A session of another node goes on here, since {@link ServerEndpoint.epoch}. */
-  goOn(session: ServerEndpoint, durable: DurableSession, record: DurableRecord): void {
-    this.#record(session, durable, record);
+  /**
+   * A session of another node goes on here, since {@link ServerEndpoint.epoch}.
+   *
+   * @param seal with which its record was opened, if records are sealed.
+   */
+  goOn(session: ServerEndpoint, durable: DurableSession, record: DurableRecord, seal?: RecordSeal): void {
+    if (seal === undefined && this.#options.seal !== undefined)
+      throw new ProtocolError('internal', 'a sealed record is not continued without its seal');
+    this.#record(session, durable, record, seal);
   }
 
   /** Closes the connection to the engine, when what is under way is written. Never rejects. */
@@ -70,11 +81,16 @@ export class Records {
     await this.#options.link.close();
   }
 
-  #record(session: ServerEndpoint, durable: DurableSession, record: DurableRecord | undefined): void {
+  #record(
+    session: ServerEndpoint,
+    durable: DurableSession,
+    record: DurableRecord | undefined,
+    seal: RecordSeal | undefined,
+  ): void {
     const { incarnation: owner, link, timers, clock, logger } = this.#options;
     const { id: sessionId, principal, isAnonymous, epoch } = session;
     const recorder = new TurnRecorder({
-      ...{ sessionId, owner, epoch, record, durable, link, clock, logger },
+      ...{ sessionId, owner, epoch, record, seal, durable, link, clock, logger },
       // Without `authenticate`, the principal is that of one connection.
       principal: isAnonymous ? undefined : principal,
       ttlMs: recordMsOf(timers),
