@@ -33,7 +33,7 @@ export { incarnationOf, newIncarnation, newSessionId } from './session/random-id
 // Sessions that move to another process
 
 export { createServerSession, restoreSession } from './session/create-server.js';
-export { restoreDurableSession } from './session/durable/restore.js';
+export { checkAccepted, restoreDurableSession } from './session/durable/restore.js';
 export { readBegin } from './session/durable/begin.js';
 export type { DurableSession } from './session/durable/session.js';
 export type { BodyToSend } from './link/body-to-send.js';

@@ -33,6 +33,7 @@ import { joinCluster, joiningRefusal } from './cluster/join.js';
 import type { ClusterNode } from './cluster/node.js';
 import { Connection } from './connection.js';
 import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions } from './drain.js';
+import type { TakingHost } from './durable/take-over.js';
 import type { ServerEndpoint } from './endpoint.js';
 import type { Group } from './groups/group.js';
 import { Groups } from './groups/groups.js';
@@ -65,7 +66,7 @@ const FORGET_INTERVAL_MS = 30_000;
 /** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */
 const SWEEP_INTERVAL_MS = 1_000;
 
-export class SessionServer extends ServerAdmission implements Server, RestoringHost {
+export class SessionServer extends ServerAdmission implements Server, RestoringHost, TakingHost {
   readonly options: RestoringHost['options'];
   readonly #offered: OfferedOptions;
   readonly #endpoints = new Map<string, ServerEndpoint>();
@@ -114,6 +115,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       quotas: this.quotas,
       refusal: () => this.admitPassed(),
       find: (sessionId) => this.find(sessionId),
+      taking: this,
       moving: {
         sessions: this.#endpoints,
         agents: agents?.moves,
@@ -281,6 +283,10 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#connections.add(session);
     this.#sweep.add(session);
     this.#establish(session, adopt);
+  }
+
+  onTakenOver(session: ServerEndpoint, { extensions }: HelloPayload): void {
+    this.onRestored(session, () => this.agentMoves?.takeOver(session, extensions));
   }
 
   #establish(session: ServerEndpoint, join: () => void): void {

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
-import type { Logger, ResumeRefusal } from '@parlance/protocol';
+import type { Logger } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
-import type { Refusal } from '../admission/admission.js';
 import type { Agents } from '../agents/create.js';
 import { keepsReplies, type ReplyEngine } from '../backplane/replies.js';
 import { Records } from '../durable/records.js';
+import { TakeOvers, type TakingHost } from '../durable/take-over.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
@@ -14,7 +14,7 @@ import type { Replies } from '../replies/replies.js';
 import { SealedReplies } from '../seal/sealed-replies.js';
 import { type Dialing, dialingTo } from './dialing.js';
 import { inTurns } from './in-turns.js';
-import type { Leader, LeadRequest } from './lead/leader.js';
+import type { Leader, LeadOutcome, LeadRequest } from './lead/leader.js';
 import { Leading, type LeadingHost } from './lead/leading.js';
 import { type KnownNode, Membership } from './membership.js';
 import { Moves, type MovingHost } from './moves/moves.js';
@@ -30,7 +30,8 @@ import { MOVE_PLACES, SERVICE_PLACES, ServicePlaces } from './service-places.js'
 import { isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
 
 export interface ClusterHost extends LeadingHost {
-  find(sessionId: string): object | undefined;
+  /** For sessions that are taken over. */
+  readonly taking: TakingHost;
   readonly moving: MovingHost;
   /** Another node passes a connection on. */
   onPassed(wire: ServerWire, request: IncomingMessage, ticket: Ticket): void;
@@ -52,6 +53,7 @@ export class ClusterNode implements Leader {
   readonly #loop = createLoopShares(1);
   readonly moves: Moves;
   readonly records: Records | undefined;
+  readonly #takeOvers: TakeOvers | undefined;
   #relayed: { readonly peers: RelayPeers; readonly roster: Roster } | undefined;
   #replies: RepliesService | undefined;
   #port: PeerPort | undefined;
@@ -89,19 +91,20 @@ export class ClusterNode implements Leader {
       nodes: () => this.#membership.others,
       dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
     });
-    const { durability, timers, seal } = host.options;
-    this.records =
-      durability &&
-      new Records({
-        ...{ incarnation, durability, timers, seal, clock: systemClock, logger: this.#logger },
-        link: backplane.connect(),
-        isStalled: () => this.#membership.isStalled,
-      });
+    const { durability, timers, logger, seal } = host.options;
+    if (durability !== undefined) {
+      const link = backplane.connect();
+      const common = { incarnation, link, logger };
+      const isStalled = () => this.#membership.isStalled;
+      this.records = new Records({ ...common, durability, timers, seal, clock: systemClock, isStalled });
+      this.#takeOvers = new TakeOvers({ ...common, records: this.records, host: host.taking });
+    }
     this.#leading = new Leading({
       host,
       incarnation,
       membership: this.#membership,
       moves: this.moves,
+      takeOvers: this.#takeOvers,
       tickets: this.#tickets,
       webSocket: this.#webSocket,
       tls: options.tls,
@@ -255,7 +258,8 @@ export class ClusterNode implements Leader {
       adapter: createWebSocketAdapter(this.#webSocket),
       accept: (ticket) => this.#tickets.accept(ticket),
       services: this.#services,
-      isArriving: (sessionId) => this.moves.isArriving(sessionId),
+      isArriving: (sessionId) =>
+        this.moves.isArriving(sessionId) || this.#takeOvers?.isUnderWay(sessionId) === true,
       hasSession: (sessionId) => this.#host.find(sessionId) !== undefined,
       onWire: (wire, request, ticket) => this.#host.onPassed(wire, request, ticket),
     });
@@ -320,7 +324,7 @@ export class ClusterNode implements Leader {
     this.#port = undefined;
   }
 
-  lead(request: LeadRequest): Promise<'done' | 'here' | ResumeRefusal | Refusal> {
+  lead(request: LeadRequest): Promise<LeadOutcome> {
     return this.#leading.lead(request);
   }
 

@@ -98,6 +98,25 @@ interface ReadStream {
   end: Uint8Array | undefined;
 }
 
+/** What says who may resume a session. */
+export const HEAD_FIELDS = ['begin', 'principal', 'accept'];
+
+export interface RecordHead extends Pick<DurableRecord, 'begin' | 'accept'> {
+  readonly principal: string | undefined;
+}
+
+/** @returns `undefined` of a session that is not durable. @throws {ProtocolError} `bad_message`. */
+export function readHead(fields: ReadonlyMap<string, Uint8Array>): RecordHead | undefined {
+  const begin = fields.get('begin');
+  if (begin === undefined) return undefined;
+  return { begin, accept: acceptOf(textAt(fields, 'accept')), principal: textAt(fields, 'principal') };
+}
+
+function textAt(fields: ReadonlyMap<string, Uint8Array>, name: string): string | undefined {
+  const value = fields.get(name);
+  return value && textOf(value);
+}
+
 /** What is on record of a session, and whose it is. */
 export interface ReadRecord {
   readonly principal: string | undefined;
@@ -124,21 +143,18 @@ export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord 
       streamOf(Number(id)).isRepeatable = again === 'again';
     }
   }
-  const textAt = (name: string): string | undefined => {
-    const value = fields.get(name);
-    return value && textOf(value);
-  };
-  const [begin, state] = ['begin', 'state'].map((name) => fields.get(name));
-  const accept = acceptOf(textAt('accept'));
-  if (begin === undefined) throw damaged();
+  const state = fields.get('state');
+  const head = readHead(fields);
+  if (head === undefined) throw damaged();
+  const { begin, accept, principal } = head;
   for (const { parts } of streams.values()) if (Object.keys(parts).length !== parts.length) throw damaged();
-  const said = countOf(textAt('said') ?? '0');
+  const said = countOf(textAt(fields, 'said') ?? '0');
   return {
-    principal: textAt('principal'),
+    principal,
     record: {
       begin,
       accept,
-      handled: countOf(textAt('handled') ?? '0'),
+      handled: countOf(textAt(fields, 'handled') ?? '0'),
       state,
       said,
       messages: inOrder(messages, said),

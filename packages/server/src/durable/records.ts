@@ -6,13 +6,14 @@ import {
   fencedError,
   loggable,
 } from '@parlance/protocol/internal';
-import type { BackplaneLink, SessionWritten } from '../backplane/backplane.js';
+import type { BackplaneLink, SessionReading, SessionWritten } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
 import { Durability } from './durability.js';
+import { HEAD_FIELDS } from './fields.js';
 import type { DurableCandidate, ResolvedDurability } from './options.js';
-import { dataTextOf, stateOf } from './state.js';
+import { stateOf } from './state.js';
 import { TurnRecorder } from './turn-recorder.js';
 
 export interface RecordsOptions {
@@ -28,6 +29,8 @@ export interface RecordsOptions {
   /** The engine does not answer, as far as is known. */
   isStalled(): boolean;
 }
+
+type Fields = SessionReading['fields'];
 
 /** A record lasts longer than a client may be away. */
 const MARGIN_MS = 60_000;
@@ -73,8 +76,32 @@ export class Records {
   goOn(session: ServerEndpoint, durable: DurableSession, record: DurableRecord, seal?: RecordSeal): void {
     if (seal === undefined && this.#options.seal !== undefined)
       throw new ProtocolError('internal', 'a sealed record is not continued without its seal');
-    session.dataText = dataTextOf(record.state);
     this.#record(session, durable, record, seal);
+  }
+
+  /** What is read of a record before it is claimed, for {@link openHead}. */
+  get headFields(): readonly string[] {
+    return this.#options.seal === undefined ? HEAD_FIELDS : RecordSeal.namesFor(HEAD_FIELDS);
+  }
+
+  /** @throws {ProtocolError} `authentication_failed` if the record is sealed, and something else than a node has written. */
+  openHead(sessionId: string, fields: Fields): Fields {
+    const { seal } = this.#options;
+    return seal === undefined ? fields : RecordSeal.openSome(seal, sessionId, fields);
+  }
+
+  /**
+   * Opens a record that this node has claimed.
+   *
+   * @returns the seal for {@link goOn}, if records are sealed.
+   * @throws {ProtocolError} as {@link openHead}.
+   */
+  open(
+    sessionId: string,
+    { fields, epoch }: Pick<SessionReading, 'fields' | 'epoch'>,
+  ): { readonly fields: Fields; readonly seal?: RecordSeal } {
+    const { seal } = this.#options;
+    return seal === undefined ? { fields } : RecordSeal.open(seal, sessionId, epoch, fields);
   }
 
   /** Closes the connection to the engine, when what is under way is written. Never rejects. */
@@ -98,7 +125,7 @@ export class Records {
       onRecorded: () => session.pump(),
       onRefused: (why) => this.#handleRefused(session, durable, why),
     });
-    session.durability = new Durability(session, durable, recorder, () => void this.#release(session));
+    session.durability = new Durability(session, durable, recorder, () => void this.release(session));
   }
 
   #handleRefused(
@@ -119,8 +146,8 @@ export class Records {
     session.abort(new ProtocolError('session_lost', 'the engine has forgotten the session'));
   }
 
-  /** Never rejects. The record of a session that another node has stays. */
-  async #release({ id, epoch }: ServerEndpoint): Promise<void> {
+  /** Forgets a session, unless another node has it. Never rejects. */
+  async release({ id, epoch }: Pick<ServerEndpoint, 'id' | 'epoch'>): Promise<void> {
     const { link, incarnation, logger } = this.#options;
     try {
       await link.releaseSession(id, incarnation, epoch);
