@@ -1,4 +1,5 @@
 import {
+  type BodyCounts,
   CloseCode,
   type GoAwayPayload,
   isProtocolError,
@@ -24,6 +25,7 @@ import type { Hook } from './hooks/hook.js';
 import { HookedReader } from './hooks/hooked-reader.js';
 import { longestMessage } from './http/unfinished-message.js';
 import { isMoving, MovingEndpoint } from './moving-endpoint.js';
+import type { SessionObserver } from './observe/observer.js';
 import {
   type ClientInfo,
   type CommitOptions,
@@ -43,6 +45,8 @@ export interface WireBytes {
 export interface ServerEndpointOptions extends EndpointOptions {
   /** Run around messages. @default none */
   readonly hooks?: readonly Hook[] | undefined;
+  /** @default none */
+  readonly observer?: SessionObserver | undefined;
 }
 
 /** The endpoint of a server: what its connection and other sessions ask of it. */
@@ -56,8 +60,12 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   since = 0;
   /** The node that leads the present connection here. */
   ledBy: string | undefined;
+  /** When HELLO has arrived, in milliseconds of the process. */
+  helloAt = 0;
   /** When it has lost its last connection, in Unix milliseconds. */
   lostAt = 0;
+  /** The round trip that was last observed. */
+  #roundTripMs: number | undefined;
   /** How often the session has gone to another node, as far as its record says. */
   epoch = 0;
   /** The client was asked to leave, and not to come back with this session. */
@@ -141,6 +149,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
 
   override notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void {
     if (name === 'throttled') {
+      this.observer?.handleLimited((event as Throttled).limit);
       const fields = { event: 'session.throttled', session: this.id, ...(event as Throttled) };
       this.logger.warn(fields, 'the client sends as much as its rate allows, and the rest waits there');
     }
@@ -150,9 +159,24 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   override handleTick(): void {
     if (this.#isAbandoned || this.isFrozen) return;
     super.handleTick();
+    if (this.#roundTripMs !== this.core.roundTripMs) this.#handleRoundTrip();
     if (this.hasEnded || (this.#unread === undefined && !this.core.isBlockedOnCredit)) return;
     this.#unread ??= new UnreadWatch(this);
     guard(this, () => this.#unread?.handleTick(this.core.stalled, this.options.clock.now()));
+  }
+
+  #handleRoundTrip(): void {
+    const { roundTripMs } = this.core;
+    this.#roundTripMs = roundTripMs;
+    if (roundTripMs !== undefined) this.observer?.handleRoundTrip(roundTripMs / 1000);
+  }
+
+  get observer(): SessionObserver | undefined {
+    return this.options.observer;
+  }
+
+  bodies(direction: 'sent' | 'received'): BodyCounts | undefined {
+    return direction === 'sent' ? this.core.channel.sentBodies : this.recorder.receivedBodies;
   }
 
   /** How long the credentials of the connection are valid, in Unix milliseconds; `null` for ever. */

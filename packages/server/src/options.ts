@@ -45,6 +45,7 @@ import {
 import type { Hook } from './hooks/hook.js';
 import { hookRequests } from './hooks/run-hooks.js';
 import { createTrustedProxies, type TrustedProxies } from './http/addresses.js';
+import { EventFeed } from './observe/event-feed.js';
 import {
   type RepliesOptions,
   type ResolvedRepliesOptions,
@@ -195,6 +196,8 @@ export interface ResolvedServerOptions {
   readonly agents: AgentsOptions | undefined;
   readonly replies: ResolvedRepliesOptions;
   readonly logger: Logger;
+  /** What {@link logger} gets. */
+  readonly feed: EventFeed;
   readonly security: M2MSecurity | undefined;
   readonly trustedProxies: TrustedProxies;
   readonly scan: Scan | undefined;
@@ -267,7 +270,8 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   const { metrics = false, scan, onFetch } = options;
   // Each session of a server is a `ServerSession`.
   const onRequest = options.onRequest as RequestHandler | undefined;
-  const logger = resolveLogger(options);
+  const feed = new EventFeed();
+  const logger = feed.around(resolveLogger(options));
   if (typeof metrics === 'object') assertOptions(metrics, { path: 'text' }, 'metrics');
   const metricsPath = metrics === false ? undefined : ((metrics === true ? {} : metrics).path ?? '/metrics');
   if (metricsPath !== undefined && !metricsPath.startsWith('/'))
@@ -309,6 +313,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     agents,
     replies: resolveRepliesOptions(options.replies, options.cluster),
     logger,
+    feed,
     security: resolveSecurity(options.security),
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
     scan,

@@ -11,6 +11,7 @@ import {
 } from '@parlance/protocol';
 import { createFetch, type SessionFetch } from '@parlance/protocol/http';
 import { truncateUnits, UserSession, type UserSessionHost } from '@parlance/protocol/internal';
+import type { SessionObserver } from './observe/observer.js';
 
 /**
  * A session as the application of a server sees it. In a cluster it may go on at another node.
@@ -86,6 +87,8 @@ export interface ServedSessionHost extends UserSessionHost {
   readonly isMoved: boolean;
   readonly client: ClientInfo;
   readonly since: number;
+  /** `undefined` without metrics. */
+  readonly observer: SessionObserver | undefined;
   /** The messages with the hooks of the server around them. */
   hooked(messages: AsyncIterator<Message>): AsyncIterator<Message>;
 }
@@ -143,6 +146,11 @@ export class ServedSession extends UserSession implements ServerSession {
   constructor(host: ServedSessionHost) {
     super(host);
     this.#host = host;
+  }
+
+  /** Who observes the server of a session; `undefined` if it has no metrics, or the session is another end's. */
+  static observerOf(session: Session): SessionObserver | undefined {
+    return #host in session ? session.#host.observer : undefined;
   }
 
   /** Created when it is used, as most sessions do not. */

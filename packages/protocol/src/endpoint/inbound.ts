@@ -3,7 +3,7 @@ import { Extension } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { MAX_ASSEMBLED_SIZE } from '../base/limits.js';
 import type { Reservation } from '../base/memory.js';
-import { plainBody, type ReceivedBody } from '../codec/body.js';
+import { type BodyRole, plainBody, type ReceivedBody } from '../codec/body.js';
 import { DELIVERY } from '../link/addressing.js';
 import type { SessionEvent } from '../session/types.js';
 import { guard, guardLater } from './guard.js';
@@ -17,6 +17,12 @@ import type { EventRoute } from './ports.js';
 import type { OwnHandler, Responder } from './requests/responder.js';
 import type { TensorReceiver } from './tensors/receiver.js';
 import { isTurnOver } from './turn.js';
+
+/** What the body of an event is. @default a part */
+const ROLES: { readonly [Type in SessionEvent['type']]?: BodyRole } = {
+  message: 'messages',
+  request: 'requests',
+};
 
 /**
  * The messages, requests, tensors and replies that this end receives in one session: reserves memory for
@@ -41,7 +47,7 @@ export class Inbound {
 
   handle(event: SessionEvent): void {
     const { recorder, options } = this.#host;
-    if ('body' in event) recorder.receivedBody(event.body);
+    if ('body' in event) recorder.receivedBody(event.body, ROLES[event.type]);
     switch (event.type) {
       case 'message':
         if (event.body.agent === DELIVERY && this.#eventRoute === undefined)

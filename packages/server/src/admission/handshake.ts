@@ -45,6 +45,8 @@ export interface HandshakeHost {
   onResumed(session: ServerEndpoint, own: ServerEndpoint): void;
   /** The session begins in place of the one that HELLO names, and may continue to follow its replies. */
   adoptReplies(session: ServerEndpoint, resume: ResumeOffer): void;
+  /** The session that HELLO names cannot be resumed, and a new one begins. */
+  onNotResumed(reason: ResumeRefusal): void;
   /** The client is refused with REJECT. */
   onRefused(refusal: Refusal): void;
   /** The credentials were wrong, or the handshake failed by the client's fault. */
@@ -306,6 +308,7 @@ export class Handshake {
     });
     if (outcome.accepted) {
       if (core.durable !== undefined) this.#host.leader?.records?.begin(session, core.durable);
+      if (how.refusal !== undefined) this.#host.onNotResumed(how.refusal);
       if (hello.resume !== undefined) this.#host.adoptReplies(session, hello.resume);
       const { algorithms, encoding } = outcome.agreement;
       const fields = { event: 'session.accepted', ip: this.#ip, session: core.id, algorithms, encoding };

@@ -9,7 +9,7 @@ import { type BlobBody, isBlob } from '../messages/blob.js';
 import { CodedPart, encodePart } from '../messages/encode-part.js';
 import type { Message, ReceivedMessage } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
-import type { Part } from '../messages/part.js';
+import { isAsyncIterable, type Part } from '../messages/part.js';
 import { isFaultOf, isRefusal, refuse } from '../messages/undecodable.js';
 import type { Logger } from '../ports.js';
 import type { Session } from '../session.js';
@@ -368,7 +368,3 @@ function isPull(metadata: Metadata): boolean {
 const refusePull = () => {
   throw refuse(new RequestError('unknown_body', 'this end has offered no body'));
 };
-
-function isAsyncIterable(value: unknown): value is AsyncIterable<Part | CodedPart> {
-  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
-}
