@@ -326,6 +326,8 @@ function createRequest(
   signal: AbortSignal,
 ): Request {
   const headers = new Headers([...given]);
+  // A peer may state any length, which handlers take for the real one.
+  for (const name of ['content-length', 'transfer-encoding']) headers.delete(name);
   // The content type that requests do not state.
   if (body !== undefined && !headers.has('content-type')) headers.set('content-type', 'application/json');
   const init = { method, headers, body, signal, duplex: 'half' };
