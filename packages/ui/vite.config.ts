@@ -26,6 +26,7 @@ export default defineConfig({
     // Inlined files would need an exception in the policy of the page.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    rolldownOptions: { input: { index: 'index.html', admin: 'admin.html' } },
     license: { fileName: 'licenses.md' },
   },
 });

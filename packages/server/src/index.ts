@@ -17,6 +17,7 @@ export type {
 } from './hooks/hook.js';
 export type { ListenOptions } from './http/listener.js';
 export type { ServerOptions } from './options.js';
+export type { AdminOptions } from './admin/options.js';
 export type { ServerSession } from './served-session.js';
 export { createServer } from './create-server.js';
 

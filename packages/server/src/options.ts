@@ -31,6 +31,7 @@ import {
   systemClock,
 } from '@parlance/protocol/internal';
 import { createFetchHandler, type FetchHandler } from '@parlance/protocol/serve-http';
+import { type AdminOptions, type ResolvedAdminOptions, resolveAdminOptions } from './admin/options.js';
 import type { Authenticate } from './admission/admission.js';
 import type { AgentsOptions } from './agents/policy.js';
 import type { Scan } from './agents/scan.js';
@@ -142,6 +143,12 @@ export interface ServerOptions<Data = unknown> extends CapabilityOptions {
    */
   readonly metrics?: boolean | { readonly path?: string | undefined } | undefined;
   /**
+   * Opens a port for the operator, with the server: `GET /admin/state`, `/admin/sessions` and `/admin/events`, a page that
+   * shows them, and, with `mode: 'operate'`, `POST /admin/sessions/ID/close` and `/admin/drain`. Each request presents the
+   * token. @default none
+   */
+  readonly admin?: AdminOptions | undefined;
+  /**
    * Creates a span for each request if the package `@opentelemetry/api` is installed and a tracer is registered.
    * @default true
    */
@@ -182,6 +189,8 @@ export interface ResolvedServerOptions {
   readonly scan: Scan | undefined;
   /** The path of the metrics; `undefined` without metrics. */
   readonly metricsPath: string | undefined;
+  /** `undefined` without an admin port. */
+  readonly admin: ResolvedAdminOptions | undefined;
   readonly tracing: boolean;
   /** `undefined` without a cluster. */
   readonly node: ResolvedNodeOptions | undefined;
@@ -212,6 +221,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   trustedProxies: 'list',
   scan: 'function',
   metrics: ['flag', 'object'],
+  admin: 'object',
   tracing: 'flag',
   cluster: 'object',
   node: 'object',
@@ -289,6 +299,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
     scan,
     metricsPath,
+    admin: resolveAdminOptions(options.admin),
     tracing: options.tracing ?? true,
     node: resolveNodeOptions(options.cluster, options.node),
     avp: options.avp,
