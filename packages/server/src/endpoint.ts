@@ -12,12 +12,15 @@ import {
   type Throttled,
 } from '@parlance/protocol';
 import {
+  assertOptions,
   type BodyCoder,
   type EndpointOptions,
   guard,
   type OwnHandler,
   type Wire,
 } from '@parlance/protocol/internal';
+import type { Durability } from './durable/durability.js';
+import { stateOf } from './durable/state.js';
 import type { Hook } from './hooks/hook.js';
 import { HookedReader } from './hooks/hooked-reader.js';
 import { longestMessage } from './http/unfinished-message.js';
@@ -25,6 +28,7 @@ import { isMoving, MovingEndpoint } from './moving-endpoint.js';
 import type { SessionObserver } from './observe/observer.js';
 import {
   type ClientInfo,
+  type CommitOptions,
   encodeData,
   ServedSession,
   type ServedSessionHost,
@@ -81,6 +85,8 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   /** Whose kept replies it has, if it is anonymous and has proved to continue another session. */
   actsFor: string | undefined;
   #isAbandoned = false;
+  /** Of a session that is on record. */
+  durability: Durability | undefined;
   /** Created when the client has first left messages unread. */
   #unread: UnreadWatch | undefined;
 
@@ -237,7 +243,73 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   set data(value: unknown) {
     const text = encodeData(value);
     if (this.isFrozen) throw isMoving();
+    if (this.durability !== undefined) {
+      this.core.durable?.setState(stateOf(text));
+      this.durability.wake();
+    }
     this.dataText = text;
+  }
+
+  // --- on record
+
+  get isDurable(): boolean {
+    return this.durability !== undefined;
+  }
+
+  commit(options: CommitOptions): Promise<void> {
+    const durability = this.#assertDurable('commit');
+    assertOptions(options, { state: 'any', send: 'list' }, 'commit');
+    const { state, send = [] } = options;
+    const text = encodeData(state);
+    return durability.commit(text === undefined ? undefined : stateOf(text), send, () => {
+      this.dataText = text ?? this.dataText;
+    });
+  }
+
+  handledUpTo(number: number): void {
+    this.#assertDurable('handledUpTo').handledUpTo(number);
+  }
+
+  #assertDurable(name: string): Durability {
+    if (this.durability !== undefined) return this.durability;
+    throw new ProtocolError('unsupported', `${name}: the session is not durable`);
+  }
+
+  override handleTaken(charge: number, number?: number): void {
+    if (number !== undefined) this.durability?.handleTaken(number);
+    super.handleTaken(charge);
+  }
+
+  handleDone(number: number): void {
+    this.durability?.handleDone(number);
+  }
+
+  hasHandled(number: number): boolean {
+    return this.durability?.hasHandled(number) === true;
+  }
+
+  repeat(streamId: number): void {
+    if (this.durability === undefined) return;
+    this.core.durable?.repeat(streamId);
+    this.durability.wake();
+  }
+
+  recorded(): Promise<void> | undefined {
+    return this.durability?.recorded();
+  }
+
+  override apply(): void {
+    super.apply();
+    this.durability?.wake();
+  }
+
+  override transmit(): void {
+    super.transmit();
+    this.durability?.wake();
+  }
+
+  override get endingSteps(): MovingEndpoint['endingSteps'] {
+    return [...super.endingSteps, (error) => this.durability?.end(error)];
   }
 
   // --- moving to another node

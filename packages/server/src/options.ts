@@ -1,5 +1,3 @@
-import { totalmem } from 'node:os';
-import { getHeapStatistics } from 'node:v8';
 import {
   type AvpOptions,
   type BatchOptions,
@@ -37,6 +35,12 @@ import type { AgentsOptions } from './agents/policy.js';
 import type { Scan } from './agents/scan.js';
 import type { Backplane } from './backplane/backplane.js';
 import { type NodeOptions, type ResolvedNodeOptions, resolveNodeOptions } from './cluster/options.js';
+import {
+  type DurabilityOptions,
+  type DurablePolicy,
+  type ResolvedDurability,
+  resolveDurability,
+} from './durable/options.js';
 import type { Hook } from './hooks/hook.js';
 import { hookRequests } from './hooks/run-hooks.js';
 import { createTrustedProxies, type TrustedProxies } from './http/addresses.js';
@@ -46,6 +50,8 @@ import {
   type ResolvedRepliesOptions,
   resolveRepliesOptions,
 } from './replies/options.js';
+import { resolveLoopShare, resolveProcessMemory } from './resources.js';
+import { resolveSeal, type Seal, type SealOptions } from './seal/keys.js';
 import type { ServerSession } from './served-session.js';
 
 /** @typeParam Data of `session.data`. */
@@ -158,8 +164,22 @@ export interface ServerOptions<Data = unknown> extends CapabilityOptions {
    * `@parlance/server/redis`, or `memoryCluster()` in tests. @default the server is on its own
    */
   readonly cluster?: Backplane | undefined;
+  /**
+   * Which sessions are put on record in the engine of {@link cluster}, so that they survive the death of this process, if
+   * their clients understand that. All nodes need the same. @default false
+   */
+  readonly durable?: DurablePolicy | undefined;
+  /** How sessions are put on record. */
+  readonly durability?: DurabilityOptions | undefined;
   /** How other nodes of the cluster reach this one. @default a free port of 127.0.0.1 */
   readonly node?: NodeOptions | undefined;
+  /**
+   * Encrypts durable sessions and kept replies before the engine of the `cluster` gets them, so that those who can read it
+   * learn neither content nor principals, and those who can write it change nothing unnoticed. The same at all nodes.
+   *
+   * @default the engine can read them
+   */
+  readonly seal?: SealOptions | undefined;
 }
 
 export interface ResolvedServerOptions {
@@ -192,8 +212,11 @@ export interface ResolvedServerOptions {
   /** `undefined` without an admin port. */
   readonly admin: ResolvedAdminOptions | undefined;
   readonly tracing: boolean;
+  /** `undefined` if no session is put on record. */
+  readonly durability: ResolvedDurability | undefined;
   /** `undefined` without a cluster. */
   readonly node: ResolvedNodeOptions | undefined;
+  readonly seal: Seal | undefined;
   readonly avp: AvpOptions | undefined;
   readonly transfers: CapabilityOptions['transfers'];
 }
@@ -224,7 +247,10 @@ const KINDS: OptionKinds<ServerOptions> = {
   admin: 'object',
   tracing: 'flag',
   cluster: 'object',
+  durable: ['flag', 'function'],
+  durability: 'object',
   node: 'object',
+  seal: 'object',
 };
 
 /** @throws {ProtocolError} `invalid_option`. */
@@ -261,6 +287,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     throw new ProtocolError('invalid_option', `metrics.path must begin with "/", not "${metricsPath}"`);
   const agents = resolveAgents(options);
   const use = resolveHooks(options.use);
+  const durability = resolveDurability(options.durable, options.durability, options.cluster);
   return Object.freeze({
     path,
     origins,
@@ -277,6 +304,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
         takesMessages: options.onSession !== undefined,
         rebuilds: true,
         moves: options.cluster !== undefined,
+        durables: durability !== undefined,
         extensions: { ...options.extensions, agents: agents !== undefined },
       },
       limits,
@@ -301,7 +329,9 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     metricsPath,
     admin: resolveAdminOptions(options.admin),
     tracing: options.tracing ?? true,
+    durability,
     node: resolveNodeOptions(options.cluster, options.node),
+    seal: resolveSeal(options.seal, options.cluster),
     avp: options.avp,
     transfers: options.transfers,
   });
@@ -326,27 +356,6 @@ function printError(): OnError {
     (line, error) => console.error(line, error),
     () => systemClock.now(),
   );
-}
-
-/** @throws {ProtocolError} `invalid_option`. */
-function resolveProcessMemory(given: number | undefined): number {
-  if (given === undefined) return defaultProcessMemory();
-  if (given > 0) return given;
-  throw new ProtocolError('invalid_option', `processMemory must be a positive number of bytes, not ${given}`);
-}
-
-/** @throws {ProtocolError} `invalid_option`. */
-function resolveLoopShare(share = 0.45): number {
-  if (share > 0 && share <= 1) return share;
-  throw new ProtocolError('invalid_option', `loopShare must be a number over 0 and up to 1, not ${share}`);
-}
-
-/** Buffers are outside the heap and strings are in it, so both limits matter. */
-function defaultProcessMemory(): number {
-  // A container may have less than the machine; 0 or a huge number means no limit.
-  const constrained = process.constrainedMemory?.() ?? 0;
-  const total = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem();
-  return Math.floor(Math.min(total / 4, getHeapStatistics().heap_size_limit / 2));
 }
 
 /** A host does not change when it is written into a URL and read back, except that a default port is dropped. */

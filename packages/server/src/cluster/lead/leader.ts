@@ -1,6 +1,7 @@
 import type { ResumeRefusal, Subprotocol } from '@parlance/protocol';
 import type { CheckedIdentity, Refusal } from '../../admission/admission.js';
 import type { Origin } from '../../admission/renewal.js';
+import type { Records } from '../../durable/records.js';
 import type { ServerWire } from '../../http/ws.js';
 import type { Lead } from './lead.js';
 
@@ -25,6 +26,8 @@ export interface LeadRequest {
 export interface Leader {
   /** Names this node in the IDs of its sessions. */
   readonly incarnation: string;
+  /** Puts sessions on record; `undefined` if none are. */
+  readonly records: Records | undefined;
   /**
    * Leads a connection to the node that has its session.
    *

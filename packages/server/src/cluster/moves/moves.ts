@@ -1,7 +1,14 @@
 import { CloseCode, type Limits, type Logger, type Timers } from '@parlance/protocol';
-import { incarnationOf, loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
+import {
+  fencedError,
+  incarnationOf,
+  loggable,
+  type MemoryBudget,
+  systemClock,
+} from '@parlance/protocol/internal';
 import type { AgentMoves } from '../../agents/moves.js';
 import type { Backplane, BackplaneLink } from '../../backplane/backplane.js';
+import { recordMsOf } from '../../durable/records.js';
 import type { ServerEndpoint } from '../../endpoint.js';
 import type { ServerWire } from '../../http/ws.js';
 import type { Lead } from '../lead/lead.js';
@@ -49,11 +56,6 @@ export interface MovesOptions {
 
 /** Connections on which sessions come, at a time. */
 const MAX_ARRIVALS = 128;
-/** A record lasts longer than a client may be away. */
-const RECORD_MARGIN_MS = 60_000;
-/** The longest time that Redis accepts for certain. */
-const MAX_RECORD_MS = 30 * 24 * 3_600_000;
-
 /** How often it is asked whether messages of agents are confirmed, in milliseconds. */
 const LOOK_MS = 20;
 
@@ -92,7 +94,7 @@ export class Moves {
     return this.#link;
   }
   get #recordMs(): number {
-    return Math.min(this.#options.timers.resumeWindowMs + RECORD_MARGIN_MS, MAX_RECORD_MS);
+    return recordMsOf(this.#options.timers);
   }
   /** Sessions that have gone to other nodes, have come from others, or could not go. */
   get counts(): { readonly departed: number; readonly arrived: number; readonly failed: number } {
@@ -173,8 +175,11 @@ export class Moves {
     const now = systemClock.now();
     if (now - this.#keptAt < this.#recordMs / 2) return;
     this.#keptAt = now;
-    const moved = [...this.#options.host.sessions.values()].filter(({ epoch }) => epoch > 0);
-    if (moved.length > 0) void this.#keep(new Map(moved.map(({ id, epoch }) => [id, epoch])));
+    const kept = [...this.#options.host.sessions.values()].filter(
+      ({ epoch, isDurable }) => epoch > 0 || isDurable,
+    );
+    for (const { durability } of kept) durability?.tidy();
+    if (kept.length > 0) void this.#keep(new Map(kept.map(({ id, epoch }) => [id, epoch])));
   }
 
   /** The engine may have forgotten the records. */
@@ -189,7 +194,9 @@ export class Moves {
       for (const sessionId of lost) {
         const fields = { event: 'session.fenced', session: sessionId };
         this.#options.logger.warn(fields, 'another node has the session; it ends here');
-        this.#options.host.sessions.get(sessionId)?.forget();
+        const session = this.#options.host.sessions.get(sessionId);
+        if (session?.isDurable) session.abort(fencedError());
+        else session?.forget();
       }
     } catch (error) {
       const fields = { event: 'records.stalled', err: loggable(error) };

@@ -1,11 +1,8 @@
 import { ProtocolError } from '@parlance/protocol';
 import { ByteReader } from '@parlance/protocol/internal';
-import { encodeItems, entryFields, readEntry, readJson } from '../cluster/replies/replies-message.js';
-import { keyOf } from '../keys.js';
-import { READ_PARTS, type ReplyEnd, type ReplyHead, type ReplyPieces } from '../replies/log.js';
-import { RedisCalls } from './redis-calls.js';
-import { RedisNews } from './redis-channels.js';
-import type { RedisCommands } from './redis-client.js';
+import { encodeItems, entryFields, readEntry, readJson } from '../../cluster/replies/replies-message.js';
+import { keyOf } from '../../keys.js';
+import { READ_PARTS, type ReplyEnd, type ReplyHead, type ReplyPieces } from '../../replies/log.js';
 import {
   type AppendOutcome,
   batchCharge,
@@ -27,7 +24,10 @@ import {
   type ReplyKey,
   type ReplyNews,
   UNKNOWN,
-} from './replies.js';
+} from '../replies.js';
+import { RedisCalls } from './calls.js';
+import { RedisNews } from './channels.js';
+import type { RedisCommands } from './client.js';
 import {
   APPEND,
   DROP,

@@ -1,4 +1,4 @@
-import { PAGE_SIZE, READ_SIZE } from './replies.js';
+import { PAGE_SIZE, READ_SIZE } from '../replies.js';
 import { script } from './scripts.js';
 
 /**

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { MAX_CHANGES, MAX_LOG } from './backplane.js';
+import { MAX_CHANGES, MAX_LOG } from '../backplane.js';
 
 /**
  * What a node asks of Redis, in Lua. There is one key, a hash from the incarnation of a node to the end of its lease and

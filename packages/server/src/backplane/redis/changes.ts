@@ -1,6 +1,6 @@
 import { ProtocolError } from '@parlance/protocol';
-import { type AgentEntryChange, ENGINE_TIMEOUT_MS, entryOf, MAX_CHANGES } from './backplane.js';
-import type { RedisCommands } from './redis-client.js';
+import { type AgentEntryChange, ENGINE_TIMEOUT_MS, entryOf, MAX_CHANGES } from '../backplane.js';
+import type { RedisCommands } from './client.js';
 
 /** How long Redis holds a question for changes, in milliseconds. */
 export const BLOCK_MS = 1_000;

@@ -1,4 +1,4 @@
-import type { RedisChannels, RedisCommands } from './redis-client.js';
+import type { RedisChannels, RedisCommands } from './client.js';
 
 type Listen = NonNullable<RedisCommands['listen']>;
 

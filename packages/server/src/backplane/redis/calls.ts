@@ -1,6 +1,7 @@
 import { isProtocolError, ProtocolError } from '@parlance/protocol';
-import { ENGINE_TIMEOUT_MS } from './backplane.js';
-import type { RedisCommands } from './redis-client.js';
+import { ENGINE_TIMEOUT_MS } from '../backplane.js';
+import type { RedisCommands } from './client.js';
+import { argumentOf, failed } from './lanes.js';
 import type { Script } from './scripts.js';
 
 /** Calls that may be unanswered, also beyond their time; with more, none is sent. */
@@ -83,17 +84,6 @@ export class RedisCalls {
   }
 }
 
-function argumentOf(argument: string | Uint8Array): string | Buffer {
-  if (typeof argument === 'string') return argument;
-  return Buffer.from(argument.buffer, argument.byteOffset, argument.byteLength);
-}
-
 function isMissing(error: unknown): boolean {
   return error instanceof Error && !isProtocolError(error) && error.message.startsWith('NOSCRIPT ');
-}
-
-function failed(cause: unknown): Error {
-  if (isProtocolError(cause)) return cause;
-  const why = cause instanceof Error ? cause.message : String(cause);
-  return new ProtocolError('connection_failed', `Redis: ${why.slice(0, 200)}`, { cause });
 }
