@@ -10,7 +10,7 @@ import { GATEWAY } from './gateway.js';
 import { HANDSHAKE } from './handshake.js';
 import { LOGS } from './logs.js';
 import { MEMORY } from './memory.js';
-import { NODES } from './nodes.js';
+import { NODES } from './nodes/attacks.js';
 import { RELAY } from './relay.js';
 import { REPLY_ATTACKS } from './replies.js';
 import { Arena, startUpstream } from './run.js';

@@ -34,8 +34,10 @@ export { incarnationOf, newIncarnation, newSessionId } from './session/random-id
 
 export { createServerSession, restoreSession } from './session/create-server.js';
 export { restoreDurableSession } from './session/durable/restore.js';
+export { readBegin } from './session/durable/begin.js';
 export type { DurableSession } from './session/durable/session.js';
-export type { DurableRecord, NumberedBody, Turn } from './session/durable/turn.js';
+export type { BodyToSend } from './link/body-to-send.js';
+export { type DurableRecord, fencedError, type NumberedBody, type Turn } from './session/durable/turn.js';
 export { decodeSnapshot, encodeSnapshot, MAX_SNAPSHOT_SIZE, SNAPSHOT_FORMAT } from './session/snapshot.js';
 export { listsOf, orNull, trimmed, ValueList } from './base/value-list.js';
 export { ReceivedMessage } from './endpoint/messages/message.js';
@@ -57,6 +59,7 @@ export { SILENT_LOGGER } from './endpoint/ports.js';
 
 // Bytes and bodies
 
+export { cryptoSuite } from '#crypto';
 export { ByteReader, ByteWriter, varintLength, writeVarint } from './base/bytes.js';
 export { isSized } from './codec/body.js';
 export { createBodyCoder } from './codec/auto/coder.js';

@@ -1,7 +1,7 @@
 import { CloseCode, CloseReason, Extension, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
 import { assertOptions } from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
-import type { Moves } from './cluster/moves.js';
+import type { Moves } from './cluster/moves/moves.js';
 import type { ServerEndpoint } from './endpoint.js';
 import type { Replies } from './replies/replies.js';
 

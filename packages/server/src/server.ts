@@ -21,7 +21,7 @@ import {
 } from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
 import { warnIfLocal } from './admission/authentication.js';
-import { Handshakes, MAX_PASSED } from './admission/handshakes.js';
+import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from './admission/handshakes.js';
 import { ServerAdmission } from './admission/server-admission.js';
 import { createAgents } from './agents/create.js';
 import type { Directory } from './agents/directory.js';
@@ -48,6 +48,7 @@ import { type Peer, Upgrades } from './http/upgrade.js';
 import type { ServerWire } from './http/ws.js';
 import { loadCapabilities } from './load-codecs.js';
 import { createLoopShares, type LoopShares } from './loop-shares.js';
+import type { Metrics } from './observe/metrics.js';
 import { Observation } from './observe/observation.js';
 import { observedOf } from './observe/observed.js';
 import { Totals } from './observe/totals.js';
@@ -60,8 +61,6 @@ import type { ServerSession } from './served-session.js';
 import { OfferedOptions } from './session-options.js';
 import { SessionRoute } from './session-route.js';
 
-/** Connections of all addresses that have no session yet. */
-const MAX_HANDSHAKES = 10_000;
 /** How often quotas forget addresses that have nothing against them. */
 const FORGET_INTERVAL_MS = 30_000;
 /** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */
@@ -133,6 +132,9 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       replies: this.#replies,
       cluster: this.leader,
       totals: this.#totals,
+      directory: agents?.directory,
+      relayStats: () => this.relayStats(),
+      limits,
     });
     const isReady = () =>
       this.#isLoaded && joiningRefusal(this.leader) === undefined && this.admitPassed() === undefined;
@@ -141,7 +143,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#sweep = createSweep(sweepInterval(timers));
     this.#upgrades = new Upgrades({
       options: this.options,
-      connect: (address) => this.quotas.connect(address, systemClock.now()),
+      connect: (address) => this.connect(address),
       retryElsewhere: () => (this.leader?.moves.hasTargets ? this.admitPassed()?.retryAfterMs : undefined),
       onWire: (wire, peer, subprotocol, refusal) => this.#begin(wire, peer, subprotocol, refusal),
     });
@@ -243,6 +245,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   // --- as the host of connections
 
   onHello(session: ServerEndpoint): void {
+    session.helloAt = systemClock.now();
     this.#handshakes.handleHello(session);
   }
 
@@ -275,7 +278,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
 
   onReady(session: ServerEndpoint): void {
     this.#handshakes.delete(session);
-    this.#observation.metrics?.handleAccepted(false);
+    this.observer?.handleAccepted((systemClock.now() - session.helloAt) / 1000);
     this.#establish(session, () => this.#directory?.join(session));
   }
 
@@ -304,17 +307,14 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     else this.#drain?.handleLost(session);
   }
 
-  onResumed(_session: ServerEndpoint, own: ServerEndpoint): void {
-    this.#observation.metrics?.handleAccepted(true);
+  onResumed(session: ServerEndpoint, own: ServerEndpoint): void {
+    const gapMs = session.hasWire ? 0 : Date.now() - session.lostAt;
+    this.observer?.handleResumed(gapMs / 1000);
     this.#forget(own);
   }
 
   onLed(own: ServerEndpoint): void {
     this.#forget(own);
-  }
-
-  onRefused(refusal: Refusal): void {
-    this.#observation.metrics?.handleRefused(refusal);
   }
 
   onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
@@ -323,7 +323,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#endpoints.delete(session.id);
     this.sessions.delete(session.id);
     const reason = session.hasMoved ? 'moved' : (error?.code ?? 'closed');
-    this.#observation.metrics?.handleEnded(reason);
+    this.observer?.handleEnded(reason);
     const fields = { event: 'session.ended', session: session.id, reason };
     const { unknownMessages } = session.core;
     this.options.logger.info(
@@ -340,7 +340,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#sweep.delete(session);
     // A fault in one of these steps must not leave the session in the others.
     const steps = [
-      () => this.#totals.add(session.stats()),
+      () => this.#totals.add(session),
       () => this.#groups.forget(session),
       () => this.#directory?.leave(session),
       () => this.#relay?.handleEnded(session),
@@ -349,6 +349,10 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       const failed = attempt(step);
       if (failed !== undefined) session.crash(failed.error);
     }
+  }
+
+  get observer(): Metrics | undefined {
+    return this.#observation.metrics;
   }
 
   protected get isDraining(): boolean {
@@ -363,7 +367,9 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     const { ip, ticket } = peer;
     const [key, most] = ticket === undefined ? [addressKey(ip)] : ['other nodes', MAX_PASSED];
     const evicted = this.#handshakes.add(session, key, most);
-    evicted?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
+    if (evicted === undefined) return;
+    this.observer?.handleLimited('handshakesPerIp');
+    evicted.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
   }
 
   /** Accepts no new connections; open ones stay. */

@@ -3,26 +3,28 @@ import type { Logger, ResumeRefusal } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Refusal } from '../admission/admission.js';
 import type { Agents } from '../agents/create.js';
-import { keepsReplies } from '../backplane/replies.js';
+import { keepsReplies, type ReplyEngine } from '../backplane/replies.js';
+import { Records } from '../durable/records.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
 import { createLoopShares } from '../loop-shares.js';
 import { repeat } from '../repeat.js';
 import type { Replies } from '../replies/replies.js';
-import { ClusterMoves } from './cluster-moves.js';
+import { SealedReplies } from '../seal/sealed-replies.js';
 import { type Dialing, dialingTo } from './dialing.js';
 import { inTurns } from './in-turns.js';
-import type { Leader, LeadRequest } from './leader.js';
-import { Leading, type LeadingHost } from './leading.js';
+import type { Leader, LeadRequest } from './lead/leader.js';
+import { Leading, type LeadingHost } from './lead/leading.js';
 import { type KnownNode, Membership } from './membership.js';
-import { Moves, type MovingHost } from './moves.js';
+import { Moves, type MovingHost } from './moves/moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
 import { MOVE_PATH, PeerPort, type PeerService, RELAY_PATH, REPLIES_PATH } from './peer-port.js';
-import { dialRelay, type RelayDialing } from './relay-dial.js';
-import { RelayPeers, relayWebSocket } from './relay-peers.js';
-import { RelayTraffic } from './relay-wire.js';
-import { RepliesService } from './replies-service.js';
+import { ClusterMoves } from './relay/cluster-moves.js';
+import { dialRelay, type RelayDialing } from './relay/relay-dial.js';
+import { RelayPeers, relayWebSocket } from './relay/relay-peers.js';
+import { RelayTraffic } from './relay/relay-wire.js';
+import { RepliesService } from './replies/replies-service.js';
 import { Roster } from './roster.js';
 import { MOVE_PLACES, SERVICE_PLACES, ServicePlaces } from './service-places.js';
 import { isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
@@ -49,6 +51,7 @@ export class ClusterNode implements Leader {
   /** The time that other nodes take. They have no share that ends: what they pass on is for clients, too. */
   readonly #loop = createLoopShares(1);
   readonly moves: Moves;
+  readonly records: Records | undefined;
   #relayed: { readonly peers: RelayPeers; readonly roster: Roster } | undefined;
   #replies: RepliesService | undefined;
   #port: PeerPort | undefined;
@@ -86,6 +89,14 @@ export class ClusterNode implements Leader {
       nodes: () => this.#membership.others,
       dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
     });
+    const { durability, timers, seal } = host.options;
+    this.records =
+      durability &&
+      new Records({
+        ...{ incarnation, durability, timers, seal, clock: systemClock, logger: this.#logger },
+        link: backplane.connect(),
+        isStalled: () => this.#membership.isStalled,
+      });
     this.#leading = new Leading({
       host,
       incarnation,
@@ -178,13 +189,22 @@ export class ClusterNode implements Leader {
       options,
       memory,
       link: backplane.connect(),
-      engine: options.replies.isOnEngine && keepsReplies(backplane) ? backplane.connectReplies() : undefined,
+      engine: this.#replyEngine,
       incarnation: this.incarnation,
       membership: this.#membership,
       webSocket: this.#webSocket,
       tickets: this.#tickets,
       tls: this.#options.tls,
     });
+  }
+
+  /** `undefined` if the nodes keep the replies themselves. */
+  get #replyEngine(): ReplyEngine | undefined {
+    const { backplane } = this.#options;
+    const { replies, seal } = this.#host.options;
+    if (!replies.isOnEngine || !keepsReplies(backplane)) return undefined;
+    const engine = backplane.connectReplies();
+    return seal === undefined ? engine : new SealedReplies(engine, seal);
   }
 
   #inTurns(wire: ServerWire): ServerWire {
@@ -294,6 +314,7 @@ export class ClusterNode implements Leader {
     await this.#relayed?.roster.stop();
     this.#relayed?.peers.close();
     await this.#replies?.close();
+    await this.records?.close();
     await this.#membership.stop();
     await this.#port?.close();
     this.#port = undefined;

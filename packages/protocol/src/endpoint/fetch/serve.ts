@@ -7,7 +7,7 @@ import { isTextType } from '../http/pieces.js';
 import { collectUpload, readUpload } from '../http/uploads.js';
 import { loggable } from '../loggable.js';
 import type { Message } from '../messages/message.js';
-import type { Part } from '../messages/part.js';
+import { isAsyncIterable, type Part } from '../messages/part.js';
 import { refuse } from '../messages/undecodable.js';
 import type { Logger } from '../ports.js';
 import type { RequestContext, RequestHandler } from '../requests/responder.js';
@@ -73,10 +73,6 @@ export async function* partsOf(reply: ReturnType<RequestHandler>): AsyncGenerato
   const outcome = isAsyncIterable(reply) ? reply : await reply;
   if (isAsyncIterable(outcome)) yield* outcome;
   else yield outcome ?? '';
-}
-
-function isAsyncIterable(value: unknown): value is AsyncIterable<Part> {
-  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 }
 
 const unsupported: RequestHandler = () => {

@@ -49,11 +49,13 @@ export class SessionMailbox implements Mailbox, InboxOptions<Received> {
   onTake(message: Received): void {
     this.#taken = message;
     // Has no effect if that session has ended.
-    message.owner?.handleTaken(message.charge);
+    message.owner?.handleTaken(message.charge, message.number);
   }
 
   onDone(): void {
-    this.#taken?.release();
+    const taken = this.#taken;
     this.#taken = undefined;
+    taken?.release();
+    if (taken?.number !== undefined) taken.owner?.handleDone?.(taken.number);
   }
 }
