@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { SCENARIOS } from '../../conformance/src/kit/scenarios/index.js';
 import { table } from './markdown.js';
 
 /**
@@ -116,20 +117,11 @@ function check(id: string, coverage: string, faults: string[]): void {
     if (!existsSync(`conformance/vectors/${name}.json`))
       faults.push(`${REGISTRY}: ${id}: there are no vectors ${name}`);
   } else if (kind === 'scenario') {
-    if (!scenarios().includes(name)) faults.push(`${REGISTRY}: ${id}: there is no scenario ${name}`);
+    if (!SCENARIOS.some((scenario) => scenario.name === name))
+      faults.push(`${REGISTRY}: ${id}: there is no scenario ${name}`);
   } else if (!existsSync(kind)) faults.push(`${REGISTRY}: ${id}: there is no file ${kind || coverage}`);
   else if (!readFileSync(kind, 'utf8').includes(name))
     faults.push(`${REGISTRY}: ${id}: ${kind} has no test "${name}"`);
-}
-
-/** The sources of the conformance kit, in which the names of its scenarios stand. */
-function scenarios(): string {
-  const folder = 'conformance/src/kit';
-  if (!existsSync(folder)) return '';
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts'))
-    .map((name) => readFileSync(join(folder, name), 'utf8'))
-    .join('\n');
 }
 
 function shown(coverage: string): string {
