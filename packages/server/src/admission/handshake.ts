@@ -305,7 +305,7 @@ export class Handshake {
     });
     if (outcome.accepted) {
       if (core.durable !== undefined) this.#host.leader?.records?.begin(session, core.durable);
-      if (notResumed !== undefined) this.#host.onNotResumed(notResumed);
+      if (how.refusal !== undefined) this.#host.onNotResumed(how.refusal);
       if (hello.resume !== undefined) this.#host.adoptReplies(session, hello.resume);
       const { algorithms, encoding } = outcome.agreement;
       const fields = { event: 'session.accepted', ip: this.#ip, session: core.id, algorithms, encoding };
