@@ -8,6 +8,7 @@ import {
 } from '../../packages/protocol/src/index.js';
 import { GATEWAY_ERRORS } from '../../packages/server/src/gateway/failure.js';
 import { codecTables } from './codec-tables.js';
+import { contextTable } from './context-table.js';
 import { errorTable } from './error-table.js';
 import { byte, table } from './markdown.js';
 import { sessionTables } from './session-tables.js';
@@ -72,5 +73,6 @@ export function buildTables(): ReadonlyMap<string, string> {
     ],
     ...sessionTables(),
     ...codecTables(),
+    ['table context', contextTable()],
   ]);
 }
