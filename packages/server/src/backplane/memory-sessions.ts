@@ -1,4 +1,5 @@
 import type {
+  NeedsRoom,
   SessionMove,
   SessionReading,
   SessionRecord,
@@ -13,6 +14,8 @@ interface Entry extends SessionRecord {
   written: number;
   /** Of durable sessions. */
   readonly fields: Map<string, Uint8Array>;
+  /** Of the fields. */
+  bytes: number;
 }
 
 /** Where sessions are that have moved within one process, and the records of durable ones. */
@@ -45,16 +48,22 @@ export class MemorySessions {
     });
   }
 
-  write(sessionId: string, write: SessionWrite): SessionWritten {
-    const { owner, epoch, number, isFirst, set, remove, ttlMs } = write;
+  write(sessionId: string, write: SessionWrite): SessionWritten | NeedsRoom {
+    const { owner, epoch, number, isFirst, set, remove, ttlMs, maxBytes = Infinity } = write;
     const found = this.#entryOf(sessionId);
     if (found !== undefined && !isOf(found, owner, epoch)) return 'fenced';
     if (!isFirst && (found === undefined || (found.written === 0 && found.fields.size === 0))) return 'gone';
+    if ((found?.written ?? 0) < number) {
+      const before = found?.bytes ?? 0;
+      const needed = before + growthOf(found?.fields, write);
+      if (needed > before && needed > maxBytes) return { needed };
+    }
     if (found === undefined) this.#put(sessionId, { owner, epoch }, ttlMs);
     const entry = this.#entries.get(sessionId) as Entry;
     entry.endsAt = this.#now() + ttlMs;
     if (entry.written >= number) return 'written';
     entry.written = number;
+    entry.bytes += growthOf(entry.fields, write);
     for (const [name, value] of set) entry.fields.set(name, value);
     for (const name of remove) entry.fields.delete(name);
     return 'written';
@@ -88,10 +97,20 @@ export class MemorySessions {
   }
 
   #put(sessionId: string, record: SessionRecord, ttlMs: number): SessionRecord {
-    const fields = this.#entries.get(sessionId)?.fields ?? new Map<string, Uint8Array>();
-    this.#entries.set(sessionId, { ...record, endsAt: this.#now() + ttlMs, written: 0, fields });
+    const { fields = new Map<string, Uint8Array>(), bytes = 0 } = this.#entries.get(sessionId) ?? {};
+    this.#entries.set(sessionId, { ...record, endsAt: this.#now() + ttlMs, written: 0, fields, bytes });
     return record;
   }
+}
+
+/** Bytes of names and values that a write adds. */
+function growthOf(fields: Entry['fields'] | undefined, { set, remove }: SessionWrite): number {
+  let growth = 0;
+  const sizeOf = (name: string, value: Uint8Array | undefined) =>
+    value === undefined ? 0 : Buffer.byteLength(name) + value.length;
+  for (const [name, value] of set) growth += sizeOf(name, value) - sizeOf(name, fields?.get(name));
+  for (const name of remove) growth -= sizeOf(name, fields?.get(name));
+  return growth;
 }
 
 const isOf = (record: SessionRecord, owner: string, epoch: number): boolean =>

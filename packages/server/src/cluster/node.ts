@@ -267,6 +267,7 @@ export class ClusterNode implements Leader {
     const { incarnation } = this;
     const [secret] = secrets;
     try {
+      await this.records?.start();
       await this.#membership.start({
         address,
         proof: proveAddress(secret as Uint8Array, incarnation, address),
@@ -286,6 +287,7 @@ export class ClusterNode implements Leader {
   #tick(): void {
     this.#tickets.sweep();
     this.moves.handleTick();
+    this.records?.handleTick();
     this.#leading.handleTick();
     this.#relayed?.roster.handleTick();
     this.#relayed?.peers.handleTick();
