@@ -208,7 +208,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.returnWithinMs = returnWithinMs;
     const deadline = Date.now() + timeoutMs;
     this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, deadline, this.leader?.moves);
-    const isAnnounced = this.leader?.drain(deadline);
+    const isAnnounced = this.leader?.drain(deadline, returnWithinMs);
     if (releasePort) this.#stopListening();
     this.#drained = this.#drain.run(timeoutMs, isAnnounced).then((result) => {
       this.#stopListening();
@@ -309,7 +309,8 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   onWireLost(session: ServerEndpoint): void {
     session.lostAt = Date.now();
     // No client can resume on a server that accepts no more connections.
-    if (this.isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
+    if (this.isClosing && !session.isDurable)
+      session.abort(new ProtocolError('draining', 'the server closes'));
     else this.#drain?.handleLost(session);
   }
 

@@ -34,7 +34,7 @@ export interface ServeOptions {
   readonly token: string | undefined;
   /** Port for metrics, health and readiness. @default not served */
   readonly metricsPort: number | undefined;
-  /** Whether browsers on this machine get the chat page. */
+  /** Whether browsers on this machine get the chat page and the inspector. */
   readonly ui: boolean;
   readonly drainTimeoutMs: number;
   /** @default the server is on its own */
@@ -80,11 +80,8 @@ async function open(server: Server, options: ServeOptions, logger: Logger): Prom
     const { url, ...listening } = await server.listen({ port, host, respond });
     const metrics =
       metricsPort === undefined ? undefined : await server.listenMetrics({ port: metricsPort, host });
-    return {
-      url,
-      page: respond && pageAddress(listening),
-      metrics: metrics?.url,
-    };
+    const page = respond && pageAddress(listening);
+    return { url, page, inspector: page && `${page}inspect`, metrics: metrics?.url };
   } catch (error) {
     await server.close();
     throw error;

@@ -109,12 +109,8 @@ export interface RecordHead extends Pick<DurableRecord, 'begin' | 'accept'> {
 export function readHead(fields: ReadonlyMap<string, Uint8Array>): RecordHead | undefined {
   const begin = fields.get('begin');
   if (begin === undefined) return undefined;
-  return { begin, accept: acceptOf(textAt(fields, 'accept')), principal: textAt(fields, 'principal') };
-}
-
-function textAt(fields: ReadonlyMap<string, Uint8Array>, name: string): string | undefined {
-  const value = fields.get(name);
-  return value && textOf(value);
+  const [accept, principal] = ['accept', 'principal'].map((name) => fields.get(name));
+  return { begin, accept: acceptOf(accept && textOf(accept)), principal: principal && textOf(principal) };
 }
 
 /** What is on record of a session, and whose it is. */
@@ -143,6 +139,10 @@ export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord 
       streamOf(Number(id)).isRepeatable = again === 'again';
     }
   }
+  const textAt = (name: string): string | undefined => {
+    const value = fields.get(name);
+    return value && textOf(value);
+  };
   const state = fields.get('state');
   const head = readHead(fields);
   if (head === undefined) throw damaged();

@@ -42,7 +42,7 @@ const MARGIN_MS = 60_000;
 /** The longest time that Redis accepts for certain. */
 const MAX_MS = 30 * 24 * 3_600_000;
 /** To a client: its session goes on, and another connection may resume it. */
-const SERVICE_RESTART = 1012;
+export const SERVICE_RESTART = 1012;
 
 /** How long the record of a session lasts without a word of its node, in milliseconds. */
 export const recordMsOf = ({ resumeWindowMs }: Timers): number =>
@@ -110,31 +110,6 @@ export class Records {
     if (seal === undefined && this.#options.seal !== undefined)
       throw new ProtocolError('internal', 'a sealed record is not continued without its seal');
     this.#record(session, durable, record, seal);
-  }
-
-  /** What is read of a record before it is claimed, for {@link openHead}. */
-  get headFields(): readonly string[] {
-    return this.#options.seal === undefined ? HEAD_FIELDS : RecordSeal.namesFor(HEAD_FIELDS);
-  }
-
-  /** @throws {ProtocolError} `authentication_failed` if the record is sealed, and something else than a node has written. */
-  openHead(sessionId: string, fields: Fields): Fields {
-    const { seal } = this.#options;
-    return seal === undefined ? fields : RecordSeal.openSome(seal, sessionId, fields);
-  }
-
-  /**
-   * Opens a record that this node has claimed.
-   *
-   * @returns the seal for {@link goOn}, if records are sealed.
-   * @throws {ProtocolError} as {@link openHead}.
-   */
-  open(
-    sessionId: string,
-    { fields, epoch }: Pick<SessionReading, 'fields' | 'epoch'>,
-  ): { readonly fields: Fields; readonly seal?: RecordSeal } {
-    const { seal } = this.#options;
-    return seal === undefined ? { fields } : RecordSeal.open(seal, sessionId, epoch, fields);
   }
 
   /** Closes the connection to the engine, when what is under way is written. Never rejects. */

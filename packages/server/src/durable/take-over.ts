@@ -1,19 +1,21 @@
 import {
   type HelloPayload,
+  isProtocolError,
   type Logger,
-  type ProtocolError,
   ResumeRefusal,
   Subprotocol,
 } from '@parlance/protocol';
-import { checkAccepted, type DurableRecord, loggable, readBegin } from '@parlance/protocol/internal';
+import { checkAccepted, loggable, readBegin } from '@parlance/protocol/internal';
 import type { CheckedIdentity, Refusal } from '../admission/admission.js';
 import { countedPrincipal } from '../admission/authentication.js';
 import type { Origin } from '../admission/renewal.js';
 import type { BackplaneLink, SessionReading } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey } from '../http/addresses.js';
+import type { Seal } from '../seal/keys.js';
+import { type OpenedRecord, RecordSeal } from '../seal/record-seal.js';
 import type { ConnectionHost } from '../session-settings.js';
-import { type RecordHead, readFields, readHead } from './fields.js';
+import { HEAD_FIELDS, type ReadRecord, readFields, readHead } from './fields.js';
 import type { Records } from './records.js';
 import { recordMsOf } from './records.js';
 import { TakenOverSession } from './taken-over.js';
@@ -42,6 +44,8 @@ export interface TakeOversOptions {
   readonly records: Records;
   readonly link: BackplaneLink;
   readonly logger: Logger;
+  /** With which records are sealed. */
+  readonly seal: Seal | undefined;
 }
 
 /** Takes durable sessions from nodes that have died. */
@@ -87,11 +91,13 @@ export class TakeOvers {
   }
 
   async #takeOver(claimant: Claimant): Promise<TakeOverOutcome> {
-    const { host, link, incarnation, records } = this.#options;
+    const { host, link, incarnation, seal } = this.#options;
     const { sessionId, identity, origin } = claimant;
-    const reading = await link.readSession(sessionId, records.headFields);
-    const refusal = reading === undefined ? UNKNOWN : this.#refusalOf(claimant, reading);
-    if (reading === undefined || refusal !== undefined) return refusal ?? UNKNOWN;
+    const names = seal === undefined ? HEAD_FIELDS : RecordSeal.namesFor(HEAD_FIELDS);
+    const reading = await link.readSession(sessionId, names);
+    if (reading === undefined) return UNKNOWN;
+    const refusal = this.#refusalOf(claimant, reading);
+    if (refusal !== undefined) return refusal;
     const principal = countedPrincipal(identity.principal, host.options);
     const address = addressKey(origin.ip);
     const full = host.admitTakenOver(address, principal);
@@ -115,50 +121,42 @@ export class TakeOvers {
     { sessionId, offer, identity }: Claimant,
     { fields }: SessionReading,
   ): ResumeRefusal | 'stale_attempt' | undefined {
-    const { host, records } = this.#options;
-    let head: RecordHead | undefined;
+    const { host, seal } = this.#options;
+    // It is about a session that has moved, and is not on record.
+    if (fields.size === 0 || offer.resume === undefined) return UNKNOWN;
     try {
-      head = readHead(records.openHead(sessionId, fields));
+      const head = readHead(seal === undefined ? fields : RecordSeal.openSome(seal, sessionId, fields));
+      if (head === undefined) return UNKNOWN;
+      const counted = countedPrincipal(identity.principal, host.options);
+      if (head.principal !== counted) return UNKNOWN;
+      const why = checkAccepted(head.accept, offer.resume);
+      if (why !== undefined) return why;
+      const { id, agentId } = readBegin(head.begin, host.sessionOptions(Subprotocol.BINARY));
+      const isSame = counted === undefined || agentId === identity.agentId;
+      return id === sessionId && isSame ? undefined : UNKNOWN;
     } catch (error) {
       this.#report(sessionId, error);
       return ResumeRefusal.NO_STATE;
     }
-    if (head === undefined || offer.resume === undefined) return UNKNOWN;
-    const counted = countedPrincipal(identity.principal, host.options);
-    if (head.principal !== counted) return UNKNOWN;
-    const why = checkAccepted(head.accept, offer.resume);
-    if (why !== undefined) return why;
-    let agentId: string | undefined;
-    try {
-      const begin = readBegin(head.begin, host.sessionOptions(Subprotocol.BINARY));
-      if (begin.id !== sessionId) return UNKNOWN;
-      ({ agentId } = begin);
-    } catch (error) {
-      this.#report(sessionId, error);
-      return ResumeRefusal.NO_STATE;
-    }
-    return counted !== undefined && agentId !== identity.agentId ? UNKNOWN : undefined;
   }
 
-  #begin(claimant: Claimant, claimed: SessionReading, from: string): 'here' | ResumeRefusal {
-    const { host, records, logger } = this.#options;
+  #begin(claimant: Claimant, { fields, epoch }: SessionReading, from: string): 'here' | ResumeRefusal {
+    const { host, records, logger, seal } = this.#options;
     const { sessionId, offer, origin } = claimant;
     let taken: TakenOverSession;
-    let record: DurableRecord;
-    let opened: ReturnType<Records['open']>;
-    const { epoch } = claimed;
+    let read: ReadRecord;
+    let opened: OpenedRecord | undefined;
     try {
-      opened = records.open(sessionId, claimed);
-      const read = readFields(opened.fields);
-      ({ record } = read);
-      taken = new TakenOverSession(host, { record, principal: read.principal, epoch, origin });
+      opened = seal && RecordSeal.open(seal, sessionId, epoch, fields);
+      read = readFields(opened?.fields ?? fields);
+      taken = new TakenOverSession(host, { ...read, epoch, origin });
     } catch (error) {
       this.#report(sessionId, error);
       void records.release({ id: sessionId, epoch });
       return ResumeRefusal.NO_STATE;
     }
     const { session, durable } = taken;
-    records.goOn(session, durable, record, opened.seal);
+    records.goOn(session, durable, read.record, opened?.seal);
     this.#done++;
     logger.info(
       { event: 'session.taken_over', session: sessionId, node: from, epoch },
@@ -169,7 +167,9 @@ export class TakeOvers {
   }
 
   #report(sessionId: string, error: unknown): void {
-    const fields = { event: 'takeover.failed', session: sessionId, err: loggable(error as ProtocolError) };
+    const isChanged = isProtocolError(error) && error.code === 'authentication_failed';
+    const event = isChanged ? 'record.changed' : 'takeover.failed';
+    const fields = { event, session: sessionId, err: loggable(error) };
     this.#options.logger.error(fields, 'a durable session cannot go on here');
   }
 }
