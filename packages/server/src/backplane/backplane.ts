@@ -101,8 +101,8 @@ export interface BackplaneLink {
    * Writes fields of the record of a durable session, all or none, if it belongs to `owner` and `epoch` and has no write with
    * this number or a later one. So a write may be repeated, even when later ones are there.
    *
-   * @returns `fenced` if another node has the session, `gone` if the engine has nothing of it. Nothing is written then, nor
-   * if the record would need more bytes than it may have.
+   * @returns `fenced` if another node has the session, `gone` if the engine has nothing of it, `behind` if it has forgotten
+   * writes up to {@link SessionWrite.after}. Nothing is written then, nor if the record would need more bytes than it may have.
    * @throws {ProtocolError} as {@link renew}. It may have been written nevertheless.
    */
   writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom>;
@@ -180,6 +180,13 @@ export interface SessionWrite {
   readonly number: number;
   /** The first write of a session, whose record does not exist before. */
   readonly isFirst: boolean;
+  /** The number of the last write that was answered. @default 0 */
+  readonly after?: number | undefined;
+  /**
+   * It has all fields, in place of those that are there: of an engine that is behind, has nothing, or has forgotten that this
+   * node has claimed the session, as the epoch there is lower. @default false
+   */
+  readonly replaces?: boolean | undefined;
   /** Names have at least two characters, as those of one are the engine's own. */
   readonly set: ReadonlyMap<string, Uint8Array>;
   readonly remove: readonly string[];
@@ -205,7 +212,7 @@ export interface RoomRequest {
   readonly ttlMs: number;
 }
 
-export type SessionWritten = 'written' | 'fenced' | 'gone';
+export type SessionWritten = 'written' | 'fenced' | 'gone' | 'behind';
 
 /** The fields of a session; those that do not exist are left out. */
 export interface SessionReading extends SessionRecord {

@@ -197,4 +197,49 @@ describeEngines('durable sessions with', (test) => {
     expect(await b.reserveRoom('ada', 'two', room(100, 100, 30))).toBe(100);
     await expect.poll(() => a.reserveRoom('ada', 'one', room(100))).toBe(100);
   });
+
+  test('says that it is behind, and takes all fields then in place of those that it has', async ({
+    connect,
+  }) => {
+    const link = connect();
+    await link.writeSession(ID, writeOf(1, { begin: 'b', m1: 'one' }));
+    expect(await link.writeSession(ID, writeOf(3, { m3: 'three' }, { after: 2 }))).toBe('behind');
+    expect(await link.writeSession(ID, writeOf(2, { m2: 'two' }, { after: 1 }))).toBe('written');
+    const all = writeOf(4, { begin: 'b', m3: 'three' }, { after: 3, replaces: true });
+    expect(await link.writeSession(ID, { ...all, maxBytes: 11 })).toEqual({ needed: 13 });
+    for (let twice = 0; twice < 2; twice++) expect(await link.writeSession(ID, all)).toBe('written');
+    // One that comes late replaces nothing.
+    const late = writeOf(3, { begin: 'late' }, { replaces: true });
+    expect(await link.writeSession(ID, late)).toBe('written');
+    expect(await fieldsOf(link)).toEqual({ begin: 'b', m3: 'three' });
+  });
+
+  test('takes all fields if it has nothing, or a lower epoch, and not from a node that has lost the session', async ({
+    connect,
+  }) => {
+    const link = connect();
+    const all = (owner: string, epoch: number, number = 5) =>
+      writeOf(number, { begin: owner }, { owner, epoch, isFirst: false, after: number - 1, replaces: true });
+    expect(await link.writeSession(ID, all('bbbbbb', 1))).toBe('written');
+    expect(await link.writeSession(ID, all('aaaaaa', 0))).toBe('fenced');
+    expect(await link.writeSession(ID, all('cccccc', 1))).toBe('fenced');
+    expect(await link.writeSession(ID, all('dddddd', 2, 1))).toBe('written');
+    expect(await link.findSession(ID)).toEqual({ owner: 'dddddd', epoch: 2 });
+    // Kept after it was lost.
+    await link.keepSessions('aaaaaa', new Map([[`${ID}2`, 0]]), TTL_MS);
+    expect(await link.writeSession(`${ID}2`, all('aaaaaa', 0))).toBe('written');
+  });
+
+  test('remembers that a session is over that was claimed', async ({ connect }) => {
+    const link = connect();
+    await link.writeSession(ID, writeOf(1, { begin: 'b' }));
+    await link.claimSession(ID, moveTo('bbbbbb'));
+    await link.releaseSession(ID, 'bbbbbb', 1);
+    expect(await link.findSession(ID)).toBeUndefined();
+    expect(await link.readSession(ID, ['begin'])).toBeUndefined();
+    expect(await link.claimSession(ID, moveTo('cccccc', 1, 'bbbbbb'))).toBeUndefined();
+    for (const replaces of [false, true])
+      expect(await link.writeSession(ID, writeOf(2, { begin: 'b' }, { replaces }))).toBe('fenced');
+    expect(await link.keepSessions('aaaaaa', new Map([[ID, 0]]), TTL_MS)).toEqual([ID]);
+  });
 });

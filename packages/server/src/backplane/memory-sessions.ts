@@ -18,6 +18,9 @@ interface Entry extends SessionRecord {
   bytes: number;
 }
 
+/** How long it is known that a session is over, in milliseconds. */
+const RELEASED_MS = 600_000;
+
 /** Where sessions are that have moved within one process, and the records of durable ones. */
 export class MemorySessions {
   readonly #entries = new Map<string, Entry>();
@@ -35,7 +38,7 @@ export class MemorySessions {
 
   find(sessionId: string): SessionRecord | undefined {
     const entry = this.#entryOf(sessionId);
-    return entry && { owner: entry.owner, epoch: entry.epoch };
+    return entry && entry.owner !== '' ? { owner: entry.owner, epoch: entry.epoch } : undefined;
   }
 
   keep(owner: string, epochs: ReadonlyMap<string, number>, ttlMs: number): readonly string[] {
@@ -49,10 +52,10 @@ export class MemorySessions {
   }
 
   write(sessionId: string, write: SessionWrite): SessionWritten | NeedsRoom {
-    const { owner, epoch, number, isFirst, set, remove, ttlMs, maxBytes = Infinity } = write;
-    const found = this.#entryOf(sessionId);
-    if (found !== undefined && !isOf(found, owner, epoch)) return 'fenced';
-    if (!isFirst && (found === undefined || (found.written === 0 && found.fields.size === 0))) return 'gone';
+    const { owner, epoch, number, set, remove, ttlMs, maxBytes = Infinity } = write;
+    const refusal = this.#refusalOf(this.#entryOf(sessionId), write);
+    if (refusal !== undefined) return refusal;
+    const found = this.#replaced(sessionId, write);
     if ((found?.written ?? 0) < number) {
       const before = found?.bytes ?? 0;
       const needed = before + growthOf(found?.fields, write);
@@ -69,9 +72,29 @@ export class MemorySessions {
     return 'written';
   }
 
+  #refusalOf(
+    found: Entry | undefined,
+    { owner, epoch, isFirst, replaces, after = 0 }: SessionWrite,
+  ): SessionWritten | undefined {
+    const isForeign = found !== undefined && !isOf(found, owner, epoch);
+    if (replaces === true) return isForeign && found.epoch >= epoch ? 'fenced' : undefined;
+    if (isForeign) return 'fenced';
+    if (!isFirst && (found === undefined || (found.written === 0 && found.fields.size === 0))) return 'gone';
+    return (found?.written ?? 0) < after ? 'behind' : undefined;
+  }
+
+  /** What a write adds to. */
+  #replaced(sessionId: string, { owner, epoch, number, replaces }: SessionWrite): Entry | undefined {
+    const found = this.#entryOf(sessionId);
+    if (found === undefined || replaces !== true) return found;
+    if (isOf(found, owner, epoch) && found.written >= number) return found;
+    this.#entries.delete(sessionId);
+    return undefined;
+  }
+
   read(sessionId: string, names: readonly string[]): SessionReading | undefined {
     const entry = this.#entryOf(sessionId);
-    if (entry === undefined) return undefined;
+    if (entry === undefined || entry.owner === '') return undefined;
     const found = names.map((name) => [name, entry.fields.get(name)] as const);
     const fields = new Map(found.filter((one): one is [string, Uint8Array] => one[1] !== undefined));
     return { owner: entry.owner, epoch: entry.epoch, fields };
@@ -86,7 +109,10 @@ export class MemorySessions {
 
   release(sessionId: string, owner: string, epoch: number): void {
     const found = this.#entryOf(sessionId);
-    if (found !== undefined && isOf(found, owner, epoch)) this.#entries.delete(sessionId);
+    if (found === undefined || !isOf(found, owner, epoch)) return;
+    this.#entries.delete(sessionId);
+    // A node that stood still must not take it for lost.
+    if (epoch > 0 && found.bytes > 0) this.#put(sessionId, { owner: '', epoch }, RELEASED_MS);
   }
 
   #entryOf(sessionId: string): Entry | undefined {

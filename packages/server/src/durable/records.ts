@@ -13,11 +13,10 @@ import { keyOf } from '../keys.js';
 import type { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
 import { Durability } from './durability.js';
-import { HEAD_FIELDS } from './fields.js';
 import type { DurableCandidate, ResolvedDurability } from './options.js';
 import { Room } from './room.js';
 import { stateOf } from './state.js';
-import { TurnRecorder, type TurnRefusal } from './turn-recorder.js';
+import { TurnRecorder, type TurnRecorderOptions, type TurnRefusal } from './turn-recorder.js';
 
 export interface RecordsOptions {
   /** This node. */
@@ -32,8 +31,6 @@ export interface RecordsOptions {
   /** The engine does not answer, as far as is known. */
   isStalled(): boolean;
 }
-
-type Fields = SessionReading['fields'];
 
 /** What surrounds bodies on record, besides as much as the bodies. */
 const ROOM_MARGIN = 128 * 1024;
@@ -104,12 +101,19 @@ export class Records {
   /**
    * A session of another node goes on here, since {@link ServerEndpoint.epoch}.
    *
+   * @param fields of its record, as the engine has them.
    * @param seal with which its record was opened, if records are sealed.
    */
-  goOn(session: ServerEndpoint, durable: DurableSession, record: DurableRecord, seal?: RecordSeal): void {
+  goOn(
+    session: ServerEndpoint,
+    durable: DurableSession,
+    record: DurableRecord,
+    fields: SessionReading['fields'],
+    seal?: RecordSeal,
+  ): void {
     if (seal === undefined && this.#options.seal !== undefined)
       throw new ProtocolError('internal', 'a sealed record is not continued without its seal');
-    this.#record(session, durable, record, seal);
+    this.#record(session, durable, { record, fields }, seal);
   }
 
   /** Closes the connection to the engine, when what is under way is written. Never rejects. */
@@ -125,7 +129,7 @@ export class Records {
   #record(
     session: ServerEndpoint,
     durable: DurableSession,
-    record: DurableRecord | undefined,
+    before: Pick<TurnRecorderOptions, 'record' | 'fields'> | undefined,
     seal: RecordSeal | undefined,
   ): void {
     const { incarnation: owner, durability, link, timers, clock, logger } = this.#options;
@@ -139,7 +143,7 @@ export class Records {
       maxSessionBytes: 2 * maxSessionBytes + ROOM_MARGIN,
     });
     const recorder = new TurnRecorder({
-      ...{ sessionId, owner, epoch, record, seal, durable, link, clock, logger, room, ttlMs },
+      ...{ ...before, sessionId, owner, epoch, seal, durable, link, clock, logger, room, ttlMs },
       ...{ isReplicated, stallMs, degrades, principal: counted },
       onRecorded: () => session.pump(),
       onRefused: (why) => this.#handleRefused(session, durable, why),

@@ -14,7 +14,8 @@ const TURN: Omit<Turn, 'number'> = {
 
 /** A session whose turns say that one message more is handled. */
 class FakeSession implements DurableSession {
-  readonly state = undefined;
+  /** In the next turn. */
+  state: Uint8Array | undefined;
   handled = 0;
   recorded = 0;
   #turns = 0;
@@ -37,9 +38,10 @@ class FakeSession implements DurableSession {
     this.#pending = false;
     this.hasLazy = false;
     this.#isPresent = true;
-    const { accept } = this;
+    const { accept, state } = this;
     this.accept = undefined;
-    return { ...TURN, number: ++this.#turns, handled: this.handled, accept };
+    this.state = undefined;
+    return { ...TURN, number: ++this.#turns, handled: this.handled, accept, state };
   }
   handleRecorded(): void {
     this.#isPresent = false;
@@ -85,6 +87,7 @@ function setUp(rest: Partial<TurnRecorderOptions> = {}) {
   return { clock, durable, writes, events, recorder, turn, answer };
 }
 
+const bytes = (text: string) => new Uint8Array(Buffer.from(text));
 const LOST = new ProtocolError('timeout', 'no answer');
 
 describe('the recorder of turns', () => {
@@ -143,19 +146,25 @@ describe('the recorder of turns', () => {
     expect(writes.at(-1)?.number).toBe(2);
   });
 
-  it.each(['fenced', 'gone'] as const)('writes nothing more if the answer is %s', async (refusal) => {
-    const { durable, writes, events, recorder, turn, answer } = setUp();
-    durable.handle();
-    recorder.wake();
-    await turn();
-    await answer(refusal);
-    durable.handle();
-    recorder.wake();
-    recorder.tidy();
-    await turn();
-    expect(events).toEqual([refusal]);
-    expect([writes.length, durable.recorded]).toEqual([1, 0]);
-  });
+  it.each(['fenced', 'gone'] as const)(
+    'writes nothing more if the answer is %s, also to everything that it has',
+    async (refusal) => {
+      const { durable, writes, events, recorder, turn, answer } = setUp();
+      durable.handle();
+      recorder.wake();
+      await turn();
+      await answer(refusal);
+      expect(writes[1]).toMatchObject({ number: 1, replaces: true, set: writes[0]?.set });
+      expect(events).toEqual([]);
+      await answer(refusal);
+      durable.handle();
+      recorder.wake();
+      recorder.tidy();
+      await turn();
+      expect(events).toEqual([refusal]);
+      expect([writes.length, durable.recorded]).toEqual([2, 0]);
+    },
+  );
 
   it('writes nothing again when it is closed', async () => {
     const { clock, durable, writes, events, recorder, turn, answer } = setUp();
@@ -206,6 +215,34 @@ describe('the recorder of turns', () => {
     recorder.tidy();
     expect(writes).toHaveLength(1);
   });
+
+  it.each(['fenced', 'gone', 'behind'] as const)(
+    'writes everything if the engine has forgotten something: %s',
+    async (found) => {
+      const { durable, writes, events, recorder, turn, answer } = setUp({
+        fields: new Map([['begin', bytes('b')]]),
+      });
+      durable.state = bytes('1');
+      durable.handle();
+      recorder.wake();
+      await turn();
+      await answer('written');
+      durable.handle();
+      recorder.wake();
+      await turn();
+      expect(writes[1]).toMatchObject({ after: 1, number: 2 });
+      await answer(found);
+      expect(writes[2]).toMatchObject({ number: 2, replaces: true, remove: [] });
+      const all = [...(writes[2]?.set ?? [])].map(([name, value]) => [name, Buffer.from(value).toString()]);
+      expect(all).toEqual([
+        ['begin', 'b'],
+        ['handled', '2'],
+        ['state', '1'],
+      ]);
+      await answer('written');
+      expect(events).toEqual(['recorded', 'record.behind', 'recorded']);
+    },
+  );
 
   it('asks for a replica if it is told so', async () => {
     const { durable, writes, recorder, turn } = setUp({ isReplicated: true });
@@ -305,11 +342,12 @@ describe('the recorder of turns with an engine that is unavailable', () => {
     await answer(LOST);
     clock.pass(1_000);
     await answer('fenced');
+    await answer('fenced');
     expect(events.at(-1)).toBe('fenced');
     durable.handle();
     recorder.wake();
     await turn();
-    expect(writes).toHaveLength(3);
+    expect(writes).toHaveLength(4);
   });
 });
 

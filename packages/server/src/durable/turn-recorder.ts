@@ -6,7 +6,7 @@ import {
   loggable,
   type Turn,
 } from '@parlance/protocol/internal';
-import type { BackplaneLink, SessionWritten } from '../backplane/backplane.js';
+import type { BackplaneLink, SessionWrite, SessionWritten } from '../backplane/backplane.js';
 import type { RecordSeal } from '../seal/record-seal.js';
 import { type FieldChanges, FieldWriter } from './fields.js';
 import type { Room } from './room.js';
@@ -20,6 +20,8 @@ export interface TurnRecorderOptions {
   readonly epoch: number;
   /** What a node before has put on record. */
   readonly record?: DurableRecord | undefined;
+  /** Its fields, as the engine has them. */
+  readonly fields?: ReadonlyMap<string, Uint8Array> | undefined;
   /** Seals what is written, of this session and epoch. @default the engine can read it */
   readonly seal?: RecordSeal | undefined;
   readonly durable: DurableSession;
@@ -44,7 +46,7 @@ export interface TurnRecorderOptions {
 }
 
 /** `full`: the session, or its principal, has no room left in the engine. */
-export type TurnRefusal = Exclude<SessionWritten, 'written'> | 'full';
+export type TurnRefusal = 'fenced' | 'gone' | 'full';
 
 /** The delay before a turn is written again, which doubles, in milliseconds. */
 const FIRST_DELAY_MS = 25;
@@ -71,9 +73,14 @@ export class TurnRecorder {
   #isStalled = false;
   /** What the session has gone on without: it grows until it is on record. */
   #ahead: Write | undefined;
+  /** All fields, for an engine that has forgotten some. */
+  readonly #fields: Map<string, Uint8Array>;
+  /** The last turn on record. */
+  #recorded = 0;
 
   constructor(options: TurnRecorderOptions) {
     this.#options = options;
+    this.#fields = new Map(options.fields);
     this.#writer = new FieldWriter(options.principal, options.record);
   }
 
@@ -106,6 +113,8 @@ export class TurnRecorder {
     const plain = this.#writer.write(turn);
     const isAccept = turn.accept !== undefined;
     const changes = seal?.seal(turn.number, plain) ?? plain;
+    for (const [name, value] of changes.set) this.#fields.set(name, value);
+    for (const name of changes.remove) this.#fields.delete(name);
     if (this.#ahead !== undefined) {
       add(this.#ahead, turn, changes);
       this.#isWriting = isAccept;
@@ -131,6 +140,7 @@ export class TurnRecorder {
     const { number } = write;
     try {
       const outcome = await this.#send(write);
+      if (outcome === 'written') this.#recorded = number;
       if (outcome === 'written' && write.number > number && !this.#isClosed)
         return await this.#write(write, FIRST_DELAY_MS);
       this.#handleWritten(outcome);
@@ -160,9 +170,20 @@ export class TurnRecorder {
   }
 
   /** @throws {ProtocolError} if the engine does not answer. */
-  async #send({ number, isFirst, changes }: Write): Promise<SessionWritten | 'full'> {
-    const { link, sessionId, owner, epoch, ttlMs, room, isReplicated } = this.#options;
-    const write = { owner, epoch, number, isFirst, ttlMs, isReplicated, ...changes };
+  async #send({ number, isFirst, changes }: Write): Promise<'written' | TurnRefusal> {
+    const { owner, epoch, ttlMs, isReplicated } = this.#options;
+    const head = { owner, epoch, number, isFirst, ttlMs, isReplicated, after: this.#recorded };
+    const outcome = await this.#sendWithin({ ...head, ...changes });
+    if (outcome === 'written' || outcome === 'full') return outcome;
+    const all = new Map(this.#fields);
+    const replaced = await this.#sendWithin({ ...head, replaces: true, set: all, remove: [] });
+    if (replaced === 'written') this.#handleForgotten(outcome);
+    return replaced === 'behind' ? 'gone' : replaced;
+  }
+
+  /** Makes room for it if the record needs more. @throws {ProtocolError} if the engine does not answer. */
+  async #sendWithin(write: SessionWrite): Promise<SessionWritten | 'full'> {
+    const { link, sessionId, room } = this.#options;
     if (room?.bytes === 0 && !(await room.grow(1))) return 'full';
     for (;;) {
       const outcome = await link.writeSession(sessionId, { ...write, maxBytes: room?.bytes });
@@ -171,7 +192,13 @@ export class TurnRecorder {
     }
   }
 
-  #handleWritten(answer: SessionWritten | 'full'): void {
+  #handleForgotten(found: SessionWritten): void {
+    const { logger, sessionId } = this.#options;
+    const fields = { event: 'record.behind', session: sessionId, found };
+    logger.warn(fields, 'the engine had forgotten a part of a durable session, which is on record again');
+  }
+
+  #handleWritten(answer: 'written' | TurnRefusal): void {
     const { onRefused, logger, sessionId } = this.#options;
     if (this.#isClosed) return;
     if (this.#isStalled) {

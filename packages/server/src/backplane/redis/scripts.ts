@@ -10,6 +10,8 @@ export interface Script {
   readonly digest: string;
 }
 
+/** How long it is known that a session is over, in milliseconds. */
+const RELEASED_MS = 600_000;
 /** The table itself expires an hour after the last renewal, in milliseconds. */
 const TABLE_TTL_MS = 3_600_000;
 
@@ -147,16 +149,24 @@ return 1
  * The hash of a durable session has more fields: `q`, the number of its last write, `b`, the bytes of those that the server
  * names, and these.
  *
- * KEYS: the hash. ARGV: node, number of moves, number of the write, TTL in ms, 1 for the first write, the bytes that it may
- * have or '', the number of values that follow for names and values to be set; then names to be removed. Returns 'written',
- * 'fenced', 'gone', or the bytes that it would need.
+ * KEYS: the hash. ARGV: node, number of moves, number of the write, TTL in ms, 'first', 'replace' or '', the bytes that it may
+ * have or '', the number of values that follow for names and values to be set, the number of the last write that was answered;
+ * then these, and names to be removed. Returns 'written', 'fenced', 'gone', 'behind', or the bytes that it would need.
  */
 export const WRITE_SESSION = script(`
 local found = redis.call('HMGET', KEYS[1], 'n', 'e', 'q')
-if found[1] and (found[1] ~= ARGV[1] or found[2] ~= ARGV[2]) then return 'fenced' end
-if not found[3] and ARGV[5] ~= '1' and redis.call('HLEN', KEYS[1]) <= 2 then return 'gone' end
+local isOwn = found[1] == ARGV[1] and found[2] == ARGV[2]
+if ARGV[5] == 'replace' then
+  if found[1] and not isOwn and tonumber(found[2]) >= tonumber(ARGV[2]) then return 'fenced' end
+  if not isOwn or tonumber(found[3] or '0') < tonumber(ARGV[3]) then
+    redis.call('DEL', KEYS[1])
+    found = {}
+  end
+elseif found[1] and not isOwn then return 'fenced'
+elseif not found[3] and ARGV[5] ~= 'first' and redis.call('HLEN', KEYS[1]) <= 2 then return 'gone'
+elseif tonumber(found[3] or '0') < tonumber(ARGV[8]) then return 'behind' end
 if not found[3] or tonumber(found[3]) < tonumber(ARGV[3]) then
-  local set = 7 + tonumber(ARGV[7])
+  local set = 8 + tonumber(ARGV[7])
   local before = tonumber(redis.call('HGET', KEYS[1], 'b') or '0')
   local bytes = before
   local function takeOff(first, last, step)
@@ -168,14 +178,14 @@ if not found[3] or tonumber(found[3]) < tonumber(ARGV[3]) then
       end
     end
   end
-  takeOff(8, set, 2)
+  takeOff(9, set, 2)
   takeOff(set + 1, #ARGV, 1)
-  for i = 8, set do bytes = bytes + #ARGV[i] end
+  for i = 9, set do bytes = bytes + #ARGV[i] end
   if ARGV[6] ~= '' and bytes > before and bytes > tonumber(ARGV[6]) then
     return { string.format('%.0f', bytes) }
   end
   redis.call('HSET', KEYS[1], 'n', ARGV[1], 'e', ARGV[2], 'q', ARGV[3], 'b', string.format('%.0f', bytes))
-  for i = 8, set, 1000 do
+  for i = 9, set, 1000 do
     redis.call('HSET', KEYS[1], unpack(ARGV, i, math.min(i + 999, set)))
   end
   for i = set + 1, #ARGV, 1000 do
@@ -238,10 +248,21 @@ redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return redis.call('HGETALL', KEYS[1])
 `);
 
-/** KEYS: the hash. ARGV: node, number. */
+/**
+ * Of a durable session that was claimed, its number of moves stays for a while: a node that stood still since before that
+ * could not tell otherwise that the session is not its own any more.
+ *
+ * KEYS: the hash. ARGV: node, number.
+ */
 export const RELEASE_SESSION = script(`
-local found = redis.call('HMGET', KEYS[1], 'n', 'e')
-if found[1] == ARGV[1] and found[2] == ARGV[2] then redis.call('DEL', KEYS[1]) end
+local found = redis.call('HMGET', KEYS[1], 'n', 'e', 'b')
+if found[1] == ARGV[1] and found[2] == ARGV[2] then
+  redis.call('DEL', KEYS[1])
+  if found[3] and tonumber(found[2]) > 0 then
+    redis.call('HSET', KEYS[1], 'n', '', 'e', found[2])
+    redis.call('PEXPIRE', KEYS[1], ${RELEASED_MS})
+  end
+end
 return 1
 `);
 

@@ -29,6 +29,8 @@ const KEEP_BATCH = 64;
 /** How long a replica may take, in milliseconds. The connection does nothing else meanwhile. */
 const REPLICA_MS = 500;
 
+const OUTCOMES: readonly SessionWritten[] = ['written', 'fenced', 'gone', 'behind'];
+
 /** Where sessions are that have moved, and the records of durable ones. */
 export class RedisSessions {
   readonly #prefix: string;
@@ -73,16 +75,18 @@ export class RedisSessions {
   }
 
   async write(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom> {
-    const { owner, epoch, number, isFirst, set, remove, ttlMs, maxBytes = '', isReplicated = false } = write;
-    const head = [owner, epoch, number, ttlMs, isFirst ? 1 : 0, maxBytes, 2 * set.size].map(String);
+    const { owner, epoch, number, set, remove, ttlMs, maxBytes = '', after = 0, isReplicated } = write;
+    const kind = write.replaces === true ? 'replace' : write.isFirst ? 'first' : '';
+    const head = [owner, epoch, number, ttlMs, kind, maxBytes, 2 * set.size, after].map(String);
     const args = [...head, ...[...set].flat(), ...remove];
     const written = this.#lanes.runBytes(this.#turns, WRITE_SESSION, this.#keysOf(sessionId), ...args);
-    const replicated = isReplicated ? this.#replicated(written) : undefined;
+    const replicated = isReplicated === true ? this.#replicated(written) : undefined;
     const answer = await written;
     await replicated;
     if (Array.isArray(answer)) return { needed: Number(String(answer[0])) };
     const outcome = String(answer);
-    if (outcome === 'written' || outcome === 'fenced' || outcome === 'gone') return outcome;
+    const known = OUTCOMES.find((each) => each === outcome);
+    if (known !== undefined) return known;
     throw new ProtocolError('connection_failed', 'Redis: a turn was answered with something else');
   }
 
@@ -155,7 +159,15 @@ export class RedisSessions {
 function recordOf(reply: unknown): SessionRecord | undefined {
   const [owner, epoch] = Array.isArray(reply) ? (reply as unknown[]) : [];
   const number = Number(String(epoch));
-  if (owner === null || owner === undefined || !Number.isSafeInteger(number) || number < 0) return undefined;
+  // It may say only that the session is over.
+  if (
+    owner === null ||
+    owner === undefined ||
+    String(owner) === '' ||
+    !Number.isSafeInteger(number) ||
+    number < 0
+  )
+    return undefined;
   return { owner: String(owner), epoch: number };
 }
 
