@@ -1,57 +1,11 @@
 import type { Logger } from '@parlance/protocol';
 import { ProtocolError } from '@parlance/protocol';
-import type { DurableSession, Turn } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../../../protocol/src/testing/manual-clock.js';
 import type { NeedsRoom, RoomRequest, SessionWrite, SessionWritten } from '../backplane/backplane.js';
 import { ROOM_STEP, Room } from './room.js';
+import { FakeSession } from './testing/fake-session.js';
 import { STALL_MS, TurnRecorder, type TurnRecorderOptions } from './turn-recorder.js';
-
-const TURN: Omit<Turn, 'number'> = {
-  ...{ begin: undefined, accept: undefined, handled: undefined, state: undefined },
-  ...{ messages: [], confirmed: undefined, streams: new Map() },
-};
-
-/** A session whose turns say that one message more is handled. */
-class FakeSession implements DurableSession {
-  /** In the next turn. */
-  state: Uint8Array | undefined;
-  handled = 0;
-  recorded = 0;
-  #turns = 0;
-  #pending = false;
-  #isPresent = false;
-  hasLazy = false;
-  /** Who may resume, in the next turn. */
-  accept: Turn['accept'];
-  readonly isHeldBack = false;
-
-  get isIdle(): boolean {
-    return !this.#pending && !this.#isPresent;
-  }
-  handle(): void {
-    this.handled++;
-    this.#pending = true;
-  }
-  pollTurn(takesAll = false): Turn | undefined {
-    if (this.#isPresent || !(this.#pending || (takesAll && this.hasLazy))) return undefined;
-    this.#pending = false;
-    this.hasLazy = false;
-    this.#isPresent = true;
-    const { accept, state } = this;
-    this.accept = undefined;
-    this.state = undefined;
-    return { ...TURN, number: ++this.#turns, handled: this.handled, accept, state };
-  }
-  handleRecorded(): void {
-    this.#isPresent = false;
-    this.recorded = this.#turns;
-  }
-  setState(): void {}
-  commit(): void {}
-  repeat(): void {}
-  afterRecord(): void {}
-}
 
 function setUp(rest: Partial<TurnRecorderOptions> = {}) {
   const clock = new ManualClock();
