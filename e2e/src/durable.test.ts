@@ -30,8 +30,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
   /** Where the next connection goes. */
   let at = 0;
 
-  async function start(): Promise<Node> {
-    const setup: DurableNodeSetup = { url: redis.url, secret };
+  async function start(rest: Partial<DurableNodeSetup> = {}): Promise<Node> {
+    const setup: DurableNodeSetup = { url: redis.url, secret, ...rest };
     const file = new URL('./cluster/durable-node.ts', import.meta.url);
     const process = startChild<DurableNodeCommands>(file, [JSON.stringify(setup)], FLAGS);
     const node = { process, port: await process.call('port') };
@@ -72,8 +72,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     await redis[Symbol.asyncDispose]();
   });
 
-  it('goes on in a process that starts after the death of the one before', async () => {
-    await start();
+  it.each([
+    ['', undefined],
+    [', sealed', { key: randomBytes(32).toString('base64') }],
+  ])('goes on in a process that starts after the death of the one before%s', async (_, seal) => {
+    await start({ seal });
     const session = await dial();
     const replies = session[Symbol.asyncIterator]();
     await session.send('one');
@@ -83,7 +86,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     await nodeAt(0).process.kill();
     while (session.state !== 'suspended') await pause(5);
     await session.send('two');
-    await start();
+    await start({ seal });
     at = 1;
     expect((await replies.next()).value?.text).toBe('2: two');
     expect(session.id).toBe(id);
