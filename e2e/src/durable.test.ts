@@ -30,8 +30,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
   /** Where the next connection goes. */
   let at = 0;
 
-  async function start(): Promise<Node> {
-    const setup: DurableNodeSetup = { url: redis.url, secret };
+  async function start(rest: Partial<DurableNodeSetup> = {}): Promise<Node> {
+    const setup: DurableNodeSetup = { url: redis.url, secret, ...rest };
     const file = new URL('./cluster/durable-node.ts', import.meta.url);
     const process = startChild<DurableNodeCommands>(file, [JSON.stringify(setup)], FLAGS);
     const node = { process, port: await process.call('port') };
@@ -72,8 +72,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     await redis[Symbol.asyncDispose]();
   });
 
-  it('goes on in a process that starts after the death of the one before', async () => {
-    await start();
+  it.each([
+    ['', undefined],
+    [', sealed', { key: randomBytes(32).toString('base64') }],
+  ])('goes on in a process that starts after the death of the one before%s', async (_, seal) => {
+    await start({ seal });
     const session = await dial();
     const replies = session[Symbol.asyncIterator]();
     await session.send('one');
@@ -83,7 +86,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     await nodeAt(0).process.kill();
     while (session.state !== 'suspended') await pause(5);
     await session.send('two');
-    await start();
+    await start({ seal });
     at = 1;
     expect((await replies.next()).value?.text).toBe('2: two');
     expect(session.id).toBe(id);
@@ -94,9 +97,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     expect(await nodeAt(1).process.call('events')).toMatchObject({ 'session.taken_over': 1 });
   });
 
-  /** Three nodes, and a session at the first one. */
-  async function begin(options: ClientOptions = {}): Promise<ClientSession> {
-    await Promise.all([start(), start(), start()]);
+  /** Some nodes, and a session at the first one. */
+  async function begin(count: number, options: ClientOptions = {}): Promise<ClientSession> {
+    await Promise.all(Array.from({ length: count }, start));
     return await dial(options);
   }
 
@@ -135,7 +138,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
   };
 
   it('ends a reply of a killed node after what is on record, and does not call its handler again', async () => {
-    const session = await begin();
+    const session = await begin(2);
     const reply = session.stream('count', { metadata: { parts: 1_000 } });
     const { text, error } = await read(reply, kill);
     expect(error).toMatchObject({ code: 'interrupted', retryable: true });
@@ -146,8 +149,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     expect((await session.request('after')).text).toBe('0@1 ');
   });
 
-  it('goes on with a reply if its handler has asked for that, whatever number of nodes is killed', async () => {
-    const session = await begin();
+  it('goes on with a reply if its handler has asked for that, also after the second death', async () => {
+    const session = await begin(3);
     let killed = 0;
     const reply = session.stream('count', { metadata: { parts: 60, again: true } });
     let text = '';
@@ -165,7 +168,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
   });
 
   it('delivers a message again that was taken and not handled, and says so', async () => {
-    const session = await begin();
+    const session = await begin(2);
     await session.send('leave unhandled');
     await until(async () => (await nodeAt(0).process.call('seen')).includes('leave unhandled #1'));
     await kill();
@@ -177,7 +180,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
   });
 
   it('ends in a process that has stood still while another one has taken it over', async () => {
-    const session = await begin();
+    const session = await begin(2);
     const replies = session[Symbol.asyncIterator]();
     const reply = session.stream('count', { metadata: { parts: 1_000, again: true } });
     let zombie: Node | undefined;
@@ -201,7 +204,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
   });
 
   it('is another one if the engine has forgotten it, and the client is told so', async () => {
-    const session = await begin();
+    const session = await begin(1);
     const { id } = session;
     const reset = new Promise((resolve) => session.on('reset', resolve));
     await redis.client.flushall();
@@ -213,12 +216,63 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
   });
 
   it('leaves nothing in the engine when it is closed', async () => {
-    const session = await begin();
+    const session = await begin(1);
     await session.send('one');
     await session.flush();
     const keys = () => redis.client.keys(`*${session.id}*`);
     expect(await keys()).toHaveLength(1);
     await session.close();
     await until(async () => (await keys()).length === 0);
+  });
+
+  it('is given up by a node that drains when nothing is under way, and goes on at another one', async () => {
+    const session = await begin(2);
+    const replies = session[Symbol.asyncIterator]();
+    const { id } = session;
+    await session.send('one');
+    expect((await replies.next()).value?.text).toBe('1: one');
+    at = 1;
+    expect(await nodeAt(0).process.call('drain', 20_000)).toMatchObject({ moved: 1, lost: 0 });
+    await session.send('two');
+    expect((await replies.next()).value?.text).toBe('2: two');
+    expect(session.id).toBe(id);
+    const [began, ...messages] = await nodeAt(1).process.call('seen');
+    expect(began).toBe('began with 1, durable true, moved true');
+    expect(messages).toEqual([expect.stringMatching(/^two #2/)]);
+  });
+
+  it('has its handlers called again elsewhere if their node closes, as far as they want that', async () => {
+    const session = await begin(2);
+    const again = session.stream('again', { metadata: { parts: 40, again: true } });
+    const once = session.stream('once', { metadata: { parts: 40 } });
+    const reading = read(once, async () => {});
+    const { text, error } = await read(again, async () => {
+      at = 1;
+      await nodeAt(0).process.call('close');
+    });
+    expect(error).toBe(undefined);
+    const parts = text.trim().split(' ');
+    expect(parts.map((part) => part.split('@')[0])).toEqual(Array.from({ length: 40 }, (_, i) => `${i}`));
+    expect((await reading).error).toMatchObject({ code: 'interrupted' });
+    expect(await nodeAt(0).process.call('events')).not.toHaveProperty('session.failed');
+  });
+
+  it('keeps the watch of an agent, and others see the agent again', async () => {
+    const session = await begin(2, { token: 'ann/one' });
+    const other = await dial({ token: 'ann/two' });
+    const agents = await session.agents();
+    const changes: string[] = [];
+    void (async () => {
+      for await (const { type, agent } of agents) changes.push(`${agent.id} ${type}`);
+    })();
+    await until(() => agents.get('two') !== undefined);
+    await kill();
+    await until(async () => (await nodeAt(1).process.call('sessions')).length === 2);
+    const third = await dial({ token: 'ann/three' });
+    await until(() => agents.get('three') !== undefined);
+    await third.send('hello', { to: 'one' });
+    expect((await session[Symbol.asyncIterator]().next()).value?.text).toBe('hello');
+    expect((await other.agents()).get('one')).toMatchObject({ state: 'connected' });
+    expect(changes.filter((change) => change.endsWith('left'))).toEqual([]);
   });
 });

@@ -9,6 +9,8 @@ export interface DurableNodeSetup {
   /** Of Redis. */
   readonly url: string;
   readonly secret: string;
+  /** Seals what Redis has. */
+  readonly seal?: { readonly key: string } | undefined;
   /** @default a free one */
   readonly port?: number;
 }
@@ -35,6 +37,7 @@ const calls: Record<string, number> = {};
 const server = createServer<Counted>({
   cluster: redis({ url: setup.url }),
   node: { secret: setup.secret },
+  seal: setup.seal,
   durable: ({ principal }) => principal !== 'plain',
   durability: { volatile: true },
   logger: { debug: log, info: log, warn: log, error: log },

@@ -200,6 +200,11 @@ export class AgentMoves {
     }
   }
 
+  /** Whether a session watches the directory. */
+  hasWatch(session: ServerEndpoint): boolean {
+    return this.#directory.watchers.has(session);
+  }
+
   /** A session of a node that has died goes on here as its agent, of which others may have kept the entry. */
   takeOver(session: ServerEndpoint, stated: StringMap): void {
     if (session.agentId === undefined || !isAgentId(session.agentId)) return;

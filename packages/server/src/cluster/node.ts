@@ -3,6 +3,7 @@ import type { Logger } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Agents } from '../agents/create.js';
 import { keepsReplies, type ReplyEngine } from '../backplane/replies.js';
+import { Leaving } from '../durable/leaving.js';
 import { Records } from '../durable/records.js';
 import { TakeOvers, type TakingHost } from '../durable/take-over.js';
 import type { ServerEndpoint } from '../endpoint.js';
@@ -77,7 +78,17 @@ export class ClusterNode implements Leader {
       refusalOf: (node) => this.#refusalOf(node),
       onForgotten: () => this.moves.keepNow(),
     });
+    const { durability, timers, logger, seal } = host.options;
+    let leaving: Leaving | undefined;
+    if (durability !== undefined) {
+      const common = { incarnation, link: backplane.connect(), logger, seal, timers, clock: systemClock };
+      const isStalled = () => this.#membership.isStalled;
+      this.records = new Records({ ...common, durability, isStalled });
+      this.#takeOvers = new TakeOvers({ ...common, records: this.records, host: host.taking });
+      leaving = new Leaving({ ...common, ...host.moving });
+    }
     this.moves = new Moves({
+      leaving,
       incarnation,
       backplane,
       host: host.moving,
@@ -91,14 +102,6 @@ export class ClusterNode implements Leader {
       nodes: () => this.#membership.others,
       dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
     });
-    const { durability, timers, logger, seal } = host.options;
-    if (durability !== undefined) {
-      const link = backplane.connect();
-      const common = { incarnation, link, logger, seal };
-      const isStalled = () => this.#membership.isStalled;
-      this.records = new Records({ ...common, durability, timers, clock: systemClock, isStalled });
-      this.#takeOvers = new TakeOvers({ ...common, records: this.records, host: host.taking });
-    }
     this.#leading = new Leading({
       host,
       incarnation,
@@ -292,11 +295,16 @@ export class ClusterNode implements Leader {
     this.#replies?.peers.handleTick();
   }
 
-  /** Sessions go to other nodes from now on, if there are any that take them. Never rejects. @param deadline Unix milliseconds. */
-  async drain(deadline: number): Promise<void> {
+  /**
+   * Sessions go to other nodes from now on, if there are any that take them. Never rejects.
+   *
+   * @param deadline Unix milliseconds.
+   * @param returnWithinMs clients of durable sessions come back within this time.
+   */
+  async drain(deadline: number, returnWithinMs: number): Promise<void> {
     this.leave();
     await this.#membership.announceDraining();
-    this.moves.start(deadline);
+    this.moves.start(deadline, returnWithinMs);
   }
 
   /** Ends the connections that are led from here, so that their clients come back to other nodes. */

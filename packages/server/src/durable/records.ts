@@ -34,7 +34,7 @@ const MARGIN_MS = 60_000;
 /** The longest time that Redis accepts for certain. */
 const MAX_MS = 30 * 24 * 3_600_000;
 /** To a client: its session goes on, and another connection may resume it. */
-const SERVICE_RESTART = 1012;
+export const SERVICE_RESTART = 1012;
 
 /** How long the record of a session lasts without a word of its node, in milliseconds. */
 export const recordMsOf = ({ resumeWindowMs }: Timers): number =>

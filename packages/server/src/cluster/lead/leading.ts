@@ -2,6 +2,7 @@ import type { TlsOptions } from 'node:tls';
 import { CloseCode, type Logger, ResumeRefusal } from '@parlance/protocol';
 import { incarnationOf, type MemoryBudget } from '@parlance/protocol/internal';
 import type { Refusal } from '../../admission/admission.js';
+import { NO_NODE } from '../../durable/leaving.js';
 import type { TakeOvers } from '../../durable/take-over.js';
 import { addressKey } from '../../http/addresses.js';
 import type { ServerWire, WebSocketAdapterOptions } from '../../http/ws.js';
@@ -86,7 +87,7 @@ export class Leading {
           const isDead = outcome === DEAD || membership.isReplaced(owner);
           return isDead ? await this.#takeOver(request) : UNKNOWN;
         }
-        owner = membership.get(next) ?? (await membership.find(next));
+        owner = next === NO_NODE ? undefined : (membership.get(next) ?? (await membership.find(next)));
         if (owner === undefined) return await this.#takeOver(request);
       }
       return BUSY;
