@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { decodeLinkFrame, LinkKind } from '@parlance/protocol';
 import type { Attack } from './attack.js';
 import {
@@ -41,11 +42,12 @@ const asking = (
   async run(scene) {
     const { body, parts } = bomb();
     const peer = await scene.open({ as: path === TRANSCRIPTIONS ? 'gateway' : 'fetch' });
-    await scene.flood(() => {
-      scene.floors++;
-      peer.request(body, { ...parts, meta: headOf(path, type) });
-      return peer;
-    }, perSecond);
+    const head = { ...parts, meta: headOf(path, type) };
+    do scene.floors++;
+    while (
+      (await peer.deliver(body, head, 60_000, () => scene.isOver)) &&
+      (await delay(1_000 / perSecond, true))
+    );
     return undefined;
   },
 });
@@ -158,8 +160,8 @@ const understate = (scene: Scene) =>
     path: '/form',
     headers: { 'content-length': '1' },
     head: FIELD,
-    piece: Buffer.alloc(32 * 1024),
-    perSecond: 300,
+    piece: PIECE,
+    perSecond: 800,
   });
 
 /** Requests for whose bodies the server asks in vain. */
@@ -173,18 +175,19 @@ async function neverBegin(scene: Scene): Promise<undefined> {
   return undefined;
 }
 
-const PIECE = Buffer.alloc(48 * 1024, 'x');
+/** Within the credit that a stream begins with. */
+const PIECE = Buffer.alloc(12 * 1024, 'x');
 
-const fetching = { category: 'uploads', server: 'fetch' } as const;
-const passing = { category: 'uploads', server: 'gateway' } as const;
+const fetching = { category: 'uploads', server: 'fetch', seconds: 5 } as const;
+const passing = { category: 'uploads', server: 'gateway', seconds: 5 } as const;
 
 export const UPLOADS: readonly Attack[] = [
   { ...fetching, name: 'forms of 130,000 fields', ...asking(manyFields, '/large', FORM, 4) },
   { ...fetching, name: 'forms of 110,000 files', ...asking(manyFiles, '/large', FORM, 4) },
   { ...fetching, name: 'forms of 8 million pairs', ...asking(manyPairs, '/large', PAIRS, 4) },
   { ...fetching, name: 'a name of 16 MiB', ...asking(longName, '/large', FORM, 4) },
-  { ...fetching, name: 'boundaries that never end', ...asking(nearlyEnded, '/large', FORM, 4) },
-  { ...fetching, name: '16 MiB of dashes', ...asking(dashes, '/large', FORM, 4) },
+  { ...fetching, name: 'boundaries that never end', ...asking(nearlyEnded, '/form', FORM, 4) },
+  { ...fetching, name: '16 MiB of dashes', ...asking(dashes, '/form', FORM, 4) },
   {
     ...fetching,
     name: 'forms byte by byte',
@@ -199,16 +202,15 @@ export const UPLOADS: readonly Attack[] = [
     ...fetching,
     name: 'bodies that never begin',
     sessions: 10,
-    seconds: 5,
     run: neverBegin,
   },
-  { ...fetching, name: 'bodies that are said to have 10 GB', seconds: 5, run: state },
+  { ...fetching, name: 'bodies that are said to have 10 GB', run: state },
   { ...fetching, name: 'bodies that are said to have one byte', run: understate },
   {
     ...fetching,
     name: '1,000 uploads at once',
     sessions: 10,
-    run: (scene) => stream(scene, { path: '/read', sessions: 10, piece: PIECE, perSecond: 600 }),
+    run: (scene) => stream(scene, { path: '/read', sessions: 10, piece: PIECE, perSecond: 800 }),
   },
   { ...passing, name: 'forms of 130,000 fields for a model', ...asking(manyFields, TRANSCRIPTIONS, FORM, 4) },
   {
@@ -221,7 +223,7 @@ export const UPLOADS: readonly Attack[] = [
     name: '1,000 forms for an upstream that thinks',
     sessions: 10,
     run: (scene) =>
-      stream(scene, { path: TRANSCRIPTIONS, sessions: 10, head: FIELD, piece: PIECE, perSecond: 600 }),
+      stream(scene, { path: TRANSCRIPTIONS, sessions: 10, head: FIELD, piece: PIECE, perSecond: 800 }),
   },
   {
     ...passing,
