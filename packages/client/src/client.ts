@@ -98,6 +98,7 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
       ...(await parts.defaults({ ...options, extensions })),
       rebuilds: takeUp !== undefined,
       moves: true,
+      durables: true,
       isLoaded: (codec, encoding) =>
         entry === undefined
           ? !loader.isLazy || loader.isReady(codec, encoding)

@@ -1,5 +1,3 @@
-import { totalmem } from 'node:os';
-import { getHeapStatistics } from 'node:v8';
 import {
   type AvpOptions,
   type BatchOptions,
@@ -31,19 +29,29 @@ import {
   systemClock,
 } from '@parlance/protocol/internal';
 import { createFetchHandler, type FetchHandler } from '@parlance/protocol/serve-http';
+import { type AdminOptions, type ResolvedAdminOptions, resolveAdminOptions } from './admin/options.js';
 import type { Authenticate } from './admission/admission.js';
 import type { AgentsOptions } from './agents/policy.js';
 import type { Scan } from './agents/scan.js';
 import type { Backplane } from './backplane/backplane.js';
 import { type NodeOptions, type ResolvedNodeOptions, resolveNodeOptions } from './cluster/options.js';
+import {
+  type DurabilityOptions,
+  type DurablePolicy,
+  type ResolvedDurability,
+  resolveDurability,
+} from './durable/options.js';
 import type { Hook } from './hooks/hook.js';
 import { hookRequests } from './hooks/run-hooks.js';
 import { createTrustedProxies, type TrustedProxies } from './http/addresses.js';
+import { EventFeed } from './observe/event-feed.js';
 import {
   type RepliesOptions,
   type ResolvedRepliesOptions,
   resolveRepliesOptions,
 } from './replies/options.js';
+import { resolveLoopShare, resolveProcessMemory } from './resources.js';
+import { resolveSeal, type Seal, type SealOptions } from './seal/keys.js';
 import type { ServerSession } from './served-session.js';
 
 /** @typeParam Data of `session.data`. */
@@ -141,6 +149,12 @@ export interface ServerOptions<Data = unknown> extends CapabilityOptions {
    */
   readonly metrics?: boolean | { readonly path?: string | undefined } | undefined;
   /**
+   * Opens a port for the operator, with the server: `GET /admin/state`, `/admin/sessions` and `/admin/events`, a page that
+   * shows them, and, with `mode: 'operate'`, `POST /admin/sessions/ID/close` and `/admin/drain`. Each request presents the
+   * token. @default none
+   */
+  readonly admin?: AdminOptions | undefined;
+  /**
    * Creates a span for each request if the package `@opentelemetry/api` is installed and a tracer is registered.
    * @default true
    */
@@ -150,8 +164,22 @@ export interface ServerOptions<Data = unknown> extends CapabilityOptions {
    * `@parlance/server/redis`, or `memoryCluster()` in tests. @default the server is on its own
    */
   readonly cluster?: Backplane | undefined;
+  /**
+   * Which sessions are put on record in the engine of {@link cluster}, so that they survive the death of this process, if
+   * their clients understand that. All nodes need the same. @default false
+   */
+  readonly durable?: DurablePolicy | undefined;
+  /** How sessions are put on record. */
+  readonly durability?: DurabilityOptions | undefined;
   /** How other nodes of the cluster reach this one. @default a free port of 127.0.0.1 */
   readonly node?: NodeOptions | undefined;
+  /**
+   * Encrypts durable sessions and kept replies before the engine of the `cluster` gets them, so that those who can read it
+   * learn neither content nor principals, and those who can write it change nothing unnoticed. The same at all nodes.
+   *
+   * @default the engine can read them
+   */
+  readonly seal?: SealOptions | undefined;
 }
 
 export interface ResolvedServerOptions {
@@ -174,14 +202,21 @@ export interface ResolvedServerOptions {
   readonly agents: AgentsOptions | undefined;
   readonly replies: ResolvedRepliesOptions;
   readonly logger: Logger;
+  /** What {@link logger} gets. */
+  readonly feed: EventFeed;
   readonly security: M2MSecurity | undefined;
   readonly trustedProxies: TrustedProxies;
   readonly scan: Scan | undefined;
   /** The path of the metrics; `undefined` without metrics. */
   readonly metricsPath: string | undefined;
+  /** `undefined` without an admin port. */
+  readonly admin: ResolvedAdminOptions | undefined;
   readonly tracing: boolean;
+  /** `undefined` if no session is put on record. */
+  readonly durability: ResolvedDurability | undefined;
   /** `undefined` without a cluster. */
   readonly node: ResolvedNodeOptions | undefined;
+  readonly seal: Seal | undefined;
   readonly avp: AvpOptions | undefined;
   readonly transfers: CapabilityOptions['transfers'];
 }
@@ -209,9 +244,13 @@ const KINDS: OptionKinds<ServerOptions> = {
   trustedProxies: 'list',
   scan: 'function',
   metrics: ['flag', 'object'],
+  admin: 'object',
   tracing: 'flag',
   cluster: 'object',
+  durable: ['flag', 'function'],
+  durability: 'object',
   node: 'object',
+  seal: 'object',
 };
 
 /** @throws {ProtocolError} `invalid_option`. */
@@ -240,13 +279,15 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   const { metrics = false, scan, onFetch } = options;
   // Each session of a server is a `ServerSession`.
   const onRequest = options.onRequest as RequestHandler | undefined;
-  const logger = resolveLogger(options);
+  const feed = new EventFeed();
+  const logger = feed.around(resolveLogger(options));
   if (typeof metrics === 'object') assertOptions(metrics, { path: 'text' }, 'metrics');
   const metricsPath = metrics === false ? undefined : ((metrics === true ? {} : metrics).path ?? '/metrics');
   if (metricsPath !== undefined && !metricsPath.startsWith('/'))
     throw new ProtocolError('invalid_option', `metrics.path must begin with "/", not "${metricsPath}"`);
   const agents = resolveAgents(options);
   const use = resolveHooks(options.use);
+  const durability = resolveDurability(options.durable, options.durability, options.cluster);
   return Object.freeze({
     path,
     origins,
@@ -263,6 +304,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
         takesMessages: options.onSession !== undefined,
         rebuilds: true,
         moves: options.cluster !== undefined,
+        durables: durability !== undefined,
         extensions: { ...options.extensions, agents: agents !== undefined },
       },
       limits,
@@ -280,12 +322,16 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     agents,
     replies: resolveRepliesOptions(options.replies, options.cluster),
     logger,
+    feed,
     security: resolveSecurity(options.security),
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
     scan,
     metricsPath,
+    admin: resolveAdminOptions(options.admin),
     tracing: options.tracing ?? true,
+    durability,
     node: resolveNodeOptions(options.cluster, options.node),
+    seal: resolveSeal(options.seal, options.cluster),
     avp: options.avp,
     transfers: options.transfers,
   });
@@ -310,27 +356,6 @@ function printError(): OnError {
     (line, error) => console.error(line, error),
     () => systemClock.now(),
   );
-}
-
-/** @throws {ProtocolError} `invalid_option`. */
-function resolveProcessMemory(given: number | undefined): number {
-  if (given === undefined) return defaultProcessMemory();
-  if (given > 0) return given;
-  throw new ProtocolError('invalid_option', `processMemory must be a positive number of bytes, not ${given}`);
-}
-
-/** @throws {ProtocolError} `invalid_option`. */
-function resolveLoopShare(share = 0.45): number {
-  if (share > 0 && share <= 1) return share;
-  throw new ProtocolError('invalid_option', `loopShare must be a number over 0 and up to 1, not ${share}`);
-}
-
-/** Buffers are outside the heap and strings are in it, so both limits matter. */
-function defaultProcessMemory(): number {
-  // A container may have less than the machine; 0 or a huge number means no limit.
-  const constrained = process.constrainedMemory?.() ?? 0;
-  const total = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem();
-  return Math.floor(Math.min(total / 4, getHeapStatistics().heap_size_limit / 2));
 }
 
 /** A host does not change when it is written into a URL and read back, except that a default port is dropped. */

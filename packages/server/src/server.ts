@@ -14,11 +14,11 @@ import {
   createSweep,
   type EventRoute,
   guard,
-  loggable,
   MemoryBudget,
   sweepInterval,
   systemClock,
 } from '@parlance/protocol/internal';
+import { type OpenAdmin, openAdmin } from './admin/open.js';
 import type { Refusal } from './admission/admission.js';
 import { warnIfLocal } from './admission/authentication.js';
 import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from './admission/handshakes.js';
@@ -33,6 +33,7 @@ import { joinCluster, joiningRefusal } from './cluster/join.js';
 import type { ClusterNode } from './cluster/node.js';
 import { Connection } from './connection.js';
 import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions } from './drain.js';
+import type { TakingHost } from './durable/take-over.js';
 import type { ServerEndpoint } from './endpoint.js';
 import type { Group } from './groups/group.js';
 import { Groups } from './groups/groups.js';
@@ -48,24 +49,20 @@ import { type Peer, Upgrades } from './http/upgrade.js';
 import type { ServerWire } from './http/ws.js';
 import { loadCapabilities } from './load-codecs.js';
 import { createLoopShares, type LoopShares } from './loop-shares.js';
+import type { Metrics } from './observe/metrics.js';
 import { Observation } from './observe/observation.js';
 import { observedOf } from './observe/observed.js';
 import { Totals } from './observe/totals.js';
 import { startOnSession } from './on-session.js';
 import { resolveServerOptions, type ServerOptions } from './options.js';
-import { repeat } from './repeat.js';
 import { Replies } from './replies/replies.js';
 import { RestoredSession, type RestoringHost } from './restored-session.js';
 import type { ServerSession } from './served-session.js';
+import { choresOf, ServerLoading } from './server-loading.js';
 import { OfferedOptions } from './session-options.js';
 import { SessionRoute } from './session-route.js';
 
-/** How often quotas forget addresses that have nothing against them. */
-const FORGET_INTERVAL_MS = 30_000;
-/** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */
-const SWEEP_INTERVAL_MS = 1_000;
-
-export class SessionServer extends ServerAdmission implements Server, RestoringHost {
+export class SessionServer extends ServerAdmission implements Server, RestoringHost, TakingHost {
   readonly options: RestoringHost['options'];
   readonly #offered: OfferedOptions;
   readonly #endpoints = new Map<string, ServerEndpoint>();
@@ -88,11 +85,10 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   readonly leader: ClusterNode | undefined;
   readonly agentMoves: AgentMoves | undefined;
   #listener: Listener | undefined;
-  #loading: Promise<void> | undefined;
-  #isLoaded = false;
+  readonly #loading: ServerLoading;
+  #admin: OpenAdmin | undefined;
   #drain: Drain | undefined;
   #drained: Promise<DrainResult> | undefined;
-  #stops: readonly (() => void)[] = [];
 
   constructor(options: ServerOptions) {
     const resolved = resolveServerOptions(options);
@@ -114,6 +110,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       quotas: this.quotas,
       refusal: () => this.admitPassed(),
       find: (sessionId) => this.find(sessionId),
+      taking: this,
       moving: {
         sessions: this.#endpoints,
         agents: agents?.moves,
@@ -131,15 +128,20 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       replies: this.#replies,
       cluster: this.leader,
       totals: this.#totals,
+      directory: agents?.directory,
+      relayStats: () => this.relayStats(),
+      limits,
     });
     const isReady = () =>
-      this.#isLoaded && joiningRefusal(this.leader) === undefined && this.admitPassed() === undefined;
+      this.#loading.isLoaded && joiningRefusal(this.leader) === undefined && this.admitPassed() === undefined;
+    const chores = choresOf(this.quotas, this.memory, this.#replies);
+    this.#loading = new ServerLoading(() => this.#load(), chores, this.options.logger);
     this.#observation = new Observation(this.options, observed, isReady);
     this.onRequest = onRequest && this.#observation.instrument(this.#replies.keepChosen(onRequest));
     this.#sweep = createSweep(sweepInterval(timers));
     this.#upgrades = new Upgrades({
       options: this.options,
-      connect: (address) => this.quotas.connect(address, systemClock.now()),
+      connect: (address) => this.connect(address),
       retryElsewhere: () => (this.leader?.moves.hasTargets ? this.admitPassed()?.retryAfterMs : undefined),
       onWire: (wire, peer, subprotocol, refusal) => this.#begin(wire, peer, subprotocol, refusal),
     });
@@ -158,7 +160,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       throw new ProtocolError('invalid_argument', 'the server is already listening');
     if (this.isClosing)
       throw new ProtocolError('invalid_argument', 'the server was closed; create another one');
-    await this.#load();
+    await this.#loading.load();
     const { path, logger } = this.options;
     const listener = await openListener(options, this.options, (request, response) => {
       if (this.#observation.respondBeside(request, response)) return;
@@ -174,10 +176,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   attach(server: HttpServer): () => void {
     const detach = this.#upgrades.attach(server, false);
     // A client that connects before this has finished waits for it: see the endpoint.
-    this.#load().catch((error: unknown) => {
-      const fields = { event: 'server.failed', err: loggable(error) };
-      this.options.logger.error(fields, 'loading vocabularies failed');
-    });
+    this.#loading.loadLater();
     return detach;
   }
 
@@ -187,6 +186,10 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
 
   respond(request: IncomingMessage, response: ServerResponse): boolean {
     return this.#observation.respond(request, response);
+  }
+
+  get admin(): Listening | undefined {
+    return this.#admin?.listening;
   }
 
   group(name: string): Group {
@@ -202,7 +205,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.returnWithinMs = returnWithinMs;
     const deadline = Date.now() + timeoutMs;
     this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, deadline, this.leader?.moves);
-    const isAnnounced = this.leader?.drain(deadline);
+    const isAnnounced = this.leader?.drain(deadline, returnWithinMs);
     if (releasePort) this.#stopListening();
     this.#drained = this.#drain.run(timeoutMs, isAnnounced).then((result) => {
       this.#stopListening();
@@ -227,9 +230,9 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#listener?.http.closeAllConnections();
     await closed;
     await this.leader?.close();
-    await this.#observation.close();
+    await Promise.all([this.#observation.close(), this.#admin?.close()]);
     this.#listener = undefined;
-    for (const stop of this.#stops) stop();
+    this.#loading.stop();
     this.#sweep.stop();
     this.options.logger.info({ event: 'server.closed' }, 'closed');
   }
@@ -241,6 +244,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   // --- as the host of connections
 
   onHello(session: ServerEndpoint): void {
+    session.helloAt = systemClock.now();
     this.#handshakes.handleHello(session);
   }
 
@@ -273,7 +277,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
 
   onReady(session: ServerEndpoint): void {
     this.#handshakes.delete(session);
-    this.#observation.metrics?.handleAccepted(false);
+    this.observer?.handleAccepted((systemClock.now() - session.helloAt) / 1000);
     this.#establish(session, () => this.#directory?.join(session));
   }
 
@@ -281,6 +285,10 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#connections.add(session);
     this.#sweep.add(session);
     this.#establish(session, adopt);
+  }
+
+  onTakenOver(session: ServerEndpoint, { extensions }: HelloPayload): void {
+    this.onRestored(session, () => this.agentMoves?.takeOver(session, extensions));
   }
 
   #establish(session: ServerEndpoint, join: () => void): void {
@@ -298,22 +306,18 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   onWireLost(session: ServerEndpoint): void {
     session.lostAt = Date.now();
     // No client can resume on a server that accepts no more connections.
-    if (this.isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
+    if (this.isClosing && !session.isDurable)
+      session.abort(new ProtocolError('draining', 'the server closes'));
     else this.#drain?.handleLost(session);
   }
 
-  onResumed(_session: ServerEndpoint, own: ServerEndpoint): void {
-    this.#observation.metrics?.handleAccepted(true);
+  onResumed(session: ServerEndpoint, own: ServerEndpoint): void {
+    const gapMs = session.hasWire ? 0 : Date.now() - session.lostAt;
+    this.observer?.handleResumed(gapMs / 1000);
     this.#forget(own);
   }
 
-  onLed(own: ServerEndpoint): void {
-    this.#forget(own);
-  }
-
-  onRefused(refusal: Refusal): void {
-    this.#observation.metrics?.handleRefused(refusal);
-  }
+  readonly onLed = (own: ServerEndpoint): void => this.#forget(own);
 
   onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
     this.#forget(session);
@@ -321,7 +325,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#endpoints.delete(session.id);
     this.sessions.delete(session.id);
     const reason = session.hasMoved ? 'moved' : (error?.code ?? 'closed');
-    this.#observation.metrics?.handleEnded(reason);
+    this.observer?.handleEnded(reason);
     const fields = { event: 'session.ended', session: session.id, reason };
     const { unknownMessages } = session.core;
     this.options.logger.info(
@@ -338,7 +342,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#sweep.delete(session);
     // A fault in one of these steps must not leave the session in the others.
     const steps = [
-      () => this.#totals.add(session.stats()),
+      () => this.#totals.add(session),
       () => this.#groups.forget(session),
       () => this.#directory?.leave(session),
       () => this.#relay?.handleEnded(session),
@@ -347,6 +351,10 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       const failed = attempt(step);
       if (failed !== undefined) session.crash(failed.error);
     }
+  }
+
+  get observer(): Metrics | undefined {
+    return this.#observation.metrics;
   }
 
   protected get isDraining(): boolean {
@@ -361,7 +369,9 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     const { ip, ticket } = peer;
     const [key, most] = ticket === undefined ? [addressKey(ip)] : ['other nodes', MAX_PASSED];
     const evicted = this.#handshakes.add(session, key, most);
-    evicted?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
+    if (evicted === undefined) return;
+    this.observer?.handleLimited('handshakesPerIp');
+    evicted.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
   }
 
   /** Accepts no new connections; open ones stay. */
@@ -371,29 +381,26 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     return http?.listening ? closeListener(http) : Promise.resolve();
   }
 
-  #load(): Promise<void> {
-    this.#loading ??= this.#loadAll().catch((error: unknown) => {
-      // The next call tries again.
-      this.#loading = undefined;
-      throw error;
-    });
-    return this.#loading;
-  }
-
-  async #loadAll(): Promise<void> {
+  async #load(): Promise<void> {
     const { capabilities } = this.options;
     const [loaded] = await Promise.all([
       loadCapabilities(capabilities, this.options.logger),
+      this.#openAdmin(),
       this.#observation.load(),
       this.leader?.start(),
     ]);
     if (loaded !== capabilities) this.#offered.offer(loaded);
-    this.#isLoaded = true;
-    const { logger } = this.options;
-    this.#stops = [
-      repeat(FORGET_INTERVAL_MS, () => this.quotas.sweep(systemClock.now()), logger),
-      repeat(SWEEP_INTERVAL_MS, () => this.memory.sweep(systemClock.now()), logger),
-      repeat(SWEEP_INTERVAL_MS, () => this.#replies.sweep(), logger),
-    ];
+  }
+
+  async #openAdmin(): Promise<void> {
+    const server = {
+      options: this.options,
+      sessions: () => this.#endpoints.values(),
+      find: (sessionId: string) => this.find(sessionId),
+      drainProgress: () => this.#drain?.progress,
+      node: this.leader?.incarnation,
+      drain: (options: DrainOptions) => this.drain(options),
+    };
+    this.#admin ??= await openAdmin(server, () => this.#observation.metricsOnDemand());
   }
 }

@@ -54,6 +54,7 @@ export const CODEC_NAMES: ReadonlyMap<BodyCodec, string> = new Map(
 /** Explains a whole body: everything that `reader` has left. */
 export function readBody(reader: FieldReader, codec: BodyCodec, context: BodyContext): string {
   reader.report.body = reader.remaining;
+  reader.report.codec ??= CODEC_NAMES.get(codec);
   return READERS[codec](reader, context);
 }
 

@@ -14,6 +14,8 @@ export interface FrameContext {
   readonly continues: Continuation | undefined;
   /** The message, if this frame completes a body in context. */
   readonly decoded: Uint8Array | undefined;
+  /** Set if the frame was seen before. */
+  readonly isReplayed: true | undefined;
 }
 
 /** More unfinished bodies than any limit allows are not followed. */
@@ -55,7 +57,7 @@ export class DirectionFollower {
       if (!isReplayed) this.#add(frame, continues);
       this.#next++;
     }
-    return { continues, decoded };
+    return { continues, decoded, isReplayed: (isReplayed && isCounted(frame.kind)) || undefined };
   }
 
   /** The first `count` frames have arrived and will not be replayed. */
@@ -67,9 +69,14 @@ export class DirectionFollower {
     this.#context?.confirm(count);
   }
 
-  /** The session resumes: the next frame is number `count`. */
-  rewind(count: number): void {
+  /**
+   * The session resumes: the next frame is number `count`.
+   *
+   * @returns how many frames that were seen follow again.
+   */
+  rewind(count: number): number {
     this.#next = Math.min(count, this.#newest);
+    return this.#newest - this.#next;
   }
 
   #add(frame: LinkFrame, continues: Continuation | undefined): void {

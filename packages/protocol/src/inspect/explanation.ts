@@ -65,8 +65,16 @@ export interface Explanation {
     /** Decoded content, in bytes. */
     readonly content?: number | undefined;
   };
+  /** Codec of the body, if the frame has one: `TOKEN_NATIVE`, `CONTEXT`. */
+  readonly codec?: string | undefined;
+  /** Token IDs of the body, if it consists of these. */
+  readonly tokens?: number | undefined;
   /** Stream ID of a link frame, if it has one. */
   readonly streamId?: number | undefined;
+  /** Written again after the session was resumed; set by a session's explainer. */
+  readonly isReplayed?: true | undefined;
+  /** The fields are not complete: there are more than a person reads. */
+  readonly isCut?: true | undefined;
   /** How an M2M frame is protected; the protected part was not examined. */
   readonly protection?: 'HMAC' | 'AEAD' | undefined;
   /** The beginning of the content, if it is text and {@link ExplainOptions.preview} is set. */

@@ -144,6 +144,7 @@ function explainBody(reader: FieldReader, bytes: Uint8Array): void {
   const at = reader.offset;
   const third = reader.u8('codec and flags');
   const codec = (third & 0x0f) as BodyCodec;
+  report.codec = CODEC_NAMES.get(codec);
   reader.annotate(
     sentence(CODEC_NAMES.get(codec) ?? `codec ${codec}`, flagNames(third)),
     'how the body is encoded',

@@ -104,7 +104,7 @@ const QUERY = /^((?:\/|[a-z][a-z0-9+.-]*:\/\/)[^\s?]*)\?(\S+)$/i;
  * Redacts the user and the query values of a path or URL: they may be credentials under any name. Any
  * other text is unchanged.
  */
-function withoutSecrets(text: string): string {
+export function withoutSecrets(text: string): string {
   return text.replace(USER, `$1${REDACTED}@`).replace(QUERY, (_all, place: string, query: string) => {
     const names = query.split('&').map((pair) => {
       const end = pair.indexOf('=');

@@ -53,6 +53,8 @@ export class Report {
   summary = '';
   body: number | undefined;
   content: number | undefined;
+  codec: string | undefined;
+  tokens: number | undefined;
   streamId: number | undefined;
   preview: string | undefined;
   protection: 'HMAC' | 'AEAD' | undefined;
@@ -98,7 +100,8 @@ export class Report {
   }
 
   finish(bytes: Uint8Array, form: 'binary' | 'text'): Explanation {
-    const { kind, label, summary, streamId, preview, protection, error, warnings, missing } = this;
+    const { kind, label, summary, codec, tokens, streamId, preview, protection, error, warnings, missing } =
+      this;
     return {
       kind,
       form,
@@ -107,7 +110,10 @@ export class Report {
       bytes,
       fields: this.fields,
       sizes: { frame: bytes.length, body: this.body, content: this.content },
+      codec,
+      tokens,
       streamId,
+      isCut: this.isFull || undefined,
       preview,
       protection,
       error,

@@ -31,6 +31,40 @@ export interface SessionExplainer {
 export function createSessionExplainer(
   options: Omit<ExplainOptions, 'encoding' | 'continues' | 'decoded'> = {},
 ): SessionExplainer {
+  const { explain } = followSession(options);
+  return { explain: (direction, frame) => explain(direction, frame).explanation };
+}
+
+/** What a control message changes about the session. */
+export type SessionStep =
+  /** HELLO: the connection tries to begin a session, or to resume one. */
+  | { readonly kind: 'offered' }
+  | { readonly kind: 'established'; readonly sessionId: string; readonly windowMs: number }
+  | {
+      readonly kind: 'resumed';
+      readonly sessionId: string;
+      readonly windowMs: number;
+      /** Frames of the server that the client had. */
+      readonly received: number;
+      /** Frames of the client that the server had. */
+      readonly acknowledged: number;
+      /** Frames that were seen before and are written again, in both directions. */
+      readonly again: number;
+      /** The page was loaded again: the link begins again. */
+      readonly isRebuilt: boolean;
+    }
+  /** CLOSE or REJECT: the session does not outlive the connection. */
+  | { readonly kind: 'ending' };
+
+export interface FollowedFrame {
+  readonly explanation: Explanation;
+  readonly step: SessionStep | undefined;
+}
+
+/** Like {@link createSessionExplainer}, and says what becomes of the session. */
+export function followSession(options: Omit<ExplainOptions, 'encoding' | 'continues' | 'decoded'>): {
+  explain(direction: Direction, frame: Uint8Array | string): FollowedFrame;
+} {
   const limits = resolveLimits(options.limits);
   const follow = (parameters?: ContextParameters): Record<Direction, DirectionFollower> => ({
     sent: new DirectionFollower(limits, parameters),
@@ -43,36 +77,50 @@ export function createSessionExplainer(
   /** Frames that the client had received when it sent HELLO. */
   let clientReceived = 0;
 
-  const learn = (direction: Direction, message: ControlMessage | UnknownMessage): void => {
+  const learn = (direction: Direction, message: ControlMessage | UnknownMessage): SessionStep | undefined => {
     if (message.type === 'HELLO') {
       clientReceived = message.payload.resume?.received ?? 0;
       offeredContext = message.payload.extensions[Extension.CONTEXT];
+      return { kind: 'offered' };
     }
-    if (message.type !== 'ACCEPT') return;
+    if (message.type === 'CLOSE' || message.type === 'REJECT') return { kind: 'ending' };
+    if (message.type !== 'ACCEPT') return undefined;
     encoding = message.payload.encoding ?? undefined;
+    const sessionId = message.sessionId ?? '';
     const { resume, extensions } = message.payload;
-    if (resume?.recovered === true && resume.rebuilt === undefined) {
-      directions[direction].rewind(clientReceived);
-      directions[other(direction)].rewind(resume.received);
-    } else directions = follow(contextParameters(offeredContext, extensions[Extension.CONTEXT]));
+    const windowMs = resume?.windowMs ?? 0;
+    if (resume?.recovered !== true) {
+      directions = follow(contextParameters(offeredContext, extensions[Extension.CONTEXT]));
+      return { kind: 'established', sessionId, windowMs };
+    }
+    const counts = { received: clientReceived, acknowledged: resume.received };
+    const isRebuilt = resume.rebuilt !== undefined;
+    let again = 0;
+    if (isRebuilt) directions = follow(contextParameters(offeredContext, extensions[Extension.CONTEXT]));
+    else {
+      again += directions[direction].rewind(clientReceived);
+      again += directions[other(direction)].rewind(resume.received);
+    }
+    return { kind: 'resumed', sessionId, windowMs, ...counts, again, isRebuilt };
   };
 
   return {
     explain(direction, data) {
       const link = linkFrameOf(data);
-      const explanation = explainFrame(data, {
-        ...options,
-        encoding,
-        ...(link && directions[direction].next(link)),
-      });
+      const { isReplayed, ...context } = (link && directions[direction].next(link)) ?? {};
+      const explanation: Explanation = {
+        ...explainFrame(data, { ...options, encoding, ...context }),
+        isReplayed,
+      };
       if (link?.kind === LinkKind.ACK) directions[other(direction)].confirm(link.streamId);
-      if (explanation.kind === 'control' && explanation.error === undefined) {
-        learn(
-          direction,
-          typeof data === 'string' ? decodeControlJson(data, limits) : decodeControl(data, limits),
-        );
-      }
-      return explanation;
+      const step =
+        explanation.kind === 'control' && explanation.error === undefined
+          ? learn(
+              direction,
+              typeof data === 'string' ? decodeControlJson(data, limits) : decodeControl(data, limits),
+            )
+          : undefined;
+      return { explanation, step };
     },
   };
 }

@@ -28,6 +28,7 @@ export function readTokenIds(reader: FieldReader, name: EncodingName | undefined
   });
   listIds(reader, encoding);
   if (refused !== undefined) throw new Fault(refused.error, start + placeOfVarint(rest, refused.error.code));
+  report.tokens = ids.length;
   const tokens = count(ids.length, 'token');
   if (encoding === undefined) return `${tokens} of ${name ?? "the session's vocabulary"}`;
   return readText(reader, encoding, ids, isPart, start);

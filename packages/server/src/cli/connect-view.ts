@@ -1,6 +1,5 @@
-import type { Message, Session, SessionReset } from '@parlance/protocol';
-import { type Direction, type Explanation, printable } from '@parlance/protocol/inspect';
-import { explanationJson } from './explanation-view.js';
+import { CLOSE_CODES, type Message, type Session, type SessionReset } from '@parlance/protocol';
+import { type InspectionEvent, printable, SCHEMA_VERSION } from '@parlance/protocol/inspect';
 import { describeFailure } from './failure.js';
 import { createScreen, type Screen } from './screen.js';
 import type { Style, Terminal } from './terminal.js';
@@ -12,8 +11,10 @@ export interface ConnectView {
   /** The screen above the prompt. */
   readonly screen: Screen;
   connecting(url: string): void;
-  frame(direction: Direction, explanation: Explanation): void;
-  state(state: string, detail?: string): void;
+  /** Something happened on the wire. */
+  event(event: InspectionEvent): void;
+  /** The client has noticed a change of the session. */
+  state(state: string): void;
   /** The session is established: shows what was negotiated. */
   agreed(session: Session): void;
   /** A part of a reply arrived. */
@@ -66,6 +67,9 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
     }
   };
 
+  const printState = (text: string) =>
+    printWrapped(`● ${text}`, 'notice', errors.columns < 60 ? '' : ' '.repeat(14));
+
   return {
     screen,
 
@@ -81,18 +85,18 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
       print();
     },
 
-    frame(direction, explanation) {
-      if (!options.quiet) traffic.frame(direction, explanation);
+    event(event) {
+      if (options.quiet) return;
+      if (event.event === 'frame') traffic.frame(event.direction, event);
+      // The client itself reports why a connection could not be opened.
+      if (event.event !== 'connection' || event.what !== 'closed') return;
+      printState(
+        `connection closed with ${describeClose(event.code ?? 1006)}${event.reason === undefined ? '' : ` (${event.reason})`}`,
+      );
     },
 
-    state(state, detail) {
-      if (options.quiet) return;
-      const meaning = STATES.get(state) ?? state;
-      printWrapped(
-        `● ${meaning}${detail === undefined ? '' : ` (${detail})`}`,
-        'notice',
-        errors.columns < 60 ? '' : ' '.repeat(14),
-      );
+    state(state) {
+      if (!options.quiet) printState(STATES.get(state) ?? state);
     },
 
     agreed(session) {
@@ -150,15 +154,23 @@ const STATES = new Map([
   ['closed', 'session closed'],
 ]);
 
-/** Writes one JSON object per line. */
+function describeClose(code: number): string {
+  const known = CLOSE_CODES.find((entry) => entry.code === code);
+  // Leave out remarks in parentheses, which are for implementers.
+  return known === undefined ? String(code) : `${code}: ${known.meaning.replace(/ \(.*\)$/, '')}`;
+}
+
+/** Writes one JSON object per line: a capture that an inspector opens, and what only this command knows. */
 export function createJsonView(output: Terminal): ConnectView {
+  const write = (event: object) => output.write(`${JSON.stringify(event)}\n`);
   const emit = (event: string, fields: object) =>
-    output.write(`${JSON.stringify({ event, time: new Date().toISOString(), ...fields })}\n`);
+    write({ v: SCHEMA_VERSION, time: new Date().toISOString(), event, ...fields });
   return {
     screen: createScreen(output),
     connecting: (url) => emit('connecting', { url }),
-    frame: (direction, explanation) => emit('frame', { direction, ...explanationJson(explanation) }),
-    state: (state, detail) => emit('state', { state, detail }),
+    event: write,
+    // The wire has shown it.
+    state: () => {},
     agreed: (session) => emit('agreed', { session: session.id, negotiated: session.negotiated }),
     part: () => {},
     reply: (text, parts, milliseconds) => emit('reply', { text, parts, milliseconds }),

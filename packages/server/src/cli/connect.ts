@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { type ClientOptions, connect as connectSession } from '@parlance/client';
+import { type ClientOptions, connect as connectSession, type WebSocketConstructor } from '@parlance/client';
+import { tap } from '@parlance/client/inspect';
 import {
   type Algorithm,
-  CLOSE_CODES,
   CloseCode,
   type EncodingName,
   isProtocolError,
@@ -13,12 +13,11 @@ import {
   type SessionState,
   type Subprotocol,
 } from '@parlance/protocol';
-import { createSessionExplainer } from '@parlance/protocol/inspect';
+import { WebSocketClient } from '../http/ws.js';
 import { type ChatMessage, chatRequest, wordsOf } from './chat-request.js';
 import { type ConnectView, describeReset, textOf } from './connect-view.js';
 import { CommandFailure, describeFailure, ExitCode } from './failure.js';
 import { createLines, type Lines } from './lines.js';
-import { type Tap, tappedWebSocket } from './tap.js';
 
 export interface ConnectOptions {
   readonly token: string | undefined;
@@ -38,8 +37,6 @@ export interface ConnectOptions {
   readonly isInteractive: boolean;
 }
 
-/** Content to show of a frame, in UTF-16 units. */
-const PREVIEW = 120;
 /** Time between attempts to send while there is no session, in milliseconds. */
 const RETRY_MS = 100;
 /** How long to wait for answers to one-way messages before closing, in milliseconds. */
@@ -47,7 +44,6 @@ const LINGER_MS = 1000;
 
 /** `parlance connect`: talks to a session server and shows the frames. */
 export async function connect(url: string, options: ConnectOptions, view: ConnectView): Promise<ExitCode> {
-  const explainer = createSessionExplainer({ preview: PREVIEW, subprotocol: options.subprotocol });
   // Load these before the first frame, so that every frame is explained in full.
   await Promise.all([loadCodecs(['M2M', 'BROTLI', 'AVP']), loadEncoding(options.encoding ?? 'CL100K_BASE')]);
   view.connecting(url);
@@ -55,14 +51,16 @@ export async function connect(url: string, options: ConnectOptions, view: Connec
   const closed = new Promise<void>((resolve) => {
     hasClosed = resolve;
   });
-  const tap: Tap = {
-    onFrame: (direction, frame) => view.frame(direction, explainer.explain(direction, frame)),
-    onClose(code, reason) {
-      view.state(`connection closed with ${describeClose(code)}`, reason || undefined);
-      hasClosed();
+  let session: Session | undefined;
+  const tapped = tap(
+    PlainSocket,
+    (event) => {
+      view.event(event);
+      if (event.event === 'connection' && event.what === 'closed') hasClosed();
     },
-  };
-  const session = await connectSession(url, clientOptions(options, tap)).catch((error: unknown) => {
+    { subprotocol: options.subprotocol, selection: () => session?.stats().lastSelection },
+  );
+  session = await connectSession(url, clientOptions(options, tapped)).catch((error: unknown) => {
     throw withHint(error, options.token);
   });
   view.agreed(session);
@@ -85,7 +83,10 @@ export function withHint(error: unknown, token: string | undefined): unknown {
   return new CommandFailure(`${describeFailure(error)}; set PARLANCE_TOKEN or use --token`);
 }
 
-function clientOptions({ token, agentId, encoding, subprotocol }: ConnectOptions, tap: Tap): ClientOptions {
+function clientOptions(
+  { token, agentId, encoding, subprotocol }: ConnectOptions,
+  WebSocket: WebSocketConstructor,
+): ClientOptions {
   return {
     token,
     agentId,
@@ -93,14 +94,15 @@ function clientOptions({ token, agentId, encoding, subprotocol }: ConnectOptions
     subprotocol,
     // It follows nothing, so the server need not tell it the IDs of replies.
     extensions: { replies: false },
-    WebSocket: tappedWebSocket(tap),
+    WebSocket,
   };
 }
 
-function describeClose(code: number): string {
-  const known = CLOSE_CODES.find((entry) => entry.code === code);
-  // Leave out remarks in parentheses, which are for implementers.
-  return known === undefined ? String(code) : `${code}: ${known.meaning.replace(/ \(.*\)$/, '')}`;
+/** Compresses nothing beneath the codecs, and leaves the sizes of frames as they are. */
+class PlainSocket extends WebSocketClient {
+  constructor(url: string, protocols: string[]) {
+    super(url, protocols, { perMessageDeflate: false });
+  }
 }
 
 /** Sends lines to one session, and to the sessions that replace it. */

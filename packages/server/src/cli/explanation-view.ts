@@ -1,4 +1,4 @@
-import { type ExplainedField, type Explanation, printable } from '@parlance/protocol/inspect';
+import { type Explanation, printable, recordedFields } from '@parlance/protocol/inspect';
 import { fieldLines } from './field-table.js';
 import type { Terminal } from './terminal.js';
 import { wrap } from './text-layout.js';
@@ -105,13 +105,5 @@ function showVerdict(
 
 /** An explanation for programs. It contains no bytes, which may hold credentials. */
 export function explanationJson({ bytes: _, fields, ...explanation }: Explanation): object {
-  return { ...explanation, fields: fields.map(fieldJson) };
-}
-
-function fieldJson({ bytes, children, ...field }: ExplainedField): object {
-  return {
-    ...field,
-    ...(bytes !== undefined && { standsForBytes: bytes.length }),
-    ...(children.length > 0 && { children: children.map(fieldJson) }),
-  };
+  return { ...explanation, fields: recordedFields(fields) };
 }

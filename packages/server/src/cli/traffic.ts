@@ -3,9 +3,12 @@ import type { Screen } from './screen.js';
 import type { Style } from './terminal.js';
 import { cut, pad, wrap } from './text-layout.js';
 
+/** A frame, explained or recorded. */
+type ShownFrame = Pick<Explanation, 'label' | 'streamId' | 'error' | 'preview' | 'sizes' | 'summary'>;
+
 /** Shows each frame on a line: time, direction, label, size and meaning. */
 export interface TrafficView {
-  frame(direction: Direction, explanation: Explanation): void;
+  frame(direction: Direction, explanation: ShownFrame): void;
   /** Ends the line that collects parts of a reply. */
   flush(): void;
 }
@@ -39,7 +42,7 @@ const MAX_RUN_TEXT = 1000;
 interface Run {
   readonly streamId: number;
   readonly time: string;
-  readonly first: Explanation;
+  readonly first: ShownFrame;
   count: number;
   bytes: number;
   text: string;
@@ -125,7 +128,7 @@ function wrapped(text: string, width: number, maxLines: number): string[] {
   return shown;
 }
 
-function labelOf({ label, streamId }: Explanation): string {
+function labelOf({ label, streamId }: ShownFrame): string {
   return printable(streamId === undefined || streamId === 0 ? label : `${label} #${streamId}`);
 }
 

@@ -9,6 +9,7 @@ import {
 } from '@parlance/protocol';
 import { decodeIncoming, type IncomingHead, loggable } from '@parlance/protocol/internal';
 import { keepByPolicy } from '../replies/keep-policy.js';
+import { ServedSession } from '../served-session.js';
 import { isForm, readForm, readJsonBody, type UpstreamBody } from './body.js';
 import { CHAT_COMPLETIONS, type EndpointRequest, endpointOf, isServedPath } from './endpoints.js';
 import { GatewayFailure, readRequest } from './failure.js';
@@ -52,7 +53,7 @@ export type OpenAIGateway = RequestHandler & {
  *
  *     createServer({ onRequest: createOpenAIGateway({ baseUrl, apiKey }) })
  *
- * The HTTP head of a request selects the endpoint (docs/PROTOCOL.md, section 9); a request without a head
+ * The HTTP head of a request selects the endpoint (docs/protocol/http.md); a request without a head
  * is a chat completion. Bodies are passed on byte for byte in both directions; each event of a stream
  * becomes one part. If a request is cancelled or its session ends, the connection to the upstream is
  * closed at once; with the option `keep`, streams go on when their session ends, and can be followed.
@@ -89,6 +90,7 @@ async function* answerRequest(
   const { session, signal } = context;
   const startedAt = performance.now();
   const progress = beginProgress(session);
+  const observer = ServedSession.observerOf(session);
   const reply = createReply(context, progress);
   try {
     const head = readRequest(() => decodeIncoming(context.metadata));
@@ -110,6 +112,7 @@ async function* answerRequest(
         headers: headersOf(gateway, key, head, progress.principal, endpoint, body?.type),
         body: body?.content,
         signal,
+        onAttempt: observer && ((attempt) => observer.handleUpstream({ ...attempt, model: progress.model })),
       },
       gateway,
     );
@@ -132,6 +135,7 @@ async function* answerRequest(
     gateway.logger[level](fields, 'gateway request failed');
     yield* reply.fail(error);
   } finally {
+    observer?.handleTokens(progress.model, progress.tokens);
     onOver({ ...progress, durationMs: performance.now() - startedAt });
   }
 }

@@ -63,6 +63,12 @@ export class Observation {
     return this.#status.respond(request, response, path);
   }
 
+  /** The metrics, whether they are served or not. */
+  async metricsOnDemand(): Promise<Metrics> {
+    await this.#loadMetrics();
+    return this.#metrics as Metrics;
+  }
+
   async listen(options: ListenOptions): Promise<Listening> {
     const { metricsPath: path = DEFAULT_PATH, logger } = this.#options;
     if (this.#listener !== undefined)
@@ -92,6 +98,6 @@ export class Observation {
   async #loadMetrics(): Promise<void> {
     if (this.#metrics !== undefined) return;
     const { createMetrics } = await import('./metrics.js');
-    this.#metrics ??= createMetrics(this.#observed);
+    this.#metrics ??= createMetrics(this.#observed, this.#options.feed);
   }
 }

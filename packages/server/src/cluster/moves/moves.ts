@@ -1,7 +1,15 @@
 import { CloseCode, type Limits, type Logger, type Timers } from '@parlance/protocol';
-import { incarnationOf, loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
+import {
+  fencedError,
+  incarnationOf,
+  loggable,
+  type MemoryBudget,
+  systemClock,
+} from '@parlance/protocol/internal';
 import type { AgentMoves } from '../../agents/moves.js';
 import type { Backplane, BackplaneLink } from '../../backplane/backplane.js';
+import type { Leaving } from '../../durable/leaving.js';
+import { recordMsOf } from '../../durable/records.js';
 import type { ServerEndpoint } from '../../endpoint.js';
 import type { ServerWire } from '../../http/ws.js';
 import type { Lead } from '../lead/lead.js';
@@ -39,6 +47,8 @@ export interface MovesOptions {
   readonly timers: Timers;
   readonly logger: Logger;
   readonly leads: () => ReadonlySet<Lead>;
+  /** Gives up durable sessions; `undefined` without any. */
+  readonly leaving: Leaving | undefined;
   /** Whether the engine does not answer, as far as is known. */
   isStalled(): boolean;
   /** Tells others what became of messages of agents that have moved away. Returns whether all of it is known. */
@@ -49,11 +59,6 @@ export interface MovesOptions {
 
 /** Connections on which sessions come, at a time. */
 const MAX_ARRIVALS = 128;
-/** A record lasts longer than a client may be away. */
-const RECORD_MARGIN_MS = 60_000;
-/** The longest time that Redis accepts for certain. */
-const MAX_RECORD_MS = 30 * 24 * 3_600_000;
-
 /** How often it is asked whether messages of agents are confirmed, in milliseconds. */
 const LOOK_MS = 20;
 
@@ -92,7 +97,7 @@ export class Moves {
     return this.#link;
   }
   get #recordMs(): number {
-    return Math.min(this.#options.timers.resumeWindowMs + RECORD_MARGIN_MS, MAX_RECORD_MS);
+    return recordMsOf(this.#options.timers);
   }
   /** Sessions that have gone to other nodes, have come from others, or could not go. */
   get counts(): { readonly departed: number; readonly arrived: number; readonly failed: number } {
@@ -111,6 +116,7 @@ export class Moves {
 
   /** The session may be here in a moment. */
   isArriving(sessionId: string): boolean {
+    if (this.#options.leaving?.isUnsaid(sessionId)) return true;
     return [...this.#arrivals].some((arrival) => arrival.sessionId === sessionId);
   }
 
@@ -173,8 +179,11 @@ export class Moves {
     const now = systemClock.now();
     if (now - this.#keptAt < this.#recordMs / 2) return;
     this.#keptAt = now;
-    const moved = [...this.#options.host.sessions.values()].filter(({ epoch }) => epoch > 0);
-    if (moved.length > 0) void this.#keep(new Map(moved.map(({ id, epoch }) => [id, epoch])));
+    const kept = [...this.#options.host.sessions.values()].filter(
+      ({ epoch, isDurable }) => epoch > 0 || isDurable,
+    );
+    for (const { durability } of kept) durability?.tidy();
+    if (kept.length > 0) void this.#keep(new Map(kept.map(({ id, epoch }) => [id, epoch])));
   }
 
   /** The engine may have forgotten the records. */
@@ -189,7 +198,9 @@ export class Moves {
       for (const sessionId of lost) {
         const fields = { event: 'session.fenced', session: sessionId };
         this.#options.logger.warn(fields, 'another node has the session; it ends here');
-        this.#options.host.sessions.get(sessionId)?.forget();
+        const session = this.#options.host.sessions.get(sessionId);
+        if (session?.isDurable) session.abort(fencedError());
+        else session?.forget();
       }
     } catch (error) {
       const fields = { event: 'records.stalled', err: loggable(error) };
@@ -206,16 +217,22 @@ export class Moves {
     return this.#departures.hasTargets;
   }
 
-  /** From now on sessions go to other nodes, as soon as they can. @param deadline Unix milliseconds. */
-  start(deadline: number): void {
+  /**
+   * From now on sessions go to other nodes, as soon as they can.
+   *
+   * @param deadline Unix milliseconds.
+   * @param returnWithinMs clients of durable sessions come back within this time.
+   */
+  start(deadline: number, returnWithinMs: number): void {
     this.#isDraining = true;
+    this.#options.leaving?.start(returnWithinMs);
     for (const arrival of this.#arrivals) arrival.cancel();
     this.#departures.start(deadline);
   }
 
   /** See {@link Departures.parkAll}. */
-  parkAll(timeoutMs: number): Promise<void> {
-    return this.#departures.parkAll(timeoutMs);
+  async parkAll(timeoutMs: number): Promise<void> {
+    await Promise.all([this.#departures.parkAll(timeoutMs), this.#options.leaving?.all()]);
   }
 
   /** Waits until others know what became of messages of agents that were here, which only this node can tell them. */
@@ -229,6 +246,7 @@ export class Moves {
   async close(): Promise<void> {
     this.isClosed = true;
     for (const arrival of this.#arrivals) arrival.cancel();
+    await this.#options.leaving?.all();
     await this.#departures.close();
     await this.#link?.close();
   }

@@ -1,0 +1,64 @@
+import type { Direction } from '@parlance/protocol/inspect';
+import type { WebSocketConstructor } from '../connection.js';
+
+/** Learns of everything that happens on the sockets of one class. Connections count from 1. */
+export interface SocketWatcher {
+  onOpening(connection: number, url: string): void;
+  onOpen(connection: number): void;
+  /** A frame, before the client handles it or after it has given it away. Its bytes do not change afterwards. */
+  onFrame(connection: number, direction: Direction, frame: Uint8Array | string): void;
+  onClosed(connection: number, code: number, reason: string): void;
+}
+
+/**
+ * A WebSocket class that reports to `watcher`. The session does not notice: what the watcher throws is printed, once.
+ *
+ * @param WebSocket the class to extend: that of the runtime, or that of `ws`.
+ */
+export function watchSockets(WebSocket: WebSocketConstructor, watcher: SocketWatcher): WebSocketConstructor {
+  let connections = 0;
+  let hasFailed = false;
+  const tell = (report: () => void) => {
+    try {
+      report();
+    } catch (error) {
+      if (!hasFailed) console.error('the inspection of a WebSocket has failed:', error);
+      hasFailed = true;
+    }
+  };
+
+  return class extends WebSocket {
+    readonly #connection = ++connections;
+
+    constructor(url: string, protocols: string[]) {
+      super(url, protocols);
+      const connection = this.#connection;
+      tell(() => watcher.onOpening(connection, String(url)));
+      // Registered before the client's own listeners, so that a frame is seen before its consequences.
+      this.addEventListener('open', () => tell(() => watcher.onOpen(connection)));
+      this.addEventListener('message', ({ data }) =>
+        tell(() => {
+          const frame = frameOf(data);
+          if (frame !== undefined) watcher.onFrame(connection, 'received', frame);
+        }),
+      );
+      this.addEventListener('close', ({ code = 1006, reason = '' }) =>
+        tell(() => watcher.onClosed(connection, code, reason)),
+      );
+    }
+
+    override send(data: string | Uint8Array<ArrayBuffer>, onWritten?: () => void): void {
+      // The session reuses the memory of a frame once the peer has acknowledged it.
+      const frame = typeof data === 'string' ? data : data.slice();
+      tell(() => watcher.onFrame(this.#connection, 'sent', frame));
+      if (onWritten === undefined) super.send(data);
+      else super.send(data, onWritten);
+    }
+  };
+}
+
+/** `undefined` for a `Blob`, which a client never asks for. */
+function frameOf(data: unknown): Uint8Array | string | undefined {
+  if (typeof data === 'string' || data instanceof Uint8Array) return data;
+  return data instanceof ArrayBuffer ? new Uint8Array(data) : undefined;
+}
