@@ -26,8 +26,8 @@ const retry = process.env.CI === undefined ? 0 : 1;
 
 export default defineConfig({
   test: {
-    // Tests of processes and browsers mostly wait, so that two of them fit on a machine with two cores.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
+    // Tests of processes and browsers mostly wait, so that three of them fit on a machine with two cores.
+    maxWorkers: Math.max(3, availableParallelism() - 1),
     projects: [
       {
         plugins: [fixedSeeds],

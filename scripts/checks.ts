@@ -9,6 +9,8 @@ export interface Check {
   readonly name: string;
   /** Part of `npm test`; the others are `npm run check`. */
   readonly isTest: boolean;
+  /** Checks with the same word, one after the other in the list, run at once. @default runs alone */
+  readonly beside?: string;
   run(): Promise<Tally>;
 }
 
@@ -66,10 +68,16 @@ export const CHECKS: readonly Check[] = [
   },
   command('unused code', 'knip'),
   { name: 'build', isTest: false, run: () => run('npm', ['run', '--silent', 'build']) },
-  { name: 'package exports', isTest: false, run: () => node('scripts/check-exports.ts', packOnce()) },
+  {
+    name: 'package exports',
+    isTest: false,
+    beside: 'packed',
+    run: () => node('scripts/check-exports.ts', packOnce()),
+  },
   {
     name: 'types for users',
     isTest: false,
+    beside: 'packed',
     run: () => node('scripts/check-user-types.ts', packOnce()),
   },
   command('sizes', 'size-limit'),
@@ -87,10 +95,16 @@ export const CHECKS: readonly Check[] = [
     isTest: false,
     run: () => run('npm', ['run', '--silent', 'tensors', '--', '--tokens', '64']),
   },
-  { name: 'README as pasted', isTest: false, run: () => node('scripts/try-packed.ts', packOnce()) },
+  {
+    name: 'README as pasted',
+    isTest: false,
+    beside: 'pasted',
+    run: () => node('scripts/try-packed.ts', packOnce()),
+  },
   {
     name: 'guide to several nodes as pasted',
     isTest: false,
+    beside: 'pasted',
     run: () => node('scripts/try-cluster.ts', packOnce()),
   },
   {
@@ -101,17 +115,13 @@ export const CHECKS: readonly Check[] = [
   {
     name: 'chaos, 60 s',
     isTest: false,
+    beside: 'random',
     run: () => node('e2e/src/chaos/main.ts', '--seconds', process.env['CHAOS_SECONDS'] ?? '60'),
-  },
-  { name: 'chaos of a cluster, 60 s', isTest: false, run: () => chaosOfCluster() },
-  {
-    name: 'attack, short',
-    isTest: false,
-    run: () => node('e2e/src/attack/main.ts', '--short'),
   },
   {
     name: 'fuzz, 60 s',
     isTest: false,
+    beside: 'random',
     // The same inputs every time: this fails for a change and not by chance. `npm run fuzz` takes others.
     run: () =>
       node(
@@ -121,5 +131,11 @@ export const CHECKS: readonly Check[] = [
         '--seed',
         process.env['FUZZ_SEED'] ?? '1',
       ),
+  },
+  { name: 'chaos of a cluster, 60 s', isTest: false, run: () => chaosOfCluster() },
+  {
+    name: 'attack, short',
+    isTest: false,
+    run: () => node('e2e/src/attack/main.ts', '--short'),
   },
 ];

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -127,23 +128,39 @@ export async function vitest(...projects: readonly string[]): Promise<Tally> {
   }
 }
 
+/** Where the output of commands goes that run beside others. */
+const held = new AsyncLocalStorage<Buffer[]>();
+
+/** Runs `work`, and returns what its commands have printed in place of showing it. */
+export async function holdingOutput<T>(work: () => Promise<T>): Promise<{ result: T; output: Buffer }> {
+  const chunks: Buffer[] = [];
+  const result = await held.run(chunks, work);
+  return { result, output: Buffer.concat(chunks) };
+}
+
 /** @param hidden pattern of output that is not shown. */
 function execute(
   name: string,
   args: readonly string[],
   hidden?: RegExp,
 ): Promise<{ code: number; tail: string }> {
+  const chunks = held.getStore();
+  const show = (chunk: Buffer) => {
+    if (chunks === undefined) process.stdout.write(chunk);
+    else chunks.push(chunk);
+  };
   return new Promise((resolve) => {
     const child = spawn(name, args, {
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'pipe', chunks === undefined ? 'inherit' : 'pipe'],
       shell: process.platform === 'win32',
     });
     let tail = '';
-    child.stdout.on('data', (chunk: Buffer) => {
+    child.stdout?.on('data', (chunk: Buffer) => {
       const text = chunk.toString('utf8');
-      process.stdout.write(hidden === undefined ? chunk : text.replace(hidden, ''));
+      show(hidden === undefined ? chunk : Buffer.from(text.replace(hidden, '')));
       tail = (tail + text).slice(-4000);
     });
+    child.stderr?.on('data', show);
     child.on('error', (error) => {
       console.error(String(error));
       resolve({ code: 1, tail });

@@ -39,6 +39,7 @@ try {
   for (const file of [
     'server.mjs',
     'client.mjs',
+    'stay.mjs',
     'protected.mjs',
     'contract.mjs',
     'groups.mjs',
@@ -47,9 +48,10 @@ try {
   ])
     writeFileSync(join(folder, file), codeOf(file));
 
-  const url = await start('server.mjs');
+  const { url, server } = await start('server.mjs');
   await tryOut('client.mjs', ['agreed on M2M', 'you said: hello', 'You asked: why is the sky blue?']);
   tryCommandLine(url);
+  await tryStaying(server);
   await tryOut('protected.mjs', ['between us: hello (as M2M, AEAD)', 'without the key:']);
   await tryOut('contract.mjs', [
     'the sum is 5',
@@ -65,13 +67,28 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** @returns the URL that the server listens on. */
-async function start(file: string): Promise<string> {
+/** Starts a server; `url` is where it listens. */
+async function start(file: string): Promise<{ url: string; server: ChildProcess }> {
   const env = { ...process.env, OPENAI_BASE_URL: upstream.baseUrl, OPENAI_API_KEY: 'sk-0123456789abcdef' };
   const server = spawn('node', [file], { cwd: folder, env, stdio: ['ignore', 'pipe', 'inherit'] });
   servers.push(server);
   const output = await printed(server, 'listening on');
-  return /ws:\S+/.exec(output)?.[0] ?? '';
+  return { url: /ws:\S+/.exec(output)?.[0] ?? '', server };
+}
+
+/** Kills the server below a client that stays, and starts it again. */
+async function tryStaying(server: ChildProcess): Promise<void> {
+  const client = spawn('node', ['stay.mjs'], { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] });
+  servers.push(client);
+  await printed(client, 'you said: number 2');
+  const lost = printed(client, 'state: suspended');
+  const back = printed(client, 'state: established');
+  const heard = printed(client, /you said: number (?:[4-9]|\d\d)/);
+  server.kill('SIGKILL');
+  await lost;
+  await start('server.mjs');
+  console.log((await Promise.all([back, heard])).join('').trim());
+  client.kill();
 }
 
 /** Runs the binary that npm links. */
@@ -111,12 +128,20 @@ function codeOf(file: string): string {
   return block.slice('js\n'.length);
 }
 
-/** Waits for output that contains `text`. */
-function printed(child: ChildProcess, text: string): Promise<string> {
+/** Waits for output that contains `text`. @returns all output until then. */
+function printed(child: ChildProcess, text: string | RegExp): Promise<string> {
   return new Promise((resolve, reject) => {
-    child.stdout?.on('data', (chunk: Buffer) => {
-      if (chunk.includes(text)) resolve(chunk.toString('utf8'));
-    });
-    child.once('exit', (code) => reject(new Error(`the server of the README ended with code ${code}`)));
+    let output = '';
+    const onData = (chunk: Buffer): void => {
+      output += chunk.toString('utf8');
+      if (typeof text === 'string' ? !output.includes(text) : !text.test(output)) return;
+      child.stdout?.off('data', onData);
+      child.off('exit', onExit);
+      resolve(output);
+    };
+    const onExit = (code: number | null): void =>
+      reject(new Error(`a program of the README ended with code ${code} before it printed ${text}`));
+    child.stdout?.on('data', onData);
+    child.once('exit', onExit);
   });
 }

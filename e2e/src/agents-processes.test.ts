@@ -6,7 +6,7 @@ import { pause } from './peers.js';
 
 /**
  * Two agents of nodes in processes of their own, which write to each other all the time: nothing is doubled or reordered,
- * and what is lost was reported, whatever becomes of the nodes and of Redis.
+ * and each loss was reported, while nodes and Redis are killed and paused.
  */
 
 let nodes: Nodes;

@@ -1,35 +1,17 @@
 import { connect } from '@parlance/client';
-import { createServer, type ServerOptions, type ServerSession } from '@parlance/server';
+import type { ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { createCuttingProxy } from './cutting-proxy.js';
+import { cutSession } from './cut-session.js';
+import { createPeers, pause } from './peers.js';
 
 /** Sessions that an application closes with a code and a reason, over real sockets. */
 
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
-});
+const peers = createPeers();
+afterEach(() => peers[Symbol.asyncDispose]());
 
-async function setUp(options: ServerOptions = {}, client: Parameters<typeof connect>[1] = {}) {
-  const server = createServer({ onRequest: () => 'here', ...options });
-  open.push(server);
-  const { port } = await server.listen();
-  const proxy = await createCuttingProxy(port);
-  open.push(proxy);
-  const session = await connect(`ws://127.0.0.1:${proxy.port}/session`, {
-    WebSocket,
-    reconnect: { minDelayMs: 5, maxDelayMs: 50 },
-    ...client,
-  });
-  open.push(session);
-  const states: string[] = [];
-  session.on('state', (state) => states.push(state));
-  const [served] = server.sessions.values();
-  return { server, proxy, session, states, served: served as ServerSession };
-}
-
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+const setUp = (options: ServerOptions = {}, client?: Parameters<typeof connect>[1]) =>
+  cutSession(peers, { onRequest: () => 'here', ...options }, client);
 
 describe('a session that its server closes with a code', () => {
   it.each(['m2m.v1', 'm2m.v1.json'] as const)(

@@ -42,6 +42,15 @@ it('HTTP.md: Hono behind session.fetch', async () => {
   expect(stdout).toContain('I am the client');
 });
 
+it('README.md: a contract', async () => {
+  const stdout = await run([await paste('../README.md', 'contract.mjs')]);
+  expect(stdout).toMatch(/^the sum is 5\n(?:counted \d\n)+sum: the input is not valid: /);
+});
+
+it('SERVER.md: groups', async () => {
+  expect(await run([await paste('SERVER.md', 'groups.mjs')])).toBe('ben reads ann: hello\n');
+});
+
 it('TESTING.md: a test of a handler under node --test', async () => {
   const stdout = await run(['--test', await paste('TESTING.md', 'countdown.test.mjs')]);
   expect(stdout).toMatch(/^# pass 1$|^ℹ pass 1$/m);

@@ -1,6 +1,6 @@
 import { createServer as createHttpServer, type Server as HttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { connect } from '@parlance/client';
+import { type ClientOptions, connect } from '@parlance/client';
 import { createServer } from '@parlance/server';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import WebSocket, { WebSocketServer } from 'ws';
@@ -60,6 +60,13 @@ describe('a server of another kind', () => {
       (socket) => socket.on('message', () => socket.close(4406, 'Subprotocol not acceptable')),
       'closed with code 4406: Subprotocol not acceptable',
     ],
+    [
+      'closes with a code of WebSocket',
+      (socket) => socket.close(1011, 'oops'),
+      'closed with code 1011: oops',
+    ],
+    ['ends in order', (socket) => socket.close(1000), 'closed with code 1000'],
+    ['cuts the connection', (socket) => socket.terminate(), 'closed with code 1006'],
   ])('that %s is named with its URL', async (_what, answer, guess) => {
     const url = await strange(answer);
     const error = (await failure(connect(url, { WebSocket }))) as Error;
@@ -104,6 +111,24 @@ describe('a server of another kind', () => {
     expect(error).toMatchObject({ code: 'connection_failed' });
     expect(error.message).toContain(`cannot connect to ${url.split('?')[0]}: `);
     if (Constructor === WebSocket) expect(error.message).toContain('not a Parlance session server');
+  });
+});
+
+it('an error of a WebSocket that never closes ends the attempt', async () => {
+  // As on Node 22.
+  class Unclosed extends EventTarget {
+    binaryType = '';
+    constructor() {
+      super();
+      queueMicrotask(() => this.dispatchEvent(Object.assign(new Event('error'), { message: 'non-101' })));
+    }
+    send() {}
+    close() {}
+  }
+  const WebSocket = Unclosed as unknown as NonNullable<ClientOptions['WebSocket']>;
+  expect(await failure(connect('ws://127.0.0.1:1/session', { WebSocket }))).toMatchObject({
+    code: 'connection_failed',
+    message: expect.stringContaining('cannot connect to ws://127.0.0.1:1/session: '),
   });
 });
 

@@ -1,65 +1,16 @@
-import { createServer as createHttpServer, request as httpRequest } from 'node:http';
+import { createServer as createHttpServer } from 'node:http';
 import type { Session } from '@parlance/client';
-import { encodeControl, type Logger, type SessionStats } from '@parlance/protocol';
+import { DEFAULT_LIMITS, encodeControl, type Logger, type SessionStats } from '@parlance/protocol';
 import { createServer } from '@parlance/server';
-import parsePrometheus from 'parse-prometheus-text-format';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure, greet, helloBytes, openRaw, pause } from './peers.js';
+import { get, sampleOf, scrape } from './scraping.js';
 
 /** What a server exposes: metrics, health, logs and traces. */
 
 const peers = createPeers();
 afterEach(() => peers[Symbol.asyncDispose]());
-
-interface Answer {
-  readonly status: number | undefined;
-  readonly type: string | undefined;
-  readonly text: string;
-}
-
-const get = (port: number, path: string, method = 'GET') =>
-  new Promise<Answer>((resolve, reject) =>
-    httpRequest({ port, path, method, agent: false })
-      .on('response', (response) => {
-        let text = '';
-        response.on('data', (chunk) => {
-          text += chunk;
-        });
-        response.on('end', () =>
-          resolve({ status: response.statusCode, type: response.headers['content-type'], text }),
-        );
-      })
-      .on('error', reject)
-      .end(),
-  );
-
-interface Metric {
-  readonly name: string;
-  readonly help: string;
-  readonly type: string;
-  readonly metrics: readonly {
-    readonly value?: string;
-    readonly count?: string;
-    readonly labels?: Record<string, string>;
-  }[];
-}
-
-async function scrape(port: number, path = '/metrics'): Promise<Map<string, Metric>> {
-  const { status, text } = await get(port, path);
-  expect(status).toBe(200);
-  return new Map((parsePrometheus(text) as Metric[]).map((metric) => [metric.name, metric]));
-}
-
-/** The value of a metric with these labels. */
-function sampleOf(metrics: Map<string, Metric>, name: string, labels: Record<string, string> = {}): number {
-  const found = metrics
-    .get(`parlance_${name}`)
-    ?.metrics.find((sample) =>
-      Object.entries(labels).every(([key, value]) => sample.labels?.[key] === value),
-    );
-  return Number(found?.value ?? 0);
-}
 
 const sum = (stats: readonly SessionStats[], pick: (stats: SessionStats) => number) =>
   stats.reduce((total, each) => total + pick(each), 0);
@@ -175,12 +126,17 @@ describe('metrics', () => {
     for (let i = 0; i < 5; i++) await (await peers.dial(url)).request('x');
     const metrics = await scrape(port, '/internal/metrics');
     expect(metrics.size).toBeGreaterThan(10);
-    for (const { name, help, type, metrics: samples } of metrics.values()) {
+    // Node's own, under the names that dashboards for Node expect.
+    for (const name of ['nodejs_eventloop_lag_p99_seconds', 'process_resident_memory_bytes'])
+      expect(metrics.has(name)).toBe(true);
+    const own = [...metrics.values()].filter(({ name }) => !/^(nodejs|process)_/.test(name));
+    for (const { name, help, type, metrics: samples } of own) {
       expect(name).toMatch(/^parlance_[a-z_]+$/);
       expect(name).not.toMatch(/_(ms|milliseconds|minutes|kb|mb)(_|$)/);
       expect(name.endsWith('_total')).toBe(type === 'COUNTER');
       expect(help.length).toBeGreaterThan(10);
-      expect(samples.length).toBeLessThanOrEqual(16);
+      const most = name === 'parlance_limit' ? Object.keys(DEFAULT_LIMITS).length : 16;
+      expect(samples.length).toBeLessThanOrEqual(most);
       expect(JSON.stringify(samples)).not.toMatch(/sess_|local-/);
     }
   });

@@ -242,7 +242,7 @@ describe('agents on two nodes', () => {
     expect((await nextMessage(worker)).text).toBe('b');
   });
 
-  it('keeps messages in order, whatever happens to the connection between the nodes', async () => {
+  it('keeps messages in order, even if the connection between the nodes breaks', async () => {
     const { near, far, proxy } = await pair();
     const planner = await agent(near.port, 'acme/planner');
     const worker = await agent(far.port, 'acme/worker');

@@ -507,7 +507,7 @@ describe('bounds of kept replies', () => {
     for (const event of events) expect(['reply.unkept', 'reply.full']).toContain(event);
   });
 
-  it('stop a handler that nobody reads, and forget a reply after its time', async () => {
+  it('stop a handler that is not read, and forget a reply after its time', async () => {
     const reply = dosed(WORDS, { name: 'lost', abandonAfterMs: 1, ttlMs: 1 });
     const { url } = await peers.serve({ authenticate: byToken, onRequest: reply.handler });
     const ada = await peers.dial(url, { token: 'ada' });

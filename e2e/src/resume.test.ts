@@ -1,42 +1,19 @@
-import { connect, type Session } from '@parlance/client';
+import { connect } from '@parlance/client';
 import { CloseCode, ProtocolError } from '@parlance/protocol';
-import { createServer, type Server, type ServerOptions } from '@parlance/server';
+import type { ServerOptions } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
-import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
+import { cutSession } from './cut-session.js';
 import { clientEndpoint, serverEndpoint } from './endpoints.js';
-import { greet, helloBytes, openRaw } from './peers.js';
+import { createPeers, greet, helloBytes, openRaw, pause } from './peers.js';
 
 /** Sessions that outlive their connections, over real sockets through a proxy that cuts them. */
 
-const open: AsyncDisposable[] = [];
-afterEach(async () => {
-  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
-});
+const peers = createPeers();
+afterEach(() => peers[Symbol.asyncDispose]());
 
-interface Setup {
-  readonly server: Server;
-  readonly proxy: CuttingProxy;
-  readonly session: Session;
-  readonly states: string[];
-}
-
-async function setUp(options: ServerOptions, client: Parameters<typeof connect>[1] = {}): Promise<Setup> {
-  const server = createServer(options);
-  open.push(server);
-  const { port } = await server.listen();
-  const proxy = await createCuttingProxy(port);
-  open.push(proxy);
-  const session = await connect(`ws://127.0.0.1:${proxy.port}/session`, {
-    WebSocket,
-    reconnect: { minDelayMs: 5, maxDelayMs: 50 },
-    ...client,
-  });
-  open.push(session);
-  const states: string[] = [];
-  session.on('state', (state) => states.push(state));
-  return { server, proxy, session, states };
-}
+const setUp = (options?: ServerOptions, client?: Parameters<typeof connect>[1]) =>
+  cutSession(peers, options, client);
 
 /** The parts of a browser from which the client learns that the network is back. */
 const window = new EventTarget();
@@ -47,8 +24,6 @@ beforeEach(() => {
 afterEach(() => {
   vi.unstubAllGlobals();
 });
-
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 describe('a lost connection', () => {
   it('loses, duplicates and reorders no message in either direction', async () => {
@@ -230,6 +205,8 @@ describe('a lost connection', () => {
     proxy.swallow(true);
     const dialing = connect(`ws://127.0.0.1:${proxy.port}/session`, {
       WebSocket,
+      // A page would try again for 15 s.
+      reconnect: false,
       timers: { acceptTimeoutMs: 1_000 },
     });
     await expect(dialing).rejects.toMatchObject({ code: 'connection_failed' });
@@ -330,9 +307,7 @@ describe('resuming a session', () => {
 });
 
 it('a resumed session stays open when the time limit of the attempt is over', async () => {
-  const server = createServer({ timers: { acceptTimeoutMs: 200 } });
-  open.push(server);
-  const { url } = await server.listen();
+  const { url } = await peers.serve({ timers: { acceptTimeoutMs: 200 } });
   const extensions = { link: '{}', resume: '{}' };
   const first = await greet(url, { extensions });
   first.socket.terminate();

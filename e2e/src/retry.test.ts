@@ -119,7 +119,7 @@ describe('what was not written when the session was lost', () => {
     ]);
   });
 
-  it('is as it was when it was sent, whatever becomes of the object', async () => {
+  it('is as it was when it was sent, even if the object is changed later', async () => {
     const { session, heard, lose, replace } = await setUp();
     await lose();
     const body = { n: 1 };

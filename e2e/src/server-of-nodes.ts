@@ -12,7 +12,7 @@ const NODES = 3;
 /**
  * `@parlance/server` with a `createServer` that creates several nodes; those of a test's own cluster stay as they are.
  *
- * @param chosen options that each node has whatever the test says.
+ * @param chosen options that each node has, over those of the test.
  */
 export function ofNodes(actual: typeof parlance, chosen: ServerOptions = {}, count = NODES): typeof parlance {
   const createServer = <Data>(options: ServerOptions<Data> = {}): Server<Data> => {

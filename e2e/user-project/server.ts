@@ -181,7 +181,7 @@ export const accounts = createServer({
   onSession: (session) => {
     const since: string = session.data.since;
     session.data = { name: `${session.data.name} ${since}`, since: new Date() };
-    // @ts-expect-error: there is no such member
+    // @ts-expect-error: the data has no member of this name
     logger.info({ event: 'session', role: session.data.role }, session.userAgent ?? session.remoteAddress);
   },
   onRequest: (_request, { session }) => `${session.data.name}, here since ${new Date(session.since)}`,

@@ -106,7 +106,7 @@ describe('a chat without React', () => {
     expect([chat.status, chat.error]).toEqual(['ready', undefined]);
   });
 
-  it('follows an answer once, whatever part of it the page has already', async () => {
+  it('follows an answer once, from each part that the page has already', async () => {
     const join = await serve();
     const first = new PlainChat(new SessionChatTransport(await join()));
     const asked = first.sendMessage({ text: 'words 300' });

@@ -170,20 +170,20 @@ export const EXPANSION: readonly Attack[] = [
   },
   {
     category: 'expansion',
-    name: 'Brotli messages that nobody reads',
+    name: 'Brotli messages that are not read',
     server: 'mailbox',
     seconds: 5,
     ...told(blanks, { as: 'unread' }, 400),
   },
   {
     category: 'expansion',
-    name: 'Brotli messages where nobody takes any',
+    name: 'Brotli messages that are not taken',
     seconds: 5,
     ...told(blanks, {}, 400),
   },
   {
     category: 'expansion',
-    name: 'context messages that nobody reads',
+    name: 'context messages that are not read',
     server: 'mailbox',
     seconds: 5,
     ...told(context, { as: 'unread', offer: { extensions: CONTEXT } }, 200),

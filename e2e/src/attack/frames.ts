@@ -134,7 +134,11 @@ export const FRAMES: readonly Attack[] = [
       return undefined;
     },
   },
-  { category: 'frames', name: 'credentials anew', run: repeated(() => control('AUTH', { token: 'echo.x' })) },
+  {
+    category: 'frames',
+    name: 'credentials again and again',
+    run: repeated(() => control('AUTH', { token: 'echo.x' })),
+  },
   {
     category: 'frames',
     name: 'WebSocket pongs',

@@ -19,7 +19,7 @@ const flooded =
 export const LOGS: readonly Attack[] = [
   {
     category: 'logs',
-    name: 'control messages that nobody knows',
+    name: 'control messages of unknown types',
     run: flooded((peer) => peer.send(UNKNOWN)),
   },
   {

@@ -10,12 +10,13 @@ import { GATEWAY } from './gateway.js';
 import { HANDSHAKE } from './handshake.js';
 import { LOGS } from './logs.js';
 import { MEMORY } from './memory.js';
-import { NODES } from './nodes.js';
+import { NODES } from './nodes/attacks.js';
 import { RELAY } from './relay.js';
 import { REPLY_ATTACKS } from './replies.js';
 import { Arena, startUpstream } from './run.js';
 import { HEAD, PROMISE, rows } from './table.js';
 import { TIME } from './time.js';
+import { UPLOADS } from './uploads.js';
 
 /** `npm run attack`: the exit code is 1 if an attack exceeds a bound. */
 
@@ -53,6 +54,7 @@ const ATTACKS: Readonly<Record<Category, readonly Attack[]>> = {
   relay: RELAY,
   replies: REPLY_ATTACKS,
   gateway: GATEWAY,
+  uploads: UPLOADS,
   cluster: CLUSTER,
   nodes: NODES,
   logs: LOGS,

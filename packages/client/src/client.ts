@@ -98,6 +98,7 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
       ...(await parts.defaults({ ...options, extensions })),
       rebuilds: takeUp !== undefined,
       moves: true,
+      durables: true,
       isLoaded: (codec, encoding) =>
         entry === undefined
           ? !loader.isLazy || loader.isReady(codec, encoding)
@@ -178,10 +179,9 @@ async function open(url: string | URL, options: ClientOptions, takeUp?: TakeUp):
       onEnded(error) {
         release();
         const failure = error ?? new ProtocolError('session_closed', 'closed while connecting');
-        // Close codes from 4400 on, and not that of an end in order or of a connection that could not be opened.
-        if (succession.isAccepted || failure.closeCode < 4400 || failure.code === 'rejected')
+        const { isAnswered, firstMessage } = dialer;
+        if (error === undefined || succession.isAccepted || !isAnswered || failure.code === 'rejected')
           return reject(failure);
-        const { firstMessage } = dialer;
         loadFailures().then(
           ({ explain }) => reject(explain(target, failure, firstMessage)),
           () => reject(failure),

@@ -21,7 +21,7 @@ const SIGNS: readonly (readonly [sign: RegExp, name: string])[] = [
 const OWN = /type\W{1,4}(HELLO|ACCEPT|REJECT|WAIT|CLOSE|GOAWAY)/;
 
 /**
- * The error with the URL, and with a guess at who has answered if that is no session server.
+ * The error with the URL, and with a guess at what has answered if it is not a session server.
  *
  * @param first the first message that has arrived.
  */
@@ -90,7 +90,7 @@ export function describe(url: URL, { message, error }: SocketFailure): ProtocolE
   const text = (message || errors?.map((each) => each.message).join(', ') || '').trim();
   const status = /^Unexpected server response: (\d{3})$/.exec(text)?.[1];
   const reason = text.endsWith('subprotocol')
-    ? 'a WebSocket server answers there, but it is not a Parlance session server'
+    ? 'a WebSocket server answers there, but it is not a Parlance session server: GraphQL servers refuse its subprotocol like this'
     : status === undefined
       ? systemReason(code ?? '', url)
       : statusReason(status, url);
@@ -109,10 +109,11 @@ function systemReason(code: string, { protocol }: URL): string {
       return 'unknown host';
     case 'EPROTO':
       return 'the server does not speak TLS; use ws: or put a TLS proxy in front of it';
-    case 'ECONNRESET':
-      return protocol === 'ws:'
-        ? 'the server closed the connection; if it requires TLS, use wss:'
-        : 'the server closed the connection';
+    case 'ECONNRESET': {
+      const closed =
+        'the server closed the connection, as a socket.io server does at paths that are not its own';
+      return protocol === 'ws:' ? `${closed}; if it requires TLS, use wss:` : closed;
+    }
     default:
       return 'is the server running, and are host, port and path right?';
   }
@@ -128,6 +129,8 @@ function statusReason(status: string, { pathname }: URL): string {
       return `${answered}: a proxy in front of the session server refused this client`;
     case '429':
       return `${answered}: too many new sessions from this address; try again later`;
+    case '400':
+      return `${answered}: it is a server of other WebSockets, such as socket.io, or one at another path; the default path is /session`;
     default:
       return `${answered} instead of a WebSocket: it is not a session server, or a proxy in front of it does not forward WebSockets`;
   }

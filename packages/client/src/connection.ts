@@ -1,4 +1,4 @@
-import { type Crashable, guard, ProtocolError, type Wire } from '@parlance/protocol/client';
+import { CloseCode, type Crashable, guard, ProtocolError, type Wire } from '@parlance/protocol/client';
 
 /**
  * The part of the WebSocket interface that is used; browsers, workers (Cloudflare's too), Node 22 and `ws`
@@ -80,8 +80,18 @@ export function openWebSocket(
   const { session } = events;
   const onWritten = () => void guard(session, () => events.onWritable());
 
+  let state: 'opening' | 'open' | 'closed' = 'opening';
+  const close = (code: number, reason: string): void => {
+    if (state === 'closed') return;
+    state = 'closed';
+    guard(session, () => events.onClose(code, reason || failure.message, failure));
+  };
+
   // Listeners and not `onopen` and its like, which never fire on Cloudflare Workers.
-  socket.addEventListener('open', () => guard(session, () => events.onOpen()));
+  socket.addEventListener('open', () => {
+    state = 'open';
+    guard(session, () => events.onOpen());
+  });
   socket.addEventListener('message', ({ data }) => {
     try {
       events.onMessage(typeof data === 'string' ? data : new Uint8Array(data as ArrayBuffer));
@@ -89,13 +99,13 @@ export function openWebSocket(
       session.crash(error);
     }
   });
-  // `ws` reports the cause here, browsers report nothing; a close event follows in both cases.
+  // `ws` and Node report the cause here, browsers report nothing. A close event follows, but not on Node 22 if the
+  // connection could not be opened.
   socket.addEventListener('error', ({ message = '', error }) => {
     failure = { message, error };
+    if (state === 'opening') close(CloseCode.ABNORMAL, '');
   });
-  socket.addEventListener('close', ({ code = 1006, reason = '' }) =>
-    guard(session, () => events.onClose(code, reason || failure.message, failure)),
-  );
+  socket.addEventListener('close', ({ code = CloseCode.ABNORMAL, reason = '' }) => close(code, reason));
 
   return {
     get bufferedAmount() {

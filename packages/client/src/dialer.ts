@@ -49,7 +49,9 @@ export class Dialer {
   readonly #options: DialerOptions;
   /** The connection that is being opened. */
   #dialing: Wire | undefined;
-  /** The first message of a server. */
+  /** Something has accepted the connection of the present attempt. */
+  isAnswered = false;
+  /** The first message of the present attempt, until a server accepts a session. */
   firstMessage: Uint8Array | string | undefined;
   #cancelRetry: (() => void) | undefined;
   #cancelMove: (() => void) | undefined;
@@ -72,6 +74,7 @@ export class Dialer {
       session,
       onOpen: () => {
         cancelTimeout();
+        this.isAnswered = true;
         this.#dialing = undefined;
         session.handleConnected(wire, token);
         if (isFirst && Number.isFinite(timeoutMs))
@@ -95,7 +98,10 @@ export class Dialer {
         if (session.isAccepted) this.retryLater(0);
         else if (isTooLate)
           session.abort(
-            connectionFailure(url, `no answer within ${timeoutMs} ms (the timer acceptTimeoutMs)`),
+            connectionFailure(
+              url,
+              `no answer within ${timeoutMs} ms (the timer acceptTimeoutMs); a development server that does not forward WebSockets gives none`,
+            ),
           );
         else if (failure.message === '' && failure.error === undefined)
           session.abort(connectionFailure(url, 'is the server running, and are host, port and path right?'));
@@ -170,6 +176,8 @@ export class Dialer {
     this.#cancelRetry = undefined;
     const isNeeded = () => this.#dialing === undefined && session.needsWire;
     if (!isNeeded()) return;
+    this.isAnswered = false;
+    this.firstMessage = undefined;
     const asked = askToken().then(
       (token) => {
         if (isNeeded()) this.dial(token);

@@ -9,7 +9,7 @@ import {
 } from '@parlance/protocol/client';
 import { RetriedReply } from './retried-reply.js';
 
-/** Bytes of content that may wait while there is no session; each call counts {@link CALL_SIZE} more. */
+/** Bytes of content that may wait for a session; each call counts {@link CALL_SIZE} more. */
 export const MAX_WAITING = 4 * 1024 * 1024;
 export const CALL_SIZE = 512;
 
@@ -100,12 +100,17 @@ export class Retries {
 
   /** The present session was lost, with what `reset` lists. Returns that without what moves on to the next one. */
   lossOf(reset: SessionReset): SessionReset {
-    const moving = [...this.#calls].flatMap(({ streamId }) => streamId ?? []);
-    for (const call of this.#calls) call.streamId = undefined;
+    // One-way messages all have the same stream.
+    const moving = new Map<number, number>();
+    for (const call of this.#calls) {
+      if (call.streamId === undefined) continue;
+      moving.set(call.streamId, (moving.get(call.streamId) ?? 0) + 1);
+      call.streamId = undefined;
+    }
     const notSent = reset.notSent.filter(({ streamId }) => {
-      const at = moving.indexOf(streamId);
-      if (at >= 0) moving.splice(at, 1);
-      return at < 0;
+      const count = moving.get(streamId) ?? 0;
+      if (count > 0) moving.set(streamId, count - 1);
+      return count === 0;
     });
     return { ...reset, notSent };
   }

@@ -1,5 +1,5 @@
 import type { Body, SendOptions, Session } from '@parlance/protocol';
-import { UserSession, type UserSessionHost } from '@parlance/protocol/client';
+import { loadable, UserSession, type UserSessionHost } from '@parlance/protocol/client';
 import type { SessionFetch } from '@parlance/protocol/http';
 
 /**
@@ -35,6 +35,8 @@ export interface ClientSessionHost extends UserSessionHost {
   detach(): Promise<void>;
 }
 
+const http = loadable('session.fetch', () => import('@parlance/protocol/http'));
+
 let hostIn: (session: ClientUserSession) => ClientSessionHost;
 
 export class ClientUserSession extends UserSession implements ClientSession {
@@ -43,10 +45,11 @@ export class ClientUserSession extends UserSession implements ClientSession {
   }
 
   readonly fetch: SessionFetch = async (input, init) => {
-    const { createFetch } = await import('@parlance/protocol/http');
-    return await createFetch(this, this.#host.isShared !== true)(input, init);
+    this.#fetch ??= (await http.load()).createFetch(this, this.#host.isShared !== true);
+    return await this.#fetch(input, init);
   };
   readonly #host: ClientSessionHost;
+  #fetch: SessionFetch | undefined;
 
   constructor(host: ClientSessionHost) {
     super(host);

@@ -33,9 +33,12 @@ export { incarnationOf, newIncarnation, newSessionId } from './session/random-id
 // Sessions that move to another process
 
 export { createServerSession, restoreSession } from './session/create-server.js';
-export { restoreDurableSession } from './session/durable/restore.js';
+export { checkAccepted, restoreDurableSession } from './session/durable/restore.js';
+export { readBegin } from './session/durable/begin.js';
 export type { DurableSession } from './session/durable/session.js';
-export type { DurableRecord, NumberedBody, Turn } from './session/durable/turn.js';
+export type { CallOptions } from './endpoint/requests/responder.js';
+export type { BodyToSend } from './link/body-to-send.js';
+export { type DurableRecord, fencedError, type NumberedBody, type Turn } from './session/durable/turn.js';
 export { decodeSnapshot, encodeSnapshot, MAX_SNAPSHOT_SIZE, SNAPSHOT_FORMAT } from './session/snapshot.js';
 export { listsOf, orNull, trimmed, ValueList } from './base/value-list.js';
 export { ReceivedMessage } from './endpoint/messages/message.js';
@@ -57,6 +60,7 @@ export { SILENT_LOGGER } from './endpoint/ports.js';
 
 // Bytes and bodies
 
+export { cryptoSuite } from '#crypto';
 export { ByteReader, ByteWriter, varintLength, writeVarint } from './base/bytes.js';
 export { isSized } from './codec/body.js';
 export { createBodyCoder } from './codec/auto/coder.js';
@@ -112,7 +116,7 @@ export {
 // Agents and the relay
 
 export type { BodyCoder } from './codec/coder.js';
-export { type DirectoryNews, type DirectoryQuery, newsFields } from './endpoint/agents/agents.js';
+export { decodeNews, type DirectoryNews, type DirectoryQuery, newsFields } from './endpoint/agents/agents.js';
 export { encodeUndelivered } from './endpoint/agents/delivery.js';
 export { type AgentDescription, readAgent } from './endpoint/agents/description.js';
 export { MAX_AGENT_METADATA } from './endpoint/agents/introduction.js';

@@ -12,7 +12,7 @@ import type { Refusal } from './admission/admission.js';
 import { countedPrincipal } from './admission/authentication.js';
 import { Handshake, type HandshakeEvents } from './admission/handshake.js';
 import { renew } from './admission/renewal.js';
-import type { Lead } from './cluster/lead.js';
+import type { Lead } from './cluster/lead/lead.js';
 import { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
 import { SocketMeter } from './http/socket-meter.js';

@@ -1,4 +1,5 @@
 import {
+  type BodyCounts,
   CloseCode,
   type GoAwayPayload,
   isProtocolError,
@@ -11,18 +12,24 @@ import {
   type Throttled,
 } from '@parlance/protocol';
 import {
+  assertOptions,
   type BodyCoder,
+  type CallOptions,
   type EndpointOptions,
   guard,
   type OwnHandler,
   type Wire,
 } from '@parlance/protocol/internal';
+import type { Durability } from './durable/durability.js';
+import { stateOf } from './durable/state.js';
 import type { Hook } from './hooks/hook.js';
 import { HookedReader } from './hooks/hooked-reader.js';
 import { longestMessage } from './http/unfinished-message.js';
 import { isMoving, MovingEndpoint } from './moving-endpoint.js';
+import type { SessionObserver } from './observe/observer.js';
 import {
   type ClientInfo,
+  type CommitOptions,
   encodeData,
   ServedSession,
   type ServedSessionHost,
@@ -39,6 +46,8 @@ export interface WireBytes {
 export interface ServerEndpointOptions extends EndpointOptions {
   /** Run around messages. @default none */
   readonly hooks?: readonly Hook[] | undefined;
+  /** @default none */
+  readonly observer?: SessionObserver | undefined;
 }
 
 /** The endpoint of a server: what its connection and other sessions ask of it. */
@@ -52,8 +61,12 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   since = 0;
   /** The node that leads the present connection here. */
   ledBy: string | undefined;
+  /** When HELLO has arrived, in milliseconds of the process. */
+  helloAt = 0;
   /** When it has lost its last connection, in Unix milliseconds. */
   lostAt = 0;
+  /** The round trip that was last observed. */
+  #roundTripMs: number | undefined;
   /** How often the session has gone to another node, as far as its record says. */
   epoch = 0;
   /** The client was asked to leave, and not to come back with this session. */
@@ -73,6 +86,8 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   /** Whose kept replies it has, if it is anonymous and has proved to continue another session. */
   actsFor: string | undefined;
   #isAbandoned = false;
+  /** Of a session that is on record. */
+  durability: Durability | undefined;
   /** Created when the client has first left messages unread. */
   #unread: UnreadWatch | undefined;
 
@@ -135,6 +150,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
 
   override notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void {
     if (name === 'throttled') {
+      this.observer?.handleLimited((event as Throttled).limit);
       const fields = { event: 'session.throttled', session: this.id, ...(event as Throttled) };
       this.logger.warn(fields, 'the client sends as much as its rate allows, and the rest waits there');
     }
@@ -144,9 +160,24 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   override handleTick(): void {
     if (this.#isAbandoned || this.isFrozen) return;
     super.handleTick();
+    if (this.#roundTripMs !== this.core.roundTripMs) this.#handleRoundTrip();
     if (this.hasEnded || (this.#unread === undefined && !this.core.isBlockedOnCredit)) return;
     this.#unread ??= new UnreadWatch(this);
     guard(this, () => this.#unread?.handleTick(this.core.stalled, this.options.clock.now()));
+  }
+
+  #handleRoundTrip(): void {
+    const { roundTripMs } = this.core;
+    this.#roundTripMs = roundTripMs;
+    if (roundTripMs !== undefined) this.observer?.handleRoundTrip(roundTripMs / 1000);
+  }
+
+  get observer(): SessionObserver | undefined {
+    return this.options.observer;
+  }
+
+  bodies(direction: 'sent' | 'received'): BodyCounts | undefined {
+    return direction === 'sent' ? this.core.channel.sentBodies : this.recorder.receivedBodies;
   }
 
   /** How long the credentials of the connection are valid, in Unix milliseconds; `null` for ever. */
@@ -192,9 +223,14 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   }
 
   /** Answers a received request with a handler of the server's. Never rejects. */
-  async answer(streamId: number, body: ReceivedBody, handler: OwnHandler): Promise<void> {
+  async answer(
+    streamId: number,
+    body: ReceivedBody,
+    handler: OwnHandler,
+    again: Omit<CallOptions, 'isOwn'> = {},
+  ): Promise<void> {
     try {
-      await this.inbound.answer(streamId, body, handler);
+      await this.inbound.answer(streamId, body, handler, again);
     } catch (error) {
       this.crash(error);
     }
@@ -213,7 +249,73 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   set data(value: unknown) {
     const text = encodeData(value);
     if (this.isFrozen) throw isMoving();
+    if (this.durability !== undefined) {
+      this.core.durable?.setState(stateOf(text));
+      this.durability.wake();
+    }
     this.dataText = text;
+  }
+
+  // --- on record
+
+  get isDurable(): boolean {
+    return this.durability !== undefined;
+  }
+
+  commit(options: CommitOptions): Promise<void> {
+    const durability = this.#assertDurable('commit');
+    assertOptions(options, { state: 'any', send: 'list' }, 'commit');
+    const { state, send = [] } = options;
+    const text = encodeData(state);
+    return durability.commit(text === undefined ? undefined : stateOf(text), send, () => {
+      this.dataText = text ?? this.dataText;
+    });
+  }
+
+  handledUpTo(number: number): void {
+    this.#assertDurable('handledUpTo').handledUpTo(number);
+  }
+
+  #assertDurable(name: string): Durability {
+    if (this.durability !== undefined) return this.durability;
+    throw new ProtocolError('unsupported', `${name}: the session is not durable`);
+  }
+
+  override handleTaken(charge: number, number?: number): void {
+    if (number !== undefined) this.durability?.handleTaken(number);
+    super.handleTaken(charge);
+  }
+
+  handleDone(number: number): void {
+    this.durability?.handleDone(number);
+  }
+
+  hasHandled(number: number): boolean {
+    return this.durability?.hasHandled(number) === true;
+  }
+
+  repeat(streamId: number): void {
+    if (this.durability === undefined) return;
+    this.core.durable?.repeat(streamId);
+    this.durability.wake();
+  }
+
+  recorded(): Promise<void> | undefined {
+    return this.durability?.recorded();
+  }
+
+  override apply(): void {
+    super.apply();
+    this.durability?.wake();
+  }
+
+  override transmit(): void {
+    super.transmit();
+    this.durability?.wake();
+  }
+
+  override get endingSteps(): MovingEndpoint['endingSteps'] {
+    return [...super.endingSteps, (error) => this.durability?.end(error)];
   }
 
   // --- moving to another node

@@ -15,9 +15,10 @@ export type {
   MessageHookContext,
   RequestHookContext,
 } from './hooks/hook.js';
+export type { DurabilityOptions, DurableCandidate, DurablePolicy } from './durable/options.js';
 export type { ListenOptions } from './http/listener.js';
 export type { ServerOptions } from './options.js';
-export type { ServerSession } from './served-session.js';
+export type { CommitOptions, ServerSession } from './served-session.js';
 export { createServer } from './create-server.js';
 
 // HTTP in a session
@@ -60,6 +61,7 @@ export type { RelayStats } from './agents/transit.js';
 // Kept replies
 
 export type { KeepPolicy, RepliesOptions, ReplyQuestion } from './replies/options.js';
+export type { SealOptions } from './seal/keys.js';
 
 // Scans
 

@@ -36,14 +36,22 @@ import type { AgentsOptions } from './agents/policy.js';
 import type { Scan } from './agents/scan.js';
 import type { Backplane } from './backplane/backplane.js';
 import { type NodeOptions, type ResolvedNodeOptions, resolveNodeOptions } from './cluster/options.js';
+import {
+  type DurabilityOptions,
+  type DurablePolicy,
+  type ResolvedDurability,
+  resolveDurability,
+} from './durable/options.js';
 import type { Hook } from './hooks/hook.js';
 import { hookRequests } from './hooks/run-hooks.js';
 import { createTrustedProxies, type TrustedProxies } from './http/addresses.js';
+import { EventFeed } from './observe/event-feed.js';
 import {
   type RepliesOptions,
   type ResolvedRepliesOptions,
   resolveRepliesOptions,
 } from './replies/options.js';
+import { resolveSeal, type Seal, type SealOptions } from './seal/keys.js';
 import type { ServerSession } from './served-session.js';
 
 /** @typeParam Data of `session.data`. */
@@ -150,8 +158,22 @@ export interface ServerOptions<Data = unknown> extends CapabilityOptions {
    * `@parlance/server/redis`, or `memoryCluster()` in tests. @default the server is on its own
    */
   readonly cluster?: Backplane | undefined;
+  /**
+   * Which sessions are put on record in the engine of {@link cluster}, so that they survive the death of this process, if
+   * their clients understand that. All nodes need the same. @default false
+   */
+  readonly durable?: DurablePolicy | undefined;
+  /** How sessions are put on record. */
+  readonly durability?: DurabilityOptions | undefined;
   /** How other nodes of the cluster reach this one. @default a free port of 127.0.0.1 */
   readonly node?: NodeOptions | undefined;
+  /**
+   * Encrypts durable sessions and kept replies before the engine of the `cluster` gets them, so that those who can read it
+   * learn neither content nor principals, and those who can write it change nothing unnoticed. The same at all nodes.
+   *
+   * @default the engine can read them
+   */
+  readonly seal?: SealOptions | undefined;
 }
 
 export interface ResolvedServerOptions {
@@ -174,14 +196,19 @@ export interface ResolvedServerOptions {
   readonly agents: AgentsOptions | undefined;
   readonly replies: ResolvedRepliesOptions;
   readonly logger: Logger;
+  /** What {@link logger} gets. */
+  readonly feed: EventFeed;
   readonly security: M2MSecurity | undefined;
   readonly trustedProxies: TrustedProxies;
   readonly scan: Scan | undefined;
   /** The path of the metrics; `undefined` without metrics. */
   readonly metricsPath: string | undefined;
   readonly tracing: boolean;
+  /** `undefined` if no session is put on record. */
+  readonly durability: ResolvedDurability | undefined;
   /** `undefined` without a cluster. */
   readonly node: ResolvedNodeOptions | undefined;
+  readonly seal: Seal | undefined;
   readonly avp: AvpOptions | undefined;
   readonly transfers: CapabilityOptions['transfers'];
 }
@@ -211,7 +238,10 @@ const KINDS: OptionKinds<ServerOptions> = {
   metrics: ['flag', 'object'],
   tracing: 'flag',
   cluster: 'object',
+  durable: ['flag', 'function'],
+  durability: 'object',
   node: 'object',
+  seal: 'object',
 };
 
 /** @throws {ProtocolError} `invalid_option`. */
@@ -240,13 +270,15 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   const { metrics = false, scan, onFetch } = options;
   // Each session of a server is a `ServerSession`.
   const onRequest = options.onRequest as RequestHandler | undefined;
-  const logger = resolveLogger(options);
+  const feed = new EventFeed();
+  const logger = feed.around(resolveLogger(options));
   if (typeof metrics === 'object') assertOptions(metrics, { path: 'text' }, 'metrics');
   const metricsPath = metrics === false ? undefined : ((metrics === true ? {} : metrics).path ?? '/metrics');
   if (metricsPath !== undefined && !metricsPath.startsWith('/'))
     throw new ProtocolError('invalid_option', `metrics.path must begin with "/", not "${metricsPath}"`);
   const agents = resolveAgents(options);
   const use = resolveHooks(options.use);
+  const durability = resolveDurability(options.durable, options.durability, options.cluster);
   return Object.freeze({
     path,
     origins,
@@ -263,6 +295,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
         takesMessages: options.onSession !== undefined,
         rebuilds: true,
         moves: options.cluster !== undefined,
+        durables: durability !== undefined,
         extensions: { ...options.extensions, agents: agents !== undefined },
       },
       limits,
@@ -280,12 +313,15 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     agents,
     replies: resolveRepliesOptions(options.replies, options.cluster),
     logger,
+    feed,
     security: resolveSecurity(options.security),
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
     scan,
     metricsPath,
     tracing: options.tracing ?? true,
+    durability,
     node: resolveNodeOptions(options.cluster, options.node),
+    seal: resolveSeal(options.seal, options.cluster),
     avp: options.avp,
     transfers: options.transfers,
   });

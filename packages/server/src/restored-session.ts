@@ -9,9 +9,9 @@ import {
 import { countedPrincipal } from './admission/authentication.js';
 import { renew, setOrigin } from './admission/renewal.js';
 import type { AgentMoves, AgentState } from './agents/moves.js';
-import type { Lead } from './cluster/lead.js';
-import { decodeMoved, type MovedSession } from './cluster/moved-session.js';
-import type { MovedHere } from './cluster/moves.js';
+import type { Lead } from './cluster/lead/lead.js';
+import { decodeMoved, type MovedSession } from './cluster/moves/moved-session.js';
+import type { MovedHere } from './cluster/moves/moves.js';
 import { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
 import { LoopQueue } from './loop-queue.js';

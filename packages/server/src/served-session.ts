@@ -11,6 +11,7 @@ import {
 } from '@parlance/protocol';
 import { createFetch, type SessionFetch } from '@parlance/protocol/http';
 import { truncateUnits, UserSession, type UserSessionHost } from '@parlance/protocol/internal';
+import type { SessionObserver } from './observe/observer.js';
 
 /**
  * A session as the application of a server sees it. In a cluster it may go on at another node.
@@ -41,17 +42,53 @@ export interface ServerSession<Data = unknown> extends Session {
    * has a second to return. A session whose `onSession` does not return stays until the server has drained.
    */
   readonly signal: AbortSignal;
+  /**
+   * The session is on record, so that it survives this process; see the option `durable`. The client has to understand that
+   * as well.
+   */
+  readonly isDurable: boolean;
+  /**
+   * Durable sessions: puts a state, messages to the client, and that the message is handled that was read last, on record in
+   * one step: after the death of a node, all of it has happened or nothing. Resolves when it is on record, and the messages
+   * are sent then; rejects if the session ends before.
+   *
+   * @throws {ProtocolError} `unsupported` if the session is not durable; `invalid_argument`, `message_too_large` as
+   * {@link data} and `send`; `over_budget` if the session would have too much on record.
+   */
+  commit(options: CommitOptions<Data>): Promise<void>;
+  /**
+   * Durable sessions: the application has handled the messages of the client up to this `number` before, as it has stored
+   * with its own effects. Those that are yet to arrive are not delivered.
+   *
+   * @throws {ProtocolError} `unsupported` if the session is not durable; `invalid_argument` if it is not a whole number.
+   */
+  handledUpTo(number: number): void;
   /** `onSession` has been called for this session before, at another node, and {@link data} is what it has left. */
   readonly isMoved: boolean;
+}
+
+/** @typeParam Data of {@link ServerSession.data}. */
+export interface CommitOptions<Data = unknown> {
+  /** The new {@link ServerSession.data}, also at the node that goes on with the session. @default it stays as it is */
+  readonly state?: Data | undefined;
+  /** Messages to the client, in order. @default none */
+  readonly send?: readonly Body[] | undefined;
 }
 
 /** Drives the session that an application of a server holds. */
 export interface ServedSessionHost extends UserSessionHost {
   data: unknown;
+  readonly isDurable: boolean;
+  /** @throws {ProtocolError} see {@link ServerSession.commit}. */
+  commit(options: CommitOptions): Promise<void>;
+  /** @throws {ProtocolError} see {@link ServerSession.handledUpTo}. */
+  handledUpTo(number: number): void;
   readonly signal: AbortSignal;
   readonly isMoved: boolean;
   readonly client: ClientInfo;
   readonly since: number;
+  /** `undefined` without metrics. */
+  readonly observer: SessionObserver | undefined;
   /** The messages with the hooks of the server around them. */
   hooked(messages: AsyncIterator<Message>): AsyncIterator<Message>;
 }
@@ -111,6 +148,11 @@ export class ServedSession extends UserSession implements ServerSession {
     this.#host = host;
   }
 
+  /** Who observes the server of a session; `undefined` if it has no metrics, or the session is another end's. */
+  static observerOf(session: Session): SessionObserver | undefined {
+    return #host in session ? session.#host.observer : undefined;
+  }
+
   /** Created when it is used, as most sessions do not. */
   get fetch(): SessionFetch {
     return createFetch(this);
@@ -137,6 +179,19 @@ export class ServedSession extends UserSession implements ServerSession {
   }
   set data(value: unknown) {
     this.#host.data = value;
+  }
+  get isDurable(): boolean {
+    return this.#host.isDurable;
+  }
+  commit(options: CommitOptions): Promise<void> {
+    try {
+      return this.#host.commit(options);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+  handledUpTo(number: number): void {
+    this.#host.handledUpTo(number);
   }
   get remoteAddress(): string {
     return this.#host.client.remoteAddress;

@@ -21,7 +21,7 @@ import {
 } from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
 import { warnIfLocal } from './admission/authentication.js';
-import { Handshakes, MAX_PASSED } from './admission/handshakes.js';
+import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from './admission/handshakes.js';
 import { ServerAdmission } from './admission/server-admission.js';
 import { createAgents } from './agents/create.js';
 import type { Directory } from './agents/directory.js';
@@ -33,6 +33,7 @@ import { joinCluster, joiningRefusal } from './cluster/join.js';
 import type { ClusterNode } from './cluster/node.js';
 import { Connection } from './connection.js';
 import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions } from './drain.js';
+import type { TakingHost } from './durable/take-over.js';
 import type { ServerEndpoint } from './endpoint.js';
 import type { Group } from './groups/group.js';
 import { Groups } from './groups/groups.js';
@@ -48,6 +49,7 @@ import { type Peer, Upgrades } from './http/upgrade.js';
 import type { ServerWire } from './http/ws.js';
 import { loadCapabilities } from './load-codecs.js';
 import { createLoopShares, type LoopShares } from './loop-shares.js';
+import type { Metrics } from './observe/metrics.js';
 import { Observation } from './observe/observation.js';
 import { observedOf } from './observe/observed.js';
 import { Totals } from './observe/totals.js';
@@ -60,14 +62,12 @@ import type { ServerSession } from './served-session.js';
 import { OfferedOptions } from './session-options.js';
 import { SessionRoute } from './session-route.js';
 
-/** Connections of all addresses that have no session yet. */
-const MAX_HANDSHAKES = 10_000;
 /** How often quotas forget addresses that have nothing against them. */
 const FORGET_INTERVAL_MS = 30_000;
 /** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */
 const SWEEP_INTERVAL_MS = 1_000;
 
-export class SessionServer extends ServerAdmission implements Server, RestoringHost {
+export class SessionServer extends ServerAdmission implements Server, RestoringHost, TakingHost {
   readonly options: RestoringHost['options'];
   readonly #offered: OfferedOptions;
   readonly #endpoints = new Map<string, ServerEndpoint>();
@@ -116,6 +116,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       quotas: this.quotas,
       refusal: () => this.admitPassed(),
       find: (sessionId) => this.find(sessionId),
+      taking: this,
       moving: {
         sessions: this.#endpoints,
         agents: agents?.moves,
@@ -133,6 +134,9 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       replies: this.#replies,
       cluster: this.leader,
       totals: this.#totals,
+      directory: agents?.directory,
+      relayStats: () => this.relayStats(),
+      limits,
     });
     const isReady = () =>
       this.#isLoaded && joiningRefusal(this.leader) === undefined && this.admitPassed() === undefined;
@@ -141,7 +145,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#sweep = createSweep(sweepInterval(timers));
     this.#upgrades = new Upgrades({
       options: this.options,
-      connect: (address) => this.quotas.connect(address, systemClock.now()),
+      connect: (address) => this.connect(address),
       retryElsewhere: () => (this.leader?.moves.hasTargets ? this.admitPassed()?.retryAfterMs : undefined),
       onWire: (wire, peer, subprotocol, refusal) => this.#begin(wire, peer, subprotocol, refusal),
     });
@@ -204,7 +208,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.returnWithinMs = returnWithinMs;
     const deadline = Date.now() + timeoutMs;
     this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, deadline, this.leader?.moves);
-    const isAnnounced = this.leader?.drain(deadline);
+    const isAnnounced = this.leader?.drain(deadline, returnWithinMs);
     if (releasePort) this.#stopListening();
     this.#drained = this.#drain.run(timeoutMs, isAnnounced).then((result) => {
       this.#stopListening();
@@ -243,6 +247,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   // --- as the host of connections
 
   onHello(session: ServerEndpoint): void {
+    session.helloAt = systemClock.now();
     this.#handshakes.handleHello(session);
   }
 
@@ -275,7 +280,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
 
   onReady(session: ServerEndpoint): void {
     this.#handshakes.delete(session);
-    this.#observation.metrics?.handleAccepted(false);
+    this.observer?.handleAccepted((systemClock.now() - session.helloAt) / 1000);
     this.#establish(session, () => this.#directory?.join(session));
   }
 
@@ -283,6 +288,10 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#connections.add(session);
     this.#sweep.add(session);
     this.#establish(session, adopt);
+  }
+
+  onTakenOver(session: ServerEndpoint, { extensions }: HelloPayload): void {
+    this.onRestored(session, () => this.agentMoves?.takeOver(session, extensions));
   }
 
   #establish(session: ServerEndpoint, join: () => void): void {
@@ -300,21 +309,19 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   onWireLost(session: ServerEndpoint): void {
     session.lostAt = Date.now();
     // No client can resume on a server that accepts no more connections.
-    if (this.isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
+    if (this.isClosing && !session.isDurable)
+      session.abort(new ProtocolError('draining', 'the server closes'));
     else this.#drain?.handleLost(session);
   }
 
-  onResumed(_session: ServerEndpoint, own: ServerEndpoint): void {
-    this.#observation.metrics?.handleAccepted(true);
+  onResumed(session: ServerEndpoint, own: ServerEndpoint): void {
+    const gapMs = session.hasWire ? 0 : Date.now() - session.lostAt;
+    this.observer?.handleResumed(gapMs / 1000);
     this.#forget(own);
   }
 
   onLed(own: ServerEndpoint): void {
     this.#forget(own);
-  }
-
-  onRefused(refusal: Refusal): void {
-    this.#observation.metrics?.handleRefused(refusal);
   }
 
   onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
@@ -323,7 +330,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#endpoints.delete(session.id);
     this.sessions.delete(session.id);
     const reason = session.hasMoved ? 'moved' : (error?.code ?? 'closed');
-    this.#observation.metrics?.handleEnded(reason);
+    this.observer?.handleEnded(reason);
     const fields = { event: 'session.ended', session: session.id, reason };
     const { unknownMessages } = session.core;
     this.options.logger.info(
@@ -340,7 +347,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#sweep.delete(session);
     // A fault in one of these steps must not leave the session in the others.
     const steps = [
-      () => this.#totals.add(session.stats()),
+      () => this.#totals.add(session),
       () => this.#groups.forget(session),
       () => this.#directory?.leave(session),
       () => this.#relay?.handleEnded(session),
@@ -349,6 +356,10 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       const failed = attempt(step);
       if (failed !== undefined) session.crash(failed.error);
     }
+  }
+
+  get observer(): Metrics | undefined {
+    return this.#observation.metrics;
   }
 
   protected get isDraining(): boolean {
@@ -363,7 +374,9 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     const { ip, ticket } = peer;
     const [key, most] = ticket === undefined ? [addressKey(ip)] : ['other nodes', MAX_PASSED];
     const evicted = this.#handshakes.add(session, key, most);
-    evicted?.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
+    if (evicted === undefined) return;
+    this.observer?.handleLimited('handshakesPerIp');
+    evicted.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
   }
 
   /** Accepts no new connections; open ones stay. */

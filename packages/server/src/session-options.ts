@@ -18,11 +18,22 @@ export class OfferedOptions {
 
   /** Sets what sessions that begin from now on can agree on. */
   offer(capabilities: Capabilities): void {
-    const { limits, timers, avp, security } = this.#options;
+    const { limits, timers, avp, security, durability } = this.#options;
+    const { maxSessionBytes: maxRecordSize, tellsBeside } = durability ?? {};
     const { timeOrigin } = systemClock;
     const agreements = new AgreementCache();
     for (const subprotocol of Object.values(Subprotocol)) {
-      const shared = { capabilities, limits, timers, avp, security, agreements, timeOrigin };
+      const shared = {
+        capabilities,
+        limits,
+        timers,
+        avp,
+        security,
+        agreements,
+        timeOrigin,
+        maxRecordSize,
+        tellsBeside,
+      };
       this.#bySubprotocol.set(subprotocol, { role: 'server', subprotocol, ...shared });
     }
   }

@@ -24,6 +24,7 @@ import type { Hook } from './hooks/hook.js';
 import type { LoopQueue } from './loop-queue.js';
 import type { LoopShares } from './loop-shares.js';
 import { MovableMailbox } from './movable-mailbox.js';
+import type { SessionObserver } from './observe/observer.js';
 
 /** What a connection needs from its server. */
 export interface ConnectionHost extends HandshakeHost {
@@ -40,6 +41,8 @@ export interface ConnectionHost extends HandshakeHost {
   release(address: string, principal: string | undefined): void;
   /** The connection that `own` began on is led to another node. */
   onLed(own: ServerEndpoint): void;
+  /** `undefined` without metrics. */
+  readonly observer: SessionObserver | undefined;
   /** Keeps replies. */
   readonly keeper: ReplyKeeper;
   /** The route of events for other sessions and for kept replies; `undefined` without both. */
@@ -86,6 +89,9 @@ export abstract class SessionSettings implements ServerEndpointOptions {
   }
   get hooks(): readonly Hook[] {
     return this.host.options.use;
+  }
+  get observer(): SessionObserver | undefined {
+    return this.host.observer;
   }
   get batch(): EndpointOptions['batch'] {
     return this.host.options.batch;

@@ -35,7 +35,11 @@ describe('the ledger of a cluster', () => {
     ['lost at the end', ['0 1', '1 2'], 'lost: 2 of 3 messages came back'],
     ['doubled', ['0 1', '1 2', '1 2', '2 3'], 'doubled or late: echo 1, not 2'],
     ['reordered', ['1 1', '0 2', '2 3'], 'lost or early: echo 1, not 0'],
-    ['counted anew', ['0 1', '1 2', '2 1'], 'forgotten: the application has counted 1 messages, not 3'],
+    [
+      'counted from the start',
+      ['0 1', '1 2', '2 1'],
+      'forgotten: the application has counted 1 messages, not 3',
+    ],
     ['damaged', ['0 1', 'x', '2 3'], 'lost or early: echo NaN, not 1'],
   ])('finds a message that is %s', (_name, echoes, fault) => {
     const { ledger, id } = account({ echoes });

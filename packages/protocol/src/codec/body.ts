@@ -113,11 +113,19 @@ export interface BodyCount {
   contentBytes: number;
 }
 
+/** What a body is: a one-way message, a request, or a reply or a part of one. */
+export type BodyRole = 'messages' | 'requests' | 'parts';
+
 /** Counters by codec number; an array is the cheapest map on the data path. */
 export class BodyCounts {
   readonly byCodec: (BodyCount | undefined)[] = [];
+  /** Bodies by what they are, since this process has the session. */
+  messages = 0;
+  requests = 0;
+  parts = 0;
 
-  add(codec: BodyCodec, codedBytes: number, contentBytes: number): void {
+  add(codec: BodyCodec, codedBytes: number, contentBytes: number, role: BodyRole = 'parts'): void {
+    this[role]++;
     let count = this.byCodec[codec];
     if (count === undefined) {
       count = { bodies: 0, codedBytes: 0, contentBytes: 0 };

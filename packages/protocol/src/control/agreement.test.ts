@@ -130,6 +130,15 @@ describe('both ends', () => {
     expect(agreedOn(Subprotocol.JSON, extensions)).toEqual({ telepathy: '{}' });
     expect(agreedOn(Subprotocol.BINARY, { resume: '{}' })).toEqual({});
   });
+
+  it('agree on no resume in the nested shape, whose ACCEPT could not carry a token', () => {
+    const extensions = { link: '{}', resume: '{}', move: '1' };
+    const options = optionsWith({ extensions });
+    const offer = { ...OFFER, shape: 'nested', extensions } as const;
+    const outcome = negotiate(offer, options.capabilities);
+    const agreed = outcome.accepted ? serverAgreement(outcome.agreement, offer, options).extensions : {};
+    expect({ ...agreed }).toEqual({ link: '{}' });
+  });
 });
 
 describe('a HELLO', () => {

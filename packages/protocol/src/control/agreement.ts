@@ -117,7 +117,8 @@ export function serverAgreement(
   const { extensions } = agreement;
   // Link frames are binary, so JSON envelopes cannot carry them; resume, for example, counts link frames.
   const hasLink = options.subprotocol === Subprotocol.BINARY && extensions.includes(Extension.LINK);
-  const hasResume = extensions.includes(Extension.RESUME);
+  // A nested ACCEPT has no place for what resuming takes.
+  const hasResume = offer.shape === 'flat' && extensions.includes(Extension.RESUME);
   const names = extensions.filter(
     (name) =>
       (hasLink || !NEEDS_LINK.includes(name)) &&
@@ -134,14 +135,20 @@ export function serverAgreement(
   });
 }
 
-const NEEDS_RESUME: readonly string[] = [Extension.REBUILD, Extension.MOVE, Extension.DURABLE];
+/** Resuming, and the extensions that only work with it. */
+const NEEDS_RESUME: readonly string[] = [
+  Extension.RESUME,
+  Extension.REBUILD,
+  Extension.MOVE,
+  Extension.DURABLE,
+];
 /** A page that is loaded again begins a new session: its record says nothing of what a page before it had. */
 const NOT_DURABLE: readonly string[] = [Extension.REBUILD];
 
 /** The link, and the extensions that only work over it. */
 const NEEDS_LINK: readonly string[] = [
   Extension.LINK,
-  ...[Extension.RESUME, ...NEEDS_RESUME],
+  ...NEEDS_RESUME,
   Extension.CONTEXT,
   Extension.AGENTS,
   Extension.AVP,

@@ -51,7 +51,8 @@ export class Ending {
   /** Nothing waits to be written or acknowledged. */
   get isFlushed(): boolean {
     const { core } = this.#host;
-    return core.queuedBytes === 0 && !core.hasOutput && core.channel.framesUnconfirmed === 0;
+    const { hasUntold, framesUnconfirmed } = core.channel;
+    return core.queuedBytes === 0 && !core.hasOutput && framesUnconfirmed === 0 && hasUntold !== true;
   }
 
   /** Resolves when everything is acknowledged; rejects if the session ends before. */

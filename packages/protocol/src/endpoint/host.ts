@@ -34,6 +34,12 @@ export interface EndpointHost extends Crashable, MessageOwner {
   pump(): void;
   /** A handler has ended. */
   handleAnswered?(): void;
+  /** Server: whether the application has handled a message of a durable session already. */
+  hasHandled?(number: number): boolean;
+  /** Server: a handler is to be called again if this process dies. */
+  repeat?(streamId: number): void;
+  /** Server: resolves when what was sent is on record; `undefined` in a session that is not durable. */
+  recorded?(): Promise<void> | undefined;
   notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void;
 }
 

@@ -3,7 +3,7 @@ import { Extension } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { MAX_ASSEMBLED_SIZE } from '../base/limits.js';
 import type { Reservation } from '../base/memory.js';
-import { plainBody, type ReceivedBody } from '../codec/body.js';
+import { type BodyRole, plainBody, type ReceivedBody } from '../codec/body.js';
 import { DELIVERY } from '../link/addressing.js';
 import type { SessionEvent } from '../session/types.js';
 import { guard, guardLater } from './guard.js';
@@ -14,9 +14,15 @@ import { Intake, type IntakeEvent } from './messages/intake.js';
 import { createMessage, type ReceivedMessage } from './messages/message.js';
 import type { Outbound } from './outbound.js';
 import type { EventRoute } from './ports.js';
-import type { OwnHandler, Responder } from './requests/responder.js';
+import type { CallOptions, OwnHandler, Responder } from './requests/responder.js';
 import type { TensorReceiver } from './tensors/receiver.js';
 import { isTurnOver } from './turn.js';
+
+/** What the body of an event is. @default a part */
+const ROLES: { readonly [Type in SessionEvent['type']]?: BodyRole } = {
+  message: 'messages',
+  request: 'requests',
+};
 
 /**
  * The messages, requests, tensors and replies that this end receives in one session: reserves memory for
@@ -41,7 +47,7 @@ export class Inbound {
 
   handle(event: SessionEvent): void {
     const { recorder, options } = this.#host;
-    if ('body' in event) recorder.receivedBody(event.body);
+    if ('body' in event) recorder.receivedBody(event.body, ROLES[event.type]);
     switch (event.type) {
       case 'message':
         if (event.body.agent === DELIVERY && this.#eventRoute === undefined)
@@ -70,9 +76,15 @@ export class Inbound {
     }
   }
 
-  /** Answers a received request with the given handler. */
-  async answer(streamId: number, body: ReceivedBody, handler: OwnHandler): Promise<void> {
-    await this.#getResponder().run(streamId, createMessage(body, this.#outbound.coder), handler, true);
+  /** Answers a received request with the given handler. @param again how often it was called before. */
+  async answer(
+    streamId: number,
+    body: ReceivedBody,
+    handler: OwnHandler,
+    { attempt, said }: Omit<CallOptions, 'isOwn'>,
+  ): Promise<void> {
+    const message = createMessage(body, this.#outbound.coder);
+    await this.#getResponder().run(streamId, message, handler, { isOwn: true, attempt, said });
   }
 
   /** No body waits for memory. */
@@ -118,21 +130,29 @@ export class Inbound {
   }
 
   #deliver(event: IntakeEvent, reservation: Reservation | undefined): void {
-    if (this.#route(event, reservation)) return;
+    if (this.#route(event, reservation)) return this.#passOver(event);
     const { mailbox, options, scanner } = this.#host;
     switch (event.type) {
       case 'message': {
-        if (options.takesMessages === false) return this.#dropMessage(event.body, reservation);
+        if (options.takesMessages === false) {
+          this.#passOver(event);
+          return this.#dropMessage(event.body, reservation);
+        }
+        const { number } = event;
         const message = this.#messageOf(event.body, reservation);
+        if (number !== undefined) {
+          if (this.#host.hasHandled?.(number)) return this.#skip(message, event);
+          message.number = number;
+          message.redelivered = event.redelivered;
+        }
         if (scanner === undefined) mailbox.push(message);
         else scanner.takeMessage(message, () => mailbox.push(message));
         return;
       }
       case 'request': {
-        const { streamId } = event;
         const message = this.#messageOf(event.body, reservation);
-        if (scanner === undefined) this.#startRequest(streamId, message);
-        else scanner.takeRequest(message, () => this.#startRequest(streamId, message));
+        if (scanner === undefined) this.#startRequest(event, message);
+        else scanner.takeRequest(message, () => this.#startRequest(event, message));
         return;
       }
       case 'part':
@@ -154,6 +174,18 @@ export class Inbound {
     return route !== undefined && isForOthers(event, route) && route.take(event, reservation);
   }
 
+  /** A message of a durable session that the application does not get is handled. */
+  #passOver(event: IntakeEvent): void {
+    if (event.type === 'message' && event.number !== undefined) this.#host.handleDone?.(event.number);
+  }
+
+  /** The application has said that it has handled the message before. */
+  #skip(message: ReceivedMessage, event: IntakeEvent): void {
+    message.release();
+    this.#host.handleTaken(message.charge);
+    this.#passOver(event);
+  }
+
   #messageOf(body: ReceivedBody, reservation: Reservation | undefined): ReceivedMessage {
     const message = createMessage(body, this.#outbound.coder);
     message.reservation = reservation;
@@ -161,10 +193,11 @@ export class Inbound {
     return message;
   }
 
-  #startRequest(streamId: number, message: ReceivedMessage): void {
+  #startRequest(event: RequestEvent, message: ReceivedMessage): void {
     const host = this.#host;
+    const { streamId } = event;
     if (!parts.answers.isLoaded) {
-      const answer = () => guard(host, () => this.#startRequest(streamId, message));
+      const answer = () => guard(host, () => this.#startRequest(event, message));
       const refuse = (error: unknown) => {
         message.release();
         host.core.channel.fail(streamId, error);
@@ -174,7 +207,7 @@ export class Inbound {
     }
     // The client may have cancelled it during the scan.
     if (host.core.channel.isWanted(streamId)) {
-      guardLater(host, this.#getResponder().run(streamId, message, host.options.onRequest));
+      guardLater(host, this.#getResponder().run(streamId, message, host.options.onRequest, event));
       return;
     }
     message.release();
@@ -203,6 +236,7 @@ export class Inbound {
         pulls,
         hasReplies: host.negotiated.extensions[Extension.REPLIES] !== undefined,
         onAnswered: () => host.handleAnswered?.(),
+        repeat: (streamId) => host.repeat?.(streamId),
       });
     }
     return this.#responder;
@@ -333,6 +367,7 @@ function isInterruption({ code, side }: ProtocolError<string>): boolean {
   return code === 'interrupted' && side === 'local';
 }
 
+type RequestEvent = Extract<SessionEvent, { type: 'request' }>;
 type DecodeReport = typeof import('./agents/delivery.js').decodeUndelivered;
 
 /** Bytes of reports that may wait for a peer that does not read them. */

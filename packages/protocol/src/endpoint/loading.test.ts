@@ -3,7 +3,8 @@ import { type Algorithm, Extension, Subprotocol } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
 import type { BodyForm } from '../codec/algorithms.js';
-import { createSession } from '../session/create.js';
+import { createClientSession } from '../session/create-client.js';
+import { createServerSession } from '../session/create-server.js';
 import { ManualClock } from '../testing/manual-clock.js';
 import { TEST_CAPABILITIES } from '../testing/simulation.js';
 import type { CodecLoader } from './codec-loader.js';
@@ -47,10 +48,12 @@ async function setUp({
   knowsReady = true,
   isLoaded = false,
   algorithms = ['BROTLI', 'NONE'],
+  isDurable = false,
 }: {
   knowsReady?: boolean;
   isLoaded?: boolean;
   algorithms?: Algorithm[];
+  isDurable?: boolean;
 } = {}) {
   const clock = new ManualClock();
   const loader = new TestLoader();
@@ -61,16 +64,25 @@ async function setUp({
     ...TEST_CAPABILITIES,
     algorithms,
     encodings: [],
-    extensions: { link: '{}', ...(ready === undefined ? {} : { [Extension.READY]: ready }) },
+    extensions: {
+      link: '{}',
+      ...(ready === undefined ? {} : { [Extension.READY]: ready }),
+      ...(isDurable ? { [Extension.RESUME]: '{}', [Extension.DURABLE]: '1' } : {}),
+    },
+  });
+  const clientOptions = {
+    ...common,
+    capabilities: capabilities('["BROTLI"]'),
+    isDecodable: (codec: number) => codec === 0 || loader.ready.has('BROTLI'),
+  };
+  const server = createServerSession({
+    ...common,
+    role: 'server',
+    capabilities: capabilities(knowsReady ? '[]' : undefined),
   });
   const ends = {
     client: new Endpoint({
-      core: createSession({
-        ...common,
-        role: 'client',
-        capabilities: capabilities('["BROTLI"]'),
-        isDecodable: (codec) => codec === 0 || loader.ready.has('BROTLI'),
-      }),
+      core: createClientSession(clientOptions, undefined),
       clock,
       limits: LIMITS,
       role: 'client',
@@ -83,15 +95,16 @@ async function setUp({
       },
     }),
     server: new Endpoint({
-      core: createSession({
-        ...common,
-        role: 'server',
-        capabilities: capabilities(knowsReady ? '[]' : undefined),
-      }),
+      core: server,
       clock,
       limits: LIMITS,
       role: 'server',
-      onHello: () => void ends.server.core.accept('session', 0),
+      onHello: () => void server.accept('session', 0, { isDurable }),
+      onApplied() {
+        if (server.durable?.pollTurn() === undefined) return;
+        server.durable.handleRecorded(0);
+        queueMicrotask(() => ends.server.pump());
+      },
     }),
   };
   const wire = (to: () => Endpoint): Wire => ({
@@ -124,6 +137,17 @@ describe('a client that loads its codecs after ACCEPT', () => {
     expect(await next(server)).toBe('BROTLI forced');
     await client.session.send(TEXT);
     expect(await next(server)).toBe(`BROTLI ${TEXT}`);
+  });
+
+  it('opens a durable session when the code of these is loaded, and has kept what came before', async () => {
+    const { client, server, loader } = await setUp({ isDurable: true });
+    await server.session.send('early');
+    server.pump();
+    expect(await next(client)).toBe('NONE early');
+    expect(client.core.channel).toHaveProperty('stateHave');
+    await client.session.send(TEXT);
+    expect(await next(server)).toBe(`NONE ${TEXT}`);
+    expect(loader.requested).toEqual([]);
   });
 
   it('leaves the connection to its first messages for a second', async () => {

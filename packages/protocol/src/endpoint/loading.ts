@@ -1,5 +1,5 @@
 import { parts } from '#parts';
-import { Algorithm } from '../base/constants.js';
+import { Algorithm, Extension } from '../base/constants.js';
 import { type ProtocolError, toProtocolError } from '../base/errors.js';
 import { type BodyForm, formOf } from '../codec/algorithms.js';
 import type { BodyCodec } from '../codec/body.js';
@@ -62,21 +62,19 @@ export class CodecLoading {
     const isLoaded = this.#missing.length === 0;
     if (host.isPreloaded && isLoaded) return start();
     options.onAccepted?.();
+    const { hasLink } = core.channel;
+    const isDurable = negotiated.extensions[Extension.DURABLE] !== undefined;
     // Without NONE, nothing can be sent before; without the link, frames do not tell what they need.
-    if (this.#loader.isLazy && core.channel.hasLink && negotiated.algorithms.includes(Algorithm.NONE)) {
-      start();
-      // An earlier session may have loaded them after its HELLO, which this session has in common with it.
-      this.#announce(this.#agreed.filter((codec) => this.#isReady(codec)));
-      this.#clock.after(LOAD_DELAY_MS, () => guard(host, () => this.#loadBehind()));
-      return;
-    }
+    const isEarly =
+      this.#loader.isLazy && (hasLink || isDurable) && negotiated.algorithms.includes(Algorithm.NONE);
+    if (isEarly && hasLink) return this.#startEarly(start);
     core.holdFrames();
-    const bare = core.channel.hasLink ? undefined : parts.bare.load();
-    const loading = Promise.all([bare, this.#loadAll()]).then(
+    const code = hasLink ? undefined : parts[isDurable ? 'durable' : 'bare'].load();
+    const loading = Promise.all([code, isEarly || this.#loadAll()]).then(
       ([loaded]) => {
         if (core.state === 'closed') return;
         if (loaded !== undefined) core.openChannel(loaded);
-        start();
+        isEarly ? this.#startEarly(start) : start();
       },
       (error: unknown) => {
         if (core.state === 'closed') return;
@@ -84,6 +82,13 @@ export class CodecLoading {
       },
     );
     guardLater(host, loading);
+  }
+
+  #startEarly(start: () => void): void {
+    start();
+    // An earlier session may have loaded them after its HELLO, which this session has in common with it.
+    this.#announce(this.#agreed.filter((codec) => this.#isReady(codec)));
+    this.#clock.after(LOAD_DELAY_MS, () => guard(this.#host, () => this.#loadBehind()));
   }
 
   /** @throws {ProtocolError} if a codec cannot be loaded; in a page only if that was the last one. */

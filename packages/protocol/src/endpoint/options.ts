@@ -73,6 +73,8 @@ export function resolveCapabilities(
     readonly rebuilds?: boolean | undefined;
     /** Client: it can move its session to another connection. Server: it may ask for that. @default false */
     readonly moves?: boolean | undefined;
+    /** The session goes on in another process if the server has it on record. @default false */
+    readonly durables?: boolean | undefined;
     /** Client: whether the code of a codec is loaded when HELLO is sent. */
     readonly isLoaded?: ((codec: LaterCodec, encoding: EncodingName | null) => boolean) | undefined;
   },
@@ -121,6 +123,7 @@ export function resolveCapabilities(
   if (wanted.link && wanted.resume) {
     if (options.rebuilds === true) extensions[Extension.REBUILD] = '1';
     if (options.moves) extensions[Extension.MOVE] = '1';
+    if (options.durables) extensions[Extension.DURABLE] = '1';
   }
   if (wanted.context && !isProtected)
     extensions[Extension.CONTEXT] = encodeContextParameters(contextBounds(limits));

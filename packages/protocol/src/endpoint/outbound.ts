@@ -233,7 +233,37 @@ export class Outbound {
     this.#host.core.channel.send(coded);
     onBegun?.(0);
     this.#host.transmit();
-    return this.room(0);
+    return this.#sent();
+  }
+
+  /** Resolves when a message that was sent is on record, if it has to be, and there is room for the next. */
+  #sent(): Promise<void> {
+    const recorded = this.#host.recorded?.();
+    if (recorded === undefined) return this.room(0);
+    const sent = recorded.then(() => this.room(0));
+    // An application that does not wait for it learns of the end of its session in another way.
+    sent.catch(() => {});
+    return sent;
+  }
+
+  /**
+   * Server: codes messages that belong together.
+   *
+   * @param send is called in the order of the messages of the session, with all of them. @returns as `Session.send`.
+   */
+  together(bodies: readonly Body[], send: (coded: readonly BodyToSend[]) => void): Promise<void> {
+    const coding = bodies.map((body) => this.#encode(contentOf(body), {}));
+    const isCoded = (coded: readonly (BodyToSend | Promise<BodyToSend>)[]): coded is readonly BodyToSend[] =>
+      coded.every((one) => !(one instanceof Promise));
+    const tell = (coded: readonly BodyToSend[]) => {
+      send(coded);
+      this.#host.pump();
+      return this.#sent();
+    };
+    if (this.order.pending === undefined && isCoded(coding)) return tell(coding);
+    const all = Promise.all(coding);
+    all.catch(() => {});
+    return this.order.push(async () => tell(await all));
   }
 
   /** Withdraws the message if the signal aborts before any of it is written. */
@@ -274,7 +304,7 @@ export class Outbound {
     this.#withdrawable ??= new Set();
     this.#withdrawable.add(stop);
     host.transmit();
-    await Promise.race([this.room(0), withdrawn]);
+    await Promise.race([this.#sent(), withdrawn]);
   }
 
   #sendLater(

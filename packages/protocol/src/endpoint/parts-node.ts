@@ -1,6 +1,7 @@
 import { loaded } from '../base/loadable.js';
 import * as coding from '../codec/auto/coder.js';
 import * as bare from '../session/bare-module.js';
+import * as durable from '../session/durable/client-module.js';
 import * as agents from './agents/module.js';
 import { installedDefaults } from './installed.js';
 import type { Parts } from './parts.js';
@@ -16,6 +17,7 @@ export const parts: Parts = {
   answers: loaded(answers),
   bare: loaded(bare),
   coding: loaded(coding),
+  durable: loaded(durable),
   requests: loaded(requests),
   tensors: loaded(tensors),
 };

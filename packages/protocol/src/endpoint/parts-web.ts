@@ -16,6 +16,7 @@ export const parts: Parts = {
   answers: loadable('answers to requests', () => import('./requests/answers-module.js')),
   bare: loadable('sessions without a link', () => import('../session/bare-module.js')),
   coding: loadable('the text codecs', () => import('../codec/auto/coder.js')),
+  durable: loadable('durable sessions', () => import('../session/durable/client-module.js')),
   requests: loadable('requests', () => import('./requests/module.js')),
   tensors: loadable('tensors', async () => {
     const [tensors] = await Promise.all([import('./tensors/module.js'), codecs.avp.load()]);

@@ -16,6 +16,8 @@ export interface Parts {
   readonly bare: Loadable<typeof import('../session/bare-module.js')>;
   /** `auto` and the codecs for text. */
   readonly coding: Loadable<typeof import('../codec/auto/coder.js')>;
+  /** The client's end of sessions that their server has on record. */
+  readonly durable: Loadable<typeof import('../session/durable/client-module.js')>;
   readonly requests: Loadable<typeof import('./requests/module.js')>;
   readonly tensors: Loadable<typeof import('./tensors/module.js')>;
 }

@@ -40,7 +40,7 @@ export interface SendOptions {
   readonly to?: string | undefined;
   /**
    * Client: a message or request of which nothing was delivered moves on to the session that follows a lost one, and one
-   * that is made while there is no session waits for it. What may have arrived is listed in `reset.unknown`, and is never
+   * that is made without a session waits for the next one. What may have arrived is listed in `reset.unknown`, and is never
    * repeated. At most 4 MiB wait without a session; beyond that calls fail with `over_budget`.
    *
    * @default false: it fails with the session, or is listed in `reset.notSent`

@@ -1,6 +1,6 @@
 import { type BodyForm, formOf } from '../codec/algorithms.js';
 import type { LastSelection } from '../codec/auto/deferred.js';
-import { BodyCodec, BodyCounts, type ReceivedBody } from '../codec/body.js';
+import { BodyCodec, BodyCounts, type BodyRole, type ReceivedBody } from '../codec/body.js';
 import type { ContextUse } from '../link/context-coding.js';
 import type { Channel, SessionCore } from '../session/types.js';
 
@@ -65,15 +65,20 @@ export class StatsRecorder {
     this.#receivedBytes += wireBytes;
   }
 
-  receivedBody({ codec, bytes, originalLength }: ReceivedBody): void {
+  /** What was received; `undefined` before the first body. */
+  get receivedBodies(): BodyCounts | undefined {
+    return this.#received;
+  }
+
+  receivedBody({ codec, bytes, originalLength }: ReceivedBody, role?: BodyRole): void {
     this.#received ??= new BodyCounts();
-    this.#received.add(codec, bytes.length, originalLength ?? bytes.length);
+    this.#received.add(codec, bytes.length, originalLength ?? bytes.length, role);
   }
 
   /** @param length bytes of the tensor, including its head. */
   receivedTensor(length: number): void {
     this.#received ??= new BodyCounts();
-    this.#received.add(BodyCodec.AVP, length, length);
+    this.#received.add(BodyCodec.AVP, length, length, 'requests');
   }
 
   /** @param lastSelection see {@link SessionStats.lastSelection}. */

@@ -1,4 +1,4 @@
-import { BodyCodec, BodyCounts } from '../codec/body.js';
+import { BodyCodec, BodyCounts, type BodyRole } from '../codec/body.js';
 import type { AliasWriter } from './addressing.js';
 import { expansionOf, type LinkContext } from './context-coding.js';
 import { BODY_CHARGE, type SendCredit } from './credit.js';
@@ -14,6 +14,9 @@ export const MAX_PIECE_SIZE = 256 * 1024;
 
 /** A body in context names its base within its first bytes, and is never so short that it needs no credit. */
 const MIN_FIRST_PIECE = 16;
+
+/** By kind of frame. */
+const ROLES: readonly BodyRole[] = ['messages', 'requests', 'parts', 'parts'];
 
 /** The link's side of writing; every part is optional. */
 export interface BodyWriterParts {
@@ -59,7 +62,7 @@ export class BodyWriter {
       const { bare, body } = item;
       queue.resize(-bare.length);
       queue.shift();
-      this.#count(body.codec, body.bytes.length, body.originalLength);
+      this.#count(body.codec, body.bytes.length, body.originalLength, 'messages');
       body.onWritten?.(0);
       return bare;
     }
@@ -108,7 +111,7 @@ export class BodyWriter {
 
     if (isLast) {
       queue.shift();
-      this.#count(body.codec, total, body.originalLength);
+      this.#count(body.codec, total, body.originalLength, ROLES[body.kind]);
       this.#context?.handleWritten(body);
     } else if (isStreamed) {
       queue.awaitingSource = body.waiting === 0;
@@ -146,8 +149,8 @@ export class BodyWriter {
     return cut;
   }
 
-  #count(codec: BodyCodec, codedBytes: number, contentBytes: number): void {
+  #count(codec: BodyCodec, codedBytes: number, contentBytes: number, role?: BodyRole): void {
     this.sentBodies ??= new BodyCounts();
-    this.sentBodies.add(codec, codedBytes, contentBytes);
+    this.sentBodies.add(codec, codedBytes, contentBytes, role);
   }
 }

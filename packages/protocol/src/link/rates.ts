@@ -146,7 +146,7 @@ export class RateLimiter {
 
   /**
    * Whether a peer that keeps the rates has to wait at `now`. It has no more than one burst, and its frames are counted
-   * here later than there, so whatever is missing here beyond a burst is missing there.
+   * here later than there, so a lack of more than one burst here is a lack there.
    */
   isReached(now: number): boolean {
     const { messagesPerMinute, bytesPerSecond } = this.#limits;

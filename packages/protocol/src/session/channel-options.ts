@@ -16,6 +16,8 @@ export interface ChannelOptions extends BodyRulesOptions {
   readonly last?: LastStreams | undefined;
   /** Server: bytes that a durable session may have on record. @default Infinity */
   readonly maxRecordSize?: number | undefined;
+  /** Server: parts of a durable session do not wait until they are on record. @default false */
+  readonly tellsBeside?: boolean | undefined;
   /** Writes DATA envelopes; `undefined` in `m2m.v1`, which has bare frames instead. */
   readonly envelopes: { sendData(payload: DataPayload, body: CodedBody): void } | undefined;
 }

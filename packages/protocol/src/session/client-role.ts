@@ -16,9 +16,7 @@ import {
 } from '../control/messages.js';
 import type { Negotiation } from '../control/negotiate.js';
 import { Pacer } from '../link/rates.js';
-import type { ChannelOptions } from './channel-options.js';
 import { rejection } from './close-reason.js';
-import type { ChannelHost, SessionChannel } from './closed-channel.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
 import { assertAnswer, assertTakenUp, ResumeTicket, type Ticket } from './resume-ticket.js';
 import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
@@ -114,13 +112,6 @@ export class ClientRole implements Role {
       isLoss: isRefused ? retryable || closeCode === CloseCode.STALE_ATTEMPT : isConnectionLoss(closeCode),
       rejection: rejected && rejection(rejected, { side: 'remote', closeCode, retryable }),
     };
-  }
-
-  createChannel(host: ChannelHost, options: ChannelOptions): SessionChannel | undefined {
-    const { durable } = this.#session.options;
-    if (durable === undefined || options.negotiated.extensions[Extension.DURABLE] === undefined)
-      return undefined;
-    return new durable.DurableClientChannel(host, options);
   }
 
   forget(): void {

@@ -20,7 +20,7 @@ import { HeldFrames, type Receiver } from './incoming.js';
 import { LifecycleEffect, LifecycleEvent, LifecycleState } from './lifecycle.js';
 import type { Role, RoleHost } from './role.js';
 import { SessionTimers, type TimedSession } from './timers.js';
-import type { BareModule, SessionEvent, SessionOptions, SessionState } from './types.js';
+import type { BareModule, ChannelModule, SessionEvent, SessionOptions, SessionState } from './types.js';
 
 const PUBLIC_STATE: Readonly<Record<LifecycleState, SessionState>> = {
   initial: 'connecting',
@@ -157,7 +157,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   }
 
   agree(sessionId: string, negotiated: Negotiated, peerExtensions: StringMap, last?: LastStreams): void {
-    const { role, subprotocol, limits, capabilities, security, maxRecordSize } = this.options;
+    const { role, subprotocol, limits, capabilities, security, maxRecordSize, tellsBeside } = this.options;
     this.id = sessionId;
     this.negotiated = negotiated;
     this.outbox.retain = negotiated.extensions[Extension.RESUME] !== undefined;
@@ -171,19 +171,22 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
       limiter: this.role.limiter,
       last,
       maxRecordSize,
+      tellsBeside,
       security,
       envelopes: subprotocol === Subprotocol.JSON ? this.control : undefined,
     };
-    if (negotiated.extensions[Extension.LINK] !== undefined) {
+    const { extensions } = negotiated;
+    const hasLink = extensions[Extension.LINK] !== undefined;
+    if (hasLink && (role === 'server' || extensions[Extension.DURABLE] === undefined)) {
       this.channel = this.role.createChannel?.(this, channelOptions) ?? new LinkChannel(this, channelOptions);
       return;
     }
     this.#waitingChannel = channelOptions;
-    if (this.bare !== undefined) this.openChannel(this.bare);
+    if (!hasLink && this.bare !== undefined) this.openChannel(this.bare);
   }
 
-  openChannel({ BareChannel }: BareModule): void {
-    if (this.#waitingChannel !== undefined) this.channel = new BareChannel(this, this.#waitingChannel);
+  openChannel({ Channel }: ChannelModule): void {
+    if (this.#waitingChannel !== undefined) this.channel = new Channel(this, this.#waitingChannel);
     this.#waitingChannel = undefined;
   }
 

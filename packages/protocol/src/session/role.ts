@@ -55,8 +55,8 @@ export interface Role extends RoleDeadlines {
   readonly resumeProof: SessionCore['resumeProof'];
   /** Client: how long the last REJECT asked to wait, in milliseconds. */
   readonly retryAfterMs: number;
-  /** Server: creates the channel of a session whose link can be rebuilt. */
-  createChannel?(host: ChannelHost, options: ChannelOptions): SessionChannel | undefined;
+  /** Server: creates the channel of a session with a link. @default a `LinkChannel` */
+  createChannel?(host: ChannelHost, options: ChannelOptions): SessionChannel;
   /** Client: what another page needs to take the session up. */
   readonly ticket: Ticket | undefined;
   /** See {@link SessionCore}. */

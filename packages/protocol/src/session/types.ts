@@ -41,8 +41,6 @@ export interface SessionOptions extends AgreementOptions {
   readonly ticket?: Ticket | undefined;
   /** Client only: credentials for HELLO. */
   readonly token?: string | undefined;
-  /** Client only: the code of durable sessions. @default the client does not offer them */
-  readonly durable?: DurableClientModule | undefined;
   /** Protection that every body must have, in either direction. @default none */
   readonly security?: M2MSecurity | undefined;
   /** Server: the answers that its sessions share. @default each session computes its own */
@@ -54,6 +52,11 @@ export interface SessionOptions extends AgreementOptions {
   readonly isDecodable?: ((codec: BodyCodec, negotiated: Negotiated) => boolean) | undefined;
   /** Server: bytes of bodies and state that a durable session may have on record. @default Infinity */
   readonly maxRecordSize?: number | undefined;
+  /**
+   * Server: parts of a durable session are told while they are put on record, unless the handler is called again when this
+   * process dies. @default false: when they are on record
+   */
+  readonly tellsBeside?: boolean | undefined;
   /** Unix milliseconds at clock reading 0, for the timestamps of envelopes. @default 0 */
   readonly timeOrigin?: number | undefined;
 }
@@ -61,8 +64,8 @@ export interface SessionOptions extends AgreementOptions {
 /** What a session without a link or with JSON envelopes needs. */
 export type BareModule = typeof import('./bare-module.js');
 
-/** What a client of a durable session needs. */
-export type DurableClientModule = typeof import('./durable/client-module.js');
+/** The code of a channel that most sessions do not have. */
+export type ChannelModule = BareModule | typeof import('./durable/client-module.js');
 
 /** The states that the application sees. */
 export type SessionState = 'connecting' | 'established' | 'suspended' | 'closing' | 'closed';
@@ -138,6 +141,8 @@ export interface UnconfirmedBody {
  * ACCEPT nothing can be sent.
  */
 export interface Channel {
+  /** Server: something is told when it is on record. @default false */
+  readonly hasUntold?: boolean;
   /** Whether streams, requests and fragments are available. */
   readonly hasLink: boolean;
   /** Number of streams that are open, in both directions together. */
@@ -266,8 +271,8 @@ export interface SessionCore {
    */
   holdFrames(): void;
   releaseFrames(now: number): void;
-  /** Opens the channel of a session that was agreed on without a link and created without that code. */
-  openChannel(bare: BareModule): void;
+  /** Opens the channel of a session that was agreed on without a link, or as durable, and created without that code. */
+  openChannel(code: ChannelModule): void;
   /** The driver has stopped reading from the connection, so silence says nothing about the peer. */
   handleUnread(now: number): void;
   /** The connection is closed. @param closeCode the code that the peer closed with. */

@@ -35,7 +35,7 @@ export class DurablePair {
     const clientOptions = isOffered
       ? DURABLE_OPTIONS
       : { ...DURABLE_OPTIONS, capabilities: MOVE_OPTIONS.capabilities };
-    this.client = createSession({ ...clientOptions, role: 'client', durable });
+    this.client = createSession({ ...clientOptions, role: 'client' });
     this.server = createServerSession({ ...DURABLE_OPTIONS, ...more, role: 'server' });
     this.client.handleConnected(0);
     this.server.handleConnected(0);
@@ -55,6 +55,7 @@ export class DurablePair {
         for (let frame = from.pollTransmit(); frame !== undefined; frame = from.pollTransmit()) {
           isBusy = true;
           to.handleMessage(typeof frame === 'string' ? frame : frame.slice(), this.now);
+          this.client.openChannel(durable);
         }
       }
       for (let event = this.client.pollEvent(); event !== undefined; event = this.client.pollEvent())

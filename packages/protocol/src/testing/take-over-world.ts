@@ -74,7 +74,7 @@ export class TakeOverWorld {
     this.#fault = fault;
     this.#applications = applications;
     this.engine = engine;
-    this.client = createSession({ ...OPTIONS, role: 'client', durable });
+    this.client = createSession({ ...OPTIONS, role: 'client' });
     this.dial();
   }
 
@@ -265,7 +265,9 @@ export class TakeOverWorld {
   }
 
   #deliverToClient(connection: Connection, frame: Uint8Array | string): void {
-    if (connection === this.#connection && connection.isOpen) this.client.handleMessage(frame, this.now);
+    if (connection !== this.#connection || !connection.isOpen) return;
+    this.client.handleMessage(frame, this.now);
+    this.client.openChannel(durable);
   }
 
   #deliverToServer(connection: Connection, frame: Uint8Array | string): void {

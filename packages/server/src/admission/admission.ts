@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { TLSSocket } from 'node:tls';
-import { CloseCode, type RejectCode, Subprotocol } from '@parlance/protocol';
+import { CloseCode, type Limits, type RejectCode, Subprotocol } from '@parlance/protocol';
 import { isLoopback, isTrustedProxy, type TrustedProxies } from '../http/addresses.js';
 
 /** Pure decisions about an upgrade and a HELLO: whether the client may connect. */
@@ -54,6 +54,8 @@ export interface Refusal {
   /** @default as the close code implies */
   readonly retryable?: boolean | undefined;
   readonly retryAfterMs?: number | undefined;
+  /** The limit that was met, by its name. */
+  readonly limit?: keyof Limits | undefined;
 }
 
 /** The first subprotocol in the client's list that the server supports. */

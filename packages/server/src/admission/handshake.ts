@@ -1,16 +1,18 @@
 import type { IncomingMessage } from 'node:http';
 import {
+  type AcceptOptions,
   CloseCode,
+  Extension,
   type HelloPayload,
   ProtocolError,
   type ResumeOffer,
   ResumeRefusal,
   Subprotocol,
 } from '@parlance/protocol';
-import { encodeMap, newSessionId, systemClock, WAIT } from '@parlance/protocol/internal';
-import { NOT_RESUMED } from '../cluster/ask.js';
-import type { Lead } from '../cluster/lead.js';
-import type { Leader } from '../cluster/leader.js';
+import { encodeMap, loggable, newSessionId, systemClock, WAIT } from '@parlance/protocol/internal';
+import type { Lead } from '../cluster/lead/lead.js';
+import type { Leader, LeadOutcome } from '../cluster/lead/leader.js';
+import { NOT_RESUMED } from '../cluster/moves/ask.js';
 import { digestOf, type Ticket } from '../cluster/ticket.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey } from '../http/addresses.js';
@@ -43,6 +45,8 @@ export interface HandshakeHost {
   onResumed(session: ServerEndpoint, own: ServerEndpoint): void;
   /** The session begins in place of the one that HELLO names, and may continue to follow its replies. */
   adoptReplies(session: ServerEndpoint, resume: ResumeOffer): void;
+  /** The session that HELLO names cannot be resumed, and a new one begins. */
+  onNotResumed(reason: ResumeRefusal): void;
   /** The client is refused with REJECT. */
   onRefused(refusal: Refusal): void;
   /** The credentials were wrong, or the handshake failed by the client's fault. */
@@ -133,15 +137,36 @@ export class Handshake {
     if (found === ResumeRefusal.UNKNOWN_SESSION && leader !== undefined) {
       const outcome = await this.#lead(leader, hello, identity, origin);
       if (outcome === 'done' || this.#session.core.state !== 'connecting') return;
+      if (outcome === 'stale_attempt') return this.#abortStale();
       if (typeof outcome === 'object') return this.refuse(outcome);
       found = outcome === 'here' ? this.#resumeHere(hello, identity, origin) : outcome;
     }
     if (found === 'done') return;
+    const isDurable = this.#isDurable(hello, identity, origin);
+    if (typeof isDurable === 'object') return this.refuse(isDurable);
     const refused = this.#host.admit(address, principal);
     if (refused !== undefined) return this.refuse(refused);
     this.#events.onAdmitted();
-    this.#accept(hello, identity, principal, found);
+    this.#accept(hello, identity, principal, { refusal: found, isDurable });
     grant(this.#session, identity, origin, options);
+  }
+
+  /** Whether the session is to be put on record, if it is a new one. */
+  #isDurable(
+    { extensions }: HelloPayload,
+    { principal, agentId }: CheckedIdentity,
+    { ip, headers }: Origin,
+  ): boolean | Refusal {
+    const records = this.#host.leader?.records;
+    if (records === undefined || extensions[Extension.DURABLE] === undefined) return false;
+    try {
+      const isDurable = records.wants({ principal, agentId, ip, headers });
+      return isDurable && records.isStalled ? STALLED : isDurable;
+    } catch (error) {
+      const fields = { event: 'durable.failed', ip, err: loggable(error) };
+      this.#host.options.logger.error(fields, 'the option durable threw, so the client was refused');
+      return FAILED;
+    }
   }
 
   /** A client that has heard nothing for 5 s takes the server for something else. */
@@ -177,10 +202,11 @@ export class Handshake {
   /** Leads the connection to the node that has its session. */
   async #lead(
     leader: Leader,
-    { resume }: HelloPayload,
+    offer: HelloPayload,
     identity: CheckedIdentity,
     origin: Origin,
-  ): Promise<'done' | 'here' | ResumeRefusal | Refusal> {
+  ): Promise<LeadOutcome> {
+    const { resume } = offer;
     const hello = this.firstMessage;
     if (resume === undefined || hello === undefined) return ResumeRefusal.UNKNOWN_SESSION;
     const principal = countedPrincipal(identity.principal, this.#host.options);
@@ -188,6 +214,7 @@ export class Handshake {
     return await leader.lead({
       sessionId: resume.sessionId,
       hello,
+      offer,
       subprotocol: this.#subprotocol,
       identity,
       memoryKeys: this.#memoryKeys(principal),
@@ -252,12 +279,12 @@ export class Handshake {
     );
   }
 
-  /** @param notResumed why the session that HELLO names is not resumed. */
+  /** @param how why the session that HELLO names is not resumed, and whether the session is put on record. */
   #accept(
     hello: HelloPayload,
     { principal, agentId, dataText }: CheckedIdentity,
     counted: string | undefined,
-    notResumed: ResumeRefusal | undefined,
+    how: Pick<AcceptOptions, 'refusal' | 'isDurable'>,
   ): void {
     const session = this.#session;
     const { logger } = this.#host.options;
@@ -277,9 +304,11 @@ export class Handshake {
     const { core } = session;
     const outcome = core.accept(newSessionId(this.#host.leader?.incarnation), systemClock.now(), {
       agentId,
-      refusal: notResumed,
+      ...how,
     });
     if (outcome.accepted) {
+      if (core.durable !== undefined) this.#host.leader?.records?.begin(session, core.durable);
+      if (how.refusal !== undefined) this.#host.onNotResumed(how.refusal);
       if (hello.resume !== undefined) this.#host.adoptReplies(session, hello.resume);
       const { algorithms, encoding } = outcome.agreement;
       const fields = { event: 'session.accepted', ip: this.#ip, session: core.id, algorithms, encoding };
@@ -321,6 +350,20 @@ export class Handshake {
     if (!this.#hasHello) terminateSoon(this.#wire);
   }
 }
+
+const STALLED: Refusal = {
+  code: 'SERVER_BUSY',
+  message: 'the server cannot put the session on record at present',
+  closeCode: CloseCode.DRAINING,
+  retryable: true,
+  retryAfterMs: 1_000,
+};
+
+const FAILED: Refusal = {
+  code: 'UNKNOWN',
+  message: 'the server failed; its log says why',
+  closeCode: CloseCode.INTERNAL,
+};
 
 /** The session is about to go on at another node. */
 const MOVING: Refusal = {

@@ -1,3 +1,5 @@
+/** Connections of all addresses that have no session yet. */
+export const MAX_HANDSHAKES = 10_000;
 /** Connections without a session yet that other nodes pass on, which count them by address. */
 export const MAX_PASSED = 4_096;
 

@@ -74,7 +74,11 @@ export class Quotas {
     const address = this.#find(key, now);
     const { sessionsPerIp } = this.#limits;
     if (address.sessions >= sessionsPerIp)
-      return this.#refuse(`sessions from one address are limited to ${sessionsPerIp}`, FULL_RETRY_MS);
+      return this.#refuse(
+        'sessionsPerIp',
+        `sessions from one address are limited to ${sessionsPerIp}`,
+        FULL_RETRY_MS,
+      );
     this.#occupy(key, address);
     return undefined;
   }
@@ -88,9 +92,17 @@ export class Quotas {
     const address = this.#find(key, now);
     const { sessionsPerIp, sessionsPerPrincipal } = this.#limits;
     if (!isLed && address.sessions >= sessionsPerIp)
-      return this.#refuse(`sessions from one address are limited to ${sessionsPerIp}`, FULL_RETRY_MS);
+      return this.#refuse(
+        'sessionsPerIp',
+        `sessions from one address are limited to ${sessionsPerIp}`,
+        FULL_RETRY_MS,
+      );
     if (principal !== undefined && this.#sessionsOf(principal) >= sessionsPerPrincipal)
-      return this.#refuse(`sessions of one principal are limited to ${sessionsPerPrincipal}`, FULL_RETRY_MS);
+      return this.#refuse(
+        'sessionsPerPrincipal',
+        `sessions of one principal are limited to ${sessionsPerPrincipal}`,
+        FULL_RETRY_MS,
+      );
     this.#occupy(key, address);
     if (principal !== undefined) this.#principals.set(principal, this.#sessionsOf(principal) + 1);
     return undefined;
@@ -125,6 +137,14 @@ export class Quotas {
     return readyAt - now;
   }
 
+  /** The limit because of which {@link connect} has just refused an address. */
+  limitOf(key: string, now: number): keyof QuotaLimits {
+    const { arrivals, connections, failures } = this.#find(key, now);
+    if (connections?.has(1, now) === false) return 'connectionsPerMinutePerIp';
+    if (failures?.has(1, now) === false) return 'failuresPerMinutePerIp';
+    return arrivals === undefined ? 'connectionsPerMinutePerIp' : 'sessionsPerMinutePerIp';
+  }
+
   /**
    * Returns why a client is refused before it is authenticated: too many attempts from its address have failed, or the
    * address may not have a new session anyway.
@@ -140,6 +160,7 @@ export class Quotas {
     if (failures === undefined || failures.has(1, now)) return undefined;
     const rate = this.#limits.failuresPerMinutePerIp;
     return this.#refuse(
+      'failuresPerMinutePerIp',
       `failed attempts from one address are limited to ${rate} a minute`,
       failures.readyAt(1, now) - now,
     );
@@ -182,19 +203,29 @@ export class Quotas {
     if (arrivals !== undefined && arrivals.level(now) < 0) {
       const delay = arrivals.readyAt(1, now) - now;
       return this.#refuse(
+        'sessionsPerMinutePerIp',
         `new sessions from one address are limited to ${sessionsPerMinutePerIp} a minute`,
         delay,
       );
     }
     if (sessions >= sessionsPerIp)
-      return this.#refuse(`sessions from one address are limited to ${sessionsPerIp}`, FULL_RETRY_MS);
+      return this.#refuse(
+        'sessionsPerIp',
+        `sessions from one address are limited to ${sessionsPerIp}`,
+        FULL_RETRY_MS,
+      );
     if (principal !== undefined && this.#sessionsOf(principal) >= sessionsPerPrincipal)
-      return this.#refuse(`sessions of one principal are limited to ${sessionsPerPrincipal}`, FULL_RETRY_MS);
+      return this.#refuse(
+        'sessionsPerPrincipal',
+        `sessions of one principal are limited to ${sessionsPerPrincipal}`,
+        FULL_RETRY_MS,
+      );
     return undefined;
   }
 
-  #refuse(message: string, delayMs: number): Refusal {
+  #refuse(limit: keyof QuotaLimits, message: string, delayMs: number): Refusal {
     return {
+      limit,
       code: 'RATE_LIMITED',
       message,
       closeCode: CloseCode.RATE_LIMITED,

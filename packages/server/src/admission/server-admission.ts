@@ -1,8 +1,9 @@
-import { type Limits, ProtocolError } from '@parlance/protocol';
+import { type Limits, ProtocolError, type ResumeRefusal } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
 import { joiningRefusal } from '../cluster/join.js';
 import type { ClusterNode } from '../cluster/node.js';
 import { drainingRefusal } from '../drain.js';
+import type { Metrics } from '../observe/metrics.js';
 import type { Refusal } from './admission.js';
 import { Quotas } from './quotas.js';
 
@@ -10,6 +11,8 @@ import { Quotas } from './quotas.js';
 export abstract class ServerAdmission {
   protected readonly quotas: Quotas;
   abstract readonly leader: ClusterNode | undefined;
+  /** `undefined` without metrics. */
+  abstract readonly observer: Metrics | undefined;
   constructor(limits: Limits) {
     this.quotas = new Quotas(limits);
   }
@@ -33,6 +36,11 @@ export abstract class ServerAdmission {
     return refused ?? this.quotas.admit(address, principal, systemClock.now());
   }
 
+  /** Refuses a session of a node that has died, while draining or beyond a quota. It is no new session. */
+  admitTakenOver(address: string, principal: string | undefined): Refusal | undefined {
+    return this.admitPassed() ?? this.quotas.admitMoved(address, principal, false, systemClock.now());
+  }
+
   /** @throws {ProtocolError} `rate_limited`. */
   admitMoved(address: string, principal: string | undefined, isLed: boolean): void {
     const refused = this.quotas.admitMoved(address, principal, isLed, systemClock.now());
@@ -45,6 +53,22 @@ export abstract class ServerAdmission {
 
   onFailure(address: string): void {
     this.quotas.fail(address, systemClock.now());
+  }
+
+  /** Counts an upgrade and returns 0, or returns the milliseconds for which the address gets HTTP 429. */
+  protected connect(address: string): number {
+    const now = systemClock.now();
+    const waitMs = this.quotas.connect(address, now);
+    if (waitMs > 0) this.observer?.handleLimited(this.quotas.limitOf(address, now));
+    return waitMs;
+  }
+
+  onRefused(refusal: Refusal): void {
+    this.observer?.handleRefused(refusal);
+  }
+
+  onNotResumed(reason: ResumeRefusal): void {
+    this.observer?.handleNotResumed(reason);
   }
 
   release(address: string, principal: string | undefined): void {

@@ -159,11 +159,8 @@ export interface SessionWrite {
   readonly number: number;
   /** The first write of a session, whose record does not exist before. */
   readonly isFirst: boolean;
-  /**
-   * Names have at least two characters, as those of one are the engine's own. Values hold bytes: each character is one, up to
-   * U+00FF.
-   */
-  readonly set: ReadonlyMap<string, string>;
+  /** Names have at least two characters, as those of one are the engine's own. */
+  readonly set: ReadonlyMap<string, Uint8Array>;
   readonly remove: readonly string[];
   /** When the record is forgotten, in milliseconds, unless it is written or kept. */
   readonly ttlMs: number;
@@ -173,7 +170,7 @@ export type SessionWritten = 'written' | 'fenced' | 'gone';
 
 /** The fields of a session; those that do not exist are left out. */
 export interface SessionReading extends SessionRecord {
-  readonly fields: ReadonlyMap<string, string>;
+  readonly fields: ReadonlyMap<string, Uint8Array>;
 }
 
 /** A node whose lease is not over. */

@@ -150,7 +150,7 @@ describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
     expect(await connect().changes(2)).toBeUndefined();
   });
 
-  test('keeps the first key of addresses, whatever nodes suggest', async () => {
+  test('keeps the first key of addresses that a node suggests', async () => {
     const suggestions = ['one', 'two', 'three'];
     const keys = await Promise.all(suggestions.map((candidate) => connect().shareKey(candidate)));
     expect(new Set(keys).size).toBe(1);

@@ -12,7 +12,7 @@ interface Entry extends SessionRecord {
   /** The number of the last write; 0 before the first of a node. */
   written: number;
   /** Of durable sessions. */
-  readonly fields: Map<string, string>;
+  readonly fields: Map<string, Uint8Array>;
 }
 
 /** Where sessions are that have moved within one process, and the records of durable ones. */
@@ -64,7 +64,7 @@ export class MemorySessions {
     const entry = this.#entryOf(sessionId);
     if (entry === undefined) return undefined;
     const found = names.map((name) => [name, entry.fields.get(name)] as const);
-    const fields = new Map(found.filter((one): one is [string, string] => one[1] !== undefined));
+    const fields = new Map(found.filter((one): one is [string, Uint8Array] => one[1] !== undefined));
     return { owner: entry.owner, epoch: entry.epoch, fields };
   }
 
@@ -88,7 +88,7 @@ export class MemorySessions {
   }
 
   #put(sessionId: string, record: SessionRecord, ttlMs: number): SessionRecord {
-    const fields = this.#entries.get(sessionId)?.fields ?? new Map<string, string>();
+    const fields = this.#entries.get(sessionId)?.fields ?? new Map<string, Uint8Array>();
     this.#entries.set(sessionId, { ...record, endsAt: this.#now() + ttlMs, written: 0, fields });
     return record;
   }

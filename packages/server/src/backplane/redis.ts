@@ -1,9 +1,9 @@
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions } from '@parlance/protocol/internal';
 import type { Backplane } from './backplane.js';
-import { adaptClient, type IoredisClient, type NodeRedisClient, openClient } from './redis-client.js';
-import { RedisLink } from './redis-link.js';
-import { RedisReplies } from './redis-replies.js';
+import { adaptClient, type IoredisClient, type NodeRedisClient, openClient } from './redis/client.js';
+import { RedisLink } from './redis/link.js';
+import { RedisReplies } from './redis/replies.js';
 import type { ReplyBackplane } from './replies.js';
 
 export type {
@@ -22,7 +22,7 @@ export type {
   NodeRedisClient,
   NodeRedisDuplicate,
   NodeRedisReplies,
-} from './redis-client.js';
+} from './redis/client.js';
 
 export interface RedisOptions {
   /** For example `redis://:password@10.0.0.5:6379/0`, or `rediss://` for TLS. Needs the package `ioredis`. */

@@ -3,7 +3,7 @@ import type { DialOptions, WebSocketAdapterOptions } from '../http/ws.js';
 import { clientSide } from './client-side.js';
 import type { KnownNode } from './membership.js';
 import { TICKET_SCHEME } from './peer-port.js';
-import { RELAY_SUBPROTOCOL } from './relay-peers.js';
+import { RELAY_SUBPROTOCOL } from './relay/relay-peers.js';
 
 export interface Dialing extends DialOptions {
   readonly url: string;

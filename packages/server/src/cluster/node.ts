@@ -1,34 +1,38 @@
 import type { IncomingMessage } from 'node:http';
-import type { Logger, ResumeRefusal } from '@parlance/protocol';
+import type { Logger } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
-import type { Refusal } from '../admission/admission.js';
 import type { Agents } from '../agents/create.js';
-import { keepsReplies } from '../backplane/replies.js';
+import { keepsReplies, type ReplyEngine } from '../backplane/replies.js';
+import { Leaving } from '../durable/leaving.js';
+import { Records } from '../durable/records.js';
+import { TakeOvers, type TakingHost } from '../durable/take-over.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
 import { createLoopShares } from '../loop-shares.js';
 import { repeat } from '../repeat.js';
 import type { Replies } from '../replies/replies.js';
-import { ClusterMoves } from './cluster-moves.js';
+import { SealedReplies } from '../seal/sealed-replies.js';
 import { type Dialing, dialingTo } from './dialing.js';
 import { inTurns } from './in-turns.js';
-import type { Leader, LeadRequest } from './leader.js';
-import { Leading, type LeadingHost } from './leading.js';
+import type { Leader, LeadOutcome, LeadRequest } from './lead/leader.js';
+import { Leading, type LeadingHost } from './lead/leading.js';
 import { type KnownNode, Membership } from './membership.js';
-import { Moves, type MovingHost } from './moves.js';
+import { Moves, type MovingHost } from './moves/moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
 import { MOVE_PATH, PeerPort, type PeerService, RELAY_PATH, REPLIES_PATH } from './peer-port.js';
-import { dialRelay, type RelayDialing } from './relay-dial.js';
-import { RelayPeers, relayWebSocket } from './relay-peers.js';
-import { RelayTraffic } from './relay-wire.js';
-import { RepliesService } from './replies-service.js';
+import { ClusterMoves } from './relay/cluster-moves.js';
+import { dialRelay, type RelayDialing } from './relay/relay-dial.js';
+import { RelayPeers, relayWebSocket } from './relay/relay-peers.js';
+import { RelayTraffic } from './relay/relay-wire.js';
+import { RepliesService } from './replies/replies-service.js';
 import { Roster } from './roster.js';
 import { MOVE_PLACES, SERVICE_PLACES, ServicePlaces } from './service-places.js';
 import { isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
 
 export interface ClusterHost extends LeadingHost {
-  find(sessionId: string): object | undefined;
+  /** For sessions that are taken over. */
+  readonly taking: TakingHost;
   readonly moving: MovingHost;
   /** Another node passes a connection on. */
   onPassed(wire: ServerWire, request: IncomingMessage, ticket: Ticket): void;
@@ -49,6 +53,8 @@ export class ClusterNode implements Leader {
   /** The time that other nodes take. They have no share that ends: what they pass on is for clients, too. */
   readonly #loop = createLoopShares(1);
   readonly moves: Moves;
+  readonly records: Records | undefined;
+  readonly #takeOvers: TakeOvers | undefined;
   #relayed: { readonly peers: RelayPeers; readonly roster: Roster } | undefined;
   #replies: RepliesService | undefined;
   #port: PeerPort | undefined;
@@ -72,7 +78,17 @@ export class ClusterNode implements Leader {
       refusalOf: (node) => this.#refusalOf(node),
       onForgotten: () => this.moves.keepNow(),
     });
+    const { durability, timers, logger, seal } = host.options;
+    let leaving: Leaving | undefined;
+    if (durability !== undefined) {
+      const common = { incarnation, link: backplane.connect(), logger, seal, timers, clock: systemClock };
+      const isStalled = () => this.#membership.isStalled;
+      this.records = new Records({ ...common, durability, isStalled });
+      this.#takeOvers = new TakeOvers({ ...common, records: this.records, host: host.taking });
+      leaving = new Leaving({ ...common, ...host.moving });
+    }
     this.moves = new Moves({
+      leaving,
       incarnation,
       backplane,
       host: host.moving,
@@ -91,6 +107,7 @@ export class ClusterNode implements Leader {
       incarnation,
       membership: this.#membership,
       moves: this.moves,
+      takeOvers: this.#takeOvers,
       tickets: this.#tickets,
       webSocket: this.#webSocket,
       tls: options.tls,
@@ -178,13 +195,22 @@ export class ClusterNode implements Leader {
       options,
       memory,
       link: backplane.connect(),
-      engine: options.replies.isOnEngine && keepsReplies(backplane) ? backplane.connectReplies() : undefined,
+      engine: this.#replyEngine,
       incarnation: this.incarnation,
       membership: this.#membership,
       webSocket: this.#webSocket,
       tickets: this.#tickets,
       tls: this.#options.tls,
     });
+  }
+
+  /** `undefined` if the nodes keep the replies themselves. */
+  get #replyEngine(): ReplyEngine | undefined {
+    const { backplane } = this.#options;
+    const { replies, seal } = this.#host.options;
+    if (!replies.isOnEngine || !keepsReplies(backplane)) return undefined;
+    const engine = backplane.connectReplies();
+    return seal === undefined ? engine : new SealedReplies(engine, seal);
   }
 
   #inTurns(wire: ServerWire): ServerWire {
@@ -235,7 +261,8 @@ export class ClusterNode implements Leader {
       adapter: createWebSocketAdapter(this.#webSocket),
       accept: (ticket) => this.#tickets.accept(ticket),
       services: this.#services,
-      isArriving: (sessionId) => this.moves.isArriving(sessionId),
+      isArriving: (sessionId) =>
+        this.moves.isArriving(sessionId) || this.#takeOvers?.isUnderWay(sessionId) === true,
       hasSession: (sessionId) => this.#host.find(sessionId) !== undefined,
       onWire: (wire, request, ticket) => this.#host.onPassed(wire, request, ticket),
     });
@@ -268,11 +295,16 @@ export class ClusterNode implements Leader {
     this.#replies?.peers.handleTick();
   }
 
-  /** Sessions go to other nodes from now on, if there are any that take them. Never rejects. @param deadline Unix milliseconds. */
-  async drain(deadline: number): Promise<void> {
+  /**
+   * Sessions go to other nodes from now on, if there are any that take them. Never rejects.
+   *
+   * @param deadline Unix milliseconds.
+   * @param returnWithinMs clients of durable sessions come back within this time.
+   */
+  async drain(deadline: number, returnWithinMs: number): Promise<void> {
     this.leave();
     await this.#membership.announceDraining();
-    this.moves.start(deadline);
+    this.moves.start(deadline, returnWithinMs);
   }
 
   /** Ends the connections that are led from here, so that their clients come back to other nodes. */
@@ -294,12 +326,13 @@ export class ClusterNode implements Leader {
     await this.#relayed?.roster.stop();
     this.#relayed?.peers.close();
     await this.#replies?.close();
+    await this.records?.close();
     await this.#membership.stop();
     await this.#port?.close();
     this.#port = undefined;
   }
 
-  lead(request: LeadRequest): Promise<'done' | 'here' | ResumeRefusal | Refusal> {
+  lead(request: LeadRequest): Promise<LeadOutcome> {
     return this.#leading.lead(request);
   }
 

@@ -6,7 +6,7 @@ import type { RelayTarget } from '../agents/target.js';
 import type { AgentEntry, AgentEntryChange, BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { keyOf } from '../keys.js';
-import type { RemoteAgent } from './remote-session.js';
+import type { RemoteAgent } from './relay/remote-session.js';
 import { digestOf, type Holder, holderName, readHolder, readRecord, recordOf } from './roster-record.js';
 
 /**

@@ -5,6 +5,8 @@ import type { TakeOverEngine } from '../../../protocol/src/testing/take-over-eng
 import { runTakeOverHistory } from '../../../protocol/src/testing/take-over-history.js';
 import { platform } from '../../../protocol/src/testing/this-platform.js';
 import { MemorySessions } from '../backplane/memory-sessions.js';
+import { Seal } from '../seal/keys.js';
+import { RecordSeal } from '../seal/record-seal.js';
 import { type FieldChanges, FieldWriter, readFields } from './fields.js';
 
 const HISTORIES = Number(process.env['TAKE_OVER_HISTORIES'] ?? 40);
@@ -29,12 +31,20 @@ class Fields {
   readonly #changes = new WeakMap<Turn, FieldChanges>();
   /** The names of all fields that there ever were. */
   readonly #known = new Set<string>();
+  /** By epoch. */
+  readonly #seals = new Map<number, RecordSeal>();
+  readonly #seal: Seal | undefined;
   epoch = 0;
+
+  constructor(seal?: Seal) {
+    this.#seal = seal;
+    if (seal !== undefined) this.#seals.set(0, RecordSeal.begin(seal, ID, 0));
+  }
 
   write(epoch: number, turn: Turn): boolean {
     const writer = this.#writers.get(epoch) ?? new FieldWriter(ALI);
     this.#writers.set(epoch, writer);
-    const changes = this.#changes.get(turn) ?? writer.write(turn);
+    const changes = this.#changes.get(turn) ?? this.#sealed(epoch, turn.number, writer.write(turn));
     this.#changes.set(turn, changes);
     for (const name of changes.set.keys()) this.#known.add(name);
     const head = { owner: `node${epoch}`, epoch, number: turn.number, ttlMs: TTL_MS };
@@ -47,7 +57,9 @@ class Fields {
     const claimed = this.#sessions.claim(ID, move);
     if (claimed === undefined) return undefined;
     this.epoch = claimed.epoch;
-    const { record, principal } = readFields(claimed.fields);
+    const opened = this.#seal && RecordSeal.open(this.#seal, ID, claimed.epoch, claimed.fields);
+    if (opened !== undefined) this.#seals.set(claimed.epoch, opened.seal);
+    const { record, principal } = readFields(opened?.fields ?? claimed.fields);
     expect(principal).toBe(ALI);
     this.#writers.set(claimed.epoch, new FieldWriter(ALI, record));
     return record;
@@ -59,10 +71,15 @@ class Fields {
   }
 
   read(): DurableRecord {
-    return readFields(this.#all).record;
+    const all = this.#all;
+    return readFields(this.#seal === undefined ? all : RecordSeal.openSome(this.#seal, ID, all)).record;
   }
 
-  get #all(): ReadonlyMap<string, string> {
+  #sealed(epoch: number, number: number, changes: FieldChanges): FieldChanges {
+    return this.#seals.get(epoch)?.seal(number, changes) ?? changes;
+  }
+
+  get #all(): ReadonlyMap<string, Uint8Array> {
     return this.#sessions.read(ID, [...this.#known])?.fields ?? new Map();
   }
 }
@@ -70,23 +87,30 @@ class Fields {
 beforeAll(() => platform.loadZstd());
 
 describe('the record of a durable session as fields', () => {
-  it(`is enough to go on from, in ${HISTORIES} histories from seed ${SEED}`, { timeout: 3_600_000 }, () => {
-    for (let seed = SEED; seed < SEED + HISTORIES; seed++) {
-      const fields = new Fields();
-      const engine: TakeOverEngine = {
-        get epoch() {
-          return fields.epoch;
-        },
-        claim(epoch) {
-          const record = fields.claim(epoch);
-          return record && { epoch: epoch + 1, record };
-        },
-        commit: (epoch, turn) => fields.write(epoch, turn),
-        read: () => fields.read(),
-      };
-      expect(runTakeOverHistory({ seed, engine }).faults, `seed ${seed}`).toEqual([]);
-    }
-  });
+  it.each([
+    ['', undefined],
+    ['sealed, ', new Seal(new Uint8Array(32).fill(7))],
+  ])(
+    `is enough to go on from, %sin ${HISTORIES} histories from seed ${SEED}`,
+    { timeout: 3_600_000 },
+    (_, key) => {
+      for (let seed = SEED; seed < SEED + HISTORIES; seed++) {
+        const fields = new Fields(key);
+        const engine: TakeOverEngine = {
+          get epoch() {
+            return fields.epoch;
+          },
+          claim(epoch) {
+            const record = fields.claim(epoch);
+            return record && { epoch: epoch + 1, record };
+          },
+          commit: (epoch, turn) => fields.write(epoch, turn),
+          read: () => fields.read(),
+        };
+        expect(runTakeOverHistory({ seed, engine }).faults, `seed ${seed}`).toEqual([]);
+      }
+    },
+  );
 
   const written = (...turns: readonly Partial<Turn>[]): Fields => {
     const fields = new Fields();
@@ -154,7 +178,9 @@ describe('the record of a durable session as fields', () => {
     ['with a handler that was called half a time', { s1: '0.5' }],
   ])('is refused %s', (_, changes) => {
     const fields = Object.entries({ begin: 'b', accept: '3 aa', ...changes });
-    const present = fields.filter((entry): entry is [string, string] => entry[1] !== undefined);
+    const present = fields.flatMap(([name, text]) =>
+      text === undefined ? [] : [[name, part(text)] as const],
+    );
     expect(errorCode(() => readFields(new Map(present)))).toBe('bad_message');
   });
 });

@@ -14,13 +14,13 @@ import type { DurableRecord, NumberedBody, Turn } from '@parlance/protocol/inter
  */
 
 export interface FieldChanges {
-  readonly set: Map<string, string>;
+  readonly set: Map<string, Uint8Array>;
   readonly remove: string[];
 }
 
 const textOf = (bytes: Uint8Array): string =>
-  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
-const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, 'latin1'));
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString();
+const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
 
 /** Spells the turns of one session. It knows which fields there are, so that it can name those to be removed. */
 export class FieldWriter {
@@ -46,16 +46,16 @@ export class FieldWriter {
     const changes: FieldChanges = { set: new Map(), remove: [] };
     const { set, remove } = changes;
     if (begin !== undefined) {
-      set.set('begin', textOf(begin));
-      if (this.#principal !== undefined) set.set('principal', encodePrincipal(this.#principal));
+      set.set('begin', begin);
+      if (this.#principal !== undefined) set.set('principal', bytesOf(this.#principal));
     }
-    if (accept !== undefined) set.set('accept', [accept.attempt, ...accept.tokens].join(' '));
-    if (handled !== undefined) set.set('handled', String(handled));
-    if (state !== undefined) set.set('state', textOf(state));
+    if (accept !== undefined) set.set('accept', bytesOf([accept.attempt, ...accept.tokens].join(' ')));
+    if (handled !== undefined) set.set('handled', bytesOf(String(handled)));
+    if (state !== undefined) set.set('state', state);
     for (const { number, body } of messages) {
       this.#said = number;
-      set.set('said', String(number));
-      set.set(`m${number}`, textOf(body));
+      set.set('said', bytesOf(String(number)));
+      set.set(`m${number}`, body);
     }
     // A client may have heard of messages that the engine has forgotten.
     const last = Math.min(confirmed ?? 0, this.#said);
@@ -81,11 +81,11 @@ export class FieldWriter {
     stream.attempt = attempt ?? stream.attempt;
     stream.isRepeatable ||= isRepeatable;
     stream.parts = Math.max(stream.parts, from + parts.length);
-    set.set(`s${id}`, `${stream.attempt}${stream.isRepeatable ? ' again' : ''}`);
+    set.set(`s${id}`, bytesOf(`${stream.attempt}${stream.isRepeatable ? ' again' : ''}`));
     parts.forEach((part, i) => {
-      set.set(`p${id}.${from + i}`, textOf(part));
+      set.set(`p${id}.${from + i}`, part);
     });
-    if (end !== undefined) set.set(`x${id}`, textOf(end));
+    if (end !== undefined) set.set(`x${id}`, end);
   }
 }
 
@@ -98,6 +98,21 @@ interface ReadStream {
   end: Uint8Array | undefined;
 }
 
+/** What says who may resume a session. */
+export const HEAD_FIELDS = ['begin', 'principal', 'accept'];
+
+export interface RecordHead extends Pick<DurableRecord, 'begin' | 'accept'> {
+  readonly principal: string | undefined;
+}
+
+/** @returns `undefined` of a session that is not durable. @throws {ProtocolError} `bad_message`. */
+export function readHead(fields: ReadonlyMap<string, Uint8Array>): RecordHead | undefined {
+  const begin = fields.get('begin');
+  if (begin === undefined) return undefined;
+  const [accept, principal] = ['accept', 'principal'].map((name) => fields.get(name));
+  return { begin, accept: acceptOf(accept && textOf(accept)), principal: principal && textOf(principal) };
+}
+
 /** What is on record of a session, and whose it is. */
 export interface ReadRecord {
   readonly principal: string | undefined;
@@ -105,7 +120,7 @@ export interface ReadRecord {
 }
 
 /** @throws {ProtocolError} `bad_message` if the fields are not what a {@link FieldWriter} has written. */
-export function readFields(fields: ReadonlyMap<string, string>): ReadRecord {
+export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord {
   const messages = new Map<number, Uint8Array>();
   const streams = new Map<number, ReadStream>();
   const streamOf = (id: number): ReadStream => {
@@ -115,27 +130,32 @@ export function readFields(fields: ReadonlyMap<string, string>): ReadRecord {
   };
   for (const [name, value] of fields) {
     const [, kind, id, part] = /^([mspx])(\d{1,16})(?:\.(\d{1,16}))?$/.exec(name) ?? [];
-    if (kind === 'm') messages.set(Number(id), bytesOf(value));
-    else if (kind === 'p') streamOf(Number(id)).parts[Number(part)] = bytesOf(value);
-    else if (kind === 'x') streamOf(Number(id)).end = bytesOf(value);
+    if (kind === 'm') messages.set(Number(id), value);
+    else if (kind === 'p') streamOf(Number(id)).parts[Number(part)] = value;
+    else if (kind === 'x') streamOf(Number(id)).end = value;
     else if (kind === 's') {
-      const [attempt = '', again] = value.split(' ');
+      const [attempt = '', again] = textOf(value).split(' ');
       streamOf(Number(id)).attempt = countOf(attempt);
       streamOf(Number(id)).isRepeatable = again === 'again';
     }
   }
-  const [begin, state, principal] = ['begin', 'state', 'principal'].map((name) => fields.get(name));
-  const accept = acceptOf(fields.get('accept'));
-  if (begin === undefined) throw damaged();
+  const textAt = (name: string): string | undefined => {
+    const value = fields.get(name);
+    return value && textOf(value);
+  };
+  const state = fields.get('state');
+  const head = readHead(fields);
+  if (head === undefined) throw damaged();
+  const { begin, accept, principal } = head;
   for (const { parts } of streams.values()) if (Object.keys(parts).length !== parts.length) throw damaged();
-  const said = countOf(fields.get('said') ?? '0');
+  const said = countOf(textAt(fields, 'said') ?? '0');
   return {
-    principal: principal === undefined ? undefined : decodePrincipal(principal),
+    principal,
     record: {
-      begin: bytesOf(begin),
+      begin,
       accept,
-      handled: countOf(fields.get('handled') ?? '0'),
-      state: state === undefined ? undefined : bytesOf(state),
+      handled: countOf(textAt(fields, 'handled') ?? '0'),
+      state,
       said,
       messages: inOrder(messages, said),
       streams,
@@ -164,10 +184,6 @@ function countOf(text: string): number {
   if (text === '' || !Number.isSafeInteger(count) || count < 0) throw damaged();
   return count;
 }
-
-// Values are bytes.
-const encodePrincipal = (principal: string): string => textOf(Buffer.from(principal));
-const decodePrincipal = (text: string): string => Buffer.from(text, 'latin1').toString();
 
 function damaged(): ProtocolError {
   return new ProtocolError('bad_message', 'the record of a durable session is damaged');

@@ -20,6 +20,7 @@ class FakeSession implements DurableSession {
   #pending = false;
   #isPresent = false;
   hasLazy = false;
+  readonly isHeldBack = false;
 
   get isIdle(): boolean {
     return !this.#pending && !this.#isPresent;
@@ -40,6 +41,7 @@ class FakeSession implements DurableSession {
     this.recorded = this.#turns;
   }
   setState(): void {}
+  commit(): void {}
   repeat(): void {}
   afterRecord(): void {}
 }
@@ -89,7 +91,13 @@ describe('the recorder of turns', () => {
     expect(writes).toEqual([]);
     await turn();
     expect(writes).toMatchObject([
-      { owner: 'aaaaaa', epoch: 2, number: 1, isFirst: false, set: new Map([['handled', '2']]) },
+      {
+        owner: 'aaaaaa',
+        epoch: 2,
+        number: 1,
+        isFirst: false,
+        set: new Map([['handled', new Uint8Array(Buffer.from('2'))]]),
+      },
     ]);
   });
 
@@ -122,7 +130,7 @@ describe('the recorder of turns', () => {
     await answer(LOST);
     clock.pass(50);
     expect(writes).toHaveLength(3);
-    expect(new Set(writes.map((write) => JSON.stringify([write.number, ...write.set])))).toHaveLength(1);
+    expect(new Set(writes.map((write) => JSON.stringify([write.number, [...write.set]])))).toHaveLength(1);
     expect(events).toEqual([]);
     await answer('written');
     expect(events).toEqual(['recorded']);

@@ -7,6 +7,7 @@ import {
   type Turn,
 } from '@parlance/protocol/internal';
 import type { BackplaneLink, SessionWritten } from '../backplane/backplane.js';
+import type { RecordSeal } from '../seal/record-seal.js';
 import { type FieldChanges, FieldWriter } from './fields.js';
 
 export interface TurnRecorderOptions {
@@ -18,6 +19,8 @@ export interface TurnRecorderOptions {
   readonly epoch: number;
   /** What a node before has put on record. */
   readonly record?: DurableRecord | undefined;
+  /** Seals what is written, of this session and epoch. @default the engine can read it */
+  readonly seal?: RecordSeal | undefined;
   readonly durable: DurableSession;
   readonly ttlMs: number;
   readonly clock: Clock;
@@ -76,11 +79,13 @@ export class TurnRecorder {
 
   #next(takesAll: boolean): void {
     if (this.#isWriting || this.#isClosed) return;
-    const { durable, clock } = this.#options;
+    const { durable, clock, seal } = this.#options;
     const turn = durable.pollTurn(takesAll);
     if (turn === undefined) return;
     this.#isWriting = true;
-    void this.#write({ turn, changes: this.#writer.write(turn), since: clock.now() }, FIRST_DELAY_MS);
+    const plain = this.#writer.write(turn);
+    const changes = seal?.seal(turn.number, plain) ?? plain;
+    void this.#write({ turn, changes, since: clock.now() }, FIRST_DELAY_MS);
   }
 
   /** Never rejects. */

@@ -9,6 +9,7 @@ import {
 } from '@parlance/protocol';
 import { decodeIncoming, type IncomingHead, loggable } from '@parlance/protocol/internal';
 import { keepByPolicy } from '../replies/keep-policy.js';
+import { ServedSession } from '../served-session.js';
 import { isForm, readForm, readJsonBody, type UpstreamBody } from './body.js';
 import { CHAT_COMPLETIONS, type EndpointRequest, endpointOf, isServedPath } from './endpoints.js';
 import { GatewayFailure, readRequest } from './failure.js';
@@ -89,6 +90,7 @@ async function* answerRequest(
   const { session, signal } = context;
   const startedAt = performance.now();
   const progress = beginProgress(session);
+  const observer = ServedSession.observerOf(session);
   const reply = createReply(context, progress);
   try {
     const head = readRequest(() => decodeIncoming(context.metadata));
@@ -110,6 +112,7 @@ async function* answerRequest(
         headers: headersOf(gateway, key, head, progress.principal, endpoint, body?.type),
         body: body?.content,
         signal,
+        onAttempt: observer && ((attempt) => observer.handleUpstream({ ...attempt, model: progress.model })),
       },
       gateway,
     );
@@ -132,6 +135,7 @@ async function* answerRequest(
     gateway.logger[level](fields, 'gateway request failed');
     yield* reply.fail(error);
   } finally {
+    observer?.handleTokens(progress.model, progress.tokens);
     onOver({ ...progress, durationMs: performance.now() - startedAt });
   }
 }

@@ -20,6 +20,15 @@ export interface UpstreamRequest {
   readonly body: Uint8Array | AsyncIterable<Uint8Array> | undefined;
   /** Cancels the call, which then fails with the reason of the signal. */
   readonly signal: AbortSignal;
+  /** Called for each attempt, when its response begins or it has failed. @default not called */
+  readonly onAttempt?: ((attempt: Attempt) => void) | undefined;
+}
+
+export interface Attempt {
+  /** `undefined` if no response began. */
+  readonly status: number | undefined;
+  readonly isRetry: boolean;
+  readonly seconds: number;
 }
 
 export interface UpstreamResponse {
@@ -49,6 +58,9 @@ export async function callUpstream(
     const isLast = attempt >= options.maxRetries || isStream(request.body);
     const call = createCall(request.signal);
     let delay: number | undefined;
+    const begun = performance.now();
+    const report = (status: number | undefined): void =>
+      request.onAttempt?.({ status, isRetry: attempt > 0, seconds: (performance.now() - begun) / 1000 });
     try {
       const response = await call.within(options.responseTimeoutMs, (signal) =>
         options.fetch(request.url, {
@@ -60,6 +72,7 @@ export async function callUpstream(
           signal,
         }),
       );
+      report(response.status);
       delay = isLast ? undefined : retryDelay(response, options.maxRetryDelayMs);
       if (delay === undefined) {
         const { status, headers } = response;
@@ -68,6 +81,8 @@ export async function callUpstream(
       call.close();
     } catch (error) {
       call.close();
+      // A call that the requester has cancelled says nothing about the upstream.
+      if (!request.signal.aborted) report(undefined);
       if (isLast || !(error instanceof GatewayFailure) || error.code !== 'upstream_unreachable') throw error;
       delay = Math.min(options.maxRetryDelayMs, FIRST_DELAY_MS * 2 ** attempt);
     }

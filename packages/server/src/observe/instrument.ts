@@ -5,6 +5,8 @@ import type { RequestOutcome, Tracing } from './tracing.js';
 /** Is notified of every answered request. */
 export interface RequestObserver {
   handleRequest(outcome: RequestOutcome, seconds: number): void;
+  /** The reply has its first part with content. */
+  handleFirstPart?(seconds: number): void;
 }
 
 /** Measures a handler and runs it in its own span; calls it directly if neither is wanted. */
@@ -28,17 +30,31 @@ export function instrument(
       span?.end(outcome, error);
     };
     const run = <T>(task: () => T): T => (span === undefined ? task() : span.run(task));
-    return observe(handler, request, context, run, end);
+    let hasPart = measured === undefined;
+    const take = (part: unknown): void => {
+      // A gateway begins with an empty part, which carries the status.
+      if (hasPart || part === '') return;
+      hasPart = true;
+      measured?.handleFirstPart?.((performance.now() - begun) / 1000);
+    };
+    return observe(handler, request, context, { run, take, end });
   };
+}
+
+/** Called around a handler and for what it yields. */
+interface Steps {
+  run<T>(task: () => T): T;
+  take(part: unknown): void;
+  end(failed: boolean, error?: unknown): void;
 }
 
 function observe(
   handler: RequestHandler,
   request: Message,
   context: RequestContext,
-  run: <T>(task: () => T) => T,
-  end: (failed: boolean, error?: unknown) => void,
+  steps: Steps,
 ): ReturnType<RequestHandler> {
+  const { run, take, end } = steps;
   let reply: ReturnType<RequestHandler>;
   try {
     reply = run(() => handler(request, context));
@@ -46,10 +62,11 @@ function observe(
     end(true, error);
     throw error;
   }
-  if (isIterable(reply)) return observeParts(reply, run, end);
+  if (isIterable(reply)) return observeParts(reply, steps);
   return Promise.resolve(reply).then(
     (part) => {
-      if (part instanceof LateParts) return new LateParts(observeParts(part.parts, run, end));
+      if (part instanceof LateParts) return new LateParts(observeParts(part.parts, steps));
+      take(part);
       end(false);
       return part;
     },
@@ -61,11 +78,7 @@ function observe(
 }
 
 /** The same parts; each step of the handler runs within `run`. */
-function observeParts(
-  parts: AsyncIterable<Part>,
-  run: <T>(task: () => T) => T,
-  end: (failed: boolean, error?: unknown) => void,
-): AsyncIterable<Part> {
+function observeParts(parts: AsyncIterable<Part>, { run, take, end }: Steps): AsyncIterable<Part> {
   return {
     [Symbol.asyncIterator]() {
       const iterator = parts[Symbol.asyncIterator]();
@@ -74,6 +87,7 @@ function observeParts(
           try {
             const result = await run(() => iterator.next());
             if (result.done) end(false);
+            else take(result.value);
             return result;
           } catch (error) {
             end(true, error);

@@ -1,167 +1,121 @@
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Registry } from 'prom-client';
 import type { Refusal } from '../admission/admission.js';
+import { clusterMetrics } from './cluster-metrics.js';
+import type { EventFeed } from './event-feed.js';
+import { GatewayMetrics } from './gateway-metrics.js';
+import type { RequestObserver } from './instrument.js';
+import { createMetricKit } from './metric-kit.js';
+import { nodeMetrics, packageVersion } from './node-metrics.js';
 import type { Observed } from './observed.js';
-import type { RequestOutcome } from './tracing.js';
+import type { SessionObserver } from './observer.js';
+import { sessionMetrics } from './session-metrics.js';
 
 /**
  * The server's metrics in Prometheus format: base units, and labels with a handful of values, never an ID.
  * Traffic is not counted here but summed up from the sessions when the metrics are collected, so metrics cost
  * nothing per message.
  */
-export interface Metrics {
+export interface Metrics extends SessionObserver, RequestObserver {
   readonly contentType: string;
   /** All metrics in Prometheus text format. */
   expose(): Promise<string>;
-  handleAccepted(resumed: boolean): void;
+  /** @param seconds from HELLO. */
+  handleAccepted(seconds: number): void;
+  /** @param gap seconds without a connection. */
+  handleResumed(gap: number): void;
+  handleNotResumed(reason: string): void;
   handleRefused(refusal: Refusal): void;
   handleEnded(code: string): void;
-  handleRequest(outcome: RequestOutcome, seconds: number): void;
 }
 
 /** Seconds: from a cached answer to a long completion. */
 const DURATION_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+/** Seconds: from a tunnel of the underground to the end of the resume window. */
+const GAP_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 600];
+/** Seconds: from one machine to the other end of the world and a bad day. */
+const ROUND_TRIP_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
-export function createMetrics(observed: Observed): Metrics {
+export function createMetrics(observed: Observed, feed: EventFeed): Metrics {
   const registry = new Registry();
-  const registers = [registry];
-  const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
-    new Gauge({ name: `parlance_${name}`, help, labelNames: [...labelNames], registers });
-  const counter = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>
-    new Counter({ name: `parlance_${name}_total`, help, labelNames: [...labelNames], registers });
-
-  const connections = gauge('connections', 'Open connections, including those without a session yet.');
-  const sessions = gauge('sessions', 'Sessions, by whether they have a connection.', ['state']);
-  const blocked = gauge('sessions_blocked', 'Sessions that wait for credit from their peer.');
-  const streams = gauge('streams_open', 'Open streams of all sessions, in both directions.');
-  const queued = gauge('queued_bytes', 'Bytes of bodies waiting to be written.');
-  const kept = gauge('replies_kept', 'Replies that are kept, by whether their handlers run.', ['state']);
-  const keptBytes = gauge('replies_kept_bytes', 'Bytes of memory of all kept replies.');
-  const followers = gauge('replies_followers', 'Sessions that follow a reply whose handler runs.');
-  const draining = gauge('draining', '1 while the server drains, else 0.');
-  const accepted = counter('sessions_accepted', 'Sessions accepted and sessions resumed.', ['kind']);
-  const refused = counter('sessions_refused', 'Clients that were refused, by REJECT and close code.', [
+  const kit = createMetricKit(registry);
+  const readSessions = sessionMetrics(observed, kit);
+  const readCluster = clusterMetrics(observed, kit);
+  const gateway = new GatewayMetrics(kit);
+  const accepted = kit.counter('sessions_accepted', 'Sessions accepted and sessions resumed.', ['kind']);
+  const refused = kit.counter('sessions_refused', 'Clients that were refused, by REJECT and close code.', [
     'code',
     'close_code',
   ]);
-  const ended = counter('sessions_ended', 'Sessions ended, by reason.', ['reason']);
-  const requests = counter('requests', 'Requests answered, by outcome.', ['outcome']);
-  const duration = new Histogram({
-    name: 'parlance_request_duration_seconds',
-    help: 'Time from a request to the end of its reply.',
-    buckets: DURATION_BUCKETS,
-    registers,
-  });
-  const wireBytes = counter('wire_bytes', 'Bytes of all WebSocket messages, including control messages.', [
-    'direction',
-  ]);
-  const perAlgorithm = ['direction', 'algorithm'] as const;
-  const messages = counter('messages', 'Messages, requests and parts.', perAlgorithm);
-  const codedBytes = counter('coded_bytes', 'Bytes of bodies as transferred.', perAlgorithm);
-  const contentBytes = counter(
-    'content_bytes',
-    'Bytes of bodies before coding; for bodies received as token IDs, coded bytes.',
-    perAlgorithm,
+  const ended = kit.counter('sessions_ended', 'Sessions ended, by reason.', ['reason']);
+  const handshake = kit.histogram(
+    'handshake_seconds',
+    'Time from HELLO to the established session, authentication included.',
+    DURATION_BUCKETS,
   );
-
-  const observeSessions = (): void => {
-    const counts = { connected: 0, suspended: 0, blocked: 0, streams: 0, queued: 0 };
-    for (const session of observed.sessions()) {
-      const stats = session.stats();
-      counts[session.state === 'suspended' ? 'suspended' : 'connected']++;
-      counts.streams += stats.openStreams;
-      counts.queued += stats.queuedBytes;
-      if (stats.blockedOnCredit) counts.blocked++;
-    }
-    sessions.set({ state: 'connected' }, counts.connected);
-    sessions.set({ state: 'suspended' }, counts.suspended);
-    blocked.set(counts.blocked);
-    streams.set(counts.streams);
-    queued.set(counts.queued);
-    connections.set(observed.connections);
-    draining.set(observed.isDraining ? 1 : 0);
-    const { running, usage } = observed.replies;
-    kept.set({ state: 'running' }, running);
-    kept.set({ state: 'over' }, Math.max(0, usage.replies - running));
-    keptBytes.set(usage.bytes);
-    followers.set(observed.replies.followers);
-  };
-
-  const observeCluster = clusterMetrics(observed, gauge, counter);
-
-  const observeTotals = (): void => {
-    const totals = observed.totals();
-    for (const each of [wireBytes, messages, codedBytes, contentBytes]) each.reset();
-    for (const direction of ['sent', 'received'] as const) {
-      const { wireBytes: bytes, byAlgorithm } = totals[direction];
-      wireBytes.inc({ direction }, bytes);
-      for (const [algorithm, stats] of byAlgorithm) {
-        messages.inc({ direction, algorithm }, stats.messages);
-        codedBytes.inc({ direction, algorithm }, stats.codedBytes);
-        contentBytes.inc({ direction, algorithm }, stats.contentBytes);
-      }
-    }
-  };
+  const gap = kit.histogram(
+    'resume_gap_seconds',
+    'Time without a connection, of resumed sessions.',
+    GAP_BUCKETS,
+  );
+  const notResumed = kit.counter('resumes_failed', 'Sessions that could not be resumed, by reason.', [
+    'reason',
+  ]);
+  const roundTrip = kit.histogram('round_trip_seconds', 'Time from PING to PONG.', ROUND_TRIP_BUCKETS);
+  const limited = kit.counter('rate_limited', 'Times that a client or an address met a limit, by its name.', [
+    'limit',
+  ]);
+  const blocked = kit.counter('scan_blocked', 'Contents that `scan` has blocked, or could not scan.');
+  const requests = kit.counter('requests', 'Requests answered, by outcome.', ['outcome']);
+  const duration = kit.histogram(
+    'request_duration_seconds',
+    'Time from a request to the end of its reply.',
+    DURATION_BUCKETS,
+  );
+  const firstPart = kit.histogram(
+    'request_first_part_seconds',
+    'Time from a request to the first part of its reply with content.',
+    DURATION_BUCKETS,
+  );
+  kit
+    .gauge('build_info', '1, with the version of the server.', ['version'])
+    .set({ version: packageVersion() }, 1);
+  const limit = kit.gauge('limit', 'The limits of the server that are finite, by name.', ['name']);
+  for (const [name, value] of Object.entries(observed.limits))
+    if (Number.isFinite(value)) limit.set({ name }, value);
+  feed.subscribe(({ event }) => {
+    if (event === 'scan.blocked' || event === 'scan.failed') blocked.inc();
+  });
+  const all = Registry.merge([registry, nodeMetrics()]);
 
   return {
     contentType: registry.contentType,
     async expose() {
-      observeSessions();
-      observeTotals();
-      observeCluster();
-      return await registry.metrics();
+      readSessions();
+      readCluster();
+      return await all.metrics();
     },
-    handleAccepted: (resumed) => accepted.inc({ kind: resumed ? 'resumed' : 'new' }),
-    handleRefused: ({ code, closeCode }) => refused.inc({ code, close_code: String(closeCode) }),
+    handleAccepted(seconds) {
+      accepted.inc({ kind: 'new' });
+      handshake.observe(seconds);
+    },
+    handleResumed(seconds) {
+      accepted.inc({ kind: 'resumed' });
+      gap.observe(seconds);
+    },
+    handleNotResumed: (reason) => notResumed.inc({ reason }),
+    handleRefused({ code, closeCode, limit: met }) {
+      refused.inc({ code, close_code: String(closeCode) });
+      if (met !== undefined) limited.inc({ limit: met });
+    },
     handleEnded: (reason) => ended.inc({ reason }),
     handleRequest(outcome, seconds) {
       requests.inc({ outcome });
       duration.observe(seconds);
     },
-  };
-}
-
-/** A server on its own has no metrics of a cluster. */
-function clusterMetrics(
-  { cluster, replies }: Observed,
-  gauge: (name: string, help: string) => Gauge,
-  counter: <Label extends string>(name: string, help: string, labels: readonly Label[]) => Counter<Label>,
-): () => void {
-  if (cluster === undefined) return () => {};
-  const nodes = gauge('cluster_nodes', 'Nodes of the cluster that count as alive, this one included.');
-  const led = gauge('led_connections', 'Connections that this node leads to the nodes of their sessions.');
-  const remote = gauge(
-    'replies_read_elsewhere',
-    'Kept replies of other nodes that sessions of this one read.',
-  );
-  const moved = counter(
-    'replies_moved',
-    'Kept replies that had to go to another node, by whether one took them.',
-    ['outcome'],
-  );
-  const moves = counter('moves', 'Sessions that have gone to other nodes, have come, or could not go yet.', [
-    'outcome',
-  ]);
-  const links = gauge('relay_links', 'Connections on which this node and others relay between their agents.');
-  const messages = counter('relay_messages', 'Messages between nodes that relay between agents.', [
-    'direction',
-  ]);
-  const bytes = counter('relay_bytes', 'Bytes of those messages.', ['direction']);
-  return () => {
-    nodes.set(cluster.nodes);
-    led.set(cluster.led);
-    remote.set(replies.watched);
-    moved.reset();
-    const counts = replies.handedOver;
-    for (const outcome of ['moved', 'lost'] as const) moved.inc({ outcome }, counts[outcome]);
-    moves.reset();
-    for (const [outcome, count] of Object.entries(cluster.moves.counts)) moves.inc({ outcome }, count);
-    const { relayLinks, relayTraffic } = cluster;
-    links.set(relayLinks);
-    messages.reset();
-    bytes.reset();
-    messages.inc({ direction: 'sent' }, relayTraffic.messagesSent);
-    messages.inc({ direction: 'received' }, relayTraffic.messagesReceived);
-    bytes.inc({ direction: 'sent' }, relayTraffic.bytesSent);
-    bytes.inc({ direction: 'received' }, relayTraffic.bytesReceived);
+    handleFirstPart: (seconds) => firstPart.observe(seconds),
+    handleRoundTrip: (seconds) => roundTrip.observe(seconds),
+    handleLimited: (met) => limited.inc({ limit: met }),
+    handleUpstream: (attempt) => gateway.handleUpstream(attempt),
+    handleTokens: (model, tokens) => gateway.handleTokens(model, tokens),
   };
 }

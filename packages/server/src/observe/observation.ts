@@ -92,6 +92,6 @@ export class Observation {
   async #loadMetrics(): Promise<void> {
     if (this.#metrics !== undefined) return;
     const { createMetrics } = await import('./metrics.js');
-    this.#metrics ??= createMetrics(this.#observed);
+    this.#metrics ??= createMetrics(this.#observed, this.#options.feed);
   }
 }

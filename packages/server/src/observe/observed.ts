@@ -1,4 +1,6 @@
-import type { Session } from '@parlance/protocol';
+import type { Limits, Session } from '@parlance/protocol';
+import type { Directory } from '../agents/directory.js';
+import type { RelayStats } from '../agents/transit.js';
 import type { ClusterNode } from '../cluster/node.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { Replies } from '../replies/replies.js';
@@ -10,6 +12,10 @@ export interface Observed {
   /** Connections, including those without a session yet. */
   readonly connections: number;
   sessions(): Iterable<Pick<Session, 'state' | 'stats'>>;
+  /** Agents that have their session at this node. */
+  readonly agents: number;
+  relayStats(): RelayStats;
+  readonly limits: Limits;
   readonly replies: Pick<Replies, 'running' | 'followers' | 'usage' | 'watched' | 'handedOver'>;
   /** `undefined` without a cluster. */
   readonly cluster:
@@ -20,13 +26,15 @@ export interface Observed {
   totals(): Totals;
 }
 
-interface Parts extends Pick<Observed, 'sessions' | 'replies' | 'cluster'> {
+interface Parts extends Pick<Observed, 'relayStats' | 'limits' | 'replies' | 'cluster'> {
+  sessions(): Iterable<ServerEndpoint>;
+  readonly directory: Pick<Directory, 'agentOf'> | undefined;
   readonly isDraining: () => boolean;
   readonly connections: ReadonlySet<ServerEndpoint>;
   readonly totals: Totals;
 }
 
-export function observedOf({ isDraining, connections, totals, ...rest }: Parts): Observed {
+export function observedOf({ isDraining, connections, totals, directory, ...rest }: Parts): Observed {
   return {
     ...rest,
     get isDraining() {
@@ -35,6 +43,12 @@ export function observedOf({ isDraining, connections, totals, ...rest }: Parts):
     get connections() {
       return [...connections].filter(({ hasWire }) => hasWire).length;
     },
-    totals: () => totals.with([...connections].map((session) => session.stats())),
+    get agents() {
+      if (directory === undefined) return 0;
+      let count = 0;
+      for (const session of rest.sessions()) if (directory.agentOf(session) !== undefined) count++;
+      return count;
+    },
+    totals: () => totals.with(connections),
   };
 }

@@ -1,31 +1,58 @@
-import type { AlgorithmStats, DirectionStats, SessionStats } from '@parlance/protocol';
+import type { AlgorithmStats, BodyCounts, DirectionStats, SessionStats } from '@parlance/protocol';
 
 /** What all sessions of a server have sent and received, including those that have ended. */
 
+type ByKind = Pick<BodyCounts, 'messages' | 'requests' | 'parts'>;
+
+/** A session as far as it is counted. */
+export interface Counted {
+  stats(): Pick<SessionStats, 'sent' | 'received'>;
+  /** What its bodies were; `undefined` without any. */
+  bodies(direction: 'sent' | 'received'): ByKind | undefined;
+}
+
 export interface DirectionTotals {
   wireBytes: number;
+  readonly byKind: { -readonly [Kind in keyof ByKind]: number };
   readonly byAlgorithm: Map<string, { messages: number; codedBytes: number; contentBytes: number }>;
 }
 
 export class Totals {
-  readonly sent: DirectionTotals = { wireBytes: 0, byAlgorithm: new Map() };
-  readonly received: DirectionTotals = { wireBytes: 0, byAlgorithm: new Map() };
+  readonly sent = nothing();
+  readonly received = nothing();
 
-  add({ sent, received }: Pick<SessionStats, 'sent' | 'received'>): void {
-    addDirection(this.sent, sent);
-    addDirection(this.received, received);
+  add(session: Counted): void {
+    const stats = session.stats();
+    for (const direction of DIRECTIONS) {
+      addDirection(this[direction], stats[direction]);
+      addKinds(this[direction], session.bodies(direction));
+    }
   }
 
   /** These totals plus those of open sessions. */
-  with(live: Iterable<Pick<SessionStats, 'sent' | 'received'>>): Totals {
+  with(live: Iterable<Counted>): Totals {
     const sum = new Totals();
-    for (const direction of ['sent', 'received'] as const) {
-      const { wireBytes, byAlgorithm } = this[direction];
+    for (const direction of DIRECTIONS) {
+      const { wireBytes, byAlgorithm, byKind } = this[direction];
       addDirection(sum[direction], { wireBytes, byAlgorithm: Object.fromEntries(byAlgorithm) });
+      addKinds(sum[direction], byKind);
     }
-    for (const stats of live) sum.add(stats);
+    for (const session of live) sum.add(session);
     return sum;
   }
+}
+
+const DIRECTIONS = ['sent', 'received'] as const;
+
+function nothing(): DirectionTotals {
+  return { wireBytes: 0, byKind: { messages: 0, requests: 0, parts: 0 }, byAlgorithm: new Map() };
+}
+
+function addKinds({ byKind }: DirectionTotals, counts: ByKind | undefined): void {
+  if (counts === undefined) return;
+  byKind.messages += counts.messages;
+  byKind.requests += counts.requests;
+  byKind.parts += counts.parts;
 }
 
 function addDirection(

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { encodeItems, entryFields, readEntry, readJson } from '../cluster/replies-message.js';
+import { encodeItems, entryFields, readEntry, readJson } from '../cluster/replies/replies-message.js';
 import { Arrival, type ArrivalHost } from './arrival.js';
 import type { ReplyEntry } from './log.js';
 import { MemoryReplyLog } from './memory-log.js';

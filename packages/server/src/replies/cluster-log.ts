@@ -1,4 +1,4 @@
-import type { RemoteReplies } from '../cluster/remote-replies.js';
+import type { RemoteReplies } from '../cluster/replies/remote-replies.js';
 import { listable } from './list.js';
 import type {
   NodeReplyLog,

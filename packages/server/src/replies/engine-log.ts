@@ -1,4 +1,4 @@
-import { type Logger, ProtocolError } from '@parlance/protocol';
+import { isProtocolError, type Logger, ProtocolError } from '@parlance/protocol';
 import { encodeFailure, loggable, nodeOfReply } from '@parlance/protocol/internal';
 import { type EngineBounds, type EngineEntry, type ReplyEngine, UNKNOWN } from '../backplane/replies.js';
 import { EngineWriter } from './engine-writer.js';
@@ -214,8 +214,18 @@ export class EngineReplyLog implements ReplyLog {
   /** Of other owners. */
   async *#shared(owner: string): AsyncGenerator<ReplyEntry> {
     for (const id of await this.#patiently(() => this.#options.engine.shared())) {
-      const entry = await this.#patiently(() => this.#options.engine.find(id));
+      const entry = await this.#sharedEntry(id);
       if (entry !== undefined && entry.owner !== owner) yield (await this.#checked(entry)) ?? entry;
+    }
+  }
+
+  /** One that was changed in the engine is left out, because others than its owner are not told of it. */
+  async #sharedEntry(id: string): Promise<EngineEntry | undefined> {
+    try {
+      return await this.#patiently(() => this.#options.engine.find(id));
+    } catch (error) {
+      if (isChanged(error)) return undefined;
+      throw error;
     }
   }
 
@@ -289,6 +299,11 @@ export class EngineReplyLog implements ReplyLog {
   }
 
   #handleAnswer(error: unknown): void {
+    if (isChanged(error)) {
+      const fields = { event: 'replies.changed', err: loggable(error) };
+      this.#options.logger.error(fields, 'the engine has a kept reply that no node has written so');
+      return;
+    }
     const isStalled = error !== undefined;
     if (isStalled === this.#isStalled) return;
     this.#isStalled = isStalled;
@@ -299,7 +314,7 @@ export class EngineReplyLog implements ReplyLog {
     } else logger.info({ event: 'replies.back' }, 'the engine takes kept replies again');
   }
 
-  /** @throws {ProtocolError} `timeout`. */
+  /** @throws {ProtocolError} `timeout`, `authentication_failed`. */
   async #patiently<Result>(run: () => Promise<Result>): Promise<Result> {
     const deadline = performance.now() + PATIENCE_MS;
     for (;;) {
@@ -309,12 +324,18 @@ export class EngineReplyLog implements ReplyLog {
         return result;
       } catch (cause) {
         this.#handleAnswer(cause);
+        if (isChanged(cause)) throw cause;
         if (this.#isClosed || performance.now() >= deadline)
           throw new ProtocolError('timeout', 'the engine that has the reply does not answer', { cause });
         await pause(this.#options.retryMs ?? RETRY_MS);
       }
     }
   }
+}
+
+/** The engine has answered with something that is not authentic, and would again. */
+function isChanged(error: unknown): boolean {
+  return isProtocolError(error) && error.code === 'authentication_failed';
 }
 
 function lost(): ProtocolError {

@@ -1,8 +1,8 @@
 import { ProtocolError } from '@parlance/protocol';
 import { describe, expect, it } from 'vitest';
 import type { KnownNode } from '../cluster/membership.js';
-import { Unanswered } from '../cluster/replies-link.js';
-import { CHUNK_SIZE, readEntry, readJson } from '../cluster/replies-message.js';
+import { Unanswered } from '../cluster/replies/replies-link.js';
+import { CHUNK_SIZE, readEntry, readJson } from '../cluster/replies/replies-message.js';
 import { Arrival } from './arrival.js';
 import { candidates, HandOver } from './hand-over.js';
 import { MemoryReplyLog } from './memory-log.js';

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { isProtocolError, type Logger } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
 import type { KnownNode } from '../cluster/membership.js';
-import { type RepliesLink, Unanswered } from '../cluster/replies-link.js';
-import { CHUNK_SIZE, encodeItems, entryFields } from '../cluster/replies-message.js';
+import { type RepliesLink, Unanswered } from '../cluster/replies/replies-link.js';
+import { CHUNK_SIZE, encodeItems, entryFields } from '../cluster/replies/replies-message.js';
 import type { NodeReplyLog, ReplyEntry } from './log.js';
 
 export interface HandOverOptions {

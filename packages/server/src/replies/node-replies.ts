@@ -1,7 +1,7 @@
 import { type Logger, ProtocolError } from '@parlance/protocol';
 import type { Reservation } from '@parlance/protocol/internal';
-import { readEntry, readJson } from '../cluster/replies-message.js';
-import type { RepliesSource, ReplyArrival } from '../cluster/replies-source.js';
+import { readEntry, readJson } from '../cluster/replies/replies-message.js';
+import type { RepliesSource, ReplyArrival } from '../cluster/replies/replies-source.js';
 import { Arrival } from './arrival.js';
 import { listable } from './list.js';
 import type { NodeReplyLog, OwnedName, ReceivedReply, ReplyEntry } from './log.js';

@@ -1,5 +1,4 @@
 import {
-  type CodedBody,
   type KeepOptions,
   type Limits,
   type Logger,
@@ -10,10 +9,7 @@ import {
   type ResumeOffer,
 } from '@parlance/protocol';
 import {
-  CodedPart,
-  countable,
-  decodeMetadata,
-  encodeKept,
+  type CodedPart,
   endpointOf,
   type Fields,
   get,
@@ -29,20 +25,20 @@ import {
   resolveKeepOptions,
   toProtocolError,
 } from '@parlance/protocol/internal';
-import type { RepliesSource } from '../cluster/replies-source.js';
+import type { RepliesSource } from '../cluster/replies/replies-source.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { NO_BODY } from '../no-body.js';
 import { ClusterReplies, type RepliesNode } from './cluster-replies.js';
 import type { EngineReplyLog } from './engine-log.js';
+import { Following, unknownReply } from './following.js';
 import type { FollowState } from './follows.js';
 import type { HandedOver } from './hand-over.js';
 import { isKeptByPolicy, keepReplies } from './keep-policy.js';
 import { listReplies } from './list.js';
 import type { NodeReplyLog, ReplyEntry, ReplyLog } from './log.js';
-import { News } from './news.js';
 import { createReplyLog, type ReplyQuestion, type ResolvedRepliesOptions } from './options.js';
 import { Owners } from './owners.js';
-import { failureOf, heldBytes, RecordCoders, ReplyReader } from './reader.js';
+import { RecordCoders } from './reader.js';
 import { Recording } from './recording.js';
 import { Turns } from './turns.js';
 
@@ -69,7 +65,7 @@ export class Replies implements ReplyKeeper {
   /** Where new ones are kept, if that is the engine of the cluster. */
   #engine: EngineReplyLog | undefined;
   #cluster: ClusterReplies | undefined;
-  readonly #coders: RecordCoders;
+  readonly #following: Following;
   /** Replies whose handlers run here. */
   readonly #running = new Map<string, Recording>();
   /** A list may take many questions to the application, so an owner gets one after the other. */
@@ -78,7 +74,14 @@ export class Replies implements ReplyKeeper {
   constructor(host: RepliesHost) {
     this.#host = host;
     this.#local = this.#log = createReplyLog(host.options.replies);
-    this.#coders = new RecordCoders(host.options);
+    const coders = new RecordCoders(host.options);
+    this.#following = new Following({
+      limits: host.options.limits,
+      coders,
+      running: this.#running,
+      log: () => this.#log,
+      own: () => this.#kept,
+    });
     this.owners = new Owners();
   }
 
@@ -181,7 +184,7 @@ export class Replies implements ReplyKeeper {
       logger,
       now: this.#host.now,
       opened,
-      read: (after) => this.#present({ ...head, parts: 0, end: undefined }, session, after),
+      read: (after) => this.#following.present({ ...head, parts: 0, end: undefined }, session, after),
       onOver: () => {
         this.#running.delete(id);
         handleEnded(this.#host.now() + ttlMs);
@@ -225,25 +228,6 @@ export class Replies implements ReplyKeeper {
 
   // --- following
 
-  /** Parts on record now, for the session of the requester. */
-  async *#present(
-    reply: ReplyEntry,
-    session: ServerEndpoint,
-    after: number,
-  ): AsyncGenerator<Iterable<CodedBody>> {
-    const coder = this.#coders.for(reply.encoding);
-    const kept = this.#kept;
-    const log = { read: (id: string, next: number) => kept.readOwn?.(id, next) ?? this.#log.read(id, next) };
-    const reader = new ReplyReader(reply, coder, session, await heldBytes(log, reply, after, coder));
-    for (let next = after; ; ) {
-      const pieces = await log.read(reply.id, next);
-      if (pieces === undefined) throw unknownReply();
-      if (pieces.records.length === 0) return;
-      next += pieces.records.length;
-      yield reader.all(pieces.records);
-    }
-  }
-
   async *#follow(
     session: ServerEndpoint,
     stream: number,
@@ -253,94 +237,14 @@ export class Replies implements ReplyKeeper {
     const after = get(target, 'after') ?? 0;
     if (!isCount(after)) throw new ProtocolError('unsupported', 'after must be a number of parts');
     const reply = await this.#find(session, target, 'follow');
-    yield* this.#read(session, reply, { stream, id: reply.id, next: after, isTold: false }, context);
+    yield* this.#following.begin(session, reply, { stream, after }, context);
   }
 
   /** Goes on with a request of a session that has come from another node. */
   resume(session: ServerEndpoint, state: FollowState): void {
-    void session.answer(state.stream, NO_BODY, (_request, context) => this.#goOn(session, state, context));
-  }
-
-  async *#goOn(
-    session: ServerEndpoint,
-    state: FollowState,
-    context: RequestContext,
-  ): AsyncGenerator<CodedPart> {
-    const follow = session.follows.begin(state);
-    try {
-      const reply = await this.#log.find({ id: state.id });
-      if (reply === undefined) throw unknownReply();
-      yield* this.#read(session, reply, state, context);
-    } finally {
-      follow.end();
-    }
-  }
-
-  /** The parts of a reply from a part on. */
-  async *#read(
-    session: ServerEndpoint,
-    reply: ReplyEntry,
-    state: FollowState,
-    { signal, setMetadata }: RequestContext,
-  ): AsyncGenerator<CodedPart> {
-    const { next: after, isTold } = state;
-    const { limits } = this.#host.options;
-    const follow = session.follows.begin(state);
-    const coder = this.#coders.for(reply.encoding);
-    const news = new News((onChange) => this.#log.watch(reply.id, onChange), signal);
-    const recording = this.#running.get(reply.id);
-    if (recording !== undefined) recording.followers++;
-    try {
-      await this.#reach(reply.id, after, news, signal);
-      if (signal.aborted) return;
-      let pieces = await this.#log.read(reply.id, after);
-      const held = await heldBytes(this.#log, reply, after, coder);
-      const reader = new ReplyReader(reply, coder, session, held);
-      if (!isTold) {
-        const kept = { id: reply.id, after, held: reader.sharesTokens ? held : undefined };
-        if (!(await follow.mayGoOn(signal))) return;
-        follow.isTold = true;
-        // Apart from the reply's own metadata, which may be as large as metadata can be.
-        yield new CodedPart(session.coder.encodeNothing(encodeKept(kept)));
-      }
-      if (pieces?.metadata !== undefined && !follow.hasParts)
-        setMetadata(decodeMetadata(pieces.metadata, limits.maxJsonDepth));
-      while (!signal.aborted) {
-        if (pieces === undefined) throw unknownReply();
-        for (const body of reader.all(pieces.records)) {
-          const bodies = countable(body, session.coder);
-          for (const each of bodies) {
-            if (!(await follow.mayGoOn(signal))) return;
-            // From here to the session nothing is waited for.
-            if (each === bodies.at(-1)) follow.advance();
-            yield new CodedPart(each);
-          }
-        }
-        if (!(await follow.mayGoOn(signal))) return;
-        if (pieces.end !== undefined) {
-          const { failure, metadata } = pieces.end;
-          if (failure !== undefined) throw failureOf(failure, limits);
-          if (metadata !== undefined) setMetadata(decodeMetadata(metadata, limits.maxJsonDepth));
-          return;
-        }
-        if (pieces.records.length === 0) await news.next();
-        pieces = await this.#log.read(reply.id, follow.next, true);
-      }
-    } finally {
-      follow.end();
-      news.stop();
-      if (recording !== undefined) recording.followers--;
-    }
-  }
-
-  /** Waits until a reply has `count` parts, or has ended: what comes before decides how the next part is read. */
-  async #reach(id: string, count: number, news: News, signal: AbortSignal): Promise<void> {
-    while (count > 0 && !signal.aborted) {
-      const reply = await this.#log.find({ id });
-      if (reply === undefined) throw unknownReply();
-      if (reply.parts >= count || reply.end !== undefined) return;
-      await news.next();
-    }
+    void session.answer(state.stream, NO_BODY, (_request, context) =>
+      this.#following.goOn(session, state, context),
+    );
   }
 
   async #stop(session: ServerEndpoint, target: Fields): Promise<void> {
@@ -409,8 +313,4 @@ export class Replies implements ReplyKeeper {
       return false;
     }
   }
-}
-
-function unknownReply(): ProtocolError {
-  return new ProtocolError('unknown_reply', 'there is no such reply, or it is not yours to follow');
 }

@@ -251,7 +251,7 @@ describe.each(BOTH)('MessagePack %s', (_where, { assertMsgpackBounds, decodeMsgp
 });
 
 describe('MessagePack in pages', () => {
-  it('reads at most 1,000 levels, whatever the bound, so that the stack is never exhausted', () => {
+  it('reads at most 1,000 levels, also with a higher bound, so that the stack is never exhausted', () => {
     const codeOf = (levels: number) => errorCode(() => small.decodeMsgpack(nested(levels), Infinity, 'this'));
     expect([codeOf(1_000), codeOf(1_001), codeOf(1_000_000)]).toEqual([
       'none',

@@ -13,6 +13,7 @@ import { encodeM2MBody } from '../m2m/m2m.js';
 import { compressBrotli } from '../text/brotli.js';
 import { encodeDictionaryBody } from '../text/dictionary.js';
 import { largestExpansion } from '../text/expansion.js';
+import { DEFAULTS_LENGTH } from '../text/token-tables.js';
 import { createBodyCoder } from './coder.js';
 
 let encoding: Encoding;
@@ -316,6 +317,17 @@ describe('a received body', () => {
       expect(decode(codec, damaged, largest)).not.toBe('decompressed_too_large');
       expect(decode(codec, damaged, largest + 1)).toBe('decompressed_too_large');
     }
+  });
+
+  it('in T1 is restored with its defaults, which the length of the abbreviated text does not count', () => {
+    const request = '{"model":"gpt-4o","messages":[{"role":"user","content":"Hello"}]}';
+    const body = createCoder().encode(request, { algorithm: 'TOKEN' });
+    const content = decoded(createCoder(), body);
+    expect(JSON.parse(content)).toMatchObject({ model: 'gpt-4o', temperature: 1, stop: null });
+    expect(body.originalLength).toBe(content.length);
+    expect(content.length - request.length).toBe(DEFAULTS_LENGTH);
+    expect(decode(body.codec, body.bytes, request.length)).toBe('none');
+    expect(decode(body.codec, body.bytes, request.length - 1)).toBe('decompressed_too_large');
   });
 
   it('in a codec that is not decoded here is unsupported', () => {

@@ -19,6 +19,7 @@ import {
   type UsableCodecs,
 } from '../coder.js';
 import type { M2MHeader } from '../m2m/header.js';
+import { decodeTokenBody } from '../text/token.js';
 import {
   acceptable,
   candidatesOf,
@@ -158,8 +159,10 @@ class SessionCoder implements BodyCoder {
     }
     this.#assertNegotiated(algorithm);
     const bytes = encodeAs(algorithm, content, this.#options);
-    const length = algorithm === Algorithm.NONE ? bytes.length : utf8Length(content);
-    return bodyOf(algorithm, bytes, length, options);
+    if (algorithm === Algorithm.NONE) return bodyOf(algorithm, bytes, bytes.length, options);
+    // T1 writes out the defaults that a request leaves out, so the content that arrives may be longer.
+    const decoded = algorithm === Algorithm.TOKEN ? decodeTokenBody(bytes, { limits: this.limits }) : content;
+    return bodyOf(algorithm, bytes, utf8Length(decoded), options);
   }
 
   #encodeBytes(content: Uint8Array, options: StatelessOptions): CodedBody {

@@ -9,6 +9,7 @@ import { decompressBrotli } from '../text/brotli.js';
 import { decodeDictionaryBody } from '../text/dictionary.js';
 import { largestExpansion } from '../text/expansion.js';
 import { decodeTokenBody } from '../text/token.js';
+import { DEFAULTS_LENGTH } from '../text/token-tables.js';
 import { m2mOptions, vocabularyOf } from './codecs.js';
 
 /**
@@ -47,8 +48,15 @@ export function decodeBody(body: ReceivedBody, context: CodecContext, isBounded:
   }
 }
 
-/** A body may expand as far as its coded bytes allow, and not beyond the length that it states. */
-function boundsOf({ originalLength, bytes }: ReceivedBody, limits: Limits, isBounded: boolean): Limits {
+/**
+ * A body may expand as far as its coded bytes allow, and not beyond the length that it states. In T1 that may be the
+ * length of the text that was abbreviated, which may lack the defaults.
+ */
+function boundsOf(
+  { codec, originalLength, bytes }: ReceivedBody,
+  limits: Limits,
+  isBounded: boolean,
+): Limits {
   const largest = isBounded ? largestExpansion(bytes.length) : Infinity;
   // A decompressor fills its window before it notices that a stream is too large.
   if (originalLength !== undefined && originalLength > largest) {
@@ -57,7 +65,8 @@ function boundsOf({ originalLength, bytes }: ReceivedBody, limits: Limits, isBou
       `${bytes.length} coded bytes state ${originalLength} bytes of content; ${largest} are allowed`,
     );
   }
-  const most = Math.min(originalLength ?? Infinity, largest);
+  const stated = (originalLength ?? Infinity) + (codec === BodyCodec.TOKEN ? DEFAULTS_LENGTH : 0);
+  const most = Math.min(stated, largest);
   // The same limit applies to the coded bytes, which may exceed the content of a short message.
   return { ...limits, maxMessageSize: Math.min(limits.maxMessageSize, Math.max(1, most, bytes.length)) };
 }

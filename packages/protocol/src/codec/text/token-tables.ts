@@ -196,3 +196,9 @@ export const REQUEST_DEFAULTS: readonly DefaultValue[] = [
   { key: 'logit_bias', text: '{}', spelling: /^\{\}$/ },
   { key: 'stop', text: 'null', spelling: /^null$/ },
 ];
+
+/** Bytes by which restored defaults lengthen a request, at most. */
+export const DEFAULTS_LENGTH = REQUEST_DEFAULTS.reduce(
+  (length, { key, text }) => length + `,"${key}":${text}`.length,
+  0,
+);

@@ -3,7 +3,7 @@ import { assertOptions, unknownName } from '../../base/options.js';
 import { truncateUnits } from '../../base/text.js';
 import { withPathsOf } from '../http/paths.js';
 import type { Message } from '../messages/message.js';
-import type { Part } from '../messages/part.js';
+import { isAsyncIterable, type Part } from '../messages/part.js';
 import { refuse } from '../messages/undecodable.js';
 import type { RequestContext, RequestHandler } from '../requests/responder.js';
 import { jsonOf } from './client.js';
@@ -138,8 +138,4 @@ async function checkReply(
   throw new ContractError('invalid_output', name, {
     cause: new Error(`${name}: the schema of its ${what} says: ${describeIssues(checked.issues)}`),
   });
-}
-
-function isAsyncIterable(value: unknown): value is AsyncIterable<unknown, unknown> {
-  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 }

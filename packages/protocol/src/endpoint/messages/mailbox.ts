@@ -49,11 +49,23 @@ export class SessionMailbox implements Mailbox, InboxOptions<Received> {
   onTake(message: Received): void {
     this.#taken = message;
     // Has no effect if that session has ended.
-    message.owner?.handleTaken(message.charge);
+    message.owner?.handleTaken(message.charge, message.number);
+  }
+
+  /** The reader has taken a message, and is not done with it. */
+  get isReading(): boolean {
+    return this.#taken !== undefined;
+  }
+
+  /** The reader does not come back to a message that has a number. */
+  protected handleDone({ number, owner }: Received): void {
+    if (number !== undefined) owner?.handleDone?.(number);
   }
 
   onDone(): void {
-    this.#taken?.release();
+    const taken = this.#taken;
     this.#taken = undefined;
+    taken?.release();
+    if (taken?.number !== undefined) this.handleDone(taken);
   }
 }

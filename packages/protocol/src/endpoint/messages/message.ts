@@ -50,6 +50,17 @@ export interface Message<Json = unknown> {
   /** Bytes of the coded body on the wire. */
   readonly codedLength: number;
   /**
+   * Server: it is the so-many-th one-way message of its client in a durable session, from 1, at all nodes; `undefined` in
+   * other sessions, and for tensors and requests.
+   */
+  readonly number?: number | undefined;
+  /**
+   * Server: a node that died may have handled this message before, as it had not put on record that it had.
+   *
+   * @default false
+   */
+  readonly redelivered?: boolean | undefined;
+  /**
    * Parses the content as JSON. Its type is not checked.
    *
    * @throws {ProtocolError} as {@link text}; `bad_json`; `json_too_deep` or another limit of JSON.
@@ -86,8 +97,10 @@ const MEMORY_OF_VALUE = 64;
 export interface MessageOwner {
   /** Charged for large parsed values. */
   readonly memory: SessionMemory;
-  /** The application has taken a message that used up `charge` of credit. */
-  handleTaken(charge: number): void;
+  /** The application has taken a message that used up `charge` of credit. @param number in a durable session. */
+  handleTaken(charge: number, number?: number): void;
+  /** Server: the application is done with the message of this number. */
+  handleDone?(number: number): void;
 }
 
 /** A message that holds memory and credit until the application has taken it. */
@@ -97,6 +110,8 @@ export class ReceivedMessage implements Message {
   reservation: Reservation | undefined;
   /** The session that received it. */
   owner: MessageOwner | undefined;
+  number: number | undefined;
+  redelivered: boolean | undefined;
   /** Memory of the parsed content. */
   #parsed: Reservation | undefined;
   readonly #body: ReceivedBody;

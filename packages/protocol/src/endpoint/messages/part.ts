@@ -34,6 +34,11 @@ export type JsonPart =
   | { readonly [key: string]: unknown }
   | (object & { readonly [Symbol.asyncIterator]?: undefined; readonly then?: undefined });
 
+/** Whether a handler has returned the parts of its reply, and not the reply itself. */
+export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown, unknown> {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
+}
+
 export interface EncodeOptions {
   /** @default 'auto' */
   readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;

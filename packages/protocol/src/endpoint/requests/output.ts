@@ -14,6 +14,8 @@ export interface ReplySink {
   /** Reports to the requester that its request cannot be decoded. */
   refuse(error: ProtocolError): void;
   isWanted(): boolean;
+  /** The handler is to be called again if this process dies. */
+  repeat?(): void;
   /** Only the requester may stop the handler from now on. */
   runToCompletion(): void;
   /** Resolves when the stream has room for more. */

@@ -1,5 +1,6 @@
 import { isProtocolError, ProtocolError, RequestError } from '../../base/errors.js';
 import { get, isFields } from '../../base/fields.js';
+import type { CodedBody } from '../../codec/body.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
 import type { Pulls } from '../http/pulls.js';
@@ -8,7 +9,7 @@ import { type BlobBody, isBlob } from '../messages/blob.js';
 import { CodedPart, encodePart } from '../messages/encode-part.js';
 import type { Message, ReceivedMessage } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
-import type { Part } from '../messages/part.js';
+import { isAsyncIterable, type Part } from '../messages/part.js';
 import { isFaultOf, isRefusal, refuse } from '../messages/undecodable.js';
 import type { Logger } from '../ports.js';
 import type { Session } from '../session.js';
@@ -16,6 +17,7 @@ import { PartBatch } from './batch.js';
 import { type BatchOptions, type ResolvedBatchOptions, resolveBatchOptions } from './batch-options.js';
 import type { KeepOptions, KeptReply, KeptRequest, ReplyKeeper } from './keeping.js';
 import { Output, type OutputOptions, type ReplySink } from './output.js';
+import { messagesOf } from './said.js';
 
 /** Passed to a request handler with the request. */
 export interface RequestContext<Of extends Session = Session> {
@@ -33,6 +35,22 @@ export interface RequestContext<Of extends Session = Session> {
   runToCompletion(): void;
   /** The metadata of the request; empty if it has none. */
   readonly metadata: Metadata;
+  /** The handler is called for the so-many-th time: more than 1 only after {@link onLost} with `again`. */
+  readonly attempt: number;
+  /**
+   * The parts that former calls of the handler have yielded and that are on record, oldest first. The requester gets each
+   * of them once, before the first part that this call yields.
+   */
+  readonly said: readonly Message[];
+  /**
+   * Server: whether another node calls the handler again if this one dies, with {@link attempt} and {@link said}. The
+   * handler goes on with what it yields then. Else its reply fails with `interrupted` after the parts that are on record.
+   * Has no effect in a session that is not durable.
+   *
+   * @default 'fail'
+   * @throws {ProtocolError} `invalid_argument` if it is neither of the two, or `fail` after `again`.
+   */
+  onLost(policy: 'fail' | 'again'): void;
   /**
    * Sends metadata before the next part, or with the whole reply. Call it before the first part, so that the
    * requester has the metadata when it reads that part.
@@ -96,11 +114,17 @@ export interface AnswerOptions extends OutputOptions {
   readonly rest: (size: number) => Promise<void> | undefined;
   /** Answers requests for bodies that this end has offered. @default they are refused */
   readonly pulls?: Pulls | undefined;
+  /** Earlier calls of the handler. @default none */
+  readonly attempt?: number | undefined;
+  readonly said?: readonly CodedBody[] | undefined;
   /** How parts are joined unless the handler chooses otherwise. */
   readonly batch: ResolvedBatchOptions | undefined;
 }
 
-export interface ResponderOptions extends Omit<AnswerOptions, 'handler'> {
+/** How a handler is called. */
+export type CallOptions = Pick<AnswerOptions, 'isOwn' | 'attempt' | 'said'>;
+
+export interface ResponderOptions extends Omit<AnswerOptions, 'handler' | keyof CallOptions> {
   readonly core: SessionCore;
   /** Writes what was given to the core and handles its events. */
   readonly pump: () => void;
@@ -111,6 +135,8 @@ export interface ResponderOptions extends Omit<AnswerOptions, 'handler'> {
   readonly keeper: ReplyKeeper | undefined;
   /** A handler has ended. */
   readonly onAnswered: () => void;
+  /** Server: a handler is to be called again if this process dies. */
+  readonly repeat: (streamId: number) => void;
 }
 
 /** A handler that has not returned. */
@@ -133,7 +159,7 @@ export class Responder {
     streamId: number,
     message: ReceivedMessage,
     handler: OwnHandler | undefined,
-    isOwn = false,
+    { isOwn, attempt, said }: CallOptions = {},
   ): Promise<void> {
     const running: Running = { controller: new AbortController(), runsToCompletion: false };
     this.#running.set(streamId, running);
@@ -142,7 +168,8 @@ export class Responder {
     if (core.channel.consume(streamId, message.charge)) pump();
     const sink = this.#sinkOf(streamId, running);
     try {
-      await answer(message, running.controller.signal, sink, { ...this.#options, handler, isOwn });
+      const call = { handler, isOwn, attempt, said };
+      await answer(message, running.controller.signal, sink, { ...this.#options, ...call });
     } catch (error) {
       // A single request must not end the process.
       const fields = { event: 'request.unanswered', session: session.id, err: loggable(error) };
@@ -186,7 +213,7 @@ export class Responder {
   }
 
   #sinkOf(streamId: number, running: Running): ReplySink {
-    const { core, pump, ready, hasRoom, keeper, session } = this.#options;
+    const { core, pump, ready, hasRoom, keeper, session, repeat } = this.#options;
     return {
       respond(body) {
         core.channel.respond(streamId, body);
@@ -213,6 +240,7 @@ export class Responder {
         running.runsToCompletion = true;
         core.channel.runToCompletion(streamId);
       },
+      repeat: () => repeat(streamId),
       ready: () => ready(streamId),
       hasRoom: () => hasRoom(streamId),
       keep(options, freed) {
@@ -237,7 +265,7 @@ export async function answer(
   sink: ReplySink,
   options: AnswerOptions,
 ): Promise<void> {
-  const { session, coder, logger, clock } = options;
+  const { session, coder, logger, clock, attempt = 1, said = [] } = options;
   let runsToCompletion = false;
   let batching = options.batch;
   let batch: PartBatch | undefined;
@@ -271,6 +299,9 @@ export async function answer(
         batching = resolveBatchOptions(batch);
       },
       keep: (options) => output.keep(options),
+      attempt,
+      said: said.length === 0 ? NONE_SAID : messagesOf(said, coder),
+      onLost: repeatOnce(sink),
     };
     const called = handler(request, context);
     const whole = isAsyncIterable(called) ? undefined : await called;
@@ -312,6 +343,22 @@ export async function answer(
   }
 }
 
+const NONE_SAID: readonly Message[] = [];
+
+function repeatOnce(sink: ReplySink): RequestContext['onLost'] {
+  let isAgain = false;
+  return (policy) => {
+    if (policy === 'again') {
+      isAgain = true;
+      sink.repeat?.();
+    } else if (policy !== 'fail') {
+      throw new ProtocolError('invalid_argument', "onLost: expected 'fail' or 'again'");
+    } else if (isAgain) {
+      throw new ProtocolError('invalid_argument', "onLost: 'again' was said before, and may be on record");
+    }
+  };
+}
+
 /** Whether a request asks for the body of another request. */
 function isPull(metadata: Metadata): boolean {
   const { http } = metadata;
@@ -321,7 +368,3 @@ function isPull(metadata: Metadata): boolean {
 const refusePull = () => {
   throw refuse(new RequestError('unknown_body', 'this end has offered no body'));
 };
-
-function isAsyncIterable(value: unknown): value is AsyncIterable<Part | CodedPart> {
-  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
-}

@@ -29,6 +29,7 @@ export class TensorMessage implements Message {
   readonly codedLength: number;
   readonly reservation: Reservation | undefined;
   readonly owner = undefined;
+  readonly number = undefined;
 
   constructor({ tensor, from, codedLength, reservation }: TensorMessageOptions) {
     this.tensor = tensor;

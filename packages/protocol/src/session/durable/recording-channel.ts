@@ -128,9 +128,34 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   }
 
   setState(state: Uint8Array): void {
-    this.#charge(state.length - (this.state?.length ?? 0));
+    this.#charge(this.#growth(state));
+    this.#replaceState(state);
+  }
+
+  #growth(state: Uint8Array): number {
+    return state.length - (this.state?.length ?? 0);
+  }
+
+  #replaceState(state: Uint8Array): void {
     this.state = state;
     this.recorder.state(state);
+  }
+
+  commit(handled: number, state: Uint8Array | undefined, bodies: readonly BodyToSend[]): void {
+    assertOpen(this.session);
+    let growth = state === undefined ? 0 : this.#growth(state);
+    const coded = bodies.map((body) => {
+      this.rules.assertMessage(body);
+      const bytes = encodeRecordedBody(bodyOf(LinkKind.MESSAGE, 0, body));
+      growth += bytes.length;
+      return bytes;
+    });
+    this.#charge(growth);
+    if (state !== undefined) this.#replaceState(state);
+    bodies.forEach((body, i) => {
+      this.#say(body, coded[i] as Uint8Array);
+    });
+    this.handle(handled);
   }
 
   repeat(streamId: number): void {
@@ -147,11 +172,12 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   // --- sending
 
   override send(body: BodyToSend): void {
-    assertOpen(this.session);
-    this.rules.assertMessage(body);
+    this.commit(0, undefined, [body]);
+  }
+
+  /** @param bytes the body in the form that goes on record. */
+  #say(body: BodyToSend, bytes: Uint8Array): void {
     const { length } = body.bytes;
-    const bytes = encodeRecordedBody(bodyOf(LinkKind.MESSAGE, 0, body));
-    this.#charge(bytes.length);
     this.sizes.push(bytes.length);
     const number = ++this.said;
     this.#pendingMessages += length;
@@ -170,7 +196,8 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
     this.session.touch();
     this.rules.assertBody(body);
     this.#recordPart(streamId, stream, bodyOf(LinkKind.CHUNK, streamId, body));
-    this.recorder.after(() => super.chunk(streamId, body));
+    if (this.options.tellsBeside && !stream.isRepeatable) super.chunk(streamId, body);
+    else this.recorder.after(() => super.chunk(streamId, body));
   }
 
   override respond(streamId: number, body: BodyToSend): void {

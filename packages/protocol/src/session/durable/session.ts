@@ -1,3 +1,4 @@
+import type { BodyToSend } from '../../link/body-to-send.js';
 import type { Turn } from './turn.js';
 
 /** The session as what puts it on record sees it. */
@@ -6,6 +7,8 @@ export interface DurableSession {
   readonly state: Uint8Array | undefined;
   /** One-way messages of the client that are handled. */
   readonly handled: number;
+  /** An ACCEPT is not on record, and nothing is written before it is. */
+  readonly isHeldBack: boolean;
   /** Everything that is worth a turn is on record. */
   readonly isIdle: boolean;
   /**
@@ -20,6 +23,13 @@ export interface DurableSession {
   handle(number: number): void;
   /** @throws {ProtocolError} `over_budget` if the record would become too large. */
   setState(state: Uint8Array): void;
+  /**
+   * Puts a state and messages to the client on record, and the messages of the client up to `handled` as handled: all of it
+   * in one turn, or nothing.
+   *
+   * @throws {ProtocolError} as `Channel.send` and {@link setState}; nothing has happened then.
+   */
+  commit(handled: number, state: Uint8Array | undefined, bodies: readonly BodyToSend[]): void;
   /** The handler of a request is to be called again if this process dies. */
   repeat(streamId: number): void;
   /** Calls `then` when everything so far is on record, at once if it is. */

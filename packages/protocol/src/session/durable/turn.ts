@@ -86,7 +86,7 @@ export function decodeRecordedBody(bytes: Uint8Array, bounds: BodyBounds): Outgo
 
 const MAX_DEPTH = 4;
 
-/** Of a session whose record somebody else writes by now. */
+/** Of a session whose record another server writes by now. */
 export function fencedError(): ProtocolError {
   return new ProtocolError('fenced', 'another process has taken the session over');
 }

@@ -1,0 +1,122 @@
+import type { IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import WebSocket, { WebSocketServer } from 'ws';
+import { Deviation } from './deviation.js';
+import { Changes } from './waiting.js';
+import { Wire } from './wire.js';
+
+/** How connections with the peer come about: the kit dials a server, or waits for a client. */
+export interface Door {
+  /** Which end is under test. */
+  readonly peer: 'server' | 'client';
+  readonly timeoutMs: number;
+  /** The next connection. @param subprotocols what the kit offers as a client. */
+  open(subprotocols?: readonly string[]): Promise<Wire>;
+  close(): Promise<void>;
+}
+
+export const BINARY = 'm2m.v1';
+export const JSON_ENVELOPES = 'm2m.v1.json';
+
+export class Dialer implements Door {
+  readonly peer = 'server';
+  readonly url: string;
+  readonly timeoutMs: number;
+
+  constructor(url: string, timeoutMs: number) {
+    this.url = url;
+    this.timeoutMs = timeoutMs;
+  }
+
+  async open(subprotocols: readonly string[] = [BINARY]): Promise<Wire> {
+    const socket = new WebSocket(this.url, [...subprotocols], {
+      perMessageDeflate: false,
+      handshakeTimeout: this.timeoutMs,
+    });
+    const wire = new Wire(socket, this.timeoutMs);
+    await new Promise<void>((resolve, reject) => {
+      socket.once('open', resolve);
+      socket.once('error', (error) =>
+        reject(new Deviation(`the connection to ${this.url} failed: ${error.message}`)),
+      );
+    });
+    return wire;
+  }
+
+  /** The answer in HTTP to an upgrade that the server refuses. @throws {Deviation} if it accepts it. */
+  async refusal(subprotocols: readonly string[]): Promise<{ status: number; body: string }> {
+    const socket = new WebSocket(this.url, [...subprotocols], { handshakeTimeout: this.timeoutMs });
+    socket.on('error', () => {});
+    return await new Promise((resolve, reject) => {
+      socket.once('open', () => {
+        socket.terminate();
+        reject(new Deviation(`the server accepts the subprotocols ${subprotocols.join(', ')}`));
+      });
+      socket.once('unexpected-response', (_request, response: IncomingMessage) => {
+        let body = '';
+        response.setEncoding('utf8');
+        response.on('data', (text: string) => {
+          body += text;
+        });
+        response.on('end', () => resolve({ status: response.statusCode ?? 0, body }));
+      });
+      setTimeout(() => reject(new Deviation('the upgrade was not answered')), this.timeoutMs).unref();
+    });
+  }
+
+  async close(): Promise<void> {}
+}
+
+export class Listener implements Door {
+  readonly peer = 'client';
+  readonly timeoutMs: number;
+  readonly #server: WebSocketServer;
+  readonly #changes: Changes;
+  #waiting: Wire[] = [];
+
+  constructor(server: WebSocketServer, timeoutMs: number) {
+    this.#server = server;
+    this.timeoutMs = timeoutMs;
+    this.#changes = new Changes(timeoutMs);
+    server.on('connection', (socket) => {
+      this.#waiting.push(new Wire(socket, timeoutMs));
+      this.#changes.notify();
+    });
+  }
+
+  /** Listens on a port of this machine; 0 takes any. */
+  static async listen(port: number, timeoutMs: number): Promise<Listener> {
+    const server = new WebSocketServer({
+      port,
+      host: '127.0.0.1',
+      perMessageDeflate: false,
+      handleProtocols: (offered) => (offered.has(BINARY) ? BINARY : false),
+    });
+    await new Promise<void>((resolve, reject) => {
+      server.once('listening', resolve);
+      server.once('error', reject);
+    });
+    return new Listener(server, timeoutMs);
+  }
+
+  get url(): string {
+    return `ws://127.0.0.1:${(this.#server.address() as AddressInfo).port}/session`;
+  }
+
+  /** A client may wait for some time before it connects again. */
+  async open(): Promise<Wire> {
+    return await this.#changes.until(
+      () => {
+        const wire = this.#waiting.shift();
+        return wire === undefined || wire.closed !== undefined ? undefined : wire;
+      },
+      'a connection of the client',
+      this.timeoutMs * 2,
+    );
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.#server.clients) socket.terminate();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+}

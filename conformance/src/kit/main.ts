@@ -1,0 +1,57 @@
+import { Dialer, Listener } from './door.js';
+import { run, scenariosFor, type Verdict } from './run.js';
+
+/** `npm run conformance -- --peer URL` and `--listen PORT`: the scenarios, against a peer of any implementation. */
+
+export interface KitOptions {
+  /** The URL of a server under test. */
+  readonly peer?: string | undefined;
+  /** The port at which a client under test finds the kit; 0 takes any. */
+  readonly listen?: number | undefined;
+  readonly only: readonly string[];
+  readonly json: boolean;
+  readonly list: boolean;
+  readonly timeoutMs: number;
+}
+
+/** @returns the exit code: 0 if no scenario failed, 1 if one did, 2 if the peer cannot be reached. */
+export async function test(options: KitOptions): Promise<number> {
+  const { peer, listen, only, json, list, timeoutMs } = options;
+  const role = peer === undefined ? 'client' : 'server';
+  const scenarios = scenariosFor(role, only);
+  if (list || scenarios.length === 0) {
+    for (const { name, section, title } of scenariosFor(role))
+      console.log(`${name.padEnd(34)} ${section}: ${title}`);
+    return list ? 0 : 2;
+  }
+  let door: Dialer | Listener;
+  try {
+    if (peer === undefined) {
+      door = await Listener.listen(listen ?? 0, timeoutMs);
+      if (!json) console.log(`waiting for a client at ${(door as Listener).url}`);
+    } else {
+      door = new Dialer(peer, timeoutMs);
+      (await door.open()).cut();
+    }
+  } catch (error) {
+    console.error((error as Error).message);
+    return 2;
+  }
+  const verdicts = await run(door, { only, ...(!json && { onVerdict: print }) });
+  await door.close();
+  const count = (verdict: Verdict['verdict']) => verdicts.filter((each) => each.verdict === verdict).length;
+  const counts = { passed: count('passed'), failed: count('failed'), skipped: count('skipped') };
+  console.log(
+    json
+      ? JSON.stringify({ tests: role, ...counts, scenarios: verdicts }, null, 1)
+      : `${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} not applicable`,
+  );
+  return counts.failed > 0 ? 1 : 0;
+}
+
+function print({ name, section, verdict, title, why, bytes }: Verdict): void {
+  console.log(`${verdict.padEnd(7)} ${name.padEnd(34)} ${section}`);
+  if (verdict === 'skipped') console.log(`        ${why}`);
+  if (verdict === 'failed')
+    console.log(`        ${title}\n        ${why}${bytes === undefined ? '' : `\n        ${bytes}`}`);
+}

@@ -1,0 +1,100 @@
+import type { Fields } from './bodies.js';
+import type { Windows } from './credit.js';
+import { must } from './deviation.js';
+
+/** What the kit offers, and what the two ends agree on (section 2). */
+
+export interface Offer {
+  /** @default NONE */
+  readonly algorithms?: readonly string[];
+  readonly encodings?: readonly string[];
+  /** Members of `extensions.link` beside the usual ones. */
+  readonly link?: Fields;
+  /** More extensions; `undefined` takes a usual one away. */
+  readonly extensions?: Readonly<Record<string, string | undefined>>;
+}
+
+export interface Agreement {
+  readonly sessionId: string;
+  readonly algorithms: readonly string[];
+  readonly encoding: string | undefined;
+  readonly own: Windows;
+  readonly peer: Windows;
+  readonly context: { readonly maxBytes: number; readonly maxMessages: number } | undefined;
+  /** The payload of HELLO. */
+  readonly hello: Fields;
+  /** The payload of ACCEPT. */
+  readonly accept: Fields;
+  /** What the last ACCEPT has stated for the next connection. */
+  token: string;
+  attempt: number;
+}
+
+const LINK = { max_streams: 64, message_window: 65_536, stream_window: 65_536, max_transfer: 1_048_576 };
+
+/** The extensions of an offer, as JSON in strings. */
+export function extensionsOf({ link = {}, extensions = {} }: Offer): Record<string, string> {
+  const stated = { link: JSON.stringify({ ...LINK, ...link }), resume: '{}', ...extensions };
+  return Object.fromEntries(
+    Object.entries(stated).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
+}
+
+export function helloOf(offer: Offer): Fields {
+  const { algorithms = ['NONE'], encodings = [] } = offer;
+  return {
+    version: '1.0',
+    algorithms,
+    encodings,
+    preferred_encoding: encodings[0] ?? null,
+    security_scanning: false,
+    max_payload_size: 0,
+    supports_streaming: true,
+    extensions: extensionsOf(offer),
+  };
+}
+
+/** @throws {Deviation} if a member is not what section 4 says. */
+export function windowsOf(text: unknown, bytes?: Uint8Array): Windows {
+  must(typeof text === 'string', 'extensions.link is not a text', bytes);
+  const stated = jsonOf(text, 'extensions.link', bytes);
+  const numberOf = (name: string): number => {
+    const value = stated[name];
+    if (value === undefined || value === null) return Number.POSITIVE_INFINITY;
+    must(
+      typeof value === 'number' && Number.isInteger(value) && value >= 1,
+      `${name} is ${JSON.stringify(value)}, not a whole number of at least 1`,
+      bytes,
+    );
+    return value;
+  };
+  return {
+    maxStreams: numberOf('max_streams'),
+    messages: numberOf('message_window'),
+    stream: numberOf('stream_window'),
+  };
+}
+
+/** What both ends keep of each direction. */
+export function contextOf(own: string | undefined, peer: unknown, bytes?: Uint8Array): Agreement['context'] {
+  if (own === undefined || peer === undefined) return undefined;
+  must(typeof peer === 'string', 'extensions.context is not a text', bytes);
+  const [a, b] = [jsonOf(own, 'context'), jsonOf(peer, 'extensions.context', bytes)];
+  const least = (name: string): number => Math.min(Number(a[name]), Number(b[name]));
+  const [maxBytes, maxMessages] = [least('max_bytes'), least('max_messages')];
+  must(
+    Number.isInteger(maxBytes) && Number.isInteger(maxMessages),
+    'extensions.context is not complete',
+    bytes,
+  );
+  return { maxBytes, maxMessages };
+}
+
+export function jsonOf(text: string, what: string, bytes?: Uint8Array): Fields {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {}
+  must(typeof value === 'object' && value !== null, `${what} is not a JSON object`, bytes);
+  return value as Fields;
+}

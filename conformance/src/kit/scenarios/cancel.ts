@@ -1,0 +1,97 @@
+import { packed, textOf } from '../bodies.js';
+import { must, mustEqual } from '../deviation.js';
+import { bodyFrames, frame, Kind } from '../frames.js';
+import type { Scenario } from '../scenario.js';
+import { responseOf, type Session } from '../session.js';
+
+/** Cancelling requests, in both directions. */
+
+const SECTION = '§4 Link frames: cancel';
+
+async function cancelled(session: Session, wish: { test: string; [name: string]: unknown }): Promise<void> {
+  const call = await session.ask(wish);
+  await session.stillWorks('a request that waits');
+  session.link.write(frame(Kind.CANCEL, call.id));
+  await session.over(call, 'end or error after a cancel');
+  must(call.response === undefined, 'a cancel is answered with a response');
+}
+
+export const CANCEL: readonly Scenario[] = [
+  {
+    name: 'cancel/reaches-the-handler',
+    section: SECTION,
+    title: 'A cancel reaches the handler, and is answered by end or error.',
+    async run(kit) {
+      const session = await kit.session();
+      await cancelled(session, { test: 'hang' });
+      mustEqual((await session.tally()).cancelled, 1, 'the number of handlers that were cancelled');
+    },
+  },
+  {
+    name: 'cancel/frees-the-slot',
+    section: SECTION,
+    title: 'A stream that was cancelled gives its slot back.',
+    async run(kit) {
+      const session = await kit.session();
+      const rounds = Math.min(300, session.windows.maxStreams * 2 + 1);
+      for (let round = 0; round < rounds; round++) {
+        const call = await session.ask({ test: 'hang' });
+        session.link.write(frame(Kind.CANCEL, call.id));
+        await session.over(call, 'end or error after a cancel');
+      }
+      await session.stillWorks(`${rounds} cancels`);
+    },
+  },
+  {
+    name: 'cancel/while-parts-wait',
+    section: SECTION,
+    title: 'A cancel ends a reply that waits for credit.',
+    async run(kit) {
+      const session = await kit.session({ link: { stream_window: 2000 } });
+      session.link.grants = false;
+      const call = await session.ask({ test: 'stream', parts: 100, size: 500 });
+      await session.until(() => call.parts.length >= 3 || undefined, 'three parts');
+      session.link.write(frame(Kind.CANCEL, call.id));
+      await session.over(call, 'end or error after a cancel');
+      must(call.parts.length < 5, 'parts beyond the credit');
+      await session.stillWorks('a cancel');
+    },
+  },
+  {
+    name: 'cancel/of-the-peer',
+    section: SECTION,
+    title: 'The peer cancels its own request, and waits for its end.',
+    async run(kit) {
+      const session = await kit.session();
+      const outer = await session.ask({ test: 'ask', size: 10, cancel_after: 2 });
+      const asked = await session.asked('a request of the peer');
+      for (const text of ['a', 'b', 'c'])
+        session.link.write(...bodyFrames(Kind.CHUNK, asked.id, { bytes: text }));
+      await session.until(() => asked.isCancelled || undefined, 'the cancel of the peer');
+      session.end(asked.id);
+      const [told] = JSON.parse(textOf(responseOf(await session.over(outer)))) as [{ parts: string[] }];
+      mustEqual(told.parts, ['a', 'b'], 'the parts that the peer has read');
+    },
+  },
+  {
+    name: 'cancel/not-the-opener',
+    section: SECTION,
+    title: 'A cancel of a stream that its sender has not opened ends the session with 4400.',
+    async run(kit) {
+      const session = await kit.session();
+      await session.ask({ test: 'ask', size: 10 });
+      const { id } = await session.asked('a request of the peer');
+      await session.violate(frame(Kind.CANCEL, id), [4400], 'a cancel that is not the opener’s');
+    },
+  },
+  {
+    name: 'cancel/never-opened',
+    section: SECTION,
+    title: 'A cancel of a stream that was never opened ends the session with 4400.',
+    async run(kit) {
+      const session = await kit.session();
+      await session.answer({ test: 'echo' }, { bytes: packed({}) });
+      await session.violate(frame(Kind.CANCEL, session.link.openStream().id), [4400], 'a cancel');
+    },
+  },
+];

@@ -1,0 +1,169 @@
+import { packed, textOf } from '../bodies.js';
+import { must, mustEqual, NotApplicable } from '../deviation.js';
+import { BODY_CHARGE, bodyFrames, frame, Kind, varint } from '../frames.js';
+import type { Scenario } from '../scenario.js';
+import { responseOf } from '../session.js';
+import { pause } from '../waiting.js';
+import { checkTally } from './messages.js';
+import { checkParts, said } from './streams.js';
+
+/** Flow control, in both directions. */
+
+const SECTION = '§4 Credit';
+/** Long enough for a peer that ignores credit to go on. */
+const A_WHILE = 150;
+
+export const CREDIT: readonly Scenario[] = [
+  {
+    name: 'credit/reply-waits',
+    section: SECTION,
+    title: 'A reply stops at its credit, and goes on when it is granted more.',
+    async run(kit) {
+      const size = 100;
+      const session = await kit.session({ link: { stream_window: 3 * (size + BODY_CHARGE) + 10 } });
+      session.link.grants = false;
+      const call = await session.ask({ test: 'stream', parts: 8, size });
+      await session.until(() => call.parts.length >= 3 || undefined, 'three parts');
+      await pause(A_WHILE);
+      must(call.parts.length === 3, `${call.parts.length} parts although credit allows three`);
+      session.link.grant(call.id, 5 * (size + BODY_CHARGE));
+      await session.until(() => call.parts.length >= 5 || undefined, 'five parts after credit for them');
+      session.link.grant(call.id, 100_000);
+      await session.over(call);
+      checkParts(call.parts, 8, size);
+    },
+  },
+  {
+    name: 'credit/messages-wait',
+    section: SECTION,
+    title: 'One-way messages stop at the credit of stream 0; requests do not wait for them.',
+    async run(kit) {
+      const session = await kit.session({ link: { message_window: 1000 } });
+      session.link.grants = false;
+      const call = await session.ask({ test: 'say', messages: 10, size: 250 });
+      await session.until(() => session.link.messages.length >= 3 || undefined, 'three messages');
+      await pause(A_WHILE);
+      must(
+        session.link.messages.length === 3,
+        `${session.link.messages.length} messages, credit allows three`,
+      );
+      await session.stillWorks('messages that wait');
+      session.link.grant(0, 100_000);
+      await session.over(call);
+      await session.until(() => session.link.messages.length >= 10 || undefined, 'ten messages');
+      mustEqual(session.link.messages.map(textOf).at(-1), said('message', 10, 250), 'the last message');
+    },
+  },
+  {
+    name: 'credit/body-is-cut',
+    section: SECTION,
+    title: 'A body beyond the available credit is cut into frames.',
+    async run(kit) {
+      const session = await kit.session({ link: { stream_window: 500 } });
+      session.link.grants = false;
+      const text = 'y'.repeat(3000);
+      const call = await session.ask({ test: 'echo' }, { bytes: text });
+      for (let limit = 900; limit < 4000; limit += 400) {
+        await session.until(
+          () => session.link.incoming.available(call.id) < 400 || undefined,
+          'use of the credit',
+        );
+        session.link.grant(call.id, limit);
+      }
+      mustEqual(textOf(responseOf(await session.over(call))), text, 'the echo');
+    },
+  },
+  {
+    name: 'credit/is-absolute',
+    section: SECTION,
+    title: 'A limit that is repeated, or lower, changes nothing.',
+    async run(kit) {
+      const size = 100;
+      const session = await kit.session({ link: { stream_window: 2 * (size + BODY_CHARGE) } });
+      session.link.grants = false;
+      const call = await session.ask({ test: 'stream', parts: 6, size });
+      await session.until(() => call.parts.length >= 2 || undefined, 'two parts');
+      for (const limit of [4, 4, 1, 4]) session.link.grant(call.id, limit * (size + BODY_CHARGE));
+      await session.until(() => call.parts.length >= 4 || undefined, 'four parts');
+      await pause(A_WHILE);
+      must(call.parts.length === 4, `${call.parts.length} parts although credit allows four`);
+      session.link.grant(call.id, 100_000);
+      await session.over(call);
+      checkParts(call.parts, 6, size);
+    },
+  },
+  {
+    name: 'credit/end-is-free',
+    section: SECTION,
+    title: 'End and error need no credit.',
+    async run(kit) {
+      const session = await kit.session({ link: { stream_window: 2 * (100 + BODY_CHARGE) } });
+      session.link.grants = false;
+      const call = await session.over(await session.ask({ test: 'stream', parts: 2, size: 100 }));
+      must(call.end !== undefined, 'a reply that has used its credit does not end');
+    },
+  },
+  {
+    name: 'credit/is-granted',
+    section: SECTION,
+    title: 'A peer that reads grants credit, for messages and for requests larger than its window.',
+    async run(kit) {
+      const session = await kit.session();
+      const { messages: window, stream } = session.windows;
+      const size = 8000;
+      const number = Math.min(400, Math.ceil((window * 2) / size) + 1);
+      const texts = Array.from({ length: number }, (_, index) => said('message', index, size));
+      for (const text of texts) await session.link.writeBody(Kind.MESSAGE, 0, { bytes: text });
+      await checkTally(session, texts);
+      const long = 'z'.repeat(Math.min(stream * 2, 2_000_000));
+      const { content } = await session.answer({ test: 'echo' }, { bytes: long });
+      mustEqual(content.length, long.length, 'the length of the echo');
+    },
+  },
+  {
+    name: 'credit/exceeded-by-messages',
+    section: SECTION,
+    title: 'Messages beyond the credit of stream 0 end the session with 4413.',
+    async run(kit) {
+      // In one frame, so that nothing can be granted meanwhile.
+      const message = (size: number) => {
+        const bytes = Buffer.alloc(size, 'm');
+        return bodyFrames(Kind.MESSAGE, 0, { bytes, pieces: [size] })[0] as Uint8Array;
+      };
+      const session = await kit.session();
+      const most = session.windows.messages - BODY_CHARGE;
+      if (most > 3_000_000) throw new NotApplicable('the window of stream 0 is larger than a frame');
+      session.link.write(message(most));
+      await checkTally(session, ['m'.repeat(most)]);
+      await session.close();
+      const other = await kit.session();
+      await other.stillWorks('the handshake');
+      await other.violate(message(most + 1), [4413], 'one byte more than the credit of stream 0');
+    },
+  },
+  {
+    name: 'credit/never-opened',
+    section: SECTION,
+    title: 'Credit for a stream that was never opened ends the session with 4400.',
+    async run(kit) {
+      const session = await kit.session();
+      await session.stillWorks('the handshake');
+      await session.violate(
+        frame(Kind.CREDIT, session.link.openStream().id, varint(100_000)),
+        [4400],
+        'credit for a stream that was never opened',
+      );
+    },
+  },
+  {
+    name: 'credit/of-an-ended-stream',
+    section: SECTION,
+    title: 'Credit for a stream that is over is dropped.',
+    async run(kit) {
+      const session = await kit.session();
+      const call = await session.over(await session.ask({ test: 'echo' }, { bytes: packed({}) }));
+      session.link.write(frame(Kind.CREDIT, call.id, varint(1_000_000)));
+      await session.stillWorks('late credit');
+    },
+  },
+];

@@ -1,0 +1,266 @@
+import type { Encoding } from '../subject.js';
+import { type Body, Coder, type Fields, packed, unpacked } from './bodies.js';
+import type { Windows } from './credit.js';
+import { Deviation, must } from './deviation.js';
+import { type BodyToSend, bodyFrames, frame, Kind } from './frames.js';
+import { type Asked, type Call, isOver, Link } from './link.js';
+import type { Agreement } from './offers.js';
+import { Changes } from './waiting.js';
+import type { Closed, Incoming, Wire } from './wire.js';
+
+/** One session with the peer, over one or more connections: what scenarios work with. */
+
+/** What a peer under test is asked to do; README.md lists it. */
+export type Wish = Fields & { readonly test: string };
+
+interface SessionOptions {
+  /** The kit is the client. */
+  readonly isClient: boolean;
+  readonly timeoutMs: number;
+  readonly encoding: Encoding | undefined;
+  /** Resumes the session over another connection, and returns how many frames the peer has received. */
+  readonly resume: (session: Session) => Promise<{ wire: Wire; received: number }>;
+}
+
+export class Session {
+  readonly changes: Changes;
+  readonly link: Link;
+  readonly coder: Coder;
+  /** Control messages of the peer that no scenario has taken. */
+  readonly controls: Fields[] = [];
+  wire: Wire;
+  readonly agreement: Agreement;
+  readonly #options: SessionOptions;
+  /** The peer has said CLOSE. */
+  #closing: Fields | undefined;
+
+  constructor(wire: Wire, agreement: Agreement, options: SessionOptions) {
+    this.#options = options;
+    this.changes = new Changes(options.timeoutMs);
+    this.agreement = agreement;
+    this.coder = new Coder(agreement.algorithms, options.encoding);
+    this.wire = wire;
+    this.link = new Link({
+      isClient: options.isClient,
+      own: agreement.own,
+      peer: agreement.peer,
+      coder: this.coder,
+      context: agreement.context,
+      changes: this.changes,
+      send: (bytes) => this.wire.send(bytes),
+    });
+    this.#attach(wire);
+  }
+
+  get id(): string {
+    return this.agreement.sessionId;
+  }
+
+  get windows(): Windows {
+    return this.agreement.peer;
+  }
+
+  /** What this end states in control messages. */
+  control(type: string, payload: Fields = {}): Uint8Array {
+    return packed({ type, session_id: this.id, timestamp: Date.now(), payload });
+  }
+
+  // --- requests of the kit
+
+  /** Sends a request with a wish. */
+  async ask(wish: Wish, body: BodyToSend = { bytes: '' }): Promise<Call> {
+    const call = this.link.openStream();
+    await this.link.writeBody(Kind.REQUEST, call.id, { ...body, metadata: packed(wish) });
+    return call;
+  }
+
+  /** Waits until a reply is over. */
+  async over(
+    call: Call,
+    what = `the end of the reply on stream ${call.id}`,
+    timeoutMs?: number,
+  ): Promise<Call> {
+    return await this.until(() => (isOver(call) ? call : undefined), what, timeoutMs);
+  }
+
+  /** The response to a wish. @throws {Deviation} if it is answered in another way. */
+  async answer(wish: Wish, body?: BodyToSend): Promise<Body> {
+    const call = await this.over(await this.ask(wish, body), `the response to "${wish.test}"`);
+    return responseOf(call);
+  }
+
+  /** What the peer has received in this session. */
+  async tally(): Promise<{ messages: number; crc: number; cancelled: number }> {
+    const { content } = await this.answer({ test: 'tally' });
+    return JSON.parse(Buffer.from(content).toString()) as {
+      messages: number;
+      crc: number;
+      cancelled: number;
+    };
+  }
+
+  /** The next request of the peer. */
+  async asked(what: string): Promise<Asked> {
+    return await this.until(() => this.link.asked.shift(), what);
+  }
+
+  /** Answers a request of the peer with one response. */
+  respond(id: number, body: BodyToSend): void {
+    this.link.write(...bodyFrames(Kind.RESPONSE, id, body));
+    this.link.answered(id);
+  }
+
+  /** Ends a reply to the peer. */
+  end(id: number): void {
+    this.link.write(frame(Kind.END, id));
+    this.link.answered(id);
+  }
+
+  // --- waiting
+
+  async until<T>(look: () => T | undefined, what: string, timeoutMs?: number): Promise<T> {
+    return await this.changes.until(
+      () => {
+        const value = look();
+        if (value === undefined && this.wire.closed !== undefined)
+          throw new Deviation(
+            `the peer closed with ${this.wire.closed.code} "${this.wire.closed.reason}", expected ${what}`,
+          );
+        return value;
+      },
+      what,
+      timeoutMs,
+    );
+  }
+
+  /** The next control message of a type. */
+  async controlOf(type: string): Promise<Fields> {
+    return await this.until(() => {
+      const index = this.controls.findIndex((message) => message['type'] === type);
+      return index < 0 ? undefined : this.controls.splice(index, 1)[0];
+    }, type);
+  }
+
+  /** The session still works: nothing that came before has harmed it. */
+  async stillWorks(why: string): Promise<void> {
+    const { content } = await this.answer({ test: 'echo' }, { bytes: 'still there?' });
+    must(
+      Buffer.from(content).toString() === 'still there?',
+      `the session does not go on after ${why}`,
+      content,
+    );
+  }
+
+  /** Sends what breaks the protocol, and waits until the peer closes. */
+  async violate(
+    bytes: Incoming | readonly Incoming[],
+    codes: readonly number[],
+    why: string,
+  ): Promise<Closed> {
+    for (const each of typeof bytes === 'string' || bytes instanceof Uint8Array ? [bytes] : bytes)
+      this.wire.send(each);
+    return await this.wire.end(codes, why);
+  }
+
+  // --- connections
+
+  #attach(wire: Wire): void {
+    this.wire = wire;
+    wire.onMessage((message) => {
+      try {
+        this.#handle(message);
+      } catch (error) {
+        this.changes.fail(error);
+      }
+      this.changes.notify();
+    });
+    wire.socket.on('close', () => this.changes.notify());
+  }
+
+  #handle(message: Incoming): void {
+    if (typeof message === 'string') throw new Deviation('a text message in m2m.v1', message);
+    const first = message[0] ?? 0;
+    if (first >= 0x10 && first <= 0x1f) {
+      must(
+        this.#closing === undefined || (first & 0x0f) > Kind.ALIAS,
+        'a counted frame after CLOSE',
+        message,
+      );
+      this.link.handle(message);
+      return;
+    }
+    const isMap = (first >= 0x80 && first <= 0x8f) || first === 0xde || first === 0xdf;
+    must(isMap, 'neither a link frame nor a control message', message);
+    const fields = unpacked(message, 'a control message');
+    checkEnvelope(fields, this.id, message);
+    if (fields['type'] === 'PING') this.wire.send(this.control('PONG'));
+    if (fields['type'] === 'CLOSE') this.#closing = fields;
+    this.controls.push(fields);
+  }
+
+  /** Waits for CLOSE of the peer, and takes part in it. */
+  async closedByPeer(): Promise<Fields> {
+    const message = await this.controlOf('CLOSE');
+    this.link.acknowledge();
+    this.wire.send(this.control('CLOSE', { reason: 'NORMAL', message: '' }));
+    return message['payload'] as Fields;
+  }
+
+  /** Closes in order and waits for the end. */
+  async close(payload: Fields = { reason: 'NORMAL', message: '' }): Promise<Closed> {
+    this.wire.send(this.control('CLOSE', payload));
+    await this.controlOf('CLOSE');
+    this.link.acknowledge();
+    await this.until(
+      () => this.link.confirmed >= this.link.written.length || undefined,
+      'the acknowledgement of everything after CLOSE',
+    );
+    this.wire.close(1000, 'NORMAL');
+    return await this.wire.end([1000], 'an orderly close');
+  }
+
+  /** Goes on over another connection, which `ACCEPT` has agreed to. */
+  async resume(): Promise<void> {
+    const { wire, received } = await this.#options.resume(this);
+    this.wire = wire;
+    this.link.resume(received);
+    this.#attach(wire);
+    this.link.acknowledge();
+  }
+
+  /** Ends the session in whatever state it is, so that the next scenario starts from nothing. */
+  async dispose(): Promise<void> {
+    if (this.wire.closed !== undefined) return;
+    this.wire.send(this.control('CLOSE', { reason: 'NORMAL', message: '', code: 'conformance' }));
+    this.link.acknowledge();
+    await this.wire.changes.until(() => this.#closing ?? this.wire.closed, 'CLOSE', 200).catch(() => {});
+    this.wire.close(1000);
+    await this.wire.end(undefined, '', 500).catch(() => this.wire.cut());
+  }
+}
+
+/** The response of a call. @throws {Deviation} if it was answered in another way. */
+export function responseOf(call: Call): Body {
+  if (call.error !== undefined)
+    throw new Deviation(`stream ${call.id} was answered with the error ${JSON.stringify(call.error)}`);
+  must(call.response !== undefined, `stream ${call.id} was answered with parts, expected one response`);
+  must(call.parts.length === 0, `stream ${call.id} was answered with parts and a response`);
+  return call.response;
+}
+
+/** @throws {Deviation} if a control message is not as section 2 says. */
+export function checkEnvelope(fields: Fields, sessionId: string | null, bytes: Uint8Array | string): void {
+  const { type, session_id: id, timestamp, payload } = fields;
+  must(typeof type === 'string', 'a control message has no type', bytes);
+  must(id === sessionId || (id === null && sessionId !== null), `session_id is ${JSON.stringify(id)}`, bytes);
+  must(
+    typeof timestamp === 'number' && Number.isInteger(timestamp),
+    'timestamp is not a whole number',
+    bytes,
+  );
+  must(
+    payload === undefined || (typeof payload === 'object' && payload !== null),
+    'payload is not a map',
+    bytes,
+  );
+}

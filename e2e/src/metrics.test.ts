@@ -1,0 +1,178 @@
+import { encodeControl } from '@parlance/protocol';
+import { createOpenAIGateway } from '@parlance/server/openai';
+import { afterEach, describe, expect, it } from 'vitest';
+import { createCuttingProxy } from './cutting-proxy.js';
+import { createPeers, failure, greet } from './peers.js';
+import { sampleOf, scrape } from './scraping.js';
+
+/** What an operator reads from the metrics, beyond traffic: see observability.test.ts for that. */
+
+const peers = createPeers();
+afterEach(() => peers[Symbol.asyncDispose]());
+
+/** How many times a histogram was given a value, and their sum. */
+async function histogram(port: number, name: string): Promise<{ count: number; sum: number }> {
+  const sample = (await scrape(port)).get(`parlance_${name}`)?.metrics[0];
+  return { count: Number(sample?.count), sum: Number(sample?.sum) };
+}
+
+describe('metrics', () => {
+  it('time the handshake, the first part of a reply, and the round trip', async () => {
+    const { url, port } = await peers.serve({
+      metrics: true,
+      authenticate: async () => {
+        await new Promise((resolve) => setTimeout(resolve, 30));
+        return { principal: 'p' };
+      },
+      async *onRequest(request) {
+        yield '';
+        await new Promise((resolve) => setTimeout(resolve, 40));
+        if (request.text === 'fail') throw new Error('as asked');
+        yield 'a';
+        yield 'b';
+      },
+    });
+    const session = await peers.dial(url, { token: 't' });
+    await session.request('x');
+    await failure(session.request('fail'));
+    const handshake = await histogram(port, 'handshake_seconds');
+    expect(handshake.count).toBe(1);
+    expect(handshake.sum).toBeGreaterThan(0.02);
+    const first = await histogram(port, 'request_first_part_seconds');
+    // The empty part that comes at once is no content, and the request that failed had none.
+    expect(first.count).toBe(1);
+    expect(first.sum).toBeGreaterThan(0.03);
+  });
+
+  it('time PINGs that are answered', async () => {
+    const { server, url, port } = await peers.serve({ metrics: true });
+    const raw = await greet(url);
+    // Nothing acknowledges this, so the server asks early whether the client is there.
+    const asked = failure([...server.sessions.values()][0]?.request('are you there?') as Promise<unknown>);
+    const { sessionId, timestamp, payload } = await raw.control('PING');
+    raw.send(encodeControl({ type: 'PONG', sessionId, timestamp, payload }));
+    await expect.poll(async () => (await histogram(port, 'round_trip_seconds')).count).toBe(1);
+    raw.socket.close();
+    await server.close();
+    await asked;
+  });
+
+  it('tell how long resumed sessions were away, and why others could not resume', async () => {
+    const { server, url, port } = await peers.serve({ metrics: true, onRequest: () => 'ok' });
+    const proxy = peers.use(await createCuttingProxy(port));
+    const session = await peers.dial(url.replace(String(port), String(proxy.port)), {
+      reconnect: { minDelayMs: 50, maxDelayMs: 60 },
+    });
+    proxy.cut();
+    await expect.poll(async () => (await histogram(port, 'resume_gap_seconds')).count).toBe(1);
+    expect((await histogram(port, 'resume_gap_seconds')).sum).toBeGreaterThan(0);
+    proxy.refuse(true);
+    proxy.cut();
+    await expect.poll(() => [...server.sessions.values()][0]?.state).toBe('suspended');
+    const [own] = server.sessions.values();
+    void own?.close();
+    proxy.refuse(false);
+    await expect.poll(() => session.state).toBe('established');
+    const metrics = await scrape(port);
+    expect(sampleOf(metrics, 'resumes_failed_total', { reason: 'unknown_session' })).toBe(1);
+  });
+
+  it('count what passes between agents, and what does not', async () => {
+    const { url, port } = await peers.serve({
+      metrics: true,
+      authenticate: ({ token }) => ({ principal: 'p', agentId: token }),
+    });
+    const options = { extensions: { agents: true } };
+    const a = await peers.dial(url, { ...options, token: 'a' });
+    await peers.dial(url, { ...options, token: 'b', onRequest: (request) => request.text });
+    expect((await a.request('x', { to: 'b' })).text).toBe('x');
+    await failure(a.request('x', { to: 'nobody-here' }));
+    const metrics = await scrape(port);
+    expect(sampleOf(metrics, 'agents')).toBe(2);
+    expect(sampleOf(metrics, 'relay_bodies_total', { how: 'passed' })).toBe(2);
+    expect(sampleOf(metrics, 'undelivered_total', { outcome: 'refused' })).toBe(1);
+  });
+
+  it('count messages, requests, parts and tensors, and contents that were blocked', async () => {
+    const { url, port } = await peers.serve({
+      metrics: true,
+      scan: (message) => ({ safe: message.tensor !== undefined || message.text !== 'bad' }),
+      async onSession(session) {
+        for await (const message of session) if (message.tensor === undefined) await session.send('back');
+      },
+      async *onRequest() {
+        yield 'a';
+        yield 'b';
+      },
+    });
+    const session = await peers.dial(url);
+    await session.send('one');
+    await session.request('x');
+    const data = new Float32Array(64);
+    await session.sendTensor({ data, shape: [64], dtype: 'float32', payloadType: 'hidden_state' });
+    const metrics = await scrape(port);
+    expect(sampleOf(metrics, 'bodies_total', { direction: 'received', kind: 'messages' })).toBe(1);
+    expect(sampleOf(metrics, 'bodies_total', { direction: 'sent', kind: 'parts' })).toBeGreaterThanOrEqual(2);
+    expect(sampleOf(metrics, 'bodies_total', { direction: 'received', kind: 'requests' })).toBe(2);
+    expect(sampleOf(metrics, 'tensors_total', { direction: 'received' })).toBe(1);
+    expect(sampleOf(metrics, 'tensor_bytes_total', { direction: 'received' })).toBeGreaterThanOrEqual(256);
+    await failure(session.request('bad'));
+    expect(sampleOf(await scrape(port), 'scan_blocked_total')).toBe(1);
+  });
+
+  it('name the limits, and those that were met', async () => {
+    const { url, port } = await peers.serve({
+      metrics: true,
+      limits: { sessionsPerIp: 2, connectionsPerMinutePerIp: 4 },
+      onRequest: () => 'ok',
+    });
+    for (let i = 0; i < 2; i++) await peers.dial(url, { reconnect: false });
+    await failure(peers.dial(url, { reconnect: false }));
+    await failure(peers.dial(url, { reconnect: false }));
+    await failure(peers.dial(url, { reconnect: false }));
+    const metrics = await scrape(port);
+    expect(sampleOf(metrics, 'rate_limited_total', { limit: 'sessionsPerIp' })).toBe(2);
+    expect(sampleOf(metrics, 'rate_limited_total', { limit: 'connectionsPerMinutePerIp' })).toBe(1);
+    expect(sampleOf(metrics, 'limit', { name: 'sessionsPerIp' })).toBe(2);
+    expect(metrics.get('parlance_build_info')?.metrics[0]?.labels?.['version']).toMatch(/^\d+\.\d+\.\d+/);
+  });
+
+  it("count a gateway's requests, with labels that clients cannot make grow", async () => {
+    let asked = 0;
+    const { url, port } = await peers.serve({
+      metrics: true,
+      onRequest: createOpenAIGateway({
+        baseUrl: 'http://upstream.invalid/v1',
+        maxRetryDelayMs: 1,
+        async fetch(_url, init) {
+          const body = String(new TextDecoder().decode(init?.body as Uint8Array));
+          const { model } = JSON.parse(body) as { model: string };
+          if (model === 'busy' && asked++ === 0)
+            return new Response('{}', { status: 429, headers: { 'retry-after': '0' } });
+          if (model.startsWith('unknown')) return new Response('{}', { status: 404 });
+          if (model === 'down') throw new TypeError('fetch failed');
+          const usage = { prompt_tokens: 7, completion_tokens: 3 };
+          return Response.json({ id: 'x', usage });
+        },
+      }),
+    });
+    const session = await peers.dial(url);
+    const ask = (model: string) => session.request({ model, messages: [] });
+    await ask('busy');
+    await failure(ask('down'));
+    for (let i = 0; i < 30; i++) await failure(ask(`unknown-${i}`));
+    for (let i = 0; i < 30; i++) await ask(`served-${i}`);
+    const metrics = await scrape(port);
+    const requests = 'upstream_requests_total';
+    expect(sampleOf(metrics, requests, { status: '200', model: 'busy' })).toBe(1);
+    expect(sampleOf(metrics, requests, { status: '429', model: 'other' })).toBe(1);
+    expect(sampleOf(metrics, requests, { status: '404', model: 'other' })).toBe(30);
+    expect(sampleOf(metrics, requests, { status: 'failed', model: 'other' })).toBe(1);
+    expect(sampleOf(metrics, requests, { status: '200', model: 'other' })).toBe(30 - 19);
+    expect(sampleOf(metrics, 'upstream_retries_total')).toBe(1);
+    expect(sampleOf(metrics, 'upstream_tokens_total', { direction: 'prompt', model: 'busy' })).toBe(7);
+    expect(sampleOf(metrics, 'upstream_tokens_total', { direction: 'completion', model: 'busy' })).toBe(3);
+    expect(metrics.get('parlance_upstream_requests_total')?.metrics.length).toBe(24);
+    expect((await histogram(port, 'upstream_first_byte_seconds')).count).toBe(62);
+  });
+});

@@ -1,0 +1,16 @@
+import { BodyCodec, type CodedBody } from '../../codec/body.js';
+import type { BodyCoder } from '../../codec/coder.js';
+import { createMessage, type Message, type PartText } from '../messages/message.js';
+
+/** The parts of a reply that a node that died has put on record, without those that carry metadata alone. */
+export function messagesOf(said: readonly CodedBody[], coder: BodyCoder): readonly Message[] {
+  let tokens: PartText | undefined;
+  return said.filter(hasContent).map((body) => {
+    // A character may be split between two parts of tokens.
+    tokens = body.codec === BodyCodec.TOKEN_NATIVE ? (tokens ?? coder.createPartText()) : undefined;
+    return createMessage({ ...body, charge: 0 }, coder, tokens);
+  });
+}
+
+const hasContent = ({ metadata, bytes, originalLength }: CodedBody): boolean =>
+  metadata === undefined || (bytes.length > 0 && originalLength > 0);

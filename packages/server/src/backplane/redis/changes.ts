@@ -1,0 +1,85 @@
+import { ProtocolError } from '@parlance/protocol';
+import { type AgentEntryChange, ENGINE_TIMEOUT_MS, entryOf, MAX_CHANGES } from '../backplane.js';
+import type { RedisCommands } from './client.js';
+
+/** How long Redis holds a question for changes, in milliseconds. */
+export const BLOCK_MS = 1_000;
+
+/** Waits for changes of agents on a connection of its own, because Redis holds a blocking command until there is one. */
+export class RedisChanges {
+  readonly #stream: string;
+  readonly #open: () => Promise<RedisCommands>;
+  #commands: Promise<RedisCommands> | undefined;
+  #isClosed = false;
+
+  /** @param stream its key. */
+  constructor(stream: string, open: () => Promise<RedisCommands>) {
+    this.#stream = stream;
+    this.#open = open;
+  }
+
+  /**
+   * The changes after a position, at once or when there is one.
+   *
+   * @returns `'none'` if there was none in time; `undefined` if the next one is not known any more.
+   * @throws {ProtocolError} `timeout`, and what the client throws.
+   */
+  async read(after: number): Promise<readonly AgentEntryChange[] | 'none' | undefined> {
+    const question = ['COUNT', String(MAX_CHANGES), 'BLOCK', String(BLOCK_MS), 'STREAMS'];
+    const reply = await this.#ask('XREAD', ...question, this.#stream, `${after}-0`);
+    if (reply === null || reply === undefined) return 'none';
+    const changes = entriesOf(reply).map(changeOf);
+    return changes[0]?.position === after + 1 ? changes : undefined;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#drop();
+  }
+
+  async #ask(...command: string[]): Promise<unknown> {
+    if (this.#isClosed) throw new ProtocolError('connection_failed', 'Redis: the connection was closed');
+    this.#commands ??= this.#open();
+    const opened = this.#commands;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      const limit = BLOCK_MS + ENGINE_TIMEOUT_MS;
+      const error = new ProtocolError('timeout', `Redis did not answer within ${limit} ms`);
+      timer = setTimeout(() => reject(error), limit);
+    });
+    const answer = opened.then((commands) => commands.send(...command));
+    answer.catch(() => {});
+    try {
+      return await Promise.race([answer, late]);
+    } catch (error) {
+      // Its next answer would be to this command.
+      this.#drop();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #drop(): void {
+    this.#commands?.then(
+      (commands) => commands.close(),
+      () => {},
+    );
+    this.#commands = undefined;
+  }
+}
+
+/** The entries of the one stream that was read: a list of pairs in RESP2, a map in RESP3, as each client gives it. */
+function entriesOf(reply: unknown): unknown[] {
+  const [first, second] = Array.isArray(reply) ? reply : Object.entries(Object(reply));
+  const entries = Array.isArray(first) ? first[1] : second;
+  if (Array.isArray(entries)) return entries;
+  throw new ProtocolError('connection_failed', 'Redis answered XREAD with something that is not a list');
+}
+
+/** An entry is its ID and its fields: `k`, the key, `e` and the agent. */
+function changeOf(entry: unknown): AgentEntryChange {
+  const [id, fields] = Array.isArray(entry) ? entry : [];
+  const [, key, , text] = Array.isArray(fields) ? fields : [];
+  return { position: Number.parseInt(String(id), 10), key: String(key), entry: entryOf(String(text)) };
+}

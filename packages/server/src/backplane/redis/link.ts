@@ -1,0 +1,218 @@
+import { ProtocolError } from '@parlance/protocol';
+import {
+  type AgentEntry,
+  type AgentEntryChange,
+  type AgentPut,
+  type AgentTable,
+  type BackplaneLink,
+  entryOf,
+  type ListedNode,
+  type NodeList,
+  type SessionMove,
+  type SessionReading,
+  type SessionRecord,
+  type SessionWrite,
+  type SessionWritten,
+} from '../backplane.js';
+import { RedisChanges } from './changes.js';
+import type { RedisCommands } from './client.js';
+import { failed, type Lane, RedisLanes } from './lanes.js';
+import {
+  AGENTS,
+  CHANGES,
+  FIND,
+  PLACE_OF_REPLY,
+  PLACE_REPLY,
+  PUT_AGENT,
+  RENEW,
+  SHARE_KEY,
+  WITHDRAW,
+} from './scripts.js';
+import { RedisSessions } from './sessions.js';
+
+/** Commands that may be unanswered, also beyond their time; with more, none is sent. Renewals have a share of their own. */
+const MAX_SEARCHES = 64;
+const MAX_OTHERS = 8;
+const MAX_PUTS = 64;
+const MAX_PLACES = 256;
+/** How often Redis is asked for changes of agents over a client that opens no second connection, in milliseconds. */
+const POLL_MS = 100;
+
+/** One node's connection to Redis. The engine is checked before the first command. */
+export class RedisLink implements BackplaneLink {
+  readonly #keys: readonly [string];
+  readonly #agentKeys: readonly [string, string];
+  readonly #sharedKey: readonly [string];
+  readonly #lanes: RedisLanes;
+  readonly #sessions: RedisSessions;
+  #announced: { readonly incarnation: string; readonly until: number } | undefined;
+  readonly #searches: Lane = { max: MAX_SEARCHES, unanswered: 0 };
+  readonly #others: Lane = { max: MAX_OTHERS, unanswered: 0 };
+  readonly #puts: Lane = { max: MAX_PUTS, unanswered: 0 };
+  readonly #places: Lane = { max: MAX_PLACES, unanswered: 0 };
+  readonly #prefix: string;
+  #changes: RedisChanges | undefined;
+
+  /** @param prefix of every key. */
+  constructor(prefix: string, open: () => Promise<RedisCommands>) {
+    this.#prefix = prefix;
+    this.#keys = [`${prefix}:nodes`];
+    this.#agentKeys = [`${prefix}:{agents}`, `${prefix}:{agents}:log`];
+    this.#sharedKey = [`${prefix}:{agents}:key`];
+    this.#lanes = new RedisLanes(this.#keys[0], open);
+    this.#sessions = new RedisSessions(prefix, this.#lanes, this.#searches);
+  }
+
+  async renew(incarnation: string, record: string, leaseMs: number): Promise<NodeList> {
+    const present = this.#present;
+    const [now, isNew, ...fields] = listOf(
+      await this.#lanes.run(this.#others, RENEW, this.#keys, incarnation, record, String(leaseMs)),
+    );
+    const hasForgotten = present === incarnation && isNew === '1';
+    this.#announced = { incarnation, until: performance.now() + leaseMs };
+    const nodes: ListedNode[] = [];
+    for (let i = 0; i + 2 < fields.length; i += 3) {
+      const [name = '', leftMs = '', described = ''] = fields.slice(i, i + 3);
+      nodes.push({ incarnation: name, leaseMs: Number(leftMs), record: described });
+    }
+    return { nodes, now: Number(now), hasForgotten };
+  }
+
+  async find(incarnation: string): Promise<ListedNode | undefined> {
+    const found = await this.#lanes.run(this.#searches, FIND, this.#keys, incarnation, this.#present);
+    const [leftMs, record] = listOf(found);
+    if (leftMs === 'forgotten')
+      throw new ProtocolError('connection_failed', 'Redis has forgotten the nodes of the cluster');
+    if (leftMs === undefined || record === undefined) return undefined;
+    return { incarnation, leaseMs: Number(leftMs), record };
+  }
+
+  async withdraw(incarnation: string): Promise<void> {
+    this.#announced = undefined;
+    await this.#lanes.run(this.#others, WITHDRAW, this.#keys, incarnation);
+  }
+
+  async putAgent(
+    key: string,
+    entry: AgentEntry | undefined,
+    expected: string | null | undefined,
+  ): Promise<AgentPut> {
+    const text = entry === undefined ? '' : `${entry.holder} ${entry.record}`;
+    const holder = expected === undefined ? '*' : (expected ?? '');
+    const answer = await this.#lanes.run(this.#puts, PUT_AGENT, this.#agentKeys, key, text, holder);
+    const [isDone, position] = listOf(answer);
+    return { isDone: isDone === '1', position: Number(position) };
+  }
+
+  async agents(): Promise<AgentTable> {
+    const fields = listOf(await this.#lanes.run(this.#others, AGENTS, this.#agentKeys));
+    const agents = new Map<string, AgentEntry>();
+    let position = 0;
+    for (let i = 0; i + 1 < fields.length; i += 2) {
+      const [key = '', text = ''] = fields.slice(i, i + 2);
+      const entry = entryOf(text);
+      if (key === '') position = Number(text);
+      else if (entry !== undefined) agents.set(key, entry);
+    }
+    return { agents, position };
+  }
+
+  async changes(after: number): Promise<readonly AgentEntryChange[] | undefined> {
+    await this.#lanes.check(this.#others);
+    const { duplicate } = await this.#lanes.connected();
+    if (duplicate === undefined) await pause(POLL_MS);
+    else {
+      this.#changes ??= new RedisChanges(this.#agentKeys[1], duplicate);
+      try {
+        const changes = await this.#changes.read(after);
+        if (changes !== 'none') return changes;
+      } catch (error) {
+        throw failed(error);
+      }
+    }
+    // A stream that was emptied has no changes either.
+    return await this.#poll(after);
+  }
+
+  async #poll(after: number): Promise<readonly AgentEntryChange[] | undefined> {
+    const fields = listOf(await this.#lanes.run(this.#others, CHANGES, this.#agentKeys, String(after)));
+    if (fields[0] === 'gap') return undefined;
+    const changes: AgentEntryChange[] = [];
+    for (let i = 0; i + 2 < fields.length; i += 3) {
+      const [position, key = '', text = ''] = fields.slice(i, i + 3);
+      changes.push({ position: Number(position), key, entry: entryOf(text) });
+    }
+    return changes;
+  }
+
+  async shareKey(candidate: string): Promise<string> {
+    const [key = ''] = listOf(await this.#lanes.run(this.#others, SHARE_KEY, this.#sharedKey, candidate));
+    return key;
+  }
+
+  /** The node that was announced over this connection and whose lease is not over, so that Redis has to know it. */
+  get #present(): string {
+    const { incarnation = '', until = 0 } = this.#announced ?? {};
+    return performance.now() < until ? incarnation : '';
+  }
+
+  moveSession(sessionId: string, move: SessionMove): Promise<SessionRecord> {
+    return this.#sessions.move(sessionId, move);
+  }
+
+  findSession(sessionId: string): Promise<SessionRecord | undefined> {
+    return this.#sessions.find(sessionId);
+  }
+
+  keepSessions(
+    owner: string,
+    epochs: ReadonlyMap<string, number>,
+    ttlMs: number,
+  ): Promise<readonly string[]> {
+    return this.#sessions.keep(owner, epochs, ttlMs);
+  }
+
+  writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten> {
+    return this.#sessions.write(sessionId, write);
+  }
+
+  readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined> {
+    return this.#sessions.read(sessionId, names);
+  }
+
+  claimSession(sessionId: string, move: SessionMove): Promise<SessionReading | undefined> {
+    return this.#sessions.claim(sessionId, move);
+  }
+
+  releaseSession(sessionId: string, owner: string, epoch: number): Promise<void> {
+    return this.#sessions.release(sessionId, owner, epoch);
+  }
+
+  async placeReply(id: string, incarnation: string, ttlMs: number): Promise<void> {
+    const expiry = String(Math.max(1, Math.ceil(ttlMs)));
+    await this.#lanes.run(this.#places, PLACE_REPLY, [this.#replyKey(id)], incarnation, expiry);
+  }
+
+  async placeOfReply(id: string): Promise<string | undefined> {
+    const [place] = listOf(await this.#lanes.run(this.#searches, PLACE_OF_REPLY, [this.#replyKey(id)]));
+    return place;
+  }
+
+  #replyKey(id: string): string {
+    return `${this.#prefix}:{r:${id}}`;
+  }
+
+  async close(): Promise<void> {
+    this.#changes?.close();
+    this.#lanes.close();
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
+}
+
+function listOf(reply: unknown): string[] {
+  if (Array.isArray(reply)) return reply.map(String);
+  throw new ProtocolError('connection_failed', 'Redis answered a script with something that is not a list');
+}

@@ -1,0 +1,232 @@
+import { PAGE_SIZE, READ_SIZE } from '../replies.js';
+import { script } from './scripts.js';
+
+/**
+ * Kept replies in Redis. All that belongs to one owner is in one slot, so that one script sees the owner's bounds and the
+ * reply. KEYS of the scripts about one reply, in this order:
+ *
+ * 1. account, a hash: `b` bytes of all replies, `b:ID` of one, `n:NAME` an ID, `i:ID` a name, `l` the last rank given
+ * 2. a sorted set of IDs by the time at which they are forgotten
+ * 3. a sorted set of IDs by rank: the time at which they began, and never two of the same
+ * 4. the reply, a hash: `h` head, `n` parts, `s` bytes of them, `c` bytes charged, `t` written at, `f` followed at; and of
+ *    its end `e` the time, `w` who has ended it, `x` the failure, `y` metadata
+ * 5. its parts, a string: each after its length as a varint
+ * 6. a sorted set of places in that string, `part:offset` by part: of every 32nd part, and after every 4 KiB
+ * 7. a sorted set of metadata, `part:bytes` by part
+ */
+
+/** Places that are looked at to find the end of what is read: enough for 256 parts. */
+const PLACES = 9;
+
+const ACCOUNT = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function whole(number) return string.format('%.0f', number) end
+local function charged() return tonumber(redis.call('HGET', KEYS[1], 'b') or '0') end
+local function charge(id, bytes)
+  redis.call('HINCRBY', KEYS[1], 'b', whole(bytes))
+  redis.call('HINCRBY', KEYS[1], 'b:' .. id, whole(bytes))
+end
+local function forget(id)
+  local bytes = redis.call('HGET', KEYS[1], 'b:' .. id)
+  if bytes then redis.call('HINCRBY', KEYS[1], 'b', '-' .. bytes) end
+  local name = redis.call('HGET', KEYS[1], 'i:' .. id)
+  if name and redis.call('HGET', KEYS[1], 'n:' .. name) == id then redis.call('HDEL', KEYS[1], 'n:' .. name) end
+  redis.call('HDEL', KEYS[1], 'b:' .. id, 'i:' .. id)
+  redis.call('ZREM', KEYS[2], id)
+  redis.call('ZREM', KEYS[3], id)
+end
+local function sweep()
+  repeat
+    local over = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', whole(now), 'LIMIT', 0, 100)
+    for _, id in ipairs(over) do forget(id) end
+  until #over == 0
+end
+local function keep(id, ms)
+  redis.call('ZADD', KEYS[2], whole(now + ms), id)
+  for i = 4, 7 do redis.call('PEXPIRE', KEYS[i], ms) end
+  for i = 1, 3 do
+    if redis.call('PTTL', KEYS[i]) < ms + 1000 then redis.call('PEXPIRE', KEYS[i], whole(ms + 60000)) end
+  end
+end
+local function isOver(limit, bytes) return charged() + bytes > tonumber(limit) end
+`;
+
+/** ARGV: ID, head, name with '=' before it or '', lifetime in ms, charge, bounds of replies and bytes of the owner. */
+export const OPEN = script(`${ACCOUNT}
+sweep()
+if redis.call('EXISTS', KEYS[4]) == 1 then return 'done' end
+if redis.call('ZCARD', KEYS[3]) >= tonumber(ARGV[6]) then return 'too_many_replies' end
+if isOver(ARGV[7], ARGV[5]) then return 'over_budget' end
+redis.call('HSET', KEYS[4], 'h', ARGV[2], 'n', 0, 's', 0, 'c', ARGV[5], 't', whole(now))
+charge(ARGV[1], ARGV[5])
+if ARGV[3] ~= '' then
+  local name = string.sub(ARGV[3], 2)
+  redis.call('HSET', KEYS[1], 'n:' .. name, ARGV[1], 'i:' .. ARGV[1], name)
+end
+local rank = math.max(now, tonumber(redis.call('HGET', KEYS[1], 'l') or '0') + 1)
+redis.call('HSET', KEYS[1], 'l', whole(rank))
+redis.call('ZADD', KEYS[3], whole(rank), ARGV[1])
+keep(ARGV[1], tonumber(ARGV[4]))
+return 'done'
+`);
+
+/**
+ * ARGV: ID, parts before, bytes before, parts, their bytes, charge, bounds of bytes of the reply and of the owner, lifetime
+ * in ms, channel, what is published, number of places, and for each place part and offset, then for each metadata part and
+ * bytes.
+ */
+export const APPEND = script(`${ACCOUNT}
+local found = redis.call('HMGET', KEYS[4], 'n', 's', 'e', 'c')
+if not found[1] then return 'gone' end
+if found[3] then return 'ended' end
+local parts, size = tonumber(found[1]), tonumber(found[2])
+if parts == ARGV[2] + ARGV[4] then return 'done' end
+if parts ~= tonumber(ARGV[2]) or size ~= tonumber(ARGV[3]) then return 'behind' end
+if size > 0 and redis.call('STRLEN', KEYS[5]) ~= size then return 'behind' end
+local bytes = found[4] + ARGV[6]
+if bytes > tonumber(ARGV[7]) then return 'reply_too_large' end
+if isOver(ARGV[8], ARGV[6]) then return 'over_budget' end
+redis.call('APPEND', KEYS[5], ARGV[5])
+redis.call('HSET', KEYS[4], 'n', whole(ARGV[2] + ARGV[4]), 's', whole(size + #ARGV[5]), 'c', whole(bytes), 't', whole(now))
+charge(ARGV[1], ARGV[6])
+local places = tonumber(ARGV[12])
+for i = 13, #ARGV, 2 do
+  local key = i < 13 + 2 * places and KEYS[6] or KEYS[7]
+  redis.call('ZADD', key, ARGV[i], ARGV[i] .. ':' .. ARGV[i + 1])
+end
+if size == 0 or #ARGV > 13 + 2 * places then keep(ARGV[1], tonumber(ARGV[9])) end
+redis.call('PUBLISH', ARGV[10], ARGV[11])
+return 'done'
+`);
+
+/**
+ * ARGV: ID, how many parts it has to have or '*', time, failure and metadata (with '=' before it, or ''), TTL in ms, who
+ * ends it, channel, charge, bounds of bytes of the reply and of the owner.
+ */
+export const END = script(`${ACCOUNT}
+local found = redis.call('HMGET', KEYS[4], 'n', 'e', 'w', 'c')
+if not found[1] then return 'gone' end
+if found[2] then return found[3] == ARGV[7] and 'done' or 'ended' end
+if ARGV[2] ~= '*' and found[1] ~= ARGV[2] then return 'behind' end
+local more = tonumber(ARGV[9])
+if more > 0 then
+  if found[4] + more > tonumber(ARGV[10]) then return 'reply_too_large' end
+  if isOver(ARGV[11], more) then return 'over_budget' end
+  charge(ARGV[1], more)
+end
+redis.call('HSET', KEYS[4], 'e', ARGV[3], 'w', ARGV[7])
+if ARGV[4] ~= '' then redis.call('HSET', KEYS[4], 'x', string.sub(ARGV[4], 2)) end
+if ARGV[5] ~= '' then redis.call('HSET', KEYS[4], 'y', string.sub(ARGV[5], 2)) end
+local parts = redis.call('GET', KEYS[5])
+if parts then redis.call('SET', KEYS[5], parts) end
+keep(ARGV[1], tonumber(ARGV[6]))
+redis.call('PUBLISH', ARGV[8], '')
+return 'done'
+`);
+
+/** ARGV: ID, lifetime in ms. Returns 'gone', 'ended', or the time in ms since it was followed, -1 if it never was. */
+export const KEEP = script(`${ACCOUNT}
+local found = redis.call('HMGET', KEYS[4], 'n', 'e', 'f')
+if not found[1] then return 'gone' end
+if found[2] then return 'ended' end
+redis.call('HSET', KEYS[4], 't', whole(now))
+keep(ARGV[1], tonumber(ARGV[2]))
+return found[3] and whole(now - found[3]) or '-1'
+`);
+
+/** ARGV: ID, channel. */
+export const DROP = script(`${ACCOUNT}
+forget(ARGV[1])
+redis.call('DEL', KEYS[4], KEYS[5], KEYS[6], KEYS[7])
+redis.call('PUBLISH', ARGV[2], '')
+return 'done'
+`);
+
+const CLOCK = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+`;
+
+/** KEYS: the reply. Returns head, parts, time of its end, 1 if it has failed, and the time since it was written in ms. */
+export const ENTRY = script(`${CLOCK}
+local found = redis.call('HMGET', KEYS[1], 'h', 'n', 'e', 't')
+if not found[1] then return {} end
+local failed = redis.call('HEXISTS', KEYS[1], 'x')
+return { found[1], found[2], found[3] or '', failed, string.format('%.0f', now - found[4]) }
+`);
+
+/** KEYS: the reply. Returns parts, whether it has ended, and the time since it was written in ms. */
+export const FOLLOW = script(`${CLOCK}
+local found = redis.call('HMGET', KEYS[1], 'n', 'e', 't')
+if not found[1] then return {} end
+if not found[2] then redis.call('HSET', KEYS[1], 'f', string.format('%.0f', now)) end
+return { found[1], found[2] and 1 or 0, string.format('%.0f', now - found[3]) }
+`);
+
+/**
+ * KEYS: the reply, its parts, places, metadata. ARGV: parts before. Returns all parts; the first part and the bytes of what
+ * is read; whether that reaches the last part, and then time, failure and metadata of the end (with '=' or ''); metadata
+ * before (with '=' or '').
+ */
+export const READ = script(`
+local found = redis.call('HMGET', KEYS[1], 'n', 's', 'e', 'x', 'y')
+if not found[1] then return {} end
+local parts, size, after = tonumber(found[1]), tonumber(found[2]), tonumber(ARGV[1])
+if redis.call('STRLEN', KEYS[2]) < size then return {} end
+local function some(text) return text and '=' .. text or '' end
+local function placeOf(text)
+  local at = string.find(text, ':', 1, true)
+  return tonumber(string.sub(text, 1, at - 1)), tonumber(string.sub(text, at + 1))
+end
+local first, bytes, reaches = after, '', 1
+if after < parts then
+  local before = redis.call('ZREVRANGEBYSCORE', KEYS[3], ARGV[1], '-inf', 'LIMIT', 0, 1)
+  local from
+  first, from = placeOf(before[1])
+  local to, isLast = size, true
+  local next = redis.call('ZRANGEBYSCORE', KEYS[3], '(' .. ARGV[1], '+inf', 'LIMIT', 0, ${PLACES})
+  for i, each in ipairs(next) do
+    local part, offset = placeOf(each)
+    if part >= parts then break end
+    if i == 1 or offset - from <= ${READ_SIZE} then to, isLast = offset, false end
+  end
+  if not isLast and #next < ${PLACES} and size - from <= ${READ_SIZE} then to, isLast = size, true end
+  reaches = isLast and 1 or 0
+  bytes = redis.call('GETRANGE', KEYS[2], from, to - 1)
+end
+local last = redis.call('ZREVRANGEBYSCORE', KEYS[4], ARGV[1], '-inf', 'LIMIT', 0, 1)
+local metadata = ''
+if last[1] then metadata = '=' .. string.sub(last[1], string.find(last[1], ':', 1, true) + 1) end
+return { string.format('%.0f', first), bytes, reaches, found[3] or '', some(found[4]), some(found[5]), metadata }
+`);
+
+/** KEYS: account, times, ranks. ARGV: the rank before which it begins, or '+inf'. Returns IDs, each before its rank. */
+export const LIST = script(`${ACCOUNT}
+sweep()
+return redis.call('ZREVRANGEBYSCORE', KEYS[3], ARGV[1], '-inf', 'WITHSCORES', 'LIMIT', 0, ${PAGE_SIZE})
+`);
+
+/** KEYS: of replies that others may follow. ARGV: when it began, ID, how many are remembered, lifetime in ms. */
+export const SHARE = script(`
+redis.call('ZADD', KEYS[1], ARGV[1], ARGV[2])
+redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -1 - ARGV[3])
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[4]) then redis.call('PEXPIRE', KEYS[1], ARGV[4]) end
+return 'done'
+`);
+
+/** KEYS: of a session. ARGV: SHA-256 of a token. Returns whom the session acts for, or nothing. */
+export const PROVE = script(`
+local found = redis.call('HMGET', KEYS[1], 'o', 't:' .. ARGV[1])
+if found[1] and found[2] then return { found[1] } end
+return {}
+`);
+
+/** KEYS: of a session. ARGV: whom it acts for, lifetime in ms, SHA-256 of each token. */
+export const VOUCH = script(`
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'o', ARGV[1])
+for i = 3, #ARGV do redis.call('HSET', KEYS[1], 't:' .. ARGV[i], 1) end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 'done'
+`);

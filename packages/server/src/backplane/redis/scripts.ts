@@ -1,0 +1,199 @@
+import { createHash } from 'node:crypto';
+import { MAX_CHANGES, MAX_LOG } from '../backplane.js';
+
+/**
+ * What a node asks of Redis, in Lua. There is one key, a hash from the incarnation of a node to the end of its lease and
+ * its record (`1700000000000:…`), so that one script sees all nodes, in Redis Cluster too. The clock is the engine's.
+ */
+export interface Script {
+  readonly source: string;
+  readonly digest: string;
+}
+
+/** The table itself expires an hour after the last renewal, in milliseconds. */
+const TABLE_TTL_MS = 3_600_000;
+
+const LEASES = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function whole(number) return string.format('%.0f', number) end
+local function left(lease)
+  local at = string.find(lease, ':', 1, true)
+  local ends = at and tonumber(string.sub(lease, 1, at - 1))
+  if not ends or ends <= now then return nil end
+  return whole(ends - now), string.sub(lease, at + 1)
+end
+`;
+
+/**
+ * KEYS: the table. ARGV: incarnation, record, lease in ms. Returns the time, 1 if the node was not there, and three values
+ * for each node.
+ */
+export const RENEW = script(`${LEASES}
+local isNew = redis.call('HSET', KEYS[1], ARGV[1], whole(now + ARGV[3]) .. ':' .. ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ${TABLE_TTL_MS})
+local found = { whole(now), isNew }
+local all = redis.call('HGETALL', KEYS[1])
+for i = 1, #all, 2 do
+  local ms, record = left(all[i + 1])
+  if ms then
+    found[#found + 1] = all[i]
+    found[#found + 1] = ms
+    found[#found + 1] = record
+  else
+    redis.call('HDEL', KEYS[1], all[i])
+  end
+end
+return found
+`);
+
+/**
+ * KEYS: the table. ARGV: incarnation; the one that asks, if it has announced itself. Returns the rest of the lease in ms and
+ * the record, or nothing; 'forgotten' if the one that asks is not there.
+ */
+export const FIND = script(`${LEASES}
+if ARGV[2] ~= '' and not redis.call('HGET', KEYS[1], ARGV[2]) then return { 'forgotten' } end
+local lease = redis.call('HGET', KEYS[1], ARGV[1])
+if not lease then return {} end
+local ms, record = left(lease)
+if not ms then return {} end
+return { ms, record }
+`);
+
+/** KEYS: the table. ARGV: incarnation. */
+export const WITHDRAW = script(`return redis.call('HDEL', KEYS[1], ARGV[1])`);
+
+/**
+ * The agents are a hash from their keys to `holder record`, and a stream of changes whose IDs count from 1-0 on. The field
+ * '' of the hash is the number of the last change. Both keys are in one slot.
+ *
+ * KEYS: hash, stream. ARGV: key; `holder record`, or '' to remove it; expected holder, '' for none, or '*' for any.
+ * Returns 1 or 0, and the number of the last change.
+ */
+export const PUT_AGENT = script(`
+local held = redis.call('HGET', KEYS[1], ARGV[1])
+local holder = held and string.match(held, '^[^ ]*') or ''
+if ARGV[3] ~= '*' and ARGV[3] ~= holder then
+  return { '0', redis.call('HGET', KEYS[1], '') or '0' }
+end
+if ARGV[2] == '' then redis.call('HDEL', KEYS[1], ARGV[1])
+else redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) end
+local number = redis.call('HINCRBY', KEYS[1], '', 1)
+if number == 1 then redis.call('DEL', KEYS[2]) end
+redis.call('XADD', KEYS[2], 'MAXLEN', '~', ${MAX_LOG}, number .. '-0', 'k', ARGV[1], 'e', ARGV[2])
+return { '1', tostring(number) }
+`);
+
+/** KEYS: hash, stream. Returns the fields of the hash and their values. */
+export const AGENTS = script(`return redis.call('HGETALL', KEYS[1])`);
+
+/**
+ * KEYS: hash, stream. ARGV: the number of the last change that is known. Returns 'gap', or number, key and entry of each
+ * further change.
+ */
+export const CHANGES = script(`
+local last = tonumber(redis.call('HGET', KEYS[1], '') or '0')
+local after = tonumber(ARGV[1])
+if after == last then return {} end
+if after > last then return { 'gap' } end
+local found = redis.call('XRANGE', KEYS[2], '(' .. ARGV[1] .. '-0', '+', 'COUNT', ${MAX_CHANGES})
+if #found == 0 or found[1][1] ~= string.format('%.0f', after + 1) .. '-0' then return { 'gap' } end
+local changes = {}
+for _, change in ipairs(found) do
+  changes[#changes + 1] = string.match(change[1], '^%d+')
+  changes[#changes + 1] = change[2][2]
+  changes[#changes + 1] = change[2][4]
+end
+return changes
+`);
+
+/** KEYS: of a kept reply. ARGV: incarnation, lifetime in ms. */
+export const PLACE_REPLY = script(`return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])`);
+
+/** KEYS: of a kept reply. Returns the incarnation, or nothing. */
+export const PLACE_OF_REPLY = script(`
+local place = redis.call('GET', KEYS[1])
+if place then return { place } end
+return {}
+`);
+
+/**
+ * A session that has moved is a hash of its own: `n`, the node that has it, and `e`, how often it has moved.
+ *
+ * KEYS: the hash. ARGV: expected node and number, the new node, TTL in ms. Returns what is written then.
+ */
+export const MOVE_SESSION = script(`
+local found = redis.call('HMGET', KEYS[1], 'n', 'e')
+if found[1] and (found[1] ~= ARGV[1] or found[2] ~= ARGV[2]) then return found end
+local epoch = string.format('%.0f', ARGV[2] + 1)
+redis.call('HSET', KEYS[1], 'n', ARGV[3], 'e', epoch)
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return { ARGV[3], epoch }
+`);
+
+/** KEYS: the hash. Returns node and number, or two times nothing. */
+export const FIND_SESSION = script(`return redis.call('HMGET', KEYS[1], 'n', 'e')`);
+
+/** KEYS: the hash. ARGV: node, number, TTL in ms. Returns 1, or 0 if another node has the session. */
+export const KEEP_SESSION = script(`
+local found = redis.call('HMGET', KEYS[1], 'n', 'e')
+if found[1] and (found[1] ~= ARGV[1] or found[2] ~= ARGV[2]) then return 0 end
+if not found[1] then redis.call('HSET', KEYS[1], 'n', ARGV[1], 'e', ARGV[2]) end
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 1
+`);
+
+/**
+ * The hash of a durable session has more fields: `q`, the number of its last write, and those that the server names.
+ *
+ * KEYS: the hash. ARGV: node, number of moves, number of the write, TTL in ms, 1 for the first write, the number of values
+ * that follow for names and values to be set; then names to be removed. Returns 'written', 'fenced' or 'gone'.
+ */
+export const WRITE_SESSION = script(`
+local found = redis.call('HMGET', KEYS[1], 'n', 'e', 'q')
+if found[1] and (found[1] ~= ARGV[1] or found[2] ~= ARGV[2]) then return 'fenced' end
+if not found[3] and ARGV[5] ~= '1' and redis.call('HLEN', KEYS[1]) <= 2 then return 'gone' end
+if not found[1] then redis.call('HSET', KEYS[1], 'n', ARGV[1], 'e', ARGV[2]) end
+if not found[3] or tonumber(found[3]) < tonumber(ARGV[3]) then
+  redis.call('HSET', KEYS[1], 'q', ARGV[3])
+  local set = 6 + tonumber(ARGV[6])
+  for i = 7, set, 1000 do
+    redis.call('HSET', KEYS[1], unpack(ARGV, i, math.min(i + 999, set)))
+  end
+  for i = set + 1, #ARGV, 1000 do
+    redis.call('HDEL', KEYS[1], unpack(ARGV, i, math.min(i + 999, #ARGV)))
+  end
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return 'written'
+`);
+
+/** KEYS: the hash. ARGV: names. Returns node and number, and the values of the names. */
+export const READ_SESSION = script(`return redis.call('HMGET', KEYS[1], 'n', 'e', unpack(ARGV))`);
+
+/** KEYS: the hash. ARGV: as MOVE_SESSION. Returns all names and values, or nothing. */
+export const CLAIM_SESSION = script(`
+local found = redis.call('HMGET', KEYS[1], 'n', 'e')
+if found[1] ~= ARGV[1] or found[2] ~= ARGV[2] then return {} end
+redis.call('HSET', KEYS[1], 'n', ARGV[3], 'e', string.format('%.0f', ARGV[2] + 1))
+redis.call('HDEL', KEYS[1], 'q')
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return redis.call('HGETALL', KEYS[1])
+`);
+
+/** KEYS: the hash. ARGV: node, number. */
+export const RELEASE_SESSION = script(`
+local found = redis.call('HMGET', KEYS[1], 'n', 'e')
+if found[1] == ARGV[1] and found[2] == ARGV[2] then redis.call('DEL', KEYS[1]) end
+return 1
+`);
+
+/** KEYS: the key of addresses. ARGV: its value if it has none. Returns its value. */
+export const SHARE_KEY = script(`
+redis.call('SET', KEYS[1], ARGV[1], 'NX')
+return { redis.call('GET', KEYS[1]) }
+`);
+
+export function script(source: string): Script {
+  return { source, digest: createHash('sha1').update(source).digest('hex') };
+}

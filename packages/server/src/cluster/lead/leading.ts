@@ -1,0 +1,241 @@
+import type { TlsOptions } from 'node:tls';
+import { CloseCode, type Logger, ResumeRefusal } from '@parlance/protocol';
+import { incarnationOf, type MemoryBudget } from '@parlance/protocol/internal';
+import type { Refusal } from '../../admission/admission.js';
+import { NO_NODE } from '../../durable/leaving.js';
+import type { TakeOvers } from '../../durable/take-over.js';
+import { addressKey } from '../../http/addresses.js';
+import type { ServerWire, WebSocketAdapterOptions } from '../../http/ws.js';
+import type { ResolvedServerOptions } from '../../options.js';
+import { clientSide } from '../client-side.js';
+import type { KnownNode, Membership } from '../membership.js';
+import { ABANDONED, type Answer, Ask } from '../moves/ask.js';
+import type { Moves } from '../moves/moves.js';
+import { PEER_PATH, TICKET_SCHEME } from '../peer-port.js';
+import { digestOf, type Tickets } from '../ticket.js';
+import { Lead } from './lead.js';
+import type { LeadOutcome, LeadRequest } from './leader.js';
+
+/** How often a session may have moved while it is looked for. */
+const MAX_HOPS = 3;
+/** How long a node may take to answer that drains, and so has all its clients come back at once, in milliseconds. */
+const DRAINING_TIMEOUT_MS = 3_000;
+/** A client that must try again, in milliseconds. */
+const RETRY_MS = 250;
+/** Nodes that do not answer, of which each is logged once. */
+const MAX_SILENT = 1_000;
+
+/** What leading needs of the server. */
+export interface LeadingHost {
+  readonly options: ResolvedServerOptions;
+  readonly memory: MemoryBudget;
+  /** Refuses a connection to be led while draining, or beyond a quota. Counts the one that it admits. */
+  admitLed(address: string): Refusal | undefined;
+  /** A connection that was counted is over. */
+  releaseLed(address: string): void;
+  find(sessionId: string): object | undefined;
+}
+
+export interface LeadingOptions {
+  readonly host: LeadingHost;
+  readonly incarnation: string;
+  readonly membership: Membership;
+  readonly moves: Moves;
+  /** `undefined` if no session is on record. */
+  readonly takeOvers: TakeOvers | undefined;
+  readonly tickets: Tickets;
+  readonly webSocket: WebSocketAdapterOptions;
+  readonly tls: TlsOptions | undefined;
+  readonly logger: Logger;
+}
+
+/** The connections that this node leads to the nodes of their sessions. */
+export class Leading {
+  readonly leads = new Set<Lead>();
+  readonly #options: LeadingOptions;
+  readonly #silent = new Set<string>();
+  #hasLeft = false;
+
+  constructor(options: LeadingOptions) {
+    this.#options = options;
+  }
+
+  handleTick(): void {
+    for (const lead of this.leads) lead.handleTick();
+  }
+
+  /** Ends the connections, so that their clients come back to other nodes. */
+  leave(): void {
+    this.#hasLeft = true;
+    for (const lead of this.leads) lead.leave(LEAVING);
+  }
+
+  /** As {@link Leader.lead}. */
+  async lead(request: LeadRequest): Promise<LeadOutcome> {
+    const { membership, moves } = this.#options;
+    const { sessionId } = request;
+    try {
+      let owner = await this.#ownerOf(sessionId);
+      for (let hop = 0; hop <= MAX_HOPS; hop++) {
+        const outcome = owner === undefined ? UNKNOWN : await this.#leadTo(owner, request);
+        if (outcome !== UNKNOWN && outcome !== DEAD) return outcome;
+        // It may have moved.
+        const next = await moves.find(sessionId);
+        if (next === undefined) return UNKNOWN;
+        if (next === this.#options.incarnation) return await this.#findHere(request);
+        if (next === owner?.incarnation) {
+          const isDead = outcome === DEAD || membership.isReplaced(owner);
+          return isDead ? await this.#takeOver(request) : UNKNOWN;
+        }
+        owner = next === NO_NODE ? undefined : (membership.get(next) ?? (await membership.find(next)));
+        if (owner === undefined) return await this.#takeOver(request);
+      }
+      return BUSY;
+    } catch {
+      // The membership has logged that the engine does not answer.
+      return BUSY;
+    }
+  }
+
+  /** The record names this node. */
+  async #findHere(request: LeadRequest): Promise<LeadOutcome> {
+    const { host, moves } = this.#options;
+    if (moves.isArriving(request.sessionId)) return BUSY;
+    // It was claimed, and the answer of the engine was lost.
+    return host.find(request.sessionId) === undefined ? await this.#takeOver(request) : 'here';
+  }
+
+  async #takeOver(request: LeadRequest): Promise<LeadOutcome> {
+    const { takeOvers } = this.#options;
+    if (request.signal.aborted) return 'done';
+    const outcome = takeOvers === undefined ? UNKNOWN : await takeOvers.takeOver(request);
+    return outcome === 'busy' ? BUSY : outcome;
+  }
+
+  async #leadTo(owner: KnownNode, request: LeadRequest): Promise<Asked> {
+    if (request.signal.aborted) return 'done';
+    const address = addressKey(request.origin.ip);
+    const refused = this.#options.host.admitLed(address);
+    if (refused !== undefined) return refused;
+    return await this.#ask(owner, request, () => this.#options.host.releaseLed(address));
+  }
+
+  /** @throws {ProtocolError} if the engine does not answer, and the node is unknown without it. */
+  async #ownerOf(sessionId: string): Promise<KnownNode | undefined> {
+    const incarnation = incarnationOf(sessionId);
+    if (incarnation === undefined || incarnation === this.#options.incarnation) return undefined;
+    try {
+      return this.#options.membership.get(incarnation) ?? (await this.#options.membership.find(incarnation));
+    } catch (error) {
+      // The engine may have forgotten that node, and still know where the session is now.
+      if ((await this.#options.moves.find(sessionId)) === undefined) throw error;
+      return undefined;
+    }
+  }
+
+  async #ask(owner: KnownNode, request: LeadRequest, release: () => void): Promise<Asked> {
+    let answer = await this.#askOnce(owner, request, release);
+    // If the process has died, the next connection is refused. If it was the network, the session must not be lost.
+    if (answer.type === 'broken') answer = await this.#askOnce(owner, request, release);
+    if (answer.type === 'led') return 'done';
+    release();
+    switch (answer.type) {
+      case 'refused':
+        return answer.refusal;
+      case 'closed':
+        if (answer.code === CloseCode.ABNORMAL) request.wire.terminate();
+        else request.wire.close(answer.code, answer.reason);
+        return 'done';
+      case 'gone':
+        return answer.isDead ? DEAD : UNKNOWN;
+      default:
+        return (await this.#isGone(owner)) ? DEAD : this.#busy(owner, answer.why);
+    }
+  }
+
+  async #askOnce(owner: KnownNode, request: LeadRequest, release: () => void): Promise<Answer> {
+    const { sessionId, hello, subprotocol, identity, origin, signal } = request;
+    if (signal.aborted) return ABANDONED;
+    const { ip, headers, isForwarded } = origin;
+    const helloDigest = digestOf(hello);
+    const client = { sessionId, helloDigest, subprotocol, identity, ip, headers, isForwarded };
+    const ask = new Ask({
+      ...this.#options.webSocket,
+      url: `${owner.address.replace(/\/$/, '')}${PEER_PATH}`,
+      hello,
+      subprotocol,
+      headers: {
+        authorization: `${TICKET_SCHEME} ${this.#options.tickets.issue(owner.incarnation, client)}`,
+      },
+      tls: clientSide(this.#options.tls),
+      timeoutMs: owner.draining === true ? DRAINING_TIMEOUT_MS : undefined,
+      begin: (far) => this.#begin(owner, request, far, release),
+    });
+    signal.addEventListener('abort', () => ask.abandon(), { once: true });
+    return await ask.answer;
+  }
+
+  #begin({ incarnation }: KnownNode, request: LeadRequest, far: ServerWire, release: () => void): Lead {
+    const { sessionId, wire, memoryKeys, origin, onLed } = request;
+    const { limits } = this.#options.host.options;
+    const memory = this.#options.host.memory.open(limits.sessionMemory);
+    memory.assign(memoryKeys);
+    const lead: Lead = new Lead(wire, far, {
+      limits,
+      memory,
+      logger: this.#options.logger,
+      sessionId,
+      owner: incarnation,
+      origin,
+      onOver: () => {
+        this.leads.delete(lead);
+        release();
+      },
+    });
+    memory.onFault = (error) => lead.crash(error);
+    this.leads.add(lead);
+    this.#silent.delete(incarnation);
+    onLed(lead);
+    const fields = { event: 'session.led', ip: origin.ip, session: sessionId, node: incarnation };
+    this.#options.logger.info(fields, 'the connection is led to the node of its session');
+    // The owner was asked before.
+    if (this.#hasLeft) lead.leave(LEAVING);
+    return lead;
+  }
+
+  /** Whether the lease of a node that does not answer is over. */
+  async #isGone({ incarnation }: KnownNode): Promise<boolean> {
+    try {
+      const found = await this.#options.membership.find(incarnation);
+      return found === undefined && !this.#options.membership.isAlive(incarnation);
+    } catch {
+      return false;
+    }
+  }
+
+  /** The node may still have the session, so its client asks again soon. */
+  #busy({ incarnation, address }: KnownNode, why: string): Refusal {
+    if (!this.#silent.has(incarnation)) {
+      if (this.#silent.size >= MAX_SILENT) this.#silent.clear();
+      this.#silent.add(incarnation);
+      const fields = { event: 'peer.silent', node: incarnation, address, why };
+      this.#options.logger.warn(fields, 'a node does not answer; clients of its sessions are asked to wait');
+    }
+    return BUSY;
+  }
+}
+
+type Asked = 'done' | typeof DEAD | ResumeRefusal | Refusal;
+
+/** The process that has had the session is gone, and so is the session unless it is on record. */
+const DEAD = 'dead';
+const LEAVING = 'this node is shutting down';
+const UNKNOWN = ResumeRefusal.UNKNOWN_SESSION;
+
+const BUSY: Refusal = {
+  code: 'SERVER_BUSY',
+  message: 'the node that has the session does not answer yet',
+  closeCode: CloseCode.DRAINING,
+  retryable: true,
+  retryAfterMs: RETRY_MS,
+};

@@ -1,0 +1,126 @@
+import { CloseCode, ResumeRefusal } from '@parlance/protocol';
+import { type DialFailure, type DialOptions, dial, type ServerWire, type WireEvents } from '../../http/ws.js';
+import { GRACE_MS } from './move-channel.js';
+
+/** How long the owner of a session may take to answer a HELLO, in milliseconds. */
+export const ANSWER_TIMEOUT_MS = 1_000;
+
+/** With this code, and a {@link ResumeRefusal} as the reason, an owner closes a led connection that resumes nothing. */
+export const NOT_RESUMED = 4900;
+
+/**
+ * What came of asking: the owner has answered and `begin` was called; the client may not resume, and begins a new session;
+ * the owner has closed the connection, and so is the client's; or there was no answer.
+ */
+export type Answer =
+  | { readonly type: 'led' }
+  | { readonly type: 'refused'; readonly refusal: ResumeRefusal }
+  | { readonly type: 'closed'; readonly code: number; readonly reason: string }
+  /** The process that has had the session is gone, or has forgotten it. @param isDead whether nothing listens there. */
+  | { readonly type: 'gone'; readonly isDead: boolean }
+  /** The connection broke, because the process has just died, or on its way. */
+  | { readonly type: 'broken'; readonly why: string }
+  /** The owner may live. */
+  | { readonly type: 'silent'; readonly why: string };
+
+export interface AskOptions extends DialOptions {
+  /** @default ANSWER_TIMEOUT_MS */
+  readonly timeoutMs?: number | undefined;
+  readonly url: string;
+  readonly hello: Uint8Array | string;
+  /** Passes on the first message of the owner and everything that follows. Returns what listens from now on. */
+  readonly begin: (far: ServerWire) => WireEvents;
+}
+
+/** The client is gone, so there is no answer to wait for. */
+export const ABANDONED: Answer = { type: 'closed', code: CloseCode.ABNORMAL, reason: '' };
+
+/** Of HTTP: the session or the node of that incarnation is not at this address any more. */
+const GONE: ReadonlySet<number | undefined> = new Set([404, 410]);
+
+/** Asks the owner of a session to go on with a connection that has arrived here. */
+export class Ask {
+  readonly answer: Promise<Answer>;
+  #settle: (answer: Answer) => void = () => {};
+  #isSettled = false;
+  #abandonDial: () => void = () => {};
+  #far: ServerWire | undefined;
+
+  constructor(options: AskOptions) {
+    const { timeoutMs = ANSWER_TIMEOUT_MS } = options;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    this.answer = new Promise((resolve) => {
+      this.#settle = (answer) => {
+        if (this.#isSettled) return;
+        this.#isSettled = true;
+        clearTimeout(timer);
+        resolve(answer);
+      };
+    });
+    const giveUp = () => this.#giveUp({ type: 'silent', why: `no answer within ${timeoutMs} ms` });
+    // In a process that was busy for so long, the answer may wait to be read.
+    timer = setTimeout(() => {
+      timer = setTimeout(giveUp, GRACE_MS);
+    }, timeoutMs);
+    this.#abandonDial = dial(
+      options.url,
+      options,
+      (far) => this.#handleOpen(far, options),
+      (failure) => this.#settle(meaningOf(failure)),
+    );
+  }
+
+  /** The client is gone, so the answer is of no use. */
+  abandon(): void {
+    this.#giveUp(ABANDONED);
+  }
+
+  #giveUp(answer: Answer): void {
+    if (this.#isSettled) return;
+    this.#settle(answer);
+    this.#abandonDial();
+    this.#far?.terminate();
+  }
+
+  #handleOpen(far: ServerWire, { hello, begin }: AskOptions): void {
+    if (this.#isSettled) return far.terminate();
+    this.#far = far;
+    let events: WireEvents | undefined;
+    far.listen({
+      onMessage: (data, size) => {
+        if (events === undefined) {
+          if (this.#isSettled) return;
+          this.#settle({ type: 'led' });
+          events = begin(far);
+        }
+        events.onMessage(data, size);
+      },
+      onClose: (code, reason) => {
+        if (events === undefined) this.#settle(meaningOfClose(code, reason));
+        else events.onClose(code, reason);
+      },
+      onDrain: () => events?.onDrain(),
+      onFault: (error) => events?.onFault(error),
+      onControl() {},
+      onData() {},
+    });
+    far.send(hello);
+  }
+}
+
+function meaningOf({ status, code }: DialFailure): Answer {
+  const isDead = code === 'ECONNREFUSED';
+  if (isDead || GONE.has(status)) return { type: 'gone', isDead };
+  if (code === 'ECONNRESET') return { type: 'broken', why: code };
+  return { type: 'silent', why: code ?? `HTTP ${status}` };
+}
+
+function meaningOfClose(code: number, reason: string): Answer {
+  if (code === NOT_RESUMED) {
+    const refusals: readonly string[] = Object.values(ResumeRefusal);
+    const known = refusals.includes(reason) ? (reason as ResumeRefusal) : ResumeRefusal.UNKNOWN_SESSION;
+    return { type: 'refused', refusal: known };
+  }
+  if (code === CloseCode.ABNORMAL) return { type: 'broken', why: 'the connection broke' };
+  return { type: 'closed', code, reason };
+}

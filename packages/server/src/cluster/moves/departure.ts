@@ -1,0 +1,242 @@
+import { isProtocolError, type Logger } from '@parlance/protocol';
+import { guard, loggable, systemClock, type Wire } from '@parlance/protocol/internal';
+import type { AgentMoves } from '../../agents/moves.js';
+import type { BackplaneLink } from '../../backplane/backplane.js';
+import type { ServerEndpoint } from '../../endpoint.js';
+import type { KnownNode } from '../membership.js';
+import { type MoveChannel, MoveRefused, STEP_MS } from './move-channel.js';
+import { encodeMoved, isMovable } from './moved-session.js';
+
+export interface DepartureHost {
+  /** This node. */
+  readonly incarnation: string;
+  readonly link: BackplaneLink;
+  readonly logger: Logger;
+  /** How long a record lasts, in milliseconds. */
+  readonly recordMs: number;
+  /** A connection for one session; `undefined` if none waits. */
+  take(target: KnownNode): MoveChannel | undefined;
+  /** @param isFree whether the other node takes another session on this connection. */
+  giveBack(target: KnownNode, channel: MoveChannel, isFree: boolean): void;
+  /** Moves agents; `undefined` without any. */
+  readonly agents: AgentMoves | undefined;
+  /** Calls `onSession` again for a session that stays. */
+  run(session: ServerEndpoint): void;
+  /** This node is being closed. */
+  readonly isClosed: boolean;
+}
+
+/**
+ * `moved`; `stays`, because it was not quiet for long enough, or the other node could not be asked; or `refused`, by the
+ * other node, with a code.
+ */
+export type DepartureOutcome =
+  /** @param heldMs how long its client had to wait; `undefined` without a connection. */
+  | { readonly type: 'moved'; readonly heldMs: number | undefined }
+  | { readonly type: 'stays'; readonly why: string }
+  | { readonly type: 'refused'; readonly code: string };
+
+/** How long `onSession` may take to return, in milliseconds. */
+const RETURN_MS = 1_000;
+/** How often it is asked whether other nodes are quiet, in milliseconds. */
+const LOOK_MS = 5;
+const RETRY_MS = 250;
+
+/** One attempt to hand a session over to another node. */
+export class Departure {
+  readonly #session: ServerEndpoint;
+  readonly #target: KnownNode;
+  readonly #host: DepartureHost;
+  /** How long other nodes may take to send nothing more, in milliseconds. */
+  readonly #patienceMs: number;
+  /** While the session is held. */
+  #channel: MoveChannel | undefined;
+  #hasStopped = false;
+  #wake: () => void = () => {};
+
+  constructor(session: ServerEndpoint, target: KnownNode, host: DepartureHost, patienceMs: number) {
+    this.#session = session;
+    this.#target = target;
+    this.#host = host;
+    this.#patienceMs = patienceMs;
+  }
+
+  /** Something about the session has changed. */
+  handleChange(): void {
+    this.#wake();
+  }
+
+  /**
+   * A session that is quiet is held before this returns.
+   *
+   * @param isLed whether the other node leads the connection of the client. Never rejects.
+   */
+  async run(isLed: boolean): Promise<DepartureOutcome> {
+    let isFree = false;
+    try {
+      const { wire } = this.#session;
+      if (isLed !== (wire !== undefined)) return stays(CHANGED);
+      this.#host.agents?.hold(this.#session);
+      // What the client says from now on is for the other node, so that a client in a hurry does not keep its session here.
+      const isOver = () => this.#session.wire !== wire || this.#begin();
+      if (!(await this.#until(isOver, this.#patienceMs))) return stays('not quiet');
+      if (this.#channel === undefined) return stays(CHANGED);
+      const since = systemClock.now();
+      isFree = await this.#move(this.#channel, wire);
+      return { type: 'moved', heldMs: isLed ? Math.round(systemClock.now() - since) : undefined };
+    } catch (error) {
+      return error instanceof Stays ? stays(error.message) : this.#explain(error);
+    } finally {
+      if (this.#channel !== undefined) this.#host.giveBack(this.#target, this.#channel, isFree);
+      if (this.#session.hasMoved) this.#leave();
+      else this.#stay();
+    }
+  }
+
+  get #isQuiet(): boolean {
+    const { agents } = this.#host;
+    return agents?.isQuiet(this.#session) !== false && isCalm(this.#session, agents);
+  }
+
+  /** Holds the session, if it is quiet and there is a connection for it. */
+  #begin(): boolean {
+    if (!this.#isQuiet) return false;
+    this.#channel = this.#host.take(this.#target);
+    if (this.#channel === undefined) return false;
+    this.#session.holdInput();
+    return true;
+  }
+
+  /**
+   * @returns whether the connection may carry another session.
+   * @throws {Stays} if this one stays.
+   */
+  async #move(channel: MoveChannel, wire: Wire | undefined): Promise<boolean> {
+    const session = this.#session;
+    const { id, epoch } = session;
+    const { agents } = this.#host;
+    if (session.wire !== wire) throw new Stays(CHANGED);
+    if (wire !== undefined) {
+      channel.send({ type: 'hold', session: id });
+      const { bytes } = await channel.expect('held');
+      const hasAll = () => session.wire !== wire || session.wireBytes.received >= bytes;
+      if (!(await this.#until(hasAll, STEP_MS))) throw new Stays('not everything has arrived');
+    }
+    if (session.wire !== wire) throw new Stays(CHANGED);
+    if (!(await this.#stopReading())) throw new Stays('onSession has not returned');
+    if (session.wire !== wire) throw new Stays(CHANGED);
+    if (!this.#isQuiet || !isMovable(session)) throw new Stays('not quiet');
+    session.freeze();
+    const bytes = encodeMoved(session, agents?.stateOf(session), systemClock.now());
+    const sent = wire === undefined ? 0 : session.wireBytes.sent;
+    channel.send({ type: 'snapshot', session: id, size: bytes.length, sent, epoch });
+    try {
+      await channel.sendBytes(bytes);
+      const { more } = await channel.expect('taken');
+      session.hasMoved = true;
+      return more === true;
+    } catch (error) {
+      if (error instanceof MoveRefused) throw error;
+      channel.close();
+      session.hasMoved = !(await this.#reclaim());
+      if (!session.hasMoved) throw error;
+      return false;
+    }
+  }
+
+  /** Waits until `holds`. Returns whether it did in time. */
+  async #until(holds: () => boolean, ms: number): Promise<boolean> {
+    const end = systemClock.now() + ms;
+    let isDone = holds();
+    while (!isDone) {
+      if (systemClock.now() >= end) return false;
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, LOOK_MS);
+        // At once, before anything else arrives.
+        this.#wake = () => {
+          isDone = holds();
+          if (!isDone) return;
+          this.#wake = () => {};
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+      this.#wake = () => {};
+      isDone ||= holds();
+    }
+    return true;
+  }
+
+  /** Returns whether `onSession` has returned. */
+  async #stopReading(): Promise<boolean> {
+    const session = this.#session;
+    const { running } = session;
+    this.#hasStopped = true;
+    session.stopReading();
+    if (running === undefined) return true;
+    return await this.#until(() => session.running === undefined, RETURN_MS);
+  }
+
+  #leave(): void {
+    const session = this.#session;
+    guard(session, () => this.#host.agents?.handleMoved(session, this.#target.incarnation));
+    session.forget();
+  }
+
+  #stay(): void {
+    const session = this.#session;
+    session.thaw();
+    guard(session, () => this.#host.agents?.release(session));
+    // One that has not returned yet is not called again: the session moves when it does.
+    if (this.#hasStopped && session.running === undefined && !session.hasEnded) this.#host.run(session);
+  }
+
+  /**
+   * It is not known whether the other node has taken the session. Writes that it stays here, unless it has.
+   *
+   * @returns whether it stays.
+   */
+  async #reclaim(): Promise<boolean> {
+    const { incarnation, link, recordMs: ttlMs } = this.#host;
+    const session = this.#session;
+    while (!this.#host.isClosed) {
+      try {
+        const move = { from: incarnation, epoch: session.epoch, to: incarnation, ttlMs };
+        const { owner, epoch } = await link.moveSession(session.id, move);
+        if (owner === incarnation) session.epoch = epoch;
+        return owner === incarnation;
+      } catch {
+        await new Promise<void>((resolve) => void setTimeout(resolve, RETRY_MS).unref());
+      }
+    }
+    return true;
+  }
+
+  #explain(error: unknown): DepartureOutcome {
+    const { id } = this.#session;
+    const fields = {
+      event: 'move.failed',
+      session: id,
+      node: this.#target.incarnation,
+      err: loggable(error),
+    };
+    const isExpected = error instanceof MoveRefused || isProtocolError(error);
+    this.#host.logger[isExpected ? 'info' : 'error'](fields, 'a session could not go to another node yet');
+    if (error instanceof MoveRefused) return { type: 'refused', code: error.code };
+    return stays(isProtocolError(error) ? error.message : 'a fault');
+  }
+}
+
+/** Whether the session could move, but for what is under way between it and others. */
+export function isCalm(session: ServerEndpoint, agents: AgentMoves | undefined): boolean {
+  return session.isQuiet((streamId) => agents?.isWatch(session, streamId) === true);
+}
+
+function stays(why: string): DepartureOutcome {
+  return { type: 'stays', why };
+}
+
+const CHANGED = 'its connection has come or gone';
+
+/** The session cannot move at present. */
+class Stays extends Error {}

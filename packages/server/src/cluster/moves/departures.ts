@@ -1,0 +1,325 @@
+import { createHash } from 'node:crypto';
+import { type Logger, ProtocolError } from '@parlance/protocol';
+import { attempt, guard, loggable, systemClock } from '@parlance/protocol/internal';
+import type { AgentMoves } from '../../agents/moves.js';
+import type { BackplaneLink } from '../../backplane/backplane.js';
+import type { ServerEndpoint } from '../../endpoint.js';
+import { repeat } from '../../repeat.js';
+import type { KnownNode } from '../membership.js';
+import { Departure, type DepartureHost, type DepartureOutcome, isCalm } from './departure.js';
+import type { MoveChannel, MoveDialing } from './move-channel.js';
+import { MoveChannels } from './move-channels.js';
+
+export interface DeparturesHost {
+  /** This node. */
+  readonly incarnation: string;
+  readonly logger: Logger;
+  link(): BackplaneLink;
+  /** How long a record lasts, in milliseconds. */
+  readonly recordMs: number;
+  readonly sessions: ReadonlyMap<string, ServerEndpoint>;
+  readonly agents: AgentMoves | undefined;
+  /** Whether the engine does not answer, as far as is known. */
+  isStalled(): boolean;
+  nodes(): Iterable<KnownNode>;
+  dialing(target: KnownNode): MoveDialing;
+  /** Calls `onSession` again for a session that stays. */
+  run(session: ServerEndpoint): void;
+}
+
+/** Sessions that are tried at a time, most of which wait for other nodes. */
+const MAX_ATTEMPTS = 256;
+/** How often all sessions of a draining node are looked at, in milliseconds. */
+const LOOK_MS = 20;
+/** Until a session is tried again, in milliseconds; doubled each time. */
+const MIN_BACKOFF_MS = 100;
+const MAX_BACKOFF_MS = 3_200;
+/** How long an attempt waits until other nodes send its agent nothing more, in milliseconds; doubled each time. */
+const MIN_PATIENCE_MS = 200;
+const MAX_PATIENCE_MS = 3_200;
+/** Codes of a refusal that another attempt at the same node does not change. */
+const FINAL: ReadonlySet<string> = new Set([
+  'unsupported',
+  'unknown_version',
+  'message_too_large',
+  'codec_not_loaded',
+]);
+/** To a client: its session goes on, and another connection may resume it. */
+const SERVICE_RESTART = 1012;
+
+/** How often a session is tried after the deadline at a node that refuses it. */
+const MAX_REFUSALS = 3;
+/** How long a session may take to become calm after the deadline, in milliseconds. */
+const SETTLE_MS = 1_000;
+
+interface Attempts {
+  /** Under way. */
+  departure: Departure | undefined;
+  backoffMs: number;
+  patienceMs: number;
+  /** A clock reading. */
+  next: number;
+  /** How often other nodes have refused it for what it is, since the deadline. */
+  refusals: number;
+  /** After the deadline: nothing waits for its agent any more. */
+  isSettled: boolean;
+}
+
+/** The sessions that go from this node to others, while it drains. */
+export class Departures implements DepartureHost {
+  readonly #host: DeparturesHost;
+  readonly #attempts = new WeakMap<ServerEndpoint, Attempts>();
+  readonly #underWay = new Set<Promise<void>>();
+  readonly #channels: MoveChannels;
+  #departed = 0;
+  #failed = 0;
+  #isLooking = false;
+  /** Unix milliseconds. */
+  #deadline = 0;
+  #stopLooking: () => void = () => {};
+  isClosed = false;
+
+  constructor(host: DeparturesHost) {
+    this.#host = host;
+    const onRoom = () => this.#lookSoon();
+    this.#channels = new MoveChannels({ logger: host.logger, dialing: host.dialing, onRoom });
+  }
+
+  /** Sessions that have gone to other nodes, or could not go. */
+  get counts(): { readonly departed: number; readonly failed: number } {
+    return { departed: this.#departed, failed: this.#failed };
+  }
+
+  /** Whether another node could take sessions. */
+  get hasTargets(): boolean {
+    return this.#targets().length > 0;
+  }
+
+  #targets(): KnownNode[] {
+    return [...this.#host.nodes()].filter(({ draining }) => draining !== true);
+  }
+
+  /** From now on sessions go to other nodes, as soon as they can. @param deadline Unix milliseconds. */
+  start(deadline: number): void {
+    this.#deadline = deadline;
+    this.#stopLooking = repeat(LOOK_MS, () => this.#look(), this.logger);
+  }
+
+  // --- as the host of a departure
+
+  get incarnation(): string {
+    return this.#host.incarnation;
+  }
+  get logger(): Logger {
+    return this.#host.logger;
+  }
+  get link(): BackplaneLink {
+    return this.#host.link();
+  }
+  get recordMs(): number {
+    return this.#host.recordMs;
+  }
+  get agents(): AgentMoves | undefined {
+    return this.#host.agents;
+  }
+  run(session: ServerEndpoint): void {
+    this.#host.run(session);
+  }
+  take(target: KnownNode): MoveChannel | undefined {
+    return this.#channels.take(target);
+  }
+  giveBack(target: KnownNode, channel: MoveChannel, isFree: boolean): void {
+    this.#channels.giveBack(target, channel, isFree);
+  }
+
+  // --- which sessions, and when
+
+  /** Durable ones are given up instead. */
+  get #sessions(): ServerEndpoint[] {
+    return [...this.#host.sessions.values()].filter(({ isDurable }) => !isDurable);
+  }
+
+  #look(): void {
+    if (this.isClosed || this.#host.isStalled()) return;
+    const waiting = new Map<KnownNode, number>();
+    for (const session of this.#sessions) {
+      session.onChange ??= () => this.#handleChange(session);
+      const target = this.#consider(session);
+      if (target !== undefined) waiting.set(target, (waiting.get(target) ?? 0) + 1);
+    }
+    // A connection is needed at the very moment at which a session is calm.
+    for (const [target, sessions] of waiting) this.#channels.prepare(target, sessions);
+  }
+
+  /** When one has gone, the next one may. */
+  #lookSoon(): void {
+    if (this.#isLooking || this.isClosed) return;
+    this.#isLooking = true;
+    setImmediate(() => {
+      this.#isLooking = false;
+      const failed = attempt(() => this.#look());
+      if (failed === undefined) return;
+      const fields = { event: 'server.failed', err: loggable(failed.error) };
+      this.logger.error(fields, 'looking for sessions that could move failed');
+    });
+  }
+
+  /**
+   * What keeps a session here may be over. A client that asks its next question when it reads the end of an answer does so
+   * after this, so its question waits for the next node.
+   */
+  #handleChange(session: ServerEndpoint): void {
+    const { departure } = this.#attemptsOf(session);
+    if (departure !== undefined) departure.handleChange();
+    else if (!this.#host.isStalled()) this.#consider(session);
+  }
+
+  /** @returns the node that the session would go to, if it could go now. */
+  #consider(session: ServerEndpoint): KnownNode | undefined {
+    const isLed = session.state !== 'suspended';
+    if (this.#underWay.size >= MAX_ATTEMPTS || (isLed && session.ledBy === undefined)) return undefined;
+    const attempts = this.#attemptsOf(session);
+    if (attempts.departure !== undefined || attempts.next > systemClock.now()) return undefined;
+    if (session.hasEnded || isKept(session)) return undefined;
+    const target = this.#targetOf(session, isLed);
+    if (target === undefined) return undefined;
+    if (!this.#channels.isReady(target) || !isCalm(session, this.agents)) return target;
+    this.#depart(session, target, attempts, isLed);
+    return undefined;
+  }
+
+  /** The node that leads the session; a session without a connection goes to the one that its ID chooses. */
+  #targetOf(session: ServerEndpoint, isLed: boolean): KnownNode | undefined {
+    const targets = this.#targets();
+    if (!isLed) return rendezvous(session.id, targets);
+    return targets.find(({ incarnation }) => incarnation === session.ledBy);
+  }
+
+  #attemptsOf(session: ServerEndpoint): Attempts {
+    let attempts = this.#attempts.get(session);
+    if (attempts === undefined) {
+      const [backoffMs, patienceMs] = [MIN_BACKOFF_MS, MIN_PATIENCE_MS];
+      attempts = { departure: undefined, backoffMs, patienceMs, next: 0, refusals: 0, isSettled: false };
+      this.#attempts.set(session, attempts);
+    }
+    return attempts;
+  }
+
+  #depart(session: ServerEndpoint, target: KnownNode, attempts: Attempts, isLed: boolean): void {
+    const departure = new Departure(session, target, this, attempts.patienceMs);
+    attempts.departure = departure;
+    const departing = departure
+      .run(isLed)
+      .then((outcome) => this.#handleOutcome(session, target, attempts, outcome));
+    this.#underWay.add(departing);
+    void departing.then(() => {
+      this.#underWay.delete(departing);
+      this.#lookSoon();
+    });
+  }
+
+  #handleOutcome(
+    session: ServerEndpoint,
+    { incarnation: node }: KnownNode,
+    attempts: Attempts,
+    outcome: DepartureOutcome,
+  ): void {
+    attempts.departure = undefined;
+    if (outcome.type === 'moved') {
+      this.#departed++;
+      const { heldMs } = outcome;
+      const event = heldMs === undefined ? 'session.parked' : 'session.moved';
+      const fields = { event, session: session.id, node, heldMs };
+      return this.logger.info(fields, 'the session goes on at another node');
+    }
+    this.#failed++;
+    if (outcome.type === 'stays') {
+      const fields = { event: 'move.delayed', session: session.id, node, why: outcome.why };
+      this.logger.debug(fields, 'a session could not move yet');
+    }
+    if (outcome.type === 'refused' && outcome.code !== 'draining') attempts.refusals++;
+    const isFinal = outcome.type === 'refused' && FINAL.has(outcome.code);
+    if (isFinal && !session.hasFarewell) session.sendGoAway({ retryAfterMs: 0, deadline: this.#deadline });
+    attempts.next = systemClock.now() + (isFinal ? Infinity : attempts.backoffMs);
+    attempts.backoffMs = Math.min(2 * attempts.backoffMs, MAX_BACKOFF_MS);
+    attempts.patienceMs = Math.min(2 * attempts.patienceMs, MAX_PATIENCE_MS);
+  }
+
+  /**
+   * At the deadline: handlers that still run fail with `draining`, so that sessions that are led can move, and clients of
+   * others are told to come back. Sessions without a connection go to the nodes that their IDs choose.
+   */
+  async parkAll(timeoutMs: number): Promise<void> {
+    const start = systemClock.now();
+    for (const session of this.#sessions) {
+      const attempts = this.#attemptsOf(session);
+      if (attempts.next !== Infinity) attempts.next = 0;
+      attempts.backoffMs = MIN_BACKOFF_MS;
+      attempts.refusals = 0;
+    }
+    for (let now = start; now < start + timeoutMs; now = systemClock.now()) {
+      const left = this.#sessions.filter((session) => this.#isLeaving(session));
+      // A tensor or a scan that does not end keeps its session here, and so does a quota of the other node.
+      if (!left.some((session) => now < start + SETTLE_MS || this.#couldGo(session))) break;
+      for (const session of left) this.#settle(session);
+      await new Promise<void>((resolve) => void setTimeout(resolve, LOOK_MS));
+    }
+    // They are closed now, and their clients have to be heard for that.
+    for (const session of this.#sessions)
+      if (this.#attemptsOf(session).departure === undefined) session.thaw();
+  }
+
+  /** What begins after the deadline fails as well. */
+  #settle(session: ServerEndpoint): void {
+    const { agents } = this;
+    const attempts = this.#attemptsOf(session);
+    const isUnderWay = session.isHeld && attempts.departure !== undefined;
+    if (session.isFrozen || isUnderWay) return;
+    const isLed = this.#targetOf(session, true) !== undefined;
+    if (session.hasWire && isLed) session.holdInput();
+    if (attempts.isSettled && isCalm(session, agents) && (isLed || !session.hasWire)) return;
+    attempts.isSettled = true;
+    const reason = new ProtocolError('draining', 'the server was drained');
+    guard(session, () => agents?.settle(session, reason));
+    session.failAll(reason, (streamId) => agents?.isWatch(session, streamId) === true);
+    if (!isLed) session.loseWire(SERVICE_RESTART, 'the session goes on at another node');
+  }
+
+  #couldGo(session: ServerEndpoint): boolean {
+    const { departure, refusals } = this.#attemptsOf(session);
+    if (refusals >= MAX_REFUSALS) return false;
+    return departure !== undefined || isCalm(session, this.agents);
+  }
+
+  #isLeaving(session: ServerEndpoint): boolean {
+    const { departure, next } = this.#attemptsOf(session);
+    if (departure !== undefined) return true;
+    const isGoing = this.hasTargets && !this.#host.isStalled() && next !== Infinity && !isKept(session);
+    return isGoing && !session.hasFarewell && !session.hasEnded;
+  }
+
+  /** No session goes any more. */
+  async close(): Promise<void> {
+    this.isClosed = true;
+    this.#stopLooking();
+    await Promise.all(this.#underWay);
+    this.#channels.close();
+  }
+}
+
+/** The node that a session goes to, the same at every node that asks: each node gets a like share, and few change if a node does. */
+export function rendezvous(sessionId: string, nodes: readonly KnownNode[]): KnownNode | undefined {
+  const weight = ({ incarnation }: KnownNode) =>
+    createHash('sha256').update(`${incarnation} ${sessionId}`).digest('hex');
+  let best: { readonly node: KnownNode; readonly weight: string } | undefined;
+  for (const node of nodes) {
+    const own = weight(node);
+    if (best === undefined || own > best.weight) best = { node, weight: own };
+  }
+  return best?.node;
+}
+
+/** Its `onSession` was asked to return, and has not. */
+function isKept({ isStopped, running }: ServerEndpoint): boolean {
+  return isStopped && running !== undefined;
+}

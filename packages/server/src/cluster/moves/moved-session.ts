@@ -1,0 +1,205 @@
+import { BodyCodec, type Limits, ProtocolError, type ReceivedBody, Subprotocol } from '@parlance/protocol';
+import {
+  decodeSnapshot,
+  encodeSnapshot,
+  get,
+  incarnationOf,
+  isStatedAgentId,
+  listsOf,
+  orNull,
+  REPLY_ID_PREFIX,
+  ReceivedMessage,
+  trimmed,
+  ValueList,
+} from '@parlance/protocol/internal';
+import { MAX_PRINCIPAL_LENGTH } from '../../admission/authentication.js';
+import type { ServerEndpoint } from '../../endpoint.js';
+import type { MovableMailbox } from '../../movable-mailbox.js';
+import type { FollowState } from '../../replies/follows.js';
+import { assertDataSize, type ClientInfo, MAX_USER_AGENT } from '../../served-session.js';
+
+/** A session as it goes from node to node: its core, and what belongs to it beside that. */
+export interface MovedSession {
+  readonly id: string;
+  readonly subprotocol: Subprotocol;
+  /** The snapshot of the core. */
+  readonly core: Uint8Array;
+  readonly principal: string | undefined;
+  readonly agentId: string | undefined;
+  readonly isAnonymous: boolean;
+  /** See `ServerEndpoint.actsFor`. */
+  readonly actsFor: string | undefined;
+  /** The address of the client that the session counts for. */
+  readonly ip: string;
+  /** Of its newest connection. */
+  readonly client: ClientInfo;
+  /** When it began, in Unix milliseconds. */
+  readonly since: number;
+  /** The JSON of `ServerSession.data`. */
+  readonly data: string | undefined;
+  /** What its new node has to know about it as an agent, as JSON. */
+  readonly agent: string | undefined;
+  /** Messages of its connection that nothing has handled. */
+  readonly input: readonly (Uint8Array | string)[];
+  /** Messages that `onSession` has not read. */
+  readonly unread: readonly ReceivedBody[];
+  /** The kept replies that it follows. */
+  readonly follows: readonly FollowState[];
+}
+
+const MAX_IP = 64;
+const SECRET = 1;
+
+/** Whether its messages can move: tensors cannot. */
+export function isMovable({ mailbox }: ServerEndpoint): boolean {
+  return [...(mailbox as MovableMailbox).unread].every(
+    (message) => message instanceof ReceivedMessage && message.received.codec !== BodyCodec.AVP,
+  );
+}
+
+/** @throws {ProtocolError} `invalid_argument` unless the session is quiet, `message_too_large` over 64 MiB. */
+export function encodeMoved(session: ServerEndpoint, agent: string | undefined, now: number): Uint8Array {
+  const { core, principal, agentId, isAnonymous, actsFor, ip, dataText, since } = session;
+  const { remoteAddress, userAgent } = session.client;
+  const unread = [...(session.mailbox as MovableMailbox).unread];
+  const follows = session.follows.states;
+  return encodeSnapshot({
+    moved: trimmed([
+      ...[session.id, core.subprotocol, ip, isAnonymous],
+      ...[orNull(principal), orNull(agentId), orNull(dataText), orNull(agent), orNull(actsFor)],
+      ...[since, remoteAddress, orNull(userAgent)],
+    ]),
+    core: core.snapshot(now),
+    input: session.input.length === 0 ? undefined : session.input,
+    follows: follows.length === 0 ? undefined : follows.map(followValues),
+    unread: unread.length === 0 ? undefined : unread.map((each) => receivedValues(each as ReceivedMessage)),
+  });
+}
+
+/**
+ * @throws {ProtocolError} `unknown_version`, `truncated`, `bad_checksum`, `message_too_large`, `bad_message` and other
+ * codes of MessagePack.
+ */
+export function decodeMoved(bytes: Uint8Array, limits: Limits): MovedSession {
+  const fields = decodeSnapshot(bytes);
+  const list = new ValueList(get(fields, 'moved'), 'the session');
+  const id = list.text(MAX_IP);
+  if (incarnationOf(id) === undefined) throw list.bad('one of a cluster');
+  const subprotocol = list.text(MAX_IP);
+  if (!isSubprotocol(subprotocol)) throw list.bad('of a subprotocol that is known');
+  const ip = list.text(MAX_IP);
+  const isAnonymous = list.flag();
+  const principal = list.optional((one) => one.text(MAX_PRINCIPAL_LENGTH));
+  const agentId = list.optional((one) => one.text(MAX_IP * 2));
+  if (agentId !== undefined && !isStatedAgentId(agentId)) throw list.bad('of an agent with a valid ID');
+  const data = list.optional((one) => one.text(Infinity));
+  if (data !== undefined) assertData(data);
+  const agent = list.optional((one) => one.text(Infinity));
+  const actsFor = list.optional((one) => one.text(MAX_IP * 2));
+  const since = list.optional((one) => one.count(Number.MAX_SAFE_INTEGER)) ?? 0;
+  const remoteAddress = list.optional((one) => one.text(MAX_IP)) ?? ip;
+  const userAgent = list.optional((one) => one.text(MAX_USER_AGENT));
+  const client = { remoteAddress, userAgent };
+  const core = new ValueList([get(fields, 'core')], 'the core').bytes();
+  const input =
+    get(fields, 'input') === undefined ? [] : readInput(new ValueList(get(fields, 'input'), 'the input'));
+  const unread = listsOf(get(fields, 'unread'), 'a message', (one) => readReceived(one, limits));
+  const follows = listsOf(get(fields, 'follows'), 'a follower', readFollow);
+  return {
+    id,
+    subprotocol,
+    core,
+    principal,
+    agentId,
+    isAnonymous,
+    actsFor,
+    ip,
+    client,
+    since,
+    data,
+    agent,
+    input,
+    unread,
+    follows,
+  };
+}
+
+const IS_TOLD = 1;
+const HAS_PARTS = 2;
+
+function followValues({ stream, id, next, isTold, hasParts }: FollowState): readonly unknown[] {
+  return [stream, id, next, (isTold ? IS_TOLD : 0) | (hasParts ? HAS_PARTS : 0)];
+}
+
+function readFollow(list: ValueList): FollowState {
+  const stream = list.count(0xffff_ffff);
+  const id = list.text(MAX_IP);
+  if (!id.startsWith(REPLY_ID_PREFIX)) throw list.bad('of a kept reply');
+  const next = list.count(Number.MAX_SAFE_INTEGER);
+  const flags = list.count(IS_TOLD | HAS_PARTS);
+  return { stream, id, next, isTold: (flags & IS_TOLD) !== 0, hasParts: (flags & HAS_PARTS) !== 0 };
+}
+
+/** @throws {ProtocolError} `bad_message`, `message_too_large`. */
+function assertData(text: string): void {
+  assertDataSize(text);
+  try {
+    JSON.parse(text);
+  } catch (cause) {
+    throw new ProtocolError('bad_message', 'the data of the session must be JSON', { cause });
+  }
+}
+
+function isSubprotocol(name: string): name is Subprotocol {
+  return (Object.values(Subprotocol) as readonly string[]).includes(name);
+}
+
+/** WebSocket messages, which are checked when they are handled. */
+function readInput(list: ValueList): (Uint8Array | string)[] {
+  return list.rest((one) => {
+    const value = one.value();
+    if (typeof value === 'string') return value;
+    if (value instanceof Uint8Array) return new Uint8Array(value);
+    throw one.bad('messages');
+  });
+}
+
+/** A message that has arrived. */
+function receivedValues({ received, securityStatus: status }: ReceivedMessage): readonly unknown[] {
+  const { codec, bytes, originalLength, content, opened, secret, metadata, charge } = received;
+  const scan =
+    status && trimmed([status.scanned, status.safe, orNull(status.threatType), orNull(status.confidence)]);
+  return trimmed([
+    ...[codec, secret ? SECRET : 0, charge, bytes, orNull(originalLength)],
+    ...[content, opened, metadata, scan].map(orNull),
+  ]);
+}
+
+function readReceived(
+  list: ValueList,
+  { maxMessageSize, maxMetadataSize, sessionWindow }: Limits,
+): ReceivedBody {
+  const codec = list.count(BodyCodec.DICTIONARY) as ReceivedBody['codec'];
+  if (codec === BodyCodec.AVP) throw list.bad('no tensor');
+  const secret = (list.count(SECRET) & SECRET) !== 0;
+  const charge = list.count(sessionWindow + maxMessageSize);
+  const bytes = list.bytes(maxMessageSize);
+  const originalLength = list.optional((one) => one.count(maxMessageSize));
+  const content = list.optional((one) => one.bytes(maxMessageSize));
+  const opened = list.optional((one) => one.bytes(maxMessageSize));
+  const metadata = list.optional((one) => one.bytes(maxMetadataSize));
+  const scan = list.optional((one) => one.value());
+  if (codec === BodyCodec.CONTEXT && content === undefined)
+    throw list.bad('decoded if it was coded in context');
+  const securityStatus = scan === undefined ? undefined : readStatus(new ValueList(scan, 'a scan'));
+  return { codec, bytes, originalLength, content, opened, secret, metadata, charge, securityStatus };
+}
+
+function readStatus(list: ValueList): ReceivedBody['securityStatus'] {
+  return {
+    scanned: list.flag(),
+    safe: list.flag(),
+    threatType: list.optional((one) => one.text(MAX_IP * 2)),
+    confidence: list.optional((one) => one.number()),
+  };
+}

@@ -1,0 +1,304 @@
+import { ERROR_CODES, ProtocolError, type ReceivedBody, type Undelivered } from '@parlance/protocol';
+import { decodeFailure } from '@parlance/protocol/internal';
+import type { Relay } from '../../agents/relay.js';
+import type { RelayTarget } from '../../agents/target.js';
+import { RelayEnd, type RelayEndOptions } from './relay-end.js';
+import {
+  countField,
+  malformed,
+  type RelayMessage,
+  type RelayMessageType,
+  readBody,
+  textField,
+} from './relay-message.js';
+import { MAX_UNWRITTEN, type NodeWire } from './relay-wire.js';
+import type { RemoteTarget, TargetWire } from './remote-target.js';
+
+export interface RelayLinkOptions extends RelayEndOptions {
+  readonly relay: Relay;
+  /** Bytes of memory that a reply takes to be coded again. */
+  readonly memoryOf: (body: ReceivedBody, from: RelayTarget, to: RelayTarget) => number;
+  /** The session of a target is over, or nothing is known of it any more. */
+  readonly onTargetEnded: (target: RemoteTarget) => void;
+  /** Deepest nesting of JSON in an error. */
+  readonly maxDepth: number;
+  /** The connection is over. @param why `undefined` if this node has ended it. */
+  readonly onOver: (why: unknown) => void;
+}
+
+/** A session that has moved to the other node, of whose messages this one keeps account. */
+export interface MovedSession {
+  readonly id: string;
+  /** The connection is over. */
+  handleLost(): void;
+}
+
+/** The connection to another node, on which agents of this node write to agents of that one. */
+export class RelayLink extends RelayEnd implements TargetWire {
+  readonly #options: RelayLinkOptions;
+  /** Targets that have something under way or may have, by way. */
+  readonly #ways = new Map<number, RemoteTarget>();
+  readonly #requests = new Map<number, { readonly target: RemoteTarget; readonly source: RelayTarget }>();
+  readonly #sources = new Map<RelayTarget, number>();
+  readonly #moved = new Map<string, MovedSession>();
+  #lastSource = 0;
+
+  constructor(options: RelayLinkOptions) {
+    super(options);
+    this.#options = options;
+  }
+
+  /** The connection is open. */
+  begin(wire: NodeWire): void {
+    this.wire.open(wire);
+  }
+
+  send(type: RelayMessageType, fields: readonly unknown[], ...parts: readonly Uint8Array[]): void {
+    if (type === 'read') this.quota.release(fields[0] as number, fields[1] as number);
+    this.wire.send(type, fields, ...parts);
+  }
+
+  /** Answers a message. What agents of this node send is bounded by their windows; this is not. */
+  #answer(type: RelayMessageType, fields: readonly unknown[]): void {
+    if (this.wire.unwritten > MAX_UNWRITTEN) throw new ProtocolError('over_budget', 'the node does not read');
+    this.send(type, fields);
+  }
+
+  handleTick(): void {
+    if (!this.wire.handleTick()) this.end(new Error('the other node is silent'));
+  }
+
+  use(way: number, target: RemoteTarget): void {
+    this.#ways.set(way, target);
+    this.send('use', [way, target.id]);
+  }
+
+  leave(way: number): void {
+    if (this.#ways.delete(way)) this.send('leave', [way]);
+  }
+
+  numberOf(source: RelayTarget): number {
+    const known = this.#sources.get(source);
+    if (known !== undefined) return known;
+    const number = ++this.#lastSource;
+    this.#sources.set(source, number);
+    const { id, principal = '', agentId = '', negotiated } = source;
+    const { algorithms, encoding } = negotiated;
+    this.send('open', [number, id, principal, agentId, algorithms, encoding]);
+    return number;
+  }
+
+  open(ref: number, target: RemoteTarget, source: RelayTarget): void {
+    this.#requests.set(ref, { target, source });
+  }
+
+  /** A session of this node is over. */
+  handleEnded(source: RelayTarget): void {
+    const number = this.#sources.get(source);
+    if (number === undefined) return;
+    this.#sources.delete(source);
+    // The other node answers none of them.
+    for (const [ref, request] of this.#requests)
+      if (request.source === source) this.#forget(ref, request.target);
+    this.send('close', [number]);
+  }
+
+  /** Requests that are not answered. */
+  get size(): number {
+    return this.#requests.size;
+  }
+
+  /** Reports what was under way. */
+  protected finish(why: unknown): void {
+    // Nothing was sent before the connection was open.
+    const isCertain = !this.wire.isOpen;
+    this.wire.end();
+    this.#options.onOver(why);
+    const requests = [...this.#requests];
+    this.#requests.clear();
+    const targets = new Set([...this.#ways.values(), ...requests.map(([, { target }]) => target)]);
+    this.#ways.clear();
+    for (const target of targets) {
+      const refs = requests.filter(([, each]) => each.target === target).map(([ref]) => ref);
+      this.#endTarget(target, refs, isCertain);
+    }
+    for (const moved of this.#moved.values()) moved.handleLost();
+    this.#moved.clear();
+  }
+
+  #endTarget(target: RemoteTarget, refs: readonly number[], isCertain: boolean, way?: number): void {
+    const { relay } = this.#options;
+    const loss = target.handleLost(this, way);
+    if (loss === 'all') return this.#forgetTarget(target, isCertain);
+    // The rest is on its way to where the session is now.
+    for (const ref of refs) {
+      const gone = new ProtocolError('peer_gone', 'the connection to the node of the agent is lost');
+      target.forget(ref);
+      relay.requests.fail(target, ref, gone);
+    }
+    if (loss.messages > 0) relay.messages.handleLost(target, loss, isCertain);
+  }
+
+  // --- of sessions that have moved to the other node
+
+  /** From now on reports about the messages of a session go on this connection. @param way to it, of `target`. */
+  keepAccount(moved: MovedSession, way: number, target: RemoteTarget): void {
+    this.#moved.set(moved.id, moved);
+    this.#ways.set(way, target);
+    this.send('account', [moved.id, way]);
+  }
+
+  report({ id }: MovedSession, { to, outcome, reason, first, count }: Undelivered): void {
+    this.send('report', [id, to, outcome, reason, first ?? 0, count]);
+  }
+
+  /** All messages of the session are confirmed or reported. */
+  settle({ id }: MovedSession): void {
+    if (this.#moved.delete(id)) this.send('settled', [id]);
+  }
+
+  protected handle({ type, fields, bytes }: RelayMessage): void {
+    const { relay, maxDepth } = this.#options;
+    switch (type) {
+      case 'ping':
+        return;
+      case 'ready':
+      case 'hold':
+      case 'written':
+      case 'confirmed':
+      case 'refused':
+      case 'lost':
+      case 'gone':
+        return this.#handleWay(type, countField(fields[0]), fields.slice(1));
+    }
+    const ref = countField(fields[0]);
+    const target = this.#requests.get(ref)?.target;
+    // The request is over at this end.
+    if (target === undefined) return;
+    switch (type) {
+      case 'credit':
+        return target.handleCredit(ref, countField(fields[1]));
+      case 'part':
+      case 'response':
+        return this.#handleReply(type, ref, target, readBody(fields.slice(1), bytes));
+      case 'end':
+        return target.intake.take(ref, 0, () => {
+          this.#forget(ref, target);
+          relay.requests.takeReply(target, { type, streamId: ref }, undefined);
+        });
+      case 'fail': {
+        const error = decodeFailure(bytes, maxDepth);
+        return target.intake.take(ref, 0, () => {
+          this.#forget(ref, target);
+          relay.requests.takeReply(target, { type: 'failure', streamId: ref, error }, undefined);
+        });
+      }
+      case 'reject': {
+        const error = errorOf(fields[1], fields[2]);
+        return target.intake.take(ref, 0, () => {
+          this.#forget(ref, target);
+          relay.requests.reject(target, ref, error);
+        });
+      }
+      default:
+        throw malformed();
+    }
+  }
+
+  #handleWay(
+    type: 'ready' | 'hold' | 'written' | 'confirmed' | 'refused' | 'lost' | 'gone',
+    way: number,
+    fields: readonly unknown[],
+  ): void {
+    const { relay } = this.#options;
+    const target = this.#ways.get(way);
+    if (type === 'hold') {
+      target?.handleHold(way);
+      return this.#answer('holding', [way, countField(fields[0])]);
+    }
+    if (target === undefined) return;
+    if (type === 'ready') return target.handleReady(way);
+    const number = countField(fields[0]);
+    switch (type) {
+      case 'written':
+        return target.handleWritten(way, number, countField(fields[1]));
+      case 'confirmed':
+        return target.handleConfirmed(way, number);
+      case 'refused':
+      case 'lost': {
+        const error = type === 'refused' ? errorOf(fields[1], fields[2]) : undefined;
+        const place = target.handleRefused(number);
+        if (place >= 0) relay.messages.handleRefused(target, place, error);
+        return;
+      }
+    }
+    target.handleConfirmed(way, number);
+    this.#ways.delete(way);
+    const refs = [...this.#requests].filter(([, each]) => each.target === target).map(([ref]) => ref);
+    for (const ref of refs) {
+      this.#requests.delete(ref);
+      this.quota.forget(ref);
+    }
+    this.#endTarget(target, refs, true, way);
+  }
+
+  #forgetTarget(target: RemoteTarget, isCertain: boolean): void {
+    const { relay, onTargetEnded } = this.#options;
+    relay.handleEnded(target, isCertain);
+    onTargetEnded(target);
+    target.reset();
+  }
+
+  #handleReply(type: 'part' | 'response', ref: number, target: RemoteTarget, body: ReceivedBody): void {
+    const { relay, memoryOf } = this.#options;
+    const asker = relay.requests.askerOf(target, ref);
+    if (asker === undefined) {
+      this.#answer('read', [ref, body.charge]);
+      if (type === 'response') this.#forget(ref, target);
+      return;
+    }
+    const hasRoom = this.quota.tryHold(ref, body.charge);
+    const fail = (error: unknown) => {
+      this.send('cancel', [ref]);
+      this.send('read', [ref, body.charge]);
+      this.#forget(ref, target);
+      relay.requests.fail(target, ref, relay.transit.reasonOf(error, target.agentId));
+    };
+    let size: number;
+    try {
+      if (!hasRoom)
+        throw new ProtocolError('over_budget', 'too much from the other node waits to be written');
+      size = memoryOf(body, target, asker);
+    } catch (error) {
+      return fail(error);
+    }
+    target.intake.take(
+      ref,
+      size,
+      (reservation) => {
+        target.owe(ref, body.charge);
+        if (type === 'response') this.#forget(ref, target);
+        if (relay.requests.takeReply(target, { type, streamId: ref, body }, reservation)) return;
+        reservation?.release();
+        target.core.channel.consume(ref, body.charge);
+      },
+      fail,
+    );
+  }
+
+  #forget(ref: number, target: RemoteTarget): void {
+    this.#requests.delete(ref);
+    this.quota.forget(ref);
+    target.intake.drop(ref);
+    target.forget(ref);
+  }
+}
+
+function errorOf(code: unknown, message: unknown): ProtocolError {
+  const known = codeOf(textField(code));
+  return new ProtocolError(known ?? 'internal', textField(message), { side: 'remote' });
+}
+
+function codeOf(text: string): ProtocolError['code'] | undefined {
+  return Object.hasOwn(ERROR_CODES, text) ? (text as ProtocolError['code']) : undefined;
+}

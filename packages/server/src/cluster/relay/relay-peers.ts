@@ -1,0 +1,397 @@
+import { type Limits, type Logger, Subprotocol, type Undelivered } from '@parlance/protocol';
+import {
+  createBodyCoder,
+  incarnationOf,
+  loadedEncodings,
+  loggable,
+  type MemoryBudget,
+  systemClock,
+} from '@parlance/protocol/internal';
+import type { Agent } from '../../agents/agent.js';
+import type { Directory } from '../../agents/directory.js';
+import type { Relay } from '../../agents/relay.js';
+import type { RelayTarget } from '../../agents/target.js';
+import type { ServerEndpoint } from '../../endpoint.js';
+import type { ServerWire, WebSocketAdapterOptions } from '../../http/ws.js';
+import type { ResolvedServerOptions } from '../../options.js';
+import { limitedLog } from '../limited-log.js';
+import { createLoopback } from '../loopback.js';
+import { MovedSource } from './moved-source.js';
+import type { Inflow } from './relay-inflows.js';
+import { RelayInlet } from './relay-inlet.js';
+import { RelayLink } from './relay-link.js';
+import { openNodesMemory } from './relay-quota.js';
+import { RelayTraffic } from './relay-wire.js';
+import type { RemoteAgent, RemoteHost } from './remote-session.js';
+import { RemoteTarget, type Route, type TargetHost } from './remote-target.js';
+
+/** Ticks of a second within which the former node of a session says that it keeps account: it may have to dial. */
+const MAX_ACCOUNT_TICKS = 15;
+
+/** What a body takes in a message between nodes besides itself: metadata and the head. */
+const MESSAGE_HEAD_ROOM = 256 * 1024;
+
+export interface RelayPeersOptions {
+  /** Of this node. */
+  readonly incarnation: string;
+  readonly options: Pick<ResolvedServerOptions, 'limits' | 'security'> & { readonly logger: Logger };
+  readonly memory: MemoryBudget;
+  readonly directory: Directory;
+  readonly relay: Relay;
+  readonly findSession: (sessionId: string) => ServerEndpoint | undefined;
+  readonly isNodeAlive: (incarnation: string) => boolean;
+  /** Opens a connection to a node. */
+  readonly connect: (
+    node: string,
+    onOpen: (wire: ServerWire) => void,
+    onFailed: (why: unknown) => void,
+  ) => void;
+}
+
+/** What a node that an agent has left keeps account of, as the node knows it where the agent is now. */
+interface Account {
+  /** The former node of the agent. */
+  readonly from: string;
+  readonly inflow: Inflow;
+  readonly onReport: (report: Undelivered) => void;
+  /** @param isComplete whether the former node has reported everything that it did not know to have arrived. */
+  readonly onSettled: (isComplete: boolean) => void;
+  isBound: boolean;
+  /** Ticks since the session has come. */
+  age: number;
+}
+
+/** The connections to and from other nodes on which agents write to each other. */
+export class RelayPeers {
+  readonly traffic = new RelayTraffic();
+  readonly #logger: Logger;
+  readonly #options: RelayPeersOptions;
+  readonly #links = new Map<string, RelayLink>();
+  readonly #inlets = new Map<RelayInlet, string>();
+  readonly #targets = new Set<RemoteTarget>();
+  /** Of agents that have moved away: where what still comes for them goes. */
+  readonly #forwarded = new Map<string, RemoteTarget>();
+  readonly #movedSources = new Set<MovedSource>();
+  /** Of agents that have moved here, by session. */
+  readonly #accounts = new Map<string, Account>();
+  #lastRef = 0;
+  #isClosed = false;
+
+  constructor(options: RelayPeersOptions) {
+    this.#options = options;
+    this.#logger = limitedLog(options.options.logger);
+    options.relay.onEnded = (session) => {
+      for (const link of this.#links.values()) link.handleEnded(session);
+      this.#tellGone(session);
+    };
+  }
+
+  /** Connections to and from other nodes. */
+  get size(): number {
+    const own = this.#links.has(this.#options.incarnation) ? 2 : 0;
+    return this.#links.size + this.#inlets.size - own;
+  }
+
+  /** The stand-in for an agent of another node. */
+  targetOf(node: string, agent: RemoteAgent): RemoteTarget {
+    return this.#createTarget(agent, node, this.#routeTo(node));
+  }
+
+  /** Another node has connected, to pass on what its agents send. */
+  accept(wire: ServerWire, node: string): void {
+    if (this.#isClosed) return wire.terminate();
+    wire.listen(this.#createInlet(wire, node));
+  }
+
+  // --- agents that move
+
+  /** Holds what is for an agent of this node, while nothing is known of where it will be. */
+  holdFor(agent: RemoteAgent): RemoteTarget {
+    return this.#createTarget(agent, this.#options.incarnation, undefined);
+  }
+
+  /** What is for an agent goes to another node, or this one. */
+  reroute(target: RelayTarget, node: string = this.#options.incarnation): void {
+    if (target instanceof RemoteTarget) target.reroute(this.#routeTo(node));
+  }
+
+  /**
+   * An agent of this node is at another one now.
+   *
+   * @param session its session here.
+   * @param target stands for it, and holds what came meanwhile.
+   * @param handOver gives messages that are not confirmed to `target`, and reports about the agent's own to the stub.
+   */
+  handleMoved(
+    session: RelayTarget,
+    target: RemoteTarget,
+    node: string,
+    handOver: (stub: MovedSource) => { readonly isPending: boolean; readonly written: number },
+  ): void {
+    for (const each of this.#links.values()) each.handleEnded(session);
+    const link = this.#linkTo(node);
+    const stub = new MovedSource(agentOf(target), this.#host(node), link);
+    const way = ++this.#lastRef;
+    // The other node tells what is confirmed of what was written here, and is told what is lost.
+    link.keepAccount(stub, way, target);
+    const { isPending, written } = handOver(stub);
+    this.#forwarded.set(target.id, target);
+    if (isPending) this.#movedSources.add(stub);
+    else stub.settle();
+    target.start(this.#routeTo(node), way, written);
+  }
+
+  /** An agent is here now; its former node keeps account of messages of and to it. */
+  expectAccount(sessionId: string, account: Omit<Account, 'isBound' | 'age'>): void {
+    this.#forwarded.delete(sessionId);
+    this.#accounts.set(sessionId, { ...account, isBound: false, age: 0 });
+  }
+
+  #tellGone(session: RelayTarget): void {
+    for (const inlet of this.#inlets.keys()) inlet.inflows.end(session.id);
+    this.#accounts.delete(session.id);
+  }
+
+  #createTarget(agent: RemoteAgent, node: string, route: Route | undefined): RemoteTarget {
+    const host: TargetHost = { ...this.#host(node), newRef: () => ++this.#lastRef };
+    const target = new RemoteTarget(agent, host, route);
+    this.#targets.add(target);
+    return target;
+  }
+
+  /** The agent is not known any more. */
+  forget(target: RelayTarget): void {
+    if (target instanceof RemoteTarget) this.#targets.delete(target);
+    if (this.#forwarded.get(target.id) !== target) return;
+    this.#forwarded.delete(target.id);
+    // Those that wait to hear where it is need not wait any more.
+    for (const inlet of this.#inlets.keys()) inlet.inflows.end(target.id);
+  }
+
+  #routeTo(node: string): Route {
+    return { connect: () => this.#linkTo(node) };
+  }
+
+  #find(sessionId: string): Agent | undefined {
+    const session = this.#options.findSession(sessionId);
+    return session && this.#options.directory.agentOf(session);
+  }
+
+  /** @param isOwn for what this node has held itself. */
+  #accessTo(sessionId: string, isOwn: boolean): 'open' | 'held' | 'gone' {
+    const agent = this.#find(sessionId);
+    // Its next node tells all others where it is.
+    if (agent === undefined) return this.#forwarded.has(sessionId) ? 'held' : 'gone';
+    return !isOwn && agent.isHeld ? 'held' : 'open';
+  }
+
+  /** Other nodes send a session of this one nothing that is new. @param isCut what they still send is refused. */
+  holdOthers(sessionId: string, isCut = false): void {
+    for (const [inlet, node] of this.#inlets)
+      if (isCut || node !== this.#options.incarnation) inlet.inflows.hold(sessionId, isCut);
+  }
+
+  /** They do not, and no account of the session is open. */
+  isHeldByOthers(sessionId: string): boolean {
+    if (this.#accounts.has(sessionId)) return false;
+    for (const [inlet, node] of this.#inlets)
+      if (node !== this.#options.incarnation && !inlet.inflows.isHolding(sessionId)) return false;
+    return true;
+  }
+
+  releaseOthers(sessionId: string): void {
+    for (const inlet of this.#inlets.keys()) inlet.inflows.release(sessionId);
+  }
+
+  /** What is not known of messages of a session that has come here will never be. */
+  giveUpAccount(sessionId: string): void {
+    this.#closeAccount(sessionId, false);
+  }
+
+  /** A node speaks for sessions that have begun there, and for agents that are known, as those may have moved. */
+  #maySpeakFor(node: string, { sessionId, principal, agentId }: RemoteAgent): boolean {
+    if (node === this.#options.incarnation || incarnationOf(sessionId) === node) return true;
+    // Only this node knows what a session says that is here, unless it is about to be elsewhere.
+    if (this.#find(sessionId)?.isHeld === false) return false;
+    return this.#options.directory.find(principal, { principal, id: agentId })?.session.id === sessionId;
+  }
+
+  #handleForged(node: string, { sessionId }: RemoteAgent): void {
+    const fields = { event: 'peer.forged', node, session: sessionId };
+    const why = 'another node speaks for a session that is not its own; what it sends for it is refused';
+    this.#logger.warn(fields, why);
+  }
+
+  #createInlet(wire: Pick<ServerWire, 'send' | 'terminate'>, node: string): RelayInlet {
+    const { relay, incarnation } = this.#options;
+    const isOwn = node === incarnation;
+    const inlet: RelayInlet = new RelayInlet(wire, {
+      ...this.#host(node),
+      relay,
+      traffic: this.traffic,
+      memory: isOwn ? undefined : openNodesMemory(this.#options.memory),
+      find: (sessionId) => this.#find(sessionId)?.session,
+      accessTo: (sessionId) => this.#accessTo(sessionId, isOwn),
+      maySpeakFor: (agent) => this.#maySpeakFor(node, agent),
+      onForged: (agent) => this.#handleForged(node, agent),
+      memoryOf: (body, from, to) => relay.transit.memoryOf(body, from, to),
+      onAccount: (sessionId) => {
+        const account = this.#accounts.get(sessionId);
+        if (account === undefined || account.from !== node || account.isBound) return undefined;
+        account.isBound = true;
+        return account.inflow;
+      },
+      onReport: (sessionId, report) => this.#accounts.get(sessionId)?.onReport(report),
+      onSettled: (sessionId, isComplete) => this.#closeAccount(sessionId, isComplete),
+      onOver: (why) => {
+        this.#inlets.delete(inlet);
+        this.#report(node, why);
+      },
+    });
+    this.#inlets.set(inlet, node);
+    return inlet;
+  }
+
+  /** Requests between this node and others that are not over. */
+  get openRequests(): number {
+    let open = 0;
+    for (const { size } of [...this.#links.values(), ...this.#inlets.keys()]) open += size;
+    return open;
+  }
+
+  /**
+   * Tells others what is known of messages of and to agents that have moved away, without waiting for the next tick.
+   *
+   * @returns whether the fate of all of them is known, here and at the nodes of others.
+   */
+  trySettle(): boolean {
+    this.#options.relay.messages.handleTick();
+    for (const { inflows } of this.#inlets.keys()) inflows.tellConfirmed();
+    for (const stub of this.#movedSources) this.#settle(stub);
+    if (this.#movedSources.size > 0) return false;
+    for (const [{ inflows }, node] of this.#inlets)
+      if (node !== this.#options.incarnation && !inflows.isSettled) return false;
+    return true;
+  }
+
+  handleTick(): void {
+    const { isNodeAlive, relay } = this.#options;
+    relay.messages.handleTick();
+    for (const inlet of [...this.#inlets.keys()]) inlet.handleTick();
+    for (const target of this.#targets) target.handleTick();
+    // A connection to a node that is gone may never break by itself.
+    for (const [node, link] of [...this.#links]) {
+      if (node !== this.#options.incarnation && !isNodeAlive(node)) link.end(new Error('the node is gone'));
+      else link.handleTick();
+    }
+    for (const stub of this.#movedSources) this.#settle(stub);
+    for (const [id, account] of this.#accounts)
+      if (!account.isBound && (++account.age > MAX_ACCOUNT_TICKS || !isNodeAlive(account.from)))
+        this.#closeAccount(id, false);
+  }
+
+  #closeAccount(sessionId: string, isComplete: boolean): void {
+    const account = this.#accounts.get(sessionId);
+    this.#accounts.delete(sessionId);
+    account?.onSettled(isComplete);
+  }
+
+  #settle(stub: MovedSource): void {
+    if (stub.state !== 'closed' && this.#options.relay.messages.hasPending(stub)) return;
+    this.#movedSources.delete(stub);
+    stub.settle();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const link of [...this.#links.values()]) link.end();
+    for (const inlet of [...this.#inlets.keys()]) inlet.end();
+  }
+
+  #linkTo(node: string): RelayLink {
+    const known = this.#links.get(node);
+    if (known !== undefined) return known;
+    const { relay, options, incarnation } = this.#options;
+    const link: RelayLink = new RelayLink({
+      relay,
+      traffic: this.traffic,
+      memory: node === incarnation ? undefined : openNodesMemory(this.#options.memory),
+      memoryOf: (body, from, to) => relay.transit.memoryOf(body, from, to),
+      maxDepth: options.limits.maxJsonDepth,
+      onTargetEnded: (target) => {
+        if (this.#forwarded.get(target.id) === target) this.#tellGone(target);
+      },
+      onOver: (why) => {
+        if (this.#links.get(node) === link) this.#links.delete(node);
+        this.#report(node, why);
+      },
+    });
+    this.#links.set(node, link);
+    if (this.#isClosed) link.end();
+    else if (node === incarnation) this.#connectToSelf(link);
+    else this.#connect(node, link);
+    return link;
+  }
+
+  #connect(node: string, link: RelayLink): void {
+    const handleOpen = (wire: ServerWire) => {
+      wire.listen(link);
+      link.begin(wire);
+    };
+    this.#options.connect(node, handleOpen, (why) => link.end(why));
+  }
+
+  #connectToSelf(link: RelayLink): void {
+    const [near, far] = createLoopback();
+    far.listen(this.#createInlet(far, this.#options.incarnation));
+    near.listen(link);
+    link.begin(near);
+  }
+
+  #host(node: string): RemoteHost {
+    const { limits, security } = this.#options.options;
+    const host: RemoteHost = {
+      // The memory is the principal's, whose body it is.
+      openMemory: (principal) => {
+        const memory = this.#options.memory.open(limits.sessionMemory);
+        memory.assign([`principal ${principal}`]);
+        memory.onFault = (error) => host.crash(error);
+        return memory;
+      },
+      now: () => systemClock.now(),
+      createCoder: ({ algorithms, encoding }) =>
+        createBodyCoder({
+          algorithms,
+          encoding: encoding === null ? undefined : loadedEncodings.get(encoding),
+          limits,
+          security,
+          yield: systemClock.yield,
+        }),
+      crash: (error) => {
+        const fields = { event: 'peer.failed', node, err: loggable(error) };
+        this.#logger.error(fields, 'relaying with another node has failed, the connection to it is closed');
+        this.#links.get(node)?.end();
+        for (const [inlet, source] of [...this.#inlets]) if (source === node) inlet.end();
+      },
+    };
+    return host;
+  }
+
+  #report(node: string, why: unknown): void {
+    if (why === undefined || this.#isClosed) return;
+    const fields = { event: 'peer.lost', node, err: loggable(why) };
+    this.#logger.warn(fields, 'the connection that relays between two nodes is lost');
+  }
+}
+
+function agentOf({ id: sessionId, principal, agentId, negotiated }: RemoteTarget): RemoteAgent {
+  return { sessionId, principal, agentId, negotiated };
+}
+
+/** Options of connections that carry whole bodies. */
+export function relayWebSocket(webSocket: WebSocketAdapterOptions, { maxMessageSize }: Limits) {
+  const maxPayload = Math.min(maxMessageSize + MESSAGE_HEAD_ROOM, 2 ** 31 - 1);
+  return { ...webSocket, maxPayload: Math.max(maxPayload, webSocket.maxPayload + MESSAGE_HEAD_ROOM) };
+}
+
+export const RELAY_SUBPROTOCOL = Subprotocol.BINARY;

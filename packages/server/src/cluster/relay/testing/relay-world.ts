@@ -1,0 +1,202 @@
+import { MemoryBudget, newIncarnation, newSessionId, SILENT_LOGGER } from '@parlance/protocol/internal';
+import { Directory } from '../../../agents/directory.js';
+import { AgentMoves } from '../../../agents/moves.js';
+import { Policy } from '../../../agents/policy.js';
+import { Relay } from '../../../agents/relay.js';
+import type { BackplaneLink } from '../../../backplane/backplane.js';
+import { memoryCluster } from '../../../backplane/memory.js';
+import type { ServerEndpoint } from '../../../endpoint.js';
+import type { ServerWire, WireEvents } from '../../../http/ws.js';
+import { Roster } from '../../roster.js';
+import { ClusterMoves } from '../cluster-moves.js';
+import { RelayPeers } from '../relay-peers.js';
+import { type Client, LIMITS, SimulatedSession } from './simulated-session.js';
+
+/** Nodes without sockets: every byte between them and to their clients moves when the world says so. */
+
+export type Random = () => number;
+
+/** One end of a connection between two nodes. */
+class End implements Pick<ServerWire, 'send' | 'terminate' | 'listen'> {
+  other!: End;
+  events: WireEvents | undefined;
+  readonly queue: (Uint8Array | string)[] = [];
+  isOver = false;
+
+  listen(events: WireEvents): void {
+    this.events = events;
+  }
+  send(data: Uint8Array | string): void {
+    if (!this.isOver) this.queue.push(data);
+  }
+  terminate(): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.other.break();
+  }
+  break(): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.queue.length = 0;
+    this.events?.onClose(1006, '');
+  }
+  deliver(): void {
+    const data = this.queue.shift();
+    if (data !== undefined && !this.other.isOver) this.other.events?.onMessage(data, data.length);
+  }
+}
+
+export class SimulatedNode {
+  readonly name = newIncarnation();
+  readonly directory: Directory;
+  readonly relay: Relay;
+  readonly moves: AgentMoves;
+  readonly peers: RelayPeers;
+  readonly roster: Roster;
+  readonly sessions = new Map<string, SimulatedSession>();
+  isAlive = true;
+
+  constructor(world: World, cluster: ReturnType<typeof memoryCluster>) {
+    const policy = new Policy({}, SILENT_LOGGER);
+    const options = { limits: LIMITS, logger: SILENT_LOGGER };
+    const directory = new Directory({
+      ...options,
+      onConflict: 'takeOver',
+      policy,
+      key: new Uint8Array(32),
+      clock: { soon: () => {} },
+    });
+    const relay = new Relay(directory, policy, SILENT_LOGGER);
+    this.directory = directory;
+    this.relay = relay;
+    this.moves = new AgentMoves(directory, relay);
+    const isNodeAlive = (name: string) => world.nodes.some((node) => node.name === name && node.isAlive);
+    const peers: RelayPeers = new RelayPeers({
+      incarnation: this.name,
+      options: { ...options, security: undefined } as never,
+      memory: new MemoryBudget(Number.POSITIVE_INFINITY),
+      directory,
+      relay,
+      findSession: (id) => this.sessions.get(id) as never as ServerEndpoint | undefined,
+      isNodeAlive,
+      connect: (name, onOpen, onFailed) => world.dial(this, name, onOpen, onFailed),
+    });
+    const roster: Roster = new Roster({
+      ...options,
+      link: this.#linkTo(cluster),
+      incarnation: this.name,
+      directory,
+      onConflict: 'takeOver',
+      now: () => world.time,
+      isNodeAlive,
+      targetOf: (name, agent) => peers.targetOf(name, agent),
+      reroute: (target, name) => peers.reroute(target, name),
+      forget: (target) => peers.forget(target),
+    });
+    this.peers = peers;
+    this.roster = roster;
+    this.moves.peers = new ClusterMoves(peers, roster);
+  }
+
+  /** A process that has ended asks for nothing, and hears nothing. */
+  #linkTo(cluster: ReturnType<typeof memoryCluster>): BackplaneLink {
+    const link = cluster.connect();
+    const whileAlive = async <Result>(result: Promise<Result>): Promise<Result> => {
+      const value = await result;
+      return this.isAlive ? value : await new Promise<Result>(() => {});
+    };
+    const ask = <Result>(call: () => Promise<Result>): Promise<Result> =>
+      this.isAlive ? whileAlive(call()) : new Promise<Result>(() => {});
+    return {
+      ...link,
+      putAgent: (...call) => ask(() => link.putAgent(...call)),
+      agents: () => ask(() => link.agents()),
+      changes: (after) => ask(() => link.changes(after)),
+    };
+  }
+
+  join(client: Client): SimulatedSession {
+    const session = new SimulatedSession(newSessionId(this.name), client, this.relay);
+    this.sessions.set(session.id, session);
+    const endpoint = session as never as ServerEndpoint;
+    this.directory.claim(endpoint, { agents: '{}' });
+    this.directory.join(endpoint);
+    return session;
+  }
+
+  /** What a server does with a session that is over. */
+  forget(session: SimulatedSession): void {
+    session.state = 'closed';
+    this.sessions.delete(session.id);
+    this.directory.leave(session as never as ServerEndpoint);
+    this.relay.handleEnded(session as never as ServerEndpoint);
+  }
+
+  tick(): void {
+    this.roster.handleTick();
+    this.peers.handleTick();
+  }
+}
+
+export class World {
+  readonly nodes: SimulatedNode[] = [];
+  readonly ends: {
+    readonly from: SimulatedNode;
+    readonly to: SimulatedNode;
+    readonly pair: readonly [End, End];
+  }[] = [];
+  readonly dialing: (() => void)[] = [];
+  time = 0;
+  readonly #cluster = memoryCluster(() => this.time);
+
+  async addNode(): Promise<SimulatedNode> {
+    const node = new SimulatedNode(this, this.#cluster);
+    this.nodes.push(node);
+    await node.roster.start();
+    return node;
+  }
+
+  dial(
+    from: SimulatedNode,
+    name: string,
+    onOpen: (wire: ServerWire) => void,
+    onFailed: (why: unknown) => void,
+  ): void {
+    this.dialing.push(() => {
+      const to = this.nodes.find((node) => node.name === name);
+      if (to?.isAlive !== true || !from.isAlive) return onFailed(new Error('refused'));
+      const pair = [new End(), new End()] as const;
+      pair[0].other = pair[1];
+      pair[1].other = pair[0];
+      this.ends.push({ from, to, pair });
+      to.peers.accept(pair[1] as never as ServerWire, from.name);
+      onOpen(pair[0] as never as ServerWire);
+    });
+  }
+
+  cut(index: number): void {
+    const [connection] = this.ends.splice(index, 1);
+    for (const end of connection?.pair ?? []) end.break();
+  }
+
+  /** The process ends without a word. */
+  kill(node: SimulatedNode): void {
+    node.isAlive = false;
+    for (const session of node.sessions.values()) {
+      session.client.isLost = true;
+      session.state = 'closed';
+    }
+    node.sessions.clear();
+    for (let i = this.ends.length - 1; i >= 0; i--) {
+      const { from, to } = this.ends[i] as World['ends'][number];
+      if (from === node || to === node) this.cut(i);
+    }
+  }
+
+  async stop(): Promise<void> {
+    for (const { roster, isAlive } of this.nodes) if (isAlive) await roster.stop();
+  }
+}
+
+/** Lets promises settle. */
+export const settled = () => new Promise((resolve) => setImmediate(resolve));

@@ -1,0 +1,139 @@
+import { type Body, ProtocolError } from '@parlance/protocol';
+import type { BodyToSend, DurableSession, Outbound } from '@parlance/protocol/internal';
+import type { TurnRecorder } from './turn-recorder.js';
+
+/** The session that is on record. */
+export interface DurabilityHost {
+  readonly outbound: Pick<Outbound, 'together'>;
+}
+
+interface Waiting {
+  reject(error: Error): void;
+}
+
+/** Where a durable session stands: which messages its application has handled, and who waits for its record. */
+export class Durability {
+  readonly #host: DurabilityHost;
+  readonly #durable: DurableSession;
+  readonly #recorder: TurnRecorder;
+  readonly #onEnd: () => void;
+  /** Messages that are handled although one before them is not. */
+  readonly #done = new Set<number>();
+  /** The last message that the application has taken. */
+  #taken = 0;
+  /** The application has handled messages up to this one at another node. */
+  #handledBefore = 0;
+  /** Calls of {@link commit} that are under way. */
+  #commits = 0;
+  readonly #waiting = new Set<Waiting>();
+
+  /** @param onEnd the session is over, and its record with it, if it is still that of this node. */
+  constructor(host: DurabilityHost, durable: DurableSession, recorder: TurnRecorder, onEnd: () => void) {
+    this.#host = host;
+    this.#durable = durable;
+    this.#recorder = recorder;
+    this.#onEnd = onEnd;
+  }
+
+  wake(): void {
+    this.#recorder.wake();
+  }
+
+  /** Writes also what is not needed any more. */
+  tidy(): void {
+    this.#recorder.tidy();
+  }
+
+  // --- messages of the client
+
+  handleTaken(number: number): void {
+    this.#taken = number;
+  }
+
+  /** The application does not need a message any more. */
+  handleDone(number: number): void {
+    this.#done.add(number);
+    // It is handled with the state that follows from it.
+    if (this.#commits === 0) this.#advance();
+  }
+
+  hasHandled(number: number): boolean {
+    return number <= this.#handledBefore;
+  }
+
+  /** @throws {ProtocolError} `invalid_argument`. */
+  handledUpTo(number: number): void {
+    if (!Number.isSafeInteger(number) || number < 0)
+      throw new ProtocolError(
+        'invalid_argument',
+        `handledUpTo: expected the number of a message, not ${number}`,
+      );
+    this.#handledBefore = Math.max(this.#handledBefore, number);
+    this.#durable.handle(number);
+    this.#advance();
+  }
+
+  /** One message may be handled before another one: those that are not for the application. */
+  #advance(): void {
+    const done = this.#done;
+    let { handled } = this.#durable;
+    for (const number of done) if (number <= handled) done.delete(number);
+    while (done.delete(handled + 1)) handled++;
+    this.#durable.handle(handled);
+    this.wake();
+  }
+
+  // --- messages and state of the application
+
+  /**
+   * @param state in UTF-8.
+   * @param onDone nothing can prevent any more that all of it is recorded.
+   * @throws {ProtocolError} as `DurableSession.commit`, and what coding a body throws.
+   */
+  commit(state: Uint8Array | undefined, bodies: readonly Body[], onDone: () => void): Promise<void> {
+    const taken = this.#taken;
+    const commit = (coded: readonly BodyToSend[]) => {
+      this.#durable.commit(taken, state, coded);
+      onDone();
+    };
+    const settle = () => {
+      this.#commits--;
+      if (this.#commits === 0) this.#advance();
+    };
+    this.#commits++;
+    try {
+      const committed = this.#host.outbound.together(bodies, commit);
+      committed.then(settle, settle);
+      return committed;
+    } catch (error) {
+      settle();
+      throw error;
+    }
+  }
+
+  /** Resolves when everything so far is on record; rejects if the session ends before. */
+  recorded(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const waiting = { reject };
+      this.#waiting.add(waiting);
+      this.#durable.afterRecord(() => {
+        this.#waiting.delete(waiting);
+        resolve();
+      });
+    });
+  }
+
+  /** Nothing is written any more. */
+  close(): void {
+    this.#recorder.close();
+  }
+
+  /** The session is over here. */
+  end(error: Error | undefined): void {
+    this.close();
+    for (const { reject } of this.#waiting)
+      reject(error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' }));
+    this.#waiting.clear();
+    this.#onEnd();
+  }
+}

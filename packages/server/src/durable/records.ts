@@ -1,0 +1,134 @@
+import { type Logger, ProtocolError, type Timers } from '@parlance/protocol';
+import {
+  type Clock,
+  type DurableRecord,
+  type DurableSession,
+  fencedError,
+  loggable,
+} from '@parlance/protocol/internal';
+import type { BackplaneLink, SessionReading, SessionWritten } from '../backplane/backplane.js';
+import type { ServerEndpoint } from '../endpoint.js';
+import type { Seal } from '../seal/keys.js';
+import { RecordSeal } from '../seal/record-seal.js';
+import { Durability } from './durability.js';
+import { HEAD_FIELDS } from './fields.js';
+import type { DurableCandidate, ResolvedDurability } from './options.js';
+import { stateOf } from './state.js';
+import { TurnRecorder } from './turn-recorder.js';
+
+export interface RecordsOptions {
+  /** This node. */
+  readonly incarnation: string;
+  readonly durability: ResolvedDurability;
+  readonly link: BackplaneLink;
+  readonly timers: Timers;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** @default the engine can read what is on record */
+  readonly seal?: Seal | undefined;
+  /** The engine does not answer, as far as is known. */
+  isStalled(): boolean;
+}
+
+type Fields = SessionReading['fields'];
+
+/** A record lasts longer than a client may be away. */
+const MARGIN_MS = 60_000;
+/** The longest time that Redis accepts for certain. */
+const MAX_MS = 30 * 24 * 3_600_000;
+/** To a client: its session goes on, and another connection may resume it. */
+export const SERVICE_RESTART = 1012;
+
+/** How long the record of a session lasts without a word of its node, in milliseconds. */
+export const recordMsOf = ({ resumeWindowMs }: Timers): number =>
+  Math.min(resumeWindowMs + MARGIN_MS, MAX_MS);
+
+/** Puts sessions of this node on record. */
+export class Records {
+  readonly #options: RecordsOptions;
+
+  constructor(options: RecordsOptions) {
+    this.#options = options;
+  }
+
+  /** New sessions cannot be put on record at present. */
+  get isStalled(): boolean {
+    return this.#options.isStalled();
+  }
+
+  /** Whether the session of a client is to be put on record. */
+  wants(candidate: DurableCandidate): boolean {
+    return this.#options.durability.wants(candidate) === true;
+  }
+
+  /** A session was accepted, and agreed on this. */
+  begin(session: ServerEndpoint, durable: DurableSession): void {
+    if (session.dataText !== undefined) durable.setState(stateOf(session.dataText));
+    const { seal } = this.#options;
+    this.#record(session, durable, undefined, seal && RecordSeal.begin(seal, session.id, session.epoch));
+  }
+
+  /**
+   * A session of another node goes on here, since {@link ServerEndpoint.epoch}.
+   *
+   * @param seal with which its record was opened, if records are sealed.
+   */
+  goOn(session: ServerEndpoint, durable: DurableSession, record: DurableRecord, seal?: RecordSeal): void {
+    if (seal === undefined && this.#options.seal !== undefined)
+      throw new ProtocolError('internal', 'a sealed record is not continued without its seal');
+    this.#record(session, durable, record, seal);
+  }
+
+  /** Closes the connection to the engine, when what is under way is written. Never rejects. */
+  async close(): Promise<void> {
+    await this.#options.link.close();
+  }
+
+  #record(
+    session: ServerEndpoint,
+    durable: DurableSession,
+    record: DurableRecord | undefined,
+    seal: RecordSeal | undefined,
+  ): void {
+    const { incarnation: owner, link, timers, clock, logger } = this.#options;
+    const { id: sessionId, principal, isAnonymous, epoch } = session;
+    const recorder = new TurnRecorder({
+      ...{ sessionId, owner, epoch, record, seal, durable, link, clock, logger },
+      // Without `authenticate`, the principal is that of one connection.
+      principal: isAnonymous ? undefined : principal,
+      ttlMs: recordMsOf(timers),
+      onRecorded: () => session.pump(),
+      onRefused: (why) => this.#handleRefused(session, durable, why),
+    });
+    session.durability = new Durability(session, durable, recorder, () => void this.release(session));
+  }
+
+  #handleRefused(
+    session: ServerEndpoint,
+    durable: DurableSession,
+    why: Exclude<SessionWritten, 'written'>,
+  ): void {
+    const fields = { event: why === 'fenced' ? 'session.fenced' : 'record.gone', session: session.id };
+    const { logger } = this.#options;
+    if (why === 'fenced') {
+      logger.warn(fields, 'another node has the session; it ends here');
+      // The client has come here, although its session is elsewhere: it has to come again.
+      if (durable.isHeldBack) session.loseWire(SERVICE_RESTART, 'another node has the session');
+      return session.abort(fencedError());
+    }
+    logger.error(fields, 'the engine has forgotten a durable session; it ends');
+    session.loseWire(SERVICE_RESTART, 'the session is not on record any more');
+    session.abort(new ProtocolError('session_lost', 'the engine has forgotten the session'));
+  }
+
+  /** Forgets a session, unless another node has it. Never rejects. */
+  async release({ id, epoch }: Pick<ServerEndpoint, 'id' | 'epoch'>): Promise<void> {
+    const { link, incarnation, logger } = this.#options;
+    try {
+      await link.releaseSession(id, incarnation, epoch);
+    } catch (error) {
+      const fields = { event: 'record.kept', session: id, err: loggable(error) };
+      logger.info(fields, 'the record of a session that is over stays until its time is over');
+    }
+  }
+}

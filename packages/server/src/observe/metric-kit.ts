@@ -1,0 +1,32 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+/** Creates the metrics of one server in its registry, under names that begin with `parlance_`. */
+export interface MetricKit {
+  gauge<Label extends string>(name: string, help: string, labels?: readonly Label[]): Gauge<Label>;
+  /** @param name without `_total`. */
+  counter<Label extends string>(name: string, help: string, labels?: readonly Label[]): Counter<Label>;
+  histogram(name: string, help: string, buckets: readonly number[]): Histogram;
+}
+
+export function createMetricKit(registry: Registry): MetricKit {
+  const registers = [registry];
+  return {
+    gauge: (name, help, labels = []) =>
+      new Gauge({ name: `parlance_${name}`, help, labelNames: [...labels], registers }),
+    counter: (name, help, labels = []) =>
+      new Counter({ name: `parlance_${name}_total`, help, labelNames: [...labels], registers }),
+    histogram: (name, help, buckets) =>
+      new Histogram({ name: `parlance_${name}`, help, buckets: [...buckets], registers }),
+  };
+}
+
+/** Replaces the values of a counter by counts that are kept elsewhere. */
+export function setCounts<Label extends string>(
+  counter: Counter<Label>,
+  label: Label,
+  counts: Readonly<Record<string, number>>,
+): void {
+  counter.reset();
+  for (const [value, count] of Object.entries(counts))
+    counter.inc({ [label]: value } as Record<Label, string>, count);
+}

@@ -1,0 +1,23 @@
+import type { TokenUsage } from '../gateway/usage.js';
+
+/** What a server is told about its sessions and gateways, beyond what it reads from them; nothing without metrics. */
+export interface SessionObserver {
+  /** A PONG has arrived. */
+  handleRoundTrip(seconds: number): void;
+  /** A peer or an address has met a limit. @param limit one of the server's own names for limits. */
+  handleLimited(limit: string): void;
+  /** The upstream of a gateway has begun to answer, or has not. */
+  handleUpstream(attempt: UpstreamAttempt): void;
+  /** A request to a gateway is over. @param tokens `undefined` if the upstream reported none. */
+  handleTokens(model: string | undefined, tokens: TokenUsage | undefined): void;
+}
+
+export interface UpstreamAttempt {
+  /** As the client has named it. */
+  readonly model: string | undefined;
+  /** `undefined` if no response began. */
+  readonly status: number | undefined;
+  readonly isRetry: boolean;
+  /** Until the head of the response, or the failure. */
+  readonly seconds: number;
+}

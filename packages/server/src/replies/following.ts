@@ -1,0 +1,157 @@
+import { type CodedBody, type Limits, ProtocolError, type RequestContext } from '@parlance/protocol';
+import { CodedPart, countable, decodeMetadata, encodeKept } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
+import type { Follow, FollowState } from './follows.js';
+import type { ReplyEntry, ReplyLog } from './log.js';
+import { News } from './news.js';
+import { failureOf, heldBytes, type RecordCoders, ReplyReader } from './reader.js';
+import type { Recording } from './recording.js';
+
+export interface FollowingParts {
+  readonly limits: Limits;
+  readonly coders: RecordCoders;
+  /** Replies whose handlers run here. */
+  readonly running: ReadonlyMap<string, Recording>;
+  /** All replies that can be read here. It may change when the server joins a cluster. */
+  readonly log: () => ReplyLog;
+  /** Where the replies of this node are kept. */
+  readonly own: () => ReplyLog;
+}
+
+/** Reads kept replies for sessions that may see them. */
+export class Following {
+  readonly #parts: FollowingParts;
+
+  constructor(parts: FollowingParts) {
+    this.#parts = parts;
+  }
+
+  /** Parts on record now, for the session of the requester. */
+  async *present(
+    reply: ReplyEntry,
+    session: ServerEndpoint,
+    after: number,
+  ): AsyncGenerator<Iterable<CodedBody>> {
+    const coder = this.#parts.coders.for(reply.encoding);
+    const [own, all] = [this.#parts.own(), this.#parts.log()];
+    const log = { read: (id: string, next: number) => own.readOwn?.(id, next) ?? all.read(id, next) };
+    const reader = new ReplyReader(reply, coder, session, await heldBytes(log, reply, after, coder));
+    for (let next = after; ; ) {
+      const pieces = await log.read(reply.id, next);
+      if (pieces === undefined) throw unknownReply();
+      if (pieces.records.length === 0) return;
+      next += pieces.records.length;
+      yield reader.all(pieces.records);
+    }
+  }
+
+  /**
+   * The parts of a reply from a part on, and those to come.
+   *
+   * @param after parts that the session has already.
+   */
+  async *begin(
+    session: ServerEndpoint,
+    reply: ReplyEntry,
+    { stream, after }: { readonly stream: number; readonly after: number },
+    context: RequestContext,
+  ): AsyncGenerator<CodedPart> {
+    const follow = session.follows.begin({ stream, id: reply.id, next: after, isTold: false });
+    try {
+      yield* this.#read(session, reply, follow, context);
+    } finally {
+      follow.end();
+    }
+  }
+
+  /** Goes on where another node stopped. */
+  async *goOn(
+    session: ServerEndpoint,
+    state: FollowState,
+    context: RequestContext,
+  ): AsyncGenerator<CodedPart> {
+    const follow = session.follows.begin(state);
+    try {
+      const reply = await this.#parts.log().find({ id: state.id });
+      if (reply === undefined) throw unknownReply();
+      yield* this.#read(session, reply, follow, context);
+    } finally {
+      follow.end();
+    }
+  }
+
+  async *#read(
+    session: ServerEndpoint,
+    reply: ReplyEntry,
+    follow: Follow,
+    { signal, setMetadata }: RequestContext,
+  ): AsyncGenerator<CodedPart> {
+    const { limits, coders, running } = this.#parts;
+    const log = this.#parts.log();
+    const after = follow.next;
+    const coder = coders.for(reply.encoding);
+    const news = new News((onChange) => log.watch(reply.id, onChange), signal);
+    const recording = running.get(reply.id);
+    if (recording !== undefined) recording.followers++;
+    try {
+      await reach(log, reply.id, after, news, signal);
+      if (signal.aborted) return;
+      let pieces = await log.read(reply.id, after);
+      const held = await heldBytes(log, reply, after, coder);
+      const reader = new ReplyReader(reply, coder, session, held);
+      if (!follow.isTold) {
+        const kept = { id: reply.id, after, held: reader.sharesTokens ? held : undefined };
+        if (!(await follow.mayGoOn(signal))) return;
+        follow.isTold = true;
+        // Apart from the reply's own metadata, which may be as large as metadata can be.
+        yield new CodedPart(session.coder.encodeNothing(encodeKept(kept)));
+      }
+      if (pieces?.metadata !== undefined && !follow.hasParts)
+        setMetadata(decodeMetadata(pieces.metadata, limits.maxJsonDepth));
+      while (!signal.aborted) {
+        if (pieces === undefined) throw unknownReply();
+        for (const body of reader.all(pieces.records)) {
+          const bodies = countable(body, session.coder);
+          for (const each of bodies) {
+            if (!(await follow.mayGoOn(signal))) return;
+            // From here to the session nothing is waited for.
+            if (each === bodies.at(-1)) follow.advance();
+            yield new CodedPart(each);
+          }
+        }
+        if (!(await follow.mayGoOn(signal))) return;
+        if (pieces.end !== undefined) {
+          const { failure, metadata } = pieces.end;
+          if (failure !== undefined) throw failureOf(failure, limits);
+          if (metadata !== undefined) setMetadata(decodeMetadata(metadata, limits.maxJsonDepth));
+          return;
+        }
+        if (pieces.records.length === 0) await news.next();
+        pieces = await log.read(reply.id, follow.next, true);
+      }
+    } finally {
+      news.stop();
+      if (recording !== undefined) recording.followers--;
+    }
+  }
+}
+
+export function unknownReply(): ProtocolError {
+  return new ProtocolError('unknown_reply', 'there is no such reply, or it is not yours to follow');
+}
+
+/** Waits until a reply has `count` parts, or has ended: what comes before decides how the next part is read. */
+async function reach(
+  log: ReplyLog,
+  id: string,
+  count: number,
+  news: News,
+  signal: AbortSignal,
+): Promise<void> {
+  while (count > 0 && !signal.aborted) {
+    const reply = await log.find({ id });
+    if (reply === undefined) throw unknownReply();
+    if (reply.parts >= count || reply.end !== undefined) return;
+    await news.next();
+  }
+}

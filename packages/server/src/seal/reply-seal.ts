@@ -1,0 +1,218 @@
+import { randomBytes } from 'node:crypto';
+import { ByteReader, ByteWriter } from '@parlance/protocol/internal';
+import type { ReplyBatch } from '../backplane/replies.js';
+import { keyOf } from '../keys.js';
+import type { ReplyEnd, ReplyHead, ReplyPieces } from '../replies/log.js';
+import {
+  newSalt,
+  notAuthentic,
+  openAt,
+  opening,
+  SALT_LENGTH,
+  type Seal,
+  type SealKey,
+  sealAt,
+} from './keys.js';
+
+/**
+ * A sealed reply:
+ *
+ *     its head       the application's key, a salt, and owner, principal, name and share, sealed
+ *     a part         the number of the part that had the metadata before it, and the part, sealed
+ *     metadata       the number of the part that has it, and the metadata, sealed
+ *     its end        how many parts it has, failure and metadata, sealed
+ *
+ * Each reply has keys of its own, and a part is sealed under its number. An end may be written twice, by two nodes that know
+ * different ends, so each end has a key of its own, from a salt that is beside it.
+ */
+
+const KEY_LENGTH = 32;
+const WHAT = 'a kept reply';
+
+/** What others must not read of a head. */
+export type SealedHead = Pick<ReplyHead, 'owner' | 'principal' | 'name' | 'share'>;
+
+export class ReplySeal {
+  /** The application's key. */
+  readonly key: SealKey;
+  readonly #id: string;
+  readonly #salt: Uint8Array;
+  readonly #parts: Uint8Array;
+  readonly #metadata: Uint8Array;
+  readonly #head: Uint8Array;
+
+  private constructor(key: SealKey, id: string, salt: Uint8Array) {
+    this.key = key;
+    this.#id = id;
+    this.#salt = salt;
+    [this.#head, this.#parts, this.#metadata] = this.#derive(3, '') as [Uint8Array, Uint8Array, Uint8Array];
+  }
+
+  static begin(seal: Seal, id: string): ReplySeal {
+    return new ReplySeal(seal.newest, id, newSalt());
+  }
+
+  /** @throws {ProtocolError} `authentication_failed`. */
+  static open(
+    seal: Seal,
+    id: string,
+    text: string | undefined,
+  ): { readonly seal: ReplySeal; readonly head: SealedHead } {
+    return opening(WHAT, () => {
+      const reader = new ByteReader(Buffer.from(text ?? '', 'base64url'));
+      const key = seal.find(reader.take(seal.newest.id.length, 'a key'));
+      const salt = new Uint8Array(reader.take(SALT_LENGTH, 'a salt'));
+      if (key === undefined) throw notAuthentic(WHAT);
+      const opened = new ReplySeal(key, id, salt);
+      const plain = openAt(
+        opened.#head,
+        { number: 0, index: 0, name: opened.#nameOf('head') },
+        reader.rest(),
+      );
+      return { seal: opened, head: readHead(plain) };
+    });
+  }
+
+  /** The head as text. */
+  sealHead({ owner, principal, name, share }: SealedHead): string {
+    const plain = Buffer.from(JSON.stringify([owner, principal ?? null, name ?? null, share ?? null]));
+    const sealed = sealAt(this.#head, { number: 0, index: 0, name: this.#nameOf('head') }, plain);
+    return Buffer.concat([this.key.id, this.#salt, sealed]).toString('base64url');
+  }
+
+  /** @param lastMetadata the number of the part that had the metadata before these. */
+  sealParts(
+    { from, records, metadata }: ReplyBatch,
+    lastMetadata: number,
+  ): Pick<ReplyBatch, 'records' | 'metadata'> & { readonly lastMetadata: number } {
+    const numbers = new Set(metadata.map(([part]) => part));
+    let last = lastMetadata;
+    const sealed = records.map((record, i) => {
+      const number = from + i + 1;
+      const plain = new ByteWriter(record.length + 8).varint(last).append(record).finish();
+      if (numbers.has(number)) last = number;
+      return sealAt(this.#parts, { number, index: 0, name: this.#nameOf('part') }, plain);
+    });
+    const sealedMetadata = metadata.map(([part, bytes]) => {
+      const box = sealAt(this.#metadata, { number: part, index: 0, name: this.#nameOf('metadata') }, bytes);
+      return [part, new ByteWriter(box.length + 8).varint(part).append(box).finish()] as const;
+    });
+    return { records: sealed, metadata: sealedMetadata, lastMetadata: last };
+  }
+
+  /** @throws {ProtocolError} `authentication_failed`. */
+  openParts(after: number, records: readonly Uint8Array[]): Uint8Array[] {
+    return opening(WHAT, () => this.#openParts(after, records).map(({ record }) => record));
+  }
+
+  /** @param parts how many it has; `undefined` if this is not known. */
+  sealEnd({ failure, metadata }: ReplyEnd, parts: number | undefined): Uint8Array {
+    const salt = randomBytes(SALT_LENGTH);
+    const writer = new ByteWriter(64);
+    writer.varint(parts === undefined ? 0 : parts + 1);
+    for (const bytes of [failure, metadata]) {
+      writer.varint(bytes === undefined ? 0 : bytes.length + 1);
+      if (bytes !== undefined) writer.append(bytes);
+    }
+    const box = sealAt(
+      this.#endKey(salt),
+      { number: 0, index: 0, name: this.#nameOf('end') },
+      writer.finish(),
+    );
+    return Buffer.concat([salt, box]);
+  }
+
+  /** @throws {ProtocolError} `authentication_failed`. */
+  openPieces(after: number, { records, metadata, end }: ReplyPieces): ReplyPieces {
+    return opening(WHAT, () => {
+      const opened = this.#openParts(after, records);
+      const before = metadata === undefined ? undefined : this.#openMetadata(metadata);
+      const [first] = opened;
+      if ((before?.part ?? 0) > after || (first !== undefined && first.last !== (before?.part ?? 0)))
+        throw notAuthentic(WHAT);
+      return {
+        records: opened.map(({ record }) => record),
+        metadata: before?.bytes,
+        end: end && this.#openEnd(end, after + records.length),
+      };
+    });
+  }
+
+  #openParts(after: number, records: readonly Uint8Array[]) {
+    return records.map((sealed, i) => {
+      const place = { number: after + i + 1, index: 0, name: this.#nameOf('part') };
+      const reader = new ByteReader(openAt(this.#parts, place, sealed));
+      return { last: reader.varint('a part'), record: reader.rest() };
+    });
+  }
+
+  #openMetadata(sealed: Uint8Array): { readonly part: number; readonly bytes: Uint8Array } {
+    const reader = new ByteReader(sealed);
+    const part = reader.varint('a part');
+    const place = { number: part, index: 0, name: this.#nameOf('metadata') };
+    return { part, bytes: openAt(this.#metadata, place, reader.rest()) };
+  }
+
+  #openEnd({ at, metadata: sealed }: ReplyEnd, parts: number): ReplyEnd {
+    const box = new ByteReader(sealed ?? new Uint8Array(0));
+    const key = this.#endKey(box.take(SALT_LENGTH, 'a salt'));
+    const place = { number: 0, index: 0, name: this.#nameOf('end') };
+    const reader = new ByteReader(openAt(key, place, box.rest()));
+    const stated = reader.varint('parts');
+    const item = () => {
+      const length = reader.varint('a length');
+      return length === 0 ? undefined : reader.take(length - 1, 'an end');
+    };
+    const [failure, metadata] = [item(), item()];
+    // Parts that are missing at the end; a reader may ask for what is after it.
+    const isShort = stated === 0 ? failure === undefined : parts < stated - 1;
+    if (isShort) throw notAuthentic(WHAT);
+    return { at, failure, metadata };
+  }
+
+  #endKey(salt: Uint8Array): Uint8Array {
+    return this.#derive(1, Buffer.from(salt).toString('base64url'))[0] as Uint8Array;
+  }
+
+  #derive(count: number, endSalt: string): Uint8Array[] {
+    const salt = Buffer.from(this.#salt).toString('base64url');
+    const derived = this.key.derive(count * KEY_LENGTH, 'reply', this.#id, salt, endSalt);
+    return Array.from({ length: count }, (_, i) => derived.subarray(i * KEY_LENGTH, (i + 1) * KEY_LENGTH));
+  }
+
+  #nameOf(kind: string): string {
+    return keyOf('reply', this.#id, kind);
+  }
+}
+
+/** @throws {ProtocolError} `authentication_failed`. */
+function readHead(bytes: Uint8Array): SealedHead {
+  const value: unknown = JSON.parse(Buffer.from(bytes).toString());
+  const [owner, ...rest] = Array.isArray(value) ? (value as unknown[]) : [];
+  const isText = (each: unknown) => each === null || typeof each === 'string';
+  if (typeof owner !== 'string' || rest.length !== 3 || !rest.every(isText)) throw notAuthentic(WHAT);
+  const [principal, name, share] = rest.map((each) => (typeof each === 'string' ? each : undefined));
+  return { owner, principal, name, share };
+}
+
+/** Whom a session acts for. */
+export function sealProof(key: SealKey, sessionId: string, owner: string): string {
+  const salt = newSalt();
+  const box = sealAt(proofKey(key, sessionId, salt), PROOF, Buffer.from(owner));
+  return Buffer.concat([salt, box]).toString('base64url');
+}
+
+/** @throws {ProtocolError} `authentication_failed`. */
+export function openProof(key: SealKey, sessionId: string, text: string): string {
+  return opening('the owner of a session', () => {
+    const reader = new ByteReader(Buffer.from(text, 'base64url'));
+    const salt = reader.take(SALT_LENGTH, 'a salt');
+    return Buffer.from(openAt(proofKey(key, sessionId, salt), PROOF, reader.rest())).toString();
+  });
+}
+
+const PROOF = { number: 0, index: 0, name: 'proof' };
+
+function proofKey(key: SealKey, sessionId: string, salt: Uint8Array): Uint8Array {
+  return key.derive(KEY_LENGTH, 'proof', sessionId, Buffer.from(salt).toString('base64url'));
+}
