@@ -41,7 +41,7 @@ describe('the page of connect --ui', () => {
   it('gives events to those who have its key, from the beginning and as they come', async () => {
     page.add(EVENT);
     const response = await get('/events', withKey(key()));
-    const reader = (response.body as ReadableStream<Uint8Array>)
+    const reader = (response.body as ReadableStream<Uint8Array<ArrayBuffer>>)
       .pipeThrough(new TextDecoderStream())
       .getReader();
     let text = '';
@@ -91,7 +91,7 @@ describe('the page of connect --ui', () => {
       return await get('/events', { ...withKey(key()), signal: controller.signal });
     };
     const first = await open();
-    const { value } = await (first.body as ReadableStream<Uint8Array>)
+    const { value } = await (first.body as ReadableStream<Uint8Array<ArrayBuffer>>)
       .pipeThrough(new TextDecoderStream())
       .getReader()
       .read();
