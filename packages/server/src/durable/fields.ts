@@ -148,13 +148,13 @@ export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord 
   if (head === undefined) throw damaged();
   const { begin, accept, principal } = head;
   for (const { parts } of streams.values()) if (Object.keys(parts).length !== parts.length) throw damaged();
-  const said = countOf(textAt(fields, 'said') ?? '0');
+  const said = countOf(textAt('said') ?? '0');
   return {
     principal,
     record: {
       begin,
       accept,
-      handled: countOf(textAt(fields, 'handled') ?? '0'),
+      handled: countOf(textAt('handled') ?? '0'),
       state,
       said,
       messages: inOrder(messages, said),

@@ -6,12 +6,11 @@ import {
   fencedError,
   loggable,
 } from '@parlance/protocol/internal';
-import type { BackplaneLink, SessionReading, SessionWritten } from '../backplane/backplane.js';
+import type { BackplaneLink, SessionWritten } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
 import { Durability } from './durability.js';
-import { HEAD_FIELDS } from './fields.js';
 import type { DurableCandidate, ResolvedDurability } from './options.js';
 import { stateOf } from './state.js';
 import { TurnRecorder } from './turn-recorder.js';
@@ -29,8 +28,6 @@ export interface RecordsOptions {
   /** The engine does not answer, as far as is known. */
   isStalled(): boolean;
 }
-
-type Fields = SessionReading['fields'];
 
 /** A record lasts longer than a client may be away. */
 const MARGIN_MS = 60_000;
