@@ -49,15 +49,19 @@ try {
   await tab.waitForTimeout(500);
   await tab.keyboard.press('Enter');
   await tab.locator('pre').first().waitFor();
-  await tab.waitForTimeout(600);
+  await tab.waitForTimeout(1_200);
   await tab.getByRole('button', { name: /Cut the connection/ }).click();
   await tab.locator('body[data-state="suspended"]').waitFor();
   await tab.locator('body[data-state="connected"]').waitFor();
-  await tab.getByText('caught up').first().waitFor();
-  await tab.waitForTimeout(1_200);
-  const still = count - 1;
   await tab.getByRole('button', { name: 'Ask again' }).last().waitFor();
-  await tab.waitForTimeout(1_500);
+  await tab.waitForTimeout(800);
+  await tab
+    .locator('answer-text .mark')
+    .first()
+    .evaluate((mark) => mark.scrollIntoView({ block: 'center' }));
+  await tab.waitForTimeout(1_000);
+  const still = count - 1;
+  await tab.waitForTimeout(2_000);
   isOver = true;
   await recording;
   execFileSync(

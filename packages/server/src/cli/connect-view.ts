@@ -1,4 +1,10 @@
-import { CLOSE_CODES, type DirectionStats, type Message, type Session, type SessionReset } from '@parlance/protocol';
+import {
+  CLOSE_CODES,
+  type DirectionStats,
+  type Message,
+  type Session,
+  type SessionReset,
+} from '@parlance/protocol';
 import { type InspectionEvent, printable, SCHEMA_VERSION } from '@parlance/protocol/inspect';
 import { describeFailure } from './failure.js';
 import { createScreen, type Screen } from './screen.js';

@@ -40,7 +40,7 @@ const COLUMNS: readonly Column[] = [
     from: 120,
     value: ({ roundTripMs }) => millisecondsOf(roundTripMs),
   },
-  { title: 'waits', width: 14, from: 0, value: (row, now) => waitsOf(row, now) },
+  { title: 'waits', width: 18, from: 0, value: (row, now) => waitsOf(row, now) },
 ];
 
 /** At most as many lines as the terminal has; all of them without a terminal. */
