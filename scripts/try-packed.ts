@@ -8,10 +8,18 @@ import { startOpenAIUpstream } from '../e2e/src/openai-upstream.js';
 import { packOnce, tarballsIn } from './pack.js';
 
 /**
- * Follows the README as a new user does: installs the packed packages in an empty folder and runs the code
- * blocks. Takes the folder of tarballs if they are packed already.
+ * Follows the README and the quick start as a new user does: installs the packed packages in an empty folder and runs the
+ * code blocks. Takes the folder of tarballs if they are packed already.
  */
 
+/** The pages that a new user follows. */
+const PAGES = [
+  'README.md',
+  'docs/start/quickstart.md',
+  'docs/guide/protected-sessions.md',
+  'docs/CONTRACTS.md',
+  'docs/SERVER.md',
+];
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'parlance-packed-'));
 const servers: ChildProcess[] = [];
@@ -61,6 +69,7 @@ try {
   await tryOut('groups.mjs', ['ben reads ann: hello']);
   await start('gateway.mjs');
   await tryOut('chat.mjs', ['Tokens travel', '世界']);
+  await tryServing();
 } finally {
   for (const server of servers) server.kill();
   await upstream.stop();
@@ -100,7 +109,14 @@ function tryCommandLine(url: string): void {
       input,
       timeout: 60_000,
     });
-  const coded = parlance(['encode', '--algorithm', 'TOKEN_NATIVE'], 'Hello, world!');
+  // As the README has it: npm finds the binary by the name of its package, here among the packages that are installed.
+  const npx = ['--no-install', '-p', '@parlance/server', 'parlance', 'encode', '--algorithm', 'TOKEN_NATIVE'];
+  const coded = execFileSync('npx', npx, {
+    cwd: folder,
+    encoding: 'utf8',
+    input: 'Hello, world!',
+    timeout: 60_000,
+  });
   const explained = parlance(['inspect', '-'], coded);
   console.log(explained);
   if (!explained.includes('the frame is valid') || parlance(['decode'], coded) !== 'Hello, world!') {
@@ -108,6 +124,31 @@ function tryCommandLine(url: string): void {
   }
   const reply = parlance(['connect', '--quiet', url], 'are you there?');
   if (reply !== 'You asked: are you there? \n') throw new Error(`parlance connect printed ${reply}`);
+}
+
+/** Runs the line of the README that starts a gateway with a chat page; npm takes the packages that are installed here. */
+async function tryServing(): Promise<void> {
+  const readme = readFileSync(join(root, 'README.md'), 'utf8');
+  const line = /^OPENAI_API_KEY=\S+ npx (-p @parlance\/server parlance serve --upstream) \S+$/m.exec(readme);
+  if (line?.[1] === undefined) throw new Error('the README does not say how to start a gateway');
+  const args = ['--no-install', ...line[1].split(' '), upstream.baseUrl, '--port', '0'];
+  const env = { ...process.env, OPENAI_API_KEY: 'sk-0123456789abcdef' };
+  // A group of its own, as npm starts the binary in a shell.
+  const server = spawn('npx', args, {
+    cwd: folder,
+    env,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  try {
+    const page = /"page":"([^"]+)"/.exec(await printed(server, '"page":'))?.[1] ?? '';
+    const html = await (await fetch(page)).text();
+    if (!html.includes('<script type="module"'))
+      throw new Error(`${page} is not the chat page: ${html.slice(0, 200)}`);
+    console.log(`the chat page of the gateway is at ${page}`);
+  } finally {
+    if (server.pid !== undefined) process.kill(-server.pid);
+  }
 }
 
 /** Runs a client; asynchronously, because the upstream runs in this process. */
@@ -119,12 +160,12 @@ async function tryOut(file: string, expected: readonly string[]): Promise<void> 
   }
 }
 
-/** The code block that begins with a comment with the name of the file, in the README or in what it links to. */
+/** The code block that begins with a comment with the name of the file. */
 function codeOf(file: string): string {
-  const texts = ['README.md', 'docs/SERVER.md'].map((name) => readFileSync(join(root, name), 'utf8'));
+  const texts = PAGES.map((name) => readFileSync(join(root, name), 'utf8'));
   const blocks = texts.flatMap((text) => text.split('```'));
   const block = blocks.find((text) => text.startsWith(`js\n// ${file}\n`));
-  if (block === undefined) throw new Error(`the README has no code block for ${file}`);
+  if (block === undefined) throw new Error(`no page has a code block for ${file}`);
   return block.slice('js\n'.length);
 }
 

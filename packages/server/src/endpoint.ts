@@ -14,6 +14,7 @@ import {
 import {
   assertOptions,
   type BodyCoder,
+  type CallOptions,
   type EndpointOptions,
   guard,
   type OwnHandler,
@@ -221,10 +222,20 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
     }
   }
 
-  /** Answers a received request with a handler of the server's. Never rejects. */
-  async answer(streamId: number, body: ReceivedBody, handler: OwnHandler): Promise<void> {
+  /**
+   * Answers a received request with a handler of the server's. Never rejects.
+   *
+   * @param again how often it was called before, and whether another node calls it again if this one dies.
+   */
+  async answer(
+    streamId: number,
+    body: ReceivedBody,
+    handler: OwnHandler,
+    again: Omit<CallOptions, 'isOwn'> & { readonly isRepeated?: boolean } = {},
+  ): Promise<void> {
     try {
-      await this.inbound.answer(streamId, body, handler);
+      if (again.isRepeated) this.repeat(streamId);
+      await this.inbound.answer(streamId, body, handler, again);
     } catch (error) {
       this.crash(error);
     }

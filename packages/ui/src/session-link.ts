@@ -1,4 +1,4 @@
-import { type ClientSession, connect, ProtocolError } from '@parlance/client';
+import { type ClientSession, connect, ProtocolError, type WebSocketConstructor } from '@parlance/client';
 import { connectOptions } from './profile.js';
 
 export type LinkState =
@@ -44,7 +44,11 @@ const RETRY_SPREAD_MS = 2_000;
  * this makes the first connection, and a new session after one that has ended. After a refusal it tries
  * again only if the server allows a retry.
  */
-export function createSessionLink(url: string, onState: (state: LinkState) => void): SessionLink {
+export function createSessionLink(
+  url: string,
+  WebSocket: WebSocketConstructor,
+  onState: (state: LinkState) => void,
+): SessionLink {
   let state: LinkState = { name: 'connecting' };
   let hadSession = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -59,12 +63,15 @@ export function createSessionLink(url: string, onState: (state: LinkState) => vo
 
   async function attempt(): Promise<void> {
     let session: ClientSession;
+    const blocked = untilBlocked(url);
     try {
-      session = await connect(url, connectOptions(url));
+      session = await connect(url, { ...connectOptions(url), WebSocket, signal: blocked.signal });
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       enter(failedState(error, hadSession));
       return;
+    } finally {
+      blocked.forget();
     }
     enter({ name: 'connected', session, since: hadSession ? 'new' : 'first' });
     hadSession = true;
@@ -98,6 +105,31 @@ export function createSessionLink(url: string, onState: (state: LinkState) => vo
     },
     tryNow,
   };
+}
+
+/** The error of a page whose policy does not let it connect there. It would wait for ever. */
+export const BLOCKED = 'blocked_by_policy';
+
+/** A signal that aborts if the policy of the page blocks a connection to `url`. */
+function untilBlocked(url: string): { readonly signal: AbortSignal; forget(): void } {
+  const controller = new AbortController();
+  const handleViolation = ({ effectiveDirective, blockedURI }: SecurityPolicyViolationEvent) => {
+    if (effectiveDirective !== 'connect-src' || !isSameHost(blockedURI, url)) return;
+    controller.abort(
+      new ProtocolError('forbidden', `the policy of this page allows no connection to ${url}`, {
+        cause: BLOCKED,
+      }),
+    );
+  };
+  document.addEventListener('securitypolicyviolation', handleViolation);
+  return {
+    signal: controller.signal,
+    forget: () => document.removeEventListener('securitypolicyviolation', handleViolation),
+  };
+}
+
+function isSameHost(blocked: string, url: string): boolean {
+  return URL.canParse(blocked) && URL.canParse(url) && new URL(blocked).host === new URL(url).host;
 }
 
 function failedState(error: ProtocolError, hadSession: boolean): LinkState {
