@@ -25,7 +25,7 @@ import {
 import type { Changes } from './waiting.js';
 
 /**
- * The kit's end of the frames of a session (section 4), over all of its connections. Whatever a scenario is about, it
+ * The kit's end of the frames of a session (section 4), over all of its connections. In every scenario it
  * fails at the first frame of the peer that breaks the rules.
  */
 
