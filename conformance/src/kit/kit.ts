@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Encoding } from '../subject.js';
 import { type Fields, packed, unpacked } from './bodies.js';
 import { must, mustEqual, NotApplicable } from './deviation.js';
@@ -12,8 +13,6 @@ export class Kit {
   /** The vocabulary for TOKEN_NATIVE, if it is there. */
   readonly encoding: Encoding | undefined;
   readonly #open: { dispose(): Promise<void> }[] = [];
-  #sessions = 0;
-  #tokens = 0;
 
   constructor(door: Door, encoding: Encoding | undefined) {
     this.door = door;
@@ -77,7 +76,7 @@ export class Kit {
   async #accept(offer: Offer): Promise<{ wire: Wire; agreement: Agreement }> {
     const { wire, hello: fields, bytes } = await this.greeted();
     const hello = payloadOf(fields, bytes);
-    const sessionId = `sess_conformance_${++this.#sessions}`;
+    const sessionId = `sess_${randomUUID()}`;
     const accept = this.acceptOf(offer, hello);
     wire.send(envelope('ACCEPT', sessionId, accept));
     return { wire, agreement: this.#agreed(offer, hello, accept, sessionId, bytes) };
@@ -130,7 +129,7 @@ export class Kit {
   // --- resuming
 
   #ticket(recovered: boolean, received = 0): Fields {
-    return { token: `token-${++this.#tokens}`, window_ms: 120_000, recovered, received };
+    return { token: randomUUID(), window_ms: 120_000, recovered, received };
   }
 
   /** Resumes a session over another connection. */

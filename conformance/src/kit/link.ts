@@ -3,6 +3,7 @@ import { Assembly } from './assembly.js';
 import { type Body, type Coder, type Fields, unpacked } from './bodies.js';
 import { Credit, type Windows } from './credit.js';
 import { Deviation, must } from './deviation.js';
+import { failureOf } from './failure.js';
 import {
   BODY_CHARGE,
   type BodyToSend,
@@ -382,22 +383,3 @@ export class Link {
 
 export const isOver = (call: Call): boolean =>
   call.response !== undefined || call.end !== undefined || call.error !== undefined;
-
-/** @throws {Deviation} if the body of an error is not as section 4 says. */
-function failureOf({ rest, bytes }: Frame): Fields {
-  const fields = unpacked(rest, 'the body of an error', bytes);
-  const { code, message, retryable, retry_after_ms: delay } = fields;
-  must(
-    typeof code === 'string' && /^[a-z0-9_]{1,64}$/.test(code),
-    'the code of an error is not 1 to 64 of a-z0-9_',
-    bytes,
-  );
-  must(typeof message === 'string', 'an error has no message', bytes);
-  must(retryable === undefined || typeof retryable === 'boolean', 'retryable is not a boolean', bytes);
-  must(
-    delay === undefined || (typeof delay === 'number' && delay >= 0),
-    'retry_after_ms is not a number',
-    bytes,
-  );
-  return fields;
-}
