@@ -1,4 +1,4 @@
-import { isEncodingAvailable, loadEncoding } from '../subject.js';
+import { isEncodingAvailable, loadCodecs, loadEncoding } from '../subject.js';
 import { Deviation, hex, NotApplicable } from './deviation.js';
 import type { Door } from './door.js';
 import { Kit } from './kit.js';
@@ -36,6 +36,7 @@ export const scenariosFor = (peer: Door['peer'], only: readonly string[] = []): 
   );
 
 export async function run(door: Door, options: RunOptions = {}): Promise<readonly Verdict[]> {
+  await loadCodecs(['AVP', 'BROTLI', 'CONTEXT', 'M2M']);
   const encoding = (await isEncodingAvailable('CL100K_BASE')) ? await loadEncoding('CL100K_BASE') : undefined;
   const verdicts: Verdict[] = [];
   for (const scenario of scenariosFor(door.peer, options.only)) {
