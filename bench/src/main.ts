@@ -24,6 +24,8 @@ const BENCHES: Readonly<Record<string, string>> = {
   snapshot: 'a session as bytes for another process: idle, in a reply, with a context; against a handshake',
   cluster:
     'led connections, a clustered server, and agents across nodes, against one server; the directory of agents',
+  durable:
+    'sessions that outlive their nodes: parts against plain ones, a killed node against a cut, claims, bytes',
   stall: 'round trips in one session while another sends megabytes of text',
 };
 

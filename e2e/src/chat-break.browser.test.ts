@@ -99,7 +99,11 @@ describe.skipIf(missing !== undefined)('the chat page of parlance serve', () => 
     await page.goto(`${address}?server=${encodeURIComponent(url)}`);
     // The policy of the page does not even let it connect.
     await expect.poll(() => complaints.join('\n')).toContain('Content Security Policy');
-    expect(await page.locator('body[data-state="connected"]').count()).toBe(0);
+    // And the page says so, instead of connecting for ever.
+    await state(page, 'refused');
+    const notice = await page.locator('#notice').textContent();
+    expect(notice).toContain('This page may not connect there');
+    expect(notice).toContain(url);
     expect(tokens).toEqual([]);
   });
 });
