@@ -26,7 +26,7 @@ const SERVER: ServerOptions = {
 };
 
 describe.skipIf(missing !== undefined)('a page', () => {
-  const page = ScenarioPage.use('./page-loading-page.ts');
+  const page = ScenarioPage.use(new URL('./page-loading-page.ts', import.meta.url));
 
   async function run(scenario: string, options: ServerOptions = SERVER) {
     return (await page.run(scenario, options)) as { result: unknown; warnings: string[] };

@@ -12,12 +12,11 @@ export class ScenarioPage {
   #bundle: Bundle | undefined;
   #files: StaticFiles | undefined;
 
-  /** Opens it before the tests of this `describe`. @param name of the module in this folder. */
-  static use(name: string): ScenarioPage {
+  /** Opens it before the tests of this `describe`. */
+  static use(module: URL): ScenarioPage {
     const page = new ScenarioPage();
     beforeAll(async () => {
-      const file = fileURLToPath(new URL(name, import.meta.url));
-      page.#bundle = await bundleFile(file, { fromSource: true });
+      page.#bundle = await bundleFile(fileURLToPath(module), { fromSource: true });
       page.#files = await serveCompressed(page.#bundle.folder);
       page.#browser = await launchChromium();
     });
