@@ -4,6 +4,7 @@ import type { ErrorContext, FetchHandler, ServerOptions, ServerSession } from '@
 import { RequestError } from '@parlance/server';
 import { createParser } from 'eventsource-parser';
 import { Hono } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
 import { streamSSE } from 'hono/streaming';
 import { validator } from 'hono/validator';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -571,6 +572,46 @@ describe('a server with onFetch', () => {
     };
     expect(await sent(most)).toEqual([200, String(most)]);
     expect(await sent(most + 1)).toEqual([413, `Content Too Large: at most ${most} bytes`]);
+  });
+
+  it('believes no length that the other end states', async () => {
+    const app = new Hono();
+    app.use(bodyLimit({ maxSize: 1_000 }));
+    app.post('/', async (context) => context.text(String((await context.req.text()).length)));
+    const { client } = await pair({ onFetch: app.fetch });
+    const asked = async (size: number, headers: Record<string, string>) => {
+      const http = { path: '/', headers };
+      const reply = await client.request('x'.repeat(size), { metadata: { http } });
+      return [reply.text, reply.metadata['http']];
+    };
+    expect((await asked(1_000, { 'content-length': '9999999999' }))[0]).toBe('1000');
+    const refused = ['Payload Too Large', expect.objectContaining({ status: 413 })];
+    expect(await asked(1_001, { 'content-length': '1' })).toEqual(refused);
+    expect(await asked(1_001, { 'content-length': '1', 'transfer-encoding': 'chunked' })).toEqual(refused);
+  });
+
+  it('refuses forms of many fields before its handler parses them', async () => {
+    const onFetch = async (request: Request) => new Response(String([...(await request.formData())].length));
+    const { client } = await pair({ onFetch, limits: { maxMessageSize: 1024 * 1024 } });
+    const sent = async (fields: number, isStreamed: boolean) => {
+      const form = new FormData();
+      for (let i = 0; i < fields; i++) form.append('name', String(i));
+      const whole = new Request('http://x/', { method: 'POST', body: form });
+      const type = { 'content-type': whole.headers.get('content-type') as string };
+      const streamed = () => upload(whole.body as ReadableStream, { headers: type });
+      const response = await client.fetch('/', isStreamed ? streamed() : { method: 'POST', body: form });
+      return [response.status, await response.text()];
+    };
+    for (const isStreamed of [false, true]) {
+      expect(await sent(1_000, isStreamed)).toEqual([200, '1000']);
+      expect(await sent(1_001, isStreamed)).toEqual([413, 'Content Too Large: at most 1000 fields']);
+    }
+    const http = { path: '/', headers: { 'content-type': 'multipart/form-data; boundary=a; boundary=b' } };
+    const reply = await client.request('', { metadata: { http } });
+    expect([reply.text, reply.metadata['http']]).toEqual([
+      'Bad Request: the boundary of the form is not plain',
+      expect.objectContaining({ status: 400 }),
+    ]);
   });
 
   it('calls a route handler in the style of Next.js', async () => {

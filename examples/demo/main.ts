@@ -3,6 +3,7 @@ import { createServer } from '@parlance/server';
 import { buildUserInterface } from '../../scripts/build-ui.js';
 import { readCommandLine } from '../../scripts/command-line.js';
 import { createAnswerer } from './answerer.js';
+import { showCluster } from './cluster/story.js';
 import { createReport } from './report.js';
 import { serveChatPage } from './serve-chat.js';
 import { showCancel } from './steps/cancel.js';
@@ -17,22 +18,29 @@ import { showTensors } from './steps/tensors.js';
 /** `npm run demo`: a scripted exchange over real sockets, then a chat page until Ctrl-C. */
 
 const USAGE = `npm run demo -- [--once] [--verbose]
+npm run demo -- --cluster
 
   --once      exit after the report, with exit code 0 only if every check passed
-  --verbose   show the wire as well: negotiation, refusals, streams, control messages`;
+  --verbose   show the wire as well: negotiation, refusals, streams, control messages
+  --cluster   instead, kill the node that answers in mid-answer; needs redis-server`;
 
 const { values } = readCommandLine(USAGE, {
   options: {
     once: { type: 'boolean', default: false },
     verbose: { type: 'boolean', default: false },
+    cluster: { type: 'boolean', default: false },
   },
 });
+const report = createReport();
+if (values.cluster) {
+  await showCluster(report);
+  process.exit(report.failures === 0 ? 0 : 1);
+}
 // Meanwhile, the report is shown.
 const isBuilt = values.once ? undefined : buildUserInterface();
 isBuilt?.catch(() => {});
 const nodeModules = fileURLToPath(new URL('../../node_modules', import.meta.url));
 const routed: RoutingRecord[] = [];
-const report = createReport();
 // As a model does, so that there is something to cut and to stop.
 const answerer = createAnswerer({ delayMs: 5 });
 

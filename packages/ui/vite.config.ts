@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { defaultClientConditions, defineConfig, type Plugin } from 'vite';
 
 /** Optional packages of the client: a page that goes without them negotiates without them. */
@@ -26,7 +27,9 @@ export default defineConfig({
     // Inlined files would need an exception in the policy of the page.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
-    rolldownOptions: { input: { index: 'index.html', admin: 'admin.html' } },
+    rolldownOptions: {
+      input: ['index.html', 'inspect.html', 'admin.html'].map((name) => join(import.meta.dirname, name)),
+    },
     license: { fileName: 'licenses.md' },
   },
 });

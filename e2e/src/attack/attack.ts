@@ -13,6 +13,7 @@ export const CATEGORIES = [
   'relay',
   'replies',
   'gateway',
+  'uploads',
   'cluster',
   'nodes',
   'logs',

@@ -144,3 +144,31 @@ export const manyKeys = once('keys', () => brotli(`{"model":"gpt-4o",${'"x":0,'.
 export const escapes = once('escapes', () =>
   brotli(`{"model":"gpt-4o","x":"${'\\u0020'.repeat(1_600_000)}"}`),
 );
+
+// --- forms that take long to parse
+
+/** The boundary of all of them. */
+export const BOUNDARY = 'b'.repeat(69);
+const FIELD = `--${BOUNDARY}\r\ncontent-disposition: form-data; name="a"\r\n\r\n`;
+const FORM_END = `--${BOUNDARY}--\r\n`;
+const filled = (head: string, piece: string, end: string): string =>
+  head + piece.repeat(Math.floor((LARGEST - head.length - end.length) / piece.length)) + end;
+
+/** 130,000 fields, in 100 bytes. */
+export const manyFields = once('fields', () => brotli(filled('', `${FIELD}\r\n`, FORM_END)));
+/** As many files, for each of which a parser makes an object. */
+export const manyFiles = once('files', () =>
+  brotli(filled('', `${FIELD.replace('"a"', '"a"; filename="a"')}\r\n`, FORM_END)),
+);
+/** One name of 16 MiB, of escapes. */
+export const longName = once('name', () =>
+  brotli(
+    filled(`--${BOUNDARY}\r\ncontent-disposition: form-data; name="`, '%22', `"\r\n\r\n\r\n${FORM_END}`),
+  ),
+);
+/** Content that is a delimiter but for its last byte, again and again, and no end. */
+export const nearlyEnded = once('ends', () => brotli(filled(FIELD, `\r\n--${BOUNDARY.slice(1)}`, '')));
+/** Dashes alone: each may begin a delimiter. */
+export const dashes = once('dashes', () => brotli(filled(FIELD, '-', '')));
+/** Eight million pairs of a form that is URL-encoded. */
+export const manyPairs = once('pairs', () => brotli(filled('', 'a&', '')));

@@ -16,6 +16,7 @@ import { REPLY_ATTACKS } from './replies.js';
 import { Arena, startUpstream } from './run.js';
 import { HEAD, PROMISE, rows } from './table.js';
 import { TIME } from './time.js';
+import { UPLOADS } from './uploads.js';
 
 /** `npm run attack`: the exit code is 1 if an attack exceeds a bound. */
 
@@ -53,6 +54,7 @@ const ATTACKS: Readonly<Record<Category, readonly Attack[]>> = {
   relay: RELAY,
   replies: REPLY_ATTACKS,
   gateway: GATEWAY,
+  uploads: UPLOADS,
   cluster: CLUSTER,
   nodes: NODES,
   logs: LOGS,

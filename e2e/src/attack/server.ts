@@ -17,8 +17,11 @@ import {
   type ServerOptions,
 } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
+import { type Context, Hono } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
 import { createEmbeddedResponder } from '../../../packages/server/src/cli/responder.js';
 import { offer } from '../../../scripts/child-process.js';
+import { LARGEST } from './bombs.js';
 import { CLUSTER_SECRET, KEY, NEIGHBOUR } from './wire.js';
 
 /**
@@ -29,7 +32,7 @@ import { CLUSTER_SECRET, KEY, NEIGHBOUR } from './wire.js';
 
 const upstream = process.argv[2] as string;
 
-const counts = { authenticate: 0, logLines: 0, logBytes: 0, handlerRuns: 0, usageUnknown: 0 };
+const counts = { authenticate: 0, logLines: 0, logBytes: 0, handlerRuns: 0, usageUnknown: 0, forms: 0 };
 
 /** Where the node of the server `cluster` listens for others, and its name. */
 let peerPort = 0;
@@ -143,6 +146,22 @@ function gateway(models?: readonly string[]): RequestHandler {
     context.session.principal?.startsWith('gateway') ? pass(request, context) : dispatch(request, context);
 }
 
+/** Handlers as they are written: bodies that are parsed are bounded, bodies that are streamed are not. */
+const app = new Hono();
+app.use('/form', bodyLimit({ maxSize: 256 * 1024 }));
+app.use('/large', bodyLimit({ maxSize: LARGEST }));
+const countFields = async (context: Context) => {
+  counts.forms++;
+  return context.text(String(Object.keys(await context.req.parseBody()).length));
+};
+app.post('/form', countFields);
+app.post('/large', countFields);
+app.post('/read', async (context) => {
+  let size = 0;
+  for await (const chunk of context.req.raw.body ?? []) size += chunk.length;
+  return context.text(String(size));
+});
+
 const common: ServerOptions = { authenticate, logger, onRequest: dispatch };
 const SERVERS = {
   main: { ...common, metrics: true },
@@ -152,6 +171,7 @@ const SERVERS = {
   'gateway-open': { ...common, onRequest: gateway() },
   security: { ...common, security: { mode: 'HMAC', key: KEY } },
   scan: { ...common, scan },
+  fetch: { ...common, onFetch: app.fetch },
   replies: { ...common, replies: { authorize: () => delay(20, false) } },
   cluster: { ...common, onSession, cluster: memoryCluster(), node: { secret: CLUSTER_SECRET } },
 } as const satisfies Record<string, ServerOptions>;

@@ -2,6 +2,8 @@ import { readCommandLine, wholeNumber } from '../../../scripts/command-line.js';
 import { runDeploy } from './cluster/deploy.js';
 import { runFaults } from './cluster/faults.js';
 import { PLANTS, type Plant } from './cluster/plant.js';
+import { DURABLE_PLANTS, type DurablePlant } from './durable/plant.js';
+import { runDurable } from './durable/run.js';
 import { type RunReport, runChaos } from './run.js';
 
 /** `npm run chaos`: the exit code is 1 if anything was lost, duplicated, out of order or stuck. */
@@ -9,19 +11,23 @@ import { type RunReport, runChaos } from './run.js';
 const USAGE = `npm run chaos -- [--seconds N] [--sessions M]
 npm run chaos -- --histories N [--seed S]
 npm run chaos -- --cluster [deploy | faults] [--seconds N] [--streams N] [--idle N] [--plant FAULT]
+npm run chaos -- --cluster --durable [--seconds N] [--sessions M] [--seed S] [--plant FAULT | --plants]
 
   --seconds N     duration, over real sockets and a proxy that breaks, delays and freezes
                   connections (default: 60)
   --sessions M    concurrent sessions (default: 50)
   --histories N   random histories on the simulated network instead
-  --seed S        repeats the histories of an earlier run
+  --seed S        repeats the histories of an earlier run; with --durable, what happens to the nodes
   --cluster       three nodes in processes of their own, with Redis, behind a proxy that picks any of
                   them. deploy: every node is replaced while it is in use; faults: nodes, the engine and
                   the connections of every leg fail. Without a word, first the one and then the other
   --streams N     deploy: sessions with one streamed answer after another (default: 200)
   --idle N        deploy: other sessions (default: 1000)
   --log FILE      appends what the nodes log
-  --plant FAULT   a fault that has to be found, to check the checker: ${Object.keys(PLANTS).join(', ')}`;
+  --plant FAULT   a fault that has to be found, to check the checker: ${Object.keys(PLANTS).join(', ')}
+  --durable       sessions that outlive their nodes: nodes are killed, paused and drained, Redis is killed and
+                  paused, and no session may end. Its faults: ${Object.keys(DURABLE_PLANTS).join(', ')}
+  --plants        one run for each of these faults; fails if one is not found`;
 
 const { values, positionals } = readCommandLine(USAGE, {
   allowPositionals: true,
@@ -33,7 +39,9 @@ const { values, positionals } = readCommandLine(USAGE, {
     cluster: { type: 'boolean', default: false },
     streams: { type: 'string', default: '200' },
     idle: { type: 'string', default: '1000' },
+    durable: { type: 'boolean', default: false },
     plant: { type: 'string' },
+    plants: { type: 'boolean', default: false },
     log: { type: 'string' },
   },
 });
@@ -56,7 +64,7 @@ if (faults.length > SHOWN) console.log(`… and ${faults.length - SHOWN} more`);
 process.exit(faults.length > 0 ? 1 : 0);
 
 function runChosen(): Promise<readonly string[]> {
-  if (values.cluster) return runCluster();
+  if (values.cluster) return values.durable ? runDurableSessions() : runCluster();
   return values.histories === undefined ? runSockets() : runSimulation(values.histories);
 }
 
@@ -92,6 +100,38 @@ async function runCluster(): Promise<readonly string[]> {
   }
   if (faults.length > SHOWN) for (const line of kindsOf(faults)) console.log(line);
   return faults;
+}
+
+async function runDurableSessions(): Promise<readonly string[]> {
+  const { plant, log } = values;
+  if (positionals.length > 0 || (plant !== undefined && !Object.hasOwn(DURABLE_PLANTS, plant))) {
+    console.error(`unknown scenario or fault\n\n${USAGE}`);
+    process.exit(2);
+  }
+  const options = {
+    nodes: NODES,
+    seconds: wholeNumber('seconds', values.seconds, USAGE),
+    sessions: wholeNumber('sessions', values.sessions, USAGE),
+    seed: seedOf(),
+    log,
+  };
+  const run = async (planted: DurablePlant | undefined) => {
+    const { faults, lines } = await runDurable({ ...options, plant: planted });
+    for (const line of lines) console.log(line);
+    for (const line of kindsOf(faults)) console.log(line);
+    return faults;
+  };
+  if (!values.plants) return await run(plant as DurablePlant | undefined);
+  const unseen: string[] = [];
+  for (const [name, what] of Object.entries(DURABLE_PLANTS)) {
+    console.log(`${name}: ${what}`);
+    if ((await run(name as DurablePlant)).length === 0) unseen.push(`nothing was found although ${what}`);
+  }
+  return unseen;
+}
+
+function seedOf(): number {
+  return values.seed === undefined ? Date.now() % 2 ** 31 : wholeNumber('seed', values.seed, USAGE, 0);
 }
 
 /** How many faults there are of each kind. */
@@ -146,7 +186,7 @@ async function runSimulation(wanted: string): Promise<readonly string[]> {
   // Sources of the protocol package's tests, which it does not export.
   const { runHistories } = await import('../../../packages/protocol/src/testing/chaos/histories.js');
   const histories = wholeNumber('histories', wanted, USAGE);
-  const seed = values.seed === undefined ? Date.now() % 2 ** 31 : wholeNumber('seed', values.seed, USAGE, 0);
+  const seed = seedOf();
   console.log(`${histories} histories from seed ${seed}`);
   const { faults, tally, delivered, peakUnread } = runHistories(seed, histories);
   for (const [name, count] of tally.entries()) console.log(`${String(count).padStart(9)}  ${name}`);

@@ -33,9 +33,10 @@ export { incarnationOf, newIncarnation, newSessionId } from './session/random-id
 // Sessions that move to another process
 
 export { createServerSession, restoreSession } from './session/create-server.js';
-export { restoreDurableSession } from './session/durable/restore.js';
+export { checkAccepted, restoreDurableSession } from './session/durable/restore.js';
 export { readBegin } from './session/durable/begin.js';
 export type { DurableSession } from './session/durable/session.js';
+export type { CallOptions } from './endpoint/requests/responder.js';
 export type { BodyToSend } from './link/body-to-send.js';
 export { type DurableRecord, fencedError, type NumberedBody, type Turn } from './session/durable/turn.js';
 export { decodeSnapshot, encodeSnapshot, MAX_SNAPSHOT_SIZE, SNAPSHOT_FORMAT } from './session/snapshot.js';
@@ -115,7 +116,7 @@ export {
 // Agents and the relay
 
 export type { BodyCoder } from './codec/coder.js';
-export { type DirectoryNews, type DirectoryQuery, newsFields } from './endpoint/agents/agents.js';
+export { decodeNews, type DirectoryNews, type DirectoryQuery, newsFields } from './endpoint/agents/agents.js';
 export { encodeUndelivered } from './endpoint/agents/delivery.js';
 export { type AgentDescription, readAgent } from './endpoint/agents/description.js';
 export { MAX_AGENT_METADATA } from './endpoint/agents/introduction.js';

@@ -121,7 +121,7 @@ export class Drain {
 
   /** A session has lost its connection. Its client has a moment to come back, unless other nodes go on with it. */
   handleLost(session: ServerEndpoint): void {
-    if (this.#moves?.hasTargets === true) return;
+    if (session.isDurable || this.#moves?.hasTargets === true) return;
     clearTimeout(this.#waiting.get(session));
     const ms = Math.max(0, session.lostAt + RETURN_MS - Date.now());
     this.#waiting.set(
@@ -190,6 +190,8 @@ export class Drain {
 
   /** A session that another node leads here goes on there, and so does one without a connection: its client need not know. */
   #sayFarewell(session: ServerEndpoint): void {
+    // Its client comes back when it is given up.
+    if (session.isDurable) return;
     const isMoving = this.#moves?.hasTargets === true;
     if (isMoving && (session.ledBy !== undefined || !session.hasWire)) return;
     const goAway = this.#goAway(returnDelay(this.#returnWithinMs));

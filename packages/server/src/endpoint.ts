@@ -14,6 +14,7 @@ import {
 import {
   assertOptions,
   type BodyCoder,
+  type CallOptions,
   type EndpointOptions,
   guard,
   type OwnHandler,
@@ -222,9 +223,14 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   }
 
   /** Answers a received request with a handler of the server's. Never rejects. */
-  async answer(streamId: number, body: ReceivedBody, handler: OwnHandler): Promise<void> {
+  async answer(
+    streamId: number,
+    body: ReceivedBody,
+    handler: OwnHandler,
+    again: Omit<CallOptions, 'isOwn'> = {},
+  ): Promise<void> {
     try {
-      await this.inbound.answer(streamId, body, handler);
+      await this.inbound.answer(streamId, body, handler, again);
     } catch (error) {
       this.crash(error);
     }

@@ -1,20 +1,25 @@
 import type { Message } from '@parlance/protocol';
-import { SessionMailbox } from '@parlance/protocol/internal';
+import { type Received, SessionMailbox } from '@parlance/protocol/internal';
 
 const DONE: IteratorResult<never, undefined> = { value: undefined, done: true };
 
 /** One reader of the messages. */
 class Reader implements AsyncIterator<Message, undefined> {
   readonly #inner: AsyncIterator<Message>;
+  readonly #onAfter: () => void;
   #isOver = false;
 
-  constructor(inner: AsyncIterator<Message>) {
+  /** @param onAfter the reader was stopped, and asks for the next message. */
+  constructor(inner: AsyncIterator<Message>, onAfter: () => void) {
     this.#inner = inner;
+    this.#onAfter = onAfter;
   }
 
   /** Not `async`, which would take another promise for each message. */
   next(): Promise<IteratorResult<Message, undefined>> {
-    return this.#isOver ? Promise.resolve(DONE) : this.#inner.next();
+    if (!this.#isOver) return this.#inner.next();
+    this.#onAfter();
+    return Promise.resolve(DONE);
   }
 
   async return(): Promise<IteratorResult<Message, undefined>> {
@@ -33,9 +38,12 @@ class Reader implements AsyncIterator<Message, undefined> {
 export class MovableMailbox extends SessionMailbox {
   #reader: Reader | undefined;
   #isStopped = false;
+  #isStopping = false;
+  /** The reader was stopped while it had this message. */
+  #left: Received | undefined;
 
   override [Symbol.asyncIterator](): AsyncIterator<Message> {
-    const reader = new Reader(super[Symbol.asyncIterator]());
+    const reader = new Reader(super[Symbol.asyncIterator](), () => this.#handleAfter());
     this.#reader = reader;
     if (this.#isStopped) reader.stop();
     return reader;
@@ -44,8 +52,22 @@ export class MovableMailbox extends SessionMailbox {
   /** Iterations end, until {@link start}. */
   stop(): void {
     this.#isStopped = true;
+    this.#isStopping = true;
     this.#reader?.stop();
+    this.#isStopping = false;
     this.#reader = undefined;
+  }
+
+  /** A message is handled when its reader asks for the next one, also if that is not here. */
+  protected override handleDone(message: Received): void {
+    if (this.#isStopping) this.#left = message;
+    else super.handleDone(message);
+  }
+
+  #handleAfter(): void {
+    const left = this.#left;
+    this.#left = undefined;
+    if (left !== undefined) super.handleDone(left);
   }
 
   /** Another reader may begin. */

@@ -63,6 +63,17 @@ export abstract class MovingEndpoint extends Endpoint {
     );
   }
 
+  /**
+   * Nothing in this process waits for the session, and it waits for nothing.
+   *
+   * @param isLeft whether a handler does not matter.
+   */
+  isAtRest(isLeft: (streamId: number) => boolean): boolean {
+    if (this.hasEnded || this.#isFrozen || this.scanner?.isIdle === false || !this.isCalm(isLeft))
+      return false;
+    return !(this.mailbox instanceof MovableMailbox && this.mailbox.isReading);
+  }
+
   /** The kept replies that it follows. */
   get follows(): Follows {
     this.#follows ??= new Follows();

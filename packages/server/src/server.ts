@@ -33,6 +33,7 @@ import { joinCluster, joiningRefusal } from './cluster/join.js';
 import type { ClusterNode } from './cluster/node.js';
 import { Connection } from './connection.js';
 import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions } from './drain.js';
+import type { TakingHost } from './durable/take-over.js';
 import type { ServerEndpoint } from './endpoint.js';
 import type { Group } from './groups/group.js';
 import { Groups } from './groups/groups.js';
@@ -61,7 +62,7 @@ import { choresOf, ServerLoading } from './server-loading.js';
 import { OfferedOptions } from './session-options.js';
 import { SessionRoute } from './session-route.js';
 
-export class SessionServer extends ServerAdmission implements Server, RestoringHost {
+export class SessionServer extends ServerAdmission implements Server, RestoringHost, TakingHost {
   readonly options: RestoringHost['options'];
   readonly #offered: OfferedOptions;
   readonly #endpoints = new Map<string, ServerEndpoint>();
@@ -109,6 +110,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       quotas: this.quotas,
       refusal: () => this.admitPassed(),
       find: (sessionId) => this.find(sessionId),
+      taking: this,
       moving: {
         sessions: this.#endpoints,
         agents: agents?.moves,
@@ -203,7 +205,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.returnWithinMs = returnWithinMs;
     const deadline = Date.now() + timeoutMs;
     this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, deadline, this.leader?.moves);
-    const isAnnounced = this.leader?.drain(deadline);
+    const isAnnounced = this.leader?.drain(deadline, returnWithinMs);
     if (releasePort) this.#stopListening();
     this.#drained = this.#drain.run(timeoutMs, isAnnounced).then((result) => {
       this.#stopListening();
@@ -285,6 +287,10 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#establish(session, adopt);
   }
 
+  onTakenOver(session: ServerEndpoint, { extensions }: HelloPayload): void {
+    this.onRestored(session, () => this.agentMoves?.takeOver(session, extensions));
+  }
+
   #establish(session: ServerEndpoint, join: () => void): void {
     this.#endpoints.set(session.id, session);
     this.sessions.set(session.id, session.session);
@@ -300,7 +306,8 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   onWireLost(session: ServerEndpoint): void {
     session.lostAt = Date.now();
     // No client can resume on a server that accepts no more connections.
-    if (this.isClosing) session.abort(new ProtocolError('draining', 'the server closes'));
+    if (this.isClosing && !session.isDurable)
+      session.abort(new ProtocolError('draining', 'the server closes'));
     else this.#drain?.handleLost(session);
   }
 

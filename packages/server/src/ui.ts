@@ -35,7 +35,7 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
 };
 
 /** The document of each page, by its path. */
-const PAGES: Readonly<Record<string, string>> = { '/': 'index.html' };
+const PAGES: Readonly<Record<string, string>> = { '/': 'index.html', '/inspect': 'inspect.html' };
 const ADMIN_PAGE = 'admin.html';
 /** Vite names the files in this folder by their content. */
 const HASHED = 'assets/';
@@ -49,7 +49,7 @@ interface File {
 }
 
 /**
- * Serves the chat page to browsers on this machine: requests over loopback that no proxy has forwarded, for a name of
+ * Serves the chat page and the inspector to browsers on this machine: requests over loopback that no proxy has forwarded, for a name of
  * loopback or one of `hosts`, and of no other origin. Everything is read here once, so that a request can name nothing
  * but these files.
  *

@@ -22,6 +22,7 @@ export interface Log {
 export interface LogEvents {
   onAskAgain(turn: Turn): void;
   onEdit(turn: Turn): void;
+  onShowWire(turn: Turn): void;
 }
 
 const NOTES: Readonly<Record<TurnState, string>> = {
@@ -51,7 +52,7 @@ const AT_END = 8;
 /** How long a key or a wheel moves the log, in milliseconds. */
 const MOVING_MS = 400;
 
-export function createLog({ onAskAgain, onEdit }: LogEvents): Log {
+export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
   const log = byId('log');
   const intro = byId('intro');
   const views = new Map<Turn, TurnView>();
@@ -81,7 +82,13 @@ export function createLog({ onAskAgain, onEdit }: LogEvents): Log {
     const foot = create(
       'div',
       { className: 'foot' },
-      create('div', { className: 'actions' }, view.copy, ...(isOwn ? [view.again] : [])),
+      create(
+        'div',
+        { className: 'actions' },
+        view.copy,
+        ...(isOwn ? [view.again] : []),
+        button('wire', 'Show on the wire', () => onShowWire(turn)),
+      ),
       view.cost,
     );
     view.answer.append(create('h3', { className: 'unseen' }, 'Answer'), text, view.note, foot);

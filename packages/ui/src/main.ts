@@ -13,11 +13,14 @@ import { createNotice } from './notice.js';
 import { createPanel } from './panel.js';
 import { createSessionLink, type LinkState } from './session-link.js';
 import { createTraffic } from './traffic.js';
+import { createRecording } from './wire/recording.js';
 
 /** A chat over one session, with this page's own server or the one in `?server=ws://…`. */
 
 const server = new URLSearchParams(location.search).get('server') ?? ownServer();
 const turns: Turn[] = [];
+/** The names that requests of this page have on the wire. */
+const replyNames = new WeakMap<Turn, string>();
 const memory = createMemory(() => turns);
 const traffic = createTraffic();
 let session: ClientSession | undefined;
@@ -30,7 +33,8 @@ let resumed = 0;
 let edited: Turn | undefined;
 
 const panel = createPanel();
-const log = createLog({ onAskAgain: askAgain, onEdit: edit });
+const log = createLog({ onAskAgain: askAgain, onEdit: edit, onShowWire: showWire });
+const recording = createRecording(() => turns.at(-1)?.question ?? 'a new chat');
 const composer = createComposer({
   onSend: send,
   onStop: stop,
@@ -48,7 +52,7 @@ const notice = createNotice(server, {
   onRetry: () => link.tryNow(),
   isAnswering: () => running !== undefined,
 });
-const link = createSessionLink(breakCard.address(server), handleLinkState);
+const link = createSessionLink(breakCard.address(server), recording.WebSocket, handleLinkState);
 // The network is back, so there is no need to wait for the countdown.
 window.addEventListener('online', () => link.tryNow());
 byId('new').addEventListener('click', startAgain);
@@ -80,6 +84,7 @@ function handleLinkState(state: LinkState): void {
   if (state.name !== 'connected' || session === undefined) return;
   resumed = state.since === 'resumed' ? resumed + 1 : 0;
   traffic.follow(session);
+  recording.follow(session);
   panel.showSession(session, server, resumed);
   showTraffic();
   if (state.since === 'resumed') {
@@ -143,6 +148,14 @@ function askAgain(turn: Turn): void {
   // The button has gone.
   composer.focus();
   void answer(turn, false);
+}
+
+/** Shows the frames of an answer that this page has asked for since it was loaded. */
+function showWire(turn: Turn): void {
+  const name = replyNames.get(turn);
+  if (name === undefined)
+    log.remark('That answer came before this page was loaded, which has not kept its frames.');
+  else recording.show(name);
 }
 
 /** Goes on with an answer that was not complete when the page was loaded, or when the last session ended. */
@@ -218,6 +231,7 @@ async function answer(turn: Turn, isFollowed: boolean): Promise<void> {
   running = { turn, controller, isFollowed };
   composer.setAnswering(true);
   memory.save();
+  if (turn.reply !== undefined) replyNames.set(turn, turn.reply.name);
   const meter = traffic.begin(turn);
   const show = () => {
     meter.read();

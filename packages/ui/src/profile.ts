@@ -24,7 +24,8 @@ export function enterToken(token: string): void {
 
 let enteredToken: string | undefined;
 
-function readToken(): string | undefined {
+/** The token that the user has entered. */
+export function readToken(): string | undefined {
   try {
     return sessionStorage.getItem(TOKEN_KEY) ?? enteredToken;
   } catch {

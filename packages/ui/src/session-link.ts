@@ -1,4 +1,4 @@
-import { type ClientSession, connect, ProtocolError } from '@parlance/client';
+import { type ClientSession, connect, ProtocolError, type WebSocketConstructor } from '@parlance/client';
 import { connectOptions } from './profile.js';
 
 export type LinkState =
@@ -44,7 +44,11 @@ const RETRY_SPREAD_MS = 2_000;
  * this makes the first connection, and a new session after one that has ended. After a refusal it tries
  * again only if the server allows a retry.
  */
-export function createSessionLink(url: string, onState: (state: LinkState) => void): SessionLink {
+export function createSessionLink(
+  url: string,
+  WebSocket: WebSocketConstructor,
+  onState: (state: LinkState) => void,
+): SessionLink {
   let state: LinkState = { name: 'connecting' };
   let hadSession = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -61,7 +65,7 @@ export function createSessionLink(url: string, onState: (state: LinkState) => vo
     let session: ClientSession;
     const blocked = untilBlocked(url);
     try {
-      session = await connect(url, { ...connectOptions(url), signal: blocked.signal });
+      session = await connect(url, { ...connectOptions(url), WebSocket, signal: blocked.signal });
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       enter(failedState(error, hadSession));

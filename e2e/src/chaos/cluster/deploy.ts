@@ -41,7 +41,11 @@ const MAX_COMMANDS = 5;
 const SENT: ReadonlySet<string> = new Set(['eval', 'evalsha', 'xread', 'hello', 'client|setinfo']);
 
 export async function runDeploy(options: DeployOptions): Promise<Report> {
-  await using members = await Members.start(options.nodes, { ...options, hasGuards: false });
+  await using members = await Members.start(options.nodes, {
+    ...options,
+    more: { plant: options.plant },
+    hasGuards: false,
+  });
   return await new Deploy(options, members).run();
 }
 

@@ -38,7 +38,7 @@ const REST_MS = 60_000;
 
 export async function runFaults(options: FaultsOptions): Promise<Report> {
   const { nodes, plant, log } = options;
-  const settings = { drainMs: 10_000, returnWithinMs: 1_000, plant, log, hasGuards: true };
+  const settings = { drainMs: 10_000, returnWithinMs: 1_000, more: { plant }, log, hasGuards: true };
   await using members = await Members.start(nodes, settings);
   return await new Faults(options, members).run();
 }

@@ -13,7 +13,7 @@ export interface Served {
   leftAt: number | undefined;
 }
 
-interface Asked {
+export interface Asked {
   readonly user: User;
   readonly parts: number;
   got: number;
@@ -23,7 +23,7 @@ interface Asked {
   failure: string | undefined;
 }
 
-interface User {
+export interface User {
   readonly name: string;
   /** The ID of its session. */
   readonly session: string;
@@ -47,48 +47,48 @@ export interface Fates {
 const CLOCK_SLACK_MS = 50;
 
 export class Ledger {
-  readonly #users = new Map<string, User>();
-  readonly #asked = new Map<string, Asked>();
-  readonly #faults: string[] = [];
+  protected readonly users = new Map<string, User>();
+  protected readonly asked = new Map<string, Asked>();
+  protected readonly faults: string[] = [];
   /** Echoes and parts that arrived. */
   arrived = 0;
   #nextId = 0;
 
   get questions(): number {
-    return this.#asked.size;
+    return this.asked.size;
   }
 
   /** Users whose sessions ended although neither end closed them. */
   get lost(): number {
-    return [...this.#users.values()].filter(({ lost }) => lost !== undefined).length;
+    return [...this.users.values()].filter(({ lost }) => lost !== undefined).length;
   }
 
   // --- events of users
 
   opened(name: string, session: string): void {
-    this.#users.set(name, { name, session, said: 0, heard: 0, lost: undefined });
+    this.users.set(name, { name, session, said: 0, heard: 0, lost: undefined });
   }
 
   /** The session of a user was lost, or another one took its place. */
   lostSession(name: string, why: string): void {
-    this.#user(name).lost ??= `${why} at ${new Date().toISOString()}`;
+    this.user(name).lost ??= `${why} at ${new Date().toISOString()}`;
   }
 
   /** The number of the next message. */
   say(name: string): number {
-    return this.#user(name).said++;
+    return this.user(name).said++;
   }
 
   /** The last message was refused. */
   refused(name: string, why: string): void {
-    const user = this.#user(name);
+    const user = this.user(name);
     user.said--;
     if (user.lost === undefined) this.fault(name, `a message was refused: ${why}`);
   }
 
   /** @param text the number of a message, and how many of this session the application had got by then. */
   hear(name: string, text: string): void {
-    const user = this.#user(name);
+    const user = this.user(name);
     this.arrived++;
     const [number, count] = text.split(' ').map(Number);
     if (number !== user.heard)
@@ -100,20 +100,24 @@ export class Ledger {
 
   /** Whether all echoes of a user have arrived, or never will. */
   isQuiet(name: string): boolean {
-    const { said, heard, lost } = this.#user(name);
+    const { said, heard, lost } = this.user(name);
     return lost !== undefined || heard >= said;
   }
 
   /** @returns the ID of the question. */
   ask(name: string, parts: number): string {
-    const id = `q${this.#nextId++}`;
-    const user = this.#user(name);
-    this.#asked.set(id, { user, parts, got: 0, isLeft: false, isOver: false, failure: undefined });
+    const id = this.newId();
+    const user = this.user(name);
+    this.asked.set(id, { user, parts, got: 0, isLeft: false, isOver: false, failure: undefined });
     return id;
   }
 
+  protected newId(): string {
+    return `q${this.#nextId++}`;
+  }
+
   part(id: string, text: string): void {
-    const asked = this.#question(id);
+    const asked = this.question(id);
     this.arrived++;
     const number = Number(text);
     if (number !== asked.got)
@@ -123,36 +127,35 @@ export class Ledger {
 
   /** The user reads the reply no further. */
   left(id: string): void {
-    this.#question(id).isLeft = true;
+    this.question(id).isLeft = true;
   }
 
   ended(id: string): void {
-    const asked = this.#question(id);
+    const asked = this.question(id);
     asked.isOver = true;
     if (!asked.isLeft && asked.got !== asked.parts)
       this.fault(asked.user.name, `lost: ${id} ended after ${asked.got} of ${asked.parts} parts`);
   }
 
   failed(id: string, code: string): void {
-    const asked = this.#question(id);
+    const asked = this.question(id);
     asked.isOver = true;
     asked.failure = code;
   }
 
   fault(name: string, what: string): void {
-    this.#faults.push(`${name}: ${what}`);
+    this.faults.push(`${name}: ${what}`);
   }
 
   // --- checks
 
   /** Checks everything, after all users have stopped. */
   check(served: readonly Served[], fates: Fates): readonly string[] {
-    for (const user of this.#users.values()) this.#checkUser(user, fates);
+    for (const user of this.users.values()) this.#checkUser(user, fates);
     const byId = new Map(served.map((each) => [each.id, each]));
-    for (const [id, asked] of this.#asked) this.#checkQuestion(id, asked, byId.get(id), fates);
-    for (const { id } of served)
-      if (!this.#asked.has(id)) this.fault('upstream', `${id} was never asked for`);
-    return this.#faults;
+    for (const [id, asked] of this.asked) this.#checkQuestion(id, asked, byId.get(id), fates);
+    for (const { id } of served) if (!this.asked.has(id)) this.fault('upstream', `${id} was never asked for`);
+    return this.faults;
   }
 
   #checkUser({ name, session, said, heard, lost }: User, fates: Fates): void {
@@ -183,12 +186,12 @@ export class Ledger {
     return (deadlines.get(node) ?? Infinity) - CLOCK_SLACK_MS;
   }
 
-  #user(name: string): User {
-    return this.#users.get(name) as User;
+  protected user(name: string): User {
+    return this.users.get(name) as User;
   }
 
-  #question(id: string): Asked {
-    return this.#asked.get(id) as Asked;
+  protected question(id: string): Asked {
+    return this.asked.get(id) as Asked;
   }
 }
 

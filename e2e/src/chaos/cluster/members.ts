@@ -6,9 +6,8 @@ import {
 import { type Child, startChild } from '../../../../scripts/child-process.js';
 import { freePort } from '../../cli-process.js';
 import { pause } from '../../peers.js';
-import type { NodeCommands, NodeSetup } from './node.js';
+import type { NodeCommands, NodeSetup } from './node-process.js';
 import type { OutsideCommands } from './outside.js';
-import type { Plant } from './plant.js';
 
 /** Nodes as processes, Redis, and what is around them; nodes come and go. */
 
@@ -21,12 +20,20 @@ export interface Member {
 export interface MembersOptions {
   readonly drainMs: number;
   readonly returnWithinMs: number;
-  readonly plant: Plant | undefined;
+  /** What a node does, if it is not `node.ts`. */
+  readonly program?: URL;
+  /** What the program needs to know beside a {@link NodeSetup}. */
+  readonly more: object;
+  /** Beside those of a Redis that forgets all when it is killed. @default none */
+  readonly redis?: readonly string[];
   readonly log: string | undefined;
   /** Whether there are proxies between the nodes, and between them and Redis. */
   readonly hasGuards: boolean;
 }
 
+const UPSTREAM_NODE = new URL('./node.ts', import.meta.url);
+/** Time that a node has to say what it knows before it is killed; one that is paused says nothing. */
+const LAST_WORDS_MS = 300;
 /** Time in which a node has to be a member, and in which one that drains has to end beyond its deadline. */
 const START_MS = 30_000;
 const END_MS = 30_000;
@@ -49,7 +56,7 @@ export class Members implements AsyncDisposable {
   #upstream = 0;
 
   static async start(count: number, options: MembersOptions): Promise<Members> {
-    const members = new Members(await startRedis(), options);
+    const members = new Members(await startRedis(...(options.redis ?? [])), options);
     await members.#open();
     await Promise.all(Array.from({ length: count }, () => members.add()));
     return members;
@@ -68,21 +75,31 @@ export class Members implements AsyncDisposable {
     this.#engine = `redis://127.0.0.1:${await this.#guard(Number(new URL(this.redis.url).port))}`;
   }
 
+  /** A port that was free may be taken by the time a node listens there; then it tries another one. */
   async add(): Promise<Member> {
-    const { drainMs, returnWithinMs, plant, log } = this.#options;
+    for (let triesLeft = 3; ; triesLeft--) {
+      try {
+        return await this.#add();
+      } catch (error) {
+        if (triesLeft === 0) throw error;
+      }
+    }
+  }
+
+  async #add(): Promise<Member> {
+    const { drainMs, returnWithinMs, program = UPSTREAM_NODE, more, log } = this.#options;
     const peerPort = Number(await freePort());
-    const setup: NodeSetup = {
+    const common: NodeSetup = {
       redis: this.#engine,
       peerPort,
       advertise: `ws://127.0.0.1:${await this.#guard(peerPort)}`,
       secret: this.#secret,
-      upstream: this.#upstream,
       drainMs,
       returnWithinMs,
-      plant,
       log,
     };
-    const process = startChild<NodeCommands>(new URL('./node.ts', import.meta.url), [JSON.stringify(setup)]);
+    const setup = { ...common, upstream: this.#upstream, ...more };
+    const process = startChild<NodeCommands>(program, [JSON.stringify(setup)]);
     const port = await process.call('port');
     const incarnation = await within(START_MS, 'a node did not join', () => process.call('incarnation'));
     const member = { process, port, incarnation };
@@ -124,7 +141,7 @@ export class Members implements AsyncDisposable {
   async kill(member: Member): Promise<void> {
     this.killed.add(member.incarnation);
     this.killedPids.add(member.process.pid);
-    await this.#ask(member);
+    await Promise.race([this.#ask(member), pause(LAST_WORDS_MS)]);
     await member.process.kill();
     await this.#remove(member);
   }

@@ -1,24 +1,13 @@
-import { appendFileSync } from 'node:fs';
 import { createServer, type ServerSession } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
-import { offer } from '../../../../scripts/child-process.js';
+import { NodeProcess, type NodeSetup } from './node-process.js';
 import { answers, type Plant, planted } from './plant.js';
 
-/** One node in a process of its own, with an application whose every message and part is numbered. SIGTERM drains it. */
+/** One node in a process of its own, with an application whose every message and part is numbered. */
 
-export interface NodeSetup {
-  /** Of Redis. */
-  readonly redis: string;
-  readonly peerPort: number;
-  /** Where other nodes find the peer port. */
-  readonly advertise: string;
-  readonly secret: string;
+export interface UpstreamNodeSetup extends NodeSetup {
   /** Port of the upstream. */
   readonly upstream: number;
-  readonly drainMs: number;
-  readonly returnWithinMs: number;
-  /** A file to which the log is appended. */
-  readonly log: string | undefined;
   /** A fault that the ledger must find. */
   readonly plant: Plant | undefined;
 }
@@ -30,37 +19,15 @@ export interface Question {
   readonly paceMs: number;
 }
 
-const setup = JSON.parse(process.argv[2] as string) as NodeSetup;
+const node = new NodeProcess<UpstreamNodeSetup>();
+const { setup } = node;
 const { plant } = setup;
-const events: Record<string, number> = {};
-let incarnation = '';
-const log = (fields: Readonly<Record<string, unknown>>) => {
-  const event = String(fields['event']);
-  events[event] = (events[event] ?? 0) + 1;
-  if (event === 'node.member') incarnation = String(fields['node']);
-  if (setup.log === undefined) return;
-  const line = { time: new Date().toISOString(), at: incarnation, ...fields };
-  appendFileSync(setup.log, `${JSON.stringify(line)}\n`);
-};
 const stopping = new AbortController();
 const backplane = redis({ url: setup.redis });
 
 const server = createServer({
+  ...node.options(),
   cluster: backplane,
-  node: { listen: { port: setup.peerPort }, advertise: setup.advertise, secret: setup.secret },
-  logger: { debug: log, info: log, warn: log, error: log },
-  limits: {
-    messagesPerMinute: Infinity,
-    bytesPerSecond: Infinity,
-    sessionsPerMinutePerIp: Infinity,
-    connectionsPerMinutePerIp: Infinity,
-    failuresPerMinutePerIp: Infinity,
-    handshakesPerIp: Infinity,
-    sessionsPerIp: Infinity,
-    sessionsPerPrincipal: Infinity,
-  },
-  timers: { pingIntervalMs: 10_000, pongTimeoutMs: 5_000, resumeWindowMs: 40_000 },
-  authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
   onSession: echo,
   async *onRequest(request, { signal }) {
     const question = request.json<Question>();
@@ -107,7 +74,7 @@ async function echo(session: ServerSession): Promise<void> {
   }
 }
 
-process.once('SIGTERM', async () => {
+await node.serve(server, async () => {
   stopping.abort();
   if (plant === 'engine') {
     const link = backplane.connect();
@@ -116,23 +83,4 @@ process.once('SIGTERM', async () => {
   }
   if (plant !== 'close')
     await server.drain({ timeoutMs: setup.drainMs, returnWithinMs: setup.returnWithinMs });
-  await server.close();
-  process.exit();
 });
-
-const { port } = await server.listen();
-
-const commands = {
-  port: () => port,
-  incarnation: () => incarnation,
-  sessions: () => [...server.sessions.keys()],
-  events: () => events,
-  /** Milliseconds of processor time that this process has used. */
-  cpuMs(): number {
-    const { user, system } = process.cpuUsage();
-    return (user + system) / 1_000;
-  },
-};
-export type NodeCommands = typeof commands;
-
-offer(commands);

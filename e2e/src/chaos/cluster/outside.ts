@@ -11,8 +11,13 @@ const upstream = await startUpstream();
 const front = await createHostileProxy(() => ports[Math.floor(Math.random() * ports.length)] ?? 0);
 const guards = new Map<number, HostileProxy>();
 const counts: StormCounts = { cuts: 0, freezes: 0, delays: 0, halves: 0, outages: 0 };
-let storms: readonly Promise<void>[] = [];
+let storms: Promise<void>[] = [];
 let over = new AbortController();
+/** Average time between two failures of one proxy, while there are any. */
+let stormMs: number | undefined;
+
+const storm = (proxy: HostileProxy, everyMs: number) =>
+  runStorm({ proxy, counts, everyMs, mayHalve: () => false }, over.signal);
 
 const commands = {
   front: () => front.port,
@@ -26,17 +31,18 @@ const commands = {
   async guard(port: number): Promise<number> {
     const proxy = await createHostileProxy(port);
     guards.set(port, proxy);
+    if (stormMs !== undefined) storms.push(storm(proxy, stormMs));
     return proxy.port;
   },
   /** Breaks connections of every leg. @param everyMs average time between two failures of one proxy. */
   storm(everyMs: number): void {
     over = new AbortController();
-    storms = [front, ...guards.values()].map((proxy) =>
-      runStorm({ proxy, counts, everyMs, mayHalve: () => false }, over.signal),
-    );
+    stormMs = everyMs;
+    storms = [front, ...guards.values()].map((proxy) => storm(proxy, everyMs));
   },
   async calm(): Promise<StormCounts> {
     over.abort();
+    stormMs = undefined;
     await Promise.all(storms);
     return counts;
   },

@@ -8,9 +8,28 @@ import { Pace } from './pace.js';
 
 /** A client of a cluster that numbers all that it says, and tells the ledger what comes back. */
 
+/** What a user tells of what happens. */
+export type UserLedger = Pick<
+  Ledger,
+  | 'opened'
+  | 'lostSession'
+  | 'say'
+  | 'refused'
+  | 'hear'
+  | 'isQuiet'
+  | 'ask'
+  | 'part'
+  | 'left'
+  | 'ended'
+  | 'failed'
+> & {
+  /** Everything that the user has said up to this number is handled, says its session. */
+  flushed?(name: string, number: number): void;
+};
+
 export interface UserOptions {
   readonly url: string;
-  readonly ledger: Ledger;
+  readonly ledger: UserLedger;
   readonly name: string;
   readonly timers?: ClientOptions['timers'];
   readonly reconnect?: ClientOptions['reconnect'];
@@ -22,6 +41,8 @@ export interface Habits {
   readonly sayEveryMs?: number;
   /** Whether the times are equal, so that they can be measured. @default false */
   readonly isEven?: boolean;
+  /** Share of the messages that are followed by `flush`. @default 0 */
+  readonly flushed?: number;
   /** Asks one question after another. @default none */
   readonly ask?: {
     readonly paceMs: number;
@@ -42,7 +63,7 @@ export class User {
   readonly lost = new AbortController();
   pace: Pace | undefined;
   isAsking = false;
-  readonly #ledger: Ledger;
+  readonly #ledger: UserLedger;
   readonly #work: Promise<void>[] = [];
   #isClosing = false;
 
@@ -53,7 +74,7 @@ export class User {
     return new User(name, session, ledger);
   }
 
-  private constructor(name: string, session: Session, ledger: Ledger) {
+  private constructor(name: string, session: Session, ledger: UserLedger) {
     this.name = name;
     this.session = session;
     this.#ledger = ledger;
@@ -73,11 +94,11 @@ export class User {
   }
 
   /** Does all of it until the signal; then what has begun is finished. */
-  begin({ sayEveryMs, isEven = false, ask }: Habits, until: AbortSignal): void {
+  begin({ sayEveryMs, isEven = false, flushed = 0, ask }: Habits, until: AbortSignal): void {
     const over = AbortSignal.any([until, this.lost.signal]);
     const everyMs = ask?.paceMs ?? (isEven ? sayEveryMs : undefined);
     if (everyMs !== undefined) this.pace = new Pace(everyMs);
-    if (sayEveryMs !== undefined) this.#work.push(this.#speak(sayEveryMs, isEven, over));
+    if (sayEveryMs !== undefined) this.#work.push(this.#speak(sayEveryMs, isEven, flushed, over));
     if (ask === undefined) return;
     this.isAsking = true;
     this.#work.push(this.#ask(ask, over));
@@ -94,7 +115,7 @@ export class User {
     await this.session.close();
   }
 
-  async #speak(everyMs: number, isEven: boolean, over: AbortSignal): Promise<void> {
+  async #speak(everyMs: number, isEven: boolean, flushed: number, over: AbortSignal): Promise<void> {
     while (!over.aborted) {
       await sleep(isEven ? everyMs : Math.random() * 2 * everyMs, undefined, { signal: over }).catch(
         () => {},
@@ -104,6 +125,9 @@ export class User {
       const number = this.#ledger.say(this.name);
       try {
         await this.session.send(String(number));
+        if (Math.random() >= flushed) continue;
+        await this.session.flush();
+        this.#ledger.flushed?.(this.name, number);
       } catch (error) {
         this.#ledger.refused(this.name, codeOf(error));
       }

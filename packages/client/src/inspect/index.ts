@@ -6,6 +6,8 @@ export {
   createRecorder,
   type FrameEvent,
   type InspectionEvent,
+  type LoadableCodec,
+  loadCodecs,
   MAX_LINE,
   parseEvent,
   type RecordedField,

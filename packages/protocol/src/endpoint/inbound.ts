@@ -14,7 +14,7 @@ import { Intake, type IntakeEvent } from './messages/intake.js';
 import { createMessage, type ReceivedMessage } from './messages/message.js';
 import type { Outbound } from './outbound.js';
 import type { EventRoute } from './ports.js';
-import type { OwnHandler, Responder } from './requests/responder.js';
+import type { CallOptions, OwnHandler, Responder } from './requests/responder.js';
 import type { TensorReceiver } from './tensors/receiver.js';
 import { isTurnOver } from './turn.js';
 
@@ -76,11 +76,15 @@ export class Inbound {
     }
   }
 
-  /** Answers a received request with the given handler. */
-  async answer(streamId: number, body: ReceivedBody, handler: OwnHandler): Promise<void> {
-    await this.#getResponder().run(streamId, createMessage(body, this.#outbound.coder), handler, {
-      isOwn: true,
-    });
+  /** Answers a received request with the given handler. @param again how often it was called before. */
+  async answer(
+    streamId: number,
+    body: ReceivedBody,
+    handler: OwnHandler,
+    { attempt, said }: Omit<CallOptions, 'isOwn'>,
+  ): Promise<void> {
+    const message = createMessage(body, this.#outbound.coder);
+    await this.#getResponder().run(streamId, message, handler, { isOwn: true, attempt, said });
   }
 
   /** No body waits for memory. */

@@ -1,5 +1,6 @@
 /** Explains frames byte by byte, for tools. */
 
+export { type LoadableCodec, loadCodecs } from '../codec/load.js';
 export {
   type ConnectionEvent,
   type FrameEvent,

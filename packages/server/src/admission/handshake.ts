@@ -11,7 +11,7 @@ import {
 } from '@parlance/protocol';
 import { encodeMap, loggable, newSessionId, systemClock, WAIT } from '@parlance/protocol/internal';
 import type { Lead } from '../cluster/lead/lead.js';
-import type { Leader } from '../cluster/lead/leader.js';
+import type { Leader, LeadOutcome } from '../cluster/lead/leader.js';
 import { NOT_RESUMED } from '../cluster/moves/ask.js';
 import { digestOf, type Ticket } from '../cluster/ticket.js';
 import type { ServerEndpoint } from '../endpoint.js';
@@ -137,6 +137,7 @@ export class Handshake {
     if (found === ResumeRefusal.UNKNOWN_SESSION && leader !== undefined) {
       const outcome = await this.#lead(leader, hello, identity, origin);
       if (outcome === 'done' || this.#session.core.state !== 'connecting') return;
+      if (outcome === 'stale_attempt') return this.#abortStale();
       if (typeof outcome === 'object') return this.refuse(outcome);
       found = outcome === 'here' ? this.#resumeHere(hello, identity, origin) : outcome;
     }
@@ -201,10 +202,11 @@ export class Handshake {
   /** Leads the connection to the node that has its session. */
   async #lead(
     leader: Leader,
-    { resume }: HelloPayload,
+    offer: HelloPayload,
     identity: CheckedIdentity,
     origin: Origin,
-  ): Promise<'done' | 'here' | ResumeRefusal | Refusal> {
+  ): Promise<LeadOutcome> {
+    const { resume } = offer;
     const hello = this.firstMessage;
     if (resume === undefined || hello === undefined) return ResumeRefusal.UNKNOWN_SESSION;
     const principal = countedPrincipal(identity.principal, this.#host.options);
@@ -212,6 +214,7 @@ export class Handshake {
     return await leader.lead({
       sessionId: resume.sessionId,
       hello,
+      offer,
       subprotocol: this.#subprotocol,
       identity,
       memoryKeys: this.#memoryKeys(principal),

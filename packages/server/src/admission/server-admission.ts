@@ -36,6 +36,11 @@ export abstract class ServerAdmission {
     return refused ?? this.quotas.admit(address, principal, systemClock.now());
   }
 
+  /** Refuses a session of a node that has died, while draining or beyond a quota. It is no new session. */
+  admitTakenOver(address: string, principal: string | undefined): Refusal | undefined {
+    return this.admitPassed() ?? this.quotas.admitMoved(address, principal, false, systemClock.now());
+  }
+
   /** @throws {ProtocolError} `rate_limited`. */
   admitMoved(address: string, principal: string | undefined, isLed: boolean): void {
     const refused = this.quotas.admitMoved(address, principal, isLed, systemClock.now());

@@ -1,4 +1,5 @@
 import type { ProtocolError, StringMap, Undelivered } from '@parlance/protocol';
+import { isAgentId } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { NO_BODY } from '../no-body.js';
 import type { Agent } from './agent.js';
@@ -197,6 +198,18 @@ export class AgentMoves {
     if (watch !== undefined) {
       void session.answer(watch.stream, NO_BODY, this.#directory.watchers.resumed(session, watch));
     }
+  }
+
+  /** Whether a session watches the directory. */
+  hasWatch(session: ServerEndpoint): boolean {
+    return this.#directory.watchers.has(session);
+  }
+
+  /** A session of a node that has died goes on here as its agent, of which others may have kept the entry. */
+  takeOver(session: ServerEndpoint, stated: StringMap): void {
+    if (session.agentId === undefined || !isAgentId(session.agentId)) return;
+    if (stated['agents'] === undefined || session.negotiated.extensions['agents'] === undefined) return;
+    this.#directory.cohort?.handlePresent(this.#directory.adopt(session, stated));
   }
 
   #adoptAgent(session: ServerEndpoint, stated: StringMap, state: AgentState, from: string): void {

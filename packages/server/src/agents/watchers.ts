@@ -1,5 +1,5 @@
-import { type AgentInfo, ProtocolError, type RequestHandler } from '@parlance/protocol';
-import { type DirectoryNews, type DirectoryQuery, newsFields } from '@parlance/protocol/internal';
+import { type AgentInfo, type Message, ProtocolError, type RequestHandler } from '@parlance/protocol';
+import { type DirectoryNews, type DirectoryQuery, decodeNews, newsFields } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { type Agent, infoOf } from './agent.js';
 import type { Policy } from './policy.js';
@@ -36,6 +36,22 @@ interface Watcher {
   wake: () => void;
 }
 
+/**
+ * What a watcher was told by a node that has died, of which the versions mean nothing here; `undefined` if it has not got
+ * the whole first list.
+ */
+function namesIn(said: readonly Message[]): WatchState['sent'] | undefined {
+  const names = new Set<string>();
+  let isComplete = false;
+  for (const part of said) {
+    const news = decodeNews(part);
+    for (const { id } of news.present) names.add(id);
+    for (const name of news.gone) names.delete(name);
+    isComplete ||= news.isComplete;
+  }
+  return isComplete ? Array.from(names, (name) => [name, ''] as const) : undefined;
+}
+
 /** Agents in one part of a reply. */
 const PIECE = 32;
 
@@ -54,9 +70,14 @@ export class Watchers {
 
   /** The handler for a request of a session. */
   handlerFor(asker: ServerEndpoint, stream: number): RequestHandler {
-    return (request, { signal }) => {
+    return (request, context) => {
+      const { signal, said, onLost } = context;
       const { watch = false } = request.json<Partial<DirectoryQuery>>();
-      return this.#answer(asker, stream, watch === true, signal);
+      if (watch !== true) return this.#answer(asker, stream, false, signal);
+      onLost('again');
+      const sent = namesIn(said);
+      if (sent === undefined) return this.#answer(asker, stream, true, signal);
+      return this.resumed(asker, { stream, sent })(request, context);
     };
   }
 
@@ -102,6 +123,10 @@ export class Watchers {
     if (watcher === undefined) return;
     watcher.isHeld = false;
     watcher.wake();
+  }
+
+  has(asker: ServerEndpoint): boolean {
+    return this.#watchers.has(asker);
   }
 
   isQuiet(asker: ServerEndpoint): boolean {

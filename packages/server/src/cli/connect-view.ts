@@ -75,8 +75,6 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
 
   const printState = (text: string) =>
     printWrapped(`● ${text}`, 'notice', errors.columns < 60 ? '' : ' '.repeat(14));
-  /** Connections that were opened. */
-  const open = new Set<number>();
 
   return {
     screen,
@@ -97,9 +95,7 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
       if (options.quiet) return;
       if (event.event === 'frame') traffic.frame(event.direction, event);
       // The client itself reports why a connection could not be opened.
-      if (event.event === 'connection' && event.what === 'open') open.add(event.connection);
       if (event.event !== 'connection' || event.what !== 'closed') return;
-      if (!open.delete(event.connection)) return;
       printState(
         `connection closed with ${describeClose(event.code ?? 1006)}${event.reason === undefined ? '' : ` (${event.reason})`}`,
       );

@@ -35,7 +35,7 @@ export interface ServeOptions {
   readonly token: string | undefined;
   /** Port for metrics, health and readiness. @default not served */
   readonly metricsPort: number | undefined;
-  /** Whether browsers on this machine get the chat page. */
+  /** Whether browsers on this machine get the chat page and the inspector. */
   readonly ui: boolean;
   readonly drainTimeoutMs: number;
   /** @default not served */
@@ -84,9 +84,11 @@ async function open(server: Server, options: ServeOptions, logger: Logger): Prom
     const { url, ...listening } = await server.listen({ port, host, respond });
     const metrics =
       metricsPort === undefined ? undefined : await server.listenMetrics({ port: metricsPort, host });
+    const page = respond && pageAddress(listening);
     return {
       url,
-      page: respond && pageAddress(listening),
+      page,
+      inspector: page && `${page}inspect`,
       metrics: metrics?.url,
       dashboard: server.admin?.url,
     };

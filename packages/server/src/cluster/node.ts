@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http';
-import type { Logger, ResumeRefusal } from '@parlance/protocol';
+import type { Logger } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
-import type { Refusal } from '../admission/admission.js';
 import type { Agents } from '../agents/create.js';
 import { keepsReplies, type ReplyEngine } from '../backplane/replies.js';
+import { Leaving } from '../durable/leaving.js';
 import { Records } from '../durable/records.js';
+import { TakeOvers, type TakingHost } from '../durable/take-over.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
@@ -14,7 +15,7 @@ import type { Replies } from '../replies/replies.js';
 import { SealedReplies } from '../seal/sealed-replies.js';
 import { type Dialing, dialingTo } from './dialing.js';
 import { inTurns } from './in-turns.js';
-import type { Leader, LeadRequest } from './lead/leader.js';
+import type { Leader, LeadOutcome, LeadRequest } from './lead/leader.js';
 import { Leading, type LeadingHost } from './lead/leading.js';
 import { type KnownNode, Membership } from './membership.js';
 import { Moves, type MovingHost } from './moves/moves.js';
@@ -30,7 +31,8 @@ import { MOVE_PLACES, SERVICE_PLACES, ServicePlaces } from './service-places.js'
 import { isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
 
 export interface ClusterHost extends LeadingHost {
-  find(sessionId: string): object | undefined;
+  /** For sessions that are taken over. */
+  readonly taking: TakingHost;
   readonly moving: MovingHost;
   /** Another node passes a connection on. */
   onPassed(wire: ServerWire, request: IncomingMessage, ticket: Ticket): void;
@@ -52,6 +54,7 @@ export class ClusterNode implements Leader {
   readonly #loop = createLoopShares(1);
   readonly moves: Moves;
   readonly records: Records | undefined;
+  readonly #takeOvers: TakeOvers | undefined;
   #relayed: { readonly peers: RelayPeers; readonly roster: Roster } | undefined;
   #replies: RepliesService | undefined;
   #port: PeerPort | undefined;
@@ -75,7 +78,17 @@ export class ClusterNode implements Leader {
       refusalOf: (node) => this.#refusalOf(node),
       onForgotten: () => this.moves.keepNow(),
     });
+    const { durability, timers, logger, seal } = host.options;
+    let leaving: Leaving | undefined;
+    if (durability !== undefined) {
+      const common = { incarnation, link: backplane.connect(), logger, seal, timers, clock: systemClock };
+      const isStalled = () => this.#membership.isStalled;
+      this.records = new Records({ ...common, durability, isStalled });
+      this.#takeOvers = new TakeOvers({ ...common, records: this.records, host: host.taking });
+      leaving = new Leaving({ ...common, ...host.moving });
+    }
     this.moves = new Moves({
+      leaving,
       incarnation,
       backplane,
       host: host.moving,
@@ -89,19 +102,12 @@ export class ClusterNode implements Leader {
       nodes: () => this.#membership.others,
       dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
     });
-    const { durability, timers, seal } = host.options;
-    this.records =
-      durability &&
-      new Records({
-        ...{ incarnation, durability, timers, seal, clock: systemClock, logger: this.#logger },
-        link: backplane.connect(),
-        isStalled: () => this.#membership.isStalled,
-      });
     this.#leading = new Leading({
       host,
       incarnation,
       membership: this.#membership,
       moves: this.moves,
+      takeOvers: this.#takeOvers,
       tickets: this.#tickets,
       webSocket: this.#webSocket,
       tls: options.tls,
@@ -255,7 +261,8 @@ export class ClusterNode implements Leader {
       adapter: createWebSocketAdapter(this.#webSocket),
       accept: (ticket) => this.#tickets.accept(ticket),
       services: this.#services,
-      isArriving: (sessionId) => this.moves.isArriving(sessionId),
+      isArriving: (sessionId) =>
+        this.moves.isArriving(sessionId) || this.#takeOvers?.isUnderWay(sessionId) === true,
       hasSession: (sessionId) => this.#host.find(sessionId) !== undefined,
       onWire: (wire, request, ticket) => this.#host.onPassed(wire, request, ticket),
     });
@@ -288,11 +295,16 @@ export class ClusterNode implements Leader {
     this.#replies?.peers.handleTick();
   }
 
-  /** Sessions go to other nodes from now on, if there are any that take them. Never rejects. @param deadline Unix milliseconds. */
-  async drain(deadline: number): Promise<void> {
+  /**
+   * Sessions go to other nodes from now on, if there are any that take them. Never rejects.
+   *
+   * @param deadline Unix milliseconds.
+   * @param returnWithinMs clients of durable sessions come back within this time.
+   */
+  async drain(deadline: number, returnWithinMs: number): Promise<void> {
     this.leave();
     await this.#membership.announceDraining();
-    this.moves.start(deadline);
+    this.moves.start(deadline, returnWithinMs);
   }
 
   /** Ends the connections that are led from here, so that their clients come back to other nodes. */
@@ -320,7 +332,7 @@ export class ClusterNode implements Leader {
     this.#port = undefined;
   }
 
-  lead(request: LeadRequest): Promise<'done' | 'here' | ResumeRefusal | Refusal> {
+  lead(request: LeadRequest): Promise<LeadOutcome> {
     return this.#leading.lead(request);
   }
 

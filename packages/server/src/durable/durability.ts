@@ -123,9 +123,14 @@ export class Durability {
     });
   }
 
+  /** Nothing is written any more. */
+  close(): void {
+    this.#recorder.close();
+  }
+
   /** The session is over here. */
   end(error: Error | undefined): void {
-    this.#recorder.close();
+    this.close();
     for (const { reject } of this.#waiting)
       reject(error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' }));
     this.#waiting.clear();

@@ -98,6 +98,21 @@ interface ReadStream {
   end: Uint8Array | undefined;
 }
 
+/** What says who may resume a session. */
+export const HEAD_FIELDS = ['begin', 'principal', 'accept'];
+
+export interface RecordHead extends Pick<DurableRecord, 'begin' | 'accept'> {
+  readonly principal: string | undefined;
+}
+
+/** @returns `undefined` of a session that is not durable. @throws {ProtocolError} `bad_message`. */
+export function readHead(fields: ReadonlyMap<string, Uint8Array>): RecordHead | undefined {
+  const begin = fields.get('begin');
+  if (begin === undefined) return undefined;
+  const [accept, principal] = ['accept', 'principal'].map((name) => fields.get(name));
+  return { begin, accept: acceptOf(accept && textOf(accept)), principal: principal && textOf(principal) };
+}
+
 /** What is on record of a session, and whose it is. */
 export interface ReadRecord {
   readonly principal: string | undefined;
@@ -128,13 +143,14 @@ export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord 
     const value = fields.get(name);
     return value && textOf(value);
   };
-  const [begin, state] = ['begin', 'state'].map((name) => fields.get(name));
-  const accept = acceptOf(textAt('accept'));
-  if (begin === undefined) throw damaged();
+  const state = fields.get('state');
+  const head = readHead(fields);
+  if (head === undefined) throw damaged();
+  const { begin, accept, principal } = head;
   for (const { parts } of streams.values()) if (Object.keys(parts).length !== parts.length) throw damaged();
   const said = countOf(textAt('said') ?? '0');
   return {
-    principal: textAt('principal'),
+    principal,
     record: {
       begin,
       accept,

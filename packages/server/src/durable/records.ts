@@ -12,7 +12,7 @@ import type { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
 import { Durability } from './durability.js';
 import type { DurableCandidate, ResolvedDurability } from './options.js';
-import { dataTextOf, stateOf } from './state.js';
+import { stateOf } from './state.js';
 import { TurnRecorder } from './turn-recorder.js';
 
 export interface RecordsOptions {
@@ -34,7 +34,7 @@ const MARGIN_MS = 60_000;
 /** The longest time that Redis accepts for certain. */
 const MAX_MS = 30 * 24 * 3_600_000;
 /** To a client: its session goes on, and another connection may resume it. */
-const SERVICE_RESTART = 1012;
+export const SERVICE_RESTART = 1012;
 
 /** How long the record of a session lasts without a word of its node, in milliseconds. */
 export const recordMsOf = ({ resumeWindowMs }: Timers): number =>
@@ -73,7 +73,6 @@ export class Records {
   goOn(session: ServerEndpoint, durable: DurableSession, record: DurableRecord, seal?: RecordSeal): void {
     if (seal === undefined && this.#options.seal !== undefined)
       throw new ProtocolError('internal', 'a sealed record is not continued without its seal');
-    session.dataText = dataTextOf(record.state);
     this.#record(session, durable, record, seal);
   }
 
@@ -98,7 +97,7 @@ export class Records {
       onRecorded: () => session.pump(),
       onRefused: (why) => this.#handleRefused(session, durable, why),
     });
-    session.durability = new Durability(session, durable, recorder, () => void this.#release(session));
+    session.durability = new Durability(session, durable, recorder, () => void this.release(session));
   }
 
   #handleRefused(
@@ -119,8 +118,8 @@ export class Records {
     session.abort(new ProtocolError('session_lost', 'the engine has forgotten the session'));
   }
 
-  /** Never rejects. The record of a session that another node has stays. */
-  async #release({ id, epoch }: ServerEndpoint): Promise<void> {
+  /** Forgets a session, unless another node has it. Never rejects. */
+  async release({ id, epoch }: Pick<ServerEndpoint, 'id' | 'epoch'>): Promise<void> {
     const { link, incarnation, logger } = this.#options;
     try {
       await link.releaseSession(id, incarnation, epoch);

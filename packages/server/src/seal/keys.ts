@@ -21,8 +21,6 @@ export interface SealOptions {
 const KEY_LENGTH = 32;
 const ID_LENGTH = 4;
 export const SALT_LENGTH = 16;
-/** Bytes that sealing adds, besides the place that a value states. */
-export const TAG_LENGTH = 16;
 
 const KINDS: OptionKinds<SealOptions> = { key: 'any', otherKeys: 'list' };
 

@@ -65,8 +65,7 @@ function boundsOf(
       `${bytes.length} coded bytes state ${originalLength} bytes of content; ${largest} are allowed`,
     );
   }
-  const stated =
-    codec === BodyCodec.TOKEN ? (originalLength ?? 0) + DEFAULTS_LENGTH : (originalLength ?? Infinity);
+  const stated = (originalLength ?? Infinity) + (codec === BodyCodec.TOKEN ? DEFAULTS_LENGTH : 0);
   const most = Math.min(stated, largest);
   // The same limit applies to the coded bytes, which may exceed the content of a short message.
   return { ...limits, maxMessageSize: Math.min(limits.maxMessageSize, Math.max(1, most, bytes.length)) };

@@ -161,7 +161,7 @@ export function newsFields({ present, gone, isComplete }: DirectoryNews): Fields
 }
 
 /** @throws {ProtocolError} `bad_message`. */
-function decodeNews(part: Message): DirectoryNews {
+export function decodeNews(part: Message): DirectoryNews {
   const value: unknown = part.json();
   const fields: Fields = isFields(value) ? value : {};
   const [present, gone] = [get(fields, 'present') ?? [], get(fields, 'gone') ?? []];

@@ -12,6 +12,7 @@ import { refuse } from '../messages/undecodable.js';
 import type { Logger } from '../ports.js';
 import type { RequestContext, RequestHandler } from '../requests/responder.js';
 import type { Session } from '../session.js';
+import { BodyBounds } from './body-bounds.js';
 import type { SessionFetch } from './fetch.js';
 import { type ReadResponse, readResponse } from './response.js';
 import { type ChunkReader, createSource, readChunks, streamOf } from './source.js';
@@ -118,17 +119,22 @@ class FetchServer {
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
     try {
-      const size = new BodySize(this.#maxBodySize);
-      const body = await bodyOf(request, context, head, reading.signal, size);
-      let asked: Request;
+      const bounds = attempt(() => new BodyBounds(this.#maxBodySize, head.headers.get('content-type')));
+      if (bounds instanceof Error) return yield* refusal(context, bounds.message);
+      let body: Content;
       try {
-        asked = createRequest(head, body, signal);
-      } catch (cause) {
-        const reason = cause instanceof Error ? cause.message : 'it is malformed';
-        return yield* refusal(context, reason);
+        body = await bodyOf(request, context, head, reading.signal, bounds);
+      } catch (error) {
+        if (bounds.exceeded === undefined) throw error;
+        return yield* tooLarge(context, bounds.exceeded);
       }
+      const asked = attempt(() => createRequest(head, body, signal));
+      if (asked instanceof Error) return yield* refusal(context, asked.message);
       const response = await this.#ask(asked, request, context, head);
-      if (response === undefined) return yield* size.isExceeded ? tooLarge(context, size) : failure(context);
+      if (response === undefined) {
+        const { exceeded } = bounds;
+        return yield* exceeded === undefined ? failure(context) : tooLarge(context, exceeded);
+      }
       yield* this.#send(response, context);
     } finally {
       signal.removeEventListener('abort', stop);
@@ -257,37 +263,20 @@ async function bodyOf(
   { session }: RequestContext,
   { upload }: IncomingHead,
   signal: AbortSignal,
-  size: BodySize,
+  bounds: BodyBounds,
 ): Promise<Content> {
-  if (upload === undefined) return bytes.length === 0 ? undefined : new Uint8Array(bytes);
+  if (upload === undefined) {
+    bounds.checkForm(bytes);
+    return bytes.length === 0 ? undefined : new Uint8Array(bytes);
+  }
   if (from !== undefined) {
     throw refuse(new RequestError('unsupported', 'a body that comes from an agent cannot be streamed'));
   }
-  if (hasRequestStreams()) return streamOf(readLater(() => size.limit(readUpload(session, upload, signal))));
-  return new Uint8Array(await collectUpload(session, upload, signal));
-}
-
-/** Counts the bytes of a body that is streamed: a handler may collect all of it. */
-class BodySize {
-  isExceeded = false;
-  readonly most: number;
-
-  constructor(most: number) {
-    this.most = most;
-  }
-
-  /** @throws {ProtocolError} `transfer_too_large`. */
-  async *limit(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-    let size = 0;
-    for await (const chunk of chunks) {
-      size += chunk.length;
-      if (size > this.most) {
-        this.isExceeded = true;
-        throw new ProtocolError('transfer_too_large', `the body has more than ${this.most} bytes`);
-      }
-      yield chunk;
-    }
-  }
+  if (hasRequestStreams())
+    return streamOf(readLater(() => bounds.limit(readUpload(session, upload, signal))));
+  const collected = new Uint8Array(await collectUpload(session, upload, signal));
+  bounds.checkForm(collected);
+  return collected;
 }
 
 /** Begins to read with the first chunk that is asked for. */
@@ -322,6 +311,14 @@ function hasRequestStreams(): boolean {
   return requestStreams;
 }
 
+function attempt<Value>(make: () => Value): Value | Error {
+  try {
+    return make();
+  } catch (error) {
+    return error instanceof Error ? error : new Error('it is malformed');
+  }
+}
+
 /** @throws {TypeError} for a request that HTTP does not allow. */
 function createRequest(
   { method, path, headers: given }: IncomingHead,
@@ -329,6 +326,8 @@ function createRequest(
   signal: AbortSignal,
 ): Request {
   const headers = new Headers([...given]);
+  // A peer may state any length, which handlers take for the real one.
+  for (const name of ['content-length', 'transfer-encoding']) headers.delete(name);
   // The content type that requests do not state.
   if (body !== undefined && !headers.has('content-type')) headers.set('content-type', 'application/json');
   const init = { method, headers, body, signal, duplex: 'half' };
@@ -343,8 +342,8 @@ function* failure(context: RequestContext): Generator<Part> {
   yield* plain(context, 500, 'Internal Server Error');
 }
 
-function* tooLarge(context: RequestContext, { most }: BodySize): Generator<Part> {
-  yield* plain(context, 413, `Content Too Large: at most ${most} bytes`);
+function* tooLarge(context: RequestContext, reason: string): Generator<Part> {
+  yield* plain(context, 413, `Content Too Large: ${reason}`);
 }
 
 function* plain(context: RequestContext, status: number, text: string): Generator<Part> {

@@ -52,10 +52,20 @@ export class SessionMailbox implements Mailbox, InboxOptions<Received> {
     message.owner?.handleTaken(message.charge, message.number);
   }
 
+  /** The reader has taken a message, and is not done with it. */
+  get isReading(): boolean {
+    return this.#taken !== undefined;
+  }
+
+  /** The reader does not come back to a message that has a number. */
+  protected handleDone({ number, owner }: Received): void {
+    if (number !== undefined) owner?.handleDone?.(number);
+  }
+
   onDone(): void {
     const taken = this.#taken;
     this.#taken = undefined;
     taken?.release();
-    if (taken?.number !== undefined) taken.owner?.handleDone?.(taken.number);
+    if (taken?.number !== undefined) this.handleDone(taken);
   }
 }

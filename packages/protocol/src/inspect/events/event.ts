@@ -83,14 +83,14 @@ export interface FrameEvent extends EventHead {
   readonly missing: readonly (LoadableCodec | EncodingName)[];
 }
 
-/** A WebSocket begins to open, is open, or was closed. */
+/** A WebSocket begins to open, is open, was closed, or could not be opened. */
 export interface ConnectionEvent extends EventHead {
   readonly event: 'connection';
   readonly connection: number;
-  readonly what: 'opening' | 'open' | 'closed';
+  readonly what: 'opening' | 'open' | 'closed' | 'failed';
   /** Without user and query values; set if `what` is `opening`. */
   readonly url?: string | undefined;
-  /** Close code; set if `what` is `closed`. */
+  /** Close code; set if `what` is `closed` or `failed`. */
   readonly code?: number | undefined;
   readonly reason?: string | undefined;
 }
@@ -100,6 +100,8 @@ export interface StateEvent extends EventHead {
   readonly event: 'state';
   readonly state: 'established' | 'suspended' | 'closed';
   readonly session?: string | undefined;
+  /** An established session that was there before, see {@link ReplayEvent}. */
+  readonly isResumed?: true | undefined;
   /** How long the session survives without a connection, in milliseconds; set if it is suspended. */
   readonly windowMs?: number | undefined;
 }

@@ -109,7 +109,7 @@ function frameOf(fields: Fields): Body<FrameEvent> {
 function connectionOf(fields: Fields): Body<ConnectionEvent> {
   return {
     connection: count(fields, 'connection'),
-    what: choice(fields, 'what', ['opening', 'open', 'closed']),
+    what: choice(fields, 'what', ['opening', 'open', 'closed', 'failed']),
     url: optional(fields, 'url', textOf),
     code: optional(fields, 'code', countOf),
     reason: optional(fields, 'reason', textOf),
@@ -120,6 +120,7 @@ function stateOf(fields: Fields): Body<StateEvent> {
   return {
     state: choice(fields, 'state', ['established', 'suspended', 'closed']),
     session: optional(fields, 'session', textOf),
+    isResumed: flag(fields, 'isResumed'),
     windowMs: optional(fields, 'windowMs', numberOf),
   };
 }

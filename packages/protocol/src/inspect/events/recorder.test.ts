@@ -71,17 +71,19 @@ function record(): InspectionEvent[] {
     ...recorder.frame(1_004, 1, 'sent', message('first')),
     ...recorder.frame(1_005, 1, 'sent', message('second')),
     ...recorder.closed(1_006, 1, 1006, ''),
-    ...recorder.opening(1_500, 2, 'ws://host/session'),
-    ...recorder.open(1_501, 2),
+    ...recorder.opening(1_100, 2, 'ws://host/session'),
+    ...recorder.closed(1_101, 2, 1006, ''),
+    ...recorder.opening(1_500, 3, 'ws://host/session'),
+    ...recorder.open(1_501, 3),
     ...recorder.frame(
       1_502,
-      2,
+      3,
       'sent',
       encodeControl(hello({ sessionId: 'sess_1', token: TICKET, received: 0, attempt: 1 })),
     ),
-    ...recorder.frame(1_506, 2, 'received', encodeControl(accept({ recovered: true, received: 1 }))),
-    ...recorder.frame(1_507, 2, 'sent', message('second')),
-    ...recorder.frame(1_508, 2, 'received', encodeSignalFrame(LinkKind.END, 1)),
+    ...recorder.frame(1_506, 3, 'received', encodeControl(accept({ recovered: true, received: 1 }))),
+    ...recorder.frame(1_507, 3, 'sent', message('second')),
+    ...recorder.frame(1_508, 3, 'received', encodeSignalFrame(LinkKind.END, 1)),
   ];
 }
 
@@ -100,7 +102,9 @@ describe('a recorder', () => {
       { event: 'connection', connection: 1, what: 'closed', code: 1006, reason: undefined },
       { event: 'state', state: 'suspended', session: 'sess_1', windowMs: 120_000 },
       { event: 'connection', connection: 2, what: 'opening', url: 'ws://host/session' },
-      { event: 'connection', connection: 2, what: 'open' },
+      { event: 'connection', connection: 2, what: 'failed', code: 1006 },
+      { event: 'connection', connection: 3, what: 'opening', url: 'ws://host/session' },
+      { event: 'connection', connection: 3, what: 'open' },
       {
         event: 'replay',
         session: 'sess_1',
@@ -110,7 +114,7 @@ describe('a recorder', () => {
         again: 1,
         isRebuilt: false,
       },
-      { event: 'state', state: 'established', session: 'sess_1' },
+      { event: 'state', state: 'established', session: 'sess_1', isResumed: true },
     ]);
     expect(frames(events).map(({ label, isReplayed }) => [label, isReplayed])).toEqual([
       ['HELLO', undefined],

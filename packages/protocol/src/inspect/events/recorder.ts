@@ -57,6 +57,8 @@ export function createRecorder(options: RecorderOptions = {}): Recorder {
   /** The session that is established or suspended. */
   let present: { readonly id: string; readonly windowMs: number; readonly connection: number } | undefined;
   let suspendedSince: number | undefined;
+  /** Connections that are open. */
+  const opened = new Set<number>();
   /** Connections on which the session has ended. */
   const ending = new Set<number>();
   let lastSelection: CodedSelection | undefined;
@@ -91,7 +93,8 @@ export function createRecorder(options: RecorderOptions = {}): Recorder {
       return [];
     }
     present = { id: step.sessionId, windowMs: step.windowMs, connection };
-    const established = state(time, { state: 'established', session: step.sessionId });
+    const isResumed = step.kind === 'resumed' || undefined;
+    const established = state(time, { state: 'established', session: step.sessionId, isResumed });
     const gapMs = suspendedSince === undefined ? undefined : Math.max(0, time - suspendedSince);
     suspendedSince = undefined;
     if (step.kind === 'established') return [established];
@@ -113,7 +116,10 @@ export function createRecorder(options: RecorderOptions = {}): Recorder {
     opening: (time, connection, url) => [
       connectionEvent(time, { connection, what: 'opening', url: withoutSecrets(url) }),
     ],
-    open: (time, connection) => [connectionEvent(time, { connection, what: 'open' })],
+    open(time, connection) {
+      opened.add(connection);
+      return [connectionEvent(time, { connection, what: 'open' })];
+    },
 
     frame(time, connection, direction, frame) {
       const followed = session.explain(direction, frame);
@@ -134,8 +140,9 @@ export function createRecorder(options: RecorderOptions = {}): Recorder {
     },
 
     closed(time, connection, code, reason) {
+      const what = opened.delete(connection) ? 'closed' : 'failed';
       const events: InspectionEvent[] = [
-        connectionEvent(time, { connection, what: 'closed', code, reason: reason || undefined }),
+        connectionEvent(time, { connection, what, code, reason: reason || undefined }),
       ];
       const hasEnded = ending.delete(connection);
       // The session may have gone on over another connection before this one was closed.

@@ -1,10 +1,23 @@
 import { ProtocolError } from '../../base/errors.js';
+import { type ResumeOffer, ResumeRefusal } from '../../control/messages.js';
 import * as bare from '../bare-module.js';
+import { ResumeGuard } from '../resume-token.js';
 import { ServerCore } from '../server-core.js';
 import { optionsFor } from '../snapshot.js';
 import type { ServerSessionCore, SessionOptions } from '../types.js';
 import { readBegin } from './begin.js';
-import type { DurableRecord } from './turn.js';
+import type { AcceptedResume, DurableRecord } from './turn.js';
+
+/** Why the client with this offer may not resume a session that is on record; `undefined` if it may, as far as that tells. */
+export function checkAccepted(
+  accepted: AcceptedResume,
+  { token, attempt }: ResumeOffer,
+): ResumeRefusal | 'stale_attempt' | undefined {
+  const guard = new ResumeGuard();
+  guard.restoreAccepted(accepted);
+  if (!guard.matches(token)) return ResumeRefusal.UNKNOWN_SESSION;
+  return guard.isNewer(attempt) ? undefined : 'stale_attempt';
+}
 
 /**
  * Goes on with a durable session of another process, whose turns are refused from now on. The session is suspended, until

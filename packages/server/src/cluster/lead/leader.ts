@@ -1,4 +1,4 @@
-import type { ResumeRefusal, Subprotocol } from '@parlance/protocol';
+import type { HelloPayload, ResumeRefusal, Subprotocol } from '@parlance/protocol';
 import type { CheckedIdentity, Refusal } from '../../admission/admission.js';
 import type { Origin } from '../../admission/renewal.js';
 import type { Records } from '../../durable/records.js';
@@ -10,6 +10,8 @@ export interface LeadRequest {
   readonly sessionId: string;
   /** The bytes of its HELLO. */
   readonly hello: Uint8Array | string;
+  /** What it says. */
+  readonly offer: HelloPayload;
   readonly subprotocol: Subprotocol;
   readonly identity: CheckedIdentity;
   /** The shares of the process's memory that it uses. */
@@ -22,6 +24,8 @@ export interface LeadRequest {
   readonly onLed: (lead: Lead) => void;
 }
 
+export type LeadOutcome = 'done' | 'here' | 'stale_attempt' | ResumeRefusal | Refusal;
+
 /** What a handshake asks of the cluster. */
 export interface Leader {
   /** Names this node in the IDs of its sessions. */
@@ -33,5 +37,5 @@ export interface Leader {
    *
    * @returns `done` if it is led or closed; `here` if the session has come to this node; else why not, and whether the client may begin a new session. Never rejects.
    */
-  lead(request: LeadRequest): Promise<'done' | 'here' | ResumeRefusal | Refusal>;
+  lead(request: LeadRequest): Promise<LeadOutcome>;
 }

@@ -2,6 +2,8 @@ import type { TlsOptions } from 'node:tls';
 import { CloseCode, type Logger, ResumeRefusal } from '@parlance/protocol';
 import { incarnationOf, type MemoryBudget } from '@parlance/protocol/internal';
 import type { Refusal } from '../../admission/admission.js';
+import { NO_NODE } from '../../durable/leaving.js';
+import type { TakeOvers } from '../../durable/take-over.js';
 import { addressKey } from '../../http/addresses.js';
 import type { ServerWire, WebSocketAdapterOptions } from '../../http/ws.js';
 import type { ResolvedServerOptions } from '../../options.js';
@@ -12,7 +14,7 @@ import type { Moves } from '../moves/moves.js';
 import { PEER_PATH, TICKET_SCHEME } from '../peer-port.js';
 import { digestOf, type Tickets } from '../ticket.js';
 import { Lead } from './lead.js';
-import type { LeadRequest } from './leader.js';
+import type { LeadOutcome, LeadRequest } from './leader.js';
 
 /** How often a session may have moved while it is looked for. */
 const MAX_HOPS = 3;
@@ -31,6 +33,7 @@ export interface LeadingHost {
   admitLed(address: string): Refusal | undefined;
   /** A connection that was counted is over. */
   releaseLed(address: string): void;
+  find(sessionId: string): object | undefined;
 }
 
 export interface LeadingOptions {
@@ -38,6 +41,8 @@ export interface LeadingOptions {
   readonly incarnation: string;
   readonly membership: Membership;
   readonly moves: Moves;
+  /** `undefined` if no session is on record. */
+  readonly takeOvers: TakeOvers | undefined;
   readonly tickets: Tickets;
   readonly webSocket: WebSocketAdapterOptions;
   readonly tls: TlsOptions | undefined;
@@ -66,18 +71,24 @@ export class Leading {
   }
 
   /** As {@link Leader.lead}. */
-  async lead(request: LeadRequest): Promise<'done' | 'here' | ResumeRefusal | Refusal> {
+  async lead(request: LeadRequest): Promise<LeadOutcome> {
+    const { membership, moves } = this.#options;
+    const { sessionId } = request;
     try {
-      let owner = await this.#ownerOf(request.sessionId);
+      let owner = await this.#ownerOf(sessionId);
       for (let hop = 0; hop <= MAX_HOPS; hop++) {
         const outcome = owner === undefined ? UNKNOWN : await this.#leadTo(owner, request);
-        if (outcome !== UNKNOWN) return outcome;
+        if (outcome !== UNKNOWN && outcome !== DEAD) return outcome;
         // It may have moved.
-        const next = await this.#options.moves.find(request.sessionId);
-        if (next === undefined || next === owner?.incarnation) return UNKNOWN;
-        if (next === this.#options.incarnation)
-          return this.#options.moves.isArriving(request.sessionId) ? BUSY : 'here';
-        owner = this.#options.membership.get(next) ?? (await this.#options.membership.find(next));
+        const next = await moves.find(sessionId);
+        if (next === undefined) return UNKNOWN;
+        if (next === this.#options.incarnation) return await this.#findHere(request);
+        if (next === owner?.incarnation) {
+          const isDead = outcome === DEAD || membership.isReplaced(owner);
+          return isDead ? await this.#takeOver(request) : UNKNOWN;
+        }
+        owner = next === NO_NODE ? undefined : (membership.get(next) ?? (await membership.find(next)));
+        if (owner === undefined) return await this.#takeOver(request);
       }
       return BUSY;
     } catch {
@@ -86,7 +97,22 @@ export class Leading {
     }
   }
 
-  async #leadTo(owner: KnownNode, request: LeadRequest): Promise<'done' | ResumeRefusal | Refusal> {
+  /** The record names this node. */
+  async #findHere(request: LeadRequest): Promise<LeadOutcome> {
+    const { host, moves } = this.#options;
+    if (moves.isArriving(request.sessionId)) return BUSY;
+    // It was claimed, and the answer of the engine was lost.
+    return host.find(request.sessionId) === undefined ? await this.#takeOver(request) : 'here';
+  }
+
+  async #takeOver(request: LeadRequest): Promise<LeadOutcome> {
+    const { takeOvers } = this.#options;
+    if (request.signal.aborted) return 'done';
+    const outcome = takeOvers === undefined ? UNKNOWN : await takeOvers.takeOver(request);
+    return outcome === 'busy' ? BUSY : outcome;
+  }
+
+  async #leadTo(owner: KnownNode, request: LeadRequest): Promise<Asked> {
     if (request.signal.aborted) return 'done';
     const address = addressKey(request.origin.ip);
     const refused = this.#options.host.admitLed(address);
@@ -107,11 +133,7 @@ export class Leading {
     }
   }
 
-  async #ask(
-    owner: KnownNode,
-    request: LeadRequest,
-    release: () => void,
-  ): Promise<'done' | ResumeRefusal | Refusal> {
+  async #ask(owner: KnownNode, request: LeadRequest, release: () => void): Promise<Asked> {
     let answer = await this.#askOnce(owner, request, release);
     // If the process has died, the next connection is refused. If it was the network, the session must not be lost.
     if (answer.type === 'broken') answer = await this.#askOnce(owner, request, release);
@@ -125,9 +147,9 @@ export class Leading {
         else request.wire.close(answer.code, answer.reason);
         return 'done';
       case 'gone':
-        return ResumeRefusal.UNKNOWN_SESSION;
+        return answer.isDead ? DEAD : UNKNOWN;
       default:
-        return (await this.#isGone(owner)) ? ResumeRefusal.UNKNOWN_SESSION : this.#busy(owner, answer.why);
+        return (await this.#isGone(owner)) ? DEAD : this.#busy(owner, answer.why);
     }
   }
 
@@ -203,6 +225,10 @@ export class Leading {
   }
 }
 
+type Asked = 'done' | typeof DEAD | ResumeRefusal | Refusal;
+
+/** The process that has had the session is gone, and so is the session unless it is on record. */
+const DEAD = 'dead';
 const LEAVING = 'this node is shutting down';
 const UNKNOWN = ResumeRefusal.UNKNOWN_SESSION;
 

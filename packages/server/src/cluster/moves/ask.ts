@@ -16,8 +16,8 @@ export type Answer =
   | { readonly type: 'led' }
   | { readonly type: 'refused'; readonly refusal: ResumeRefusal }
   | { readonly type: 'closed'; readonly code: number; readonly reason: string }
-  /** The process that has had the session is gone. */
-  | { readonly type: 'gone' }
+  /** The process that has had the session is gone, or has forgotten it. @param isDead whether nothing listens there. */
+  | { readonly type: 'gone'; readonly isDead: boolean }
   /** The connection broke, because the process has just died, or on its way. */
   | { readonly type: 'broken'; readonly why: string }
   /** The owner may live. */
@@ -109,7 +109,8 @@ export class Ask {
 }
 
 function meaningOf({ status, code }: DialFailure): Answer {
-  if (GONE.has(status) || code === 'ECONNREFUSED') return { type: 'gone' };
+  const isDead = code === 'ECONNREFUSED';
+  if (isDead || GONE.has(status)) return { type: 'gone', isDead };
   if (code === 'ECONNRESET') return { type: 'broken', why: code };
   return { type: 'silent', why: code ?? `HTTP ${status}` };
 }

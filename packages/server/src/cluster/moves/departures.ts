@@ -134,10 +134,15 @@ export class Departures implements DepartureHost {
 
   // --- which sessions, and when
 
+  /** Durable ones are given up instead. */
+  get #sessions(): ServerEndpoint[] {
+    return [...this.#host.sessions.values()].filter(({ isDurable }) => !isDurable);
+  }
+
   #look(): void {
     if (this.isClosed || this.#host.isStalled()) return;
     const waiting = new Map<KnownNode, number>();
-    for (const session of this.#host.sessions.values()) {
+    for (const session of this.#sessions) {
       session.onChange ??= () => this.#handleChange(session);
       const target = this.#consider(session);
       if (target !== undefined) waiting.set(target, (waiting.get(target) ?? 0) + 1);
@@ -246,21 +251,21 @@ export class Departures implements DepartureHost {
    */
   async parkAll(timeoutMs: number): Promise<void> {
     const start = systemClock.now();
-    for (const session of this.#host.sessions.values()) {
+    for (const session of this.#sessions) {
       const attempts = this.#attemptsOf(session);
       if (attempts.next !== Infinity) attempts.next = 0;
       attempts.backoffMs = MIN_BACKOFF_MS;
       attempts.refusals = 0;
     }
     for (let now = start; now < start + timeoutMs; now = systemClock.now()) {
-      const left = [...this.#host.sessions.values()].filter((session) => this.#isLeaving(session));
+      const left = this.#sessions.filter((session) => this.#isLeaving(session));
       // A tensor or a scan that does not end keeps its session here, and so does a quota of the other node.
       if (!left.some((session) => now < start + SETTLE_MS || this.#couldGo(session))) break;
       for (const session of left) this.#settle(session);
       await new Promise<void>((resolve) => void setTimeout(resolve, LOOK_MS));
     }
     // They are closed now, and their clients have to be heard for that.
-    for (const session of this.#host.sessions.values())
+    for (const session of this.#sessions)
       if (this.#attemptsOf(session).departure === undefined) session.thaw();
   }
 

@@ -8,6 +8,7 @@ import {
 } from '@parlance/protocol/internal';
 import type { AgentMoves } from '../../agents/moves.js';
 import type { Backplane, BackplaneLink } from '../../backplane/backplane.js';
+import type { Leaving } from '../../durable/leaving.js';
 import { recordMsOf } from '../../durable/records.js';
 import type { ServerEndpoint } from '../../endpoint.js';
 import type { ServerWire } from '../../http/ws.js';
@@ -46,6 +47,8 @@ export interface MovesOptions {
   readonly timers: Timers;
   readonly logger: Logger;
   readonly leads: () => ReadonlySet<Lead>;
+  /** Gives up durable sessions; `undefined` without any. */
+  readonly leaving: Leaving | undefined;
   /** Whether the engine does not answer, as far as is known. */
   isStalled(): boolean;
   /** Tells others what became of messages of agents that have moved away. Returns whether all of it is known. */
@@ -113,6 +116,7 @@ export class Moves {
 
   /** The session may be here in a moment. */
   isArriving(sessionId: string): boolean {
+    if (this.#options.leaving?.isUnsaid(sessionId)) return true;
     return [...this.#arrivals].some((arrival) => arrival.sessionId === sessionId);
   }
 
@@ -213,16 +217,22 @@ export class Moves {
     return this.#departures.hasTargets;
   }
 
-  /** From now on sessions go to other nodes, as soon as they can. @param deadline Unix milliseconds. */
-  start(deadline: number): void {
+  /**
+   * From now on sessions go to other nodes, as soon as they can.
+   *
+   * @param deadline Unix milliseconds.
+   * @param returnWithinMs clients of durable sessions come back within this time.
+   */
+  start(deadline: number, returnWithinMs: number): void {
     this.#isDraining = true;
+    this.#options.leaving?.start(returnWithinMs);
     for (const arrival of this.#arrivals) arrival.cancel();
     this.#departures.start(deadline);
   }
 
   /** See {@link Departures.parkAll}. */
-  parkAll(timeoutMs: number): Promise<void> {
-    return this.#departures.parkAll(timeoutMs);
+  async parkAll(timeoutMs: number): Promise<void> {
+    await Promise.all([this.#departures.parkAll(timeoutMs), this.#options.leaving?.all()]);
   }
 
   /** Waits until others know what became of messages of agents that were here, which only this node can tell them. */
@@ -236,6 +246,7 @@ export class Moves {
   async close(): Promise<void> {
     this.isClosed = true;
     for (const arrival of this.#arrivals) arrival.cancel();
+    await this.#options.leaving?.all();
     await this.#departures.close();
     await this.#link?.close();
   }

@@ -1,0 +1,87 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createServer, type Message, type RequestContext, type ServerSession } from '@parlance/server';
+import { redis } from '@parlance/server/redis';
+import type { Question } from '../cluster/node.js';
+import { type LogFields, NodeProcess, type NodeSetup } from '../cluster/node-process.js';
+import { createEffects } from './effects.js';
+import { type DurablePlant, withFault } from './plant.js';
+import { isRepeatable } from './questions.js';
+
+/** One node whose sessions are durable: messages are answered and counted in one step, and parts are numbered. */
+
+export interface DurableNodeSetup extends NodeSetup {
+  /** The file of outside effects. */
+  readonly effects: string;
+  readonly plant: DurablePlant | undefined;
+}
+
+/** Share of the messages after which the server says something of its own. */
+const NOTES = 0.2;
+/** Average time between the effect of a message and its commit: a node may die there. */
+const WORK_MS = 4;
+
+const node = new NodeProcess<DurableNodeSetup>();
+const { effects, plant, redis: url, drainMs, returnWithinMs } = node.setup;
+const effect = createEffects(effects);
+/** How long a handler without a start on record has nothing else on record. */
+const UNMARKED_MS = 150;
+let notes = 0;
+
+const server = createServer<{ readonly count: number }>({
+  ...node.options(noteFence),
+  cluster: withFault(redis({ url }), plant),
+  durable: true,
+  onSession: count,
+  onRequest: answer,
+});
+
+function noteFence({ event, session }: LogFields): void {
+  if (event === 'session.fenced') effect('fenced', String(session));
+}
+
+async function count(session: ServerSession<{ readonly count: number }>): Promise<void> {
+  const { id } = session;
+  let { count } = session.data ?? { count: 0 };
+  effect('begin', id, count);
+  if (!session.isDurable) effect('fault', `${id} is not durable`);
+  for await (const { text, number = 0, redelivered = false } of session) {
+    if (plant === 'handled') session.handledUpTo(number);
+    effect('take', id, number, count, redelivered);
+    await sleep(Math.random() * 2 * WORK_MS);
+    count++;
+    await session.commit({ state: { count }, send: [`${text} ${count}`] });
+    if (Math.random() < NOTES) void say(session);
+  }
+}
+
+/** Says something that is not an answer. */
+async function say(session: Pick<ServerSession, 'id' | 'send'>): Promise<void> {
+  const note = `${process.pid}.${notes++}`;
+  try {
+    await session.send(`note ${note}`);
+    effect('noted', session.id, note);
+  } catch {
+    // The session is over here: the note has arrived or not.
+  }
+}
+
+async function* answer(
+  request: Message,
+  { attempt, said, onLost, signal }: RequestContext,
+): AsyncGenerator<string> {
+  const { id, parts, paceMs } = request.json<Question>();
+  effect('start', id, attempt, said.length);
+  said.forEach(({ text }, i) => {
+    if (text !== String(i)) effect('fault', `${id} has ${text} as part ${i} of what was said`);
+  });
+  if (isRepeatable(id)) onLost('again');
+  if (plant === 'start') await sleep(UNMARKED_MS);
+  for (let part = said.length; part < parts; part++) {
+    if (signal.aborted) return;
+    yield String(part);
+    await sleep(Math.random() * 2 * paceMs);
+  }
+  effect('done', id);
+}
+
+await node.serve(server, async () => void (await server.drain({ timeoutMs: drainMs, returnWithinMs })));

@@ -1,0 +1,92 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { createServer, type ServerSession } from '@parlance/server';
+import { redis } from '@parlance/server/redis';
+import { offer } from '../../../scripts/child-process.js';
+
+/** One node in a process of its own, whose sessions are durable. */
+
+export interface DurableNodeSetup {
+  /** Of Redis. */
+  readonly url: string;
+  readonly secret: string;
+  /** Seals what Redis has. */
+  readonly seal?: { readonly key: string } | undefined;
+  /** @default a free one */
+  readonly port?: number;
+}
+
+/** What the application knows of a session. */
+export interface Counted {
+  readonly count: number;
+  /** The number of the last message that is in `count`. */
+  readonly last: number;
+}
+
+const setup = JSON.parse(process.argv[2] as string) as DurableNodeSetup;
+const events: Record<string, number> = {};
+const log = ({ event }: Readonly<Record<string, unknown>>): void => {
+  events[`${event}`] = (events[`${event}`] ?? 0) + 1;
+};
+/** What `onSession` has seen: the state that it began with, then each message. */
+const seen: string[] = [];
+/** Why handlers were aborted. */
+const aborts: string[] = [];
+/** How often a handler was called, by the text of its request. */
+const calls: Record<string, number> = {};
+
+const server = createServer<Counted>({
+  cluster: redis({ url: setup.url }),
+  node: { secret: setup.secret },
+  seal: setup.seal,
+  durable: ({ principal }) => principal !== 'plain',
+  durability: { volatile: true },
+  logger: { debug: log, info: log, warn: log, error: log },
+  authenticate({ token = '' }) {
+    const [principal = '', agentId] = token.split('/');
+    return { principal, agentId, data: { count: 0, last: 0 } };
+  },
+  onSession,
+  async *onRequest(request, { metadata, signal, said, attempt, onLost }) {
+    calls[request.text] = (calls[request.text] ?? 0) + 1;
+    if (metadata['again'] === true) onLost('again');
+    signal.addEventListener('abort', () => aborts.push(signal.reason?.code));
+    yield* parts(said.length, Number(metadata['parts'] ?? 1), attempt);
+  },
+});
+
+async function* parts(from: number, to: number, attempt: number): AsyncGenerator<string> {
+  for (let i = from; i < to; i++) {
+    yield `${i}@${attempt} `;
+    await delay(10);
+  }
+}
+
+async function onSession(session: ServerSession<Counted>): Promise<void> {
+  seen.push(`began with ${session.data.count}, durable ${session.isDurable}, moved ${session.isMoved}`);
+  for await (const message of session) {
+    const { text, number = 0, redelivered = false } = message;
+    seen.push(redelivered ? `${text} #${number} again` : `${text} #${number}`);
+    if (text === 'leave unhandled') await new Promise(() => {});
+    const count = session.data.count + 1;
+    await session.commit({ state: { count, last: number }, send: [`${count}: ${text}`] });
+  }
+}
+
+const { port } = await server.listen({ port: setup.port ?? 0 });
+
+const commands = {
+  port: () => port,
+  sessions: () => [...server.sessions.keys()],
+  events: () => events,
+  seen: () => seen,
+  aborts: () => aborts,
+  calls: () => calls,
+  send: async (text: string) => {
+    for (const session of server.sessions.values()) await session.send(text);
+  },
+  drain: async (timeoutMs: number) => await server.drain({ timeoutMs, returnWithinMs: 0 }),
+  close: async () => await server.close(),
+};
+export type DurableNodeCommands = typeof commands;
+
+offer(commands);

@@ -1,0 +1,142 @@
+import type { Logger, Timers } from '@parlance/protocol';
+import { type Clock, guard, loggable } from '@parlance/protocol/internal';
+import type { AgentMoves } from '../agents/moves.js';
+import type { BackplaneLink } from '../backplane/backplane.js';
+import type { ServerEndpoint } from '../endpoint.js';
+import { repeat } from '../repeat.js';
+import { recordMsOf, SERVICE_RESTART } from './records.js';
+
+export interface LeavingOptions {
+  /** This node. */
+  readonly incarnation: string;
+  readonly link: BackplaneLink;
+  /** All sessions of this node. */
+  readonly sessions: ReadonlyMap<string, ServerEndpoint>;
+  readonly agents: AgentMoves | undefined;
+  readonly timers: Timers;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** In the record, in place of the node that has the session: any node may take it. */
+export const NO_NODE = '';
+
+/** How often sessions are looked at, in milliseconds. */
+const LOOK_MS = 20;
+/** How long `onSession` may take to return, and what is under way to be recorded, in milliseconds. */
+const RETURN_MS = 1_000;
+/** How long, and how often, the engine is asked to write that a session may be taken, in milliseconds. */
+const SAY_MS = 3_000;
+const RETRY_MS = 100;
+
+/** Gives up the durable sessions of a node that leaves, each for any other node that its client comes to. */
+export class Leaving {
+  readonly #options: LeavingOptions;
+  readonly #underWay = new Map<string, Promise<void>>();
+  /** When the client of a session is to leave: a clock reading. */
+  readonly #due = new WeakMap<ServerEndpoint, number>();
+  /** Sessions whose records still name this node, which has them no more. */
+  readonly #unsaid = new Set<string>();
+  #stopLooking: () => void = () => {};
+
+  constructor(options: LeavingOptions) {
+    this.#options = options;
+  }
+
+  /** Another node may have the session in a moment. */
+  isUnsaid(sessionId: string): boolean {
+    return this.#unsaid.has(sessionId);
+  }
+
+  /** From now on sessions in which nothing is under way leave. @param withinMs their clients come back within this time. */
+  start(withinMs: number): void {
+    const { clock, logger } = this.#options;
+    this.#stopLooking = repeat(
+      LOOK_MS,
+      () => {
+        for (const session of this.#sessions) {
+          const due = this.#due.get(session) ?? clock.now() + Math.random() * withinMs;
+          this.#due.set(session, due);
+          if (due <= clock.now() && this.#isCalm(session)) this.#leave(session);
+        }
+      },
+      logger,
+    );
+  }
+
+  /** Gives up all sessions. Handlers that still run are called again elsewhere, or not, as if this process had died. */
+  async all(): Promise<void> {
+    this.#stopLooking();
+    for (const session of this.#sessions) this.#leave(session);
+    await Promise.all(this.#underWay.values());
+  }
+
+  get #sessions(): ServerEndpoint[] {
+    const sessions = [...this.#options.sessions.values()];
+    return sessions.filter(({ isDurable, hasEnded }) => isDurable && !hasEnded);
+  }
+
+  #isCalm(session: ServerEndpoint): boolean {
+    const { agents } = this.#options;
+    const watches = agents?.hasWatch(session) ? 1 : 0;
+    if (session.core.channel.openStreams > watches) return false;
+    return session.isAtRest((stream) => agents?.isWatch(session, stream) === true);
+  }
+
+  #leave(session: ServerEndpoint): void {
+    const { id } = session;
+    if (this.#underWay.has(id)) return;
+    const leaving = this.#giveUp(session).finally(() => this.#underWay.delete(id));
+    this.#underWay.set(id, leaving);
+  }
+
+  /** Never rejects. */
+  async #giveUp(session: ServerEndpoint): Promise<void> {
+    const { id } = session;
+    // What the client says from now on is not acknowledged, so it says that again elsewhere.
+    session.holdInput();
+    session.stopReading();
+    await this.#within(session.running);
+    await this.#within(session.recorded());
+    if (session.hasEnded) return;
+    this.#unsaid.add(id);
+    session.freeze();
+    session.durability?.close();
+    const isSaid = await this.#say(session);
+    guard(session, () => session.loseWire(SERVICE_RESTART, 'the session goes on at another node'));
+    session.forget();
+    if (isSaid) this.#unsaid.delete(id);
+    const fields = { event: 'session.given_up', session: id };
+    this.#options.logger.info(fields, 'the session waits for another node');
+  }
+
+  /** Writes that another node may have the session. Returns whether that is written. */
+  async #say({ id, epoch }: ServerEndpoint): Promise<boolean> {
+    const { link, incarnation: from, timers, clock, logger } = this.#options;
+    const end = clock.now() + SAY_MS;
+    for (;;) {
+      try {
+        await link.moveSession(id, { from, epoch, to: NO_NODE, ttlMs: recordMsOf(timers) });
+        return true;
+      } catch (error) {
+        if (clock.now() < end) {
+          await this.#pause(RETRY_MS);
+          continue;
+        }
+        // Others take the session when this process is gone.
+        const fields = { event: 'records.stalled', session: id, err: loggable(error) };
+        logger.warn(fields, 'the engine does not write that another node may have the session');
+        return false;
+      }
+    }
+  }
+
+  /** Resolves with `work`, or when that has taken too long. */
+  async #within(work: Promise<unknown> | undefined): Promise<void> {
+    if (work !== undefined) await Promise.race([work.catch(() => {}), this.#pause(RETURN_MS)]);
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.#options.clock.after(ms, resolve));
+  }
+}

@@ -1,0 +1,177 @@
+import {
+  type HelloPayload,
+  isProtocolError,
+  type Logger,
+  ResumeRefusal,
+  Subprotocol,
+} from '@parlance/protocol';
+import { checkAccepted, loggable, readBegin } from '@parlance/protocol/internal';
+import type { CheckedIdentity, Refusal } from '../admission/admission.js';
+import { countedPrincipal } from '../admission/authentication.js';
+import type { Origin } from '../admission/renewal.js';
+import type { BackplaneLink, SessionReading } from '../backplane/backplane.js';
+import type { ServerEndpoint } from '../endpoint.js';
+import { addressKey } from '../http/addresses.js';
+import type { Seal } from '../seal/keys.js';
+import { type OpenedRecord, RecordSeal } from '../seal/record-seal.js';
+import type { ConnectionHost } from '../session-settings.js';
+import { HEAD_FIELDS, type ReadRecord, readFields, readHead } from './fields.js';
+import type { Records } from './records.js';
+import { recordMsOf } from './records.js';
+import { TakenOverSession } from './taken-over.js';
+
+/** What taking over needs of the server. */
+export interface TakingHost extends ConnectionHost {
+  /** Counts the session, or says why it is refused. */
+  admitTakenOver(address: string, principal: string | undefined): Refusal | undefined;
+  /** The session is here from now on, as the agent that its HELLO describes. */
+  onTakenOver(session: ServerEndpoint, hello: HelloPayload): void;
+}
+
+/** A client whose session has no node any more, as far as is known. */
+export interface Claimant {
+  readonly sessionId: string;
+  readonly offer: HelloPayload;
+  readonly identity: CheckedIdentity;
+  readonly origin: Origin;
+}
+
+export type TakeOverOutcome = 'here' | 'busy' | 'stale_attempt' | ResumeRefusal | Refusal;
+
+export interface TakeOversOptions {
+  readonly incarnation: string;
+  readonly host: TakingHost;
+  readonly records: Records;
+  readonly link: BackplaneLink;
+  readonly logger: Logger;
+  /** With which records are sealed. */
+  readonly seal: Seal | undefined;
+}
+
+/** Takes durable sessions from nodes that have died. */
+export class TakeOvers {
+  readonly #options: TakeOversOptions;
+  /** Sessions that are about to be here. */
+  readonly #underWay = new Set<string>();
+  #done = 0;
+
+  constructor(options: TakeOversOptions) {
+    this.#options = options;
+  }
+
+  /** Sessions that were taken over. */
+  get count(): number {
+    return this.#done;
+  }
+
+  /** The session may be here in a moment. */
+  isUnderWay(sessionId: string): boolean {
+    return this.#underWay.has(sessionId);
+  }
+
+  /**
+   * Goes on with a session that no node has, for a client that may resume it. What a node that lives has is refused to it
+   * by the engine from then on, so that a wrong guess costs nothing but the time.
+   *
+   * @returns `busy` if another node is faster, or the engine does not answer. Never rejects.
+   */
+  async takeOver(claimant: Claimant): Promise<TakeOverOutcome> {
+    const { sessionId } = claimant;
+    if (this.#underWay.has(sessionId)) return 'busy';
+    this.#underWay.add(sessionId);
+    try {
+      return await this.#takeOver(claimant);
+    } catch (error) {
+      const fields = { event: 'takeover.failed', session: sessionId, err: loggable(error) };
+      this.#options.logger.warn(fields, 'a durable session could not be taken over yet');
+      return 'busy';
+    } finally {
+      this.#underWay.delete(sessionId);
+    }
+  }
+
+  async #takeOver(claimant: Claimant): Promise<TakeOverOutcome> {
+    const { host, link, incarnation, seal } = this.#options;
+    const { sessionId, identity, origin } = claimant;
+    const names = seal === undefined ? HEAD_FIELDS : RecordSeal.namesFor(HEAD_FIELDS);
+    const reading = await link.readSession(sessionId, names);
+    if (reading === undefined) return UNKNOWN;
+    const refusal = this.#refusalOf(claimant, reading);
+    if (refusal !== undefined) return refusal;
+    const principal = countedPrincipal(identity.principal, host.options);
+    const address = addressKey(origin.ip);
+    const full = host.admitTakenOver(address, principal);
+    if (full !== undefined) return full;
+    let isHere = false;
+    try {
+      const { owner: from, epoch } = reading;
+      const ttlMs = recordMsOf(host.options.timers);
+      const claimed = await link.claimSession(sessionId, { from, epoch, to: incarnation, ttlMs });
+      if (claimed === undefined) return 'busy';
+      const begun = this.#begin(claimant, claimed, from);
+      isHere = begun === 'here';
+      return begun;
+    } finally {
+      if (!isHere) host.release(address, principal);
+    }
+  }
+
+  /** Who may resume the session is known before anything of it changes. */
+  #refusalOf(
+    { sessionId, offer, identity }: Claimant,
+    { fields }: SessionReading,
+  ): ResumeRefusal | 'stale_attempt' | undefined {
+    const { host, seal } = this.#options;
+    // It is about a session that has moved, and is not on record.
+    if (fields.size === 0 || offer.resume === undefined) return UNKNOWN;
+    try {
+      const head = readHead(seal === undefined ? fields : RecordSeal.openSome(seal, sessionId, fields));
+      if (head === undefined) return UNKNOWN;
+      const counted = countedPrincipal(identity.principal, host.options);
+      if (head.principal !== counted) return UNKNOWN;
+      const why = checkAccepted(head.accept, offer.resume);
+      if (why !== undefined) return why;
+      const { id, agentId } = readBegin(head.begin, host.sessionOptions(Subprotocol.BINARY));
+      const isSame = counted === undefined || agentId === identity.agentId;
+      return id === sessionId && isSame ? undefined : UNKNOWN;
+    } catch (error) {
+      this.#report(sessionId, error);
+      return ResumeRefusal.NO_STATE;
+    }
+  }
+
+  #begin(claimant: Claimant, { fields, epoch }: SessionReading, from: string): 'here' | ResumeRefusal {
+    const { host, records, logger, seal } = this.#options;
+    const { sessionId, offer, origin } = claimant;
+    let taken: TakenOverSession;
+    let read: ReadRecord;
+    let opened: OpenedRecord | undefined;
+    try {
+      opened = seal && RecordSeal.open(seal, sessionId, epoch, fields);
+      read = readFields(opened?.fields ?? fields);
+      taken = new TakenOverSession(host, { ...read, epoch, origin });
+    } catch (error) {
+      this.#report(sessionId, error);
+      void records.release({ id: sessionId, epoch });
+      return ResumeRefusal.NO_STATE;
+    }
+    const { session, durable } = taken;
+    records.goOn(session, durable, read.record, opened?.seal);
+    this.#done++;
+    logger.info(
+      { event: 'session.taken_over', session: sessionId, node: from, epoch },
+      'a durable session of a node that is gone goes on here',
+    );
+    host.onTakenOver(session, offer);
+    return 'here';
+  }
+
+  #report(sessionId: string, error: unknown): void {
+    const isChanged = isProtocolError(error) && error.code === 'authentication_failed';
+    const event = isChanged ? 'record.changed' : 'takeover.failed';
+    const fields = { event, session: sessionId, err: loggable(error) };
+    this.#options.logger.error(fields, 'a durable session cannot go on here');
+  }
+}
+
+const UNKNOWN = ResumeRefusal.UNKNOWN_SESSION;
