@@ -17,6 +17,8 @@ export interface ConnectView {
   /** The screen above the prompt. */
   readonly screen: Screen;
   connecting(url: string): void;
+  /** Where the inspector is, with its key. */
+  inspector(url: string): void;
   /** Something happened on the wire. */
   event(event: InspectionEvent): void;
   /** The client has noticed a change of the session. */
@@ -90,6 +92,8 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
       );
       print();
     },
+
+    inspector: (url) => print(`${style('strong', 'Inspector')} ${style('value', url)}\n`),
 
     event(event) {
       if (options.quiet) return;
@@ -171,6 +175,7 @@ export function createJsonView(output: Terminal): ConnectView {
   return {
     screen: createScreen(output),
     connecting: (url) => emit('connecting', { url }),
+    inspector: (url) => emit('inspector', { url }),
     event: write,
     // The wire has shown it.
     state: () => {},
