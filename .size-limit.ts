@@ -42,6 +42,13 @@ export default [
       plugins: [LIST_EAGER_FILES],
     }),
   },
+  {
+    name: 'the dashboard of the admin port',
+    path: ['packages/ui/src/admin/main.ts', 'packages/ui/admin.css', 'packages/ui/admin.html'],
+    gzip: true,
+    limit: '10 kB',
+    modifyEsbuildConfig: (config: object) => ({ ...config, ...PAGE_OPTIONS, loader: { '.html': 'copy' } }),
+  },
   ...PAGE_BUDGETS.map(({ page, title, entry }) => ({
     name: `page: ${title}; entry and its static imports`,
     path: pageFile(page),
