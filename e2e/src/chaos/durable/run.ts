@@ -50,6 +50,7 @@ const PLANT_PAUSE_MS = 2_000;
 const LEASE_MS = 5_000;
 const SAMPLE_MS = 500;
 const REST_MS = 90_000;
+const NOTES_MS = 10_000;
 const MAX_ENGINE_PAUSE_MS = 2_000;
 
 export async function runDurable(options: DurableOptions): Promise<Report> {
@@ -108,6 +109,10 @@ class Durable {
     if (!(await Promise.race([rest, sleep(REST_MS, false, { ref: false })])))
       faults.push(`not everything came back within ${REST_MS} ms`);
     await sampling;
+    // Users do not wait for notes.
+    const until = performance.now() + NOTES_MS;
+    while (this.#ledger.missingNotes(readEffects(this.#effects)).length > 0 && performance.now() < until)
+      await sleep(SAMPLE_MS);
     await this.#check();
     const { killedPids, deadlines } = this.#members;
     const fates = { killedPids, deadlines, deaths: this.#deaths };
