@@ -1,7 +1,8 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { createServer, type SendOptions, type ServerOptions } from '@parlance/server';
+import { createServer, memoryCluster, type SendOptions, type ServerOptions } from '@parlance/server';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Bundle, bundleFile } from '../../bench/src/page/bundle.js';
@@ -49,17 +50,21 @@ describe.skipIf(missing !== undefined)('a page', () => {
     const server = createServer({ origins: [files.origin], ...options });
     try {
       const { url } = await server.listen();
-      const query = new URLSearchParams({ server: url, scenario });
-      await using opened = await openPage(browser, `${files.origin}/?${query}`);
-      const body = opened.page.locator('body[data-result]');
-      await body.waitFor({ state: 'attached' });
-      return JSON.parse((await body.getAttribute('data-result')) ?? '') as {
-        result: unknown;
-        warnings: string[];
-      };
+      return await show(scenario, url);
     } finally {
       await server.close();
     }
+  }
+
+  async function show(scenario: string, server: string) {
+    const query = new URLSearchParams({ server, scenario });
+    await using opened = await openPage(browser, `${files.origin}/?${query}`);
+    const body = opened.page.locator('body[data-result]');
+    await body.waitFor({ state: 'attached' });
+    return JSON.parse((await body.getAttribute('data-result')) ?? '') as {
+      result: unknown;
+      warnings: string[];
+    };
   }
 
   it('begins without codecs, and gets context once it has loaded it', async () => {
@@ -74,6 +79,37 @@ describe.skipIf(missing !== undefined)('a page', () => {
       },
       warnings: [],
     });
+  });
+
+  it('goes on with a durable session in another server, and loads what that takes', async () => {
+    const PARTS = 20;
+    let handleHalf: () => void;
+    const isHalf = new Promise<void>((resolve) => {
+      handleHalf = resolve;
+    });
+    const options: ServerOptions = {
+      origins: [files.origin],
+      cluster: memoryCluster(),
+      durable: true,
+      durability: { volatile: true },
+      async *onRequest(_request, { said, onLost, signal }) {
+        onLost('again');
+        for (let part = said.length; part < PARTS && !signal.aborted; part++) {
+          if (part === PARTS / 2) handleHalf();
+          yield `${part} `;
+          await sleep(10);
+        }
+      },
+    };
+    const former = createServer(options);
+    const { port, url } = await former.listen();
+    const shown = show('durable', url);
+    await isHalf;
+    await former.close();
+    await using next = createServer(options);
+    await next.listen({ port });
+    const text = Array.from({ length: PARTS }, (_, part) => `${part} `).join('');
+    expect((await shown).result).toEqual({ text, isSame: true, durable: '1' });
   });
 
   it('gets tokens if it names an encoding, once the vocabulary is loaded', async () => {
