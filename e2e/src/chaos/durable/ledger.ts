@@ -1,6 +1,6 @@
 import { type Asked, Ledger } from '../cluster/ledger.js';
 import type { DatedEffect } from './effects.js';
-import { isRepeatable, repeatable } from './questions.js';
+import { isRepeatable, repeatable } from './settings.js';
 
 /**
  * The checker of durable sessions. It compares what users say, ask and get with what handlers have done outside, and knows

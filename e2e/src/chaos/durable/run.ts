@@ -10,6 +10,7 @@ import { readEffects } from './effects.js';
 import { DurableLedger, MAX_PAUSE_MS } from './ledger.js';
 import type { DurableNodeSetup } from './node.js';
 import type { DurablePlant } from './plant.js';
+import { RESUME_WINDOW_MS } from './settings.js';
 
 /**
  * Nodes are killed, paused and drained, Redis is killed and paused, and connections of every leg break, while users talk in
@@ -32,7 +33,7 @@ const TIMERS = {
   acceptTimeoutMs: 4_000,
   pingIntervalMs: 10_000,
   pongTimeoutMs: 5_000,
-  resumeWindowMs: 40_000,
+  resumeWindowMs: RESUME_WINDOW_MS,
 };
 const RECONNECT = { minDelayMs: 5, maxDelayMs: 300 };
 const HABITS = {

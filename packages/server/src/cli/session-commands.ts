@@ -19,6 +19,8 @@ interface ConnectFlags {
   readonly send?: boolean;
   readonly timeout: number;
   readonly json?: boolean;
+  readonly ui?: boolean;
+  readonly uiPort?: number;
   readonly quiet?: boolean;
   readonly everyFrame?: boolean;
 }
@@ -52,7 +54,9 @@ export function addConnect(program: Command, environment: CommandEnvironment, fi
     )
     .option('--timeout <ms>', 'milliseconds that a reply may take', wholeNumber(1, 2 ** 31 - 1), 60_000)
     .option('--every-frame', 'show each part of a reply on its own line')
-    .option('--json', 'print everything as JSON lines on standard output')
+    .option('--json', 'print everything as JSON lines on standard output: a capture that an inspector opens')
+    .option('--ui', 'show the frames in a page on this machine, until Ctrl-C')
+    .option('--ui-port <port>', 'port of that page (default: any free port)', wholeNumber(0, 65_535))
     .option('-q, --quiet', 'print only replies')
     .addHelpText(
       'after',
@@ -65,6 +69,8 @@ Examples:
     .action(async (url: string, flags: ConnectFlags) => {
       const {
         json = false,
+        ui = false,
+        uiPort = ui ? 0 : undefined,
         quiet = false,
         everyFrame = false,
         send = false,
@@ -89,6 +95,7 @@ Examples:
         agentId,
         model,
         timeoutMs: timeout,
+        uiPort,
         isInteractive,
       };
       finish(await connect(url, options, view));
