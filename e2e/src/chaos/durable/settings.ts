@@ -2,5 +2,5 @@
 export const repeatable = (id: string): string => `${id}-again`;
 export const isRepeatable = (id: string): boolean => id.endsWith('-again');
 
-/** A slow machine may have paused or killed nodes only, for a while. */
+/** On a slow machine, all nodes may be paused or about to start for a while. */
 export const RESUME_WINDOW_MS = 180_000;
