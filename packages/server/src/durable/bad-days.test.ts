@@ -9,6 +9,7 @@ import { redis } from '../backplane/redis.js';
 import { type RedisServer, redisMissing, startRedis } from '../backplane/testing/redis-server.js';
 import { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
+import { unpack } from './packed.js';
 import { FakeSession } from './testing/fake-session.js';
 import { TurnRecorder, type TurnRecorderOptions } from './turn-recorder.js';
 
@@ -106,7 +107,9 @@ async function found(link: BackplaneLink, seal?: Seal): Promise<Record<string, s
   const claimed = await link.claimSession(ID, { from: 'aaaaaa', epoch: 0, to: 'bbbbbb', ttlMs: TTL_MS });
   const fields = claimed?.fields ?? new Map<string, Uint8Array>();
   const opened = seal === undefined ? fields : RecordSeal.open(seal, ID, 1, fields).fields;
-  return Object.fromEntries([...opened].map(([name, value]) => [name, Buffer.from(value).toString()]));
+  const textOf = (name: string, value: Uint8Array) =>
+    Buffer.from(name === 'begin' ? unpack(value) : value).toString();
+  return Object.fromEntries([...opened].map(([name, value]) => [name, textOf(name, value)]));
 }
 
 const whole = (handled: number) => ({ begin: 'begin', principal: 'ada', handled: String(handled) });
