@@ -1,14 +1,18 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { buildExamples } from './docs/examples.js';
 import { buildLifecycleTable, LIFECYCLE_TABLE } from './docs/lifecycle-table.js';
+import { brokenLinks, markdownFiles } from './docs/links.js';
+import { coveragePage, readRequirements } from './docs/requirements.js';
 import { buildTables } from './docs/tables.js';
 
 /**
  * Fills the sections between `<!-- begin NAME -->` and `<!-- end NAME -->` in the documentation, and writes the table
- * of the lifecycle. `--check` writes nothing and fails if a file is out of date.
+ * of the lifecycle and the page that says what covers each requirement. Fails at a requirement without a number or without
+ * coverage, and at a link that leads nowhere. `--check` writes nothing and also fails if a file is out of date.
  */
 
-const FILES = ['docs/PROTOCOL.md'];
+const FOLDER = 'docs/protocol';
+const FILES = readdirSync(FOLDER).map((name) => `${FOLDER}/${name}`);
 const check = process.argv.includes('--check');
 const sections = new Map([...buildTables(), ...(await buildExamples())]);
 const used = new Set<string>();
@@ -24,15 +28,22 @@ for (const file of FILES) {
   });
   if (filled !== text) update(file, filled);
 }
-const table = buildLifecycleTable();
-if (!existsSync(LIFECYCLE_TABLE) || readFileSync(LIFECYCLE_TABLE, 'utf8') !== table)
-  update(LIFECYCLE_TABLE, table);
+const faults: string[] = [];
+const written = [
+  [LIFECYCLE_TABLE, buildLifecycleTable()],
+  [`${FOLDER}/coverage.md`, coveragePage(readRequirements(faults), faults)],
+] as const;
+for (const [file, text] of written) {
+  if (!existsSync(file) || readFileSync(file, 'utf8') !== text) update(file, text);
+}
+faults.push(...brokenLinks(markdownFiles()));
+for (const fault of faults) console.error(fault);
 for (const name of sections.keys()) {
   if (used.has(name)) continue;
   console.error(`no file in the documentation has the section "${name}"`);
   stale++;
 }
-if (check && stale > 0) process.exitCode = 1;
+if ((check && stale > 0) || faults.length > 0) process.exitCode = 1;
 
 function update(file: string, text: string): void {
   stale++;

@@ -8,10 +8,18 @@ import { startOpenAIUpstream } from '../e2e/src/openai-upstream.js';
 import { packOnce, tarballsIn } from './pack.js';
 
 /**
- * Follows the README as a new user does: installs the packed packages in an empty folder and runs the code
- * blocks. Takes the folder of tarballs if they are packed already.
+ * Follows the README and the quick start as a new user does: installs the packed packages in an empty folder and runs the
+ * code blocks. Takes the folder of tarballs if they are packed already.
  */
 
+/** The pages that a new user follows. */
+const PAGES = [
+  'README.md',
+  'docs/start/quickstart.md',
+  'docs/guide/protected-sessions.md',
+  'docs/CONTRACTS.md',
+  'docs/SERVER.md',
+];
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'parlance-packed-'));
 const servers: ChildProcess[] = [];
@@ -100,7 +108,14 @@ function tryCommandLine(url: string): void {
       input,
       timeout: 60_000,
     });
-  const coded = parlance(['encode', '--algorithm', 'TOKEN_NATIVE'], 'Hello, world!');
+  // As the README has it: npm finds the binary by the name of its package, here among the packages that are installed.
+  const npx = ['--no-install', '-p', '@parlance/server', 'parlance', 'encode', '--algorithm', 'TOKEN_NATIVE'];
+  const coded = execFileSync('npx', npx, {
+    cwd: folder,
+    encoding: 'utf8',
+    input: 'Hello, world!',
+    timeout: 60_000,
+  });
   const explained = parlance(['inspect', '-'], coded);
   console.log(explained);
   if (!explained.includes('the frame is valid') || parlance(['decode'], coded) !== 'Hello, world!') {
@@ -119,12 +134,12 @@ async function tryOut(file: string, expected: readonly string[]): Promise<void> 
   }
 }
 
-/** The code block that begins with a comment with the name of the file, in the README or in what it links to. */
+/** The code block that begins with a comment with the name of the file. */
 function codeOf(file: string): string {
-  const texts = ['README.md', 'docs/SERVER.md'].map((name) => readFileSync(join(root, name), 'utf8'));
+  const texts = PAGES.map((name) => readFileSync(join(root, name), 'utf8'));
   const blocks = texts.flatMap((text) => text.split('```'));
   const block = blocks.find((text) => text.startsWith(`js\n// ${file}\n`));
-  if (block === undefined) throw new Error(`the README has no code block for ${file}`);
+  if (block === undefined) throw new Error(`no page has a code block for ${file}`);
   return block.slice('js\n'.length);
 }
 

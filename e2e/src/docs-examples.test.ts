@@ -42,8 +42,8 @@ it('HTTP.md: Hono behind session.fetch', async () => {
   expect(stdout).toContain('I am the client');
 });
 
-it('README.md: a contract', async () => {
-  const stdout = await run([await paste('../README.md', 'contract.mjs')]);
+it('CONTRACTS.md: a whole program', async () => {
+  const stdout = await run([await paste('CONTRACTS.md', 'contract.mjs')]);
   expect(stdout).toMatch(/^the sum is 5\n(?:counted \d\n)+sum: the input is not valid: /);
 });
 

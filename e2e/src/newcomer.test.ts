@@ -281,12 +281,16 @@ describe('options', () => {
   });
 });
 
-describe('the loop of the README', () => {
-  const README = readFileSync(fileURLToPath(new URL('../../README.md', import.meta.url)), 'utf8');
-  /** The code of the README that contains `text`, with another port. */
+describe('the loop of the quick start', () => {
+  const [QUICKSTART = '', DEPLOY = ''] = ['start/quickstart.md', 'operate/deploy.md'].map((name) =>
+    readFileSync(fileURLToPath(new URL(`../../docs/${name}`, import.meta.url)), 'utf8'),
+  );
+  /** The code of the quick start that contains `text`, with another port. */
   const block = (text: string, port: string): string => {
-    const found = README.split('```').find((each) => /^jsx?\n/.test(each) && each.includes(text));
-    return (found ?? expect.fail(`the README has no ${text}`)).replace(/^.*\n/, '').replace('8765', port);
+    const found = QUICKSTART.split('```').find((each) => /^jsx?\n/.test(each) && each.includes(text));
+    return (found ?? expect.fail(`the quick start has no ${text}`))
+      .replace(/^.*\n/, '')
+      .replace('8765', port);
   };
   const running: ChildProcessWithoutNullStreams[] = [];
   afterEach(() => {
@@ -313,8 +317,8 @@ describe('the loop of the README', () => {
     'goes on when the server is %s',
     async (how) => {
       const port = await freePort();
-      // A deployment as the README describes it: the server, and what it does on SIGTERM.
-      const onSigterm = /process\.once\('SIGTERM'.*?\n\}\);/s.exec(README)?.[0] ?? expect.fail('no SIGTERM');
+      // A deployment as the guide describes it: the server, and what it does on SIGTERM.
+      const onSigterm = /process\.once\('SIGTERM'.*?\n\}\);/s.exec(DEPLOY)?.[0] ?? expect.fail('no SIGTERM');
       const start = async () => {
         const server = run(`${block('// server.mjs', port)}\n${onSigterm}`);
         await expect

@@ -42,6 +42,10 @@ class ServerOfNodes<Data> implements Server<Data> {
     return new Map(this.#nodes.flatMap(({ sessions }) => [...sessions]));
   }
 
+  get admin(): Listening | undefined {
+    return this.#first.admin;
+  }
+
   /** The sessions of the first node alone: each node has groups of its own. */
   group(name: string): ReturnType<Server<Data>['group']> {
     return this.#first.group(name);

@@ -27,7 +27,9 @@ export default defineConfig({
     // Inlined files would need an exception in the policy of the page.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
-    rolldownOptions: { input: ['index.html', 'inspect.html'].map((name) => join(import.meta.dirname, name)) },
+    rolldownOptions: {
+      input: ['index.html', 'inspect.html', 'admin.html'].map((name) => join(import.meta.dirname, name)),
+    },
     license: { fileName: 'licenses.md' },
   },
 });

@@ -7,11 +7,13 @@ import {
   decodeLinkFrame,
   decodeM2M,
   decodeText,
+  decodeToken,
   encodeAvp,
   encodeBrotli,
   encodeControl,
   encodeControlJson,
   encodeDictionary,
+  encodeKvCache,
   encodeM2M,
   encodeToken,
   encodeTokenNative,
@@ -24,8 +26,11 @@ import { encodeFailure } from '../../packages/protocol/src/link/failure.js';
 import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/protocol/src/link/frame.js';
 
 import { contextFrames } from './context-examples.js';
+import { creditTable } from './credit-example.js';
+import { fence, hex } from './markdown.js';
 import { rebuildMaps } from './rebuild-examples.js';
 import { repliesFrames } from './replies-examples.js';
+import { jsonSession, sessionSteps } from './session-example.js';
 import { tensorFrames } from './tensor-examples.js';
 
 /** Example bytes for the documentation, written by the codecs themselves and decoded again as a check. */
@@ -212,6 +217,33 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     ['example link-credit', hex(encodeSignalFrame(LinkKind.CREDIT, 0, Uint8Array.of(0x80, 0x80, 0x40)))],
     ['example link-alias', hex(encodeSignalFrame(LinkKind.ALIAS, 0, new TextEncoder().encode('worker-1')))],
     ['example link-addressed', hex(addressed)],
+    [
+      'example hello-nested',
+      fence(
+        'json',
+        encodeControlJson({
+          type: 'HELLO',
+          sessionId: null,
+          timestamp: TIMESTAMP,
+          payload: { ...HELLO, shape: 'nested', version: '3.0' },
+        }),
+      ),
+    ],
+    ['example t1-expanded', fence('text', `${token}\n${decodeToken(token)}`)],
+    [
+      'example kv-cache',
+      hex(
+        encodeKvCache([{ key: Int8Array.of(1, 2, 3, 4), value: Int8Array.of(5, 6, 7, 8) }], {
+          numKvHeads: 1,
+          headDim: 2,
+          seqLen: 2,
+          dtype: 'int8',
+        }),
+      ),
+    ],
+    ['example json-session', jsonSession()],
+    ['example session', sessionSteps()],
+    ['table credit', creditTable()],
     ['example link-cancel', hex(encodeSignalFrame(LinkKind.CANCEL, 1))],
     ...[...contextFrames(), ...tensorFrames(), ...repliesFrames()].map(
       ([name, frame]) => [`example ${name}`, hex(frame)] as const,
@@ -221,20 +253,4 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
 
 function expect(actual: string, expected: string): void {
   if (actual !== expected) throw new Error(`an example decodes to ${JSON.stringify(actual)}`);
-}
-
-/** 16 bytes per line, followed by their printable characters. */
-function hex(bytes: Uint8Array): string {
-  const lines: string[] = [];
-  for (let at = 0; at < bytes.length; at += 16) {
-    const row = [...bytes.subarray(at, at + 16)];
-    const digits = row.map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
-    const text = row.map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : '.')).join('');
-    lines.push(`${digits.padEnd(47)}  ${text}`);
-  }
-  return fence('text', lines.join('\n'));
-}
-
-function fence(language: string, text: string): string {
-  return `\`\`\`${language}\n${text}\n\`\`\``;
 }

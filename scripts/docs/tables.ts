@@ -3,14 +3,17 @@ import {
   CLOSE_CODES,
   DEFAULT_LIMITS,
   DEFAULT_TIMERS,
-  ERROR_CODES,
   LinkFlag,
   LinkKind,
 } from '../../packages/protocol/src/index.js';
-import { sessionMachine } from '../../packages/protocol/src/session/lifecycle-machine.js';
 import { GATEWAY_ERRORS } from '../../packages/server/src/gateway/failure.js';
+import { codecTables } from './codec-tables.js';
+import { contextTable } from './context-table.js';
+import { errorTable } from './error-table.js';
+import { byte, table } from './markdown.js';
+import { sessionTables } from './session-tables.js';
 
-/** Tables and the lifecycle drawing, generated from the objects that the code uses. */
+/** Tables and drawings, generated from the objects that the code uses. */
 export function buildTables(): ReadonlyMap<string, string> {
   return new Map([
     [
@@ -68,62 +71,8 @@ export function buildTables(): ReadonlyMap<string, string> {
         ]),
       ),
     ],
-    ['drawing lifecycle', lifecycle()],
+    ...sessionTables(),
+    ...codecTables(),
+    ['table context', contextTable()],
   ]);
-}
-
-function errorTable(): string {
-  const byCloseCode = new Map<number, string[]>();
-  for (const [code, entry] of Object.entries(ERROR_CODES)) {
-    byCloseCode.set(entry.closeCode, [...(byCloseCode.get(entry.closeCode) ?? []), `\`${code}\``]);
-  }
-  const rows = [...byCloseCode]
-    .sort(([a], [b]) => a - b)
-    .map(([closeCode, codes]) => [
-      closeCode === 1000 ? 'none: fails one call' : String(closeCode),
-      codes.join(', '),
-    ]);
-  return table(['ends a session with', 'error codes'], rows);
-}
-
-interface StateConfig {
-  readonly on?: Readonly<Record<string, unknown>>;
-}
-
-function lifecycle(): string {
-  const lines = ['```mermaid', 'stateDiagram-v2', '  [*] --> initial'];
-  const states = sessionMachine.config.states as Readonly<Record<string, StateConfig>>;
-  for (const [state, { on = {} }] of Object.entries(states)) {
-    const edges = new Map<string, string[]>();
-    for (const [event, transition] of Object.entries(on)) {
-      for (const { target, guard } of candidates(transition)) {
-        if (target === undefined) continue;
-        edges.set(target, [
-          ...(edges.get(target) ?? []),
-          guard === undefined ? event : `${event} [${guard}]`,
-        ]);
-      }
-    }
-    for (const [target, events] of edges) lines.push(`  ${state} --> ${target}: ${events.join(', ')}`);
-  }
-  lines.push('  closed --> [*]', '  failed --> [*]', '```');
-  return lines.join('\n');
-}
-
-interface Candidate {
-  readonly target?: string;
-  readonly guard?: string;
-}
-
-function candidates(transition: unknown): Candidate[] {
-  if (typeof transition === 'string') return [{ target: transition }];
-  return (Array.isArray(transition) ? transition : [transition]) as Candidate[];
-}
-
-function byte(value: number): string {
-  return `0x${value.toString(16).padStart(2, '0')}`;
-}
-
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 }

@@ -33,6 +33,8 @@ export const Flag = { MORE: 0x10, SECRET: 0x20, ADDRESSED: 0x40, META: 0x80 } as
 /** The most bytes of a body in one frame. */
 export const MAX_PIECE = 65_536;
 export const MAX_TENSOR_PIECE = 262_144;
+/** The smallest window that an end may state. */
+export const MIN_WINDOW = 16_384;
 /** What a body is charged beside its bytes. */
 export const BODY_CHARGE = 16;
 

@@ -53,6 +53,8 @@ export interface Server<Data = unknown> extends AsyncDisposal {
    * Returns `false` for other requests.
    */
   respond(request: IncomingMessage, response: ServerResponse): boolean;
+  /** Where the operator's port is, as soon as it is open; `undefined` without the option `admin`. */
+  readonly admin: Listening | undefined;
   /**
    * Sends GOAWAY to every session and admits no new ones; sessions that lose their connection may still resume.
    * Streams may finish until the deadline; sessions that are left then are closed. A client that has been away for 5 s is

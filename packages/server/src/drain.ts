@@ -1,5 +1,6 @@
 import { CloseCode, CloseReason, Extension, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
 import { assertOptions } from '@parlance/protocol/internal';
+import type { DrainProgress } from './admin/figures.js';
 import type { Refusal } from './admission/admission.js';
 import type { Moves } from './cluster/moves/moves.js';
 import type { ServerEndpoint } from './endpoint.js';
@@ -82,6 +83,8 @@ const SETTLE_MS = 5_000;
 /** Sends GOAWAY to every session and waits for them to end; closes those that are left at the deadline. */
 export class Drain {
   readonly #sessions: ReadonlyMap<string, ServerEndpoint>;
+  readonly #deadline: number;
+  readonly #total: number;
   /** Kept replies outlive their sessions. */
   readonly #replies: DrainedReplies;
   readonly #goAway: (retryAfterMs: number) => GoAwayPayload;
@@ -105,9 +108,15 @@ export class Drain {
   ) {
     this.#moves = moves;
     this.#sessions = sessions;
+    this.#deadline = deadline;
+    this.#total = sessions.size;
     this.#replies = replies;
     this.#returnWithinMs = returnWithinMs;
     this.#goAway = (retryAfterMs) => ({ retryAfterMs, deadline });
+  }
+
+  get progress(): DrainProgress {
+    return { deadline: this.#deadline, total: this.#total, left: this.#sessions.size };
   }
 
   /** A session has lost its connection. Its client has a moment to come back, unless other nodes go on with it. */

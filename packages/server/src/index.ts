@@ -18,6 +18,7 @@ export type {
 export type { DurabilityOptions, DurableCandidate, DurablePolicy } from './durable/options.js';
 export type { ListenOptions } from './http/listener.js';
 export type { ServerOptions } from './options.js';
+export type { AdminOptions } from './admin/options.js';
 export type { CommitOptions, ServerSession } from './served-session.js';
 export { createServer } from './create-server.js';
 

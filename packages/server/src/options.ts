@@ -1,5 +1,3 @@
-import { totalmem } from 'node:os';
-import { getHeapStatistics } from 'node:v8';
 import {
   type AvpOptions,
   type BatchOptions,
@@ -31,6 +29,7 @@ import {
   systemClock,
 } from '@parlance/protocol/internal';
 import { createFetchHandler, type FetchHandler } from '@parlance/protocol/serve-http';
+import { type AdminOptions, type ResolvedAdminOptions, resolveAdminOptions } from './admin/options.js';
 import type { Authenticate } from './admission/admission.js';
 import type { AgentsOptions } from './agents/policy.js';
 import type { Scan } from './agents/scan.js';
@@ -51,6 +50,7 @@ import {
   type ResolvedRepliesOptions,
   resolveRepliesOptions,
 } from './replies/options.js';
+import { resolveLoopShare, resolveProcessMemory } from './resources.js';
 import { resolveSeal, type Seal, type SealOptions } from './seal/keys.js';
 import type { ServerSession } from './served-session.js';
 
@@ -149,6 +149,12 @@ export interface ServerOptions<Data = unknown> extends CapabilityOptions {
    */
   readonly metrics?: boolean | { readonly path?: string | undefined } | undefined;
   /**
+   * Opens a port for the operator, with the server: `GET /admin/state`, `/admin/sessions` and `/admin/events`, a page that
+   * shows them, and, with `mode: 'operate'`, `POST /admin/sessions/ID/close` and `/admin/drain`. Each request presents the
+   * token. @default none
+   */
+  readonly admin?: AdminOptions | undefined;
+  /**
    * Creates a span for each request if the package `@opentelemetry/api` is installed and a tracer is registered.
    * @default true
    */
@@ -203,6 +209,8 @@ export interface ResolvedServerOptions {
   readonly scan: Scan | undefined;
   /** The path of the metrics; `undefined` without metrics. */
   readonly metricsPath: string | undefined;
+  /** `undefined` without an admin port. */
+  readonly admin: ResolvedAdminOptions | undefined;
   readonly tracing: boolean;
   /** `undefined` if no session is put on record. */
   readonly durability: ResolvedDurability | undefined;
@@ -236,6 +244,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   trustedProxies: 'list',
   scan: 'function',
   metrics: ['flag', 'object'],
+  admin: 'object',
   tracing: 'flag',
   cluster: 'object',
   durable: ['flag', 'function'],
@@ -318,6 +327,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
     scan,
     metricsPath,
+    admin: resolveAdminOptions(options.admin),
     tracing: options.tracing ?? true,
     durability,
     node: resolveNodeOptions(options.cluster, options.node),
@@ -346,27 +356,6 @@ function printError(): OnError {
     (line, error) => console.error(line, error),
     () => systemClock.now(),
   );
-}
-
-/** @throws {ProtocolError} `invalid_option`. */
-function resolveProcessMemory(given: number | undefined): number {
-  if (given === undefined) return defaultProcessMemory();
-  if (given > 0) return given;
-  throw new ProtocolError('invalid_option', `processMemory must be a positive number of bytes, not ${given}`);
-}
-
-/** @throws {ProtocolError} `invalid_option`. */
-function resolveLoopShare(share = 0.45): number {
-  if (share > 0 && share <= 1) return share;
-  throw new ProtocolError('invalid_option', `loopShare must be a number over 0 and up to 1, not ${share}`);
-}
-
-/** Buffers are outside the heap and strings are in it, so both limits matter. */
-function defaultProcessMemory(): number {
-  // A container may have less than the machine; 0 or a huge number means no limit.
-  const constrained = process.constrainedMemory?.() ?? 0;
-  const total = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem();
-  return Math.floor(Math.min(total / 4, getHeapStatistics().heap_size_limit / 2));
 }
 
 /** A host does not change when it is written into a URL and read back, except that a default port is dropped. */

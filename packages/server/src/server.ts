@@ -14,11 +14,11 @@ import {
   createSweep,
   type EventRoute,
   guard,
-  loggable,
   MemoryBudget,
   sweepInterval,
   systemClock,
 } from '@parlance/protocol/internal';
+import { type OpenAdmin, openAdmin } from './admin/open.js';
 import type { Refusal } from './admission/admission.js';
 import { warnIfLocal } from './admission/authentication.js';
 import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from './admission/handshakes.js';
@@ -55,17 +55,12 @@ import { observedOf } from './observe/observed.js';
 import { Totals } from './observe/totals.js';
 import { startOnSession } from './on-session.js';
 import { resolveServerOptions, type ServerOptions } from './options.js';
-import { repeat } from './repeat.js';
 import { Replies } from './replies/replies.js';
 import { RestoredSession, type RestoringHost } from './restored-session.js';
 import type { ServerSession } from './served-session.js';
+import { choresOf, ServerLoading } from './server-loading.js';
 import { OfferedOptions } from './session-options.js';
 import { SessionRoute } from './session-route.js';
-
-/** How often quotas forget addresses that have nothing against them. */
-const FORGET_INTERVAL_MS = 30_000;
-/** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */
-const SWEEP_INTERVAL_MS = 1_000;
 
 export class SessionServer extends ServerAdmission implements Server, RestoringHost, TakingHost {
   readonly options: RestoringHost['options'];
@@ -90,11 +85,10 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   readonly leader: ClusterNode | undefined;
   readonly agentMoves: AgentMoves | undefined;
   #listener: Listener | undefined;
-  #loading: Promise<void> | undefined;
-  #isLoaded = false;
+  readonly #loading: ServerLoading;
+  #admin: OpenAdmin | undefined;
   #drain: Drain | undefined;
   #drained: Promise<DrainResult> | undefined;
-  #stops: readonly (() => void)[] = [];
 
   constructor(options: ServerOptions) {
     const resolved = resolveServerOptions(options);
@@ -139,7 +133,9 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       limits,
     });
     const isReady = () =>
-      this.#isLoaded && joiningRefusal(this.leader) === undefined && this.admitPassed() === undefined;
+      this.#loading.isLoaded && joiningRefusal(this.leader) === undefined && this.admitPassed() === undefined;
+    const chores = choresOf(this.quotas, this.memory, this.#replies);
+    this.#loading = new ServerLoading(() => this.#load(), chores, this.options.logger);
     this.#observation = new Observation(this.options, observed, isReady);
     this.onRequest = onRequest && this.#observation.instrument(this.#replies.keepChosen(onRequest));
     this.#sweep = createSweep(sweepInterval(timers));
@@ -164,7 +160,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       throw new ProtocolError('invalid_argument', 'the server is already listening');
     if (this.isClosing)
       throw new ProtocolError('invalid_argument', 'the server was closed; create another one');
-    await this.#load();
+    await this.#loading.load();
     const { path, logger } = this.options;
     const listener = await openListener(options, this.options, (request, response) => {
       if (this.#observation.respondBeside(request, response)) return;
@@ -180,10 +176,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   attach(server: HttpServer): () => void {
     const detach = this.#upgrades.attach(server, false);
     // A client that connects before this has finished waits for it: see the endpoint.
-    this.#load().catch((error: unknown) => {
-      const fields = { event: 'server.failed', err: loggable(error) };
-      this.options.logger.error(fields, 'loading vocabularies failed');
-    });
+    this.#loading.loadLater();
     return detach;
   }
 
@@ -193,6 +186,10 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
 
   respond(request: IncomingMessage, response: ServerResponse): boolean {
     return this.#observation.respond(request, response);
+  }
+
+  get admin(): Listening | undefined {
+    return this.#admin?.listening;
   }
 
   group(name: string): Group {
@@ -233,9 +230,9 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#listener?.http.closeAllConnections();
     await closed;
     await this.leader?.close();
-    await this.#observation.close();
+    await Promise.all([this.#observation.close(), this.#admin?.close()]);
     this.#listener = undefined;
-    for (const stop of this.#stops) stop();
+    this.#loading.stop();
     this.#sweep.stop();
     this.options.logger.info({ event: 'server.closed' }, 'closed');
   }
@@ -320,9 +317,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#forget(own);
   }
 
-  onLed(own: ServerEndpoint): void {
-    this.#forget(own);
-  }
+  readonly onLed = (own: ServerEndpoint): void => this.#forget(own);
 
   onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
     this.#forget(session);
@@ -386,29 +381,26 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     return http?.listening ? closeListener(http) : Promise.resolve();
   }
 
-  #load(): Promise<void> {
-    this.#loading ??= this.#loadAll().catch((error: unknown) => {
-      // The next call tries again.
-      this.#loading = undefined;
-      throw error;
-    });
-    return this.#loading;
-  }
-
-  async #loadAll(): Promise<void> {
+  async #load(): Promise<void> {
     const { capabilities } = this.options;
     const [loaded] = await Promise.all([
       loadCapabilities(capabilities, this.options.logger),
+      this.#openAdmin(),
       this.#observation.load(),
       this.leader?.start(),
     ]);
     if (loaded !== capabilities) this.#offered.offer(loaded);
-    this.#isLoaded = true;
-    const { logger } = this.options;
-    this.#stops = [
-      repeat(FORGET_INTERVAL_MS, () => this.quotas.sweep(systemClock.now()), logger),
-      repeat(SWEEP_INTERVAL_MS, () => this.memory.sweep(systemClock.now()), logger),
-      repeat(SWEEP_INTERVAL_MS, () => this.#replies.sweep(), logger),
-    ];
+  }
+
+  async #openAdmin(): Promise<void> {
+    const server = {
+      options: this.options,
+      sessions: () => this.#endpoints.values(),
+      find: (sessionId: string) => this.find(sessionId),
+      drainProgress: () => this.#drain?.progress,
+      node: this.leader?.incarnation,
+      drain: (options: DrainOptions) => this.drain(options),
+    };
+    this.#admin ??= await openAdmin(server, () => this.#observation.metricsOnDemand());
   }
 }

@@ -25,8 +25,9 @@ export type UserInterface = (request: IncomingMessage, response: ServerResponse)
 
 const BUILT = fileURLToPath(new URL('../dist/ui', import.meta.url));
 
+const HTML = 'text/html; charset=utf-8';
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
-  '.html': 'text/html; charset=utf-8',
+  '.html': HTML,
   '.css': 'text/css; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
   '.svg': 'image/svg+xml',
@@ -35,6 +36,7 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
 
 /** The document of each page, by its path. */
 const PAGES: Readonly<Record<string, string>> = { '/': 'index.html', '/inspect': 'inspect.html' };
+const ADMIN_PAGE = 'admin.html';
 /** Vite names the files in this folder by their content. */
 const HASHED = 'assets/';
 
@@ -62,7 +64,7 @@ export function createUserInterface(options: UserInterfaceOptions = {}): UserInt
   return (request, response) => {
     const path = pathOf(request);
     const file = path === undefined ? undefined : files.get(path);
-    if (file === undefined || !isLocal(request)) return false;
+    if (file === undefined || path === `/${ADMIN_PAGE}` || !isLocal(request)) return false;
     if (request.method !== 'GET' && request.method !== 'HEAD') return false;
     const refusal = checkHost(request, site) ?? checkOrigin(request, site);
     if (refusal === undefined) send(request, response, file);
@@ -70,6 +72,20 @@ export function createUserInterface(options: UserInterfaceOptions = {}): UserInt
       response.writeHead(403, { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' });
       response.end(`${refusal.message}\n`);
     }
+    return true;
+  };
+}
+
+/** The files of the dashboard. They hold no data, so that every client that reaches the admin port may read them. */
+export function createAdminPages(folder: string = BUILT): UserInterface {
+  const files = readFiles(folder, (html) => html);
+  return (request, response) => {
+    const path = pathOf(request);
+    const isPage = path === '/';
+    const file = files.get(isPage ? `/${ADMIN_PAGE}` : (path ?? ''));
+    if (file === undefined || (!isPage && file.type === HTML)) return false;
+    if (request.method !== 'GET' && request.method !== 'HEAD') return false;
+    send(request, response, file);
     return true;
   };
 }

@@ -1,6 +1,6 @@
 import { packed, textOf } from '../bodies.js';
 import { must, mustEqual } from '../deviation.js';
-import { bodyFrames, frame, Kind } from '../frames.js';
+import { bodyFrames, frame, Kind, MIN_WINDOW } from '../frames.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
 
@@ -47,9 +47,9 @@ export const CANCEL: readonly Scenario[] = [
     section: SECTION,
     title: 'A cancel ends a reply that waits for credit.',
     async run(kit) {
-      const session = await kit.session({ link: { stream_window: 2000 } });
+      const session = await kit.session({ link: { stream_window: MIN_WINDOW } });
       session.link.grants = false;
-      const call = await session.ask({ test: 'stream', parts: 100, size: 500 });
+      const call = await session.ask({ test: 'stream', parts: 100, size: 5000 });
       await session.until(() => call.parts.length >= 3 || undefined, 'three parts');
       session.link.write(frame(Kind.CANCEL, call.id));
       await session.over(call, 'end or error after a cancel');

@@ -1,6 +1,6 @@
 import { packed, textOf } from '../bodies.js';
 import { must, mustEqual, NotApplicable } from '../deviation.js';
-import { BODY_CHARGE, bodyFrames, frame, Kind, varint } from '../frames.js';
+import { BODY_CHARGE, bodyFrames, frame, Kind, MIN_WINDOW, varint } from '../frames.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf } from '../session.js';
 import { pause } from '../waiting.js';
@@ -19,14 +19,15 @@ export const CREDIT: readonly Scenario[] = [
     section: SECTION,
     title: 'A reply stops at its credit, and goes on when it is granted more.',
     async run(kit) {
-      const size = 100;
-      const session = await kit.session({ link: { stream_window: 3 * (size + BODY_CHARGE) + 10 } });
+      const size = 5000;
+      const session = await kit.session({ link: { stream_window: MIN_WINDOW } });
       session.link.grants = false;
       const call = await session.ask({ test: 'stream', parts: 8, size });
       await session.until(() => call.parts.length >= 3 || undefined, 'three parts');
       await pause(A_WHILE);
       must(call.parts.length === 3, `${call.parts.length} parts although credit allows three`);
-      session.link.grant(call.id, 5 * (size + BODY_CHARGE));
+      // A part that was cut states its total as well.
+      session.link.grant(call.id, 5 * (size + BODY_CHARGE) + 3);
       await session.until(() => call.parts.length >= 5 || undefined, 'five parts after credit for them');
       session.link.grant(call.id, 100_000);
       await session.over(call);
@@ -38,9 +39,9 @@ export const CREDIT: readonly Scenario[] = [
     section: SECTION,
     title: 'One-way messages stop at the credit of stream 0; requests do not wait for them.',
     async run(kit) {
-      const session = await kit.session({ link: { message_window: 1000 } });
+      const session = await kit.session({ link: { message_window: MIN_WINDOW } });
       session.link.grants = false;
-      const call = await session.ask({ test: 'say', messages: 10, size: 250 });
+      const call = await session.ask({ test: 'say', messages: 10, size: 5000 });
       await session.until(() => session.link.messages.length >= 3 || undefined, 'three messages');
       await pause(A_WHILE);
       must(
@@ -51,7 +52,7 @@ export const CREDIT: readonly Scenario[] = [
       session.link.grant(0, 100_000);
       await session.over(call);
       await session.until(() => session.link.messages.length >= 10 || undefined, 'ten messages');
-      mustEqual(session.link.messages.map(textOf).at(-1), said('message', 10, 250), 'the last message');
+      mustEqual(session.link.messages.map(textOf).at(-1), said('message', 10, 5000), 'the last message');
     },
   },
   {
@@ -59,17 +60,18 @@ export const CREDIT: readonly Scenario[] = [
     section: SECTION,
     title: 'A body beyond the available credit is cut into frames.',
     async run(kit) {
-      const session = await kit.session({ link: { stream_window: 500 } });
+      const session = await kit.session({ link: { stream_window: MIN_WINDOW } });
       session.link.grants = false;
-      const text = 'y'.repeat(3000);
+      const text = 'y'.repeat(60_000);
       const call = await session.ask({ test: 'echo' }, { bytes: text });
-      for (let limit = 900; limit < 4000; limit += 400) {
+      for (let limit = 26_000; limit < 66_000; limit += 10_000) {
         await session.until(
-          () => session.link.incoming.available(call.id) < 400 || undefined,
+          () => session.link.incoming.available(call.id) < 5000 || undefined,
           'use of the credit',
         );
         session.link.grant(call.id, limit);
       }
+      session.link.grant(call.id, 66_000);
       mustEqual(textOf(responseOf(await session.over(call))), text, 'the echo');
     },
   },
@@ -78,12 +80,12 @@ export const CREDIT: readonly Scenario[] = [
     section: SECTION,
     title: 'A limit that is repeated, or lower, changes nothing.',
     async run(kit) {
-      const size = 100;
-      const session = await kit.session({ link: { stream_window: 2 * (size + BODY_CHARGE) } });
+      const size = 8000;
+      const session = await kit.session({ link: { stream_window: MIN_WINDOW } });
       session.link.grants = false;
       const call = await session.ask({ test: 'stream', parts: 6, size });
       await session.until(() => call.parts.length >= 2 || undefined, 'two parts');
-      for (const limit of [4, 4, 1, 4]) session.link.grant(call.id, limit * (size + BODY_CHARGE));
+      for (const limit of [4, 4, 1, 4]) session.link.grant(call.id, limit * (size + BODY_CHARGE) + 3);
       await session.until(() => call.parts.length >= 4 || undefined, 'four parts');
       await pause(A_WHILE);
       must(call.parts.length === 4, `${call.parts.length} parts although credit allows four`);
@@ -97,9 +99,11 @@ export const CREDIT: readonly Scenario[] = [
     section: SECTION,
     title: 'End and error need no credit.',
     async run(kit) {
-      const session = await kit.session({ link: { stream_window: 2 * (100 + BODY_CHARGE) } });
+      const session = await kit.session({ link: { stream_window: MIN_WINDOW } });
       session.link.grants = false;
-      const call = await session.over(await session.ask({ test: 'stream', parts: 2, size: 100 }));
+      const call = await session.over(
+        await session.ask({ test: 'stream', parts: 2, size: MIN_WINDOW / 2 - BODY_CHARGE }),
+      );
       must(call.end !== undefined, 'a reply that has used its credit does not end');
     },
   },

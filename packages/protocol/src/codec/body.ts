@@ -2,7 +2,7 @@ import type { ContextEncoder, ContextOffer } from './context/encoder.js';
 
 /** A coded body: the content of one message or part, in one codec, without the frames that carry it. */
 
-/** How a body is coded: the low nibble of a link frame's third byte (protocol document, section 4). */
+/** How a body is coded: the low nibble of a link frame's third byte (docs/protocol/link.md). */
 export const BodyCodec = {
   /** The bytes themselves. */
   PLAIN: 0,

@@ -39,7 +39,7 @@ export type ClosingEvent =
   | 'lose';
 
 /** The state that follows; an event that is not listed changes nothing. */
-const NEXT: Readonly<Record<ClosingState, Partial<Record<ClosingEvent, ClosingState>>>> = {
+export const CLOSING_STEPS: Readonly<Record<ClosingState, Partial<Record<ClosingEvent, ClosingState>>>> = {
   open: { begin: 'begun', receive: 'asked' },
   begun: { send: 'sent', receive: 'received' },
   sent: { receive: 'exchanged', lose: 'begun' },
@@ -90,7 +90,7 @@ export class Closing {
   }
 
   step(event: ClosingEvent): void {
-    this.state = NEXT[this.state][event] ?? this.state;
+    this.state = CLOSING_STEPS[this.state][event] ?? this.state;
   }
 
   /**

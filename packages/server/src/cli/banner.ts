@@ -7,15 +7,20 @@ export interface Addresses {
   readonly page: string | undefined;
   readonly inspector: string | undefined;
   readonly metrics: string | undefined;
+  readonly dashboard?: string | undefined;
 }
 
 /** The addresses of a server that is ready, for people: one line each. */
-export function bannerOf({ url, page, inspector, metrics }: Addresses, { style }: Terminal): string {
+export function bannerOf(
+  { url, page, inspector, metrics, dashboard }: Addresses,
+  { style }: Terminal,
+): string {
   const lines = [
     ['Session', url],
     ['Chat page', page],
     ['Inspector', inspector],
     ['Metrics', metrics],
+    ['Dashboard', dashboard],
   ].flatMap(([name = '', address]) =>
     address === undefined ? [] : [`  ${style('strong', name.padEnd(10))} ${style('value', address)}`],
   );

@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 import type { ExitCode } from './failure.js';
 import type { Terminal } from './terminal.js';
+import type { Keys } from './top.js';
 
 /** The environment of a command, and parsers for the values of its options. */
 
@@ -13,6 +14,10 @@ export interface CommandEnvironment {
   readonly token: string | undefined;
   /** API key for the upstream of `serve`. */
   readonly apiKey: string | undefined;
+  /** Token of the admin port: `serve` requires it there, and `top` presents it. */
+  readonly adminToken?: string | undefined;
+  /** Keys that are typed; `undefined` without a terminal. */
+  readonly keys?: Keys;
   /** Secrets that the nodes of a cluster share, with commas between them; `serve` signs with the first one. */
   readonly clusterSecret?: string | undefined;
 }

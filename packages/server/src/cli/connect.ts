@@ -15,6 +15,7 @@ import {
 } from '@parlance/protocol';
 import { WebSocketClient } from '../http/ws.js';
 import { type ChatMessage, chatRequest, wordsOf } from './chat-request.js';
+import type { ConnectPage } from './connect-page.js';
 import { type ConnectView, describeReset, textOf } from './connect-view.js';
 import { CommandFailure, describeFailure, ExitCode } from './failure.js';
 import { createLines, type Lines } from './lines.js';
@@ -33,6 +34,8 @@ export interface ConnectOptions {
   readonly send: boolean;
   /** Milliseconds that a reply may take. */
   readonly timeoutMs: number;
+  /** Port of an inspector on loopback, 0 for any free one. @default no inspector */
+  readonly uiPort?: number | undefined;
   /** A person types the lines. */
   readonly isInteractive: boolean;
 }
@@ -47,6 +50,27 @@ export async function connect(url: string, options: ConnectOptions, view: Connec
   // Load these before the first frame, so that every frame is explained in full.
   await Promise.all([loadCodecs(['M2M', 'BROTLI', 'AVP']), loadEncoding(options.encoding ?? 'CL100K_BASE')]);
   view.connecting(url);
+  const page = options.uiPort === undefined ? undefined : await openPage(options.uiPort, view);
+  try {
+    return await converse(url, options, view, page);
+  } finally {
+    await page?.close();
+  }
+}
+
+async function openPage(port: number, view: ConnectView): Promise<ConnectPage> {
+  const { openConnectPage } = await import('./connect-page.js');
+  const page = await openConnectPage({ port });
+  view.inspector(page.url);
+  return page;
+}
+
+async function converse(
+  url: string,
+  options: ConnectOptions,
+  view: ConnectView,
+  page: ConnectPage | undefined,
+): Promise<ExitCode> {
   let hasClosed: () => void = () => {};
   const closed = new Promise<void>((resolve) => {
     hasClosed = resolve;
@@ -56,6 +80,7 @@ export async function connect(url: string, options: ConnectOptions, view: Connec
     PlainSocket,
     (event) => {
       view.event(event);
+      page?.add(event);
       if (event.event === 'connection' && event.what === 'closed') hasClosed();
     },
     { subprotocol: options.subprotocol, selection: () => session?.stats().lastSelection },
@@ -70,7 +95,16 @@ export async function connect(url: string, options: ConnectOptions, view: Connec
   await Promise.race([closed, pause(CLOSE_WAIT_MS, undefined, { signal: waited.signal })]);
   waited.abort();
   view.closed(session);
+  if (page !== undefined) await untilInterrupted(page, view);
   return exitCode;
+}
+
+/** The inspector stays when the session has ended: only now is there time to look. */
+async function untilInterrupted({ url }: ConnectPage, view: ConnectView): Promise<void> {
+  view.notice(`The inspector stays at ${url} until Ctrl-C`);
+  await new Promise<void>((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
+  });
 }
 
 /** How long the connection may take to close after the session, in milliseconds. */

@@ -22,5 +22,22 @@ process.exitCode = await runCommandLine(process.argv.slice(2), {
   isTyped: process.stdin.isTTY === true,
   token: process.env['PARLANCE_TOKEN'] || undefined,
   apiKey: process.env['OPENAI_API_KEY'] || undefined,
+  adminToken: process.env['PARLANCE_ADMIN_TOKEN'] || undefined,
+  keys: process.stdin.isTTY === true ? readKeys : undefined,
   clusterSecret: process.env['PARLANCE_CLUSTER_SECRET'] || undefined,
 });
+
+/** Each key as it is typed, until the returned function is called. */
+function readKeys(onKey: (key: string) => void): () => void {
+  const { stdin } = process;
+  const take = (data: Buffer) => {
+    for (const key of data.toString('utf8')) onKey(key);
+  };
+  stdin.setRawMode(true);
+  stdin.on('data', take);
+  return () => {
+    stdin.off('data', take);
+    stdin.setRawMode(false);
+    stdin.destroy();
+  };
+}

@@ -4,7 +4,9 @@ import { Command, CommanderError } from 'commander';
 import type { CommandEnvironment, Finish } from './command.js';
 import { CommandFailure, describeFailure, ExitCode, failureLines } from './failure.js';
 import { addDecode, addEncode, addInspect } from './frame-commands.js';
-import { addConnect, addFollow, addServe } from './session-commands.js';
+import { addServe } from './serve-command.js';
+import { addConnect, addFollow } from './session-commands.js';
+import { addTop } from './top-command.js';
 
 /**
  * Runs one command line to its end.
@@ -51,6 +53,7 @@ function createProgram(environment: CommandEnvironment, finish: Finish): Command
   addServe(program, environment, finish);
   addConnect(program, environment, finish);
   addFollow(program, environment, finish);
+  addTop(program, environment, finish);
   addInspect(program, environment, finish);
   addEncode(program, environment, finish);
   addDecode(program, environment, finish);

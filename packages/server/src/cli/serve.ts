@@ -8,6 +8,7 @@ import {
   type Session,
 } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
+import type { AdminOptions } from '../admin/options.js';
 import { isLoopback } from '../http/addresses.js';
 import { createServer, type Identity, type Listening, type Server } from '../index.js';
 import type { UserInterface } from '../ui.js';
@@ -37,6 +38,8 @@ export interface ServeOptions {
   /** Whether browsers on this machine get the chat page and the inspector. */
   readonly ui: boolean;
   readonly drainTimeoutMs: number;
+  /** @default not served */
+  readonly admin?: AdminOptions | undefined;
   /** @default the server is on its own */
   readonly cluster?: ClusterFlags | undefined;
 }
@@ -51,6 +54,7 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
     hosts,
     trustedProxies,
     logger,
+    admin: options.admin,
     authenticate: token === undefined ? undefined : (credentials) => admit(credentials, token),
     onRequest: await createResponder({ upstream, apiKey, logger }),
     onSession: (session) => echo(session),
@@ -81,7 +85,13 @@ async function open(server: Server, options: ServeOptions, logger: Logger): Prom
     const metrics =
       metricsPort === undefined ? undefined : await server.listenMetrics({ port: metricsPort, host });
     const page = respond && pageAddress(listening);
-    return { url, page, inspector: page && `${page}inspect`, metrics: metrics?.url };
+    return {
+      url,
+      page,
+      inspector: page && `${page}inspect`,
+      metrics: metrics?.url,
+      dashboard: server.admin?.url,
+    };
   } catch (error) {
     await server.close();
     throw error;

@@ -1,159 +1,11 @@
 import { Algorithm, EncodingName, Subprotocol } from '@parlance/protocol';
 import { type Command, Option } from 'commander';
-import {
-  type CommandEnvironment,
-  type Finish,
-  httpUrl,
-  nameOf,
-  redisUrl,
-  splitList,
-  wholeNumber,
-} from './command.js';
-import { CommandFailure, ExitCode } from './failure.js';
-import type { LogLevel } from './log.js';
+import { type CommandEnvironment, type Finish, nameOf, wholeNumber } from './command.js';
 
-/** `serve`, `connect` and `follow`, the two ends of a session. */
+/** `connect` and `follow`, the client's end of a session. */
 
 const ALGORITHMS = Object.values(Algorithm);
 const ENCODINGS = Object.values(EncodingName);
-const LOG_LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error', 'silent'];
-interface ServeFlags {
-  readonly port: number;
-  readonly host: string;
-  readonly path: string;
-  readonly upstream?: string;
-  readonly origins?: readonly string[];
-  readonly hosts?: readonly string[];
-  readonly trustedProxies?: readonly string[];
-  readonly logLevel: LogLevel;
-  readonly drainTimeout: number;
-  readonly metricsPort?: number;
-  readonly ui: boolean;
-  readonly cluster?: string;
-  readonly peerPort?: number;
-  readonly advertise?: string;
-  readonly peerInsecure?: boolean;
-  readonly peerCert?: string;
-  readonly peerKey?: string;
-  readonly peerCa?: string;
-  readonly peerMutual?: boolean;
-}
-
-export function addServe(
-  program: Command,
-  { output, token, apiKey, clusterSecret }: CommandEnvironment,
-  finish: Finish,
-): void {
-  program
-    .command('serve')
-    .summary('run a session server')
-    .description(
-      'Runs a session server until SIGTERM or SIGINT. Requests go to --upstream, or to a built-in responder for trying things out; one-way messages are sent back.',
-    )
-    .option('-p, --port <port>', 'port to listen on; 0 for any free port', wholeNumber(0, 65_535), 8765)
-    .option('--host <address>', 'address to listen on', '127.0.0.1')
-    .option('--path <path>', 'path of the WebSocket endpoint', '/session')
-    .option(
-      '--upstream <url>',
-      'OpenAI-compatible API to forward requests to, such as http://127.0.0.1:11434/v1',
-      httpUrl,
-    )
-    .option('--origins <origins...>', 'origins of web pages that may connect, such as https://app.example')
-    .option(
-      '--hosts <names...>',
-      "the server's own names, such as app.example; requests for others are refused",
-    )
-    .option(
-      '--trusted-proxies <addresses...>',
-      'proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8; else all their clients share the limits of one',
-    )
-    .addOption(
-      new Option('--log-level <level>', 'least severe messages to log').choices(LOG_LEVELS).default('info'),
-    )
-    .option(
-      '--metrics-port <port>',
-      'port for /metrics, /healthz and /readyz (default: none)',
-      wholeNumber(0, 65_535),
-    )
-    .option('--no-ui', 'do not show the chat page to browsers on this machine')
-    .option(
-      '--drain-timeout <ms>',
-      'milliseconds that requests may take to finish after SIGTERM',
-      wholeNumber(0, 3_600_000),
-      30_000,
-    )
-    .option('--cluster <url>', 'Redis in which nodes find each other, such as redis://10.0.0.5', redisUrl)
-    .option('--peer-port <port>', 'port for other nodes (default: any free port)', wholeNumber(0, 65_535))
-    .option('--advertise <url>', 'address at which other nodes reach that port, such as wss://10.0.0.7:7946')
-    .option('--peer-cert <file>', 'certificate of that port in PEM, so that it speaks TLS (wss:)')
-    .option('--peer-key <file>', 'key of the certificate, in PEM and without a passphrase')
-    .option('--peer-ca <file>', 'authority that nodes trust when they connect (default: those of Node)')
-    .option('--peer-mutual', 'nodes must show certificates of --peer-ca (mTLS), in addition to the secret')
-    .option('--peer-insecure', 'allow ws: between machines, for a network that is encrypted itself')
-    .addHelpText(
-      'after',
-      `
-Environment:
-  PARLANCE_TOKEN  token that clients must present; without it, the server
-                  accepts only clients on this machine, even with --host
-  OPENAI_API_KEY  key for the upstream
-  PARLANCE_CLUSTER_SECRET
-                  secret of all nodes, at least 16 bytes; with a comma
-                  between two, the first one signs and both verify
-
-The log goes to standard output: readable on a terminal, else as JSON lines.
-
-Examples:
-  parlance serve --port 8765 --origins https://app.example
-  parlance serve --host 10.0.0.7 --cluster redis://10.0.0.5 --peer-port 7946 \\
-    --peer-cert node.crt --peer-key node.key --peer-ca ca.crt --peer-mutual`,
-    )
-    .action(async (given: ServeFlags) => {
-      const { logLevel, drainTimeout, metricsPort, upstream, ...rest } = given;
-      const { origins = [], hosts = [], trustedProxies = [], ...more } = rest;
-      const { cluster, peerPort, advertise, peerInsecure, ...others } = more;
-      const { peerCert, peerKey, peerCa, peerMutual, ...flags } = others;
-      const tls = peerCert ?? peerKey ?? peerCa ?? peerMutual;
-      if (cluster === undefined && (peerPort ?? advertise ?? peerInsecure ?? tls) !== undefined)
-        throw new CommandFailure(
-          '--advertise and all flags that begin with --peer need --cluster: name the Redis of the nodes',
-          ExitCode.USAGE,
-        );
-      const { serve } = await import('./serve.js');
-      finish(
-        await serve(
-          {
-            ...flags,
-            logLevel,
-            drainTimeoutMs: drainTimeout,
-            metricsPort,
-            upstream,
-            apiKey,
-            origins: splitList(origins),
-            hosts: splitList(hosts),
-            trustedProxies: splitList(trustedProxies),
-            token,
-            cluster:
-              cluster === undefined
-                ? undefined
-                : {
-                    url: cluster,
-                    peerPort: peerPort ?? 0,
-                    advertise,
-                    isInsecure: peerInsecure ?? false,
-                    secret: clusterSecret,
-                    tls:
-                      tls === undefined
-                        ? undefined
-                        : { cert: peerCert, key: peerKey, ca: peerCa, isMutual: peerMutual ?? false },
-                  },
-          },
-          output,
-        ),
-      );
-    });
-}
-
 const TOKEN_HELP =
   'token to present; the environment variable PARLANCE_TOKEN keeps it out of the process list';
 
@@ -167,6 +19,8 @@ interface ConnectFlags {
   readonly send?: boolean;
   readonly timeout: number;
   readonly json?: boolean;
+  readonly ui?: boolean;
+  readonly uiPort?: number;
   readonly quiet?: boolean;
   readonly everyFrame?: boolean;
 }
@@ -200,7 +54,9 @@ export function addConnect(program: Command, environment: CommandEnvironment, fi
     )
     .option('--timeout <ms>', 'milliseconds that a reply may take', wholeNumber(1, 2 ** 31 - 1), 60_000)
     .option('--every-frame', 'show each part of a reply on its own line')
-    .option('--json', 'print everything as JSON lines on standard output')
+    .option('--json', 'print everything as JSON lines on standard output: a capture that an inspector opens')
+    .option('--ui', 'show the frames in a page on this machine, until Ctrl-C')
+    .option('--ui-port <port>', 'port of that page (default: any free port)', wholeNumber(0, 65_535))
     .option('-q, --quiet', 'print only replies')
     .addHelpText(
       'after',
@@ -213,6 +69,8 @@ Examples:
     .action(async (url: string, flags: ConnectFlags) => {
       const {
         json = false,
+        ui = false,
+        uiPort = ui ? 0 : undefined,
         quiet = false,
         everyFrame = false,
         send = false,
@@ -237,6 +95,7 @@ Examples:
         agentId,
         model,
         timeoutMs: timeout,
+        uiPort,
         isInteractive,
       };
       finish(await connect(url, options, view));

@@ -6,6 +6,8 @@ export interface Terminal {
   readonly isInteractive: boolean;
   /** Present width in columns; infinite without a terminal. */
   readonly columns: number;
+  /** Present height in lines; infinite without a terminal. */
+  readonly rows: number;
   style(style: Style, text: string): string;
   write(data: string | Uint8Array): void;
 }
@@ -28,6 +30,7 @@ const FORMATS = {
 export interface OutputStream {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
+  readonly rows?: number | undefined;
   hasColors?(): boolean;
   write(data: string | Uint8Array): boolean;
 }
@@ -41,6 +44,9 @@ export function createTerminal(stream: OutputStream): Terminal {
       // A terminal of unknown size reports 0.
       return isInteractive ? stream.columns || DEFAULT_COLUMNS : Number.POSITIVE_INFINITY;
     },
+    get rows() {
+      return isInteractive ? stream.rows || DEFAULT_ROWS : Number.POSITIVE_INFINITY;
+    },
     style: (style, text) =>
       hasColors && text !== '' ? styleText(FORMATS[style], text, { validateStream: false }) : text,
     write: (data) => {
@@ -50,3 +56,4 @@ export function createTerminal(stream: OutputStream): Terminal {
 }
 
 const DEFAULT_COLUMNS = 80;
+const DEFAULT_ROWS = 24;

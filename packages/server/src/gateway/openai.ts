@@ -53,7 +53,7 @@ export type OpenAIGateway = RequestHandler & {
  *
  *     createServer({ onRequest: createOpenAIGateway({ baseUrl, apiKey }) })
  *
- * The HTTP head of a request selects the endpoint (docs/PROTOCOL.md, section 9); a request without a head
+ * The HTTP head of a request selects the endpoint (docs/protocol/http.md); a request without a head
  * is a chat completion. Bodies are passed on byte for byte in both directions; each event of a stream
  * becomes one part. If a request is cancelled or its session ends, the connection to the upstream is
  * closed at once; with the option `keep`, streams go on when their session ends, and can be followed.

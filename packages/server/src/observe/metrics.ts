@@ -1,4 +1,5 @@
-import { Registry } from 'prom-client';
+import { type MetricObjectWithValues, type MetricValue, Registry } from 'prom-client';
+import type { Sample } from '../admin/figures.js';
 import type { Refusal } from '../admission/admission.js';
 import { clusterMetrics } from './cluster-metrics.js';
 import type { EventFeed } from './event-feed.js';
@@ -19,6 +20,8 @@ export interface Metrics extends SessionObserver, RequestObserver {
   readonly contentType: string;
   /** All metrics in Prometheus text format. */
   expose(): Promise<string>;
+  /** All metrics as values, by name. */
+  samples(): Promise<ReadonlyMap<string, readonly Sample[]>>;
   /** @param seconds from HELLO. */
   handleAccepted(seconds: number): void;
   /** @param gap seconds without a connection. */
@@ -87,12 +90,20 @@ export function createMetrics(observed: Observed, feed: EventFeed): Metrics {
   });
   const all = Registry.merge([registry, nodeMetrics()]);
 
+  const read = (): void => {
+    readSessions();
+    readCluster();
+  };
+
   return {
     contentType: registry.contentType,
     async expose() {
-      readSessions();
-      readCluster();
+      read();
       return await all.metrics();
+    },
+    async samples() {
+      read();
+      return samplesOf(await all.getMetricsAsJSON());
     },
     handleAccepted(seconds) {
       accepted.inc({ kind: 'new' });
@@ -118,4 +129,18 @@ export function createMetrics(observed: Observed, feed: EventFeed): Metrics {
     handleUpstream: (attempt) => gateway.handleUpstream(attempt),
     handleTokens: (model, tokens) => gateway.handleTokens(model, tokens),
   };
+}
+
+/** Those of a histogram are `_bucket`, `_count` and `_sum`, as in the text format. */
+function samplesOf(metrics: readonly MetricObjectWithValues<MetricValue<string>>[]): Map<string, Sample[]> {
+  const samples = new Map<string, Sample[]>();
+  for (const { name, values } of metrics) {
+    for (const { labels, value, ...rest } of values) {
+      const own = 'metricName' in rest && typeof rest.metricName === 'string' ? rest.metricName : name;
+      const list = samples.get(own) ?? [];
+      samples.set(own, list);
+      list.push({ labels: labels as Sample['labels'], value });
+    }
+  }
+  return samples;
 }

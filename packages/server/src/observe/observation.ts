@@ -63,6 +63,12 @@ export class Observation {
     return this.#status.respond(request, response, path);
   }
 
+  /** The metrics, whether they are served or not. */
+  async metricsOnDemand(): Promise<Metrics> {
+    await this.#loadMetrics();
+    return this.#metrics as Metrics;
+  }
+
   async listen(options: ListenOptions): Promise<Listening> {
     const { metricsPath: path = DEFAULT_PATH, logger } = this.#options;
     if (this.#listener !== undefined)

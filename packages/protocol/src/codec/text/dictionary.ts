@@ -20,7 +20,7 @@ const QUOTE = 0x22;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-const PATTERNS = [
+export const PATTERNS = [
   '{"role":"user","content":"',
   '{"role":"assistant","content":"',
   '{"role":"system","content":"',

@@ -3,7 +3,7 @@ import { ProtocolError } from '../../base/errors.js';
 import { decodeMap, encodeMap } from '../../control/envelope.js';
 
 /**
- * Entries of all lists and maps of a message's metadata together (protocol document, section 4). Decoding an entry
+ * Entries of all lists and maps of a message's metadata together (docs/protocol/link.md). Decoding an entry
  * costs about a microsecond, and 8 KiB hold thousands of them.
  */
 export const MAX_METADATA_ENTRIES = 256;

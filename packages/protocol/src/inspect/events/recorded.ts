@@ -11,6 +11,9 @@ export function recordedFields(fields: readonly ExplainedField[]): RecordedField
   }));
 }
 
+const DIGITS: readonly string[] = Array.from({ length: 256 }, (_, byte) =>
+  byte.toString(16).padStart(2, '0'),
+);
 /** Stands for a byte of a credential. */
 const MASKED = 'xx';
 
@@ -22,10 +25,12 @@ const MASKED = 'xx';
  */
 export function maskedHex({ bytes, fields, isCut }: Explanation, max: number): string | undefined {
   if (isCut) return undefined;
-  const shown = bytes.subarray(0, max);
-  const digits = Array.from(shown, (byte) => byte.toString(16).padStart(2, '0'));
-  for (const [start, end] of secretsIn(fields)) digits.fill(MASKED, start, Math.min(end, digits.length));
-  return digits.join('');
+  const count = Math.min(bytes.length, max);
+  const masked = new Uint8Array(count);
+  for (const [start, end] of secretsIn(fields)) masked.fill(1, start, Math.min(end, count));
+  let digits = '';
+  for (let at = 0; at < count; at++) digits += masked[at] === 1 ? MASKED : DIGITS[bytes[at] as number];
+  return digits;
 }
 
 /** Ranges of the frame. A credential within a coded field masks all of that: its offsets count in other bytes. */

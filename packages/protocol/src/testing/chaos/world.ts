@@ -29,7 +29,7 @@ export const LIMITS = resolveLimits({
   maxMessageSize: 64 * KIB,
 });
 
-/** Bound for the unread bytes of one direction of a session, as PROTOCOL.md states it. */
+/** Bound for the unread bytes of one direction of a session, as docs/protocol/credit.md states it. */
 export const MAX_UNREAD = LIMITS.sessionWindow + 2 * LIMITS.maxMessageSize;
 
 export const TIMERS = resolveTimers(

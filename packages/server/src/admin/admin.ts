@@ -1,0 +1,210 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { isProtocolError } from '@parlance/protocol';
+import { guardLater, loggable } from '@parlance/protocol/internal';
+import { bearerToken, checkHost, checkOrigin, pathOf } from '../admission/admission.js';
+import type { Listening } from '../api.js';
+import { limitedLog } from '../cluster/limited-log.js';
+import type { DrainOptions } from '../drain.js';
+import type { ServerEndpoint } from '../endpoint.js';
+import { closeListener, type Listener, openListener } from '../http/listener.js';
+import type { Metrics } from '../observe/metrics.js';
+import type { ResolvedServerOptions } from '../options.js';
+import { AdminEvents } from './events.js';
+import type { AdminState, DrainProgress } from './figures.js';
+import type { ResolvedAdminOptions } from './options.js';
+import { listSessions } from './sessions.js';
+import { stateOf } from './state.js';
+
+/** What the admin port reads from its server, and asks of it. */
+export interface Administered {
+  readonly options: ResolvedServerOptions;
+  sessions(): Iterable<ServerEndpoint>;
+  find(sessionId: string): ServerEndpoint | undefined;
+  drainProgress(): DrainProgress | undefined;
+  readonly node: string | undefined;
+  /** @throws {ProtocolError} `invalid_option`. */
+  drain(options: DrainOptions): Promise<unknown>;
+}
+
+type Pages = (request: IncomingMessage, response: ServerResponse) => boolean;
+
+/** Bytes of the body of a request. */
+const MAX_BODY = 4096;
+
+/**
+ * The port of a server's operator: its state, its sessions and its events as JSON, a page that shows them, and, if the
+ * options say so, closing and draining. Each request presents the token, except for the files of the page, which know
+ * nothing. Pages of other origins and names get nothing.
+ */
+export class Admin {
+  readonly #options: ResolvedAdminOptions;
+  readonly #server: Administered;
+  readonly #metrics: Metrics;
+  readonly #pages: Pages;
+  readonly #token: Buffer;
+  readonly #events: AdminEvents;
+  readonly #startedAt = Date.now();
+  readonly #log: ResolvedServerOptions['logger'];
+  #listener: Listener | undefined;
+
+  /** @param pages answers requests for the files of the page; returns `false` for others. */
+  constructor(options: ResolvedAdminOptions, server: Administered, metrics: Metrics, pages: Pages) {
+    this.#options = options;
+    this.#server = server;
+    this.#metrics = metrics;
+    this.#pages = pages;
+    this.#token = digest(options.token);
+    this.#events = new AdminEvents(server.options.feed);
+    this.#log = limitedLog(server.options.logger);
+  }
+
+  async listen(): Promise<Listening> {
+    const { port, host, mode } = this.#options;
+    const { options } = this.#server;
+    const listener = await openListener({ port, host }, options, (request, response) => {
+      this.#respond(request, response);
+    });
+    this.#listener = listener;
+    options.logger.info(
+      { event: 'admin.listening', host: listener.host, port: listener.port, mode },
+      'admin port',
+    );
+    return { port: listener.port, host: listener.host, url: `http://${listener.authority}/` };
+  }
+
+  async close(): Promise<void> {
+    this.#events.close();
+    const http = this.#listener?.http;
+    this.#listener = undefined;
+    if (http === undefined) return;
+    const closed = closeListener(http);
+    http.closeAllConnections();
+    await closed;
+  }
+
+  #respond(request: IncomingMessage, response: ServerResponse): void {
+    const { hosts, trustedProxies } = this.#server.options;
+    const site = { origins: [], hosts, trustedProxies };
+    const refusal = checkHost(request, site) ?? checkOrigin(request, site);
+    if (refusal !== undefined) return fail(response, 403, 'forbidden', refusal.message);
+    const path = pathOf(request) ?? '';
+    if (!path.startsWith('/admin/')) {
+      if (!this.#pages(request, response)) fail(response, 404, 'not_found', 'the dashboard is at /');
+      return;
+    }
+    if (!this.#isAuthentic(request)) {
+      response.setHeader('www-authenticate', 'Bearer');
+      const fields = { event: 'admin.refused', ip: request.socket.remoteAddress, path };
+      this.#log.warn(fields, 'a request to the admin port has no token, or a wrong one');
+      return fail(response, 401, 'unauthenticated', 'present the admin token as Authorization: Bearer');
+    }
+    const answered = this.#answer(request, response, path).catch((error: unknown) => {
+      this.#log.error({ event: 'admin.failed', path, err: loggable(error) }, 'an admin request failed');
+      if (response.headersSent) response.destroy();
+      else if (isProtocolError(error)) fail(response, 400, error.code, error.message);
+      else fail(response, 500, 'internal', 'the server failed; its log says why');
+    });
+    guardLater({ crash: () => response.destroy() }, answered);
+  }
+
+  #isAuthentic({ headers }: IncomingMessage): boolean {
+    const token = bearerToken(headers);
+    return token !== undefined && timingSafeEqual(digest(token), this.#token);
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
+    if (request.method === 'GET') return await this.#read(request, response, path);
+    if (request.method !== 'POST') return fail(response, 405, 'method', 'use GET, or POST to operate');
+    if (this.#options.mode !== 'operate')
+      return fail(
+        response,
+        403,
+        'read_only',
+        "this admin port only reads; its server can allow more with mode 'operate'",
+      );
+    const body = await bodyOf(request);
+    if (body === undefined) return fail(response, 400, 'bad_request', 'expected a JSON object');
+    const [, sessionId] = /^\/admin\/sessions\/([^/]{1,200})\/close$/.exec(path) ?? [];
+    if (sessionId !== undefined) return this.#closeSession(response, decodeURIComponent(sessionId));
+    if (path !== '/admin/drain') return fail(response, 404, 'not_found', 'no such action');
+    const drained = this.#server.drain(body);
+    drained.catch((error: unknown) => {
+      this.#log.error({ event: 'admin.failed', path, err: loggable(error) }, 'the drain failed');
+    });
+    send(response, 202, { draining: this.#server.drainProgress() ?? null });
+  }
+
+  async #read(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
+    const query = new URL(request.url ?? '/', 'http://host').searchParams;
+    if (path === '/admin/state') return send(response, 200, await this.#state());
+    if (path === '/admin/sessions') {
+      const { options } = this.#server;
+      const list = listSessions(this.#server.sessions(), query, options.timers);
+      if (list === undefined)
+        return fail(response, 400, 'bad_request', 'unknown sort or show, or a wrong limit');
+      return send(response, 200, list);
+    }
+    if (path !== '/admin/events') return fail(response, 404, 'not_found', 'no such page');
+    if (this.#events.isFull) return fail(response, 429, 'rate_limited', 'too many readers of events');
+    this.#events.serve(response);
+  }
+
+  async #state(): Promise<AdminState> {
+    return stateOf({
+      node: this.#server.node,
+      mode: this.#options.mode,
+      startedAt: this.#startedAt,
+      draining: this.#server.drainProgress(),
+      samples: await this.#metrics.samples(),
+    });
+  }
+
+  #closeSession(response: ServerResponse, sessionId: string): void {
+    const session = this.#server.find(sessionId);
+    if (session === undefined) return fail(response, 404, 'not_found', 'the server has no such session');
+    this.#server.options.logger.info(
+      { event: 'admin.closed', session: sessionId },
+      'an operator closes a session',
+    );
+    // A client that is away would learn of it only when it comes back.
+    guardLater(session, session.session.close({ reason: 'closed by the operator of the server' }));
+    send(response, 202, { closing: sessionId });
+  }
+}
+
+/** Digests have equal length, as a constant-time comparison requires. */
+function digest(token: string): Buffer {
+  return createHash('sha256').update(token).digest();
+}
+
+function send(response: ServerResponse, status: number, body: object): void {
+  response.writeHead(status, {
+    'content-type': 'application/json; charset=utf-8',
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+  });
+  response.end(JSON.stringify(body));
+}
+
+function fail(response: ServerResponse, status: number, code: string, message: string): void {
+  send(response, status, { error: { code, message } });
+}
+
+/** A JSON object, or nothing for an empty body; `undefined` for anything else. */
+async function bodyOf(request: IncomingMessage): Promise<DrainOptions | undefined> {
+  let size = 0;
+  const chunks: Buffer[] = [];
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > MAX_BODY) return undefined;
+    chunks.push(chunk);
+  }
+  if (size === 0) return {};
+  try {
+    const value: unknown = JSON.parse(Buffer.concat(chunks).toString('utf8'));
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

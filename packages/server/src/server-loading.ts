@@ -1,0 +1,71 @@
+import type { Logger } from '@parlance/protocol';
+import { loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
+import type { Quotas } from './admission/quotas.js';
+import { repeat } from './repeat.js';
+import type { Replies } from './replies/replies.js';
+
+/** How often quotas forget addresses that have nothing against them. */
+const FORGET_INTERVAL_MS = 30_000;
+/** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */
+const SWEEP_INTERVAL_MS = 1_000;
+
+/** A task that a server repeats while it runs. */
+interface Chore {
+  readonly intervalMs: number;
+  readonly task: () => void;
+}
+
+export function choresOf(
+  quotas: Pick<Quotas, 'sweep'>,
+  memory: Pick<MemoryBudget, 'sweep'>,
+  replies: Pick<Replies, 'sweep'>,
+): readonly Chore[] {
+  return [
+    { intervalMs: FORGET_INTERVAL_MS, task: () => quotas.sweep(systemClock.now()) },
+    { intervalMs: SWEEP_INTERVAL_MS, task: () => memory.sweep(systemClock.now()) },
+    { intervalMs: SWEEP_INTERVAL_MS, task: () => replies.sweep() },
+  ];
+}
+
+/** Loads what a server needs, once, and then repeats its chores until it stops. */
+export class ServerLoading {
+  readonly #load: () => Promise<void>;
+  readonly #chores: readonly Chore[];
+  readonly #logger: Logger;
+  #loading: Promise<void> | undefined;
+  #stops: readonly (() => void)[] = [];
+  isLoaded = false;
+
+  constructor(load: () => Promise<void>, chores: readonly Chore[], logger: Logger) {
+    this.#load = load;
+    this.#chores = chores;
+    this.#logger = logger;
+  }
+
+  load(): Promise<void> {
+    this.#loading ??= this.#run().catch((error: unknown) => {
+      // The next call tries again.
+      this.#loading = undefined;
+      throw error;
+    });
+    return this.#loading;
+  }
+
+  /** Loads without a caller who waits; a failure is logged. */
+  loadLater(): void {
+    this.load().catch((error: unknown) => {
+      const fields = { event: 'server.failed', err: loggable(error) };
+      this.#logger.error(fields, 'loading vocabularies failed');
+    });
+  }
+
+  stop(): void {
+    for (const stop of this.#stops) stop();
+  }
+
+  async #run(): Promise<void> {
+    await this.#load();
+    this.isLoaded = true;
+    this.#stops = this.#chores.map(({ intervalMs, task }) => repeat(intervalMs, task, this.#logger));
+  }
+}

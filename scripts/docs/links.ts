@@ -1,0 +1,78 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+
+/** Checks the links of Markdown files to other files of the repository and to headings. */
+
+/** The Markdown files of the repository that people read. */
+export function markdownFiles(): string[] {
+  return execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '--', '*.md'], {
+    encoding: 'utf8',
+  })
+    .split('\n')
+    .filter((file) => file !== '' && existsSync(file));
+}
+
+/** Every link of `files` that leads nowhere, as `file:line: target`. */
+export function brokenLinks(files: readonly string[]): string[] {
+  return files.flatMap((file) => {
+    const broken: string[] = [];
+    for (const [at, line] of withoutCode(readFileSync(file, 'utf8')).entries()) {
+      for (const [, target = ''] of line.matchAll(/\]\(([^()\s]+(?:\([^()\s]*\))?)\)/g)) {
+        if (/^[a-z+]+:/.test(target) || leads(file, target)) continue;
+        broken.push(`${file}:${at + 1}: ${target} leads nowhere`);
+      }
+    }
+    return broken;
+  });
+}
+
+function leads(file: string, target: string): boolean {
+  const [path = '', anchor] = target.split('#');
+  const found = path === '' ? file : join(dirname(file), path);
+  if (!existsSync(found) || relative('.', found).startsWith('..')) return false;
+  if (anchor === undefined) return true;
+  return !statSync(found).isDirectory() && found.endsWith('.md') && anchorsOf(found).has(anchor);
+}
+
+const known = new Map<string, ReadonlySet<string>>();
+
+/** The anchors that GitHub gives the headings of a file. */
+function anchorsOf(file: string): ReadonlySet<string> {
+  let anchors = known.get(file);
+  if (anchors === undefined) {
+    const counts = new Map<string, number>();
+    anchors = new Set(
+      withoutCode(readFileSync(file, 'utf8'))
+        .flatMap((line) => /^#{1,6} (.+)$/.exec(line)?.slice(1) ?? [])
+        .map((heading) => {
+          const anchor = anchorOf(heading);
+          const count = counts.get(anchor) ?? 0;
+          counts.set(anchor, count + 1);
+          return count === 0 ? anchor : `${anchor}-${count}`;
+        }),
+    );
+    known.set(file, anchors);
+  }
+  return anchors;
+}
+
+function anchorOf(heading: string): string {
+  const text = heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1');
+  return text
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+    .replaceAll(' ', '-');
+}
+
+/** The lines of a document, empty where they are code. */
+function withoutCode(text: string): string[] {
+  let isCode = false;
+  return text.split('\n').map((line) => {
+    if (/^\s*(```|~~~)/.test(line)) {
+      isCode = !isCode;
+      return '';
+    }
+    return isCode ? '' : line.replaceAll(/`[^`]*`/g, (code) => (/\]\(/.test(code) ? '' : code));
+  });
+}
