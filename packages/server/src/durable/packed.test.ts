@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { errorCode } from '../../../protocol/src/testing/error-code.js';
 import { pack, unpack } from './packed.js';
 
-it('unpacks whatever was packed', () => {
+it('unpacks what was packed', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 2_000 }), (bytes) => {
       expect(unpack(pack(bytes))).toEqual(bytes);
