@@ -34,13 +34,15 @@ async function withChromium(what: string, check: () => Promise<Tally>): Promise<
   return { passed: 0, failed: 0, skipped: 1, notes: [`skipped ${what}: ${why}`] };
 }
 
-/** Skipped without Redis, except in CI. */
-async function chaosOfCluster(): Promise<Tally> {
-  if (redisMissing !== undefined) return { passed: 0, failed: 0, skipped: 1, notes: [redisMissing] };
+/** Skips a check without Redis, except in CI. */
+async function withRedis(check: () => Promise<Tally>): Promise<Tally> {
+  if (redisMissing === undefined) return await check();
+  return { passed: 0, failed: 0, skipped: 1, notes: [redisMissing] };
+}
+
+async function chaosOfCluster(...options: string[]): Promise<Tally> {
   const seconds = process.env['CHAOS_SECONDS'] ?? '60';
-  // A fifth of the sessions of `npm run chaos -- --cluster`, for machines with two cores that do other things as well.
-  const size = ['--streams', '40', '--idle', '200'];
-  return await node('e2e/src/chaos/main.ts', '--cluster', '--seconds', seconds, ...size);
+  return await withRedis(() => node('e2e/src/chaos/main.ts', '--cluster', '--seconds', seconds, ...options));
 }
 
 export const CHECKS: readonly Check[] = [
@@ -99,6 +101,11 @@ export const CHECKS: readonly Check[] = [
   { name: 'plain words', isTest: false, run: () => node('scripts/check-words.ts') },
   { name: 'docs in sync', isTest: false, run: () => node('scripts/generate-docs.ts', '--check') },
   { name: 'demo', isTest: false, run: () => run('npm', ['run', '--silent', 'demo', '--', '--once']) },
+  {
+    name: 'demo of a cluster',
+    isTest: false,
+    run: () => withRedis(() => run('npm', ['run', '--silent', 'demo', '--', '--cluster'])),
+  },
   { name: 'agents', isTest: false, run: () => run('npm', ['run', '--silent', 'agents']) },
   {
     name: 'tensors between processes',
@@ -142,7 +149,17 @@ export const CHECKS: readonly Check[] = [
         process.env['FUZZ_SEED'] ?? '1',
       ),
   },
-  { name: 'chaos of a cluster, 60 s', isTest: false, run: () => chaosOfCluster() },
+  {
+    name: 'chaos of a cluster, 60 s',
+    isTest: false,
+    // A fifth of the sessions of `npm run chaos -- --cluster`, for machines with two cores that do other things as well.
+    run: () => chaosOfCluster('--streams', '40', '--idle', '200'),
+  },
+  {
+    name: 'chaos of durable sessions, 60 s',
+    isTest: false,
+    run: () => chaosOfCluster('--durable', '--sessions', '15'),
+  },
   {
     name: 'attack, short',
     isTest: false,

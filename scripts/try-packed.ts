@@ -69,6 +69,7 @@ try {
   await tryOut('groups.mjs', ['ben reads ann: hello']);
   await start('gateway.mjs');
   await tryOut('chat.mjs', ['Tokens travel', '世界']);
+  await tryServing();
 } finally {
   for (const server of servers) server.kill();
   await upstream.stop();
@@ -123,6 +124,31 @@ function tryCommandLine(url: string): void {
   }
   const reply = parlance(['connect', '--quiet', url], 'are you there?');
   if (reply !== 'You asked: are you there? \n') throw new Error(`parlance connect printed ${reply}`);
+}
+
+/** Runs the line of the README that starts a gateway with a chat page; npm takes the packages that are installed here. */
+async function tryServing(): Promise<void> {
+  const readme = readFileSync(join(root, 'README.md'), 'utf8');
+  const line = /^OPENAI_API_KEY=\S+ npx (-p @parlance\/server parlance serve --upstream) \S+$/m.exec(readme);
+  if (line?.[1] === undefined) throw new Error('the README does not say how to start a gateway');
+  const args = ['--no-install', ...line[1].split(' '), upstream.baseUrl, '--port', '0'];
+  const env = { ...process.env, OPENAI_API_KEY: 'sk-0123456789abcdef' };
+  // A group of its own, as npm starts the binary in a shell.
+  const server = spawn('npx', args, {
+    cwd: folder,
+    env,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  try {
+    const page = /"page":"([^"]+)"/.exec(await printed(server, '"page":'))?.[1] ?? '';
+    const html = await (await fetch(page)).text();
+    if (!html.includes('<script type="module"'))
+      throw new Error(`${page} is not the chat page: ${html.slice(0, 200)}`);
+    console.log(`the chat page of the gateway is at ${page}`);
+  } finally {
+    if (server.pid !== undefined) process.kill(-server.pid);
+  }
 }
 
 /** Runs a client; asynchronously, because the upstream runs in this process. */

@@ -3,6 +3,7 @@ import { networkInterfaces } from 'node:os';
 import { createServer, type Server, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { AdminEvent, AdminSessions, AdminState } from '../../packages/server/src/admin/figures.js';
+import { run } from './cli-process.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure, pause } from './peers.js';
 
@@ -257,6 +258,23 @@ describe('the admin port', () => {
         return close !== undefined;
       })
       .toBe(true);
+  });
+
+  it('is what parlance top reads', async () => {
+    const { url, admin } = await serve();
+    await peers.dial(url);
+    const top = (token: string, address = `127.0.0.1:${admin}`) =>
+      run(['top', '--once', address], { env: { PARLANCE_ADMIN_TOKEN: token } });
+    const seen = await top(TOKEN);
+    expect([seen.code, seen.stderr]).toEqual([0, '']);
+    expect(seen.stdout).toContain('1 connected, 0 suspended');
+    expect(seen.stdout).toContain('session ');
+    const refused = await top('a-token-of-someone-else');
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toContain('does not accept this token');
+    const none = await top(TOKEN, 'http://127.0.0.1:9');
+    expect(none.stderr).toContain('does not answer');
+    expect((await top(TOKEN, 'http://')).code).toBe(2);
   });
 
   it('is reported as taken if another process has the port, and closes with its server', async () => {

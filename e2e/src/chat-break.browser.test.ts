@@ -1,16 +1,14 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { RequestHandler } from '@parlance/protocol';
 import { createServer, RequestError } from '@parlance/server';
 import axe from 'axe-core';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ChatRequest, completionReply } from '../../examples/demo/chat-completion.js';
 import { answerTo } from '../../examples/demo/responder.js';
 import { type ChatPageOptions, startChatPage } from '../../examples/demo/serve-chat.js';
 import { buildUserInterface } from '../../scripts/build-ui.js';
-import { buildChatPage, chromiumMissing, launchChromium, type OpenPage, openPage } from './chat-page.js';
+import { answerText, ask, ChatPages, finished, state } from './chat-driver.js';
+import { chromiumMissing, launchChromium, type OpenPage, openPage } from './chat-page.js';
 import { type Serving, startServing } from './cli-process.js';
 
 /** What people see and press on the chat page of the demo, in a real browser. */
@@ -54,7 +52,7 @@ describe.skipIf(missing !== undefined)('the chat page of parlance serve', () => 
     await state(page, 'connected');
     await ask(page, MARKDOWN);
     await finished(page, 1);
-    expect(await sourceOf(page)).toBe(answerTo(chatOf(MARKDOWN)));
+    expect(await answerText(page)).toBe(answerTo(chatOf(MARKDOWN)));
     expect(await page.locator('answer-text table').count()).toBe(1);
     expect(await page.locator('#break-actions button').count()).toBe(1);
     await page.reload();
@@ -101,47 +99,33 @@ describe.skipIf(missing !== undefined)('the chat page of parlance serve', () => 
     await page.goto(`${address}?server=${encodeURIComponent(url)}`);
     // The policy of the page does not even let it connect.
     await expect.poll(() => complaints.join('\n')).toContain('Content Security Policy');
-    expect(await page.locator('body[data-state="connected"]').count()).toBe(0);
+    // And the page says so, instead of connecting for ever.
+    await state(page, 'refused');
+    const notice = await page.locator('#notice').textContent();
+    expect(notice).toContain('This page may not connect there');
+    expect(notice).toContain(url);
     expect(tokens).toEqual([]);
   });
 });
 
 describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
-  let browser: Browser;
-  let temporary: string;
-  let folder: string;
-  const open: AsyncDisposable[] = [];
-
-  beforeAll(async () => {
-    temporary = await mkdtemp(join(tmpdir(), 'parlance-break-'));
-    folder = join(temporary, 'built');
-    await buildChatPage(folder);
-    browser = await launchChromium();
-  });
-  afterEach(async () => {
-    for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
-  });
-  afterAll(async () => {
-    await browser?.close();
-    await rm(temporary, { recursive: true, force: true });
-  });
+  const pages = ChatPages.use();
 
   async function start(options: ChatPageOptions = {}) {
     const site = await startChatPage({
       port: 0,
-      folder,
+      folder: pages.folder,
       delayMs: 10,
       absenceMs: 500,
       freezeMs: 2_500,
       ...options,
     });
-    open.push({ [Symbol.asyncDispose]: site.close });
+    pages.use({ [Symbol.asyncDispose]: site.close });
     return site;
   }
 
   async function visit(url: string, options?: BrowserContextOptions): Promise<OpenPage> {
-    const visited = await openPage(browser, url, options);
-    open.push(visited);
+    const visited = await pages.visit(url, options);
     await state(visited.page, 'connected');
     return visited;
   }
@@ -165,10 +149,10 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       await state(page, 'suspended');
       expect(await page.locator('#status').textContent()).toBe('Reconnecting…');
       expect(await page.locator('#countdown').textContent()).toMatch(/^Kept for [12]:\d\d$/);
-      const before = await sourceOf(page);
+      const before = await answerText(page);
       await state(page, 'connected');
       await finished(page, 1);
-      expect(await sourceOf(page)).toBe(whole);
+      expect(await answerText(page)).toBe(whole);
       expect([...site.sessions.sessions.keys()]).toEqual(ids);
       const mark = page.locator('answer-text .mark');
       expect(await mark.count()).toBe(1);
@@ -191,7 +175,7 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       await page.locator('[data-break="freeze"]').click();
       await page.getByText('Nothing passes for 3 s.').waitFor();
       await finished(page, 1);
-      expect(await sourceOf(page)).toBe(whole);
+      expect(await answerText(page)).toBe(whole);
       await page.getByText(/connection (frozen|lost) for [\d.]+\ss.*nothing missing/).waitFor();
     });
 
@@ -200,7 +184,7 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       const ids = [...site.sessions.sessions.keys()];
       await page.locator('[data-break="reload"]').click();
       await finished(page, 1);
-      expect(await sourceOf(page)).toBe(whole);
+      expect(await answerText(page)).toBe(whole);
       await page.getByText(/page loaded again after [\d.]+\ss/).waitFor();
       expect([...site.sessions.sessions.keys()]).toEqual(ids);
     });
@@ -210,14 +194,14 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       const old = site.sessions;
       await page.locator('[data-break="restart"]').click();
       await finished(page, 1);
-      expect(await sourceOf(page)).toBe(whole);
+      expect(await answerText(page)).toBe(whole);
       await page.getByText('Connected again, in a new session').waitFor();
       await state(page, 'connected');
       expect(site.sessions).not.toBe(old);
       expect(site.sessions.sessions.size).toBe(1);
       await ask(page, MARKDOWN);
       await finished(page, 2);
-      expect(await sourceOf(page)).toBe(answerTo(chatOf(MARKDOWN)));
+      expect(await answerText(page)).toBe(answerTo(chatOf(MARKDOWN)));
     });
 
     it('breaks no page but the one that asked, and obeys no other origin', async () => {
@@ -383,7 +367,7 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       await finished(page, 1);
       expect(await page.locator('article').count()).toBe(1);
       expect(await page.locator('.question').textContent()).toContain(MARKDOWN);
-      expect(await sourceOf(page)).toBe(answerTo(chatOf(MARKDOWN)));
+      expect(await answerText(page)).toBe(answerTo(chatOf(MARKDOWN)));
     });
 
     it('leaves the end of a growing answer, and comes back to it', async () => {
@@ -440,7 +424,7 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
     await page.getByText(/Asking again in \d s\./).waitFor();
     failure = undefined;
     await finished(page, 1);
-    expect(await sourceOf(page)).toBe('Here I am.');
+    expect(await answerText(page)).toBe('Here I am.');
     failure = new RequestError('upstream_interrupted', 'gone');
     await ask(page, 'And now?');
     await page
@@ -490,30 +474,9 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
   });
 });
 
-async function ask(page: Page, text: string): Promise<void> {
-  await page.getByLabel('Your message').fill(text);
-  await page.getByRole('button', { name: 'Send' }).click();
-}
-
-async function state(page: Page, name: string): Promise<void> {
-  await page.locator(`body[data-state="${name}"]`).waitFor();
-}
-
-async function finished(page: Page, turns: number): Promise<void> {
-  await expect.poll(() => page.locator('.answer[data-state="done"]').count()).toBe(turns);
-}
-
-/** What the model wrote in its last answer. */
-function sourceOf(page: Page): Promise<string> {
-  return page
-    .locator('answer-text')
-    .last()
-    .evaluate((text) => (text as HTMLElement & { source: string }).source);
-}
-
 async function longerThan(page: Page, length: number): Promise<void> {
   await page.locator('answer-text').last().waitFor({ state: 'attached' });
-  await expect.poll(async () => (await sourceOf(page)).length).toBeGreaterThan(length);
+  await expect.poll(async () => (await answerText(page)).length).toBeGreaterThan(length);
 }
 
 /** Letters and digits only, without Markdown. */

@@ -1,23 +1,13 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { RequestHandler } from '@parlance/protocol';
 import { createServer, RequestError, type Server, type ServerOptions } from '@parlance/server';
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import { describe, expect, it } from 'vitest';
 import { type ChatRequest, completionReply } from '../../examples/demo/chat-completion.js';
 import { CHAT_OPTIONS } from '../../examples/demo/chat-options.js';
 import { answerTo, createResponder } from '../../examples/demo/responder.js';
 import { startChatPage } from '../../examples/demo/serve-chat.js';
-import {
-  buildChatPage,
-  chromiumMissing,
-  type HttpHost,
-  launchChromium,
-  type OpenPage,
-  openPage,
-  serveFiles,
-} from './chat-page.js';
+import { answerText, answerTexts, ask, ChatPages, finished, state } from './chat-driver.js';
+import { chromiumMissing, type HttpHost, serveFiles } from './chat-page.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 
 /** The chat page in a real browser, against real servers that answer, refuse and disappear. */
@@ -37,29 +27,12 @@ const LOOKS: readonly BrowserContextOptions[] = [
 ];
 
 describe.skipIf(missing !== undefined)('the chat page', () => {
-  let browser: Browser;
-  let temporary: string;
-  let built: string;
-  const open: AsyncDisposable[] = [];
-
-  beforeAll(async () => {
-    temporary = await mkdtemp(join(tmpdir(), 'parlance-chat-'));
-    built = join(temporary, 'built');
-    await buildChatPage(built);
-    browser = await launchChromium();
-  });
-  afterEach(async () => {
-    for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
-  });
-  afterAll(async () => {
-    await browser?.close();
-    await rm(temporary, { recursive: true, force: true });
-  });
+  const pages = ChatPages.use();
 
   /** The built page and its session server at one origin. */
   async function host(options: ServerOptions = {}) {
-    const files = await serveFiles(built);
-    open.push(files);
+    const files = await serveFiles(pages.folder);
+    pages.use(files);
     const sessions = attach(files, options);
     return { url: `${files.origin}/`, sessions };
   }
@@ -67,14 +40,8 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
   function attach(files: HttpHost, options: ServerOptions = {}): Server {
     const sessions = createServer({ onRequest: createResponder({ delayMs: WORD_DELAY_MS }), ...options });
     sessions.attach(files.http);
-    open.push(sessions);
+    pages.use(sessions);
     return sessions;
-  }
-
-  async function visit(url: string, options?: BrowserContextOptions): Promise<OpenPage> {
-    const visited = await openPage(browser, url, options);
-    open.push(visited);
-    return visited;
   }
 
   describe.each(['in the demo', 'at a server of its own'])('%s', (how) => {
@@ -83,15 +50,15 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       const page = await startChatPage({
         port: 0,
         delayMs: WORD_DELAY_MS,
-        folder: built,
+        folder: pages.folder,
       });
-      open.push({ [Symbol.asyncDispose]: page.close });
+      pages.use({ [Symbol.asyncDispose]: page.close });
       return page;
     }
 
     it('streams answers in a conversation and shows the agreement and the cost', async () => {
       const { url, sessions } = await start();
-      const { page, complaints } = await visit(url);
+      const { page, complaints } = await pages.visit(url);
       await state(page, 'connected');
       const lengths = await watchAnswer(page);
 
@@ -147,7 +114,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
         await gate.promise;
       }),
     });
-    const { page, complaints } = await visit(url);
+    const { page, complaints } = await pages.visit(url);
     await state(page, 'connected');
     const box = page.getByLabel('Your message');
     expect(await box.evaluate(isFocused)).toBe(true);
@@ -189,7 +156,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
         }
       }),
     });
-    const { page, complaints } = await visit(url);
+    const { page, complaints } = await pages.visit(url);
     await state(page, 'connected');
     await page.keyboard.type('Talk');
     await page.keyboard.press('Enter');
@@ -258,7 +225,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
     it('in mid-answer, goes on where it was, without asking again or losing a character', async () => {
       const { url, requests, release } = await hostModel();
-      const { page, complaints } = await visit(url);
+      const { page, complaints } = await pages.visit(url);
       await state(page, 'connected');
       await ask(page, 'Who are you?');
       // A page that is left before it has sent the request has nothing to go on with.
@@ -290,7 +257,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
     it('when the server wrote on meanwhile, shows all of it', async () => {
       const { url, release } = await hostModel();
-      const { page } = await visit(url);
+      const { page } = await pages.visit(url);
       await state(page, 'connected');
       await ask(page, 'Who are you?');
       release(2);
@@ -304,7 +271,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
     it('stops the model at the server, and remembers that', async () => {
       const { url, signals, release } = await hostModel();
-      const { page, complaints } = await visit(url);
+      const { page, complaints } = await pages.visit(url);
       await state(page, 'connected');
       await ask(page, 'Who are you?');
       release(3);
@@ -324,7 +291,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
     it('in a second tab of the same profile, follows the answer too, and no other profile does', async () => {
       const { url, signals, release } = await hostModel();
-      const { page, complaints } = await visit(url);
+      const { page, complaints } = await pages.visit(url);
       await state(page, 'connected');
       await ask(page, 'Who are you?');
       release(2);
@@ -333,7 +300,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await second.goto(url);
       await shows(second, upTo(2));
       await second.getByText('Asked in another tab').waitFor();
-      const stranger = await visit(url);
+      const stranger = await pages.visit(url);
       await state(stranger.page, 'connected');
 
       release(4);
@@ -353,7 +320,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
     it('after "New chat", begins afresh, and the model has stopped', async () => {
       const { url, signals, requests, release } = await hostModel();
-      const { page, complaints } = await visit(url);
+      const { page, complaints } = await pages.visit(url);
       await state(page, 'connected');
       expect(await page.getByRole('button', { name: 'New chat' }).isVisible()).toBe(false);
       await ask(page, 'Who are you?');
@@ -377,7 +344,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
     it('at a server that keeps nothing, offers to ask again', async () => {
       const { url, requests, release } = await hostModel({});
-      const { page } = await visit(url);
+      const { page } = await pages.visit(url);
       await state(page, 'connected');
       await ask(page, 'Who are you?');
       release(2);
@@ -401,11 +368,11 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
         origins: [new URL(url).origin],
         timers: { resumeWindowMs: 20, closingTimeoutMs: 50 },
       });
-      open.push(server);
+      pages.use(server);
       const { port } = await server.listen();
       const proxy = await createCuttingProxy(port);
-      open.push(proxy);
-      const { page } = await visit(`${url}?server=ws://127.0.0.1:${proxy.port}/session`);
+      pages.use(proxy);
+      const { page } = await pages.visit(`${url}?server=ws://127.0.0.1:${proxy.port}/session`);
       await state(page, 'connected');
       await ask(page, 'Who are you?');
       release(2);
@@ -431,7 +398,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
         return speak(() => ['Here I am.'])(request, context);
       },
     });
-    const { page, complaints } = await visit(url);
+    const { page, complaints } = await pages.visit(url);
     await state(page, 'connected');
     await ask(page, 'Hello?');
     await page.getByText('Come back tomorrow.').waitFor();
@@ -450,9 +417,9 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     it('for its origin, says so and what to do, and waits for the user', async () => {
       const { url } = await host();
       const elsewhere = await serveFiles();
-      open.push(elsewhere);
+      pages.use(elsewhere);
       attach(elsewhere);
-      const { page } = await visit(`${url}?server=ws://127.0.0.1:${elsewhere.port}/session`);
+      const { page } = await pages.visit(`${url}?server=ws://127.0.0.1:${elsewhere.port}/session`);
       await state(page, 'refused');
       const notice = page.getByRole('alert').locator('..');
       const origin = new URL(url).origin;
@@ -474,7 +441,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
     it('for missing credentials', async () => {
       const { url } = await host({ authenticate: () => null });
-      const { page } = await visit(url);
+      const { page } = await pages.visit(url);
       await state(page, 'refused');
       expect(await page.locator('#notice').textContent()).toContain('This server asks for a token');
     });
@@ -482,9 +449,11 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     it('and then admitted once the server lists its origin', async () => {
       const { url } = await host();
       const elsewhere = await serveFiles();
-      open.push(elsewhere);
+      pages.use(elsewhere);
       const sessions = attach(elsewhere, { origins: [new URL(url).origin] });
-      const { page, complaints } = await visit(`${url}?server=ws://127.0.0.1:${elsewhere.port}/session`);
+      const { page, complaints } = await pages.visit(
+        `${url}?server=ws://127.0.0.1:${elsewhere.port}/session`,
+      );
       await state(page, 'connected');
       expect(sessions.sessions.size).toBe(1);
       expect(complaints.join('\n')).toBe('');
@@ -492,9 +461,9 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
     it('for connecting too often, and says when it tries again', async () => {
       const { url } = await host({ limits: { sessionsPerIp: 1 } });
-      const first = await visit(url);
+      const first = await pages.visit(url);
       await state(first.page, 'connected');
-      const { page } = await visit(url);
+      const { page } = await pages.visit(url);
       await state(page, 'refused');
       const notice = await page.locator('#notice').textContent();
       for (const told of [
@@ -510,7 +479,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
     it('for an address that is not valid for a WebSocket', async () => {
       const { url } = await host();
-      const { page } = await visit(`${url}?server=ftp://127.0.0.1/session`);
+      const { page } = await pages.visit(`${url}?server=ftp://127.0.0.1/session`);
       await state(page, 'refused');
       expect(await page.locator('#notice').textContent()).toContain('invalid_option');
     });
@@ -524,10 +493,10 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
         origins: [new URL(url).origin],
         onRequest: createResponder(responder),
       });
-      open.push(server);
+      pages.use(server);
       const { port } = await server.listen();
       const proxy = await createCuttingProxy(port);
-      open.push(proxy);
+      pages.use(proxy);
       return { server, proxy, address: `${url}?server=ws://127.0.0.1:${proxy.port}/session` };
     }
 
@@ -538,8 +507,8 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       const { port } = first;
       const doomed = createServer({ origins, onRequest: createResponder({ delayMs: 40 }) });
       doomed.attach(first.http);
-      open.push(doomed);
-      const { page } = await visit(`${url}?server=ws://127.0.0.1:${port}/session`);
+      pages.use(doomed);
+      const { page } = await pages.visit(`${url}?server=ws://127.0.0.1:${port}/session`);
       await state(page, 'connected');
       const [before] = [...doomed.sessions.keys()];
       await ask(page, 'Are you there?');
@@ -553,7 +522,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       expect(await answerText(page)).not.toBe('');
 
       const second = await serveFiles(undefined, port);
-      open.push(second);
+      pages.use(second);
       const revived = attach(second, { origins });
       await state(page, 'connected');
       expect(await page.locator('#status').textContent()).toBe('Reconnected');
@@ -578,16 +547,16 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       const { url } = await host();
       const origins = [new URL(url).origin];
       const first = createServer({ origins, onRequest: createResponder({ delayMs: 40 }) });
-      open.push(first);
+      pages.use(first);
       const { port } = await first.listen();
-      const { page } = await visit(`${url}?server=ws://127.0.0.1:${port}/session`);
+      const { page } = await pages.visit(`${url}?server=ws://127.0.0.1:${port}/session`);
       await state(page, 'connected');
       await ask(page, 'Is all of it here?');
       await expect.poll(() => answerText(page)).not.toBe('');
       const states = await watchStates(page);
       const drained = first.drain({ timeoutMs: 60_000, returnWithinMs: 2_000, releasePort: true });
       const second = createServer({ origins, onRequest: createResponder({ delayMs: WORD_DELAY_MS }) });
-      open.push(second);
+      pages.use(second);
       await second.listen({ port });
       expect(await drained).toEqual({ left: 1, interrupted: 0, lost: 0 });
       await page.getByText('Connected again, in a new session').waitFor();
@@ -603,7 +572,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
     it('twice in mid-answer while the server lives, without missing anything in the end', async () => {
       const { server, proxy, address } = await hostThroughProxy({ delayMs: 40 });
-      const { page } = await visit(address);
+      const { page } = await pages.visit(address);
       await state(page, 'connected');
       const [id] = [...server.sessions.keys()];
       await ask(page, 'Does it all arrive?');
@@ -624,31 +593,31 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     it('for 3 s in mid-answer, wide and narrow, light and dark, without missing anything in the end', async () => {
       const { server, proxy, address } = await hostThroughProxy({ delayMs: 40 });
       const looks = LOOKS.map(async (look) => {
-        const { page } = await visit(address, look);
+        const { page } = await pages.visit(address, look);
         await state(page, 'connected');
         return page;
       });
-      const pages = await Promise.all(looks);
+      const shown = await Promise.all(looks);
       const text = 'What happens to this answer?';
-      await Promise.all(pages.map((page) => ask(page, text)));
-      for (const page of pages)
+      await Promise.all(shown.map((page) => ask(page, text)));
+      for (const page of shown)
         await expect.poll(async () => (await answerText(page)).length).toBeGreaterThan(20);
       const ids = [...server.sessions.keys()];
       proxy.refuse(true);
       proxy.cut();
-      await Promise.all(pages.map((page) => state(page, 'suspended')));
-      for (const page of pages) {
+      await Promise.all(shown.map((page) => state(page, 'suspended')));
+      for (const page of shown) {
         expect(await page.locator('#status').textContent()).toBe('Reconnecting…');
         expect(await page.locator('.answer').getAttribute('data-state')).toBe('streaming');
         expect(await overflowing(page)).toEqual([]);
       }
-      const before = await Promise.all(pages.map(answerText));
+      const before = await Promise.all(shown.map(answerText));
       await new Promise((resolve) => setTimeout(resolve, 3_000));
-      expect(await Promise.all(pages.map(answerText))).toEqual(before);
+      expect(await Promise.all(shown.map(answerText))).toEqual(before);
 
       proxy.refuse(false);
       const whole = answerTo(chat(question(text)));
-      for (const page of pages) {
+      for (const page of shown) {
         await state(page, 'connected');
         await finished(page, 1);
         expect(await answerText(page)).toBe(whole);
@@ -662,7 +631,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
     it('and sends what was written meanwhile when it reconnects', async () => {
       const { proxy, address } = await hostThroughProxy();
-      const { page } = await visit(address);
+      const { page } = await pages.visit(address);
       await state(page, 'connected');
       proxy.refuse(true);
       proxy.cut();
@@ -680,14 +649,14 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       const origins = [new URL(url).origin];
       const first = createServer({ origins });
       const { port } = await first.listen();
-      const { page } = await visit(`${url}?server=ws://127.0.0.1:${port}/session`);
+      const { page } = await pages.visit(`${url}?server=ws://127.0.0.1:${port}/session`);
       await state(page, 'connected');
       await first.close();
       await state(page, 'lost');
       expect(await page.locator('#status').textContent()).toBe('Connection lost');
 
       const second = createServer({ origins });
-      open.push(second);
+      pages.use(second);
       await second.listen({ port });
       await page.getByRole('button', { name: 'Try now' }).click();
       await state(page, 'connected');
@@ -697,11 +666,11 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       const { url } = await host();
       const vacant = await serveFiles();
       await vacant.cut();
-      const { page } = await visit(`${url}?server=ws://127.0.0.1:${vacant.port}/session`);
+      const { page } = await pages.visit(`${url}?server=ws://127.0.0.1:${vacant.port}/session`);
       await state(page, 'lost');
       expect(await page.locator('#status').textContent()).toBe('No server');
       const late = createServer({ origins: [new URL(url).origin] });
-      open.push(late);
+      pages.use(late);
       await late.listen({ port: vacant.port });
       await state(page, 'connected');
       expect(await page.locator('#status').textContent()).toBe('Connected');
@@ -717,7 +686,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
     it('needs no sideways scrolling for any text', async () => {
       const { url } = await host();
-      const { page, complaints } = await visit(url, phone);
+      const { page, complaints } = await pages.visit(url, phone);
       await state(page, 'connected');
       expect(await overflowing(page)).toEqual([]);
       await ask(page, `${'unbreakable'.repeat(40)} and\n\nlines`);
@@ -732,7 +701,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
     it('shows why there is no session, and still accepts text', async () => {
       const { url } = await host({ authenticate: () => null });
-      const { page } = await visit(url, phone);
+      const { page } = await pages.visit(url, phone);
       await state(page, 'refused');
       expect(await overflowing(page)).toEqual([]);
       for (const part of ['#notice', '#retry', '#question', '#send'])
@@ -756,10 +725,6 @@ function speak(
 // --- the user's actions and view
 
 /** Waits for a state that lasts until the test continues; see {@link watchStates} for transient ones. */
-async function state(page: Page, name: string): Promise<void> {
-  await page.locator(`body[data-state="${name}"]`).waitFor();
-}
-
 /** The last view of the page in a state. */
 interface Shown {
   readonly answer: string;
@@ -782,27 +747,6 @@ async function watchStates(page: Page): Promise<() => Promise<Readonly<Record<st
     }).observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
   });
   return () => page.evaluate(() => (window as unknown as { shown: Record<string, Shown> }).shown);
-}
-
-async function ask(page: Page, text: string): Promise<void> {
-  await page.getByLabel('Your message').fill(text);
-  await page.getByRole('button', { name: 'Send' }).click();
-}
-
-/** Waits until this many turns are answered completely. */
-async function finished(page: Page, turns: number): Promise<void> {
-  await expect.poll(() => page.locator('.answer[data-state="done"]').count()).toBe(turns);
-}
-
-async function answerText(page: Page): Promise<string> {
-  return (await answerTexts(page)).at(-1) ?? '';
-}
-
-/** What the model wrote, as the page copies it, by turn. */
-function answerTexts(page: Page): Promise<string[]> {
-  return page
-    .locator('answer-text')
-    .evaluateAll((texts) => texts.map((text) => (text as HTMLElement & { source: string }).source));
 }
 
 /** Records the lengths that an answer passes through; the returned function reads them. */

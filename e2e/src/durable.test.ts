@@ -203,16 +203,34 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     expect(parts.map((part) => part.split('@')[0])).toEqual(parts.map((_part, i) => `${i}`));
   });
 
-  it('is another one if the engine has forgotten it, and the client is told so', async () => {
-    const session = await begin(1);
+  it('is another one if the engine and its node have forgotten it, and the client is told so', async () => {
+    const session = await begin(2);
     const { id } = session;
     const reset = new Promise((resolve) => session.on('reset', resolve));
     await redis.client.flushall();
-    await session.send('one');
+    await nodeAt(0).process.kill();
+    at = 1;
     expect(await reset).toMatchObject({ reason: expect.any(String) });
     await until(() => session.state === 'established');
     expect(session.id).not.toBe(id);
-    expect(await nodeAt(0).process.call('events')).toMatchObject({ 'record.gone': 1 });
+  });
+
+  it('is on record again if the engine has forgotten it, and survives its node then', async () => {
+    const session = await begin(2);
+    const replies = session[Symbol.asyncIterator]();
+    const { id } = session;
+    await session.send('one');
+    expect((await replies.next()).value?.text).toBe('1: one');
+    await redis.client.flushall();
+    await session.send('two');
+    expect((await replies.next()).value?.text).toBe('2: two');
+    await session.flush();
+    expect(await nodeAt(0).process.call('events')).toMatchObject({ 'record.behind': 1 });
+    await nodeAt(0).process.kill();
+    at = 1;
+    await session.send('three');
+    expect((await replies.next()).value?.text).toBe('3: three');
+    expect(session.id).toBe(id);
   });
 
   it('leaves nothing in the engine when it is closed', async () => {

@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events';
 import { type ClientSession, connect } from '@parlance/client';
 import {
   createServer,
@@ -237,5 +238,30 @@ describe('the members of a group', () => {
     await expect.poll(() => two.server.group('room').size).toBe(1);
     expect(await two.server.group('room').send('moved')).toMatchObject({ queued: 1 });
     expect(await read(client, 1)).toEqual(['moved']);
+  });
+
+  it('of several nodes are reached by a bus that each node listens to', async () => {
+    const cluster = memoryCluster();
+    const bus = new EventEmitter<{ rooms: [string] }>();
+    const nodes = await Promise.all(
+      [0, 1].map(async () => {
+        const onSession: ServerOptions['onSession'] = async (session) => {
+          node.server.group('room').add(session);
+          for await (const { text } of session) bus.emit('rooms', JSON.stringify({ room: 'room', text }));
+        };
+        const node = await listen({ cluster, onSession });
+        bus.on('rooms', (data) => {
+          const { room, text } = JSON.parse(data);
+          void node.server.group(room).send(text);
+        });
+        return node;
+      }),
+    );
+    const clients = await Promise.all(nodes.map(({ url }) => enter(url)));
+    await expect.poll(() => nodes.map(({ server }) => server.group('room').size)).toEqual([1, 1]);
+    await clients[0]?.send('to all nodes');
+    for (const client of clients) expect(await read(client, 1)).toEqual(['to all nodes']);
+    // Without the bus, a group reaches the members of its node alone.
+    expect(await nodes[0]?.server.group('room').send('to one node')).toMatchObject({ queued: 1 });
   });
 });

@@ -1,11 +1,8 @@
 import { createHash } from 'node:crypto';
-import { fileURLToPath } from 'node:url';
-import { createServer, type ServerOptions } from '@parlance/server';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Bundle, bundleFile } from '../../bench/src/page/bundle.js';
-import { type StaticFiles, serveCompressed } from '../../bench/src/page/static-files.js';
-import { chromiumMissing, launchChromium, openPage } from './chat-page.js';
+import type { ServerOptions } from '@parlance/server';
+import { describe, expect, it } from 'vitest';
+import { chromiumMissing } from './chat-page.js';
+import { ScenarioPage } from './scenario-page.js';
 
 /** Pages that fetch over their session, and pages that answer. */
 
@@ -30,35 +27,8 @@ const SERVER: ServerOptions = {
 };
 
 describe.skipIf(missing !== undefined)('a page', () => {
-  let browser: Browser;
-  let bundle: Bundle;
-  let files: StaticFiles;
-
-  beforeAll(async () => {
-    const page = fileURLToPath(new URL('./http-page.ts', import.meta.url));
-    bundle = await bundleFile(page, { fromSource: true });
-    files = await serveCompressed(bundle.folder);
-    browser = await launchChromium();
-  });
-  afterAll(async () => {
-    await browser?.close();
-    await files?.[Symbol.asyncDispose]();
-    await bundle?.[Symbol.asyncDispose]();
-  });
-
-  async function run(scenario: string, options: ServerOptions = SERVER): Promise<unknown> {
-    const server = createServer({ origins: [files.origin], ...options });
-    try {
-      const { url } = await server.listen();
-      const query = new URLSearchParams({ server: url, scenario });
-      await using opened = await openPage(browser, `${files.origin}/?${query}`);
-      const body = opened.page.locator('body[data-result]');
-      await body.waitFor({ state: 'attached' });
-      return JSON.parse((await body.getAttribute('data-result')) ?? '');
-    } finally {
-      await server.close();
-    }
-  }
+  const page = ScenarioPage.use('./http-page.ts');
+  const run = (scenario: string, options = SERVER) => page.run(scenario, options);
 
   const sent = (size: number) => ({
     name: 'Lärm.mp3',
@@ -104,7 +74,7 @@ describe.skipIf(missing !== undefined)('a page', () => {
       },
     });
     expect(result).toEqual({ result: 'aborted' });
-    const page = { title: 'a page', id: expect.any(String) };
-    expect(got).toEqual(['ready', page, true, 'event: hi\ndata: from the page\n\n']);
+    const described = { title: 'a page', id: expect.any(String) };
+    expect(got).toEqual(['ready', described, true, 'event: hi\ndata: from the page\n\n']);
   });
 });

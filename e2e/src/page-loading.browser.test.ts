@@ -1,12 +1,9 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { createServer, type SendOptions, type ServerOptions } from '@parlance/server';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Bundle, bundleFile } from '../../bench/src/page/bundle.js';
-import { type StaticFiles, serveCompressed } from '../../bench/src/page/static-files.js';
-import { chromiumMissing, launchChromium, openPage } from './chat-page.js';
+import type { SendOptions, ServerOptions } from '@parlance/server';
+import { describe, expect, it } from 'vitest';
+import { chromiumMissing } from './chat-page.js';
+import { ScenarioPage } from './scenario-page.js';
 
 /** Pages that load their codecs after they have connected, against a real server. */
 
@@ -29,37 +26,10 @@ const SERVER: ServerOptions = {
 };
 
 describe.skipIf(missing !== undefined)('a page', () => {
-  let browser: Browser;
-  let bundle: Bundle;
-  let files: StaticFiles;
-
-  beforeAll(async () => {
-    const page = fileURLToPath(new URL('./page-loading-page.ts', import.meta.url));
-    bundle = await bundleFile(page, { fromSource: true });
-    files = await serveCompressed(bundle.folder);
-    browser = await launchChromium();
-  });
-  afterAll(async () => {
-    await browser?.close();
-    await files?.[Symbol.asyncDispose]();
-    await bundle?.[Symbol.asyncDispose]();
-  });
+  const page = ScenarioPage.use('./page-loading-page.ts');
 
   async function run(scenario: string, options: ServerOptions = SERVER) {
-    const server = createServer({ origins: [files.origin], ...options });
-    try {
-      const { url } = await server.listen();
-      const query = new URLSearchParams({ server: url, scenario });
-      await using opened = await openPage(browser, `${files.origin}/?${query}`);
-      const body = opened.page.locator('body[data-result]');
-      await body.waitFor({ state: 'attached' });
-      return JSON.parse((await body.getAttribute('data-result')) ?? '') as {
-        result: unknown;
-        warnings: string[];
-      };
-    } finally {
-      await server.close();
-    }
+    return (await page.run(scenario, options)) as { result: unknown; warnings: string[] };
   }
 
   it('begins without codecs, and gets context once it has loaded it', async () => {
@@ -124,11 +94,10 @@ describe.skipIf(missing !== undefined)('a page', () => {
   });
 
   it('leaves out a codec that cannot be loaded, and says so once', async () => {
-    const wasm = bundle.files.find(({ name }) => name.endsWith('.wasm'));
-    await rm(join(bundle.folder, wasm?.name ?? 'no WebAssembly file'));
-    // The files were read when they were served.
-    await files[Symbol.asyncDispose]();
-    files = await serveCompressed(bundle.folder);
+    const { files, folder } = page.bundle;
+    const wasm = files.find(({ name }) => name.endsWith('.wasm'));
+    await rm(join(folder, wasm?.name ?? 'no WebAssembly file'));
+    await page.serveAgain();
     const { result, warnings } = await run('withoutBrotli');
     expect(result).toEqual({ failure: 'codec_not_loaded', codec: 'NONE', state: 'established' });
     const ours = warnings.filter((warning) => warning.includes('is left out'));

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { connect, type Session } from '@parlance/client';
@@ -327,6 +328,16 @@ describe('admission', () => {
       }
       await dial(url, { WebSocket: Page });
     }
+  });
+
+  it('takes the first subprotocol that it knows, and no extension of the WebSocket', async () => {
+    const { url } = await serve();
+    const socket = new WebSocket(url, ['something.else', Subprotocol.JSON, Subprotocol.BINARY], {
+      perMessageDeflate: true,
+    });
+    await once(socket, 'open');
+    expect([socket.protocol, socket.extensions]).toEqual([Subprotocol.JSON, '']);
+    socket.terminate();
   });
 
   it('answers an upgrade without a known subprotocol with HTTP 400 that names both', async () => {

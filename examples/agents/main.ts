@@ -73,7 +73,7 @@ async function share(
   story.line('planner', `sends ${to} its hidden state as ${isLatent ? 'a tensor' : 'JSON'}: ${sent} bytes`);
   const { value } = await replies.next();
   const { length, as } = (value as Message).json<{ length: number; as: string }>();
-  story.line(to, `received it as ${as}: its length is ${length.toFixed(6)}`);
+  story.line(to, `received it as ${as}: the norm of its vector is ${length.toFixed(3)}`);
   const isRight = (value as Message).from === to && Math.abs(length - Math.hypot(...state)) < 1e-9;
   story.expect(`${to} has exactly the same numbers`, isRight);
 }

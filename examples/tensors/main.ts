@@ -55,9 +55,10 @@ async function exchangeDirectly(): Promise<Exchange> {
   });
   const server = createServer({ ...OPTIONS, onSession: (session) => accept(session) });
   const { url } = await server.listen();
+  chapter('Directly, over one session');
+  console.log('  starting the sender …');
   const sender = startSender(url, tokens);
   const session = await accepted;
-  chapter('Directly, over one session');
   const { avp, reasons } = session.negotiated;
   const reason = reasons.find((each) => each.startsWith('tensors'));
   console.log(`  agreed: ${reason} (mode ${avp?.mode})\n`);
@@ -69,6 +70,8 @@ async function exchangeDirectly(): Promise<Exchange> {
 
 /** Sender and receiver are clients; a server in a third process forwards the tensors piece by piece. */
 async function exchangeThroughServer(): Promise<{ relayed: Exchange; relayPeakBytes: number }> {
+  chapter('Through a server, from client to client');
+  console.log('  starting the server and the sender …');
   const relay = await startRelay();
   const session = await connect(relay.url, { ...OPTIONS, WebSocket, token: 'writer' });
   const agents = await session.agents();
@@ -76,7 +79,6 @@ async function exchangeThroughServer(): Promise<{ relayed: Exchange; relayPeakBy
   const sender = startSender(relay.url, tokens, { token: 'reader', to: 'writer' });
   while (agents.get('reader') === undefined) await changes.next();
   await changes.return?.();
-  chapter('Through a server, from client to client');
   const { mode, path } = agents.get('reader')?.compatibility ?? {};
   console.log(`  directory: ${path?.replaceAll('_', ' ')} (mode ${mode})\n`);
   relay.watchMemory();

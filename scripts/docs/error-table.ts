@@ -40,7 +40,7 @@ const ERRORS: Readonly<Record<ErrorCode, readonly [raisedBy: Raiser, why: string
   too_many_values: ['peer', 'a document of JSON is above a limit'],
   metadata_too_large: ['peer, self', 'metadata are above a limit'],
   window_exceeded: ['peer', 'a frame exceeds its credit'],
-  over_budget: ['both', 'there is no memory left for this peer'],
+  over_budget: ['both', 'this end has no memory left for its peer'],
   too_many_streams: ['peer, self', 'more streams than the peer allows; a second watch of the directory'],
   rate_limited: ['peer', 'more than the rates allow'],
   rejected: ['server', 'REJECT'],

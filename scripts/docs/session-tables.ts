@@ -70,7 +70,7 @@ function lifecycle(): string {
         : `${server === state ? '·' : server} with resume, else ${plain}`;
     }),
   ]);
-  return `${table(['state', ...events.map(code)], rows)}\n\n"·" is no change.`;
+  return `${table(['state', ...events.map(code)], rows)}\n\n"·" stands for no change.`;
 }
 
 interface StateConfig {

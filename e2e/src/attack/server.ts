@@ -146,7 +146,7 @@ function gateway(models?: readonly string[]): RequestHandler {
     context.session.principal?.startsWith('gateway') ? pass(request, context) : dispatch(request, context);
 }
 
-/** Handlers as they are written: bodies that are parsed are bounded, bodies that are streamed are not. */
+/** Handlers as they are written: bodies that are parsed have a bound, at `/large` that of messages; streamed ones have none. */
 const app = new Hono();
 app.use('/form', bodyLimit({ maxSize: 256 * 1024 }));
 app.use('/large', bodyLimit({ maxSize: LARGEST }));

@@ -245,7 +245,7 @@ export class Peer {
     let used = 16;
     for (let at = 0; at < body.length; ) {
       if (isOver() || !this.isOpen) return false;
-      const room = this.creditOf(stream) - used - (at === 0 ? 32 : 0);
+      const room = this.creditOf(stream) - used - (at === 0 ? 32 + (parts.meta?.length ?? 0) : 0);
       const size = Math.min(pieceSize, room, body.length - at);
       if (size < Math.min(1_000, body.length - at) || this.socket.bufferedAmount > 1_000_000) {
         await new Promise((resolve) => setTimeout(resolve, 5));

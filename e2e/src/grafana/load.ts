@@ -1,5 +1,6 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientSession, connect } from '@parlance/client';
-import { createServer, type ServerOptions } from '@parlance/server';
+import { createServer, type ServerOptions, type ServerSession } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
 import WebSocket from 'ws';
 
@@ -30,8 +31,11 @@ const gateway = createOpenAIGateway({
 
 const OPTIONS: ServerOptions = {
   limits: { sessionsPerMinutePerIp: Infinity, connectionsPerMinutePerIp: Infinity, sessionsPerPrincipal: 8 },
-  timers: { pingIntervalMs: PING_INTERVAL_MS },
-  authenticate: ({ token }) => (token === undefined ? null : { principal: 'load', agentId: token }),
+  timers: { pingIntervalMs: PING_INTERVAL_MS, closingTimeoutMs: 100 },
+  authenticate: ({ token }) => {
+    if (token === undefined) return null;
+    return token === 'lost' ? { principal: 'lost' } : { principal: 'load', agentId: token };
+  },
   replies: { keep: (request) => request.text === 'keep' },
   async onSession(session) {
     for await (const _message of session);
@@ -43,17 +47,19 @@ const OPTIONS: ServerOptions = {
   onError() {},
 };
 
+const sockets: WebSocket[] = [];
+
+class KnownWebSocket extends WebSocket {
+  constructor(address: string, protocols?: string | string[], options?: WebSocket.ClientOptions) {
+    super(address, protocols, options);
+    sockets.push(this);
+  }
+}
+
 export async function loadEveryMetric(): Promise<Load> {
   const server = createServer(OPTIONS);
   const { url } = await server.listen();
   const { host, port } = await server.listenMetrics();
-  const sockets: WebSocket[] = [];
-  class KnownWebSocket extends WebSocket {
-    constructor(address: string, protocols?: string | string[], options?: WebSocket.ClientOptions) {
-      super(address, protocols, options);
-      sockets.push(this);
-    }
-  }
   const dial = (token: string) => connect(url, { ...AGENT, WebSocket: KnownWebSocket, token, onError() {} });
   const a = await dial('a');
   const b = await connect(url, {
@@ -64,7 +70,7 @@ export async function loadEveryMetric(): Promise<Load> {
     onError() {},
   });
   const steps = (round: number) =>
-    oneRound({ a, url, dial, sockets, round, server: [...server.sessions.values()] });
+    oneRound({ a, url, dial, round, server: () => [...server.sessions.values()] });
   let round = 0;
   let isBusy = false;
   const timer = setInterval(() => {
@@ -88,12 +94,11 @@ interface Round {
   readonly a: ClientSession;
   readonly url: string;
   readonly dial: (token: string) => Promise<ClientSession>;
-  readonly sockets: readonly WebSocket[];
   readonly round: number;
-  readonly server: readonly { readonly agentId: string | undefined; close(): Promise<unknown> }[];
+  readonly server: () => readonly ServerSession[];
 }
 
-async function oneRound({ a, url, dial, sockets, round, server }: Round): Promise<void> {
+async function oneRound({ a, url, dial, round, server }: Round): Promise<void> {
   const data = new Float32Array(256);
   const each: readonly (() => Promise<unknown>)[] = [
     () => a.send('a message'),
@@ -113,16 +118,21 @@ async function oneRound({ a, url, dial, sockets, round, server }: Round): Promis
     },
     async () => {
       if (round % 4 !== 2) return;
-      const lost = await dial('lost');
-      const socket = sockets.at(-1);
-      const own = server.find(({ agentId }) => agentId === 'lost');
-      socket?.terminate();
-      void own?.close();
+      const lost = await connect(url, { ...LATE, WebSocket: KnownWebSocket, token: 'lost', onError() {} });
+      await lost.request('a question');
+      sockets.at(-1)?.terminate();
+      void server()
+        .find(({ principal }) => principal === 'lost')
+        ?.close();
+      await pause(1_500);
       await lost.close();
     },
   ];
   for (const step of each) await step().catch(() => {});
 }
+
+/** Comes back when its session is gone. */
+const LATE = { reconnect: { minDelayMs: 800, maxDelayMs: 900 } };
 
 async function crowd(dial: (token: string) => Promise<ClientSession>): Promise<void> {
   const all = await Promise.allSettled(Array.from({ length: 8 }, (_, i) => dial(`crowd-${i}`)));

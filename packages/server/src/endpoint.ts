@@ -222,14 +222,19 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
     }
   }
 
-  /** Answers a received request with a handler of the server's. Never rejects. */
+  /**
+   * Answers a received request with a handler of the server's. Never rejects.
+   *
+   * @param again how often it was called before, and whether another node calls it again if this one dies.
+   */
   async answer(
     streamId: number,
     body: ReceivedBody,
     handler: OwnHandler,
-    again: Omit<CallOptions, 'isOwn'> = {},
+    again: Omit<CallOptions, 'isOwn'> & { readonly isRepeated?: boolean } = {},
   ): Promise<void> {
     try {
+      if (again.isRepeated) this.repeat(streamId);
       await this.inbound.answer(streamId, body, handler, again);
     } catch (error) {
       this.crash(error);

@@ -2,7 +2,7 @@ import type { ProtocolError } from '@parlance/client';
 import { byId, descriptions } from './dom.js';
 import { clock } from './format.js';
 import { enterToken, isOwn } from './profile.js';
-import type { LinkState } from './session-link.js';
+import { BLOCKED, type LinkState } from './session-link.js';
 
 /** Explains why there is no connection, what happens next, and what the user can do. */
 export interface Notice {
@@ -105,6 +105,15 @@ export function createNotice(server: string, { onRetry, isAnswering }: NoticeEve
       tokenForm.hidden = false;
       byId('notice-retry').hidden = true;
       tokenField.focus();
+      return;
+    }
+    if (error.cause === BLOCKED) {
+      setText(
+        'This page may not connect there',
+        `It was served by ${location.host}, and its security policy lets it connect to that server alone. Open the page of the other server, or this one without “?server=”.`,
+      );
+      facts.append(...descriptions([['Server', server]]));
+      byId('notice-retry').hidden = true;
       return;
     }
     setText(

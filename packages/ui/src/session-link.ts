@@ -63,12 +63,15 @@ export function createSessionLink(
 
   async function attempt(): Promise<void> {
     let session: ClientSession;
+    const blocked = untilBlocked(url);
     try {
-      session = await connect(url, { ...connectOptions(url), WebSocket });
+      session = await connect(url, { ...connectOptions(url), WebSocket, signal: blocked.signal });
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       enter(failedState(error, hadSession));
       return;
+    } finally {
+      blocked.forget();
     }
     enter({ name: 'connected', session, since: hadSession ? 'new' : 'first' });
     hadSession = true;
@@ -102,6 +105,31 @@ export function createSessionLink(
     },
     tryNow,
   };
+}
+
+/** The error of a page whose policy does not let it connect there. It would wait for ever. */
+export const BLOCKED = 'blocked_by_policy';
+
+/** A signal that aborts if the policy of the page blocks a connection to `url`. */
+function untilBlocked(url: string): { readonly signal: AbortSignal; forget(): void } {
+  const controller = new AbortController();
+  const handleViolation = ({ effectiveDirective, blockedURI }: SecurityPolicyViolationEvent) => {
+    if (effectiveDirective !== 'connect-src' || !isSameHost(blockedURI, url)) return;
+    controller.abort(
+      new ProtocolError('forbidden', `the policy of this page allows no connection to ${url}`, {
+        cause: BLOCKED,
+      }),
+    );
+  };
+  document.addEventListener('securitypolicyviolation', handleViolation);
+  return {
+    signal: controller.signal,
+    forget: () => document.removeEventListener('securitypolicyviolation', handleViolation),
+  };
+}
+
+function isSameHost(blocked: string, url: string): boolean {
+  return URL.canParse(blocked) && URL.canParse(url) && new URL(blocked).host === new URL(url).host;
 }
 
 function failedState(error: ProtocolError, hadSession: boolean): LinkState {

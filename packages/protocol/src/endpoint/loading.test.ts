@@ -158,6 +158,15 @@ describe('a client that loads its codecs after ACCEPT', () => {
     expect(loader.requested).toEqual(['BROTLI']);
   });
 
+  it('loads its codecs at once when it has asked something, as the reply would be in full size', async () => {
+    const { client, loader, clock } = await setUp();
+    client.session.request('a question').catch(() => {});
+    await turn();
+    expect(loader.requested).toEqual(['BROTLI']);
+    clock.pass(1_000);
+    expect(loader.requested).toEqual(['BROTLI']);
+  });
+
   it('gets a codec from the server only after it has said that it is ready', async () => {
     const { client, server, loader, clock } = await setUp();
     await server.session.send(TEXT);

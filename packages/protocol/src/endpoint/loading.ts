@@ -29,13 +29,15 @@ export interface LoadingHost extends Crashable {
   pump(): void;
 }
 
-/** Milliseconds after ACCEPT for which a session that has begun leaves the connection to its first messages. */
+/** Milliseconds after ACCEPT for which a session that has begun leaves the connection to its first messages, if it asks nothing. */
 const LOAD_DELAY_MS = 1_000;
 
 /** Loads the codecs of one session: before it begins, or, in a page, when they are needed or after a while. */
 export class CodecLoading {
   readonly #host: LoadingHost;
   #hasBegun = false;
+  /** Codecs are not loaded yet, because something else may come first. */
+  #isDelayed = false;
   /** Codecs whose code could not be loaded. */
   #failed: Set<BodyForm> | undefined;
 
@@ -88,7 +90,15 @@ export class CodecLoading {
     start();
     // An earlier session may have loaded them after its HELLO, which this session has in common with it.
     this.#announce(this.#agreed.filter((codec) => this.#isReady(codec)));
-    this.#clock.after(LOAD_DELAY_MS, () => guard(this.#host, () => this.#loadBehind()));
+    this.#isDelayed = true;
+    this.#clock.after(LOAD_DELAY_MS, () => guard(this.#host, () => this.hurry()));
+  }
+
+  /** A request was sent: its reply arrives in full size until the codecs are loaded, so nothing else comes first. */
+  hurry(): void {
+    if (!this.#isDelayed) return;
+    this.#isDelayed = false;
+    this.#loadBehind();
   }
 
   /** @throws {ProtocolError} if a codec cannot be loaded; in a page only if that was the last one. */

@@ -151,6 +151,8 @@ export function resolveCapabilities(
 
 /** Bytes. With less, a message of medium size would take many frames. */
 const MIN_STREAM_WINDOW = 16 * 1024;
+/** Charges of a body's first frame beside its metadata, at most, and one byte of the body. */
+const HEAD_CHARGE = 64;
 
 const contextBounds = ({ contextBytes, contextMessages }: Limits) => ({
   maxBytes: contextBytes,
@@ -159,12 +161,15 @@ const contextBounds = ({ contextBytes, contextMessages }: Limits) => ({
 
 /** The value of the extension `link`. Unlimited values are left out. */
 function linkExtension(limits: Limits, takesMessages = true): Record<string, unknown> {
-  const { maxStreams, sessionWindow, streamWindow, maxTransferSize } = limits;
-  const share = Math.max(MIN_STREAM_WINDOW, Math.floor(sessionWindow / 2 / maxStreams));
+  const { maxStreams, sessionWindow, streamWindow, maxTransferSize, maxMetadataSize } = limits;
+  // Metadata travel in one frame, so a smaller window would hold them back for ever.
+  const whole = Number.isFinite(maxMetadataSize) ? maxMetadataSize + HEAD_CHARGE : 0;
+  const least = Math.max(MIN_STREAM_WINDOW, whole);
+  const share = Math.max(least, Math.floor(sessionWindow / 2 / maxStreams));
   const windows = {
     max_streams: maxStreams,
     message_window: Math.max(share, Math.min(streamWindow, Math.floor(sessionWindow / 2))),
-    stream_window: Math.min(share, Math.max(MIN_STREAM_WINDOW, streamWindow)),
+    stream_window: Math.min(share, Math.max(least, streamWindow)),
     max_transfer: maxTransferSize,
   };
   const finite = Object.entries(windows).filter(([, value]) => Number.isFinite(value));

@@ -162,7 +162,9 @@ export class Outbound {
     const { limits } = this.#host.options;
     const metadata = encodeMetadata(this.#traced(options.metadata), limits.maxMetadataSize);
     const coded = this.#encode(contentOf(body), { ...options, metadata, agent });
-    return this.requester.ask(coded, options);
+    const reply = this.requester.ask(coded, options);
+    this.#host.loading.hurry();
+    return reply;
   }
 
   #encode(content: ReturnType<typeof contentOf>, options: EncodeOptions): BodyToSend | Promise<BodyToSend> {

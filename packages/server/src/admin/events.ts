@@ -68,7 +68,6 @@ function eventOf({ at, level, event, message, fields }: FeedEvent): AdminEvent {
     if (name === 'err') plain['error'] = typeOf(value);
     else if (typeof value === 'string') plain[name] = truncateUnits(value, MAX_TEXT);
     else if (typeof value === 'number' || typeof value === 'boolean') plain[name] = value;
-    else if (Array.isArray(value)) plain[name] = truncateUnits(value.map(String).join(', '), MAX_TEXT);
   }
   return { at, level, event, message: truncateUnits(message, MAX_TEXT), fields: plain };
 }

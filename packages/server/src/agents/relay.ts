@@ -45,7 +45,11 @@ export class Relay {
         const { streamId, body } = event;
         if (body.agent === undefined) return false;
         if (body.agent !== DIRECTORY) this.requests.take(session, streamId, body.agent, body, reservation);
-        else void session.answer(streamId, body, this.#directory.handlerFor(session, streamId), event);
+        else
+          void session.answer(streamId, body, this.#directory.handlerFor(session, streamId), {
+            ...event,
+            isRepeated: true,
+          });
         return true;
       }
       case 'piece':

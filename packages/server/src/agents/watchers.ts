@@ -71,10 +71,9 @@ export class Watchers {
   /** The handler for a request of a session. */
   handlerFor(asker: ServerEndpoint, stream: number): RequestHandler {
     return (request, context) => {
-      const { signal, said, onLost } = context;
+      const { signal, said = [] } = context;
       const { watch = false } = request.json<Partial<DirectoryQuery>>();
       if (watch !== true) return this.#answer(asker, stream, false, signal);
-      onLost('again');
       const sent = namesIn(said);
       if (sent === undefined) return this.#answer(asker, stream, true, signal);
       return this.resumed(asker, { stream, sent })(request, context);

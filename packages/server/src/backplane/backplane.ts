@@ -101,10 +101,31 @@ export interface BackplaneLink {
    * Writes fields of the record of a durable session, all or none, if it belongs to `owner` and `epoch` and has no write with
    * this number or a later one. So a write may be repeated, even when later ones are there.
    *
-   * @returns `fenced` if another node has the session, `gone` if the engine has nothing of it.
+   * @returns `fenced` if another node has the session, `gone` if the engine has nothing of it, `behind` if it has forgotten
+   * writes up to {@link SessionWrite.after}. Nothing is written then, nor if the record would need more bytes than it may have.
    * @throws {ProtocolError} as {@link renew}. It may have been written nevertheless.
    */
-  writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten>;
+  writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom>;
+  /**
+   * Reserves bytes for the record of a session, out of those that its principal may have. A session that has more keeps them.
+   *
+   * @param account of the principal.
+   * @returns bytes that the session has; `undefined` if the principal has no more, and nothing is changed.
+   * @throws {ProtocolError} as {@link renew}. They may have been reserved nevertheless.
+   */
+  reserveRoom(account: string, sessionId: string, room: RoomRequest): Promise<number | undefined>;
+  /**
+   * Gives the bytes of a session back.
+   *
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  releaseRoom(account: string, sessionId: string): Promise<void>;
+  /**
+   * Whether the engine forgets everything when its process ends while nodes go on.
+   *
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  isVolatile(): Promise<boolean>;
   /**
    * Some fields of the record of a durable session, and which node has it; `undefined` if there is none.
    *
@@ -159,14 +180,39 @@ export interface SessionWrite {
   readonly number: number;
   /** The first write of a session, whose record does not exist before. */
   readonly isFirst: boolean;
+  /** The number of the last write that was answered. @default 0 */
+  readonly after?: number | undefined;
+  /**
+   * It has all fields, in place of those that are there: of an engine that is behind, has nothing, or has forgotten that this
+   * node has claimed the session, as the epoch there is lower. @default false
+   */
+  readonly replaces?: boolean | undefined;
   /** Names have at least two characters, as those of one are the engine's own. */
   readonly set: ReadonlyMap<string, Uint8Array>;
   readonly remove: readonly string[];
   /** When the record is forgotten, in milliseconds, unless it is written or kept. */
   readonly ttlMs: number;
+  /** Bytes that names and values of all fields may take; a write that makes them fewer is never refused. @default no bound */
+  readonly maxBytes?: number | undefined;
+  /** Whether a replica has to have the write as well. @default false */
+  readonly isReplicated?: boolean | undefined;
 }
 
-export type SessionWritten = 'written' | 'fenced' | 'gone';
+/** Nothing was written, because the record would take so many bytes. */
+export interface NeedsRoom {
+  readonly needed: number;
+}
+
+export interface RoomRequest {
+  /** Bytes of this session. */
+  readonly bytes: number;
+  /** Bytes of all sessions of the account. */
+  readonly maxBytes: number;
+  /** When they are given back, in milliseconds, unless they are reserved again. */
+  readonly ttlMs: number;
+}
+
+export type SessionWritten = 'written' | 'fenced' | 'gone' | 'behind';
 
 /** The fields of a session; those that do not exist are left out. */
 export interface SessionReading extends SessionRecord {

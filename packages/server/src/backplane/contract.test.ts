@@ -1,40 +1,15 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { Backplane, BackplaneLink } from './backplane.js';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { BackplaneLink } from './backplane.js';
 import { redis } from './redis.js';
-import { type Engine, engines } from './testing/engines.js';
+import { describeEngines } from './testing/engines.js';
 import { type RedisServer, redisMissing, startRedis } from './testing/redis-server.js';
 
 /** What every backplane does, whichever engine it has. */
 
 const LONG_MS = 60_000;
 
-describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
-  const skips = name !== 'memory' && redisMissing !== undefined;
-  let engine: Engine;
-  let cluster: Backplane;
-  const links: BackplaneLink[] = [];
-  const connect = (): BackplaneLink => {
-    const link = cluster.connect();
-    links.push(link);
-    return link;
-  };
-
-  beforeAll(async () => {
-    if (!skips) engine = await start();
-  });
-  afterEach(async () => {
-    for (const link of links.splice(0)) await link.close();
-  });
-  afterAll(async () => {
-    if (!skips) await engine.close();
-  });
-  const test = (what: string, run: () => Promise<void>) =>
-    it.skipIf(skips)(skips ? `${what} (${redisMissing})` : what, async () => {
-      cluster = engine.create();
-      await run();
-    });
-
-  test('lists a node to itself and to the others, with its record as it was', async () => {
+describeEngines('a backplane with', (test) => {
+  test('lists a node to itself and to the others, with its record as it was', async ({ connect }) => {
     const [a, b] = [connect(), connect()];
     const record = '{"address":"ws://[::1]:1","proof":"a:b \u00e9\u{1f600}"}';
     const own = await a.renew('aaaaaa', record, LONG_MS);
@@ -52,12 +27,12 @@ describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
     }
   });
 
-  test('tells the time', async () => {
+  test('tells the time', async ({ connect }) => {
     const { now } = await connect().renew('aaaaaa', '', LONG_MS);
     expect(Math.abs(now - Date.now())).toBeLessThan(60_000);
   });
 
-  test('says where a reply is that has moved, for as long as it was told', async () => {
+  test('says where a reply is that has moved, for as long as it was told', async ({ connect }) => {
     const [a, b] = [connect(), connect()];
     expect(await b.placeOfReply('reply_a')).toBeUndefined();
     await a.placeReply('reply_a', 'aaaaaa', LONG_MS);
@@ -69,14 +44,14 @@ describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
     await expect.poll(() => a.placeOfReply('reply_b')).toBeUndefined();
   });
 
-  test('replaces the record with a renewal', async () => {
+  test('replaces the record with a renewal', async ({ connect }) => {
     const a = connect();
     await a.renew('aaaaaa', 'old', LONG_MS);
     const { nodes } = await a.renew('aaaaaa', 'new', LONG_MS);
     expect(nodes.map(({ record }) => record)).toEqual(['new']);
   });
 
-  test('finds one node, and none that was never announced', async () => {
+  test('finds one node, and none that was never announced', async ({ connect }) => {
     const [a, b] = [connect(), connect()];
     await a.renew('aaaaaa', 'here', LONG_MS);
     expect(await b.find('aaaaaa')).toMatchObject({ incarnation: 'aaaaaa', record: 'here' });
@@ -84,7 +59,7 @@ describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
     expect(await b.find('')).toBeUndefined();
   });
 
-  test('forgets a node whose lease is over, and one that withdraws', async () => {
+  test('forgets a node whose lease is over, and one that withdraws', async ({ connect }) => {
     const [a, b] = [connect(), connect()];
     await a.renew('aaaaaa', '', 20);
     await expect.poll(() => b.find('aaaaaa')).toBeUndefined();
@@ -95,7 +70,7 @@ describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
     await b.withdraw('bbbbbb');
   });
 
-  test('lets a node back whose lease was over', async () => {
+  test('lets a node back whose lease was over', async ({ connect }) => {
     const [a, b] = [connect(), connect()];
     await a.renew('aaaaaa', '', 20);
     await expect.poll(() => b.find('aaaaaa')).toBeUndefined();
@@ -103,7 +78,7 @@ describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
     expect(await b.find('aaaaaa')).toMatchObject({ record: 'back' });
   });
 
-  test('lists a hundred nodes that announce themselves at once', async () => {
+  test('lists a hundred nodes that announce themselves at once', async ({ connect }) => {
     const names = Array.from({ length: 100 }, (_, i) => `node${String(i).padStart(2, '0')}`);
     for (let i = 0; i < names.length; i += 4) {
       const four = names.slice(i, i + 4);
@@ -115,7 +90,7 @@ describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
 
   const entry = (holder: string, record = '{"a": "b c \u{1f600}"}') => ({ holder, record });
 
-  test('writes an agent for whom it is expected of, and for no other', async () => {
+  test('writes an agent for whom it is expected of, and for no other', async ({ connect }) => {
     const link = connect();
     expect(await link.putAgent('k', entry('s1'), null)).toEqual({ isDone: true, position: 1 });
     expect(await link.putAgent('k', entry('s2'), null)).toEqual({ isDone: false, position: 1 });
@@ -128,7 +103,7 @@ describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
     expect(await link.agents()).toEqual({ agents: new Map(), position: 4 });
   });
 
-  test('tells every node of every change of agents, in order', async () => {
+  test('tells every node of every change of agents, in order', async ({ connect }) => {
     const [a, b] = [connect(), connect()];
     expect(await b.agents()).toEqual({ agents: new Map(), position: 0 });
     const waiting = b.changes(0);
@@ -145,12 +120,12 @@ describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
     expect(await a.changes(3)).toEqual([]);
   });
 
-  test('says so if it has never made the changes that a node knows', async () => {
+  test('says so if it has never made the changes that a node knows', async ({ connect }) => {
     await connect().putAgent('k', entry('s1'), undefined);
     expect(await connect().changes(2)).toBeUndefined();
   });
 
-  test('keeps the first key of addresses that a node suggests', async () => {
+  test('keeps the first key of addresses that a node suggests', async ({ connect }) => {
     const suggestions = ['one', 'two', 'three'];
     const keys = await Promise.all(suggestions.map((candidate) => connect().shareKey(candidate)));
     expect(new Set(keys).size).toBe(1);
@@ -158,7 +133,7 @@ describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
     expect(await connect().shareKey('four')).toBe(keys[0]);
   });
 
-  test('lets one of two nodes have a session that moves, and says which', async () => {
+  test('lets one of two nodes have a session that moves, and says which', async ({ connect }) => {
     const [a, b] = [connect(), connect()];
     expect(await a.findSession('sess_1')).toBeUndefined();
     const from = { from: 'aaaaaa', epoch: 0, ttlMs: LONG_MS };
@@ -178,7 +153,7 @@ describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
     expect(await a.moveSession('sess_1', { ...from, from: 'dddddd', to: 'eeeeee' })).toEqual(onward);
   });
 
-  test('forgets where a session is unless its node keeps it', async () => {
+  test('forgets where a session is unless its node keeps it', async ({ connect }) => {
     const link = connect();
     const move = { from: 'aaaaaa', epoch: 4, to: 'bbbbbb', ttlMs: 400 };
     for (const id of ['sess_1', 'sess_2', 'sess_3']) await link.moveSession(id, move);
@@ -194,24 +169,23 @@ describe.each(Object.entries(engines))('a backplane with %s', (name, start) => {
     expect(await link.findSession('sess_4')).toEqual({ owner: 'bbbbbb', epoch: 7 });
   });
 
-  test('keeps hundreds of records at once', async () => {
+  test('keeps hundreds of records at once', async ({ connect }) => {
     const link = connect();
     const epochs = new Map(Array.from({ length: 300 }, (_, i) => [`sess_${i}`, i + 1] as const));
     expect(await link.keepSessions('aaaaaa', epochs, LONG_MS)).toEqual([]);
     expect(await link.findSession('sess_299')).toEqual({ owner: 'aaaaaa', epoch: 300 });
   });
 
-  test('lets one of many nodes have an agent', async () => {
+  test('lets one of many nodes have an agent', async ({ connect }) => {
     const puts = await Promise.all(
       Array.from({ length: 20 }, (_, i) => connect().putAgent('k', entry(`s${i}`), null)),
     );
     expect(puts.filter(({ isDone }) => isDone)).toHaveLength(1);
   });
 
-  test('keeps two clusters apart', async () => {
+  test('keeps two clusters apart', async ({ connect, connectElsewhere }) => {
     await connect().renew('aaaaaa', '', LONG_MS);
-    cluster = engine.create();
-    expect(await connect().find('aaaaaa')).toBeUndefined();
+    expect(await connectElsewhere().find('aaaaaa')).toBeUndefined();
   });
 });
 

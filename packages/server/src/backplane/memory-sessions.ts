@@ -1,4 +1,5 @@
 import type {
+  NeedsRoom,
   SessionMove,
   SessionReading,
   SessionRecord,
@@ -13,7 +14,12 @@ interface Entry extends SessionRecord {
   written: number;
   /** Of durable sessions. */
   readonly fields: Map<string, Uint8Array>;
+  /** Of the fields. */
+  bytes: number;
 }
+
+/** How long it is known that a session is over, in milliseconds. */
+const RELEASED_MS = 600_000;
 
 /** Where sessions are that have moved within one process, and the records of durable ones. */
 export class MemorySessions {
@@ -32,7 +38,7 @@ export class MemorySessions {
 
   find(sessionId: string): SessionRecord | undefined {
     const entry = this.#entryOf(sessionId);
-    return entry && { owner: entry.owner, epoch: entry.epoch };
+    return entry && entry.owner !== '' ? { owner: entry.owner, epoch: entry.epoch } : undefined;
   }
 
   keep(owner: string, epochs: ReadonlyMap<string, number>, ttlMs: number): readonly string[] {
@@ -45,24 +51,50 @@ export class MemorySessions {
     });
   }
 
-  write(sessionId: string, write: SessionWrite): SessionWritten {
-    const { owner, epoch, number, isFirst, set, remove, ttlMs } = write;
-    const found = this.#entryOf(sessionId);
-    if (found !== undefined && !isOf(found, owner, epoch)) return 'fenced';
-    if (!isFirst && (found === undefined || (found.written === 0 && found.fields.size === 0))) return 'gone';
+  write(sessionId: string, write: SessionWrite): SessionWritten | NeedsRoom {
+    const { owner, epoch, number, set, remove, ttlMs, maxBytes = Infinity } = write;
+    const refusal = this.#refusalOf(this.#entryOf(sessionId), write);
+    if (refusal !== undefined) return refusal;
+    const found = this.#replaced(sessionId, write);
+    if ((found?.written ?? 0) < number) {
+      const before = found?.bytes ?? 0;
+      const needed = before + growthOf(found?.fields, write);
+      if (needed > before && needed > maxBytes) return { needed };
+    }
     if (found === undefined) this.#put(sessionId, { owner, epoch }, ttlMs);
     const entry = this.#entries.get(sessionId) as Entry;
     entry.endsAt = this.#now() + ttlMs;
     if (entry.written >= number) return 'written';
     entry.written = number;
+    entry.bytes += growthOf(entry.fields, write);
     for (const [name, value] of set) entry.fields.set(name, value);
     for (const name of remove) entry.fields.delete(name);
     return 'written';
   }
 
+  #refusalOf(
+    found: Entry | undefined,
+    { owner, epoch, isFirst, replaces, after = 0 }: SessionWrite,
+  ): SessionWritten | undefined {
+    const isForeign = found !== undefined && !isOf(found, owner, epoch);
+    if (replaces === true) return isForeign && found.epoch >= epoch ? 'fenced' : undefined;
+    if (isForeign) return 'fenced';
+    if (!isFirst && (found === undefined || (found.written === 0 && found.fields.size === 0))) return 'gone';
+    return (found?.written ?? 0) < after ? 'behind' : undefined;
+  }
+
+  /** What a write adds to. */
+  #replaced(sessionId: string, { owner, epoch, number, replaces }: SessionWrite): Entry | undefined {
+    const found = this.#entryOf(sessionId);
+    if (found === undefined || replaces !== true) return found;
+    if (isOf(found, owner, epoch) && found.written >= number) return found;
+    this.#entries.delete(sessionId);
+    return undefined;
+  }
+
   read(sessionId: string, names: readonly string[]): SessionReading | undefined {
     const entry = this.#entryOf(sessionId);
-    if (entry === undefined) return undefined;
+    if (entry === undefined || entry.owner === '') return undefined;
     const found = names.map((name) => [name, entry.fields.get(name)] as const);
     const fields = new Map(found.filter((one): one is [string, Uint8Array] => one[1] !== undefined));
     return { owner: entry.owner, epoch: entry.epoch, fields };
@@ -77,7 +109,10 @@ export class MemorySessions {
 
   release(sessionId: string, owner: string, epoch: number): void {
     const found = this.#entryOf(sessionId);
-    if (found !== undefined && isOf(found, owner, epoch)) this.#entries.delete(sessionId);
+    if (found === undefined || !isOf(found, owner, epoch)) return;
+    this.#entries.delete(sessionId);
+    // A node that stood still must not take it for lost.
+    if (epoch > 0 && found.bytes > 0) this.#put(sessionId, { owner: '', epoch }, RELEASED_MS);
   }
 
   #entryOf(sessionId: string): Entry | undefined {
@@ -88,10 +123,20 @@ export class MemorySessions {
   }
 
   #put(sessionId: string, record: SessionRecord, ttlMs: number): SessionRecord {
-    const fields = this.#entries.get(sessionId)?.fields ?? new Map<string, Uint8Array>();
-    this.#entries.set(sessionId, { ...record, endsAt: this.#now() + ttlMs, written: 0, fields });
+    const { fields = new Map<string, Uint8Array>(), bytes = 0 } = this.#entries.get(sessionId) ?? {};
+    this.#entries.set(sessionId, { ...record, endsAt: this.#now() + ttlMs, written: 0, fields, bytes });
     return record;
   }
+}
+
+/** Bytes of names and values that a write adds. */
+function growthOf(fields: Entry['fields'] | undefined, { set, remove }: SessionWrite): number {
+  let growth = 0;
+  const sizeOf = (name: string, value: Uint8Array | undefined) =>
+    value === undefined ? 0 : Buffer.byteLength(name) + value.length;
+  for (const [name, value] of set) growth += sizeOf(name, value) - sizeOf(name, fields?.get(name));
+  for (const name of remove) growth -= sizeOf(name, fields?.get(name));
+  return growth;
 }
 
 const isOf = (record: SessionRecord, owner: string, epoch: number): boolean =>

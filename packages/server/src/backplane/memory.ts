@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Backplane, ListedNode } from './backplane.js';
 import { MemoryAgents } from './memory-agents.js';
 import { MemoryReplies } from './memory-replies.js';
+import { MemoryRooms } from './memory-rooms.js';
 import { MemorySessions } from './memory-sessions.js';
 import type { ReplyBackplane } from './replies.js';
 
@@ -22,6 +23,7 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
   const agents = new MemoryAgents();
   const places = new Map<string, Lease>();
   const sessions = new MemorySessions(now);
+  const rooms = new MemoryRooms(now);
   const replies = new MemoryReplies(now);
   let key: string | undefined;
   const listed = (incarnation: string): ListedNode | undefined => {
@@ -65,6 +67,10 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
       writeSession: async (sessionId, write) => sessions.write(sessionId, write),
       readSession: async (sessionId, names) => sessions.read(sessionId, names),
       claimSession: async (sessionId, move) => sessions.claim(sessionId, move),
+      reserveRoom: async (account, sessionId, room) => rooms.reserve(account, sessionId, room),
+      releaseRoom: async (account, sessionId) => rooms.release(account, sessionId),
+      // It ends with its nodes.
+      isVolatile: async () => false,
       releaseSession: async (sessionId, owner, epoch) => sessions.release(sessionId, owner, epoch),
       async shareKey(candidate) {
         key ??= candidate;

@@ -1,77 +1,26 @@
 import { readFile } from 'node:fs/promises';
 import fc from 'fast-check';
-import { Redis } from 'ioredis';
-import { createClient } from 'redis';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { ReplyHead } from '../replies/log.js';
 import { encodeRecord } from '../replies/record.js';
-import type { Backplane } from './backplane.js';
-import { memoryCluster } from './memory.js';
 import { redis } from './redis.js';
 import {
   batchCharge,
   type EngineBounds,
   framedLength,
   headCharge,
-  keepsReplies,
   type ReplyBatch,
   type ReplyEngine,
   type ReplyNews,
   UNKNOWN,
 } from './replies.js';
+import { describeEngines, repliesOf } from './testing/engines.js';
 import { redisMissing, startRedis } from './testing/redis-server.js';
 
 /** Kept replies in each engine of a cluster. */
 
 const LIVE_MS = 60_000;
 const BOUNDS: EngineBounds = { maxReplies: 1_000, maxReplyBytes: 4 << 20, maxOwnerBytes: 32 << 20 };
-
-interface Engine {
-  create(prefix?: string): Backplane;
-  close(): PromiseLike<void>;
-}
-function engineOf(backplane: Backplane): ReplyEngine {
-  if (keepsReplies(backplane)) return backplane.connectReplies();
-  throw new Error('it keeps no replies');
-}
-
-let prefixes = 0;
-const newPrefix = () => `test${prefixes++}`;
-
-const engines: Readonly<Record<string, () => Promise<Engine>>> = {
-  memory: async () => ({ create: () => memoryCluster(), async close() {} }),
-  'redis by URL': async () => {
-    const server = await startRedis();
-    return {
-      create: () => redis({ url: server.url, prefix: newPrefix() }),
-      close: () => server[Symbol.asyncDispose](),
-    };
-  },
-  'redis by a client of ioredis': async () => {
-    const server = await startRedis();
-    const client = new Redis(server.url);
-    return {
-      create: () => redis({ client, prefix: `{${newPrefix()}}:a` }),
-      async close() {
-        client.disconnect();
-        await server[Symbol.asyncDispose]();
-      },
-    };
-  },
-  'redis by a client of node-redis': async () => {
-    const server = await startRedis();
-    const client = createClient({ url: server.url });
-    client.on('error', () => {});
-    await client.connect();
-    return {
-      create: () => redis({ client, prefix: newPrefix() }),
-      async close() {
-        client.destroy();
-        await server[Symbol.asyncDispose]();
-      },
-    };
-  },
-};
 
 let ids = 0;
 const headOf = (rest: Partial<ReplyHead> = {}): ReplyHead => ({
@@ -123,32 +72,10 @@ async function readAll(engine: ReplyEngine, id: string, after = 0): Promise<Uint
   }
 }
 
-describe.each(Object.entries(engines))('kept replies in %s', (name, start) => {
-  const skips = name !== 'memory' && redisMissing !== undefined;
-  let engine: Engine;
-  let cluster: Backplane;
-  const open: ReplyEngine[] = [];
-  const connect = (): ReplyEngine => {
-    const replies = engineOf(cluster);
-    open.push(replies);
-    return replies;
-  };
-  beforeAll(async () => {
-    if (!skips) engine = await start();
-  });
-  afterEach(async () => {
-    for (const each of open.splice(0)) await each.close();
-  });
-  afterAll(async () => {
-    if (!skips) await engine.close();
-  });
-  const test = (what: string, run: () => Promise<void>) =>
-    it.skipIf(skips)(skips ? `${what} (${redisMissing})` : what, async () => {
-      cluster = engine.create();
-      await run();
-    });
-
-  test('are read as they were written, from every part on, at every node', async () => {
+describeEngines('kept replies in', (test) => {
+  test('are read as they were written, from every part on, at every node', async ({
+    connectReplies: connect,
+  }) => {
     const [a, b] = [connect(), connect()];
     const head = headOf({ name: 'chat', share: '{"with":"bob"}', encoding: 'CL100K_BASE' });
     expect(await b.find(head.id)).toBeUndefined();
@@ -176,7 +103,7 @@ describe.each(Object.entries(engines))('kept replies in %s', (name, start) => {
     expect(await b.named(head.owner, 'chat')).toMatchObject({ id: head.id, end: { at: 1_700_000_000_000 } });
   });
 
-  test('are read in pieces that are neither endless nor too small', async () => {
+  test('are read in pieces that are neither endless nor too small', async ({ connectReplies: connect }) => {
     const replies = connect();
     const head = headOf();
     await replies.open(head, BOUNDS, LIVE_MS);
@@ -200,7 +127,7 @@ describe.each(Object.entries(engines))('kept replies in %s', (name, start) => {
     }
   });
 
-  test('tell what metadata there was before a part', async () => {
+  test('tell what metadata there was before a part', async ({ connectReplies: connect }) => {
     const replies = connect();
     const head = headOf();
     await replies.open(head, BOUNDS, LIVE_MS);
@@ -217,7 +144,7 @@ describe.each(Object.entries(engines))('kept replies in %s', (name, start) => {
     expect(await at(3)).toEqual(text('two'));
   });
 
-  test('take each call twice, and none out of order', async () => {
+  test('take each call twice, and none out of order', async ({ connectReplies: connect }) => {
     const [a, b] = [connect(), connect()];
     const head = headOf();
     const [first, second, third] = [[recordOf('1'), recordOf('2')], [recordOf('3')], [recordOf('4')]];
@@ -241,7 +168,9 @@ describe.each(Object.entries(engines))('kept replies in %s', (name, start) => {
     expect(await readAll(b, head.id)).toEqual([...first, ...second]);
   });
 
-  test('are ended by one node if several try, and a writer learns of it', async () => {
+  test('are ended by one node if several try, and a writer learns of it', async ({
+    connectReplies: connect,
+  }) => {
     const nodes = [connect(), connect(), connect()];
     const [a] = nodes as [ReplyEngine];
     const head = headOf();
@@ -257,7 +186,9 @@ describe.each(Object.entries(engines))('kept replies in %s', (name, start) => {
     expect(await a.end(endOf(head, kept.length), BOUNDS)).toBe('ended');
   });
 
-  test('are forgotten when their time is over, with their names and what they were charged', async () => {
+  test('are forgotten when their time is over, with their names and what they were charged', async ({
+    connectReplies: connect,
+  }) => {
     const replies = connect();
     const bounds = { ...BOUNDS, maxReplies: 2 };
     const [old, unkept, other] = [headOf({ name: 'n', ttlMs: 300 }), headOf(), headOf({ name: 'n' })];
@@ -279,7 +210,7 @@ describe.each(Object.entries(engines))('kept replies in %s', (name, start) => {
     expect(await replies.open(again, { ...bounds, maxOwnerBytes: headCharge(again) }, LIVE_MS)).toBe('done');
   });
 
-  test('are kept for as long as their writer says so', async () => {
+  test('are kept for as long as their writer says so', async ({ connectReplies: connect }) => {
     const replies = connect();
     const head = headOf();
     await replies.open(head, BOUNDS, 400);
@@ -296,7 +227,7 @@ describe.each(Object.entries(engines))('kept replies in %s', (name, start) => {
     expect(await replies.follow(head.id)).toMatchObject({ parts: 1, hasEnded: true });
   });
 
-  test('have bounds that are exact, of a reply and of its owner', async () => {
+  test('have bounds that are exact, of a reply and of its owner', async ({ connectReplies: connect }) => {
     const replies = connect();
     const [one, two] = [headOf(), headOf()];
     const batch = batchOf(one, [], [recordOf('12345'), recordOf('')], [[1, text('m')]]);
@@ -321,7 +252,9 @@ describe.each(Object.entries(engines))('kept replies in %s', (name, start) => {
     expect(await replies.open(headOf({ owner: 'principal:bob' }), exact, LIVE_MS)).toBe('done');
   });
 
-  test('are listed newest first, page by page, and those that are shared besides', async () => {
+  test('are listed newest first, page by page, and those that are shared besides', async ({
+    connectReplies: connect,
+  }) => {
     const replies = connect();
     const heads = Array.from({ length: 230 }, (_, i) =>
       headOf(i % 50 === 0 ? { share: '1', startedAt: 1_000 + i } : {}),
@@ -340,7 +273,7 @@ describe.each(Object.entries(engines))('kept replies in %s', (name, start) => {
     expect(await replies.shared()).toEqual(shared.toReversed());
   });
 
-  test('are kept apart, with any owners and names', async () => {
+  test('are kept apart, with any owners and names', async ({ connectReplies: connect }) => {
     const replies = connect();
     const odd = ['a', 'a:b', 'a}:r:x', '{a}', 'a%', 'a%003a', '', ':', 'ä', '\u{1f600}', 'a\nb', '=a'];
     const heads = odd.flatMap((owner) => odd.map((name) => headOf({ owner, name: name || 'n' })));
@@ -357,7 +290,7 @@ describe.each(Object.entries(engines))('kept replies in %s', (name, start) => {
     }
   });
 
-  test('prove by a token whom a session acts for', async () => {
+  test('prove by a token whom a session acts for', async ({ connectReplies: connect }) => {
     const [a, b] = [connect(), connect()];
     await a.vouch('sess_1', 'session:x', ['h1', 'h2'], LIVE_MS);
     expect(await b.prove('sess_1', 'h1')).toBe('session:x');
@@ -369,7 +302,7 @@ describe.each(Object.entries(engines))('kept replies in %s', (name, start) => {
     await expect.poll(() => b.prove('sess_1', 'h3')).toBeUndefined();
   });
 
-  test('tell their watchers of every part, in order', async () => {
+  test('tell their watchers of every part, in order', async ({ connectReplies: connect }) => {
     const [a, b] = [connect(), connect()];
     const head = headOf();
     await a.open(head, BOUNDS, LIVE_MS);
@@ -399,7 +332,9 @@ describe.each(Object.entries(engines))('kept replies in %s', (name, start) => {
     expect([news.length, unknown]).toEqual([20, before + 1]);
   });
 
-  test('hold what was added once, in order, with calls that are lost and repeated, from any part on', async () => {
+  test('hold what was added once, in order, with calls that are lost and repeated, from any part on', async ({
+    connectReplies: connect,
+  }) => {
     const [a, b] = [connect(), connect()];
     const part = fc.uint8Array({ maxLength: 40 });
     const step = fc.record({
@@ -441,7 +376,7 @@ describe.each(Object.entries(engines))('kept replies in %s', (name, start) => {
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Redis', () => {
   it('take little room once they have ended, and leave nothing behind', async () => {
     await using server = await startRedis();
-    const replies = engineOf(redis({ url: server.url }));
+    const replies = repliesOf(redis({ url: server.url }));
     const head = headOf({ ttlMs: 400 });
     await replies.open(head, BOUNDS, LIVE_MS);
     const records: Uint8Array[] = [];
@@ -464,7 +399,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Red
 
   it('are written with one call for each batch', async () => {
     await using server = await startRedis();
-    const replies = engineOf(redis({ url: server.url }));
+    const replies = repliesOf(redis({ url: server.url }));
     const head = headOf();
     await replies.open(head, BOUNDS, LIVE_MS);
     const record = encodeRecord(
@@ -488,7 +423,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Red
     const rights = ['on', '>password', '~parlance:*', '&parlance:*', ...commands];
     await server.client.call('ACL', 'SETUSER', 'app', ...rights);
     const url = server.url.replace('//', '//app:password@');
-    const replies = engineOf(redis({ url }));
+    const replies = repliesOf(redis({ url }));
     const head = headOf({ name: 'n', share: '1' });
     await replies.open(head, BOUNDS, LIVE_MS);
     let told = 0;

@@ -1,4 +1,10 @@
-import { CLOSE_CODES, type Message, type Session, type SessionReset } from '@parlance/protocol';
+import {
+  CLOSE_CODES,
+  type DirectionStats,
+  type Message,
+  type Session,
+  type SessionReset,
+} from '@parlance/protocol';
 import { type InspectionEvent, printable, SCHEMA_VERSION } from '@parlance/protocol/inspect';
 import { describeFailure } from './failure.js';
 import { createScreen, type Screen } from './screen.js';
@@ -140,12 +146,9 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
     closed(session) {
       if (options.quiet) return;
       const { sent, received } = session.stats();
-      printWrapped(
-        `sent ${count(sent.messages, 'message')} of ${count(sent.contentBytes, 'byte')}, ${number(sent.wireBytes)} on the wire`,
-        'faint',
-      );
+      printWrapped(`sent ${count(sent.messages, 'message')}: ${costOf(sent)}`, 'faint');
       const parts = `${number(received.messages)} ${received.messages === 1 ? 'message or part' : 'messages and parts'}`;
-      printWrapped(`received ${parts}, ${count(received.wireBytes, 'byte')} on the wire`, 'faint');
+      printWrapped(`received ${parts}: ${costOf(received)}`, 'faint');
     },
   };
 }
@@ -220,6 +223,14 @@ export function textOf(message: Message): string {
 
 export function describeReset({ reason, notSent, unknown }: SessionReset): string {
   return `session reset: ${reason}; not sent: ${notSent.length}, delivery unknown: ${unknown.length}`;
+}
+
+/** What contents cost, apart from what the session itself costs, which a longer session does not pay again. */
+function costOf({ wireBytes, contentBytes, byAlgorithm }: DirectionStats): string {
+  const coded = Object.values(byAlgorithm).reduce((sum, { codedBytes }) => sum + codedBytes, 0);
+  const saved = contentBytes > coded ? `, ${Math.round((1 - coded / contentBytes) * 100)} % saved` : '';
+  const rest = count(Math.max(0, wireBytes - coded), 'byte');
+  return `content ${number(contentBytes)} → ${count(coded, 'byte')}${saved}; handshake, frames and close ${rest}`;
 }
 
 function count(value: number, noun: string): string {

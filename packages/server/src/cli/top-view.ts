@@ -40,7 +40,7 @@ const COLUMNS: readonly Column[] = [
     from: 120,
     value: ({ roundTripMs }) => millisecondsOf(roundTripMs),
   },
-  { title: 'waits', width: 14, from: 0, value: (row, now) => waitsOf(row, now) },
+  { title: 'waits', width: 18, from: 0, value: (row, now) => waitsOf(row, now) },
 ];
 
 /** At most as many lines as the terminal has; all of them without a terminal. */
@@ -86,7 +86,9 @@ function figureLines({ figures }: TopLook): string[] {
   const f = figures;
   const failed = f.failed === undefined ? '' : `, ${percentOf(f.failed)} failed`;
   const saving =
-    f.contentPerSecond > 0 ? `, ${percentOf(1 - f.wirePerSecond / f.contentPerSecond)} saved` : '';
+    f.contentPerSecond > f.wirePerSecond
+      ? `, ${percentOf(1 - f.wirePerSecond / f.contentPerSecond)} saved`
+      : '';
   return [
     `sessions  ${numberOf(f.connected)} connected, ${numberOf(f.suspended)} suspended, ${numberOf(f.blocked)} waiting; ${numberOf(f.agents)} agents`,
     `requests  ${rateOf(f.requestsPerSecond)}/s${failed}; first part ${spanOf(f.firstPart)}, reply ${spanOf(f.duration)}`,
@@ -115,7 +117,8 @@ function waitsOf({ waits, suspendedUntil, state }: SessionRow, now: number): str
 }
 
 function savedOf({ content, sent, received }: SessionRow): number | undefined {
-  return content === 0 ? undefined : 1 - (sent + received) / content;
+  // Below that, most bytes are those of the handshake.
+  return content > sent + received ? 1 - (sent + received) / content : undefined;
 }
 
 function percentOf(part: number | undefined): string {

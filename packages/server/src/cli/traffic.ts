@@ -1,7 +1,7 @@
 import { type Direction, type Explanation, printable } from '@parlance/protocol/inspect';
 import type { Screen } from './screen.js';
 import type { Style } from './terminal.js';
-import { cut, pad, wrap } from './text-layout.js';
+import { cut, pad, widthOf, wrap } from './text-layout.js';
 
 /** A frame, explained or recorded. */
 type ShownFrame = Pick<Explanation, 'label' | 'streamId' | 'error' | 'preview' | 'sizes' | 'summary'>;
@@ -71,6 +71,14 @@ export function createTrafficView(screen: Screen, options: TrafficOptions): Traf
     return [`${start}  ${first}`, ...more.map((line) => indent + line)];
   };
 
+  /** The whole sentence if it fits, else what it begins with: the view lists the rest below. */
+  const opening = (summary: string): string => {
+    const room = terminal.columns - (terminal.columns < NARROW ? NARROW_INDENT : HEAD_WIDTH) - 1;
+    if (widthOf(summary) <= room) return summary;
+    const [clause = summary] = summary.split('; ');
+    return widthOf(clause) <= room ? clause : 'the session is open';
+  };
+
   /** Updates the one line that shows the parts received so far. */
   const showRun = ({ streamId, time, first, count, bytes, text }: Run): void => {
     const label = count === 1 ? labelOf(first) : `chunk #${streamId} ×${count}`;
@@ -109,8 +117,8 @@ export function createTrafficView(screen: Screen, options: TrafficOptions): Traf
         return;
       }
       flush();
-      const meaning =
-        error === undefined ? summary : `${error.code} at byte ${error.offset}: ${error.message}`;
+      const said = ONE_LINE.has(label) ? opening(summary) : summary;
+      const meaning = error === undefined ? said : `${error.code} at byte ${error.offset}: ${error.message}`;
       const style = error !== undefined ? 'bad' : HOUSEKEEPING.has(label) ? 'faint' : undefined;
       const maxLines = ONE_LINE.has(label) ? 1 : MAX_LINES;
       const start = head(time, direction, labelOf(explanation), sizes.frame);

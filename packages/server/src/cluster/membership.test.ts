@@ -57,6 +57,9 @@ class Engine implements Backplane {
       readSession: async () => undefined,
       claimSession: async () => undefined,
       releaseSession: async () => {},
+      reserveRoom: async (_account, _sessionId, { bytes }) => bytes,
+      releaseRoom: async () => {},
+      isVolatile: async () => false,
       close: async () => {},
     };
   }

@@ -270,6 +270,7 @@ export class ClusterNode implements Leader {
     const { incarnation } = this;
     const [secret] = secrets;
     try {
+      await this.records?.start();
       await this.#membership.start({
         address,
         proof: proveAddress(secret as Uint8Array, incarnation, address),
@@ -289,6 +290,7 @@ export class ClusterNode implements Leader {
   #tick(): void {
     this.#tickets.sweep();
     this.moves.handleTick();
+    this.records?.handleTick();
     this.#leading.handleTick();
     this.#relayed?.roster.handleTick();
     this.#relayed?.peers.handleTick();

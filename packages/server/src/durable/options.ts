@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions, type OptionKinds } from '@parlance/protocol/internal';
+import { STALL_MS } from './turn-recorder.js';
 
 /** A client whose session may be put on record. */
 export interface DurableCandidate {
@@ -37,6 +38,29 @@ export interface DurabilityOptions {
    * @default 4 MiB
    */
   readonly maxSessionBytes?: number | undefined;
+  /**
+   * Bytes that all sessions of one principal may take in the engine, in steps of 16 KiB for each. A session that needs more ends
+   * with `over_budget`. In the engine a record takes up to twice {@link maxSessionBytes} and 128 KiB.
+   *
+   * @default 64 MiB
+   */
+  readonly maxPrincipalBytes?: number | undefined;
+  /**
+   * Who has to have a turn before it is on record: the `primary`, or a `replica` as well, which survives a failover. That costs
+   * one `WAIT` for all turns of one turn of the event loop, and needs a Redis that is not a Redis Cluster.
+   *
+   * @default 'primary'
+   */
+  readonly confirm?: 'primary' | 'replica' | undefined;
+  /** After how many milliseconds without an answer the engine counts as unavailable. @default 5,000 */
+  readonly stallMs?: number | undefined;
+  /**
+   * An engine that is unavailable: sessions `wait`, or `degrade`: they go on, lose what the engine does not know if their node
+   * ends, and are on record again when the engine answers. Clients can resume only when it does, in both cases.
+   *
+   * @default 'wait'
+   */
+  readonly onUnavailable?: 'wait' | 'degrade' | undefined;
 }
 
 export interface ResolvedDurability {
@@ -44,10 +68,27 @@ export interface ResolvedDurability {
   readonly isVolatile: boolean;
   readonly tellsBeside: boolean;
   readonly maxSessionBytes: number;
+  readonly maxPrincipalBytes: number;
+  readonly isReplicated: boolean;
+  readonly stallMs: number;
+  readonly degrades: boolean;
 }
 
-const KINDS: OptionKinds<DurabilityOptions> = { volatile: 'flag', parts: 'text', maxSessionBytes: 'number' };
-const DEFAULT_BYTES = 4 * 1024 * 1024;
+const KINDS: OptionKinds<DurabilityOptions> = {
+  volatile: 'flag',
+  parts: 'text',
+  maxSessionBytes: 'number',
+  maxPrincipalBytes: 'number',
+  confirm: 'text',
+  stallMs: 'number',
+  onUnavailable: 'text',
+};
+const MIB = 1024 * 1024;
+const CHOICES = {
+  parts: ['before', 'beside'],
+  confirm: ['primary', 'replica'],
+  onUnavailable: ['wait', 'degrade'],
+} as const;
 
 /**
  * @param policy of the option `durable`.
@@ -60,12 +101,19 @@ export function resolveDurability(
   cluster: object | undefined,
 ): ResolvedDurability | undefined {
   assertOptions(options, KINDS, 'durability');
-  const { volatile = false, parts = 'before', maxSessionBytes = DEFAULT_BYTES } = options;
-  if (parts !== 'before' && parts !== 'beside')
-    throw new ProtocolError('invalid_option', `durability.parts: expected before or beside, not ${parts}`);
-  if (!(maxSessionBytes > 0)) {
-    const message = `durability.maxSessionBytes: expected a positive number of bytes, not ${maxSessionBytes}`;
-    throw new ProtocolError('invalid_option', message);
+  const { volatile = false, parts = 'before', confirm = 'primary', onUnavailable = 'wait' } = options;
+  const { maxSessionBytes = 4 * MIB, maxPrincipalBytes = 64 * MIB, stallMs = STALL_MS } = options;
+  for (const [name, value] of Object.entries({ parts, confirm, onUnavailable })) {
+    const choices: readonly string[] = CHOICES[name as keyof typeof CHOICES];
+    if (!choices.includes(value))
+      throw new ProtocolError(
+        'invalid_option',
+        `durability.${name}: expected ${choices.join(' or ')}, not ${value}`,
+      );
+  }
+  for (const [name, value] of Object.entries({ maxSessionBytes, maxPrincipalBytes, stallMs })) {
+    if (!(value > 0))
+      throw new ProtocolError('invalid_option', `durability.${name}: expected more than 0, not ${value}`);
   }
   if (policy === false) return undefined;
   if (cluster === undefined)
@@ -74,5 +122,14 @@ export function resolveDurability(
       'durable: the option cluster says where sessions are put on record',
     );
   const wants = policy === true ? () => true : policy;
-  return { wants, isVolatile: volatile, tellsBeside: parts === 'beside', maxSessionBytes };
+  return {
+    wants,
+    isVolatile: volatile,
+    tellsBeside: parts === 'beside',
+    maxSessionBytes,
+    maxPrincipalBytes,
+    isReplicated: confirm === 'replica',
+    stallMs,
+    degrades: onUnavailable === 'degrade',
+  };
 }

@@ -1,4 +1,4 @@
-import { type Logger, ProtocolError, type Timers } from '@parlance/protocol';
+import { isProtocolError, type Logger, ProtocolError, type Timers } from '@parlance/protocol';
 import {
   type Clock,
   type DurableRecord,
@@ -6,14 +6,17 @@ import {
   fencedError,
   loggable,
 } from '@parlance/protocol/internal';
-import type { BackplaneLink, SessionWritten } from '../backplane/backplane.js';
+import type { BackplaneLink, SessionReading } from '../backplane/backplane.js';
+import { checkDurability } from '../backplane/check-durability.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import { keyOf } from '../keys.js';
 import type { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
 import { Durability } from './durability.js';
 import type { DurableCandidate, ResolvedDurability } from './options.js';
+import { Room } from './room.js';
 import { stateOf } from './state.js';
-import { TurnRecorder } from './turn-recorder.js';
+import { TurnRecorder, type TurnRecorderOptions, type TurnRefusal } from './turn-recorder.js';
 
 export interface RecordsOptions {
   /** This node. */
@@ -29,6 +32,8 @@ export interface RecordsOptions {
   isStalled(): boolean;
 }
 
+/** What surrounds bodies on record, besides as much as the bodies. */
+const ROOM_MARGIN = 128 * 1024;
 /** A record lasts longer than a client may be away. */
 const MARGIN_MS = 60_000;
 /** The longest time that Redis accepts for certain. */
@@ -43,6 +48,8 @@ export const recordMsOf = ({ resumeWindowMs }: Timers): number =>
 /** Puts sessions of this node on record. */
 export class Records {
   readonly #options: RecordsOptions;
+  #isChecked = false;
+  #mustCheck = false;
 
   constructor(options: RecordsOptions) {
     this.#options = options;
@@ -50,7 +57,33 @@ export class Records {
 
   /** New sessions cannot be put on record at present. */
   get isStalled(): boolean {
-    return this.#options.isStalled();
+    return !this.#isChecked || this.#options.isStalled();
+  }
+
+  /**
+   * Checks the engine, which may not answer yet.
+   *
+   * @throws {ProtocolError} `unsupported` if it forgets everything when it ends.
+   */
+  async start(): Promise<void> {
+    const { link, durability } = this.#options;
+    try {
+      await checkDurability(link, durability);
+      this.#isChecked = true;
+    } catch (error) {
+      if (isProtocolError(error) && error.code === 'unsupported') throw error;
+      this.#mustCheck = true;
+    }
+  }
+
+  /** An engine that has not answered is checked when it does. Call it now and then. */
+  handleTick(): void {
+    if (!this.#mustCheck || this.#options.isStalled()) return;
+    this.#mustCheck = false;
+    this.start().catch((error: unknown) => {
+      const fields = { event: 'engine.unsuitable', err: loggable(error) };
+      this.#options.logger.error(fields, 'the engine forgets sessions when it ends; none is put on record');
+    });
   }
 
   /** Whether the session of a client is to be put on record. */
@@ -68,12 +101,19 @@ export class Records {
   /**
    * A session of another node goes on here, since {@link ServerEndpoint.epoch}.
    *
+   * @param fields of its record, as the engine has them.
    * @param seal with which its record was opened, if records are sealed.
    */
-  goOn(session: ServerEndpoint, durable: DurableSession, record: DurableRecord, seal?: RecordSeal): void {
+  goOn(
+    session: ServerEndpoint,
+    durable: DurableSession,
+    record: DurableRecord,
+    fields: SessionReading['fields'],
+    seal?: RecordSeal,
+  ): void {
     if (seal === undefined && this.#options.seal !== undefined)
       throw new ProtocolError('internal', 'a sealed record is not continued without its seal');
-    this.#record(session, durable, record, seal);
+    this.#record(session, durable, { record, fields }, seal);
   }
 
   /** Closes the connection to the engine, when what is under way is written. Never rejects. */
@@ -81,30 +121,40 @@ export class Records {
     await this.#options.link.close();
   }
 
+  /** What stands for a principal in names of keys. */
+  #accountOf(principal: string): string {
+    return this.#options.seal?.newest.nameOf('account', principal) ?? keyOf(principal);
+  }
+
   #record(
     session: ServerEndpoint,
     durable: DurableSession,
-    record: DurableRecord | undefined,
+    before: Pick<TurnRecorderOptions, 'record' | 'fields'> | undefined,
     seal: RecordSeal | undefined,
   ): void {
-    const { incarnation: owner, link, timers, clock, logger } = this.#options;
+    const { incarnation: owner, durability, link, timers, clock, logger } = this.#options;
+    const { maxSessionBytes, maxPrincipalBytes, isReplicated, stallMs, degrades } = durability;
     const { id: sessionId, principal, isAnonymous, epoch } = session;
+    // Without `authenticate`, the principal is that of one connection.
+    const counted = isAnonymous ? undefined : principal;
+    const ttlMs = recordMsOf(timers);
+    const room = new Room({
+      ...{ link, sessionId, ttlMs, maxPrincipalBytes, account: counted && this.#accountOf(counted) },
+      maxSessionBytes: 2 * maxSessionBytes + ROOM_MARGIN,
+    });
     const recorder = new TurnRecorder({
-      ...{ sessionId, owner, epoch, record, seal, durable, link, clock, logger },
-      // Without `authenticate`, the principal is that of one connection.
-      principal: isAnonymous ? undefined : principal,
-      ttlMs: recordMsOf(timers),
+      ...{ ...before, sessionId, owner, epoch, seal, durable, link, clock, logger, room, ttlMs },
+      ...{ isReplicated, stallMs, degrades, principal: counted },
       onRecorded: () => session.pump(),
       onRefused: (why) => this.#handleRefused(session, durable, why),
     });
-    session.durability = new Durability(session, durable, recorder, () => void this.release(session));
+    session.durability = new Durability(session, durable, recorder, () => {
+      void this.release(session);
+      void room.release();
+    });
   }
 
-  #handleRefused(
-    session: ServerEndpoint,
-    durable: DurableSession,
-    why: Exclude<SessionWritten, 'written'>,
-  ): void {
+  #handleRefused(session: ServerEndpoint, durable: DurableSession, why: TurnRefusal): void {
     const fields = { event: why === 'fenced' ? 'session.fenced' : 'record.gone', session: session.id };
     const { logger } = this.#options;
     if (why === 'fenced') {
@@ -112,6 +162,14 @@ export class Records {
       // The client has come here, although its session is elsewhere: it has to come again.
       if (durable.isHeldBack) session.loseWire(SERVICE_RESTART, 'another node has the session');
       return session.abort(fencedError());
+    }
+    if (why === 'full') {
+      logger.warn(
+        { ...fields, event: 'record.full' },
+        'a durable session has no room left in the engine; it ends',
+      );
+      const message = 'the durable sessions of this principal take as many bytes as they may';
+      return session.abort(new ProtocolError('over_budget', message));
     }
     logger.error(fields, 'the engine has forgotten a durable session; it ends');
     session.loseWire(SERVICE_RESTART, 'the session is not on record any more');

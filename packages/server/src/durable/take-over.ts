@@ -156,7 +156,7 @@ export class TakeOvers {
       return ResumeRefusal.NO_STATE;
     }
     const { session, durable } = taken;
-    records.goOn(session, durable, read.record, opened?.seal);
+    records.goOn(session, durable, read.record, fields, opened?.seal);
     this.#done++;
     logger.info(
       { event: 'session.taken_over', session: sessionId, node: from, epoch },

@@ -1,56 +1,17 @@
 import type { Logger } from '@parlance/protocol';
 import { ProtocolError } from '@parlance/protocol';
-import type { DurableSession, Turn } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../../../protocol/src/testing/manual-clock.js';
-import type { SessionWrite, SessionWritten } from '../backplane/backplane.js';
-import { STALL_MS, TurnRecorder } from './turn-recorder.js';
+import type { NeedsRoom, RoomRequest, SessionWrite, SessionWritten } from '../backplane/backplane.js';
+import { ROOM_STEP, Room } from './room.js';
+import { FakeSession } from './testing/fake-session.js';
+import { STALL_MS, TurnRecorder, type TurnRecorderOptions } from './turn-recorder.js';
 
-const TURN: Omit<Turn, 'number'> = {
-  ...{ begin: undefined, accept: undefined, handled: undefined, state: undefined },
-  ...{ messages: [], confirmed: undefined, streams: new Map() },
-};
-
-/** A session whose turns say that one message more is handled. */
-class FakeSession implements DurableSession {
-  readonly state = undefined;
-  handled = 0;
-  recorded = 0;
-  #turns = 0;
-  #pending = false;
-  #isPresent = false;
-  hasLazy = false;
-  readonly isHeldBack = false;
-
-  get isIdle(): boolean {
-    return !this.#pending && !this.#isPresent;
-  }
-  handle(): void {
-    this.handled++;
-    this.#pending = true;
-  }
-  pollTurn(takesAll = false): Turn | undefined {
-    if (this.#isPresent || !(this.#pending || (takesAll && this.hasLazy))) return undefined;
-    this.#pending = false;
-    this.hasLazy = false;
-    this.#isPresent = true;
-    return { ...TURN, number: ++this.#turns, handled: this.handled };
-  }
-  handleRecorded(): void {
-    this.#isPresent = false;
-    this.recorded = this.#turns;
-  }
-  setState(): void {}
-  commit(): void {}
-  repeat(): void {}
-  afterRecord(): void {}
-}
-
-function setUp() {
+function setUp(rest: Partial<TurnRecorderOptions> = {}) {
   const clock = new ManualClock();
   const durable = new FakeSession();
   const writes: SessionWrite[] = [];
-  const waiting: { resolve(answer: SessionWritten): void; reject(error: Error): void }[] = [];
+  const waiting: { resolve(answer: SessionWritten | NeedsRoom): void; reject(error: Error): void }[] = [];
   const events: string[] = [];
   const note = (fields: Readonly<Record<string, unknown>>) => void events.push(String(fields['event']));
   const logger: Logger = { debug: note, info: note, warn: note, error: note };
@@ -65,20 +26,22 @@ function setUp() {
     },
     onRecorded: () => void events.push('recorded'),
     onRefused: (why) => void events.push(why),
+    ...rest,
   });
   /** Lets what has been answered be handled. */
   const turn = async () => {
     for (let i = 0; i < 10; i++) await Promise.resolve();
   };
-  const answer = async (outcome: SessionWritten | Error) => {
+  const answer = async (outcome: SessionWritten | NeedsRoom | Error) => {
     const write = waiting.shift();
-    if (typeof outcome === 'string') write?.resolve(outcome);
-    else write?.reject(outcome);
+    if (outcome instanceof Error) write?.reject(outcome);
+    else write?.resolve(outcome);
     await turn();
   };
   return { clock, durable, writes, events, recorder, turn, answer };
 }
 
+const bytes = (text: string) => new Uint8Array(Buffer.from(text));
 const LOST = new ProtocolError('timeout', 'no answer');
 
 describe('the recorder of turns', () => {
@@ -137,19 +100,25 @@ describe('the recorder of turns', () => {
     expect(writes.at(-1)?.number).toBe(2);
   });
 
-  it.each(['fenced', 'gone'] as const)('writes nothing more if the answer is %s', async (refusal) => {
-    const { durable, writes, events, recorder, turn, answer } = setUp();
-    durable.handle();
-    recorder.wake();
-    await turn();
-    await answer(refusal);
-    durable.handle();
-    recorder.wake();
-    recorder.tidy();
-    await turn();
-    expect(events).toEqual([refusal]);
-    expect([writes.length, durable.recorded]).toEqual([1, 0]);
-  });
+  it.each(['fenced', 'gone'] as const)(
+    'writes nothing more if the answer is %s, also to everything that it has',
+    async (refusal) => {
+      const { durable, writes, events, recorder, turn, answer } = setUp();
+      durable.handle();
+      recorder.wake();
+      await turn();
+      await answer(refusal);
+      expect(writes[1]).toMatchObject({ number: 1, replaces: true, set: writes[0]?.set });
+      expect(events).toEqual([]);
+      await answer(refusal);
+      durable.handle();
+      recorder.wake();
+      recorder.tidy();
+      await turn();
+      expect(events).toEqual([refusal]);
+      expect([writes.length, durable.recorded]).toEqual([2, 0]);
+    },
+  );
 
   it('writes nothing again when it is closed', async () => {
     const { clock, durable, writes, events, recorder, turn, answer } = setUp();
@@ -199,5 +168,209 @@ describe('the recorder of turns', () => {
     expect(writes).toEqual([]);
     recorder.tidy();
     expect(writes).toHaveLength(1);
+  });
+
+  it.each(['fenced', 'gone', 'behind'] as const)(
+    'writes everything if the engine has forgotten something: %s',
+    async (found) => {
+      const { durable, writes, events, recorder, turn, answer } = setUp({
+        fields: new Map([['begin', bytes('b')]]),
+      });
+      durable.state = bytes('1');
+      durable.handle();
+      recorder.wake();
+      await turn();
+      await answer('written');
+      durable.handle();
+      recorder.wake();
+      await turn();
+      expect(writes[1]).toMatchObject({ after: 1, number: 2 });
+      await answer(found);
+      expect(writes[2]).toMatchObject({ number: 2, replaces: true, remove: [] });
+      const all = [...(writes[2]?.set ?? [])].map(([name, value]) => [name, Buffer.from(value).toString()]);
+      expect(all).toEqual([
+        ['begin', 'b'],
+        ['handled', '2'],
+        ['state', '1'],
+      ]);
+      await answer('written');
+      expect(events).toEqual(['recorded', 'record.behind', 'recorded']);
+    },
+  );
+
+  it('asks for a replica if it is told so', async () => {
+    const { durable, writes, recorder, turn } = setUp({ isReplicated: true });
+    durable.handle();
+    recorder.wake();
+    await turn();
+    expect(writes[0]).toMatchObject({ isReplicated: true });
+  });
+});
+
+describe('the recorder of turns with an engine that is unavailable', () => {
+  const stalled = async (rest: Partial<TurnRecorderOptions>) => {
+    const set = setUp({ stallMs: 1_000, ...rest });
+    const { clock, durable, recorder, turn, answer } = set;
+    durable.handle();
+    recorder.wake();
+    await turn();
+    clock.pass(999);
+    await answer(LOST);
+    clock.pass(25);
+    expect(durable.recorded).toBe(0);
+    return set;
+  };
+
+  it('waits, unless it may go on', async () => {
+    const { clock, durable, events, answer } = await stalled({});
+    await answer(LOST);
+    clock.pass(60_000);
+    expect([durable.recorded, events]).toEqual([0, ['engine.stalled']]);
+  });
+
+  it('goes on, and writes what has happened in one turn when it answers', async () => {
+    const { clock, durable, writes, events, recorder, turn, answer } = await stalled({ degrades: true });
+    await answer(LOST);
+    expect(events).toEqual(['engine.stalled', 'session.degraded', 'recorded']);
+    expect(durable.recorded).toBe(1);
+    for (let i = 2; i <= 4; i++) {
+      durable.handle();
+      recorder.wake();
+      await turn();
+      expect(durable.recorded).toBe(i);
+    }
+    events.length = 0;
+    clock.pass(1_000);
+    await answer(LOST);
+    // More happens while it is written.
+    clock.pass(1_000);
+    durable.handle();
+    recorder.wake();
+    await turn();
+    await answer('written');
+    expect(writes.slice(-2).map(({ number }) => number)).toEqual([4, 5]);
+    expect(Buffer.from(writes.at(-1)?.set.get('handled') ?? []).toString()).toBe('5');
+    await answer('written');
+    expect(events).toEqual(['recorded', 'engine.answered']);
+    durable.handle();
+    recorder.wake();
+    await turn();
+    expect([writes.at(-1)?.number, durable.recorded]).toEqual([6, 5]);
+    await answer('written');
+    expect(durable.recorded).toBe(6);
+  });
+
+  it('never goes on with who may resume the session before that is on record', async () => {
+    const { clock, durable, events, recorder, turn, answer } = await stalled({ degrades: true });
+    await answer(LOST);
+    durable.accept = { tokens: ['a'], attempt: 1 };
+    durable.handle();
+    recorder.wake();
+    await turn();
+    durable.handle();
+    recorder.wake();
+    await turn();
+    expect(durable.recorded).toBe(1);
+    clock.pass(1_000);
+    await answer('written');
+    expect(durable.recorded).toBe(2);
+    await turn();
+    await answer('written');
+    expect(durable.recorded).toBe(3);
+    expect(events).not.toContain('fenced');
+  });
+
+  it('waits if the turn that it does not take says who may resume the session', async () => {
+    const set = setUp({ stallMs: 1_000, degrades: true });
+    set.durable.accept = { tokens: ['a'], attempt: 1 };
+    set.durable.handle();
+    set.recorder.wake();
+    await set.turn();
+    set.clock.pass(5_000);
+    await set.answer(LOST);
+    expect([set.durable.recorded, set.events]).toEqual([0, ['engine.stalled']]);
+  });
+
+  it('ends if another node has the session when it answers', async () => {
+    const { clock, events, writes, durable, recorder, turn, answer } = await stalled({ degrades: true });
+    await answer(LOST);
+    clock.pass(1_000);
+    await answer('fenced');
+    await answer('fenced');
+    expect(events.at(-1)).toBe('fenced');
+    durable.handle();
+    recorder.wake();
+    await turn();
+    expect(writes).toHaveLength(4);
+  });
+});
+
+describe('the recorder of turns of a session with bounds', () => {
+  function bounded(maxSessionBytes: number, maxPrincipalBytes = Infinity) {
+    const requests: number[] = [];
+    const released: string[] = [];
+    const link = {
+      async reserveRoom(_account: string, _sessionId: string, { bytes, maxBytes }: RoomRequest) {
+        requests.push(bytes);
+        return bytes <= maxBytes ? bytes : undefined;
+      },
+      async releaseRoom(account: string) {
+        released.push(account);
+      },
+    };
+    const options = { link, sessionId: 'sess_one', account: 'ada', ttlMs: 60_000 };
+    const room = new Room({ ...options, maxSessionBytes, maxPrincipalBytes });
+    return { ...setUp({ room }), room, requests, released };
+  }
+
+  it('reserves in steps, before it writes more', async () => {
+    const { durable, writes, events, recorder, turn, answer, requests, room, released } = bounded(
+      3 * ROOM_STEP,
+    );
+    durable.handle();
+    recorder.wake();
+    await turn();
+    expect(requests).toEqual([ROOM_STEP]);
+    expect(writes[0]).toMatchObject({ maxBytes: ROOM_STEP });
+    await answer({ needed: ROOM_STEP + 1 });
+    expect(writes[1]).toMatchObject({ number: 1, maxBytes: 2 * ROOM_STEP });
+    await answer('written');
+    recorder.tidy();
+    await turn();
+    expect(requests).toEqual([ROOM_STEP, 2 * ROOM_STEP, 2 * ROOM_STEP]);
+    await room.release();
+    expect([released, events]).toEqual([['ada'], ['recorded']]);
+  });
+
+  it.each([
+    ['session', 2 * ROOM_STEP, Infinity],
+    ['principal', Infinity, 2 * ROOM_STEP],
+  ])('is full exactly beyond what the %s may have', async (_, session, principal) => {
+    const { durable, writes, events, recorder, turn, answer } = bounded(session, principal);
+    durable.handle();
+    recorder.wake();
+    await turn();
+    await answer({ needed: 2 * ROOM_STEP });
+    expect(writes[1]).toMatchObject({ maxBytes: 2 * ROOM_STEP });
+    await answer({ needed: 2 * ROOM_STEP + 1 });
+    expect([writes.length, events]).toEqual([2, ['full']]);
+  });
+
+  it('is full at once if its principal has no room for it', async () => {
+    const { durable, writes, events, recorder, turn } = bounded(Infinity, ROOM_STEP - 1);
+    durable.handle();
+    recorder.wake();
+    await turn();
+    expect([writes, events]).toEqual([[], ['full']]);
+  });
+
+  it('has a bound of its own without a principal', async () => {
+    const link = { reserveRoom: () => Promise.reject(new Error('asked')), releaseRoom: async () => {} };
+    const options = { link, sessionId: 'sess_one', account: undefined, ttlMs: 60_000, maxPrincipalBytes: 1 };
+    const room = new Room({ ...options, maxSessionBytes: ROOM_STEP + 1 });
+    expect([await room.grow(1), room.bytes]).toEqual([true, ROOM_STEP]);
+    expect([await room.grow(ROOM_STEP + 1), room.bytes]).toEqual([true, ROOM_STEP + 1]);
+    expect(await room.grow(ROOM_STEP + 2)).toBe(false);
+    await room.release();
   });
 });

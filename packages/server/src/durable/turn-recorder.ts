@@ -6,9 +6,10 @@ import {
   loggable,
   type Turn,
 } from '@parlance/protocol/internal';
-import type { BackplaneLink, SessionWritten } from '../backplane/backplane.js';
+import type { BackplaneLink, SessionWrite, SessionWritten } from '../backplane/backplane.js';
 import type { RecordSeal } from '../seal/record-seal.js';
 import { type FieldChanges, FieldWriter } from './fields.js';
+import type { Room } from './room.js';
 
 export interface TurnRecorderOptions {
   readonly link: Pick<BackplaneLink, 'writeSession'>;
@@ -19,6 +20,8 @@ export interface TurnRecorderOptions {
   readonly epoch: number;
   /** What a node before has put on record. */
   readonly record?: DurableRecord | undefined;
+  /** Its fields, as the engine has them. */
+  readonly fields?: ReadonlyMap<string, Uint8Array> | undefined;
   /** Seals what is written, of this session and epoch. @default the engine can read it */
   readonly seal?: RecordSeal | undefined;
   readonly durable: DurableSession;
@@ -28,17 +31,34 @@ export interface TurnRecorderOptions {
   /** A turn is on record: there may be something to transmit. */
   onRecorded(): void;
   /** Nothing is written any more: another node has the session, or the engine has forgotten it. */
-  onRefused(why: Exclude<SessionWritten, 'written'>): void;
+  onRefused(why: TurnRefusal): void;
+  /** Bytes that the record may have. @default no bound */
+  readonly room?: Room | undefined;
+  /** Whether a turn is on record when a replica has it as well. @default false */
+  readonly isReplicated?: boolean | undefined;
+  /** After so many milliseconds without an answer that is logged. @default 5,000 */
+  readonly stallMs?: number | undefined;
+  /**
+   * Whether the session goes on after {@link stallMs} as if all were on record. What happens meanwhile is written in one turn
+   * when the engine answers again. @default it waits
+   */
+  readonly degrades?: boolean | undefined;
 }
+
+/** `full`: the session, or its principal, has no room left in the engine. */
+export type TurnRefusal = 'fenced' | 'gone' | 'full';
 
 /** The delay before a turn is written again, which doubles, in milliseconds. */
 const FIRST_DELAY_MS = 25;
 const LAST_DELAY_MS = 1_000;
-/** After so many milliseconds without an answer that is logged. */
 export const STALL_MS = 5_000;
 
 interface Write {
-  readonly turn: Turn;
+  /** Of the last turn in it. */
+  number: number;
+  readonly isFirst: boolean;
+  /** It says who may resume the session, which no node may only believe. */
+  readonly isAccept: boolean;
   readonly changes: FieldChanges;
   readonly since: number;
 }
@@ -51,9 +71,16 @@ export class TurnRecorder {
   #isAwake = false;
   #isClosed = false;
   #isStalled = false;
+  /** What the session has gone on without: it grows until it is on record. */
+  #ahead: Write | undefined;
+  /** All fields, for an engine that has forgotten some. */
+  readonly #fields: Map<string, Uint8Array>;
+  /** The last turn on record. */
+  #recorded = 0;
 
   constructor(options: TurnRecorderOptions) {
     this.#options = options;
+    this.#fields = new Map(options.fields);
     this.#writer = new FieldWriter(options.principal, options.record);
   }
 
@@ -70,6 +97,7 @@ export class TurnRecorder {
   /** Writes also what is not needed any more. */
   tidy(): void {
     if (!this.#isWriting) this.#next(true);
+    void this.#options.room?.renew();
   }
 
   /** Writes nothing any more, nor again. */
@@ -82,45 +110,109 @@ export class TurnRecorder {
     const { durable, clock, seal } = this.#options;
     const turn = durable.pollTurn(takesAll);
     if (turn === undefined) return;
-    this.#isWriting = true;
     const plain = this.#writer.write(turn);
+    const isAccept = turn.accept !== undefined;
     const changes = seal?.seal(turn.number, plain) ?? plain;
-    void this.#write({ turn, changes, since: clock.now() }, FIRST_DELAY_MS);
+    for (const [name, value] of changes.set) this.#fields.set(name, value);
+    for (const name of changes.remove) this.#fields.delete(name);
+    if (this.#ahead !== undefined) {
+      add(this.#ahead, turn, changes);
+      this.#isWriting = isAccept;
+      return isAccept ? undefined : this.#goOn();
+    }
+    this.#isWriting = true;
+    const { number } = turn;
+    const write = { number, isFirst: turn.begin !== undefined, isAccept, changes, since: clock.now() };
+    void this.#write(write, FIRST_DELAY_MS);
+  }
+
+  /** What was written is told. */
+  #goOn(): void {
+    const { durable, clock, onRecorded } = this.#options;
+    durable.handleRecorded(clock.now());
+    onRecorded();
+    this.wake();
   }
 
   /** Never rejects. */
   async #write(write: Write, delayMs: number): Promise<void> {
-    const { link, sessionId, owner, epoch, ttlMs, clock } = this.#options;
-    const { turn, changes, since } = write;
+    const { clock, stallMs = STALL_MS, degrades } = this.#options;
+    const { number } = write;
     try {
-      const { number } = turn;
-      const isFirst = turn.begin !== undefined;
-      const head = { owner, epoch, number, isFirst, ttlMs };
-      this.#handleWritten(await link.writeSession(sessionId, { ...head, ...changes }));
+      const outcome = await this.#send(write);
+      if (outcome === 'written') this.#recorded = number;
+      if (outcome === 'written' && write.number > number && !this.#isClosed)
+        return await this.#write(write, FIRST_DELAY_MS);
+      this.#handleWritten(outcome);
     } catch (error) {
       if (this.#isClosed) return;
-      if (clock.now() - since >= STALL_MS) this.#warn(error);
+      if (clock.now() - write.since >= stallMs) {
+        this.#warn(error);
+        if (degrades === true && this.#ahead === undefined && !write.isAccept) this.#degrade(write);
+      }
       clock.after(delayMs, () => {
         if (!this.#isClosed) void this.#write(write, Math.min(2 * delayMs, LAST_DELAY_MS));
       });
     }
   }
 
-  #handleWritten(answer: SessionWritten): void {
-    const { durable, clock, onRecorded, onRefused, logger, sessionId } = this.#options;
+  /** Goes on as if the turn were on record. */
+  #degrade(write: Write): void {
+    const { logger, sessionId } = this.#options;
+    const fields = { event: 'session.degraded', session: sessionId };
+    logger.error(
+      fields,
+      'a durable session goes on without its engine: it does not survive this node until it answers',
+    );
+    this.#ahead = write;
+    this.#isWriting = false;
+    this.#goOn();
+  }
+
+  /** @throws {ProtocolError} if the engine does not answer. */
+  async #send({ number, isFirst, changes }: Write): Promise<'written' | TurnRefusal> {
+    const { owner, epoch, ttlMs, isReplicated } = this.#options;
+    const head = { owner, epoch, number, isFirst, ttlMs, isReplicated, after: this.#recorded };
+    const outcome = await this.#sendWithin({ ...head, ...changes });
+    if (outcome === 'written' || outcome === 'full') return outcome;
+    const all = new Map(this.#fields);
+    const replaced = await this.#sendWithin({ ...head, replaces: true, set: all, remove: [] });
+    if (replaced === 'written') this.#handleForgotten(outcome);
+    return replaced === 'behind' ? 'gone' : replaced;
+  }
+
+  /** Makes room for it if the record needs more. @throws {ProtocolError} if the engine does not answer. */
+  async #sendWithin(write: SessionWrite): Promise<SessionWritten | 'full'> {
+    const { link, sessionId, room } = this.#options;
+    if (room?.bytes === 0 && !(await room.grow(1))) return 'full';
+    for (;;) {
+      const outcome = await link.writeSession(sessionId, { ...write, maxBytes: room?.bytes });
+      if (typeof outcome === 'string') return outcome;
+      if (room === undefined || this.#isClosed || !(await room.grow(outcome.needed))) return 'full';
+    }
+  }
+
+  #handleForgotten(found: SessionWritten): void {
+    const { logger, sessionId } = this.#options;
+    const fields = { event: 'record.behind', session: sessionId, found };
+    logger.warn(fields, 'the engine had forgotten a part of a durable session, which is on record again');
+  }
+
+  #handleWritten(answer: 'written' | TurnRefusal): void {
+    const { onRefused, logger, sessionId } = this.#options;
     if (this.#isClosed) return;
     if (this.#isStalled) {
       this.#isStalled = false;
       logger.info({ event: 'engine.answered', session: sessionId }, 'the engine records turns again');
     }
+    const isTold = !this.#isWriting;
+    this.#ahead = undefined;
     this.#isWriting = false;
     if (answer !== 'written') {
       this.close();
       return onRefused(answer);
     }
-    durable.handleRecorded(clock.now());
-    onRecorded();
-    this.wake();
+    if (!isTold) this.#goOn();
   }
 
   /** Once, until it answers again. */
@@ -130,5 +222,20 @@ export class TurnRecorder {
     const { logger, sessionId } = this.#options;
     const fields = { event: 'engine.stalled', session: sessionId, err: loggable(error) };
     logger.warn(fields, 'a durable session waits for its engine');
+  }
+}
+
+/** A turn more in a write that is not on record yet. */
+function add(write: Write, { number }: Turn, { set, remove }: FieldChanges): void {
+  const all = write.changes;
+  write.number = number;
+  for (const [name, value] of set) {
+    all.set.set(name, value);
+    const at = all.remove.indexOf(name);
+    if (at >= 0) all.remove.splice(at, 1);
+  }
+  for (const name of remove) {
+    all.set.delete(name);
+    all.remove.push(name);
   }
 }

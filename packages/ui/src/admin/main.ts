@@ -141,7 +141,7 @@ function showState(state: AdminState): void {
 }
 
 function showTiles(f: Figures): void {
-  const saving = f.contentPerSecond > 0 ? 1 - f.wirePerSecond / f.contentPerSecond : undefined;
+  const saving = f.contentPerSecond > f.wirePerSecond ? 1 - f.wirePerSecond / f.contentPerSecond : undefined;
   const tiles: readonly (readonly [string, string, string])[] = [
     [
       'Sessions',

@@ -89,7 +89,8 @@ function textsOf(row: SessionRow, now: number): string[] {
     age(now - row.since),
     number(row.streams),
     `${bytes(row.received)} / ${bytes(row.sent)}`,
-    row.content === 0 ? '' : percent(1 - wire / row.content),
+    // Below that, most bytes are those of the handshake.
+    row.content > wire ? percent(1 - wire / row.content) : '',
     bytes(row.queuedBytes),
     row.roundTripMs === null ? '' : `${Math.round(row.roundTripMs)}\u00a0ms`,
     waits(row, now),

@@ -76,20 +76,27 @@ class PartBounds implements FormBounds {
   }
 
   push(piece: Uint8Array): string | undefined {
-    for (let at = 0; at < piece.length; at++) {
-      if (!this.#isHead && this.#matched === 0) {
-        while (at < piece.length && piece[at] !== DASH) at++;
-        if (at === piece.length) return undefined;
-      }
-      const byte = piece[at] as number;
+    const { length } = piece;
+    const delimiter = this.#delimiter;
+    const back = this.#back;
+    let matched = this.#matched;
+    for (let at = 0; at < length; at++) {
       if (this.#isHead) {
         if (++this.#heads > MAX_HEADS) return HEADS;
-        this.#passHead(byte);
+        this.#passHead(piece[at] as number);
+      } else if (matched === 0) {
+        while (at < length && piece[at] !== DASH) at++;
       }
-      this.#match(byte);
+      const byte = piece[at];
+      while (matched > 0 && byte !== delimiter[matched]) matched = back[matched - 1] as number;
+      if (byte !== delimiter[matched] || ++matched < delimiter.length) continue;
+      matched = 0;
+      this.#isHead = true;
+      this.#ended = 0;
       // One follows the last field.
-      if (this.#delimiters > MAX_FIELDS + 1) return FIELDS;
+      if (++this.#delimiters > MAX_FIELDS + 1) return FIELDS;
     }
+    this.#matched = matched;
     return undefined;
   }
 
@@ -97,19 +104,6 @@ class PartBounds implements FormBounds {
     const isNext = byte === (this.#ended % 2 === 0 ? CR : LF);
     this.#ended = isNext ? this.#ended + 1 : byte === CR ? 1 : 0;
     if (this.#ended === 4) this.#isHead = false;
-  }
-
-  #match(byte: number): void {
-    const delimiter = this.#delimiter;
-    let matched = this.#matched;
-    while (matched > 0 && byte !== delimiter[matched]) matched = this.#back[matched - 1] as number;
-    if (byte === delimiter[matched]) matched++;
-    this.#matched = matched;
-    if (matched < delimiter.length) return;
-    this.#delimiters++;
-    this.#matched = 0;
-    this.#isHead = true;
-    this.#ended = 0;
   }
 }
 

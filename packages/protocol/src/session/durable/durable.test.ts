@@ -102,6 +102,25 @@ describe('a durable session', () => {
     expect(pair.heard.filter(({ type }) => type === 'end')).toMatchObject([{ streamId: cancelled }]);
   });
 
+  it('tells parts beside the record if it may, but for a handler that is called again', () => {
+    const pair = new Pair(true, true, { tellsBeside: true }).run().record();
+    const [once, again] = [
+      pair.client.channel.request(body('once')),
+      pair.client.channel.request(body('again')),
+    ];
+    pair.run().record();
+    pair.server.durable?.repeat(again);
+    pair.record();
+    for (const streamId of [once, again]) pair.server.channel.chunk(streamId, body(`part ${streamId}`));
+    pair.server.channel.end(once);
+    expect(textsOf(pair.run().heard, 'part')).toEqual([`part ${once}`]);
+    expect(pair.heard.some(({ type }) => type === 'end')).toBe(false);
+    pair.record();
+    expect(textsOf(pair.heard, 'part')).toEqual([`part ${once}`, `part ${again}`]);
+    expect(pair.heard.some(({ type }) => type === 'end')).toBe(true);
+    expect(pair.turns.at(-1)?.streams.get(once)?.parts).toHaveLength(1);
+  });
+
   it('says CLOSE after everything that waits for the record', () => {
     const pair = new Pair().run().record();
     pair.server.channel.send(body('the last'));

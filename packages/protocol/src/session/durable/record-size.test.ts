@@ -49,6 +49,32 @@ describe('the size of a record', () => {
     expect([stated(51), pair.server.durable?.state?.length]).toEqual(['over_budget', 50]);
   });
 
+  it('bounds a commit as a whole, so that all of it happens or nothing', () => {
+    const pair = limited(100 + 2 * HEAD);
+    pair.client.channel.send(body('one'));
+    pair.run();
+    const commit = (state: number, ...sizes: readonly number[]) =>
+      errorCode(() => {
+        const bodies = sizes.map((size) => body('x'.repeat(size)));
+        pair.server.durable?.commit(1, new Uint8Array(state), bodies);
+      });
+    const handled = () => pair.server.durable?.handled;
+    expect([commit(50, 25, 26), handled(), pair.server.durable?.state]).toEqual([
+      'over_budget',
+      0,
+      undefined,
+    ]);
+    expect(pair.server.durable?.isIdle).toBe(true);
+    expect([commit(50, 25, 25), handled(), pair.server.durable?.state?.length]).toEqual(['none', 1, 50]);
+    const before = pair.turns.length;
+    pair.record();
+    expect(pair.turns.slice(before)).toMatchObject([
+      { handled: 1, messages: [{ number: 1 }, { number: 2 }] },
+    ]);
+    expect(pair.turns.at(-1)?.state?.length).toBe(50);
+    expect([sent(pair, 0), commit(50)]).toEqual(['over_budget', 'none']);
+  });
+
   it('is that of the process before', () => {
     const pair = limited(100 + HEAD);
     pair.client.handleDisconnected(1006, '', 0);

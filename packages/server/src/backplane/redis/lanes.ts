@@ -91,6 +91,16 @@ export class RedisLanes {
     this.#isChecked = true;
   }
 
+  /** One command. @throws {ProtocolError} as {@link run}. */
+  async send(lane: Lane, ...command: string[]): Promise<unknown> {
+    await this.check(lane);
+    try {
+      return await this.#send(lane, ({ send }) => send(...command));
+    } catch (error) {
+      throw failed(error);
+    }
+  }
+
   /** What the engine says of itself. @throws {ProtocolError} `connection_failed`, `timeout`. */
   async info(lane: Lane): Promise<string> {
     try {

@@ -7,7 +7,9 @@ import {
   type BackplaneLink,
   entryOf,
   type ListedNode,
+  type NeedsRoom,
   type NodeList,
+  type RoomRequest,
   type SessionMove,
   type SessionReading,
   type SessionRecord,
@@ -172,7 +174,7 @@ export class RedisLink implements BackplaneLink {
     return this.#sessions.keep(owner, epochs, ttlMs);
   }
 
-  writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten> {
+  writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom> {
     return this.#sessions.write(sessionId, write);
   }
 
@@ -186,6 +188,18 @@ export class RedisLink implements BackplaneLink {
 
   releaseSession(sessionId: string, owner: string, epoch: number): Promise<void> {
     return this.#sessions.release(sessionId, owner, epoch);
+  }
+
+  reserveRoom(account: string, sessionId: string, room: RoomRequest): Promise<number | undefined> {
+    return this.#sessions.reserve(account, sessionId, room);
+  }
+
+  releaseRoom(account: string, sessionId: string): Promise<void> {
+    return this.#sessions.giveBack(account, sessionId);
+  }
+
+  isVolatile(): Promise<boolean> {
+    return this.#sessions.isVolatile();
   }
 
   async placeReply(id: string, incarnation: string, ttlMs: number): Promise<void> {

@@ -10,6 +10,8 @@ export interface Script {
   readonly digest: string;
 }
 
+/** How long it is known that a session is over, in milliseconds. */
+const RELEASED_MS = 600_000;
 /** The table itself expires an hour after the last renewal, in milliseconds. */
 const TABLE_TTL_MS = 3_600_000;
 
@@ -144,20 +146,46 @@ return 1
 `);
 
 /**
- * The hash of a durable session has more fields: `q`, the number of its last write, and those that the server names.
+ * The hash of a durable session has more fields: `q`, the number of its last write, `b`, the bytes of those that the server
+ * names, and these.
  *
- * KEYS: the hash. ARGV: node, number of moves, number of the write, TTL in ms, 1 for the first write, the number of values
- * that follow for names and values to be set; then names to be removed. Returns 'written', 'fenced' or 'gone'.
+ * KEYS: the hash. ARGV: node, number of moves, number of the write, TTL in ms, 'first', 'replace' or '', the bytes that it may
+ * have or '', the number of values that follow for names and values to be set, the number of the last write that was answered;
+ * then these, and names to be removed. Returns 'written', 'fenced', 'gone', 'behind', or the bytes that it would need.
  */
 export const WRITE_SESSION = script(`
 local found = redis.call('HMGET', KEYS[1], 'n', 'e', 'q')
-if found[1] and (found[1] ~= ARGV[1] or found[2] ~= ARGV[2]) then return 'fenced' end
-if not found[3] and ARGV[5] ~= '1' and redis.call('HLEN', KEYS[1]) <= 2 then return 'gone' end
-if not found[1] then redis.call('HSET', KEYS[1], 'n', ARGV[1], 'e', ARGV[2]) end
+local isOwn = found[1] == ARGV[1] and found[2] == ARGV[2]
+if ARGV[5] == 'replace' then
+  if found[1] and not isOwn and tonumber(found[2]) >= tonumber(ARGV[2]) then return 'fenced' end
+  if not isOwn or tonumber(found[3] or '0') < tonumber(ARGV[3]) then
+    redis.call('DEL', KEYS[1])
+    found = {}
+  end
+elseif found[1] and not isOwn then return 'fenced'
+elseif not found[3] and ARGV[5] ~= 'first' and redis.call('HLEN', KEYS[1]) <= 2 then return 'gone'
+elseif tonumber(found[3] or '0') < tonumber(ARGV[8]) then return 'behind' end
 if not found[3] or tonumber(found[3]) < tonumber(ARGV[3]) then
-  redis.call('HSET', KEYS[1], 'q', ARGV[3])
-  local set = 6 + tonumber(ARGV[6])
-  for i = 7, set, 1000 do
+  local set = 8 + tonumber(ARGV[7])
+  local before = tonumber(redis.call('HGET', KEYS[1], 'b') or '0')
+  local bytes = before
+  local function takeOff(first, last, step)
+    for from = first, last, 1000 do
+      local names = {}
+      for i = from, math.min(from + 999, last), step do names[#names + 1] = ARGV[i] end
+      for i, old in ipairs(redis.call('HMGET', KEYS[1], unpack(names))) do
+        if old then bytes = bytes - #names[i] - #old end
+      end
+    end
+  end
+  takeOff(9, set, 2)
+  takeOff(set + 1, #ARGV, 1)
+  for i = 9, set do bytes = bytes + #ARGV[i] end
+  if ARGV[6] ~= '' and bytes > before and bytes > tonumber(ARGV[6]) then
+    return { string.format('%.0f', bytes) }
+  end
+  redis.call('HSET', KEYS[1], 'n', ARGV[1], 'e', ARGV[2], 'q', ARGV[3], 'b', string.format('%.0f', bytes))
+  for i = 9, set, 1000 do
     redis.call('HSET', KEYS[1], unpack(ARGV, i, math.min(i + 999, set)))
   end
   for i = set + 1, #ARGV, 1000 do
@@ -166,6 +194,45 @@ if not found[3] or tonumber(found[3]) < tonumber(ARGV[3]) then
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return 'written'
+`);
+
+/**
+ * The bytes that the durable sessions of one principal may take, in one slot: a hash, `b` of all and `b:<session>` of one, and
+ * a sorted set of sessions by the time at which theirs are given back.
+ */
+const ROOM = `
+local function give(id)
+  local bytes = redis.call('HGET', KEYS[1], 'b:' .. id)
+  if bytes then redis.call('HINCRBY', KEYS[1], 'b', '-' .. bytes) end
+  redis.call('HDEL', KEYS[1], 'b:' .. id)
+  redis.call('ZREM', KEYS[2], id)
+end
+`;
+
+/** KEYS: hash, sorted set. ARGV: session, bytes, bytes of all, TTL in ms. Returns the bytes of the session, or ''. */
+export const RESERVE_ROOM = script(`${ROOM}
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function whole(number) return string.format('%.0f', number) end
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', whole(now))) do
+  if id ~= ARGV[1] then give(id) end
+end
+local old = tonumber(redis.call('HGET', KEYS[1], 'b:' .. ARGV[1]) or '0')
+local more = math.max(0, ARGV[2] - old)
+if more > 0 and tonumber(redis.call('HGET', KEYS[1], 'b') or '0') + more > tonumber(ARGV[3]) then return '' end
+redis.call('HINCRBY', KEYS[1], 'b', whole(more))
+redis.call('HSET', KEYS[1], 'b:' .. ARGV[1], whole(old + more))
+redis.call('ZADD', KEYS[2], whole(now + ARGV[4]), ARGV[1])
+for i = 1, 2 do
+  if redis.call('PTTL', KEYS[i]) < ARGV[4] + 1000 then redis.call('PEXPIRE', KEYS[i], whole(ARGV[4] + 60000)) end
+end
+return whole(old + more)
+`);
+
+/** KEYS: hash, sorted set. ARGV: session. */
+export const RELEASE_ROOM = script(`${ROOM}
+give(ARGV[1])
+return 1
 `);
 
 /** KEYS: the hash. ARGV: names. Returns node and number, and the values of the names. */
@@ -181,10 +248,21 @@ redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return redis.call('HGETALL', KEYS[1])
 `);
 
-/** KEYS: the hash. ARGV: node, number. */
+/**
+ * Of a durable session that was claimed, its number of moves stays for a while: a node that stood still since before that
+ * could not tell otherwise that the session is not its own any more.
+ *
+ * KEYS: the hash. ARGV: node, number.
+ */
 export const RELEASE_SESSION = script(`
-local found = redis.call('HMGET', KEYS[1], 'n', 'e')
-if found[1] == ARGV[1] and found[2] == ARGV[2] then redis.call('DEL', KEYS[1]) end
+local found = redis.call('HMGET', KEYS[1], 'n', 'e', 'b')
+if found[1] == ARGV[1] and found[2] == ARGV[2] then
+  redis.call('DEL', KEYS[1])
+  if found[3] and tonumber(found[2]) > 0 then
+    redis.call('HSET', KEYS[1], 'n', '', 'e', found[2])
+    redis.call('PEXPIRE', KEYS[1], ${RELEASED_MS})
+  end
+end
 return 1
 `);
 

@@ -1,5 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import type {
+  NeedsRoom,
+  RoomRequest,
   SessionMove,
   SessionReading,
   SessionRecord,
@@ -13,7 +15,9 @@ import {
   KEEP_SESSION,
   MOVE_SESSION,
   READ_SESSION,
+  RELEASE_ROOM,
   RELEASE_SESSION,
+  RESERVE_ROOM,
   WRITE_SESSION,
 } from './scripts.js';
 
@@ -22,6 +26,10 @@ const MAX_MOVES = 128;
 const MAX_TURNS = 16_384;
 /** Records that are kept with one write. */
 const KEEP_BATCH = 64;
+/** How long a replica may take, in milliseconds. The connection does nothing else meanwhile. */
+const REPLICA_MS = 500;
+
+const OUTCOMES: readonly SessionWritten[] = ['written', 'fenced', 'gone', 'behind'];
 
 /** Where sessions are that have moved, and the records of durable ones. */
 export class RedisSessions {
@@ -30,6 +38,8 @@ export class RedisSessions {
   readonly #searches: Lane;
   readonly #moves: Lane = { max: MAX_MOVES, unanswered: 0 };
   readonly #turns: Lane = { max: MAX_TURNS, unanswered: 0 };
+  /** Answered with the number of replicas that have all that was written. */
+  #waiting: Promise<unknown> | undefined;
 
   constructor(prefix: string, lanes: RedisLanes, searches: Lane) {
     this.#prefix = prefix;
@@ -64,13 +74,19 @@ export class RedisSessions {
     return lost;
   }
 
-  async write(sessionId: string, write: SessionWrite): Promise<SessionWritten> {
-    const { owner, epoch, number, isFirst, set, remove, ttlMs } = write;
-    const head = [owner, epoch, number, ttlMs, isFirst ? 1 : 0, 2 * set.size].map(String);
+  async write(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom> {
+    const { owner, epoch, number, set, remove, ttlMs, maxBytes = '', after = 0, isReplicated } = write;
+    const kind = write.replaces === true ? 'replace' : write.isFirst ? 'first' : '';
+    const head = [owner, epoch, number, ttlMs, kind, maxBytes, 2 * set.size, after].map(String);
     const args = [...head, ...[...set].flat(), ...remove];
-    const answer = await this.#lanes.runBytes(this.#turns, WRITE_SESSION, this.#keysOf(sessionId), ...args);
+    const written = this.#lanes.runBytes(this.#turns, WRITE_SESSION, this.#keysOf(sessionId), ...args);
+    const replicated = isReplicated === true ? this.#replicated(written) : undefined;
+    const answer = await written;
+    await replicated;
+    if (Array.isArray(answer)) return { needed: Number(String(answer[0])) };
     const outcome = String(answer);
-    if (outcome === 'written' || outcome === 'fenced' || outcome === 'gone') return outcome;
+    const known = OUTCOMES.find((each) => each === outcome);
+    if (known !== undefined) return known;
     throw new ProtocolError('connection_failed', 'Redis: a turn was answered with something else');
   }
 
@@ -99,6 +115,41 @@ export class RedisSessions {
     await this.#lanes.run(this.#moves, RELEASE_SESSION, this.#keysOf(sessionId), owner, String(epoch));
   }
 
+  async reserve(account: string, sessionId: string, room: RoomRequest): Promise<number | undefined> {
+    const args = [sessionId, room.bytes, room.maxBytes, room.ttlMs].map(String);
+    const answer = await this.#lanes.run(this.#moves, RESERVE_ROOM, this.#roomKeysOf(account), ...args);
+    return answer === '' ? undefined : Number(answer);
+  }
+
+  async giveBack(account: string, sessionId: string): Promise<void> {
+    await this.#lanes.run(this.#moves, RELEASE_ROOM, this.#roomKeysOf(account), sessionId);
+  }
+
+  async isVolatile(): Promise<boolean> {
+    return !/^aof_enabled:1/m.test(await this.#lanes.info(this.#searches));
+  }
+
+  /**
+   * Waits until a replica has what was written.
+   *
+   * @throws {ProtocolError} `timeout`. The same write can be made again.
+   */
+  async #replicated(written: Promise<unknown>): Promise<void> {
+    await written;
+    // One for all writes that were answered in this turn of the event loop.
+    this.#waiting ??= new Promise((resolve) => setImmediate(resolve)).then(() => {
+      this.#waiting = undefined;
+      return this.#lanes.send(this.#turns, 'WAIT', '1', String(REPLICA_MS));
+    });
+    if (Number(await this.#waiting) < 1)
+      throw new ProtocolError('timeout', `no replica of Redis has confirmed a turn within ${REPLICA_MS} ms`);
+  }
+
+  #roomKeysOf(account: string): readonly [string, string] {
+    const key = `${this.#prefix}:{q:${account}}`;
+    return [key, `${key}:x`];
+  }
+
   #keysOf(sessionId: string): readonly [string] {
     return [`${this.#prefix}:{${sessionId}}`];
   }
@@ -108,7 +159,15 @@ export class RedisSessions {
 function recordOf(reply: unknown): SessionRecord | undefined {
   const [owner, epoch] = Array.isArray(reply) ? (reply as unknown[]) : [];
   const number = Number(String(epoch));
-  if (owner === null || owner === undefined || !Number.isSafeInteger(number) || number < 0) return undefined;
+  // It may say only that the session is over.
+  if (
+    owner === null ||
+    owner === undefined ||
+    String(owner) === '' ||
+    !Number.isSafeInteger(number) ||
+    number < 0
+  )
+    return undefined;
   return { owner: String(owner), epoch: number };
 }
 

@@ -1,50 +1,112 @@
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
-import type { Backplane } from '../backplane.js';
+import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
+import type { Backplane, BackplaneLink } from '../backplane.js';
 import { memoryCluster } from '../memory.js';
 import { redis } from '../redis.js';
-import { startRedis } from './redis-server.js';
+import { keepsReplies, type ReplyEngine } from '../replies.js';
+import { type RedisServer, redisMissing, startRedis, startValkey, valkeyMissing } from './redis-server.js';
 
-export interface Engine {
+interface Engine {
   /** A cluster without nodes. */
   create(): Backplane;
   close(): PromiseLike<void>;
 }
 
-/** Everything that has a backplane. */
-export const engines: Readonly<Record<string, () => Promise<Engine>>> = {
-  memory: async () => ({ create: () => memoryCluster(), async close() {} }),
-  'redis by URL': async () => {
-    const server = await startRedis();
-    return {
-      create: () => redis({ url: server.url, prefix: newPrefix() }),
-      close: () => server[Symbol.asyncDispose](),
-    };
-  },
-  'redis by a client of ioredis': async () => {
-    const server = await startRedis();
-    const client = new Redis(server.url);
-    return {
-      create: () => redis({ client, prefix: newPrefix() }),
-      async close() {
-        client.disconnect();
-        await server[Symbol.asyncDispose]();
-      },
-    };
-  },
-  'redis by a client of node-redis': async () => {
-    const server = await startRedis();
-    const client = createClient({ url: server.url });
-    client.on('error', () => {});
-    await client.connect();
-    return {
-      create: () => redis({ client, prefix: newPrefix() }),
-      async close() {
-        client.destroy();
-        await server[Symbol.asyncDispose]();
-      },
-    };
-  },
+interface Kind {
+  readonly start: () => Promise<Engine>;
+  /** Why its tests are skipped; `undefined` if they are not. */
+  readonly missing: string | undefined;
+}
+
+/** What a test has of an engine: a cluster without nodes, whose connections are closed after the test. */
+export interface EngineTest {
+  connect(): BackplaneLink;
+  /** Of another cluster of the same engine. */
+  connectElsewhere(): BackplaneLink;
+  connectReplies(): ReplyEngine;
+}
+
+/** Runs the same tests with everything that has a backplane. */
+export function describeEngines(
+  what: string,
+  define: (test: (name: string, run: (engine: EngineTest) => Promise<void>) => void) => void,
+): void {
+  for (const [name, { start, missing }] of Object.entries(engines)) {
+    describe(`${what} ${name}`, () => {
+      let engine: Engine;
+      const open: { close(): Promise<void> }[] = [];
+      beforeAll(async () => {
+        if (missing === undefined) engine = await start();
+      });
+      afterEach(async () => {
+        for (const each of open.splice(0)) await each.close();
+      });
+      afterAll(async () => {
+        if (missing === undefined) await engine.close();
+      });
+      define((test, run) =>
+        it.skipIf(missing !== undefined)(missing === undefined ? test : `${test} (${missing})`, async () => {
+          const cluster = engine.create();
+          const opened = <Each extends { close(): Promise<void> }>(each: Each): Each => {
+            open.push(each);
+            return each;
+          };
+          await run({
+            connect: () => opened(cluster.connect()),
+            connectElsewhere: () => opened(engine.create().connect()),
+            connectReplies: () => opened(repliesOf(cluster)),
+          });
+        }));
+    });
+  }
+}
+
+/** @throws {Error} if it keeps no replies. */
+export function repliesOf(backplane: Backplane): ReplyEngine {
+  if (keepsReplies(backplane)) return backplane.connectReplies();
+  throw new Error('it keeps no replies');
+}
+
+const byUrl = (server: RedisServer): Engine => ({
+  create: () => redis({ url: server.url, prefix: newPrefix() }),
+  close: () => server[Symbol.asyncDispose](),
+});
+
+const kinds = (missing: string | undefined, all: Readonly<Record<string, () => Promise<Engine>>>) =>
+  Object.fromEntries(Object.entries(all).map(([name, start]): [string, Kind] => [name, { start, missing }]));
+
+const engines: Readonly<Record<string, Kind>> = {
+  ...kinds(undefined, { memory: async () => ({ create: () => memoryCluster(), async close() {} }) }),
+  ...kinds(valkeyMissing, { valkey: async () => byUrl(await startValkey()) }),
+  ...kinds(redisMissing, {
+    'redis by URL': async () => byUrl(await startRedis()),
+    'redis by a client of ioredis': async () => {
+      const server = await startRedis();
+      const client = new Redis(server.url);
+      return {
+        // A prefix may have a hash tag of its own.
+        create: () => redis({ client, prefix: `{${newPrefix()}}:a` }),
+        async close() {
+          client.disconnect();
+          await server[Symbol.asyncDispose]();
+        },
+      };
+    },
+    'redis by a client of node-redis': async () => {
+      const server = await startRedis();
+      const client = createClient({ url: server.url });
+      client.on('error', () => {});
+      await client.connect();
+      return {
+        create: () => redis({ client, prefix: newPrefix() }),
+        async close() {
+          client.destroy();
+          await server[Symbol.asyncDispose]();
+        },
+      };
+    },
+  }),
 };
 let prefixes = 0;
 const newPrefix = () => `test${prefixes++}`;

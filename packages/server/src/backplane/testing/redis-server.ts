@@ -21,8 +21,10 @@ export interface RedisServer extends AsyncDisposable {
   restart(): Promise<void>;
 }
 
-const PATHS = ['/usr/bin/redis-server', '/usr/local/bin/redis-server', '/usr/bin/valkey-server'];
-const PROGRAM = PATHS.find((path) => existsSync(path));
+const FOLDERS = ['/usr/bin', '/usr/local/bin'];
+const find = (name: string) => FOLDERS.map((folder) => `${folder}/${name}`).find((path) => existsSync(path));
+const VALKEY = find('valkey-server');
+const PROGRAM = find('redis-server') ?? VALKEY;
 
 /** Why tests that need Redis are skipped; `undefined` if there is one. In CI it has to be there. */
 export const redisMissing: string | undefined =
@@ -30,14 +32,26 @@ export const redisMissing: string | undefined =
     ? 'skipped without redis-server: apt-get install redis-server'
     : undefined;
 
-export async function startRedis(...options: readonly string[]): Promise<RedisServer> {
-  if (PROGRAM === undefined) throw new Error('redis-server is not installed');
+/** Why tests are skipped that run with Valkey as well. Debian has it from version 13 on. */
+export const valkeyMissing: string | undefined =
+  VALKEY === undefined ? 'skipped without valkey-server: apt-get install valkey-server' : undefined;
+
+export function startRedis(...options: readonly string[]): Promise<RedisServer> {
+  return startServer(PROGRAM, options);
+}
+
+export function startValkey(...options: readonly string[]): Promise<RedisServer> {
+  return startServer(VALKEY, options);
+}
+
+async function startServer(program: string | undefined, options: readonly string[]): Promise<RedisServer> {
+  if (program === undefined) throw new Error('redis-server is not installed');
   const folder = await mkdtemp(join(tmpdir(), 'parlance-redis-'));
   const port = await freePort();
   const base = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''];
   let child: ChildProcess;
   const begin = async () => {
-    child = endingWithThis(spawn(PROGRAM, [...base, '--appendonly', 'no', ...options], { stdio: 'ignore' }));
+    child = endingWithThis(spawn(program, [...base, '--appendonly', 'no', ...options], { stdio: 'ignore' }));
     await until(port, child);
   };
   await begin();

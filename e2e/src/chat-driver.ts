@@ -1,0 +1,77 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect } from 'vitest';
+import { buildChatPage, launchChromium, type OpenPage, openPage } from './chat-page.js';
+
+/** What the tests of the chat page share: the built page, a browser, and what people do with the page. */
+
+export class ChatPages {
+  readonly #open: AsyncDisposable[] = [];
+  #browser: Browser | undefined;
+  #temporary: string | undefined;
+
+  /** Builds the page before the tests of this `describe`; what a test {@link use}s ends with it. */
+  static use(): ChatPages {
+    const pages = new ChatPages();
+    beforeAll(async () => {
+      pages.#temporary = await mkdtemp(join(tmpdir(), 'parlance-chat-'));
+      await buildChatPage(pages.folder);
+      pages.#browser = await launchChromium();
+    });
+    afterEach(async () => {
+      for (const each of pages.#open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+    });
+    afterAll(async () => {
+      await pages.#browser?.close();
+      await rm(pages.#temporary ?? '', { recursive: true, force: true });
+    });
+    return pages;
+  }
+
+  /** Of the built page. */
+  get folder(): string {
+    return join(this.#temporary ?? expect.fail('the page is built before the tests'), 'built');
+  }
+
+  get browser(): Browser {
+    return this.#browser ?? expect.fail('the browser starts before the tests');
+  }
+
+  use<Resource extends AsyncDisposable>(resource: Resource): Resource {
+    this.#open.push(resource);
+    return resource;
+  }
+
+  async visit(url: string, options?: BrowserContextOptions): Promise<OpenPage> {
+    return this.use(await openPage(this.browser, url, options));
+  }
+}
+
+/** Waits until the page shows this state of its session. */
+export async function state(page: Page, name: string): Promise<void> {
+  await page.locator(`body[data-state="${name}"]`).waitFor();
+}
+
+export async function ask(page: Page, text: string): Promise<void> {
+  await page.getByLabel('Your message').fill(text);
+  await page.getByRole('button', { name: 'Send' }).click();
+}
+
+/** Waits until this many turns are answered completely. */
+export async function finished(page: Page, turns: number): Promise<void> {
+  await expect.poll(() => page.locator('.answer[data-state="done"]').count()).toBe(turns);
+}
+
+/** What the model wrote, as the page copies it, by turn. */
+export function answerTexts(page: Page): Promise<string[]> {
+  return page
+    .locator('answer-text')
+    .evaluateAll((texts) => texts.map((text) => (text as HTMLElement & { source: string }).source));
+}
+
+/** What the model wrote in its last answer. */
+export async function answerText(page: Page): Promise<string> {
+  return (await answerTexts(page)).at(-1) ?? '';
+}

@@ -1,0 +1,18 @@
+import { ProtocolError } from '@parlance/protocol';
+import type { BackplaneLink } from './backplane.js';
+
+/**
+ * Whether sessions that are put on record there survive what they are put on record for.
+ *
+ * @throws {ProtocolError} `unsupported` if the engine forgets everything when its process ends, unless that is allowed;
+ * `connection_failed` or `timeout` if it does not answer.
+ */
+export async function checkDurability(
+  link: Pick<BackplaneLink, 'isVolatile'>,
+  { isVolatile }: { readonly isVolatile: boolean },
+): Promise<void> {
+  if (isVolatile || !(await link.isVolatile())) return;
+  const message =
+    'durable: Redis forgets everything when it ends: set appendonly to yes, or durability: { volatile: true }';
+  throw new ProtocolError('unsupported', message);
+}

@@ -1,0 +1,107 @@
+import type { Body } from '@parlance/protocol';
+import type { BodyToSend, DurableSession } from '@parlance/protocol/internal';
+import { describe, expect, it } from 'vitest';
+import { errorCode } from '../../../protocol/src/testing/error-code.js';
+import { Durability } from './durability.js';
+import type { TurnRecorder } from './turn-recorder.js';
+
+function setUp() {
+  const calls: string[] = [];
+  const waiting: (() => void)[] = [];
+  let handled = 0;
+  const durable: Partial<DurableSession> = {
+    get handled() {
+      return handled;
+    },
+    handle(number) {
+      if (number <= handled) return;
+      handled = number;
+      calls.push(`handled ${number}`);
+    },
+    commit(number, state, bodies) {
+      calls.push(`commit ${number}: ${state === undefined ? 'no' : 'a'} state, ${bodies.length} messages`);
+      handled = Math.max(handled, number);
+    },
+    afterRecord: (then) => void waiting.push(then),
+  };
+  const recorder = { wake() {}, close: () => void calls.push('closed') } as TurnRecorder;
+  /** Resolves when the bodies are coded. */
+  let coded: Promise<unknown> = Promise.resolve();
+  const together = async (bodies: readonly Body[], send: (coded: readonly BodyToSend[]) => void) => {
+    await coded;
+    send(bodies as unknown as BodyToSend[]);
+  };
+  const durability = new Durability(
+    { outbound: { together } },
+    durable as DurableSession,
+    recorder,
+    () => void calls.push('over'),
+  );
+  const record = () => {
+    for (const then of waiting.splice(0)) then();
+  };
+  const wait = (work: Promise<unknown>) => {
+    coded = work;
+  };
+  return { durability, calls, record, wait };
+}
+
+describe('a durable session', () => {
+  it('has handled messages up to the first one that is not', () => {
+    const { durability, calls } = setUp();
+    for (const number of [2, 4, 1, 3]) durability.handleDone(number);
+    expect(calls).toEqual(['handled 2', 'handled 4']);
+  });
+
+  it('handles the message that was read last with what is committed', async () => {
+    const { durability, calls } = setUp();
+    durability.handleTaken(1);
+    await durability.commit(new Uint8Array(0), ['a', 'b'], () => calls.push('done'));
+    durability.handleDone(1);
+    durability.handleTaken(2);
+    await durability.commit(undefined, [], () => {});
+    expect(calls).toEqual(['commit 1: a state, 2 messages', 'done', 'commit 2: no state, 0 messages']);
+  });
+
+  it('handles no message before what is committed with it, if that takes time to code', async () => {
+    const { durability, calls, wait } = setUp();
+    let code = () => {};
+    wait(
+      new Promise<void>((resolve) => {
+        code = resolve;
+      }),
+    );
+    durability.handleTaken(1);
+    const committed = durability.commit(undefined, ['a'], () => {});
+    durability.handleDone(1);
+    durability.handleTaken(2);
+    durability.handleDone(2);
+    expect(calls).toEqual([]);
+    code();
+    await committed;
+    await Promise.resolve();
+    expect(calls).toEqual(['commit 1: no state, 1 messages', 'handled 2']);
+  });
+
+  it('does not get messages that the application has handled elsewhere', () => {
+    const { durability, calls } = setUp();
+    durability.handledUpTo(3);
+    expect([3, 4].map((number) => durability.hasHandled(number))).toEqual([true, false]);
+    durability.handledUpTo(2);
+    expect(durability.hasHandled(3)).toBe(true);
+    expect(calls).toEqual(['handled 3']);
+    for (const wrong of [-1, 1.5, Number.NaN, '1'])
+      expect(errorCode(() => durability.handledUpTo(wrong as number))).toBe('invalid_argument');
+  });
+
+  it('resolves what waits for its record, or rejects it at the end', async () => {
+    const { durability, calls, record } = setUp();
+    const first = durability.recorded();
+    record();
+    await first;
+    const second = durability.recorded();
+    durability.end(new Error('fenced'));
+    await expect(second).rejects.toThrow('fenced');
+    expect(calls).toEqual(['closed', 'over']);
+  });
+});

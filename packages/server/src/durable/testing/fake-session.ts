@@ -1,0 +1,50 @@
+import type { DurableSession, Turn } from '@parlance/protocol/internal';
+
+const TURN: Omit<Turn, 'number'> = {
+  ...{ begin: undefined, accept: undefined, handled: undefined, state: undefined },
+  ...{ messages: [], confirmed: undefined, streams: new Map() },
+};
+
+/** A session whose turns say that one message more is handled. */
+export class FakeSession implements DurableSession {
+  /** In the next turn. */
+  state: Uint8Array | undefined;
+  handled = 0;
+  recorded = 0;
+  #turns = 0;
+  #pending = false;
+  #isPresent = false;
+  hasLazy = false;
+  /** What never changes, in the next turn. */
+  begin: Uint8Array | undefined;
+  /** Who may resume, in the next turn. */
+  accept: Turn['accept'];
+  readonly isHeldBack = false;
+
+  get isIdle(): boolean {
+    return !this.#pending && !this.#isPresent;
+  }
+  handle(): void {
+    this.handled++;
+    this.#pending = true;
+  }
+  pollTurn(takesAll = false): Turn | undefined {
+    if (this.#isPresent || !(this.#pending || (takesAll && this.hasLazy))) return undefined;
+    this.#pending = false;
+    this.hasLazy = false;
+    this.#isPresent = true;
+    const { begin, accept, state } = this;
+    this.begin = undefined;
+    this.accept = undefined;
+    this.state = undefined;
+    return { ...TURN, number: ++this.#turns, handled: this.handled, begin, accept, state };
+  }
+  handleRecorded(): void {
+    this.#isPresent = false;
+    this.recorded = this.#turns;
+  }
+  setState(): void {}
+  commit(): void {}
+  repeat(): void {}
+  afterRecord(): void {}
+}
