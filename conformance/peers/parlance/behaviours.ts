@@ -12,18 +12,19 @@ interface Tally {
   cancelled: number;
 }
 
-const tallies = new WeakMap<Session, Tally>();
-const tallyOf = (session: Session): Tally => {
-  const tally = tallies.get(session) ?? { messages: 0, crc: 0, cancelled: 0 };
-  tallies.set(session, tally);
+/** By ID: the object of a client goes on with the session that follows a lost one. */
+const tallies = new Map<string, Tally>();
+const tallyOf = ({ id }: Session): Tally => {
+  const tally = tallies.get(id) ?? { messages: 0, crc: 0, cancelled: 0 };
+  tallies.set(id, tally);
   return tally;
 };
 
 /** Counts the one-way messages of a session until it ends. */
 export async function count(session: Session): Promise<void> {
-  const tally = tallyOf(session);
   for await (const message of session) {
     if (message.tensor !== undefined) continue;
+    const tally = tallyOf(session);
     tally.messages++;
     tally.crc = crc32(message.bytes, tally.crc);
   }

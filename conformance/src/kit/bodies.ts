@@ -1,4 +1,5 @@
 import { decode, encode } from '@msgpack/msgpack';
+import { platform } from '../../../packages/protocol/src/platform/node.js';
 import {
   type BodyCodec,
   createBodyCoder,
@@ -40,6 +41,10 @@ export function unpacked(bytes: Uint8Array, what: string, whole = bytes): Fields
     throw new Deviation(`${what} is not a map`, whole);
   return value as Fields;
 }
+
+/** One zstd frame, with a dictionary of raw content. */
+export const compressZstd = (bytes: Uint8Array, dictionary: Uint8Array): Uint8Array =>
+  platform.zstdCompress(bytes, 3, dictionary.length === 0 ? undefined : dictionary);
 
 /** The codecs in which a text can be sent whatever it is; M2M and T1 take JSON. */
 export class Coder {

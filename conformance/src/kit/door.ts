@@ -20,6 +20,7 @@ export const JSON_ENVELOPES = 'm2m.v1.json';
 
 export class Dialer implements Door {
   readonly peer = 'server';
+  readonly #wires = new Set<Wire>();
   readonly url: string;
   readonly timeoutMs: number;
 
@@ -34,6 +35,8 @@ export class Dialer implements Door {
       handshakeTimeout: this.timeoutMs,
     });
     const wire = new Wire(socket, this.timeoutMs);
+    this.#wires.add(wire);
+    socket.once('close', () => this.#wires.delete(wire));
     await new Promise<void>((resolve, reject) => {
       socket.once('open', resolve);
       socket.once('error', (error) =>
@@ -64,7 +67,9 @@ export class Dialer implements Door {
     });
   }
 
-  async close(): Promise<void> {}
+  async close(): Promise<void> {
+    for (const wire of this.#wires) wire.cut();
+  }
 }
 
 export class Listener implements Door {

@@ -25,7 +25,7 @@ import {
 import type { Changes } from './waiting.js';
 
 /**
- * The kit's end of the frames of a session (section 4), over all of its connections. Whatever a scenario is about, it
+ * The kit's end of the frames of a session (section 4), over all of its connections. In every scenario it
  * fails at the first frame of the peer that breaks the rules.
  */
 
@@ -39,6 +39,8 @@ export interface LinkOptions {
   readonly context: { readonly maxBytes: number; readonly maxMessages: number } | undefined;
   readonly changes: Changes;
   readonly send: (bytes: Uint8Array) => void;
+  /** Bodies wait while the session has no connection. */
+  readonly isConnected: () => boolean;
 }
 
 /** A request of the kit and what has come of its reply. */
@@ -77,6 +79,8 @@ export class Link {
   grants = true;
   /** Called after each counted frame of the peer. */
   onCounted: ((frame: Frame) => void) | undefined;
+  /** Called after each counted frame of the kit. */
+  onWritten: (() => void) | undefined;
   readonly written: Uint8Array[] = [];
   readonly incoming: Credit;
   readonly outgoing: Credit;
@@ -109,8 +113,10 @@ export class Link {
   /** Writes frames as they are. Counted ones are written again on the next connection. */
   write(...frames: readonly Uint8Array[]): void {
     for (const bytes of frames) {
-      if (isCounted((bytes[0] ?? 0) & 0x0f)) this.written.push(bytes);
+      const counts = isCounted((bytes[0] ?? 0) & 0x0f);
+      if (counts) this.written.push(bytes);
       this.#options.send(bytes);
+      if (counts) this.onWritten?.();
     }
   }
 
@@ -126,7 +132,7 @@ export class Link {
       const isFirst = piece[0] !== undefined && !this.#begun.has(stream);
       const charge = rest.length + (isFirst ? BODY_CHARGE : 0);
       await this.#options.changes.until(
-        () => this.outgoing.available(stream) >= charge || undefined,
+        () => (this.#options.isConnected() && this.outgoing.available(stream) >= charge) || undefined,
         `credit for ${charge} bytes on stream ${stream}`,
       );
       this.#begun.add(stream);

@@ -49,8 +49,9 @@ export async function test(options: KitOptions): Promise<number> {
   return counts.failed > 0 ? 1 : 0;
 }
 
-function print({ name, section, verdict, title, why, bytes }: Verdict): void {
-  console.log(`${verdict.padEnd(7)} ${name.padEnd(34)} ${section}`);
+function print({ name, section, requirements, verdict, title, why, bytes }: Verdict): void {
+  const numbers = requirements.length === 0 ? '' : ` [${requirements.join(', ')}]`;
+  console.log(`${verdict.padEnd(7)} ${name.padEnd(34)} ${section}${numbers}`);
   if (verdict === 'skipped') console.log(`        ${why}`);
   if (verdict === 'failed')
     console.log(`        ${title}\n        ${why}${bytes === undefined ? '' : `\n        ${bytes}`}`);

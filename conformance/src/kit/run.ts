@@ -1,7 +1,8 @@
-import { isEncodingAvailable, loadEncoding } from '../subject.js';
+import { isEncodingAvailable, loadCodecs, loadEncoding } from '../subject.js';
 import { Deviation, hex, NotApplicable } from './deviation.js';
 import type { Door } from './door.js';
 import { Kit } from './kit.js';
+import { requirementsOf } from './requirements.js';
 import type { Scenario } from './scenario.js';
 import { SCENARIOS } from './scenarios/index.js';
 
@@ -11,6 +12,8 @@ export interface Verdict {
   readonly name: string;
   readonly section: string;
   readonly title: string;
+  /** The numbers of the specification that it covers. */
+  readonly requirements: readonly string[];
   readonly verdict: 'passed' | 'failed' | 'skipped';
   /** The first deviation, or why the scenario does not apply. */
   readonly why?: string;
@@ -36,6 +39,7 @@ export const scenariosFor = (peer: Door['peer'], only: readonly string[] = []): 
   );
 
 export async function run(door: Door, options: RunOptions = {}): Promise<readonly Verdict[]> {
+  await loadCodecs(['AVP', 'BROTLI', 'CONTEXT', 'M2M']);
   const encoding = (await isEncodingAvailable('CL100K_BASE')) ? await loadEncoding('CL100K_BASE') : undefined;
   const verdicts: Verdict[] = [];
   for (const scenario of scenariosFor(door.peer, options.only)) {
@@ -51,7 +55,7 @@ async function verdictOn(scenario: Scenario, kit: Kit, timeoutMs: number): Promi
   const { name, section, title } = scenario;
   const outcome = await outcomeOf(scenario, kit, timeoutMs);
   await kit.dispose();
-  return { name, section, title, ...outcome, ms: Date.now() - start };
+  return { name, section, title, requirements: requirementsOf(name), ...outcome, ms: Date.now() - start };
 }
 
 async function outcomeOf(

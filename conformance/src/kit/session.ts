@@ -31,6 +31,11 @@ export class Session {
   wire: Wire;
   readonly agreement: Agreement;
   readonly #options: SessionOptions;
+  /** Connections that the kit has lost on purpose. */
+  cuts = 0;
+  /** The connection is lost, and the next one does not carry the session yet. */
+  #isCut = false;
+  #resuming: Promise<void> | undefined;
   /** The peer has said CLOSE. */
   #closing: Fields | undefined;
 
@@ -48,6 +53,7 @@ export class Session {
       context: agreement.context,
       changes: this.changes,
       send: (bytes) => this.wire.send(bytes),
+      isConnected: () => !this.#isCut,
     });
     this.#attach(wire);
   }
@@ -122,7 +128,7 @@ export class Session {
     return await this.changes.until(
       () => {
         const value = look();
-        if (value === undefined && this.wire.closed !== undefined)
+        if (value === undefined && this.wire.closed !== undefined && !this.#isCut)
           throw new Deviation(
             `the peer closed with ${this.wire.closed.code} "${this.wire.closed.reason}", expected ${what}`,
           );
@@ -164,6 +170,20 @@ export class Session {
 
   // --- connections
 
+  /**
+   * Loses the connection and goes on over the next one, while the scenario waits for something else.
+   *
+   * @param frames of the peer that are lost with it, if they are not acknowledged.
+   */
+  cut(frames = 0): void {
+    if (this.#isCut) return;
+    this.#isCut = true;
+    this.cuts++;
+    this.wire.cut();
+    this.link.lose(frames);
+    this.#resuming = this.resume().catch((error: unknown) => this.changes.fail(error));
+  }
+
   #attach(wire: Wire): void {
     this.wire = wire;
     wire.onMessage((message) => {
@@ -198,6 +218,11 @@ export class Session {
     this.controls.push(fields);
   }
 
+  /** The peer has to say CLOSE again, on the next connection. */
+  expectsCloseAgain(): void {
+    this.#closing = undefined;
+  }
+
   /** Waits for CLOSE of the peer, and takes part in it. */
   async closedByPeer(): Promise<Fields> {
     const message = await this.controlOf('CLOSE');
@@ -223,13 +248,18 @@ export class Session {
   async resume(): Promise<void> {
     const { wire, received } = await this.#options.resume(this);
     this.wire = wire;
+    this.#isCut = false;
     this.link.resume(received);
-    this.#attach(wire);
     this.link.acknowledge();
+    this.#attach(wire);
+    this.changes.notify();
   }
 
   /** Ends the session in whatever state it is, so that the next scenario starts from nothing. */
   async dispose(): Promise<void> {
+    this.link.onCounted = undefined;
+    this.link.onWritten = undefined;
+    await this.#resuming;
     if (this.wire.closed !== undefined) return;
     this.wire.send(this.control('CLOSE', { reason: 'NORMAL', message: '', code: 'conformance' }));
     this.link.acknowledge();

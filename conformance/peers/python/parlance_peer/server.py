@@ -20,6 +20,8 @@ from .session import WINDOW_SECONDS, Session, new_token
 from .transport import MAX_FRAME, Transport
 
 HELLO_SECONDS = 10.0
+VERSIONS = ("1", "3")
+"""What may stand before the first dot of the version."""
 SUBPROTOCOLS = (Subprotocol(BINARY), Subprotocol(JSON_ENVELOPES))
 
 
@@ -94,7 +96,7 @@ class Server:
             raise ProtocolError("protocol_violation", f"{fields['type']} before HELLO")
         hello = fields.get("payload") or {}
         check_hello(hello)
-        if str(hello.get("version", "")).split(".")[0] not in ("1", "3"):
+        if str(hello.get("version", "")).split(".")[0] not in VERSIONS:
             raise Rejection("VERSION_MISMATCH", "this version is not spoken here", CLOSE_BAD_FRAME)
         if not common_algorithms(hello):
             raise Rejection("NO_COMMON_ALGORITHM", "no algorithm in common", CLOSE_BAD_FRAME)

@@ -1,3 +1,208 @@
+import { crc32 } from 'node:zlib';
+import { packed, textOf } from '../bodies.js';
+import { must, mustEqual } from '../deviation.js';
+import { bodyFrames, Codec, frame, join, Kind, varint } from '../frames.js';
 import type { Scenario } from '../scenario.js';
+import { responseOf, type Session } from '../session.js';
 
-export const TENSORS: readonly Scenario[] = [];
+/** Tensors, in both directions. */
+
+const SECTION = '§10 Tensors';
+const HEADER = 12;
+
+interface Parts {
+  readonly magic?: string;
+  readonly version?: number;
+  readonly flags?: number;
+  readonly shape?: readonly number[];
+  /** In the metadata. */
+  readonly checksum?: number;
+  /** Behind the frame. */
+  readonly trailer?: Uint8Array;
+  readonly payload?: Uint8Array;
+}
+
+const u32 = (value: number): Uint8Array => {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value >>> 0);
+  return bytes;
+};
+const floats = (number: number): Uint8Array =>
+  new Uint8Array(Float32Array.from({ length: number }, (_, index) => index).buffer);
+
+/** An AVP frame (annex C) of float32. */
+function tensor(parts: Parts = {}): Uint8Array {
+  const { magic = 'AV', version = 1, flags = 0, shape = [6], payload = floats(6), checksum, trailer } = parts;
+  const sizes = join(...shape.map(varint));
+  const metadata = join(
+    0x4a,
+    varint(sizes.length),
+    sizes,
+    checksum === undefined ? [] : [0x78, ...varint(checksum)],
+  );
+  return join(
+    magic,
+    version,
+    flags,
+    u32(metadata.length + payload.length),
+    u32(metadata.length),
+    metadata,
+    payload,
+    trailer ?? [],
+  );
+}
+
+async function sent(session: Session, bytes: Uint8Array, pieces?: readonly number[]) {
+  const call = session.link.openStream();
+  await session.link.writeBody(Kind.REQUEST, call.id, { codec: Codec.AVP, bytes, ...(pieces && { pieces }) });
+  return await session.over(call, 'the answer to a tensor');
+}
+
+const accepts = (
+  name: string,
+  title: string,
+  bytes: () => Uint8Array,
+  pieces?: readonly number[],
+): Scenario => ({
+  name: `tensors/${name}`,
+  section: SECTION,
+  title,
+  async run(kit) {
+    const session = await kit.session();
+    const call = await sent(session, bytes(), pieces);
+    must(call.error === undefined, `a sound tensor is refused with ${JSON.stringify(call.error)}`);
+    mustEqual(responseOf(call).content.length, 0, 'the length of the response to a tensor');
+  },
+});
+
+const refuses = (
+  name: string,
+  title: string,
+  codes: readonly string[],
+  bytes: () => Uint8Array,
+): Scenario => ({
+  name: `tensors/${name}`,
+  section: SECTION,
+  title: `${title} is refused with ${codes.join(' or ')}; the session goes on.`,
+  async run(kit) {
+    const session = await kit.session();
+    const call = await sent(session, bytes());
+    must(call.error !== undefined, 'a wrong tensor is accepted');
+    must(
+      codes.includes(String(call.error['code'])),
+      `the code is ${call.error['code']}, expected ${codes.join(' or ')}`,
+    );
+    await session.stillWorks('a tensor that was refused');
+  },
+});
+
+const ends = (name: string, title: string, bytes: (session: Session) => readonly Uint8Array[]): Scenario => ({
+  name: `tensors/${name}`,
+  section: SECTION,
+  title,
+  async run(kit) {
+    const session = await kit.session();
+    await session.stillWorks('the handshake');
+    await session.violate(bytes(session), [4400], title);
+  },
+});
+
+/** @returns the elements of a tensor of the peer. @throws {Deviation} if its frame is not as annex C says. */
+function payloadOf(bytes: Uint8Array): Uint8Array {
+  must(bytes.length >= HEADER && bytes[0] === 0x41 && bytes[1] === 0x56, 'not an AVP frame', bytes);
+  mustEqual(bytes[2], 1, 'the version of AVP', bytes);
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  const [length, metadata] = [view.getUint32(4, true), view.getUint32(8, true)];
+  const rest = bytes.length - HEADER - length;
+  must(rest === 0 || rest === 4, `${rest} bytes behind an AVP frame`, bytes);
+  const payload = bytes.subarray(HEADER + metadata, HEADER + length);
+  if (rest === 4)
+    mustEqual(view.getUint32(HEADER + length, true), crc32(payload), 'the CRC behind a tensor', bytes);
+  return payload;
+}
+
+export const TENSORS: readonly Scenario[] = [
+  accepts('without-checksum', 'A tensor without a checksum is accepted with an empty response.', () =>
+    tensor(),
+  ),
+  accepts('with-checksum', 'A tensor with a checksum in its metadata is accepted.', () =>
+    tensor({ checksum: crc32(floats(6)) }),
+  ),
+  accepts('with-trailer', 'A tensor with its checksum behind the frame is accepted.', () =>
+    tensor({ trailer: u32(crc32(floats(6))) }),
+  ),
+  accepts(
+    'in-pieces',
+    'A tensor is taken in pieces of any size.',
+    () => tensor({ trailer: u32(crc32(floats(6))) }),
+    [1, 5, 2],
+  ),
+  accepts('large', 'A tensor larger than the window is let through.', () => {
+    const payload = floats(60_000);
+    return tensor({ payload, shape: [100, 600], trailer: u32(crc32(payload)) });
+  }),
+  refuses('wrong-checksum', 'A tensor whose checksum does not fit', ['bad_checksum'], () =>
+    tensor({ checksum: 1 }),
+  ),
+  refuses('wrong-trailer', 'A tensor whose checksum behind the frame does not fit', ['bad_checksum'], () =>
+    tensor({ trailer: u32(1) }),
+  ),
+  refuses('two-checksums', 'A tensor with checksums in both places', ['trailing_bytes'], () =>
+    tensor({ checksum: crc32(floats(6)), trailer: u32(crc32(floats(6))) }),
+  ),
+  refuses('other-size', 'A tensor whose shape does not fit its size', ['bad_tensor'], () =>
+    tensor({ shape: [7] }),
+  ),
+  refuses('unknown-version', 'Another version of AVP', ['unknown_version'], () => tensor({ version: 2 })),
+  refuses('reserved-flag', 'A reserved flag', ['bad_header'], () => tensor({ flags: 0x80 })),
+  refuses('wrong-flag', 'A flag that contradicts the metadata', ['bad_header'], () => tensor({ flags: 2 })),
+  refuses('no-magic', 'A body without the magic number', ['bad_header'], () => tensor({ magic: 'AW' })),
+  refuses('trailing', 'A tensor with two bytes behind it', ['trailing_bytes'], () =>
+    tensor({ trailer: new Uint8Array(2) }),
+  ),
+  refuses('truncated', 'A tensor that ends too early', ['truncated'], () => tensor().subarray(0, 20)),
+  ends('as-message', 'A one-way message in codec AVP ends the session with 4400.', () =>
+    bodyFrames(Kind.MESSAGE, 0, { codec: Codec.AVP, bytes: tensor() }),
+  ),
+  {
+    name: 'tensors/of-the-peer',
+    section: SECTION,
+    title: 'The peer sends a tensor as a request in codec AVP, and reads the empty response.',
+    async run(kit) {
+      const session = await kit.session();
+      for (const values of [3, 50_000]) {
+        const outer = await session.ask({ test: 'tensor', values });
+        const { id, body } = await session.asked('a tensor of the peer');
+        mustEqual(body.codec, Codec.AVP, 'the codec of a tensor');
+        must(
+          Buffer.compare(payloadOf(body.coded), floats(values)) === 0,
+          'the elements of the tensor',
+          body.coded,
+        );
+        session.respond(id, { bytes: '' });
+        mustEqual(
+          JSON.parse(textOf(responseOf(await session.over(outer)))),
+          { error: null },
+          'the outcome at the peer',
+        );
+      }
+    },
+  },
+  {
+    name: 'tensors/refused-by-the-kit',
+    section: SECTION,
+    title: 'The peer learns that its tensor was refused.',
+    async run(kit) {
+      const session = await kit.session();
+      const outer = await session.ask({ test: 'tensor', values: 3 });
+      const { id } = await session.asked('a tensor of the peer');
+      session.link.write(frame(Kind.ERROR, id, packed({ code: 'bad_checksum', message: 'a test' })));
+      session.link.answered(id);
+      mustEqual(
+        JSON.parse(textOf(responseOf(await session.over(outer)))),
+        { error: 'bad_checksum' },
+        'the outcome',
+      );
+    },
+  },
+];

@@ -1,0 +1,198 @@
+"""The faults by name. Each replaces one function of the peer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from parlance_peer import agreement, avp, behaviours, codecs, context, credit, frames, incoming, link, outbox, server, session
+from parlance_peer.errors import ProtocolError
+from parlance_peer.frames import Codec, Kind
+
+
+def accepts_any_version() -> None:
+    """§2: a version that is not spoken is accepted."""
+    server.VERSIONS = ("1", "2", "3")  # type: ignore[assignment]
+
+
+def prefers_its_own_order() -> None:
+    """§2: algorithms in the order of the server."""
+    server.common_algorithms = lambda payload: agreement.ALGORITHMS  # type: ignore[assignment]
+    agreement.common_algorithms = lambda payload: [  # type: ignore[assignment]
+        name for name in agreement.ALGORITHMS if name in payload["algorithms"]
+    ]
+
+
+def accepts_anything() -> None:
+    """§2: a client that takes an ACCEPT beyond its offer."""
+    from parlance_peer import client
+
+    client.check_accept = lambda payload: None  # type: ignore[assignment]
+
+
+def forgets_varint_form() -> None:
+    """§4: varints that are not in their shortest form are read."""
+
+    def varint(self: frames.Reader, most: int = 2**53 - 1) -> int:
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    frames.Reader.varint = varint  # type: ignore[method-assign]
+
+
+def ends_without_parts() -> None:
+    """§4: the last part of a reply is lost."""
+    add = outbox.Outbox.add
+    held: dict[int, Any] = {}
+
+    def dropping(self: outbox.Outbox, stream: int, body: outbox.Body) -> None:
+        before = held.pop(stream, None)
+        if body.kind == Kind.CHUNK:
+            held[stream] = body
+        if before is not None and body.kind == Kind.CHUNK:
+            add(self, stream, before)
+        if body.kind != Kind.CHUNK:
+            add(self, stream, body)
+
+    outbox.Outbox.add = dropping  # type: ignore[method-assign]
+
+
+def ignores_cancel() -> None:
+    """§4: a cancel stops nothing."""
+    link.Link._cancelled = lambda self, frame: None  # type: ignore[method-assign]
+
+
+def ignores_credit() -> None:
+    """§5: a sender without limits."""
+    credit.Credit.available = lambda self, stream: 2**50  # type: ignore[method-assign]
+
+
+def forgets_body_charge() -> None:
+    """§5: the 16 of each body are not charged."""
+    outbox.BODY_CHARGE = 0
+
+
+def grants_nothing() -> None:
+    """§5: a receiver that reads and grants no credit."""
+    link.Link._grant = lambda self, stream: None  # type: ignore[method-assign]
+
+
+def states_wrong_total() -> None:
+    """§4: the first frame of a body in pieces states one byte more."""
+    original = outbox.varint
+
+    def longer(value: int) -> bytes:
+        return original(value + 1 if value > 50_000 else value)
+
+    outbox.varint = longer
+
+
+def takes_any_total() -> None:
+    """§4: more or fewer bytes than stated are taken."""
+
+    def add(self: incoming.Incoming, frame: frames.Frame) -> None:
+        self.pieces.append(frame.rest)
+        self.length = self.head.total or 0
+
+    incoming.Incoming.add = add  # type: ignore[method-assign]
+
+
+def never_acknowledges() -> None:
+    """§4: frames are counted and not acknowledged."""
+    link.Link._count = lambda self, size: setattr(self, "received", self.received + 1)  # type: ignore[method-assign]
+
+
+def repeats_new_frames() -> None:
+    """§6: frames that are not acknowledged are not written again."""
+    outbox.Outbox.repeat = lambda self: None  # type: ignore[method-assign]
+
+
+def repeats_backwards() -> None:
+    """§6: frames are written again in another order."""
+
+    def repeat(self: outbox.Outbox) -> None:
+        for frame in reversed(self._unacknowledged):
+            self.transmit(frame)
+
+    outbox.Outbox.repeat = repeat  # type: ignore[method-assign]
+
+
+def trusts_received() -> None:
+    """§6: a count of the peer is never refused."""
+
+    def resume(self: outbox.Outbox, received: int) -> None:
+        self.acknowledge(min(received, self.written))
+
+    outbox.Outbox.resume = resume  # type: ignore[method-assign]
+
+
+def compares_spelling() -> None:
+    """§6: offers are compared by their spelling."""
+
+    def spelled(payload: dict[str, Any]) -> str:
+        return json.dumps({name: value for name, value in payload.items() if name != "resume"})
+
+    server.same_offer = lambda one, other: spelled(one) == spelled(other)  # type: ignore[assignment]
+
+
+def keeps_no_messages() -> None:
+    """§9: messages in context do not enter the list."""
+    context.State._enter = lambda self, content, replaced: None  # type: ignore[method-assign]
+
+
+def evicts_newest() -> None:
+    """§9: a message for which no room can be made removes others."""
+    enter = context.State._enter
+
+    def clearing(self: context.State, content: bytes, replaced: context.Base | None) -> None:
+        if len(content) > self.max_bytes:
+            self.list = []
+        else:
+            enter(self, content, replaced)
+
+    context.State._enter = clearing  # type: ignore[method-assign]
+
+
+def ends_without_crc() -> None:
+    """§9: END has no CRC."""
+    context.Encoder.end = lambda self, stream: b""  # type: ignore[method-assign]
+
+
+def believes_tensors() -> None:
+    """§10: tensors are not verified."""
+    avp.verify = lambda body: None  # type: ignore[assignment]
+    behaviours.avp = avp
+
+
+def answers_undecodable_with_internal() -> None:
+    """§14: the code of an error of decoding is not told."""
+    decode = codecs.decode
+
+    def blaming(coded: bytes, codec: Codec, expanded: int | None) -> bytes:
+        try:
+            return decode(coded, codec, expanded)
+        except ProtocolError as error:
+            raise ProtocolError("internal", "the handler failed") from error
+
+    codecs.decode = blaming
+
+
+def closes_at_once() -> None:
+    """§3: CLOSE is answered by the end of the connection."""
+
+    def hurrying(self: session.Session) -> None:
+        self._transport.finish(1000, "NORMAL")
+        self.finish()
+
+    session.Session._peer_has_closed = hurrying  # type: ignore[method-assign]
+
+
+FAULTS: dict[str, Callable[[], None]] = {
+    name: fault for name, fault in list(globals().items()) if callable(fault) and getattr(fault, "__module__", "") == __name__
+}

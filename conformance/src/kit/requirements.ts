@@ -1,0 +1,14 @@
+import { readFileSync } from 'node:fs';
+
+/** The registry maps numbers of the specification to what covers them. */
+const REGISTRY = new URL('../../requirements.json', import.meta.url);
+
+let registry: Readonly<Record<string, unknown>> | undefined;
+
+/** @returns the numbers that a scenario covers. */
+export function requirementsOf(scenario: string): readonly string[] {
+  registry ??= JSON.parse(readFileSync(REGISTRY, 'utf8')) as Readonly<Record<string, unknown>>;
+  return Object.entries(registry)
+    .filter(([, covered]) => Array.isArray(covered) && covered.includes(`scenario: ${scenario}`))
+    .map(([id]) => id);
+}

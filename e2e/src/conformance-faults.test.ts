@@ -1,0 +1,89 @@
+import { describe, expect, it } from 'vitest';
+import { Dialer, type Door, Listener } from '../../conformance/src/kit/door.js';
+import { type PythonPeer, pythonMissing, startPython } from '../../conformance/src/kit/python.js';
+import { run } from '../../conformance/src/kit/run.js';
+
+/**
+ * A peer with one fault fails at the part of the specification that it breaks, and nowhere else. By default the scenarios
+ * around the fault run; with `CONFORMANCE_ALL` set, all of them do.
+ */
+
+interface Fault {
+  readonly name: string;
+  /** The scenarios that have to fail. */
+  readonly fails: readonly string[];
+  readonly client?: boolean;
+}
+
+const FAULTS: readonly Fault[] = [
+  { name: 'accepts_any_version', fails: ['handshake/version'] },
+  { name: 'prefers_its_own_order', fails: ['handshake/order-of-algorithms'] },
+  { name: 'accepts_anything', fails: ['handshake/accept-extension'], client: true },
+  { name: 'forgets_varint_form', fails: ['streams/long-varint'] },
+  { name: 'ends_without_parts', fails: ['streams/parts'] },
+  { name: 'ignores_cancel', fails: ['cancel/reaches-the-handler'] },
+  { name: 'ignores_credit', fails: ['credit/reply-waits'] },
+  { name: 'forgets_body_charge', fails: ['credit/reply-waits'] },
+  { name: 'grants_nothing', fails: ['credit/is-granted'] },
+  { name: 'states_wrong_total', fails: ['fragments/large-reply'] },
+  { name: 'takes_any_total', fails: ['fragments/too-few', 'fragments/too-many'] },
+  { name: 'never_acknowledges', fails: ['messages/acknowledged'] },
+  { name: 'repeats_new_frames', fails: ['resume/same-bytes'] },
+  { name: 'repeats_backwards', fails: ['resume/same-bytes'] },
+  { name: 'trusts_received', fails: ['resume/received-too-little'] },
+  { name: 'compares_spelling', fails: ['resume/same-meaning'] },
+  { name: 'keeps_no_messages', fails: ['context/reads'] },
+  { name: 'evicts_newest', fails: ['context/room-by-bytes'] },
+  { name: 'ends_without_crc', fails: ['context/parts-of-the-peer'] },
+  { name: 'believes_tensors', fails: ['tensors/wrong-checksum'] },
+  { name: 'answers_undecodable_with_internal', fails: ['codecs/damaged-brotli'] },
+  { name: 'closes_at_once', fails: ['closing/kit-begins'] },
+];
+
+/** What every peer here can do, whatever its fault. */
+const SOUND = ['handshake/accept', 'streams/response', 'messages/ping'];
+/** A peer that is silent by fault is waited for as long. */
+const TIMEOUT_MS = 1_500;
+
+type Close = () => unknown;
+
+/** @param closing gets what the test has to close. */
+async function started({ name, client }: Fault, closing: Close[]): Promise<Door> {
+  const kept = (peer: PythonPeer) => void closing.push(() => peer.stop());
+  if (client !== true) {
+    const peer = await startPython(undefined, name);
+    kept(peer);
+    return new Dialer(peer.url, TIMEOUT_MS);
+  }
+  const door = await Listener.listen(0, TIMEOUT_MS);
+  closing.push(() => door.close());
+  kept(await startPython(door.url, name));
+  return door;
+}
+
+/** @returns the names of the scenarios that have failed. */
+async function failures(fault: Fault, only: readonly string[]): Promise<string[]> {
+  const closing: Close[] = [];
+  try {
+    const verdicts = await run(await started(fault, closing), { only });
+    return verdicts.filter(({ verdict }) => verdict === 'failed').map(({ name }) => name);
+  } finally {
+    for (const close of closing.reverse()) await close();
+  }
+}
+
+describe.skipIf(pythonMissing !== undefined)(
+  pythonMissing ?? 'a peer with a fault',
+  { timeout: 120_000 },
+  () => {
+    it.concurrent.each(FAULTS)('$name fails $fails', async (fault) => {
+      const all = process.env['CONFORMANCE_ALL'] !== undefined;
+      const failed = await failures(fault, all ? [] : [...SOUND, ...fault.fails]);
+      for (const name of fault.fails) expect(failed).toContain(name);
+      for (const name of SOUND) expect(failed).not.toContain(name);
+      // The first part of the specification that a peer does not follow is the one that is broken.
+      const part = (name = '') => name.split('/')[0];
+      expect(part(failed[0])).toBe(part(fault.fails[0]));
+    });
+  },
+);
