@@ -1,5 +1,16 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { PAGE_BUDGETS } from './bench/src/page/budget.js';
 import { LIST_EAGER_FILES, PAGE_OPTIONS, pageFile } from './bench/src/page/bundle.js';
+
+const BUILT = 'packages/server/dist/ui';
+
+/** The document of a built page, and what it loads at first: its styles, its script and what that imports. */
+function filesOfPage(document: string): string[] {
+  const html = existsSync(join(BUILT, document)) ? readFileSync(join(BUILT, document), 'utf8') : '';
+  const names = [...html.matchAll(/(?:src|href)="\.\/([^"]+)"/g)].map(([, name = '']) => name);
+  return [document, ...names].map((name) => join(BUILT, name));
+}
 
 export default [
   {
@@ -40,6 +51,26 @@ export default [
       external: ['@parlance/client'],
       loader: { '.html': 'copy' },
       plugins: [LIST_EAGER_FILES],
+    }),
+  },
+  {
+    name: 'the dashboard of the admin port',
+    path: ['packages/ui/src/admin/main.ts', 'packages/ui/admin.css', 'packages/ui/admin.html'],
+    gzip: true,
+    limit: '10 kB',
+    modifyEsbuildConfig: (config: object) => ({ ...config, ...PAGE_OPTIONS, loader: { '.html': 'copy' } }),
+  },
+  {
+    name: 'the inspector at first load, without the explainer of frames',
+    path: filesOfPage('inspect.html'),
+    gzip: true,
+    limit: '40 kB',
+    // They are built already.
+    modifyEsbuildConfig: (config: object) => ({
+      ...config,
+      bundle: false,
+      external: undefined,
+      loader: { '.html': 'copy' },
     }),
   },
   ...PAGE_BUDGETS.map(({ page, title, entry }) => ({

@@ -8,11 +8,11 @@ import { buildUserInterface } from './build-ui.js';
 import { launchChromium } from './chromium.js';
 
 /**
- * `npm run picture`: records the chat page while its connection is cut in mid-answer, as docs/pictures/cut.gif with a still.
+ * `npm run picture`: records the chat page while its connection is cut in mid-answer, as docs/media/cut.webp with a still.
  * Needs Chromium and ffmpeg (Debian: apt-get install chromium ffmpeg), and is run by hand after the page has changed.
  */
 
-const FOLDER = fileURLToPath(new URL('../docs/pictures', import.meta.url));
+const FOLDER = fileURLToPath(new URL('../docs/media', import.meta.url));
 const SIZE = { width: 1080, height: 620 };
 /** Pictures of the screen, and in the result, in a second. */
 const RATE = 8;
@@ -76,14 +76,22 @@ try {
     ],
     { stdio: 'ignore' },
   );
-  // One palette for all pictures, and of each only what has changed.
-  const filter = `fps=${RATE},scale=${WIDTH}:-1:flags=lanczos,split[a][b];[a]palettegen=max_colors=48:stats_mode=diff[p];[b][p]paletteuse=dither=none:diff_mode=rectangle`;
-  const target = join(FOLDER, 'cut.gif');
-  execFileSync(
-    'ffmpeg',
-    ['-y', '-framerate', String(RATE), '-i', join(frames, '%04d.png'), '-vf', filter, '-loop', '0', target],
-    { stdio: 'ignore' },
-  );
+  const filter = `scale=${WIDTH}:-1:flags=lanczos`;
+  const target = join(FOLDER, 'cut.webp');
+  const encoding = [
+    '-c:v',
+    'libwebp_anim',
+    '-lossless',
+    '0',
+    '-quality',
+    '75',
+    '-compression_level',
+    '6',
+    '-loop',
+    '0',
+  ];
+  const pictures = ['-framerate', String(RATE), '-i', join(frames, '%04d.png')];
+  execFileSync('ffmpeg', ['-y', ...pictures, '-vf', filter, ...encoding, target], { stdio: 'ignore' });
   const { size } = statSync(target);
   console.log(`${count} pictures, ${(size / 1000).toFixed(0)} kB: ${target}`);
   if (size > MAX_SIZE) {

@@ -1,4 +1,5 @@
 import { costs } from './page/costs.js';
+import { inspector } from './page/inspector.js';
 import { modules, weights } from './page/weight.js';
 import type { BenchOptions, Row } from './row.js';
 
@@ -10,4 +11,5 @@ export async function* run(options: BenchOptions): AsyncGenerator<Row> {
   if (options.modules) return yield* modules();
   yield* weights();
   yield* costs(options.quick);
+  yield* inspector(options.quick);
 }

@@ -279,7 +279,7 @@ describe('the admin port', () => {
 
   it('is reported as taken if another process has the port, and closes with its server', async () => {
     const { server, admin } = await serve();
-    const other = createServer({ admin: { token: TOKEN, port: admin } });
+    const other = createServer({ admin: { token: TOKEN, port: admin }, onError() {} });
     expect(await failure(other.listen())).toMatchObject({ code: 'connection_failed' });
     await other.close();
     await server.close();

@@ -51,6 +51,12 @@ it('SERVER.md: groups', async () => {
   expect(await run([await paste('SERVER.md', 'groups.mjs')])).toBe('ben reads ann: hello\n');
 });
 
+it('INSPECTOR.md: a tap', async () => {
+  const stdout = await run([await paste('INSPECTOR.md', 'look.mjs')]);
+  expect(stdout).toMatch(/^sent HELLO \d+ offers codecs/);
+  expect(stdout).toMatch(/^received response \d+ /m);
+});
+
 it('TESTING.md: a test of a handler under node --test', async () => {
   const stdout = await run(['--test', await paste('TESTING.md', 'countdown.test.mjs')]);
   expect(stdout).toMatch(/^# pass 1$|^ℹ pass 1$/m);

@@ -27,7 +27,7 @@ const SERVER: ServerOptions = {
 };
 
 describe.skipIf(missing !== undefined)('a page', () => {
-  const page = ScenarioPage.use('./http-page.ts');
+  const page = ScenarioPage.use(new URL('./http-page.ts', import.meta.url));
   const run = (scenario: string, options = SERVER) => page.run(scenario, options);
 
   const sent = (size: number) => ({

@@ -58,7 +58,11 @@ describe('metrics', () => {
   });
 
   it('tell how long resumed sessions were away, and why others could not resume', async () => {
-    const { server, url, port } = await peers.serve({ metrics: true, onRequest: () => 'ok' });
+    const { server, url, port } = await peers.serve({
+      metrics: true,
+      timers: { closingTimeoutMs: 200 },
+      onRequest: () => 'ok',
+    });
     const proxy = peers.use(await createCuttingProxy(port));
     const session = await peers.dial(url.replace(String(port), String(proxy.port)), {
       reconnect: { minDelayMs: 50, maxDelayMs: 60 },
@@ -70,7 +74,8 @@ describe('metrics', () => {
     proxy.cut();
     await expect.poll(() => [...server.sessions.values()][0]?.state).toBe('suspended');
     const [own] = server.sessions.values();
-    void own?.close();
+    // While it closes, its client could still resume it.
+    await own?.close();
     proxy.refuse(false);
     await expect.poll(() => session.state).toBe('established');
     const metrics = await scrape(port);

@@ -50,6 +50,13 @@ const SCENARIOS: Record<
     const codecs = await echoesUntil(session, 'The weather is fine today.', 'TOKEN_NATIVE');
     return { encoding: session.negotiated.encoding, first: codecs[0], last: codecs.at(-1) };
   },
+  async durable(open) {
+    const session = await open();
+    const { id } = session;
+    let text = '';
+    for await (const part of session.stream('count')) text += part.text;
+    return { text, isSame: session.id === id, durable: session.negotiated.extensions['durable'] };
+  },
   async loadEncoding(open) {
     await loadEncoding('CL100K_BASE');
     const session = await open({ extensions: { context: false } });

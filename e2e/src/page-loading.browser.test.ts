@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { SendOptions, ServerOptions } from '@parlance/server';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createServer, memoryCluster, type SendOptions, type ServerOptions } from '@parlance/server';
 import { describe, expect, it } from 'vitest';
 import { chromiumMissing } from './chat-page.js';
 import { ScenarioPage } from './scenario-page.js';
@@ -26,7 +27,7 @@ const SERVER: ServerOptions = {
 };
 
 describe.skipIf(missing !== undefined)('a page', () => {
-  const page = ScenarioPage.use('./page-loading-page.ts');
+  const page = ScenarioPage.use(new URL('./page-loading-page.ts', import.meta.url));
 
   async function run(scenario: string, options: ServerOptions = SERVER) {
     return (await page.run(scenario, options)) as { result: unknown; warnings: string[] };
@@ -44,6 +45,37 @@ describe.skipIf(missing !== undefined)('a page', () => {
       },
       warnings: [],
     });
+  });
+
+  it('goes on with a durable session in another server, and loads what that takes', async () => {
+    const PARTS = 20;
+    let handleHalf: () => void;
+    const isHalf = new Promise<void>((resolve) => {
+      handleHalf = resolve;
+    });
+    const options: ServerOptions = {
+      origins: [page.origin],
+      cluster: memoryCluster(),
+      durable: true,
+      durability: { volatile: true },
+      async *onRequest(_request, { said, onLost, signal }) {
+        onLost('again');
+        for (let part = said.length; part < PARTS && !signal.aborted; part++) {
+          if (part === PARTS / 2) handleHalf();
+          yield `${part} `;
+          await sleep(10);
+        }
+      },
+    };
+    const former = createServer(options);
+    const { port, url } = await former.listen();
+    const shown = page.show('durable', url);
+    await isHalf;
+    await former.close();
+    await using next = createServer(options);
+    await next.listen({ port });
+    const text = Array.from({ length: PARTS }, (_, part) => `${part} `).join('');
+    expect(await shown).toMatchObject({ result: { text, isSame: true, durable: '1' } });
   });
 
   it('gets tokens if it names an encoding, once the vocabulary is loaded', async () => {

@@ -12,12 +12,11 @@ export class ScenarioPage {
   #bundle: Bundle | undefined;
   #files: StaticFiles | undefined;
 
-  /** Opens it before the tests of this `describe`. @param name of the module in this folder. */
-  static use(name: string): ScenarioPage {
+  /** Opens it before the tests of this `describe`. */
+  static use(module: URL): ScenarioPage {
     const page = new ScenarioPage();
     beforeAll(async () => {
-      const file = fileURLToPath(new URL(name, import.meta.url));
-      page.#bundle = await bundleFile(file, { fromSource: true });
+      page.#bundle = await bundleFile(fileURLToPath(module), { fromSource: true });
       page.#files = await serveCompressed(page.#bundle.folder);
       page.#browser = await launchChromium();
     });
@@ -40,13 +39,24 @@ export class ScenarioPage {
     this.#files = await serveCompressed(this.bundle.folder);
   }
 
+  /** Of the page. */
+  get origin(): string {
+    if (this.#files === undefined) throw new Error('the page is served before the tests');
+    return this.#files.origin;
+  }
+
   /** Runs a scenario in a new page, against a server of its own. */
   async run(scenario: string, options: ServerOptions): Promise<unknown> {
+    await using server = createServer({ origins: [this.origin], ...options });
+    const { url } = await server.listen();
+    return await this.show(scenario, url);
+  }
+
+  /** Runs a scenario in a new page. @param server its URL. */
+  async show(scenario: string, server: string): Promise<unknown> {
     const [browser, files] = [this.#browser, this.#files];
     if (browser === undefined || files === undefined) throw new Error('the page is opened before the tests');
-    await using server = createServer({ origins: [files.origin], ...options });
-    const { url } = await server.listen();
-    const query = new URLSearchParams({ server: url, scenario });
+    const query = new URLSearchParams({ server, scenario });
     await using opened = await openPage(browser, `${files.origin}/?${query}`);
     const body = opened.page.locator('body[data-result]');
     await body.waitFor({ state: 'attached' });

@@ -40,6 +40,7 @@ describe('parlance serve', { timeout: TIMEOUT }, () => {
   it('says where the page is', async () => {
     const serving = await startServing();
     expect(serving.log()).toContain(`"page":"${addressOf(serving)}"`);
+    expect(serving.log()).toContain(`"inspector":"${addressOf(serving)}inspect"`);
     await serving.stop();
   });
 

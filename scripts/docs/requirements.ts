@@ -112,6 +112,9 @@ ${table(['requirement', 'part', 'why'], open)}
 
 function check(id: string, coverage: string, faults: string[]): void {
   const [, kind = '', name = ''] = /^([^:]+): (.+)$/s.exec(coverage) ?? [];
+  // A test may name the requirement itself.
+  const isNamed = name === id && existsSync(kind) && readFileSync(kind, 'utf8').includes(`'${id}'`);
+  if (isNamed) return;
   if (kind !== 'vector' && name.length < 8) faults.push(`${REGISTRY}: ${id}: "${coverage}" names too little`);
   if (kind === 'vector') {
     if (!existsSync(`conformance/vectors/${name}.json`))

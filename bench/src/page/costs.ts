@@ -5,6 +5,7 @@ import { compare, type Row } from '../row.js';
 import { median } from '../statistics.js';
 import { type Bundle, bundlePage } from './bundle.js';
 import { type Contestant, type Far, OURS, SOCKET_IO, WEB_SOCKET } from './contestants.js';
+import { LONG_TASK_MS } from './long-tasks.js';
 import type { PageServerCommands } from './server.js';
 import { type StaticFiles, serveCompressed } from './static-files.js';
 import { measureDelays } from './throttling.js';
@@ -17,8 +18,6 @@ type Visited = Contestant & { readonly far: Far };
 const PAGES: readonly Visited[] = [...OURS, SOCKET_IO, WEB_SOCKET];
 /** Long enough for what a page loads while it is idle. */
 const STAY_MS = 3_000;
-/** Tasks over it are long: a page that works for longer misses a frame or a click. */
-const LONG_TASK_MS = 50;
 
 interface Profile extends Conditions {
   readonly name: string;

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Browser, CDPSession } from 'playwright-core';
+import { WATCH_LONG_TASKS } from './long-tasks.js';
 import { type Transferred, Transfers } from './transfers.js';
 
 /** One visit of a page in Chromium, with an empty cache, and what it cost. */
@@ -99,11 +100,4 @@ interface PageRecord {
   readonly longTasks: readonly { readonly start: number; readonly ms: number }[];
 }
 
-/** Runs before the page's own scripts. */
-const WATCH_LONG_TASKS = `
-  window.longTasks = [];
-  new PerformanceObserver((list) => {
-    for (const { startTime, duration } of list.getEntries()) longTasks.push({ start: startTime, ms: duration });
-  }).observe({ type: 'longtask', buffered: true });
-`;
 const READ_RECORD = '({ timeOrigin: performance.timeOrigin, longTasks })';

@@ -193,11 +193,11 @@ const passing = { category: 'uploads', server: 'gateway', seconds: 5 } as const;
 
 export const UPLOADS: readonly Attack[] = [
   { ...fetching, name: 'forms of 130,000 fields', ...asking(manyFields, '/large', FORM, 4) },
-  { ...fetching, name: 'forms of 110,000 files', ...asking(manyFiles, '/large', FORM, 4) },
+  { ...fetching, name: 'forms of 110,000 files', isLong: true, ...asking(manyFiles, '/large', FORM, 4) },
   { ...fetching, name: 'forms of 8 million pairs', ...asking(manyPairs, '/large', PAIRS, 4) },
   { ...fetching, name: 'a name of 16 MiB', ...asking(longName, '/large', FORM, 4) },
   { ...fetching, name: 'boundaries that never end', ...asking(nearlyEnded, '/form', FORM, 4) },
-  { ...fetching, name: '16 MiB of dashes', ...asking(dashes, '/form', FORM, 4) },
+  { ...fetching, name: '16 MiB of dashes', isLong: true, ...asking(dashes, '/form', FORM, 4) },
   {
     ...fetching,
     name: 'forms byte by byte',
@@ -206,11 +206,13 @@ export const UPLOADS: readonly Attack[] = [
   {
     ...fetching,
     name: 'fields without an end',
+    isLong: true,
     run: streaming({ path: '/form', piece: `${FIELD}\r\n`, perSecond: 4_000 }),
   },
   {
     ...fetching,
     name: 'bodies that never begin',
+    isLong: true,
     sessions: 10,
     run: neverBegin,
   },
@@ -226,6 +228,7 @@ export const UPLOADS: readonly Attack[] = [
   {
     ...passing,
     name: 'boundaries that never end, for a model',
+    isLong: true,
     ...asking(nearlyEnded, TRANSCRIPTIONS, FORM, 4),
   },
   {
@@ -237,6 +240,7 @@ export const UPLOADS: readonly Attack[] = [
   {
     ...passing,
     name: 'forms for a model, byte by byte',
+    isLong: true,
     run: streaming({ path: TRANSCRIPTIONS, head: FIELD, piece: '-', perSecond: 4_000 }),
   },
 ];

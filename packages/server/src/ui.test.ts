@@ -21,6 +21,7 @@ describe('the user interface', () => {
   beforeAll(async () => {
     mkdirSync(join(folder, 'assets'));
     writeFileSync(join(folder, 'index.html'), '<!doctype html><title>page</title>');
+    writeFileSync(join(folder, 'inspect.html'), '<!doctype html><title>inspector</title>');
     writeFileSync(join(folder, 'assets', 'index-abc.js'), 'export {};');
     writeFileSync(join(folder, 'licenses.md'), 'not for browsers');
     writeFileSync(join(folder, '..', 'parlance-ui-secret.html'), 'secret');
@@ -71,6 +72,15 @@ describe('the user interface', () => {
         expect(String(policy).split('; ')).toContain(directive);
       expect(policy).not.toMatch(/unsafe|\*/);
     }
+  });
+
+  it('has an inspector beside it, for the same browsers', async () => {
+    const shown = await get('/inspect?x');
+    expect([shown.status, shown.body.toString()]).toEqual([200, '<!doctype html><title>inspector</title>']);
+    expect((await get('/inspect', { host: 'evil.example' })).status).toBe(403);
+    expect((await get('/inspect', { origin: 'http://evil.example' })).status).toBe(403);
+    expect((await get('/inspect', { 'x-forwarded-for': '10.0.0.1' })).status).toBe(426);
+    expect((await get('/inspect/')).status).toBe(426);
   });
 
   it('is kept by browsers: files for ever, the document until it changes', async () => {

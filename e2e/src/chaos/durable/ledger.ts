@@ -1,6 +1,6 @@
 import { type Asked, Ledger } from '../cluster/ledger.js';
 import type { DatedEffect } from './effects.js';
-import { isRepeatable, repeatable } from './questions.js';
+import { isRepeatable, repeatable } from './settings.js';
 
 /**
  * The checker of durable sessions. It compares what users say, ask and get with what handlers have done outside, and knows
@@ -96,12 +96,20 @@ export class DurableLedger extends Ledger {
     return [...this.users.values()].map(({ session, heard }) => [session, heard]);
   }
 
+  /** Notes that were on record and that no user has heard. */
+  missingNotes(effects: readonly DatedEffect[]): readonly (readonly [session: string, note: string])[] {
+    return effects.flatMap(({ effect }) => {
+      if (effect[0] !== 'noted') return [];
+      const [, session, note] = effect;
+      return this.#notes.get(session)?.has(note) === true ? [] : [[session, note] as const];
+    });
+  }
+
   /** Checks everything, after all users have stopped. */
   examine(effects: readonly DatedEffect[], fates: DurableFates): readonly string[] {
     const messages = new Map<string, Message>();
     const starts = new Map<string, Start[]>();
     const fences: Fence[] = [];
-    const noted: (readonly [session: string, note: string])[] = [];
     const isFenced = new Set<string>();
     for (const { at, pid, effect } of effects) {
       const [kind, subject] = effect;
@@ -116,9 +124,6 @@ export class DurableLedger extends Ledger {
         case 'fenced':
           isFenced.add(place);
           fences.push({ at, pid, session: subject });
-          break;
-        case 'noted':
-          noted.push([subject, effect[2]]);
           break;
         case 'start':
           starts.set(subject, [
@@ -142,7 +147,7 @@ export class DurableLedger extends Ledger {
       if (first > at + CLOCK_SLACK_MS)
         this.fault(session, `message ${number + 1} was acknowledged unhandled`);
     }
-    this.#examineNotes(noted);
+    this.#examineNotes(effects);
     for (const [id, asked] of this.asked)
       this.#examineQuestion(id, asked, starts.get(id) ?? [], fences, fates);
     for (const id of starts.keys()) if (!this.asked.has(id)) this.fault('handler', `${id} was never asked`);
@@ -167,11 +172,11 @@ export class DurableLedger extends Ledger {
     if (message.at.length === 2) this.counts.repeated++;
   }
 
-  #examineNotes(noted: readonly (readonly [session: string, note: string])[]): void {
+  #examineNotes(effects: readonly DatedEffect[]): void {
     for (const [session, notes] of this.#notes)
       for (const [note, times] of notes) if (times > 1) this.fault(session, `doubled: note ${note}`);
-    const lost = noted.filter(([session, note]) => this.#notes.get(session)?.get(note) === undefined);
-    for (const [session, note] of lost) this.fault(session, `lost: note ${note}, which was on record`);
+    for (const [session, note] of this.missingNotes(effects))
+      this.fault(session, `lost: note ${note}, which was on record`);
   }
 
   #examineQuestion(

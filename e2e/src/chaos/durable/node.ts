@@ -5,7 +5,7 @@ import type { Question } from '../cluster/node.js';
 import { type LogFields, NodeProcess, type NodeSetup } from '../cluster/node-process.js';
 import { createEffects } from './effects.js';
 import { type DurablePlant, withFault } from './plant.js';
-import { isRepeatable } from './questions.js';
+import { isRepeatable, RESUME_WINDOW_MS } from './settings.js';
 
 /** One node whose sessions are durable: messages are answered and counted in one step, and parts are numbered. */
 
@@ -27,8 +27,10 @@ const effect = createEffects(effects);
 const UNMARKED_MS = 150;
 let notes = 0;
 
+const options = node.options(noteFence);
 const server = createServer<{ readonly count: number }>({
-  ...node.options(noteFence),
+  ...options,
+  timers: { ...options.timers, resumeWindowMs: RESUME_WINDOW_MS },
   cluster: withFault(redis({ url }), plant),
   durable: true,
   onSession: count,

@@ -10,6 +10,7 @@ import { readEffects } from './effects.js';
 import { DurableLedger, MAX_PAUSE_MS } from './ledger.js';
 import type { DurableNodeSetup } from './node.js';
 import type { DurablePlant } from './plant.js';
+import { RESUME_WINDOW_MS } from './settings.js';
 
 /**
  * Nodes are killed, paused and drained, Redis is killed and paused, and connections of every leg break, while users talk in
@@ -32,7 +33,7 @@ const TIMERS = {
   acceptTimeoutMs: 4_000,
   pingIntervalMs: 10_000,
   pongTimeoutMs: 5_000,
-  resumeWindowMs: 40_000,
+  resumeWindowMs: RESUME_WINDOW_MS,
 };
 const RECONNECT = { minDelayMs: 5, maxDelayMs: 300 };
 const HABITS = {
@@ -50,6 +51,7 @@ const PLANT_PAUSE_MS = 2_000;
 const LEASE_MS = 5_000;
 const SAMPLE_MS = 500;
 const REST_MS = 90_000;
+const NOTES_MS = 10_000;
 const MAX_ENGINE_PAUSE_MS = 2_000;
 
 export async function runDurable(options: DurableOptions): Promise<Report> {
@@ -108,6 +110,10 @@ class Durable {
     if (!(await Promise.race([rest, sleep(REST_MS, false, { ref: false })])))
       faults.push(`not everything came back within ${REST_MS} ms`);
     await sampling;
+    // Users do not wait for notes.
+    const until = performance.now() + NOTES_MS;
+    while (this.#ledger.missingNotes(readEffects(this.#effects)).length > 0 && performance.now() < until)
+      await sleep(SAMPLE_MS);
     await this.#check();
     const { killedPids, deadlines } = this.#members;
     const fates = { killedPids, deadlines, deaths: this.#deaths };

@@ -33,7 +33,7 @@ export interface DrainProgress {
 
 /** Answer of `GET /admin/sessions`. */
 export interface AdminSessions {
-  /** Of the server, whatever the filter and the limit. */
+  /** Of the server, with neither filter nor limit. */
   readonly total: number;
   /** Those that pass the filter. */
   readonly found: number;

@@ -160,7 +160,7 @@ describeEngines('durable sessions with', (test) => {
     expect(await bounded(1, first, 101)).toBe('written');
     expect(await bounded(2, { '\u00fc1': '' }, 103)).toEqual({ needed: 104 });
     expect(await bounded(2, { '\u00fc1': '' }, 104)).toBe('written');
-    // What is there already is written again, whatever the bound.
+    // What is there already is written again with any bound.
     expect(await bounded(2, { '\u00fc1': '' }, 1)).toBe('written');
     // A value that replaces another one counts instead of it, and what is removed does not count.
     expect(await bounded(3, { m1: 'x'.repeat(94) }, 104)).toEqual({ needed: 105 });

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import type { Logger } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
 import { Redis } from 'ioredis';
@@ -9,6 +10,8 @@ import { redis } from '../backplane/redis.js';
 import { type RedisServer, redisMissing, startRedis } from '../backplane/testing/redis-server.js';
 import { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
+import { unpack } from './packed.js';
+import { Room } from './room.js';
 import { FakeSession } from './testing/fake-session.js';
 import { TurnRecorder, type TurnRecorderOptions } from './turn-recorder.js';
 
@@ -106,7 +109,9 @@ async function found(link: BackplaneLink, seal?: Seal): Promise<Record<string, s
   const claimed = await link.claimSession(ID, { from: 'aaaaaa', epoch: 0, to: 'bbbbbb', ttlMs: TTL_MS });
   const fields = claimed?.fields ?? new Map<string, Uint8Array>();
   const opened = seal === undefined ? fields : RecordSeal.open(seal, ID, 1, fields).fields;
-  return Object.fromEntries([...opened].map(([name, value]) => [name, Buffer.from(value).toString()]));
+  const textOf = (name: string, value: Uint8Array) =>
+    Buffer.from(name === 'begin' ? unpack(value) : value).toString();
+  return Object.fromEntries([...opened].map(([name, value]) => [name, textOf(name, value)]));
 }
 
 const whole = (handled: number) => ({ begin: 'begin', principal: 'ada', handled: String(handled) });
@@ -241,6 +246,35 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'the turns of a sess
 });
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'an engine for durable sessions', () => {
+  it('needs the commands that the guide names, and no others', async () => {
+    const server = await start();
+    const guide = await readFile(new URL('../../../../docs/CLUSTER.md', import.meta.url), 'utf8');
+    const lines = [/A user with `~parlance[\s\S]*?refuse each other/, /With `durable` the user also[^\n]*/];
+    const text = lines.map((line) => line.exec(guide)?.[0] ?? '').join();
+    const commands = [...text.matchAll(/`([A-Z]+)`/g)].map(([, name = '']) => `+${name}`);
+    await server.client.call('ACL', 'SETUSER', 'app', 'on', '>password', '~parlance:*', ...commands);
+    const link = linkTo({ url: server.url.replace('//', '//app:password@') });
+    const options = {
+      link,
+      sessionId: ID,
+      ttlMs: TTL_MS,
+      maxSessionBytes: 1 << 20,
+      maxPrincipalBytes: 1 << 20,
+    };
+    const room = new Room({ ...options, account: 'ada' });
+    const session = record(link, { room });
+    await session.handle(2);
+    await session.recorded();
+    await server.client.flushall();
+    await session.handle();
+    await session.recorded();
+    expect(await link.findSession(ID)).toEqual({ owner: 'aaaaaa', epoch: 0 });
+    expect(await found(link)).toEqual(whole(3));
+    await link.releaseSession(ID, 'bbbbbb', 1);
+    await room.release();
+    expect(session.events).toEqual(['record.behind']);
+  });
+
   it('must not forget when it ends, unless that is allowed', async () => {
     const [kept, volatile] = [await start(...AOF), await start()];
     await checkDurability(linkTo({ url: kept.url }), { isVolatile: false });

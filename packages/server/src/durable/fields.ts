@@ -1,10 +1,11 @@
 import { ProtocolError } from '@parlance/protocol';
 import type { DurableRecord, NumberedBody, Turn } from '@parlance/protocol/internal';
+import { pack, unpack } from './packed.js';
 
 /**
  * The turns of a durable session as fields of its record in the engine:
  *
- *     begin, principal       what never changes
+ *     begin, principal       what never changes, the first of them packed
  *     accept                 the last attempt, and the hashes of the valid tokens
  *     handled, said, state   counts of messages, and the application's state
  *     m<number>              a message to the client
@@ -46,7 +47,7 @@ export class FieldWriter {
     const changes: FieldChanges = { set: new Map(), remove: [] };
     const { set, remove } = changes;
     if (begin !== undefined) {
-      set.set('begin', begin);
+      set.set('begin', pack(begin));
       if (this.#principal !== undefined) set.set('principal', bytesOf(this.#principal));
     }
     if (accept !== undefined) set.set('accept', bytesOf([accept.attempt, ...accept.tokens].join(' ')));
@@ -77,17 +78,23 @@ export class FieldWriter {
       for (let part = 0; part < stream.parts; part++) remove.push(`p${id}.${part}`);
       return;
     }
+    const isNew = !this.#streams.has(id);
+    const before = spelled(stream);
     this.#streams.set(id, stream);
     stream.attempt = attempt ?? stream.attempt;
     stream.isRepeatable ||= isRepeatable;
     stream.parts = Math.max(stream.parts, from + parts.length);
-    set.set(`s${id}`, bytesOf(`${stream.attempt}${stream.isRepeatable ? ' again' : ''}`));
+    // A part of five bytes would bring as many of this.
+    if (isNew || spelled(stream) !== before) set.set(`s${id}`, bytesOf(spelled(stream)));
     parts.forEach((part, i) => {
       set.set(`p${id}.${from + i}`, part);
     });
     if (end !== undefined) set.set(`x${id}`, end);
   }
 }
+
+const spelled = ({ attempt, isRepeatable }: Pick<ReadStream, 'attempt' | 'isRepeatable'>): string =>
+  `${attempt}${isRepeatable ? ' again' : ''}`;
 
 type StreamTurnOf<T extends Turn> = T['streams'] extends ReadonlyMap<number, infer Stream> ? Stream : never;
 
@@ -110,7 +117,11 @@ export function readHead(fields: ReadonlyMap<string, Uint8Array>): RecordHead | 
   const begin = fields.get('begin');
   if (begin === undefined) return undefined;
   const [accept, principal] = ['accept', 'principal'].map((name) => fields.get(name));
-  return { begin, accept: acceptOf(accept && textOf(accept)), principal: principal && textOf(principal) };
+  return {
+    begin: unpack(begin),
+    accept: acceptOf(accept && textOf(accept)),
+    principal: principal && textOf(principal),
+  };
 }
 
 /** What is on record of a session, and whose it is. */

@@ -18,8 +18,8 @@ export interface LeavingOptions {
   readonly logger: Logger;
 }
 
-/** In the record, in place of the node that has the session: any node may take it. */
-export const NO_NODE = '';
+/** In the record, in place of the node that has the session: any node may take it. No incarnation is like this. */
+export const NO_NODE = '-';
 
 /** How often sessions are looked at, in milliseconds. */
 const LOOK_MS = 20;

@@ -13,6 +13,7 @@ import { ServedSession } from '../served-session.js';
 import { isForm, readForm, readJsonBody, type UpstreamBody } from './body.js';
 import { CHAT_COMPLETIONS, type EndpointRequest, endpointOf, isServedPath } from './endpoints.js';
 import { GatewayFailure, readRequest } from './failure.js';
+import { passOnRest, positionIn, restOf } from './going-on.js';
 import { replyName, requestHeaders } from './headers.js';
 import { notAllowed } from './models.js';
 import {
@@ -92,7 +93,10 @@ async function* answerRequest(
   const progress = beginProgress(session);
   const observer = ServedSession.observerOf(session);
   const reply = createReply(context, progress);
+  // What cannot go on elsewhere fails there with a code of the gateway.
+  context.onLost('again');
   try {
+    if (context.attempt > 1) return yield* goOn(context, gateway, progress);
     const head = readRequest(() => decodeIncoming(context.metadata));
     const endpoint =
       head === undefined ? CHAT_COMPLETIONS : endpointOf(head.method, head.path, gateway.files);
@@ -137,6 +141,28 @@ async function* answerRequest(
   } finally {
     observer?.handleTokens(progress.model, progress.tokens);
     onOver({ ...progress, durationMs: performance.now() - startedAt });
+  }
+}
+
+/** Another node has passed on the beginning of the answer, and died. */
+async function* goOn(
+  { session, signal, said }: RequestContext,
+  gateway: ResolvedGatewayOptions,
+  progress: Progress,
+): AsyncGenerator<Part> {
+  const endpoint = restOf(positionIn(said));
+  progress.endpoint = endpoint.name;
+  const key = await keyOf(gateway, session);
+  const headers = headersOf(gateway, key, undefined, progress.principal, endpoint, undefined);
+  const { method } = endpoint;
+  const call = { url: urlOf(gateway.baseUrl, endpoint), method, headers, body: undefined, signal };
+  const response = await callUpstream(call, gateway);
+  try {
+    const secret = createSecret([key, ...gateway.secretHeaders]);
+    yield* passOnRest(response, secret, gateway.maxEventLength, progress);
+    progress.outcome = 'completed';
+  } finally {
+    response.close();
   }
 }
 

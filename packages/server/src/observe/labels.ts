@@ -1,4 +1,4 @@
-/** Values of labels that do not grow, whatever clients send and upstreams answer. */
+/** Values of labels: clients and upstreams cannot make their number grow. */
 
 /** Models that have a label of their own. */
 const MAX_MODELS = 20;

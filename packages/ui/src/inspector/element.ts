@@ -75,12 +75,10 @@ export class ParlanceInspector extends HTMLElement {
     const title = create('h1', {}, 'Parlance ', create('span', {}, 'inspector'));
     const frames = create('section', { className: 'list' }, this.#bar.element, this.#table.element);
     frames.ariaLabel = 'Frames';
+    const panes = create('div', { className: 'panes' }, frames, this.#details.element);
     this.append(
       create('header', {}, title, this.source, tools),
-      this.welcome,
-      this.#tiles.element,
-      this.#timeline.element,
-      create('main', {}, frames, this.#details.element),
+      create('main', {}, this.welcome, this.#tiles.element, this.#timeline.element, panes),
     );
     this.addEventListener('dragover', (event) => event.preventDefault());
     this.addEventListener('drop', (event) => {

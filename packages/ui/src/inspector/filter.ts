@@ -48,9 +48,12 @@ export function laneOf({ kind, streamId, label }: FrameEvent): LaneName {
   return streamId;
 }
 
+/** Content that is searched, in UTF-16 units: all of it would take too long for a key. */
+const MAX_SEARCHED = 1_024;
+
 function matches(event: FrameEvent, words: readonly string[]): boolean {
   const { direction, codec = '', summary, preview = '', error } = event;
   const text =
-    `${direction} ${labelOf(event)} ${codec} ${summary} ${preview} ${error?.code ?? ''}`.toLowerCase();
+    `${direction} ${labelOf(event)} ${codec} ${summary} ${preview.slice(0, MAX_SEARCHED)} ${error?.code ?? ''}`.toLowerCase();
   return words.every((word) => (word.startsWith('#') ? `#${event.streamId}` === word : text.includes(word)));
 }

@@ -34,9 +34,11 @@ export class Lanes {
   readonly #lanes = new Map<LaneName, Lane>();
   #gaps: Gap[] = [];
 
-  /** Streams in the order in which they began. */
+  /** The session, then the streams in the order in which they began. */
   get all(): readonly Lane[] {
-    return [...this.#lanes.values()];
+    const session = this.#lanes.get('session');
+    const streams = [...this.#lanes.values()].filter((lane) => lane !== session);
+    return session === undefined ? streams : [session, ...streams];
   }
 
   get gaps(): readonly Gap[] {
