@@ -156,8 +156,10 @@ export class Inbound {
         return;
       }
       case 'part':
+        this.#host.loading.hurry();
         return this.#outbound.requester.handlePart(event.streamId, event.body, reservation);
       case 'response':
+        this.#host.loading.hurry();
         return this.#outbound.requester.handleResponse(event.streamId, event.body, reservation);
       case 'end':
         return this.#outbound.requester.handleEnd(event.streamId);

@@ -10,6 +10,7 @@ import { TEST_CAPABILITIES } from '../testing/simulation.js';
 import type { CodecLoader } from './codec-loader.js';
 import { Endpoint } from './endpoint.js';
 import type { Wire } from './ports.js';
+import type { RequestHandler } from './requests/responder.js';
 
 /** A client that loads its codecs after ACCEPT, as a page does, and its server. */
 
@@ -49,11 +50,13 @@ async function setUp({
   isLoaded = false,
   algorithms = ['BROTLI', 'NONE'],
   isDurable = false,
+  onRequest,
 }: {
   knowsReady?: boolean;
   isLoaded?: boolean;
   algorithms?: Algorithm[];
   isDurable?: boolean;
+  onRequest?: RequestHandler;
 } = {}) {
   const clock = new ManualClock();
   const loader = new TestLoader();
@@ -99,6 +102,7 @@ async function setUp({
       clock,
       limits: LIMITS,
       role: 'server',
+      onRequest,
       onHello: () => void server.accept('session', 0, { isDurable }),
       onApplied() {
         if (server.durable?.pollTurn() === undefined) return;
@@ -158,10 +162,26 @@ describe('a client that loads its codecs after ACCEPT', () => {
     expect(loader.requested).toEqual(['BROTLI']);
   });
 
-  it('loads its codecs at once when it has asked something, as the reply would be in full size', async () => {
-    const { client, loader, clock } = await setUp();
-    client.session.request('a question').catch(() => {});
+  it('loads its codecs when a reply has begun to arrive, as its rest would be in full size', async () => {
+    let speak = () => {};
+    const thought = new Promise<void>((resolve) => {
+      speak = resolve;
+    });
+    const { client, loader, clock } = await setUp({
+      async *onRequest() {
+        await thought;
+        yield 'the beginning';
+        await new Promise(() => {});
+      },
+    });
+    const first = client.session.stream('a question')[Symbol.asyncIterator]().next();
     await turn();
+    clock.pass(0);
+    expect(loader.requested).toEqual([]);
+    speak();
+    expect((await first).value?.text).toBe('the beginning');
+    expect(loader.requested).toEqual([]);
+    clock.pass(0);
     expect(loader.requested).toEqual(['BROTLI']);
     clock.pass(1_000);
     expect(loader.requested).toEqual(['BROTLI']);

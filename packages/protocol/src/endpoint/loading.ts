@@ -29,7 +29,7 @@ export interface LoadingHost extends Crashable {
   pump(): void;
 }
 
-/** Milliseconds after ACCEPT for which a session that has begun leaves the connection to its first messages, if it asks nothing. */
+/** Milliseconds after ACCEPT for which a session that has begun leaves the connection to its first messages, if no reply arrives. */
 const LOAD_DELAY_MS = 1_000;
 
 /** Loads the codecs of one session: before it begins, or, in a page, when they are needed or after a while. */
@@ -91,14 +91,18 @@ export class CodecLoading {
     // An earlier session may have loaded them after its HELLO, which this session has in common with it.
     this.#announce(this.#agreed.filter((codec) => this.#isReady(codec)));
     this.#isDelayed = true;
-    this.#clock.after(LOAD_DELAY_MS, () => guard(this.#host, () => this.hurry()));
+    this.#clock.after(LOAD_DELAY_MS, () => this.#loadIfDelayed());
   }
 
-  /** A request was sent: its reply arrives in full size until the codecs are loaded, so nothing else comes first. */
+  /** A reply has begun to arrive: its rest comes in full size until the codecs are loaded. The page shows this part first. */
   hurry(): void {
+    if (this.#isDelayed) this.#clock.after(0, () => this.#loadIfDelayed());
+  }
+
+  #loadIfDelayed(): void {
     if (!this.#isDelayed) return;
     this.#isDelayed = false;
-    this.#loadBehind();
+    guard(this.#host, () => this.#loadBehind());
   }
 
   /** @throws {ProtocolError} if a codec cannot be loaded; in a page only if that was the last one. */

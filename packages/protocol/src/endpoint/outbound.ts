@@ -162,9 +162,7 @@ export class Outbound {
     const { limits } = this.#host.options;
     const metadata = encodeMetadata(this.#traced(options.metadata), limits.maxMetadataSize);
     const coded = this.#encode(contentOf(body), { ...options, metadata, agent });
-    const reply = this.requester.ask(coded, options);
-    this.#host.loading.hurry();
-    return reply;
+    return this.requester.ask(coded, options);
   }
 
   #encode(content: ReturnType<typeof contentOf>, options: EncodeOptions): BodyToSend | Promise<BodyToSend> {
