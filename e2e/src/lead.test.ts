@@ -586,7 +586,7 @@ describe('without a cluster', () => {
     const { url: metrics } = await server.listenMetrics();
     const text = await (await fetch(metrics)).text();
     expect(text).toContain('parlance_connections 1');
-    expect(text).not.toMatch(/cluster|led/);
+    expect(text).not.toMatch(/parlance_(cluster|led)_/);
     const second = await begin(url);
     expect(second.sessionId.slice(5, 11)).not.toBe(first.sessionId.slice(5, 11));
   });

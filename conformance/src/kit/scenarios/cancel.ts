@@ -6,7 +6,7 @@ import { responseOf, type Session } from '../session.js';
 
 /** Cancelling requests, in both directions. */
 
-const SECTION = '§4 Link frames: cancel';
+const SECTION = '§4 The link: streams';
 
 async function cancelled(session: Session, wish: { test: string; [name: string]: unknown }): Promise<void> {
   const call = await session.ask(wish);

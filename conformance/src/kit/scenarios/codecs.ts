@@ -138,7 +138,7 @@ export const CODECS: readonly Scenario[] = [
   })),
   {
     name: 'codecs/not-agreed',
-    section: '§4 Link frames',
+    section: '§4 The link: frames',
     title: 'A body in an algorithm that was not agreed on ends the session with 4400.',
     async run(kit) {
       const session = await kit.session();
@@ -166,7 +166,7 @@ export const CODECS: readonly Scenario[] = [
   },
   {
     name: 'codecs/empty-plain',
-    section: '§4 Link frames',
+    section: '§4 The link: frames',
     title: 'An empty body in PLAIN needs no agreement.',
     async run(kit) {
       const session = await kit.session({ algorithms: ['BROTLI'] });

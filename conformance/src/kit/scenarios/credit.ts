@@ -9,7 +9,7 @@ import { checkParts, said } from './streams.js';
 
 /** Flow control, in both directions. */
 
-const SECTION = '§4 Credit';
+const SECTION = '§5 Credit';
 /** Long enough for a peer that ignores credit to go on. */
 const A_WHILE = 150;
 

@@ -7,7 +7,7 @@ import { checkTally } from './messages.js';
 
 /** Bodies in several frames. */
 
-const SECTION = '§4 Link frames: bodies in several frames';
+const SECTION = '§4 The link: frames';
 const META = packed({ test: 'echo' });
 
 /** The first of two frames of a request, whose body has ten bytes. */

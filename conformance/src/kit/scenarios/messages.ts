@@ -23,7 +23,7 @@ export async function checkTally(session: Session, texts: readonly string[]): Pr
 export const MESSAGES: readonly Scenario[] = [
   {
     name: 'messages/received',
-    section: '§4 Link frames: stream 0',
+    section: '§4 The link: streams',
     title: 'The peer receives one-way messages once and in order.',
     async run(kit) {
       const session = await kit.session();
@@ -34,7 +34,7 @@ export const MESSAGES: readonly Scenario[] = [
   },
   {
     name: 'messages/sent',
-    section: '§4 Link frames: stream 0',
+    section: '§4 The link: streams',
     title: 'The peer sends one-way messages on stream 0, in order.',
     async run(kit) {
       const session = await kit.session();
@@ -71,7 +71,7 @@ export const MESSAGES: readonly Scenario[] = [
   },
   {
     name: 'messages/acknowledged',
-    section: '§4 Acknowledgement',
+    section: '§4 The link: acknowledgement',
     title: 'Counted frames are acknowledged after 32 frames, 64 KiB or 200 ms.',
     async run(kit) {
       const session = await kit.session();
@@ -84,7 +84,7 @@ export const MESSAGES: readonly Scenario[] = [
   },
   {
     name: 'messages/acknowledged-too-much',
-    section: '§4 Acknowledgement',
+    section: '§4 The link: acknowledgement',
     title: 'An acknowledgement above what was written ends the session with 4400.',
     async run(kit) {
       const session = await kit.session();

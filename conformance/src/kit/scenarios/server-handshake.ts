@@ -209,7 +209,7 @@ export const SERVER_HANDSHAKE: readonly Scenario[] = [
     'A window below 1 in the extension link ends the connection with 4400.',
     [4400],
     () => [envelope('HELLO', null, helloOf({ link: { stream_window: -1 } }))],
-    '§4 Link frames',
+    '§4 The link: frames',
   ),
   ends(
     'too-large',

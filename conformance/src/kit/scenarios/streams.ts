@@ -7,7 +7,7 @@ import type { Session } from '../session.js';
 
 /** Requests and their replies, in both directions. */
 
-const SECTION = '§4 Link frames: streams';
+const SECTION = '§4 The link: streams';
 
 /** The text that a peer puts into part or message `index`. */
 export const said = (what: string, index: number, size: number): string =>
@@ -176,7 +176,7 @@ export const STREAMS: readonly Scenario[] = [
   },
   {
     name: 'streams/undecodable-metadata',
-    section: '§8 Errors of decoding',
+    section: '§14 Errors of decoding',
     title: 'Metadata that are not a map are answered with bad_message; the session goes on.',
     async run(kit) {
       const session = await kit.session();
