@@ -70,10 +70,14 @@ async function share(
     await planner.send({ state: [...state] }, { to });
   }
   const sent = planner.stats().sent.wireBytes - before;
-  story.line('planner', `sends ${to} its hidden state as ${isLatent ? 'a tensor' : 'JSON'}: ${sent} bytes`);
+  const form = isLatent ? 'a tensor' : 'JSON';
+  story.line('planner', `sends ${to} its hidden state as ${form}: ${sent.toLocaleString('en-US')} bytes`);
   const { value } = await replies.next();
   const { length, as } = (value as Message).json<{ length: number; as: string }>();
-  story.line(to, `received it as ${as}: the norm of its vector is ${length.toFixed(3)}`);
+  story.line(
+    to,
+    `received it as ${as === 'tensor' ? 'a tensor' : as}: the norm of its vector is ${length.toFixed(3)}`,
+  );
   const isRight = (value as Message).from === to && Math.abs(length - Math.hypot(...state)) < 1e-9;
   story.expect(`${to} has exactly the same numbers`, isRight);
 }

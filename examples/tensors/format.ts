@@ -1,3 +1,7 @@
+import { bytes, number as count } from '../../packages/ui/src/format.js';
+
+export { bytes, count };
+
 export const isTerminal = process.stdout.isTTY === true;
 const hasColors = isTerminal && process.env['NO_COLOR'] === undefined;
 const COLORS = { bold: 1, dim: 2, red: 31, green: 32, cyan: 36 } as const;
@@ -6,23 +10,6 @@ const COLORS = { bold: 1, dim: 2, red: 31, green: 32, cyan: 36 } as const;
 export function paint(color: keyof typeof COLORS, text: string, plain?: string): string {
   if (hasColors) return `\u001b[${COLORS[color]}m${text}\u001b[0m`;
   return plain === undefined ? text : plain.repeat(text.length);
-}
-
-const UNITS = ['B', 'kB', 'MB', 'GB'] as const;
-
-/** Formats 16,384 bytes as `16.4 kB`; 1 kB is 1000 bytes. */
-export function bytes(count: number): string {
-  let value = count;
-  let unit = 0;
-  while (value >= 999.5 && unit < UNITS.length - 1) {
-    value /= 1000;
-    unit++;
-  }
-  return `${unit === 0 ? value : value.toFixed(1)} ${UNITS[unit]}`;
-}
-
-export function count(value: number): string {
-  return value.toLocaleString('en-US');
 }
 
 export function duration(ms: number): string {

@@ -1,10 +1,17 @@
 /** Keeps a number and its unit on one line. */
 const NO_BREAK = '\u00a0';
 
-/** `9,876 B`, then `12.3 kB` and `1.2 MB`; 1 kB is 1000 bytes. */
+const UNITS = [
+  [1e9, 'GB'],
+  [1e6, 'MB'],
+  [1e3, 'kB'],
+] as const;
+
+/** `9,876 B`, then `12.3 kB`, `1.2 MB` and `1.2 GB`; 1 kB is 1000 bytes. */
 export function bytes(count: number): string {
-  if (count < 10_000) return `${number(count)}${NO_BREAK}B`;
-  const [value, unit] = count < 1_000_000 ? [count / 1000, 'kB'] : [count / 1_000_000, 'MB'];
+  if (count < 10_000) return `${number(Math.round(count))}${NO_BREAK}B`;
+  const [size, unit] = UNITS.find(([least]) => count >= least) ?? UNITS[2];
+  const value = count / size;
   return `${value.toLocaleString('en', { maximumFractionDigits: 1, minimumFractionDigits: 1 })}${NO_BREAK}${unit}`;
 }
 
