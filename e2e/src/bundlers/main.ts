@@ -93,8 +93,9 @@ async function tryPage(
     return report(label, [String(error)], details);
   }
   const { outcomes, first, last, complaints } = visited;
-  // The files that Brotli and sharing lack are asked for in vain.
+  // The files that Brotli and sharing lack are asked for in vain, and so are packages that are not installed.
   const isKnown = (complaint: string) =>
+    (!means.hasPackages && complaint.startsWith('codec.unavailable: ')) ||
     (!means.hasWasm && complaint.includes('brotli_wasm_bg.wasm')) ||
     (means.host !== 'worker' && complaint.includes('shared-worker.js'));
   const faults = [...unexpected(cases, outcomes), ...complaints.filter((each) => !isKnown(each))];

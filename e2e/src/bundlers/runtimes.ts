@@ -24,7 +24,7 @@ const START_TIMEOUT_MS = 20_000;
 
 export const RUNTIMES: readonly Check[] = [
   { name: `a client installs at most ${MAX_INSTALLED_MB} MB, and offers what it has`, run: tryBareClient },
-  { name: 'the server and the client of the README in one file each, on Node', run: tryNodeBundle },
+  { name: 'the server and the client of the quick start in one file each, on Node', run: tryNodeBundle },
   { name: "a client on Cloudflare's workerd", run: tryWorker },
 ];
 
@@ -67,7 +67,7 @@ async function tryNodeBundle(tarballs: readonly string[]): Promise<string[]> {
   for (const file of ['server.mjs', 'client.mjs']) {
     writeFileSync(
       join(project.folder, file),
-      readmeBlock(file)
+      quickStartBlock(file)
         .replace('8765 }', 'Number(process.argv[2]) }')
         .replace("'ws://127.0.0.1:8765/session'", 'process.argv[2]'),
     );
@@ -141,12 +141,12 @@ function lacking(output: string, expected: readonly string[]): string[] {
   return expected.flatMap((text) => (output.includes(text) ? [] : [`expected "${text}" in\n${output}`]));
 }
 
-function readmeBlock(file: string): string {
-  const path = fileURLToPath(new URL('../../../README.md', import.meta.url));
+function quickStartBlock(file: string): string {
+  const path = fileURLToPath(new URL('../../../docs/start/quickstart.md', import.meta.url));
   const block = readFileSync(path, 'utf8')
     .split('```')
     .find((text) => text.startsWith(`js\n// ${file}\n`));
-  if (block === undefined) throw new Error(`the README has no code block for ${file}`);
+  if (block === undefined) throw new Error(`the quick start has no code block for ${file}`);
   return block.slice('js\n'.length);
 }
 

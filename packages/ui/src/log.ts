@@ -148,6 +148,7 @@ export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
       const view = viewOf(turn);
       views.set(turn, view);
       log.append(view.article);
+      toEnd.watch(view.article);
       this.update(turn);
       toEnd.follow();
     },
@@ -199,7 +200,7 @@ export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
   };
 }
 
-/** Keeps the end in view, even if a notice makes the log smaller, until the user moves away from it. */
+/** Keeps the end in view, also if a notice makes the log smaller or a line wraps, until the user moves away from it. */
 function followEnd(log: HTMLElement, hasContent: () => boolean) {
   const latest = byId<HTMLButtonElement>('latest');
   let follows = true;
@@ -244,8 +245,9 @@ function followEnd(log: HTMLElement, hasContent: () => boolean) {
     // The button disappears and must not take the focus with it.
     byId('question').focus();
   });
-  new ResizeObserver(ifFollowing).observe(log);
-  return { follow, ifFollowing };
+  const observer = new ResizeObserver(ifFollowing);
+  observer.observe(log);
+  return { follow, ifFollowing, watch: (content: Element) => observer.observe(content) };
 }
 
 const TITLE = 'Time, pieces of the answer, bytes on the socket, and bytes as plain HTTP';
