@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { type ClientOptions, type ClientSession, connect } from '@parlance/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
+import { redis as redisBackplane } from '../../packages/server/src/backplane/redis.js';
 import {
   type RedisServer,
   redisMissing,
@@ -201,6 +202,31 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     const { text } = await reading;
     const parts = text.trim().split(' ');
     expect(parts.map((part) => part.split('@')[0])).toEqual(parts.map((_part, i) => `${i}`));
+  });
+
+  it('goes on although the record names a node that has claimed it and does not know of it', async () => {
+    const session = await begin(3);
+    at = 1;
+    const { id } = await dial({ token: 'ben' });
+    at = 2;
+    const replies = session[Symbol.asyncIterator]();
+    await session.flush();
+    const link = redisBackplane({ url: redis.url }).connect();
+    try {
+      // As if the answer of the engine to that node were lost.
+      const { owner = '', epoch = 0 } = (await link.findSession(session.id)) ?? {};
+      const to = id.slice('sess_'.length, 'sess_'.length + owner.length);
+      expect(await link.claimSession(session.id, { from: owner, epoch, to, ttlMs: 60_000 })).toBeDefined();
+    } finally {
+      await link.close();
+    }
+    const before = session.id;
+    front.cut();
+    await until(() => session.state === 'suspended');
+    await session.send('one');
+    expect((await replies.next()).value?.text).toBe('1: one');
+    expect(session.id).toBe(before);
+    expect(await nodeAt(2).process.call('events')).toMatchObject({ 'session.taken_over': 1 });
   });
 
   it('is another one if the engine and its node have forgotten it, and the client is told so', async () => {

@@ -125,16 +125,6 @@ export class Membership {
     return [...this.#others.values()].filter(({ incarnation }) => this.isAlive(incarnation));
   }
 
-  /** Whether another node listens where this one has, so that its process is gone. */
-  isReplaced({ incarnation, address }: KnownNode): boolean {
-    if (this.#announced?.address === address) return incarnation !== this.#options.incarnation;
-    const others = [...this.#others.values()];
-    const known = others.findIndex((node) => node.incarnation === incarnation);
-    return others.some(
-      (node, i) => node.address === address && node.incarnation !== incarnation && i > known,
-    );
-  }
-
   /** Whether the lease of the node is not over, as far as is known. */
   isAlive(incarnation: string): boolean {
     const member = this.#others.get(incarnation);

@@ -83,10 +83,8 @@ export class Leading {
         const next = await moves.find(sessionId);
         if (next === undefined) return UNKNOWN;
         if (next === this.#options.incarnation) return await this.#findHere(request);
-        if (next === owner?.incarnation) {
-          const isDead = outcome === DEAD || membership.isReplaced(owner);
-          return isDead ? await this.#takeOver(request) : UNKNOWN;
-        }
+        // That node has died, or it has claimed the session and the answer of the engine was lost.
+        if (next === owner?.incarnation) return await this.#takeOver(request);
         owner = next === NO_NODE ? undefined : (membership.get(next) ?? (await membership.find(next)));
         if (owner === undefined) return await this.#takeOver(request);
       }
