@@ -459,7 +459,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       expect(complaints.join('\n')).toBe('');
     });
 
-    it('for connecting too often, and says when it tries again', async () => {
+    it('for connecting too often, and says when it tries again', { timeout: 120_000 }, async () => {
       const { url } = await host({ limits: { sessionsPerIp: 1 } });
       const first = await pages.visit(url);
       await state(first.page, 'connected');
