@@ -134,13 +134,11 @@ export const CHECKS: readonly Check[] = [
   {
     name: 'chaos, 60 s',
     isTest: false,
-    beside: 'random',
     run: () => node('e2e/src/chaos/main.ts', '--seconds', process.env['CHAOS_SECONDS'] ?? '60'),
   },
   {
     name: 'fuzz, 60 s',
     isTest: false,
-    beside: 'random',
     // The same inputs every time: this fails for a change and not by chance. `npm run fuzz` takes others.
     run: () =>
       node(
