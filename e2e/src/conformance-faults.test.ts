@@ -40,7 +40,7 @@ const FAULTS: readonly Fault[] = [
   { name: 'closes_at_once', fails: ['closing/kit-begins'] },
 ];
 
-/** What every peer here can do, whatever its fault. */
+/** The abilities that every peer here has beside its fault. */
 const SOUND = ['handshake/accept', 'streams/response', 'messages/ping'];
 /** A peer that is silent by fault is waited for as long. */
 const TIMEOUT_MS = 1_500;

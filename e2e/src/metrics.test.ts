@@ -39,7 +39,7 @@ describe('metrics', () => {
     expect(handshake.count).toBe(1);
     expect(handshake.sum).toBeGreaterThan(0.02);
     const first = await histogram(port, 'request_first_part_seconds');
-    // The empty part that comes at once is no content, and the request that failed had none.
+    // The empty part that comes at once does not count as content, and the request that failed had none.
     expect(first.count).toBe(1);
     expect(first.sum).toBeGreaterThan(0.03);
   });

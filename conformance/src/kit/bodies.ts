@@ -46,7 +46,7 @@ export function unpacked(bytes: Uint8Array, what: string, whole = bytes): Fields
 export const compressZstd = (bytes: Uint8Array, dictionary: Uint8Array): Uint8Array =>
   platform.zstdCompress(bytes, 3, dictionary.length === 0 ? undefined : dictionary);
 
-/** The codecs in which a text can be sent whatever it is; M2M and T1 take JSON. */
+/** The codecs in which any text can be sent; M2M and T1 take JSON. */
 export class Coder {
   readonly #coder: ReturnType<typeof createBodyCoder>;
 

@@ -255,7 +255,7 @@ export class Session {
     this.changes.notify();
   }
 
-  /** Ends the session in whatever state it is, so that the next scenario starts from nothing. */
+  /** Ends the session in any state, so that the next scenario starts from nothing. */
   async dispose(): Promise<void> {
     this.link.onCounted = undefined;
     this.link.onWritten = undefined;

@@ -11,7 +11,7 @@ import { checkParts, said } from './streams.js';
 const SECTION = '§6 Resuming';
 const LONG = 'abcdefghij'.repeat(2500);
 
-/** Messages, parts and requests in both directions, whatever happens to the connection meanwhile. */
+/** Messages, parts and requests in both directions, which must arrive even if the connection is lost meanwhile. */
 async function history(session: Session): Promise<void> {
   const { link } = session;
   const texts = Array.from({ length: 6 }, (_, index) => said('message', index, 40));

@@ -84,7 +84,7 @@ export class Quotas {
   }
 
   /**
-   * Counts a session that comes from another node, or returns why it is refused. It is no new session.
+   * Counts a session that comes from another node, or returns why it is refused. It is not a new session.
    *
    * @param isLed whether the connection that it takes over is counted already.
    */

@@ -36,7 +36,7 @@ export abstract class ServerAdmission {
     return refused ?? this.quotas.admit(address, principal, systemClock.now());
   }
 
-  /** Refuses a session of a node that has died, while draining or beyond a quota. It is no new session. */
+  /** Refuses a session of a node that has died, while draining or beyond a quota. It is not a new session. */
   admitTakenOver(address: string, principal: string | undefined): Refusal | undefined {
     return this.admitPassed() ?? this.quotas.admitMoved(address, principal, false, systemClock.now());
   }
