@@ -78,7 +78,7 @@ export class Leading {
       let owner = await this.#ownerOf(sessionId);
       for (let hop = 0; hop <= MAX_HOPS; hop++) {
         const outcome = owner === undefined ? UNKNOWN : await this.#leadTo(owner, request);
-        if (outcome !== UNKNOWN && outcome !== DEAD) return outcome;
+        if (outcome !== UNKNOWN) return outcome;
         // It may have moved.
         const next = await moves.find(sessionId);
         if (next === undefined) return UNKNOWN;
@@ -145,9 +145,9 @@ export class Leading {
         else request.wire.close(answer.code, answer.reason);
         return 'done';
       case 'gone':
-        return answer.isDead ? DEAD : UNKNOWN;
+        return UNKNOWN;
       default:
-        return (await this.#isGone(owner)) ? DEAD : this.#busy(owner, answer.why);
+        return (await this.#isGone(owner)) ? UNKNOWN : this.#busy(owner, answer.why);
     }
   }
 
@@ -223,10 +223,8 @@ export class Leading {
   }
 }
 
-type Asked = 'done' | typeof DEAD | ResumeRefusal | Refusal;
+type Asked = 'done' | ResumeRefusal | Refusal;
 
-/** The process that has had the session is gone, and so is the session unless it is on record. */
-const DEAD = 'dead';
 const LEAVING = 'this node is shutting down';
 const UNKNOWN = ResumeRefusal.UNKNOWN_SESSION;
 

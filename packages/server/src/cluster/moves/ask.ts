@@ -16,8 +16,8 @@ export type Answer =
   | { readonly type: 'led' }
   | { readonly type: 'refused'; readonly refusal: ResumeRefusal }
   | { readonly type: 'closed'; readonly code: number; readonly reason: string }
-  /** The process that has had the session is gone, or has forgotten it. @param isDead whether nothing listens there. */
-  | { readonly type: 'gone'; readonly isDead: boolean }
+  /** The process that has had the session is gone, or has forgotten it. */
+  | { readonly type: 'gone' }
   /** The connection broke, because the process has just died, or on its way. */
   | { readonly type: 'broken'; readonly why: string }
   /** The owner may live. */
@@ -109,8 +109,7 @@ export class Ask {
 }
 
 function meaningOf({ status, code }: DialFailure): Answer {
-  const isDead = code === 'ECONNREFUSED';
-  if (isDead || GONE.has(status)) return { type: 'gone', isDead };
+  if (code === 'ECONNREFUSED' || GONE.has(status)) return { type: 'gone' };
   if (code === 'ECONNRESET') return { type: 'broken', why: code };
   return { type: 'silent', why: code ?? `HTTP ${status}` };
 }
