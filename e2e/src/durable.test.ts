@@ -104,6 +104,18 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     return await dial(options);
   }
 
+  /** Claims a session for the node that has begun session `id`, which is not told. */
+  async function claim(sessionId: string, id: string): Promise<void> {
+    const link = redisBackplane({ url: redis.url }).connect();
+    try {
+      const { owner = '', epoch = 0 } = (await link.findSession(sessionId)) ?? {};
+      const to = id.slice('sess_'.length, 'sess_'.length + owner.length);
+      expect(await link.claimSession(sessionId, { from: owner, epoch, to, ttlMs: 60_000 })).toBeDefined();
+    } finally {
+      await link.close();
+    }
+  }
+
   async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
     while (!(await isTrue())) await pause(5);
   }
@@ -211,15 +223,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     at = 2;
     const replies = session[Symbol.asyncIterator]();
     await session.flush();
-    const link = redisBackplane({ url: redis.url }).connect();
-    try {
-      // As if the answer of the engine to that node were lost.
-      const { owner = '', epoch = 0 } = (await link.findSession(session.id)) ?? {};
-      const to = id.slice('sess_'.length, 'sess_'.length + owner.length);
-      expect(await link.claimSession(session.id, { from: owner, epoch, to, ttlMs: 60_000 })).toBeDefined();
-    } finally {
-      await link.close();
-    }
+    // As if the answer of the engine to that node were lost.
+    await claim(session.id, id);
     const before = session.id;
     front.cut();
     await until(() => session.state === 'suspended');
@@ -227,6 +232,22 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     expect((await replies.next()).value?.text).toBe('1: one');
     expect(session.id).toBe(before);
     expect(await nodeAt(2).process.call('events')).toMatchObject({ 'session.taken_over': 1 });
+  });
+
+  it('goes on although a claim is executed only when its client has resumed at the old node', async () => {
+    const session = await begin(3);
+    at = 1;
+    const { id } = await dial({ token: 'ben' });
+    const replies = session[Symbol.asyncIterator]();
+    await session.flush();
+    const before = session.id;
+    await claim(before, id);
+    // The old node is refused the record of this message.
+    await session.send('one');
+    expect((await replies.next()).value?.text).toBe('1: one');
+    expect(session.id).toBe(before);
+    expect(await nodeAt(0).process.call('events')).toMatchObject({ 'session.fenced': 1 });
+    expect(await nodeAt(1).process.call('events')).toMatchObject({ 'session.taken_over': 1 });
   });
 
   it('is another one if the engine and its node have forgotten it, and the client is told so', async () => {

@@ -219,14 +219,8 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.isClosing = true;
     const closed = this.#stopListening();
     await this.leader?.stop();
-    await Promise.all(
-      [...this.#connections].map((session) =>
-        session.hasWire
-          ? session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server closes')
-          : this.onWireLost(session),
-      ),
-    );
-    this.#replies.stopAll(new ProtocolError('draining', 'the server closes'));
+    await Promise.all([...this.#connections].map((session) => this.#closeConnection(session)));
+    this.#replies.stopAll(closing());
     this.#listener?.http.closeAllConnections();
     await closed;
     await this.leader?.close();
@@ -303,11 +297,18 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     if (onSession !== undefined) startOnSession(session, onSession, logger);
   }
 
+  #closeConnection(session: ServerEndpoint): Promise<unknown> | void {
+    if (!session.hasWire) return this.onWireLost(session);
+    // A client that waits for its session to be resumed would take another close code for the end of it.
+    if (session.core.state === 'connecting') return session.abort(closing());
+    return session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server closes');
+  }
+
   onWireLost(session: ServerEndpoint): void {
     session.lostAt = Date.now();
     // No client can resume on a server that accepts no more connections.
     if (this.isClosing && !session.isDurable)
-      session.abort(new ProtocolError('draining', 'the server closes'));
+      session.abort(closing());
     else this.#drain?.handleLost(session);
   }
 
@@ -404,3 +405,5 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#admin ??= await openAdmin(server, () => this.#observation.metricsOnDemand());
   }
 }
+
+const closing = (): ProtocolError => new ProtocolError('draining', 'the server closes');

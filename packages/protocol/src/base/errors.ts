@@ -63,7 +63,7 @@ const ERRORS = {
   timeout: { closeCode: CloseCode.TIMEOUT, retryable: true },
   taken_over: { closeCode: CloseCode.TAKEN_OVER, retryable: false },
   /** Another process has taken the session over, because this one did not answer. */
-  fenced: { closeCode: CloseCode.TAKEN_OVER, retryable: true },
+  fenced: { closeCode: CloseCode.ABNORMAL, retryable: true },
   stale_attempt: { closeCode: CloseCode.STALE_ATTEMPT, retryable: false },
   draining: { closeCode: CloseCode.DRAINING, retryable: true },
   internal: { closeCode: CloseCode.INTERNAL, retryable: false },

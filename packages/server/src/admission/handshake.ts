@@ -279,6 +279,12 @@ export class Handshake {
     );
   }
 
+  #reportNotResumed({ resume }: HelloPayload, reason: ResumeRefusal): void {
+    this.#host.onNotResumed(reason);
+    const fields = { event: 'session.not_resumed', ip: this.#ip, session: resume?.sessionId, reason };
+    this.#host.options.logger.info(fields, 'the session cannot be resumed, and a new one begins');
+  }
+
   /** @param how why the session that HELLO names is not resumed, and whether the session is put on record. */
   #accept(
     hello: HelloPayload,
@@ -308,7 +314,7 @@ export class Handshake {
     });
     if (outcome.accepted) {
       if (core.durable !== undefined) this.#host.leader?.records?.begin(session, core.durable);
-      if (how.refusal !== undefined) this.#host.onNotResumed(how.refusal);
+      if (how.refusal !== undefined) this.#reportNotResumed(hello, how.refusal);
       if (hello.resume !== undefined) this.#host.adoptReplies(session, hello.resume);
       const { algorithms, encoding } = outcome.agreement;
       const fields = { event: 'session.accepted', ip: this.#ip, session: core.id, algorithms, encoding };

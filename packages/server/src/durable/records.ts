@@ -45,6 +45,16 @@ export const SERVICE_RESTART = 1012;
 export const recordMsOf = ({ resumeWindowMs }: Timers): number =>
   Math.min(resumeWindowMs + MARGIN_MS, MAX_MS);
 
+/**
+ * Ends a durable session that another node has claimed. If its client is connected here, it has come after the claim, or before
+ * the claim was executed, and has to come again.
+ */
+export function dropFenced(session: ServerEndpoint, logger: Logger): void {
+  logger.warn({ event: 'session.fenced', session: session.id }, 'another node has the session; it ends here');
+  session.loseWire(SERVICE_RESTART, 'another node has the session');
+  session.abort(fencedError());
+}
+
 /** Puts sessions of this node on record. */
 export class Records {
   readonly #options: RecordsOptions;
@@ -146,7 +156,7 @@ export class Records {
       ...{ ...before, sessionId, owner, epoch, seal, durable, link, clock, logger, room, ttlMs },
       ...{ isReplicated, stallMs, degrades, principal: counted },
       onRecorded: () => session.pump(),
-      onRefused: (why) => this.#handleRefused(session, durable, why),
+      onRefused: (why) => this.#handleRefused(session, why),
     });
     session.durability = new Durability(session, durable, recorder, () => {
       void this.release(session);
@@ -154,15 +164,10 @@ export class Records {
     });
   }
 
-  #handleRefused(session: ServerEndpoint, durable: DurableSession, why: TurnRefusal): void {
-    const fields = { event: why === 'fenced' ? 'session.fenced' : 'record.gone', session: session.id };
+  #handleRefused(session: ServerEndpoint, why: TurnRefusal): void {
     const { logger } = this.#options;
-    if (why === 'fenced') {
-      logger.warn(fields, 'another node has the session; it ends here');
-      // The client has come here, although its session is elsewhere: it has to come again.
-      if (durable.isHeldBack) session.loseWire(SERVICE_RESTART, 'another node has the session');
-      return session.abort(fencedError());
-    }
+    if (why === 'fenced') return dropFenced(session, logger);
+    const fields = { event: 'record.gone', session: session.id };
     if (why === 'full') {
       logger.warn(
         { ...fields, event: 'record.full' },

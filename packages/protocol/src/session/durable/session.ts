@@ -7,8 +7,6 @@ export interface DurableSession {
   readonly state: Uint8Array | undefined;
   /** One-way messages of the client that are handled. */
   readonly handled: number;
-  /** An ACCEPT is not on record, and nothing is written before it is. */
-  readonly isHeldBack: boolean;
   /** Everything that is worth a turn is on record. */
   readonly isIdle: boolean;
   /**

@@ -1,6 +1,5 @@
 import { CloseCode, type Limits, type Logger, type Timers } from '@parlance/protocol';
 import {
-  fencedError,
   incarnationOf,
   loggable,
   type MemoryBudget,
@@ -9,7 +8,7 @@ import {
 import type { AgentMoves } from '../../agents/moves.js';
 import type { Backplane, BackplaneLink } from '../../backplane/backplane.js';
 import type { Leaving } from '../../durable/leaving.js';
-import { recordMsOf } from '../../durable/records.js';
+import { dropFenced, recordMsOf } from '../../durable/records.js';
 import type { ServerEndpoint } from '../../endpoint.js';
 import type { ServerWire } from '../../http/ws.js';
 import type { Lead } from '../lead/lead.js';
@@ -196,11 +195,15 @@ export class Moves {
     try {
       const lost = await this.#connected.keepSessions(this.#options.incarnation, epochs, this.#recordMs);
       for (const sessionId of lost) {
+        const { logger, host } = this.#options;
+        const session = host.sessions.get(sessionId);
+        if (session?.isDurable) {
+          dropFenced(session, logger);
+          continue;
+        }
         const fields = { event: 'session.fenced', session: sessionId };
-        this.#options.logger.warn(fields, 'another node has the session; it ends here');
-        const session = this.#options.host.sessions.get(sessionId);
-        if (session?.isDurable) session.abort(fencedError());
-        else session?.forget();
+        logger.warn(fields, 'another node has the session; it ends here');
+        session?.forget();
       }
     } catch (error) {
       const fields = { event: 'records.stalled', err: loggable(error) };

@@ -19,7 +19,6 @@ export class FakeSession implements DurableSession {
   begin: Uint8Array | undefined;
   /** Who may resume, in the next turn. */
   accept: Turn['accept'];
-  readonly isHeldBack = false;
 
   get isIdle(): boolean {
     return !this.#pending && !this.#isPresent;
