@@ -3,7 +3,7 @@ import type { ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { cutSession } from './cut-session.js';
-import { createPeers, pause } from './peers.js';
+import { createPeers, helloBytes, openRaw, pause } from './peers.js';
 
 /** Sessions that an application closes with a code and a reason, over real sockets. */
 
@@ -72,6 +72,21 @@ describe('a session that its server closes with a code', () => {
     await closing;
     expect(await session.closed).toMatchObject({ code: 'kicked', reason: 'spam' });
   });
+});
+
+it('closes a connection whose HELLO is not answered yet with 4503, so that its client keeps its session', async () => {
+  let asked = 0;
+  const { server, url } = await peers.serve({
+    authenticate: async () => {
+      asked++;
+      return await new Promise<never>(() => {});
+    },
+  });
+  const { closed, send } = await openRaw(url);
+  send(helloBytes());
+  await expect.poll(() => asked).toBe(1);
+  await server.close();
+  expect(await closed).toEqual({ code: 4503, reason: 'draining: the server closes' });
 });
 
 describe('a session that its client closes', () => {

@@ -1,6 +1,8 @@
 import { encodeControl } from '@parlance/protocol';
 import { createOpenAIGateway } from '@parlance/server/openai';
+import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
+import { redisMissing, startRedis } from '../../packages/server/src/backplane/testing/redis-server.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure, greet } from './peers.js';
 import { sampleOf, scrape } from './scraping.js';
@@ -14,6 +16,25 @@ afterEach(() => peers[Symbol.asyncDispose]());
 async function histogram(port: number, name: string): Promise<{ count: number; sum: number }> {
   const sample = (await scrape(port)).get(`parlance_${name}`)?.metrics[0];
   return { count: Number(sample?.count), sum: Number(sample?.sum) };
+}
+
+const tensorOf = (length: number) =>
+  ({
+    data: new Float32Array(length),
+    shape: [length],
+    dtype: 'float32',
+    payloadType: 'hidden_state',
+  }) as const;
+
+/** A tensor that never ends. */
+async function* forever(): AsyncGenerator<Uint8Array> {
+  yield new Uint8Array(1_000);
+  await new Promise(() => {});
+}
+
+/** How many tensors have begun to arrive. */
+async function sampleOfTensors(port: number): Promise<number | undefined> {
+  return sampleOf(await scrape(port), 'tensors_total', { direction: 'received' });
 }
 
 describe('metrics', () => {
@@ -125,6 +146,72 @@ describe('metrics', () => {
     expect(sampleOf(await scrape(port), 'scan_blocked_total')).toBe(1);
   });
 
+  it('count token IDs, and the bytes of the text that they stand for', async () => {
+    let sent = 0;
+    const { server, url, port } = await peers.serve({
+      metrics: true,
+      onRequest(request) {
+        sent = request.tokens?.length ?? 0;
+        return request.text;
+      },
+    });
+    const session = await peers.dial(url);
+    const text = 'a few words that are sent as token IDs, and not as text';
+    const reply = await session.request(text, { algorithm: 'TOKEN_NATIVE' });
+    expect(reply.text).toBe(text);
+    const metrics = await scrape(port);
+    const labels = { direction: 'received', algorithm: 'TOKEN_NATIVE' };
+    expect(sampleOf(metrics, 'content_bytes_total', labels)).toBe(text.length);
+    const count = sampleOf(metrics, 'tokens_total', { direction: 'received' });
+    expect(sent).toBeGreaterThan(9);
+    expect(count).toBe(sent);
+    // The sum is that of open sessions and of those that are over.
+    await session.close();
+    await expect.poll(() => server.sessions.size).toBe(0);
+    expect(sampleOf(await scrape(port), 'tokens_total', { direction: 'received' })).toBe(count);
+  });
+
+  it('tell what became of tensors', async () => {
+    const arrived: Promise<unknown>[] = [];
+    const { server, url, port } = await peers.serve({
+      metrics: true,
+      timers: { closingTimeoutMs: 200 },
+      async onSession(session) {
+        for await (const { tensor } of session)
+          if (tensor !== undefined) arrived.push(session.sendTensor(tensorOf(tensor.shape[0] as number)));
+      },
+    });
+    const session = await peers.dial(url);
+    await session.sendTensor(tensorOf(8));
+    for await (const { tensor } of session) {
+      expect(tensor?.shape).toEqual([8]);
+      break;
+    }
+    await Promise.all(arrived);
+    const aborting = new AbortController();
+    const endless = { ...tensorOf(1 << 12), data: forever() };
+    const sending = failure(session.sendTensor(endless, { signal: aborting.signal }));
+    const outcome = async (direction: string, name: string) =>
+      sampleOf(await scrape(port), 'transfers_total', { direction, outcome: name });
+    await expect.poll(() => sampleOfTensors(port)).toBe(2);
+    aborting.abort();
+    await sending;
+    await expect.poll(() => outcome('received', 'cancelled')).toBe(1);
+    expect(await outcome('received', 'whole')).toBe(1);
+    expect(await outcome('sent', 'whole')).toBe(1);
+    const lost = failure(session.sendTensor({ ...endless, data: forever() }));
+    await expect.poll(() => sampleOfTensors(port)).toBe(3);
+    for (const each of server.sessions.values()) void each.close();
+    await lost;
+    await expect.poll(() => outcome('received', 'lost')).toBe(1);
+    await peers.dial(url, { limits: { maxTransferSize: 1 << 20 } });
+    const [served] = server.sessions.values();
+    expect((await failure(served?.sendTensor(tensorOf(1 << 20)) as Promise<void>)).code).toBe(
+      'transfer_too_large',
+    );
+    expect(await outcome('sent', 'refused')).toBe(1);
+  });
+
   it('name the limits, and those that were met', async () => {
     const { url, port } = await peers.serve({
       metrics: true,
@@ -179,5 +266,31 @@ describe('metrics', () => {
     expect(sampleOf(metrics, 'upstream_tokens_total', { direction: 'completion', model: 'busy' })).toBe(3);
     expect(metrics.get('parlance_upstream_requests_total')?.metrics.length).toBe(24);
     expect((await histogram(port, 'upstream_first_byte_seconds')).count).toBe(62);
+  });
+});
+
+describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'metrics of durable sessions', () => {
+  it('count them, those that were taken over, and the bad days of the engine', async () => {
+    await using engine = await startRedis();
+    const { url, port } = await peers.serve({
+      metrics: true,
+      cluster: redis({ url: engine.url }),
+      node: { secret: 'a secret of the cluster in tests' },
+      durable: true,
+      durability: { volatile: true, stallMs: 100 },
+      onRequest: ({ text }) => text,
+    });
+    const session = await peers.dial(url);
+    await session.flush();
+    const count = async (event: string) => sampleOf(await scrape(port), 'durable_events_total', { event });
+    expect(sampleOf(await scrape(port), 'sessions_durable')).toBe(1);
+    expect(sampleOf(await scrape(port), 'moves_total', { outcome: 'taken_over' })).toBe(0);
+    expect(await count('engine.stalled')).toBe(0);
+    await engine.kill();
+    const asked = session.request('is anyone there?');
+    await expect.poll(() => count('engine.stalled')).toBeGreaterThan(0);
+    await engine.restart();
+    expect((await asked).text).toBe('is anyone there?');
+    await expect.poll(() => count('engine.answered')).toBe(1);
   });
 });

@@ -172,6 +172,11 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
     if (roundTripMs !== undefined) this.observer?.handleRoundTrip(roundTripMs / 1000);
   }
 
+  handleTransfer(direction: 'sent' | 'received', error: unknown): void {
+    const failure = this.hasEnded ? 'lost' : isRefusal(error) ? 'refused' : 'cancelled';
+    this.observer?.handleTransfer(direction, error === undefined ? 'whole' : failure);
+  }
+
   get observer(): SessionObserver | undefined {
     return this.options.observer;
   }
@@ -347,4 +352,9 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
 
 function sessionFailed(): ProtocolError {
   return new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
+}
+
+/** Whether a transfer was refused; `cancelled` and all that is not of this protocol is a reason of the application. */
+function isRefusal(error: unknown): boolean {
+  return isProtocolError(error) && error.code !== 'cancelled';
 }

@@ -307,8 +307,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   onWireLost(session: ServerEndpoint): void {
     session.lostAt = Date.now();
     // No client can resume on a server that accepts no more connections.
-    if (this.isClosing && !session.isDurable)
-      session.abort(closing());
+    if (this.isClosing && !session.isDurable) session.abort(closing());
     else this.#drain?.handleLost(session);
   }
 

@@ -113,6 +113,14 @@ export interface BodyCount {
   contentBytes: number;
 }
 
+/** Token IDs of a coded body; 0 in other codecs than TOKEN_NATIVE. Each varint ends with a byte below 0x80. */
+export function countTokens(codec: BodyCodec, bytes: Uint8Array): number {
+  if (codec !== BodyCodec.TOKEN_NATIVE) return 0;
+  let count = 0;
+  for (const byte of bytes) if (byte < 0x80) count++;
+  return count;
+}
+
 /** What a body is: a one-way message, a request, or a reply or a part of one. */
 export type BodyRole = 'messages' | 'requests' | 'parts';
 
@@ -123,6 +131,8 @@ export class BodyCounts {
   messages = 0;
   requests = 0;
   parts = 0;
+  /** Token IDs of bodies in TOKEN_NATIVE, since this process has the session. */
+  tokens = 0;
 
   add(codec: BodyCodec, codedBytes: number, contentBytes: number, role: BodyRole = 'parts'): void {
     this[role]++;

@@ -40,6 +40,8 @@ export interface EndpointHost extends Crashable, MessageOwner {
   repeat?(streamId: number): void;
   /** Server: resolves when what was sent is on record; `undefined` in a session that is not durable. */
   recorded?(): Promise<void> | undefined;
+  /** Server: a tensor has arrived or was taken as a whole, or why not. */
+  handleTransfer?(direction: 'sent' | 'received', error: unknown): void;
   notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void;
 }
 

@@ -47,7 +47,7 @@ export class Inbound {
 
   handle(event: SessionEvent): void {
     const { recorder, options } = this.#host;
-    if ('body' in event) recorder.receivedBody(event.body, ROLES[event.type]);
+    if ('body' in event) recorder.receivedBody(event.body, this.#outbound.coder, ROLES[event.type]);
     switch (event.type) {
       case 'message':
         if (event.body.agent === DELIVERY && this.#eventRoute === undefined)
@@ -269,6 +269,7 @@ export class Inbound {
           host.pump();
         },
         refuse: (streamId, error) => this.#refuse(streamId, error),
+        onOver: (error) => host.handleTransfer?.('received', error),
       });
     }
     return this.#tensors;
@@ -338,7 +339,9 @@ export class Inbound {
   #refuseTensor(streamId: number, charge: number): void {
     this.#host.core.channel.consume(streamId, charge);
     const message = 'the server does not read tensors: it has no onSession';
-    this.#refuse(streamId, new ProtocolError('unsupported', message));
+    const error = new ProtocolError('unsupported', message);
+    this.#host.handleTransfer?.('received', error);
+    this.#refuse(streamId, error);
   }
 
   /** There is no memory for a body: a request is refused, and a reply fails at this end. */

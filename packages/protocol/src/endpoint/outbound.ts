@@ -194,6 +194,7 @@ export class Outbound {
       written: (streamId) => this.room(streamId, 1),
       sendText: (text) => host.session.send(text),
       agents: host.agents,
+      onOver: (error) => host.handleTransfer?.('sent', error),
     });
     await this.#tensors.send(tensor, agent, options);
   }

@@ -28,6 +28,8 @@ const received = (codec: BodyCodec, size: number, originalLength: number | undef
   originalLength,
   charge: 0,
 });
+/** Of a session whose vocabulary is loaded. */
+const CODER = { decodedLength: () => 17 };
 /** Each body as its codec, its coded bytes and the bytes of its content. */
 const countsOf = (...bodies: [BodyCodec, number, number][]) => {
   const counts = new BodyCounts();
@@ -45,7 +47,7 @@ it('counts sent and received bodies separately, by algorithm', () => {
   stats.sent(100);
   stats.sent(20);
   stats.received(7);
-  stats.receivedBody(received(BodyCodec.PLAIN, 0, undefined));
+  stats.receivedBody(received(BodyCodec.PLAIN, 0, undefined), CODER);
   const written = countsOf([BodyCodec.BROTLI, 10, 50], [BodyCodec.BROTLI, 5, 20], [BodyCodec.AVP, 8, 8]);
   const snapshot = stats.snapshot(coreWith(written), undefined, 7);
   expect(snapshot.sent).toEqual({
@@ -65,15 +67,29 @@ it('counts sent and received bodies separately, by algorithm', () => {
   });
 });
 
-it('counts a received body with its stated length, or else with its coded length', () => {
+it('counts a received body with its stated length, that of its text, or its coded length', () => {
   const stats = new StatsRecorder();
-  stats.receivedBody(received(BodyCodec.M2M, 10, 30));
-  stats.receivedBody(received(BodyCodec.M2M, 10, 0));
-  stats.receivedBody(received(BodyCodec.TOKEN_NATIVE, 4, undefined));
+  stats.receivedBody(received(BodyCodec.M2M, 10, 30), CODER);
+  stats.receivedBody(received(BodyCodec.M2M, 10, 0), CODER);
+  stats.receivedBody(received(BodyCodec.BROTLI, 6, undefined), CODER);
+  stats.receivedBody(received(BodyCodec.TOKEN_NATIVE, 4, undefined), CODER);
   expect(stats.snapshot(coreWith(undefined), undefined, 7).received.byAlgorithm).toEqual({
     M2M: { messages: 2, codedBytes: 20, contentBytes: 30 },
-    TOKEN_NATIVE: { messages: 1, codedBytes: 4, contentBytes: 4 },
+    BROTLI: { messages: 1, codedBytes: 6, contentBytes: 6 },
+    TOKEN_NATIVE: { messages: 1, codedBytes: 4, contentBytes: 17 },
   });
+});
+
+it('counts the token IDs of bodies that consist of them', () => {
+  const stats = new StatsRecorder();
+  const body = (codec: BodyCodec) => ({
+    ...received(codec, 0, undefined),
+    // 5, 300 and 100000.
+    bytes: Uint8Array.of(0x05, 0xac, 0x02, 0xa0, 0x8d, 0x06),
+  });
+  stats.receivedBody(body(BodyCodec.TOKEN_NATIVE), CODER);
+  stats.receivedBody(body(BodyCodec.PLAIN), CODER);
+  expect(stats.receivedBodies?.tokens).toBe(3);
 });
 
 it('returns a snapshot that does not change later', () => {

@@ -1,6 +1,7 @@
 import { type BodyForm, formOf } from '../codec/algorithms.js';
 import type { LastSelection } from '../codec/auto/deferred.js';
-import { BodyCodec, BodyCounts, type BodyRole, type ReceivedBody } from '../codec/body.js';
+import { BodyCodec, BodyCounts, type BodyRole, countTokens, type ReceivedBody } from '../codec/body.js';
+import type { BodyCoder } from '../codec/coder.js';
 import type { ContextUse } from '../link/context-coding.js';
 import type { Channel, SessionCore } from '../session/types.js';
 
@@ -10,8 +11,8 @@ export interface AlgorithmStats {
   /** Bytes of the coded bodies, without frame headers. */
   readonly codedBytes: number;
   /**
-   * Bytes of the content before coding. A received body counts with its stated length, or with its coded size
-   * if it does not state one, such as token IDs.
+   * Bytes of the content before coding. A received body counts with the length that it states, or with that of the
+   * text that its token IDs stand for, or else, or if their vocabulary is not loaded, with its coded size.
    */
   readonly contentBytes: number;
 }
@@ -70,9 +71,14 @@ export class StatsRecorder {
     return this.#received;
   }
 
-  receivedBody({ codec, bytes, originalLength }: ReceivedBody, role?: BodyRole): void {
+  /** @param coder knows how long the text of token IDs is. */
+  receivedBody(body: ReceivedBody, coder: Pick<BodyCoder, 'decodedLength'>, role?: BodyRole): void {
+    const { codec, bytes, originalLength, content } = body;
+    const stated = originalLength ?? content?.length;
+    const length = codec === BodyCodec.TOKEN_NATIVE ? coder.decodedLength(body) : (stated ?? bytes.length);
     this.#received ??= new BodyCounts();
-    this.#received.add(codec, bytes.length, originalLength ?? bytes.length, role);
+    this.#received.add(codec, bytes.length, length, role);
+    this.#received.tokens += countTokens(codec, bytes);
   }
 
   /** @param length bytes of the tensor, including its head. */

@@ -1,4 +1,4 @@
-import { BodyCodec, BodyCounts, type BodyRole } from '../codec/body.js';
+import { BodyCodec, BodyCounts, type BodyRole, countTokens } from '../codec/body.js';
 import type { AliasWriter } from './addressing.js';
 import { expansionOf, type LinkContext } from './context-coding.js';
 import { BODY_CHARGE, type SendCredit } from './credit.js';
@@ -62,7 +62,10 @@ export class BodyWriter {
       const { bare, body } = item;
       queue.resize(-bare.length);
       queue.shift();
-      this.#count(body.codec, body.bytes.length, body.originalLength, 'messages');
+      this.#count(body.codec, body.bytes.length, body.originalLength, 'messages').tokens += countTokens(
+        body.codec,
+        body.bytes,
+      );
       body.onWritten?.(0);
       return bare;
     }
@@ -111,7 +114,8 @@ export class BodyWriter {
 
     if (isLast) {
       queue.shift();
-      this.#count(body.codec, total, body.originalLength, ROLES[body.kind]);
+      const counts = this.#count(body.codec, total, body.originalLength, ROLES[body.kind]);
+      if (!isStreamed) counts.tokens += countTokens(body.codec, body.bytes);
       this.#context?.handleWritten(body);
     } else if (isStreamed) {
       queue.awaitingSource = body.waiting === 0;
@@ -149,8 +153,9 @@ export class BodyWriter {
     return cut;
   }
 
-  #count(codec: BodyCodec, codedBytes: number, contentBytes: number, role?: BodyRole): void {
+  #count(codec: BodyCodec, codedBytes: number, contentBytes: number, role?: BodyRole): BodyCounts {
     this.sentBodies ??= new BodyCounts();
     this.sentBodies.add(codec, codedBytes, contentBytes, role);
+    return this.sentBodies;
   }
 }

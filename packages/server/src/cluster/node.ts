@@ -145,6 +145,10 @@ export class ClusterNode implements Leader {
   get led(): number {
     return this.#leading.leads.size;
   }
+  /** Sessions that were taken over from nodes that have died. */
+  get takenOver(): number {
+    return this.#takeOvers?.count ?? 0;
+  }
 
   /** Lets agents of this node and of others know and reach each other. Called before {@link start}. */
   relay(

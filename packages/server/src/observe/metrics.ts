@@ -42,7 +42,7 @@ export function createMetrics(observed: Observed, feed: EventFeed): Metrics {
   const registry = new Registry();
   const kit = createMetricKit(registry);
   const readSessions = sessionMetrics(observed, kit);
-  const readCluster = clusterMetrics(observed, kit);
+  const readCluster = clusterMetrics(observed, kit, feed);
   const gateway = new GatewayMetrics(kit);
   const accepted = kit.counter('sessions_accepted', 'Sessions accepted and sessions resumed.', ['kind']);
   const refused = kit.counter('sessions_refused', 'Clients that were refused, by REJECT and close code.', [
@@ -68,6 +68,10 @@ export function createMetrics(observed: Observed, feed: EventFeed): Metrics {
     'limit',
   ]);
   const blocked = kit.counter('scan_blocked', 'Contents that `scan` has blocked, or could not scan.');
+  const transfers = kit.counter('transfers', 'Tensors to and from clients that are over, by outcome.', [
+    'direction',
+    'outcome',
+  ]);
   const requests = kit.counter('requests', 'Requests answered, by outcome.', ['outcome']);
   const duration = kit.histogram(
     'request_duration_seconds',
@@ -125,6 +129,7 @@ export function createMetrics(observed: Observed, feed: EventFeed): Metrics {
     },
     handleFirstPart: (seconds) => firstPart.observe(seconds),
     handleRoundTrip: (seconds) => roundTrip.observe(seconds),
+    handleTransfer: (direction, outcome) => transfers.inc({ direction, outcome }),
     handleLimited: (met) => limited.inc({ limit: met }),
     handleUpstream: (attempt) => gateway.handleUpstream(attempt),
     handleTokens: (model, tokens) => gateway.handleTokens(model, tokens),

@@ -11,7 +11,7 @@ export interface Observed {
   readonly isDraining: boolean;
   /** Connections, including those without a session yet. */
   readonly connections: number;
-  sessions(): Iterable<Pick<Session, 'state' | 'stats'>>;
+  sessions(): Iterable<Pick<Session, 'state' | 'stats'> & Pick<ServerEndpoint, 'isDurable'>>;
   /** Agents that have their session at this node. */
   readonly agents: number;
   relayStats(): RelayStats;
@@ -19,7 +19,7 @@ export interface Observed {
   readonly replies: Pick<Replies, 'running' | 'followers' | 'usage' | 'watched' | 'handedOver'>;
   /** `undefined` without a cluster. */
   readonly cluster:
-    | (Pick<ClusterNode, 'nodes' | 'led' | 'relayLinks' | 'relayTraffic'> & {
+    | (Pick<ClusterNode, 'nodes' | 'led' | 'takenOver' | 'relayLinks' | 'relayTraffic'> & {
         readonly moves: Pick<ClusterNode['moves'], 'counts'>;
       })
     | undefined;

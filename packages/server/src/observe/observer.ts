@@ -6,11 +6,15 @@ export interface SessionObserver {
   handleRoundTrip(seconds: number): void;
   /** A peer or an address has met a limit. @param limit one of the server's own names for limits. */
   handleLimited(limit: string): void;
+  /** A tensor was taken whole, or was not, or its session was over before. */
+  handleTransfer(direction: 'sent' | 'received', outcome: TransferOutcome): void;
   /** The upstream of a gateway has begun to answer, or has not. */
   handleUpstream(attempt: UpstreamAttempt): void;
   /** A request to a gateway is over. @param tokens `undefined` if the upstream reported none. */
   handleTokens(model: string | undefined, tokens: TokenUsage | undefined): void;
 }
+
+export type TransferOutcome = 'whole' | 'refused' | 'cancelled' | 'lost';
 
 export interface UpstreamAttempt {
   /** As the client has named it. */

@@ -36,16 +36,13 @@ export function sessionMetrics(observed: Observed, kit: MetricKit): () => void {
   const perAlgorithm = ['direction', 'algorithm'] as const;
   const messages = kit.counter('messages', 'Messages, requests and parts.', perAlgorithm);
   const codedBytes = kit.counter('coded_bytes', 'Bytes of bodies as transferred.', perAlgorithm);
-  const contentBytes = kit.counter(
-    'content_bytes',
-    'Bytes of bodies before coding; for bodies received as token IDs, coded bytes.',
-    perAlgorithm,
-  );
+  const contentBytes = kit.counter('content_bytes', 'Bytes of bodies before coding.', perAlgorithm);
   const bodies = kit.counter(
     'bodies',
     'Bodies, by whether they are messages, requests, or parts of replies.',
     ['direction', 'kind'],
   );
+  const tokens = kit.counter('tokens', 'Token IDs on the wire.', ['direction']);
   const tensorBytes = kit.counter('tensor_bytes', 'Bytes of tensors.', ['direction']);
   const tensors = kit.counter('tensors', 'Tensors that were sent whole, or have begun to arrive.', [
     'direction',
@@ -71,11 +68,12 @@ export function sessionMetrics(observed: Observed, kit: MetricKit): () => void {
 
   const readTotals = (): void => {
     const totals = observed.totals();
-    for (const each of [wireBytes, messages, codedBytes, contentBytes, bodies, tensors, tensorBytes])
+    for (const each of [wireBytes, messages, codedBytes, contentBytes, bodies, tokens, tensors, tensorBytes])
       each.reset();
     for (const direction of DIRECTIONS) {
-      const { wireBytes: bytes, byAlgorithm, byKind } = totals[direction];
+      const { wireBytes: bytes, tokens: ids, byAlgorithm, byKind } = totals[direction];
       wireBytes.inc({ direction }, bytes);
+      tokens.inc({ direction }, ids);
       for (const [kind, count] of Object.entries(byKind)) bodies.inc({ direction, kind }, count);
       for (const [algorithm, stats] of byAlgorithm) {
         messages.inc({ direction, algorithm }, stats.messages);

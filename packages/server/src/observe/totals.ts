@@ -3,16 +3,19 @@ import type { AlgorithmStats, BodyCounts, DirectionStats, SessionStats } from '@
 /** What all sessions of a server have sent and received, including those that have ended. */
 
 type ByKind = Pick<BodyCounts, 'messages' | 'requests' | 'parts'>;
+type Counts = ByKind & Pick<BodyCounts, 'tokens'>;
 
 /** A session as far as it is counted. */
 export interface Counted {
   stats(): Pick<SessionStats, 'sent' | 'received'>;
   /** What its bodies were; `undefined` without any. */
-  bodies(direction: 'sent' | 'received'): ByKind | undefined;
+  bodies(direction: 'sent' | 'received'): Counts | undefined;
 }
 
 export interface DirectionTotals {
   wireBytes: number;
+  /** Token IDs on the wire. */
+  tokens: number;
   readonly byKind: { -readonly [Kind in keyof ByKind]: number };
   readonly byAlgorithm: Map<string, { messages: number; codedBytes: number; contentBytes: number }>;
 }
@@ -25,7 +28,7 @@ export class Totals {
     const stats = session.stats();
     for (const direction of DIRECTIONS) {
       addDirection(this[direction], stats[direction]);
-      addKinds(this[direction], session.bodies(direction));
+      addCounts(this[direction], session.bodies(direction));
     }
   }
 
@@ -33,9 +36,9 @@ export class Totals {
   with(live: Iterable<Counted>): Totals {
     const sum = new Totals();
     for (const direction of DIRECTIONS) {
-      const { wireBytes, byAlgorithm, byKind } = this[direction];
+      const { wireBytes, byAlgorithm, byKind, tokens } = this[direction];
       addDirection(sum[direction], { wireBytes, byAlgorithm: Object.fromEntries(byAlgorithm) });
-      addKinds(sum[direction], byKind);
+      addCounts(sum[direction], { ...byKind, tokens });
     }
     for (const session of live) sum.add(session);
     return sum;
@@ -45,11 +48,14 @@ export class Totals {
 const DIRECTIONS = ['sent', 'received'] as const;
 
 function nothing(): DirectionTotals {
-  return { wireBytes: 0, byKind: { messages: 0, requests: 0, parts: 0 }, byAlgorithm: new Map() };
+  const byKind = { messages: 0, requests: 0, parts: 0 };
+  return { wireBytes: 0, tokens: 0, byKind, byAlgorithm: new Map() };
 }
 
-function addKinds({ byKind }: DirectionTotals, counts: ByKind | undefined): void {
+function addCounts(totals: DirectionTotals, counts: Counts | undefined): void {
   if (counts === undefined) return;
+  const { byKind } = totals;
+  totals.tokens += counts.tokens;
   byKind.messages += counts.messages;
   byKind.requests += counts.requests;
   byKind.parts += counts.parts;

@@ -31,6 +31,8 @@ export interface TensorReceiverOptions {
   readonly consume: (streamId: number, charge: number) => void;
   readonly accept: (streamId: number) => void;
   readonly refuse: (streamId: number, error: ProtocolError) => void;
+  /** A tensor was accepted, or was not for this reason. */
+  readonly onOver?: ((error: Error | undefined) => void) | undefined;
 }
 
 /** A tensor that was not yet accepted or refused. */
@@ -97,7 +99,8 @@ export class TensorReceiver {
   }
 
   #open(streamId: number, { reader, from }: Incoming, head: AvpHead): TransferSink {
-    const { mode, limits, memory, now, maxAssembledSize, admit, deliver, consume, accept } = this.#options;
+    const { mode, limits, memory, now, maxAssembledSize, admit, deliver, consume, accept, onOver } =
+      this.#options;
     const { bodyLength, header } = head;
     const isStreamed = mode === 'stream' && !header.compressed;
     const most = isStreamed ? limits.maxTransferSize : Math.min(maxAssembledSize, limits.maxTransferSize);
@@ -126,6 +129,7 @@ export class TensorReceiver {
       consume: (charge) => consume(streamId, charge),
       accept: () => {
         this.#incoming.delete(streamId);
+        onOver?.(undefined);
         accept(streamId);
       },
       refuse: (error) => this.#refuse(streamId, error),
@@ -142,8 +146,10 @@ export class TensorReceiver {
   }
 
   #forget(streamId: number, error: Error): void {
-    const sink = this.#incoming.get(streamId)?.sink;
+    const incoming = this.#incoming.get(streamId);
+    if (incoming === undefined) return;
     this.#incoming.delete(streamId);
-    sink?.end(error);
+    this.#options.onOver?.(error);
+    incoming.sink?.end(error);
   }
 }

@@ -23,6 +23,8 @@ export interface TensorSenderOptions {
   readonly sendText: (text: string) => Promise<void>;
   /** The IDs of the sending and the receiving agent; empty if it has none. */
   readonly agents: { readonly source: string; readonly target: string };
+  /** The peer has accepted a tensor, or has not for this reason. */
+  readonly onOver: (error: unknown) => void;
 }
 
 /** Bytes up to which a view is sent as one frame, with the checksum in its head. */
@@ -46,7 +48,14 @@ export class TensorSender {
     const avp = agent === undefined ? this.#options.core.negotiated?.avp : undefined;
     if (avp?.mode === 'json') return await this.#sendFallback(tensor, options);
     const mapped = avp === undefined || avp.mapId === '' ? tensor : withMap(tensor, avp.mapId);
-    await this.#sendTensor(mapped, agent, options);
+    const { onOver } = this.#options;
+    try {
+      await this.#sendTensor(mapped, agent, options);
+      onOver(undefined);
+    } catch (error) {
+      onOver(error);
+      throw error;
+    }
   }
 
   async #sendTensor(

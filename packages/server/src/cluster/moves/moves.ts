@@ -1,10 +1,5 @@
 import { CloseCode, type Limits, type Logger, type Timers } from '@parlance/protocol';
-import {
-  incarnationOf,
-  loggable,
-  type MemoryBudget,
-  systemClock,
-} from '@parlance/protocol/internal';
+import { incarnationOf, loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
 import type { AgentMoves } from '../../agents/moves.js';
 import type { Backplane, BackplaneLink } from '../../backplane/backplane.js';
 import type { Leaving } from '../../durable/leaving.js';
