@@ -297,11 +297,11 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     if (onSession !== undefined) startOnSession(session, onSession, logger);
   }
 
-  #closeConnection(session: ServerEndpoint): Promise<unknown> | void {
-    if (!session.hasWire) return this.onWireLost(session);
+  async #closeConnection(session: ServerEndpoint): Promise<void> {
+    if (!session.hasWire) this.onWireLost(session);
     // A client that waits for its session to be resumed would take another close code for the end of it.
-    if (session.core.state === 'connecting') return session.abort(closing());
-    return session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server closes');
+    else if (session.core.state === 'connecting') session.abort(closing());
+    else await session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server closes');
   }
 
   onWireLost(session: ServerEndpoint): void {
