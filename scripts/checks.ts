@@ -10,8 +10,6 @@ export interface Check {
   readonly name: string;
   /** Part of `npm test`; the others are `npm run check`. */
   readonly isTest: boolean;
-  /** Runs only if the command line names it. @default false */
-  readonly isByHand?: boolean;
   /** Checks with the same word, one after the other in the list, run at once. @default runs alone */
   readonly beside?: string;
   run(): Promise<Tally>;
@@ -156,10 +154,8 @@ export const CHECKS: readonly Check[] = [
     run: () => chaosOfCluster('--streams', '40', '--idle', '200'),
   },
   {
-    // It has found lost sessions. One cause is mended; longer runs must show that it was the only one.
     name: 'chaos of durable sessions, 60 s',
     isTest: false,
-    isByHand: true,
     run: () => chaosOfCluster('--durable', '--sessions', '15'),
   },
   {
