@@ -315,6 +315,19 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       expect(await first.evaluate((element) => 'isSame' in element)).toBe(true);
     });
 
+    it.each(['#', '###', '### '])(
+      'has no heading without words if it is stopped after “%s”',
+      async (sign) => {
+        const never = new Promise<void>(() => {});
+        const { page } = await answering(['Look here:\n\n', sign], never);
+        await expect.poll(() => answerText(page)).toBe(`Look here:\n\n${sign}`);
+        await page.keyboard.press('Escape');
+        await page.getByText('You stopped this answer.').waitFor();
+        await page.locator('answer-text').getByText('Look here:').waitFor();
+        expect(await faultsOf(page)).toEqual([]);
+      },
+    );
+
     it('of a hostile model is text: nothing runs, nothing is fetched, nothing looks like the page', async () => {
       const hostile = [
         '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>',
