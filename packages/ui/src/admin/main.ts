@@ -9,7 +9,7 @@ import { byId, create } from '../dom.js';
 import { bytes, clock, number } from '../format.js';
 import { type AdminApi, AdminFailure, createAdminApi } from './api.js';
 import { createHeatMap, createSessionsChart, createWireChart } from './charts.js';
-import { age, percent, rate, seconds } from './format.js';
+import { age, amount, pair, percent, perSecond, rate, seconds } from './format.js';
 import { createRows } from './rows.js';
 
 /** The dashboard of a server, on its admin port. */
@@ -147,32 +147,28 @@ function showTiles(f: Figures): void {
     [
       'Sessions',
       number(f.connected + f.suspended),
-      `${number(f.connected)} connected · ${number(f.suspended)} suspended · ${number(f.blocked)} waiting`,
+      `${amount(f.connected, 'connected')} · ${amount(f.suspended, 'suspended')} · ${amount(f.blocked, 'waiting')}`,
     ],
     [
       'Streams open',
       number(f.streams),
-      `${rate(f.requestsPerSecond)} requests / s${f.failed === undefined ? '' : ` · ${percent(f.failed)} failed`}`,
+      `${perSecond(`${rate(f.requestsPerSecond)} requests`)}${f.failed === undefined ? '' : ` · ${percent(f.failed)} failed`}`,
     ],
-    [
-      'First part, p50 / p95',
-      `${seconds(f.firstPart.p50)} / ${seconds(f.firstPart.p95)}`,
-      `whole reply ${seconds(f.duration.p50)} / ${seconds(f.duration.p95)}`,
-    ],
+    ['First part, p50\u00a0/\u00a0p95', pair(f.firstPart), `whole reply ${pair(f.duration)}`],
     [
       'On the wire',
-      `${bytes(Math.round(f.wirePerSecond))} / s`,
-      `instead of ${bytes(Math.round(f.contentPerSecond))} / s${saving === undefined ? '' : `: ${percent(saving)} saved`}`,
+      perSecond(bytes(Math.round(f.wirePerSecond))),
+      `instead of ${perSecond(bytes(Math.round(f.contentPerSecond)))}${saving === undefined ? '' : `: ${percent(saving)} saved`}`,
     ],
     [
       'Resumed',
       `${number(f.resumed)} of ${number(f.resumed + f.notResumed)}`,
-      `median gap ${seconds(f.gap.p50)} · ${number(f.notResumed)} lost`,
+      `median gap ${seconds(f.gap.p50)} · ${amount(f.notResumed, 'lost')}`,
     ],
     [
       'Event loop, p99',
       seconds(f.loopLag),
-      `${f.memory === undefined ? '' : `${bytes(f.memory)} of memory · `}${number(f.agents)} agents`,
+      `${f.memory === undefined ? '' : `${bytes(f.memory)} of memory · `}${amount(f.agents, 'agents')}`,
     ],
   ];
   const list = byId('tiles');
