@@ -88,6 +88,9 @@ describe.skipIf(missing !== undefined || !hasScript)('parlance connect --ui', ()
     await look(page, 'connect-fields');
     await page.getByRole('tab', { name: 'Content' }).click();
     expect(await page.locator('pre.content').textContent()).toBe('hello there');
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.getByRole('button', { name: 'Copy text' }).click();
+    await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toBe('hello there');
     await look(page, 'connect-content');
     await page.locator('.frames tr', { hasText: '→ HELLO' }).click();
     await page.getByRole('tab', { name: 'Fields' }).click();
