@@ -20,9 +20,13 @@ import { SYSTEM_NAMES, type SystemName } from './systems/system.js';
  * then. The medians are compared: trust the ratios and the CPU per message, not the rates.
  */
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
-  const plan = createPlan(quick);
+  yield* measure(createPlan(quick), SYSTEM_NAMES);
+}
+
+/** Some cases of the plan, with the systems that are in them. */
+export async function* measure(plan: Plan, systems: readonly SystemName[]): AsyncGenerator<Row> {
   const most = maxConnections();
-  const contestants = await Promise.all(SYSTEM_NAMES.map(startContestant));
+  const contestants = await Promise.all(systems.map(startContestant));
   try {
     for (const each of plan.cases) {
       if (each.connections > most) {

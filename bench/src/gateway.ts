@@ -17,6 +17,25 @@ const RESUME_WINDOW_MS = 1_000;
 const MAX_CLOSE_MS = 100;
 
 export async function* run({ quick, conversation }: BenchOptions): AsyncGenerator<Row> {
+  yield* measure(quick, conversation, async function* (baseUrl, url, closedAt) {
+    yield* chat(baseUrl, url, quick ? 1 : 3, conversation);
+    yield* aborts(baseUrl, url, quick ? 50 : 300, closedAt);
+    yield* losses(url, quick ? 20 : 200, closedAt);
+  });
+}
+
+/** The chat alone. */
+export async function* firstTokens(rounds: number): AsyncGenerator<Row> {
+  yield* measure(false, undefined, (baseUrl, url) => chat(baseUrl, url, rounds, undefined));
+}
+
+type ClosedAt = (tag: string) => Promise<number>;
+
+async function* measure(
+  quick: boolean,
+  conversation: string | undefined,
+  rows: (baseUrl: string, url: string, closedAt: ClosedAt) => AsyncIterable<Row>,
+): AsyncGenerator<Row> {
   const upstream = startChild<UpstreamCommands>(new URL('./gateway/upstream.ts', import.meta.url), [
     String(TURNS),
     quick ? '0' : '1',
@@ -29,10 +48,7 @@ export async function* run({ quick, conversation }: BenchOptions): AsyncGenerato
   ]);
   try {
     const url = await gateway.call('url');
-    const closedAt = (tag: string) => upstream.call('closedAt', tag);
-    yield* chat(baseUrl, url, quick ? 1 : 3, conversation);
-    yield* aborts(baseUrl, url, quick ? 50 : 300, closedAt);
-    yield* losses(url, quick ? 20 : 200, closedAt);
+    yield* rows(baseUrl, url, (tag) => upstream.call('closedAt', tag));
   } finally {
     gateway.stop();
     upstream.stop();
@@ -98,7 +114,7 @@ async function* aborts(
   baseUrl: string,
   url: string,
   times: number,
-  closedAt: (tag: string) => Promise<number>,
+  closedAt: ClosedAt,
 ): AsyncGenerator<Row> {
   const session = await openSession(url);
   const taken = { direct: [] as number[], session: [] as number[] };
@@ -134,7 +150,7 @@ async function* aborts(
 async function* losses(
   url: string,
   times: number,
-  closedAt: (tag: string) => Promise<number>,
+  closedAt: ClosedAt,
 ): AsyncGenerator<Row> {
   const sessions: Way[] = [];
   for (let i = 0; i < times; i++) {

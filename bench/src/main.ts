@@ -6,6 +6,7 @@ import { createJsonReporter, createTableReporter } from './report.js';
 import type { Bench } from './row.js';
 
 const BENCHES: Readonly<Record<string, string>> = {
+  summary: 'the figures of the README beside their baselines, in a few minutes',
   echo: 'session messages, requests, streams and handshakes against ws, corked ws, ws with IDs, socket.io',
   codecs: 'every codec against JSON.stringify, Brotli and deflate; the choice of `auto`',
   tokenizer: 'the tokenizer against js-tiktoken, tiktoken and gpt-tokenizer',

@@ -197,7 +197,7 @@ it('move with a store, whose entry never states an attempt that was used', async
     close: WebSocketLike['close'] = (code, reason) => this.#socket.close(code, reason);
     send(data: string | Uint8Array): void {
       this.#socket.send(data);
-      if (typeof data === 'string' || data[0] !== 0x84) return;
+      if (typeof data === 'string' || ((data[0] ?? 0) & 0xf0) !== 0x80) return;
       const message = decodeControl(data);
       if (message.type !== 'HELLO') return;
       queueMicrotask(() => {

@@ -1,5 +1,6 @@
 import { RequestError } from '../../packages/protocol/src/base/errors.js';
 import type { AcceptPayload } from '../../packages/protocol/src/control/messages.js';
+import { STANDARD_VALUES } from '../../packages/protocol/src/control/standard.js';
 import {
   type CodedBody,
   decodeAvp,
@@ -132,6 +133,20 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     timestamp: TIMESTAMP,
     payload: acceptPayload,
   });
+  const standardAccept = encodeControl({
+    type: 'ACCEPT',
+    sessionId: SESSION_ID,
+    timestamp: TIMESTAMP,
+    payload: {
+      ...acceptPayload,
+      algorithms: [],
+      sessionTimeoutMs: STANDARD_VALUES.sessionTimeoutMs,
+      maxPayloadSize: STANDARD_VALUES.maxPayloadSize,
+      limits: STANDARD_VALUES.limits,
+      resume: undefined,
+      extensions: { link: '{"std":1}', std: '1' },
+    },
+  });
   const [rebuildHello, rebuildAccept] = rebuildMaps(HELLO, acceptPayload);
   for (const bytes of [hello, ping, close, reject, auth, goAway, goAwayMove, accept]) decodeControl(bytes);
 
@@ -172,6 +187,7 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
       ),
     ],
     ['example accept', hex(accept)],
+    ['example accept-standard', hex(standardAccept)],
     ['example reject', hex(reject)],
     ['example auth', hex(auth)],
     ['example goaway', hex(goAway)],

@@ -1,4 +1,5 @@
 import { Extension } from '../../packages/protocol/src/base/constants.js';
+import { STANDARD_PARAMETERS, STANDARD_VALUES } from '../../packages/protocol/src/control/standard.js';
 import { CLOSING_STEPS } from '../../packages/protocol/src/session/closing.js';
 import { LifecycleEvent, LifecycleState } from '../../packages/protocol/src/session/lifecycle.js';
 import { sessionMachine, stepLifecycle } from '../../packages/protocol/src/session/lifecycle-machine.js';
@@ -17,6 +18,36 @@ export function sessionTables(): [string, string][] {
           state,
           ...[begin, send, receive, lose].map((next) => next ?? ''),
         ]),
+      ),
+    ],
+    [
+      'table standard-parameters',
+      table(
+        ['extension', 'member', 'standard value'],
+        Object.entries(STANDARD_PARAMETERS).flatMap(([extension, members]) =>
+          Object.entries(members).map(([name, value]) => [code(extension), code(name), thousands(value)]),
+        ),
+      ),
+    ],
+    [
+      'table standard-values',
+      table(
+        ['field', 'absent in HELLO', 'absent in ACCEPT'],
+        [
+          ['`version`', '–', code(STANDARD_VALUES.version)],
+          ['`algorithms`', '–', 'those of HELLO'],
+          ['`encoding`', '', code(STANDARD_VALUES.encoding)],
+          ['`session_timeout_ms`', '', thousands(STANDARD_VALUES.sessionTimeoutMs)],
+          [
+            '`max_payload_size`',
+            thousands(STANDARD_VALUES.maxPayloadSize),
+            thousands(STANDARD_VALUES.maxPayloadSize),
+          ],
+          ['`limits`', '', code(JSON.stringify(STANDARD_VALUES.limits))],
+          ['`resume.window_ms`', '', thousands(STANDARD_VALUES.windowMs)],
+          ['`resume.recovered`', '', code(String(STANDARD_VALUES.recovered))],
+          ['`resume.received`', '', thousands(STANDARD_VALUES.received)],
+        ],
       ),
     ],
     [
@@ -47,8 +78,11 @@ const EXTENSIONS: Readonly<
   avp: ['`link`', 'introduction', 'introduction', '[part 10](tensors.md#models-extension-avp-needs-link)'],
   vocabularies: ['', 'hashes', 'hashes', '[part 2](control.md#hello-client--server)'],
   ready: ['`link`', 'list of codecs', '`[]`', '[part 2](control.md#ready-client--server-extension-ready)'],
+  std: ['', '`1`', '`1`', '[part 2](control.md#standard-values-extension-std)'],
   replies: ['`link`', '`{}`', '`{}`', '[part 12](replies.md)'],
 };
+
+const thousands = (value: unknown): string => Number(value).toLocaleString('en-US');
 
 /** The next state for every state and event, where `resume` makes a difference both. */
 function lifecycle(): string {

@@ -57,7 +57,7 @@ export function helloOf(offer: Offer): Fields {
 /** @throws {Deviation} if a member is not what section 4 says. */
 export function windowsOf(text: unknown, bytes?: Uint8Array): Windows {
   must(typeof text === 'string', 'extensions.link is not a text', bytes);
-  const stated = jsonOf(text, 'extensions.link', bytes);
+  const stated = parametersOf(text, 'link', bytes);
   const numberOf = (name: string): number => {
     const value = stated[name];
     if (value === undefined || value === null) return Number.POSITIVE_INFINITY;
@@ -79,7 +79,7 @@ export function windowsOf(text: unknown, bytes?: Uint8Array): Windows {
 export function contextOf(own: string | undefined, peer: unknown, bytes?: Uint8Array): Agreement['context'] {
   if (own === undefined || peer === undefined) return undefined;
   must(typeof peer === 'string', 'extensions.context is not a text', bytes);
-  const [a, b] = [jsonOf(own, 'context'), jsonOf(peer, 'extensions.context', bytes)];
+  const [a, b] = [jsonOf(own, 'context'), parametersOf(peer, 'context', bytes)];
   const least = (name: string): number => Math.min(Number(a[name]), Number(b[name]));
   const [maxBytes, maxMessages] = [least('max_bytes'), least('max_messages')];
   must(
@@ -88,6 +88,18 @@ export function contextOf(own: string | undefined, peer: unknown, bytes?: Uint8A
     bytes,
   );
   return { maxBytes, maxMessages };
+}
+
+/** What the member `std` stands for (section 2). */
+const STANDARD = {
+  link: { max_streams: 128, message_window: 1_048_576, stream_window: 16_384, max_transfer: 1_073_741_824 },
+  context: { max_bytes: 1_048_576, max_messages: 8 },
+} as const;
+
+/** The parameters of an extension, with the standard values of those that are left out. */
+export function parametersOf(text: string, name: keyof typeof STANDARD, bytes?: Uint8Array): Fields {
+  const stated = jsonOf(text, `extensions.${name}`, bytes);
+  return stated['std'] === 1 ? { ...STANDARD[name], ...stated } : stated;
 }
 
 export function jsonOf(text: string, what: string, bytes?: Uint8Array): Fields {

@@ -280,9 +280,10 @@ export function responseOf(call: Call): Body {
 
 /** @throws {Deviation} if a control message is not as section 2 says. */
 export function checkEnvelope(fields: Fields, sessionId: string | null, bytes: Uint8Array | string): void {
-  const { type, session_id: id, timestamp, payload } = fields;
+  const { type, timestamp, payload } = fields;
+  const id = fields['session_id'] ?? null;
   must(typeof type === 'string', 'a control message has no type', bytes);
-  must(id === sessionId || (id === null && sessionId !== null), `session_id is ${JSON.stringify(id)}`, bytes);
+  must(id === sessionId || id === null, `session_id is ${JSON.stringify(id)}`, bytes);
   must(
     typeof timestamp === 'number' && Number.isInteger(timestamp),
     'timestamp is not a whole number',

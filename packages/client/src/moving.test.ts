@@ -138,7 +138,7 @@ async function setUp() {
   const take = (socket: TestSocket) => {
     for (const frame of socket.sent.splice(0)) {
       if (socket === present) server.handleMessage(frame, now);
-      else if (frame[0] === 0x84) hello(socket, frame);
+      else if (((frame[0] as number) & 0xf0) === 0x80) hello(socket, frame);
     }
     for (let event = server.pollEvent(); event !== undefined; event = server.pollEvent()) {
       if (event.type === 'hello') server.accept('sess_one', now);

@@ -12,6 +12,15 @@ from .errors import ProtocolError
 ALGORITHMS = ["BROTLI", "DICTIONARY", "M2M", "NONE"]
 KNOWN = {"M2M", "TOKEN_NATIVE", "TOKEN", "BROTLI", "DICTIONARY", "NONE"}
 LINK = {"max_streams": 64, "message_window": 131_072, "stream_window": 131_072, "max_transfer": 16_777_216}
+STANDARD: dict[str, Fields] = {
+    "link": {
+        "max_streams": 128,
+        "message_window": 1_048_576,
+        "stream_window": 16_384,
+        "max_transfer": 1_073_741_824,
+    },
+    "context": {"max_bytes": 1_048_576, "max_messages": 8},
+}
 CONTEXT = {"max_bytes": 262_144, "max_messages": 8}
 EXTENSIONS = {"link": json.dumps(LINK), "resume": "{}", "context": json.dumps(CONTEXT)}
 UNLIMITED = 2**53
@@ -143,7 +152,7 @@ def link_of(extensions: Fields) -> Link | None:
     """Windows are whole numbers of at least 1; what is absent is unlimited."""
     if "link" not in extensions:
         return None
-    stated = _json(extensions["link"])
+    stated = _parameters("link", extensions["link"])
 
     def number(name: str) -> int:
         value = stated.get(name)
@@ -159,11 +168,17 @@ def link_of(extensions: Fields) -> Link | None:
 def _context_of(extensions: Fields) -> tuple[int, int] | None:
     if "context" not in extensions:
         return None
-    stated = _json(extensions["context"])
+    stated = _parameters("context", extensions["context"])
     values = stated.get("max_bytes"), stated.get("max_messages")
     if not all(isinstance(value, int) and value >= 0 for value in values):
         raise ProtocolError("bad_message", "the extension context is not complete")
     return values  # type: ignore[return-value]
+
+
+def _parameters(name: str, text: Any) -> Fields:
+    """STD-1: what is absent has its standard value."""
+    stated = _json(text)
+    return {**STANDARD[name], **stated} if stated.get("std") == 1 else stated
 
 
 def _json(text: Any) -> Fields:

@@ -51,8 +51,8 @@ export const CLIENT_HANDSHAKE: readonly Scenario[] = [
         must(Array.isArray(hello[name]), `${name} is not a list`, bytes);
       must((hello['algorithms'] as unknown[]).length > 0, 'algorithms is empty', bytes);
       for (const name of ['security_scanning', 'supports_streaming'])
-        must(typeof hello[name] === 'boolean', `${name} is not a boolean`, bytes);
-      must(typeof hello['max_payload_size'] === 'number', 'max_payload_size is not a number', bytes);
+        must(typeof (hello[name] ?? false) === 'boolean', `${name} is not a boolean`, bytes);
+      must(typeof (hello['max_payload_size'] ?? 0) === 'number', 'max_payload_size is not a number', bytes);
     },
   },
   {
@@ -70,6 +70,26 @@ export const CLIENT_HANDSHAKE: readonly Scenario[] = [
       if (stated === undefined) return;
       for (const hash of Object.values(jsonOf(String(stated), 'extensions.vocabularies', bytes)))
         must(typeof hash === 'string' && /^[0-9a-f]{64}$/.test(hash), 'a hash of a vocabulary', bytes);
+    },
+  },
+  {
+    name: 'handshake/standard-values',
+    section: '§2 Standard values',
+    tests: 'client',
+    title:
+      'A client that lists std takes an ACCEPT that leaves out everything else for the standard agreement.',
+    async run(kit) {
+      const { wire, hello, bytes } = await kit.greeted();
+      const { extensions } = payloadOf(hello, bytes) as { readonly extensions?: Fields };
+      if (extensions?.['std'] === undefined) throw new NotApplicable('the client does not list std');
+      wire.send(envelope('ACCEPT', 'sess_conformance_std', { extensions: { std: '1' } }));
+      wire.send(envelope('PING', 'sess_conformance_std', {}));
+      const answer = await wire.next('PONG');
+      must(
+        typeof answer !== 'string' && Buffer.from(answer).includes('PONG'),
+        'PING is not answered',
+        answer,
+      );
     },
   },
   {
@@ -138,7 +158,7 @@ export const CLIENT_HANDSHAKE: readonly Scenario[] = [
       wire.close(4503, 'a test');
       await wire.end(undefined, 'REJECT');
       const next = await kit.greeted();
-      mustEqual(next.hello['session_id'], null, 'session_id of the next HELLO', next.bytes);
+      mustEqual(next.hello['session_id'] ?? null, null, 'session_id of the next HELLO', next.bytes);
     },
   },
 ];

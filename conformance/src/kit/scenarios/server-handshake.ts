@@ -1,5 +1,5 @@
 import { type Fields, packed } from '../bodies.js';
-import { Deviation, must, mustEqual } from '../deviation.js';
+import { Deviation, must, mustEqual, NotApplicable } from '../deviation.js';
 import { BINARY, JSON_ENVELOPES } from '../door.js';
 import { checkTicket, controlOn, envelope, type Kit, payloadOf } from '../kit.js';
 import { helloOf, windowsOf } from '../offers.js';
@@ -49,6 +49,15 @@ const ends = (
   },
 });
 
+const STANDARD_LIMITS = {
+  maxMessageSize: 16_777_216,
+  maxTransferSize: 1_073_741_824,
+  maxMetadataSize: 8_192,
+  maxStreams: 128,
+  messagesPerMinute: 6_000,
+  bytesPerSecond: 10_000_000,
+};
+
 export const SERVER_HANDSHAKE: readonly Scenario[] = [
   {
     name: 'handshake/subprotocol',
@@ -91,7 +100,7 @@ export const SERVER_HANDSHAKE: readonly Scenario[] = [
       mustEqual(accept['version'], '1.0', 'version', bytes);
       mustEqual(accept['algorithms'], ['NONE'], 'algorithms', bytes);
       must((accept['encoding'] ?? null) === null, 'an encoding although none was offered', bytes);
-      mustEqual(accept['security_scanning'], false, 'security_scanning', bytes);
+      mustEqual(accept['security_scanning'] ?? false, false, 'security_scanning', bytes);
       for (const name of ['session_timeout_ms', 'max_payload_size'])
         must(typeof accept[name] === 'number', `${name} is not a number`, bytes);
       must(typeof accept['limits'] === 'object' && accept['limits'] !== null, 'limits is not a map', bytes);
@@ -99,6 +108,31 @@ export const SERVER_HANDSHAKE: readonly Scenario[] = [
       windowsOf(extensions['link'], bytes);
       checkTicket(accept, bytes);
       mustEqual((accept['resume'] as Fields)['recovered'], false, 'resume.recovered of a new session', bytes);
+      must(!('std' in extensions), 'std is agreed on, and was not offered', bytes);
+    },
+  },
+  {
+    name: 'handshake/standard-values-of-a-server',
+    section: '§2 Standard values',
+    tests: 'server',
+    title: 'A server understands standard parameters, and says what it means with std and without.',
+    async run(kit) {
+      const hello = helloOf({ algorithms: ['NONE'] });
+      const extensions = { ...(hello['extensions'] as Fields), link: '{"std":1,"max_streams":null}' };
+      const plain = (await accepted(kit, { ...hello, extensions })).accept;
+      const { accept, bytes } = await accepted(kit, { ...hello, extensions: { ...extensions, std: '1' } });
+      if ((accept['extensions'] as Fields)['std'] === undefined)
+        throw new NotApplicable('the server does not agree on std');
+      const standard: Fields = {
+        version: '1.0',
+        algorithms: ['NONE'],
+        session_timeout_ms: 300_000,
+        max_payload_size: 16_777_216,
+        limits: STANDARD_LIMITS,
+      };
+      for (const [name, value] of Object.entries(standard))
+        mustEqual(accept[name] ?? value, plain[name], name, bytes);
+      mustEqual(accept['encoding'], '', 'the encoding, if there is none', bytes);
     },
   },
   {

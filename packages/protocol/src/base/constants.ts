@@ -84,6 +84,8 @@ export const Extension = {
   VOCABULARIES: 'vocabularies',
   /** The client loads the code of some codecs after ACCEPT, and sends READY when it has. */
   READY: 'ready',
+  /** HELLO and ACCEPT leave out what has its standard value. */
+  STANDARD: 'std',
   /** Replies that the server keeps, and that others than the requester may follow. */
   REPLIES: 'replies',
 } as const;

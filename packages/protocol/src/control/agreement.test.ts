@@ -60,8 +60,8 @@ describe('both ends', () => {
     encodings: someOf(Object.values(EncodingName)),
     vocabularies: fc.constant({}),
     securityScanning: fc.boolean(),
-    maxPayloadSize: fc.nat(5),
-    extensions: someOf(['link', 'resume', 'context']).map((names) =>
+    maxPayloadSize: fc.oneof(fc.nat(5), fc.constant(16_777_216)),
+    extensions: someOf(['link', 'resume', 'context', 'std']).map((names) =>
       Object.fromEntries(names.map((name) => [name, '{}'])),
     ),
   });
@@ -148,10 +148,10 @@ describe('a HELLO', () => {
       version: '1.0',
       algorithms: CAPABILITIES.algorithms,
       encodings: CAPABILITIES.encodings,
-      preferredEncoding: 'O200K_BASE',
+      preferredEncoding: null,
       securityScanning: true,
       maxPayloadSize: 1_000,
-      supportsStreaming: true,
+      supportsStreaming: false,
       agentId: 'a',
       extensions: CAPABILITIES.extensions,
       auth: { token: 'secret' },
@@ -172,7 +172,7 @@ it('an offer is the same for any agent and any session to resume, and different 
     { algorithms: [Algorithm.NONE] },
     { algorithms: [...OFFER.algorithms].reverse() },
     { encodings: [] },
-    { preferredEncoding: null },
+    { preferredEncoding: 'CL100K_BASE' },
     { maxPayloadSize: 1 },
     { extensions: {} },
     { version: '1.1' },
@@ -237,6 +237,14 @@ describe('an ACCEPT', () => {
     ['no version', { version: '' }],
   ])('that goes beyond the offer with %s is refused', (_what, change) => {
     expect(errorCode(() => accepted(change))).toBe('bad_acceptance');
+  });
+
+  it('that names no algorithm agrees on all that were offered, if the two ends leave out standard values', () => {
+    const extensions = { std: '1' };
+    const all = accepted({ algorithms: [], extensions }, { extensions });
+    expect(all.algorithms).toEqual(OFFER.algorithms);
+    expect(() => accepted({ algorithms: [] })).toThrow('no usable algorithm');
+    expect(() => accepted({ algorithms: [], extensions })).toThrow('an extension that was not offered');
   });
 
   it('may state the offered size, no size, or any size if none was offered', () => {

@@ -92,10 +92,11 @@ export function helloOf(
     version: shape === 'flat' ? PROTOCOL_VERSION : NESTED_PROTOCOL_VERSION,
     algorithms: capabilities.algorithms,
     encodings: capabilities.encodings,
-    preferredEncoding: capabilities.encodings[0] ?? null,
+    // In the flat shape the first one of the list is preferred anyway.
+    preferredEncoding: shape === 'nested' ? (capabilities.encodings[0] ?? null) : null,
     securityScanning: capabilities.securityScanning,
     maxPayloadSize: capabilities.maxPayloadSize,
-    supportsStreaming: true,
+    supportsStreaming: shape === 'nested',
     agentId,
     extensions: capabilities.extensions,
     auth: token === undefined ? undefined : { token },
@@ -123,6 +124,7 @@ export function serverAgreement(
     (name) =>
       (hasLink || !NEEDS_LINK.includes(name)) &&
       (hasResume || !NEEDS_RESUME.includes(name)) &&
+      (offer.shape === 'flat' || name !== Extension.STANDARD) &&
       (isDurable ? !NOT_DURABLE.includes(name) : name !== Extension.DURABLE),
   );
   const avp = names.includes(Extension.AVP) ? avpAgreement(options.avp, offer.extensions) : undefined;
@@ -178,11 +180,13 @@ export function acceptOf(
   agentId: string | undefined,
   resume: ResumeAnswer | undefined,
 ): AcceptPayload {
-  const { encoding } = negotiated;
+  const { encoding, algorithms, extensions } = negotiated;
+  const hasAll =
+    Object.hasOwn(extensions, Extension.STANDARD) && algorithms.length === offer.algorithms.length;
   return {
     shape: offer.shape,
     version: negotiated.version,
-    algorithms: negotiated.algorithms,
+    algorithms: hasAll ? [] : algorithms,
     encoding,
     encodings: encoding === null ? [] : [encoding],
     securityScanning: negotiated.securityScanning,
@@ -210,7 +214,11 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload, avp?
   assert(commonVersion(accept.version) !== undefined, `states version ${JSON.stringify(accept.version)}`);
 
   const offered = (name: Algorithm) => offer.algorithms.includes(name);
-  assert(nested || accept.algorithms.every(offered), 'names an algorithm that was not offered');
+  // The server has all of them, and need not say so.
+  const hasAll =
+    !nested && accept.algorithms.length === 0 && Object.hasOwn(accept.extensions, Extension.STANDARD);
+  const agreed = hasAll ? offer.algorithms : accept.algorithms;
+  assert(nested || agreed.every(offered), 'names an algorithm that was not offered');
   let { encoding } = accept;
   const [ours, theirs] = [statedVocabularies(offer.extensions), statedVocabularies(accept.extensions)];
   const isSame = (name: EncodingName) =>
@@ -222,10 +230,10 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload, avp?
   }
   assert(encoding === null || offer.encodings.includes(encoding), 'chooses an encoding that was not offered');
   assert(encoding === null || isSame(encoding), `chooses another vocabulary with the name ${encoding}`);
-  const hasTokens = accept.algorithms.includes('TOKEN_NATIVE');
+  const hasTokens = agreed.includes('TOKEN_NATIVE');
   assert(nested || encoding !== null || !hasTokens, 'agrees on TOKEN_NATIVE but on no encoding');
   const algorithms = offer.algorithms.filter(
-    (name) => accept.algorithms.includes(name) && (name !== 'TOKEN_NATIVE' || encoding !== null),
+    (name) => agreed.includes(name) && (name !== 'TOKEN_NATIVE' || encoding !== null),
   );
   assert(algorithms.length > 0, 'agrees on no usable algorithm');
 

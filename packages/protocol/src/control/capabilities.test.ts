@@ -121,7 +121,6 @@ describe('shape', () => {
       version: '1.0',
       algorithms: ['NONE'],
       encoding: 'CL100K_BASE',
-      security_scanning: false,
       session_timeout_ms: 300_000,
       max_payload_size: 1_000,
       limits: { maxStreams: 128 },

@@ -1,4 +1,10 @@
-import { Algorithm, EncodingName, MAX_STREAM_ID, NESTED_PROTOCOL_VERSION } from '../base/constants.js';
+import {
+  Algorithm,
+  EncodingName,
+  Extension,
+  MAX_STREAM_ID,
+  NESTED_PROTOCOL_VERSION,
+} from '../base/constants.js';
 import { toProtocolError } from '../base/errors.js';
 import {
   bad,
@@ -24,6 +30,7 @@ import {
   type ResumeAnswer,
   type ResumeOffer,
 } from './messages.js';
+import { areStandard, expandExtensions, STANDARD_VALUES, shortenExtensions } from './standard.js';
 
 /**
  * The payloads of HELLO and ACCEPT in both capability shapes: our flat one, and the nested one of the reference
@@ -90,6 +97,8 @@ const laterCodec = (name: string): LaterCodec | undefined =>
 export function parseHello(payload: Fields): HelloPayload {
   const shape = shapeOf(payload);
   const lists = shape === 'nested' ? objectField(payload, 'compression') : payload;
+  const extensions = extensionsField(payload);
+  const absent = absentValues(shape, extensions);
   return {
     shape,
     version: stringField(payload, 'version', '', 32),
@@ -97,10 +106,10 @@ export function parseHello(payload: Fields): HelloPayload {
     encodings: namesField(lists, 'encodings', MAX_NAMES, capabilityNames.encoding),
     preferredEncoding: encodingField(lists, 'preferred_encoding'),
     securityScanning: scanningField(payload, shape),
-    maxPayloadSize: countField(lists, shape === 'nested' ? 'max_payload' : 'max_payload_size', 0),
+    maxPayloadSize: maxPayloadField(lists, shape, absent.maxPayloadSize),
     supportsStreaming: booleanField(lists, shape === 'nested' ? 'streaming' : 'supports_streaming', false),
     agentId: agentIdField(payload),
-    extensions: extensionsField(payload),
+    extensions,
     auth: authField(payload),
     resume: resumeOfferField(payload),
   };
@@ -108,16 +117,17 @@ export function parseHello(payload: Fields): HelloPayload {
 
 export function helloFields(hello: HelloPayload): Fields {
   if (hello.shape === 'nested') return { ...nestedFields(hello, hello.preferredEncoding), auth: hello.auth };
+  const absent = absentValues('flat', hello.extensions);
   return {
     version: hello.version,
     algorithms: hello.algorithms,
     encodings: hello.encodings,
-    preferred_encoding: hello.preferredEncoding,
-    security_scanning: hello.securityScanning,
-    max_payload_size: hello.maxPayloadSize,
-    supports_streaming: hello.supportsStreaming,
+    preferred_encoding: hello.preferredEncoding ?? undefined,
+    security_scanning: hello.securityScanning || undefined,
+    max_payload_size: unless(absent.maxPayloadSize, hello.maxPayloadSize),
+    supports_streaming: hello.supportsStreaming || undefined,
     agent_id: hello.agentId,
-    extensions: { ...hello.extensions },
+    extensions: shortenExtensions(hello.extensions),
     auth: hello.auth,
     resume: hello.resume && {
       session_id: hello.resume.sessionId,
@@ -133,48 +143,79 @@ export function helloFields(hello: HelloPayload): Fields {
 export function parseAccept(payload: Fields): AcceptPayload {
   const shape = shapeOf(payload);
   const lists = shape === 'nested' ? objectField(payload, 'compression') : payload;
+  const extensions = extensionsField(payload);
+  const absent = absentValues(shape, extensions);
   const limits: Record<string, number> = {};
-  const given = objectField(payload, 'limits');
+  const given = get(payload, 'limits') == null ? absent.limits : objectField(payload, 'limits');
   for (const name of Object.keys(given).slice(0, MAX_NAMES)) {
     if (given[name] !== null) limits[name] = countField(given, name, 0);
   }
   return {
     shape,
-    version: stringField(payload, 'version', '', 32),
+    version: stringField(payload, 'version', absent.version, 32),
     algorithms: namesField(lists, 'algorithms', MAX_NAMES, capabilityNames.algorithm),
-    encoding: encodingField(lists, shape === 'nested' ? 'preferred_encoding' : 'encoding'),
+    encoding: encodingField(lists, shape === 'nested' ? 'preferred_encoding' : 'encoding', absent.encoding),
     encodings: namesField(lists, 'encodings', MAX_NAMES, capabilityNames.encoding),
     securityScanning: scanningField(payload, shape),
-    sessionTimeoutMs: countField(payload, 'session_timeout_ms', 0),
-    maxPayloadSize: countField(lists, shape === 'nested' ? 'max_payload' : 'max_payload_size', 0),
+    sessionTimeoutMs: countField(payload, 'session_timeout_ms', absent.sessionTimeoutMs),
+    maxPayloadSize: maxPayloadField(lists, shape, absent.maxPayloadSize),
     limits: Object.freeze(limits),
     agentId: agentIdField(payload),
-    extensions: extensionsField(payload),
-    resume: resumeAnswerField(payload),
+    extensions,
+    resume: resumeAnswerField(payload, absent.windowMs),
   };
 }
 
 export function acceptFields(accept: AcceptPayload): Fields {
   if (accept.shape === 'nested') return nestedFields({ ...accept, supportsStreaming: true }, accept.encoding);
+  const absent = absentValues('flat', accept.extensions);
   return {
-    version: accept.version,
-    algorithms: accept.algorithms,
-    encoding: accept.encoding,
-    security_scanning: accept.securityScanning,
-    session_timeout_ms: accept.sessionTimeoutMs,
-    max_payload_size: accept.maxPayloadSize,
-    limits: { ...accept.limits },
+    version: unless(absent.version, accept.version),
+    algorithms: accept.algorithms.length === 0 ? undefined : accept.algorithms,
+    encoding: unless(absent.encoding, accept.encoding ?? ''),
+    security_scanning: accept.securityScanning || undefined,
+    session_timeout_ms: unless(absent.sessionTimeoutMs, accept.sessionTimeoutMs),
+    max_payload_size: unless(absent.maxPayloadSize, accept.maxPayloadSize),
+    limits: absent === STANDARD_VALUES && areStandard(accept.limits) ? undefined : { ...accept.limits },
     agent_id: accept.agentId,
-    extensions: { ...accept.extensions },
+    extensions: shortenExtensions(accept.extensions),
     resume: accept.resume && {
       token: accept.resume.token,
-      window_ms: accept.resume.windowMs,
-      recovered: accept.resume.recovered,
-      received: accept.resume.received,
+      window_ms: unless(absent.windowMs, accept.resume.windowMs),
+      recovered: unless(absent.recovered, accept.resume.recovered),
+      received: unless(absent.received, accept.resume.received),
       reason: accept.resume.reason,
       rebuilt: accept.resume.rebuilt && { ...accept.resume.rebuilt },
     },
   };
+}
+
+/** What an absent field means. */
+function absentValues(shape: CapabilityShape, extensions: StringMap): AbsentValues {
+  return shape === 'flat' && Object.hasOwn(extensions, Extension.STANDARD) ? STANDARD_VALUES : NOTHING;
+}
+
+type AbsentValues = Pick<AcceptPayload, 'version' | 'sessionTimeoutMs' | 'maxPayloadSize' | 'limits'> & {
+  readonly encoding: string;
+  readonly windowMs: number;
+  readonly recovered: boolean | undefined;
+  readonly received: number | undefined;
+};
+
+const NOTHING: AbsentValues = {
+  version: '',
+  encoding: '',
+  sessionTimeoutMs: 0,
+  maxPayloadSize: 0,
+  windowMs: 0,
+  recovered: undefined,
+  received: undefined,
+  limits: {},
+};
+
+/** A field, or nothing if its absence says the same. */
+function unless<Value>(absent: Value | undefined, value: Value): Value | undefined {
+  return value === absent ? undefined : value;
 }
 
 interface NestedSource {
@@ -217,14 +258,18 @@ function shapeOf(payload: Fields): CapabilityShape {
   return isFields(get(payload, 'compression')) ? 'nested' : 'flat';
 }
 
+function maxPayloadField(lists: Fields, shape: CapabilityShape, absent: number): number {
+  return countField(lists, shape === 'nested' ? 'max_payload' : 'max_payload_size', absent);
+}
+
 function scanningField(payload: Fields, shape: CapabilityShape): boolean {
   if (shape === 'nested') return booleanField(objectField(payload, 'security'), 'threat_detection', false);
   return booleanField(payload, 'security_scanning', false);
 }
 
 /** An unknown preference counts as none, so that the list decides. */
-function encodingField(fields: Fields, name: string): EncodingName | null {
-  const value = stringField(fields, name, '', 64);
+function encodingField(fields: Fields, name: string, absent = ''): EncodingName | null {
+  const value = stringField(fields, name, absent, 64);
   return value === '' ? null : (capabilityNames.encoding(value) ?? null);
 }
 
@@ -241,7 +286,7 @@ export function isStatedAgentId(id: string): boolean {
 }
 
 function extensionsField(payload: Fields): StringMap {
-  return stringMapField(payload, 'extensions', MAX_EXTENSIONS, MAX_TEXT);
+  return expandExtensions(stringMapField(payload, 'extensions', MAX_EXTENSIONS, MAX_TEXT));
 }
 
 function authField(payload: Fields): { token: string } | undefined {
@@ -275,7 +320,7 @@ function resumeOfferField(payload: Fields): ResumeOffer | undefined {
   };
 }
 
-function resumeAnswerField(payload: Fields): ResumeAnswer | undefined {
+function resumeAnswerField(payload: Fields, windowMs: number): ResumeAnswer | undefined {
   const fields = get(payload, 'resume');
   if (fields === undefined || fields === null) return undefined;
   if (!isFields(fields)) throw bad('resume', 'an object');
@@ -283,7 +328,7 @@ function resumeAnswerField(payload: Fields): ResumeAnswer | undefined {
   if (token === '') throw bad('resume', 'an object with a token');
   return {
     token,
-    windowMs: countField(fields, 'window_ms', 0),
+    windowMs: countField(fields, 'window_ms', windowMs),
     recovered: booleanField(fields, 'recovered', false),
     received: countField(fields, 'received', 0),
     reason: stringField(fields, 'reason', '', 128) || undefined,

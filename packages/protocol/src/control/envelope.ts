@@ -216,7 +216,7 @@ function oneOf<Name extends string>(
 export function toFields(message: ControlMessage): Fields {
   return {
     type: message.type,
-    session_id: message.sessionId,
+    session_id: message.sessionId ?? undefined,
     timestamp: message.timestamp,
     payload: payloadFields(message),
   };

@@ -137,7 +137,7 @@ export function resolveCapabilities(
     const later = offered.filter((codec) => isLoaded?.(codec, encodings[0] ?? null) === false);
     if (later.length > 0 || isLoaded === undefined) extensions[Extension.READY] = JSON.stringify(later);
   }
-  if (encodings.length > 0) extensions[Extension.VOCABULARIES] = JSON.stringify(vocabularies);
+  extensions[Extension.STANDARD] = '1';
   return {
     algorithms,
     encodings,

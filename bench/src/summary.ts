@@ -1,0 +1,51 @@
+import { bytes } from './context.js';
+import { type Case, createPlan } from './echo/plan.js';
+import { measure } from './echo.js';
+import { firstTokens } from './gateway.js';
+import type { BenchOptions, Row } from './row.js';
+import type { SystemName } from './systems/system.js';
+
+/** The figures of the README beside their baselines, in a few minutes, under the names that they have there. */
+
+/** A row of another bench. */
+interface Figure {
+  /** As the README names it. */
+  readonly name: string;
+  readonly row: string;
+  readonly unit: string;
+  readonly baselines: readonly string[];
+}
+
+const FIGURES: readonly Figure[] = [
+  {
+    name: 'chat of 40 turns, whole history in each request',
+    row: '40 requests, appended',
+    unit: 'B',
+    baselines: ['json', 'permessage-deflate'],
+  },
+  { name: 'a chunk of a streamed answer', row: 'a streamed chunk', unit: 'B', baselines: ['sse'] },
+  {
+    name: 'server CPU, 1 KB and its echo, 64 connections',
+    row: 'echo session 64x1KB depth 8',
+    unit: 'us/msg',
+    baselines: ['ws'],
+  },
+  { name: 'first token through the gateway, p50', row: 'first token, p50', unit: 'ms', baselines: ['direct'] },
+  { name: 'handshakes', row: 'handshake session', unit: '1/s', baselines: ['ws'] },
+  { name: 'handshakes of socket.io', row: 'handshake socket.io', unit: '1/s', baselines: ['ws'] },
+];
+
+const SYSTEMS: readonly SystemName[] = ['ws', 'session', 'socket.io'];
+const ECHO: Case = { exchange: 'message', systems: SYSTEMS, connections: 64, size: 1024, depth: 8 };
+
+export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
+  const plan = { ...createPlan(quick), cases: [ECHO] };
+  for (const rows of [bytes(), measure(plan, SYSTEMS), firstTokens(quick ? 1 : 3)]) {
+    for await (const row of rows) {
+      const figure = FIGURES.find(
+        (each) => each.row === row.name && each.unit === row.unit && each.baselines.includes(row.baseline),
+      );
+      if (figure !== undefined) yield { ...row, name: figure.name, target: undefined };
+    }
+  }
+}

@@ -1,0 +1,72 @@
+import { type Fields, isFields, type StringMap } from '../base/fields.js';
+
+/**
+ * What HELLO and ACCEPT leave out: two ends of one build state only what differs from these values (docs/protocol/control.md,
+ * "Standard values"). They are part of the protocol and not of our options, which may change.
+ */
+
+/** The parameters that the member `std` of an extension stands for. */
+export const STANDARD_PARAMETERS: Readonly<Record<string, Fields>> = {
+  link: {
+    max_streams: 128,
+    message_window: 1_048_576,
+    stream_window: 16_384,
+    max_transfer: 1_073_741_824,
+  },
+  context: { max_bytes: 1_048_576, max_messages: 8 },
+};
+
+/** Absent fields of a HELLO or ACCEPT with the extension `std`. */
+export const STANDARD_VALUES = {
+  version: '1.0',
+  encoding: 'CL100K_BASE',
+  sessionTimeoutMs: 300_000,
+  maxPayloadSize: 16_777_216,
+  windowMs: 120_000,
+  recovered: false,
+  received: 0,
+  limits: {
+    maxMessageSize: 16_777_216,
+    maxTransferSize: 1_073_741_824,
+    maxMetadataSize: 8_192,
+    maxStreams: 128,
+    messagesPerMinute: 6_000,
+    bytesPerSecond: 10_000_000,
+  },
+} as const;
+
+/** The extensions as they are written: parameters that have their standard values are left out. */
+export const shortenExtensions = (extensions: StringMap): StringMap =>
+  withParameters(extensions, (standard, stated, text) => {
+    const rest: Record<string, unknown> = { std: 1 };
+    for (const name of Object.keys({ ...standard, ...stated }))
+      if (stated[name] !== standard[name]) rest[name] = stated[name] ?? null;
+    const short = JSON.stringify(rest);
+    return short.length < text.length ? short : text;
+  });
+
+/** The extensions as they are meant. What is not an object of parameters stays, and is refused by those that read it. */
+export const expandExtensions = (extensions: StringMap): StringMap =>
+  withParameters(extensions, (standard, { std, ...stated }, text) =>
+    std === 1 ? JSON.stringify({ ...standard, ...stated }) : text,
+  );
+
+function withParameters(
+  extensions: StringMap,
+  change: (standard: Fields, stated: Fields, text: string) => string,
+): StringMap {
+  const changed: Record<string, string> = Object.assign(Object.create(null), extensions);
+  for (const [name, standard] of Object.entries(STANDARD_PARAMETERS)) {
+    const text = changed[name];
+    if (text === undefined) continue;
+    try {
+      const stated: unknown = JSON.parse(text);
+      if (isFields(stated)) changed[name] = change(standard, stated, text);
+    } catch {}
+  }
+  return changed;
+}
+
+/** Whether an ACCEPT need not state these limits, which are in the order of the protocol. */
+export const areStandard = (limits: Readonly<Record<string, number>>): boolean =>
+  JSON.stringify(limits) === JSON.stringify(STANDARD_VALUES.limits);
