@@ -76,7 +76,16 @@ describe('the admin port', () => {
     for (const host of ['127.0.0.1', ...(own === undefined ? [] : [own])]) {
       const { server } = await serve({ admin: { token: TOKEN, mode: 'operate', host } });
       const port = portOf(server);
-      const paths = ['state', 'sessions', 'events', 'drain', 'sessions/x/close', '', '../state'];
+      const paths = [
+        'state',
+        'sessions',
+        'events',
+        'drain',
+        'drain/finish',
+        'sessions/x/close',
+        '',
+        '../state',
+      ];
       for (const token of [undefined, '', 'wrong', `${TOKEN}x`, TOKEN.slice(1)])
         for (const method of ['GET', 'POST'])
           for (const path of paths) {
@@ -195,7 +204,7 @@ describe('the admin port', () => {
     const reading = await serve();
     await peers.dial(reading.url);
     const [readId] = reading.server.sessions.keys();
-    for (const path of [`sessions/${readId}/close`, 'drain']) {
+    for (const path of [`sessions/${readId}/close`, 'drain', 'drain/finish']) {
       const answer = await ask(reading.admin, `/admin/${path}`, { method: 'POST' });
       expect([answer.status, JSON.parse(answer.text).error.code]).toEqual([403, 'read_only']);
     }
@@ -226,6 +235,39 @@ describe('the admin port', () => {
     expect([drain.status, JSON.parse(drain.text).draining.total]).toEqual([202, 1]);
     await expect.poll(async () => json<AdminState>(await ask(admin, '/admin/state')).draining?.left).toBe(0);
     expect(json<AdminState>(await ask(admin, '/admin/state')).metrics['draining']?.[0]?.value).toBe(1);
+  });
+
+  it('finishes a drain at once if the operator says so', async () => {
+    const { server, url, admin } = await serve(
+      {
+        async *onRequest(_request, { signal }) {
+          yield 'begun';
+          await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        },
+      },
+      'operate',
+    );
+    const order = (path: string) => ask(admin, `/admin/${path}`, { method: 'POST' });
+    const early = await order('drain/finish');
+    expect([early.status, JSON.parse(early.text).error.code]).toEqual([409, 'not_draining']);
+    expect((await ask(admin, '/admin/drain/finish')).status).toBe(404);
+
+    const session = await peers.dial(url, { reconnect: false });
+    const reply = session.stream('stay')[Symbol.asyncIterator]();
+    expect((await reply.next()).value?.text).toBe('begun');
+    const started = await ask(admin, '/admin/drain', { method: 'POST', body: '{"timeoutMs":2000000000}' });
+    expect([started.status, JSON.parse(started.text).draining.left]).toEqual([202, 1]);
+    // It is one drain.
+    const drained = server.drain();
+    for (const _twice of [1, 2]) {
+      const finished = await order('drain/finish');
+      expect(finished.status).toBe(202);
+      expect(JSON.parse(finished.text).draining.deadline).toBeLessThanOrEqual(Date.now());
+    }
+    expect(await drained).toEqual({ left: 0, interrupted: 1, lost: 0 });
+    expect(await failure(reply.next())).toMatchObject({ code: 'session_lost' });
+    const { draining } = json<AdminState>(await ask(admin, '/admin/state'));
+    expect(draining).toMatchObject({ total: 1, left: 0 });
   });
 
   it('tells events as they happen, without contents and tokens, to a bounded number of readers', async () => {

@@ -315,6 +315,29 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       expect(await first.evaluate((element) => 'isSame' in element)).toBe(true);
     });
 
+    it.each(['#', '###', '### '])(
+      'has no heading without words if it is stopped after “%s”',
+      async (sign) => {
+        const never = new Promise<void>(() => {});
+        const { page } = await answering(['Look here:\n\n', sign], never);
+        await expect.poll(() => answerText(page)).toBe(`Look here:\n\n${sign}`);
+        await page.keyboard.press('Escape');
+        await page.getByText('You stopped this answer.').waitFor();
+        await page.locator('answer-text').getByText('Look here:').waitFor();
+        expectNone(await faultsOf(page));
+      },
+    );
+
+    it('has no mark between the items of a list if the connection is lost before the first word', async () => {
+      const never = new Promise<void>(() => {});
+      const { page } = await answering(['Look here:\n\n', '1.'], never);
+      await expect.poll(() => answerText(page)).toBe('Look here:\n\n1.');
+      await page.locator('[data-break="cut"]').click();
+      await page.locator('answer-text .mark').waitFor();
+      expect(await page.locator('answer-text ol').count()).toBe(1);
+      expectNone(await faultsOf(page));
+    });
+
     it('of a hostile model is text: nothing runs, nothing is fetched, nothing looks like the page', async () => {
       const hostile = [
         '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>',
@@ -444,7 +467,7 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       const site = await start();
       const { page } = await visit(site.url, LOOKS[look]);
       const check = async (name: string) => {
-        expect([name, ...(await faultsOf(page))]).toEqual([name]);
+        expectNone(await faultsOf(page), name);
         const width = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
         expect([name, width <= 0]).toEqual([name, true]);
       };
@@ -482,6 +505,11 @@ async function longerThan(page: Page, length: number): Promise<void> {
 /** Letters and digits only, without Markdown. */
 function lettersOf(text: string): string {
   return text.replace(/[^\p{L}\p{N}]+/gu, '');
+}
+
+/** The message has all faults: a list of failures that is cut short would show how many there are. */
+function expectNone(faults: readonly string[], where = ''): void {
+  expect(faults, [where, ...faults].join('\n')).toEqual([]);
 }
 
 /** What axe objects to, best practices included. */

@@ -30,7 +30,8 @@ export async function look(page: Page, name: string): Promise<void> {
   };
   for (const colorScheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme });
-    expect([name, colorScheme, await violations(page)]).toEqual([name, colorScheme, []]);
+    const found = await violations(page);
+    expect(found, [name, colorScheme, ...found].join('\n')).toEqual([]);
     await shoot(colorScheme);
   }
   await page.emulateMedia({ colorScheme: 'light', forcedColors: 'active' });

@@ -83,14 +83,16 @@ const SETTLE_MS = 5_000;
 /** Sends GOAWAY to every session and waits for them to end; closes those that are left at the deadline. */
 export class Drain {
   readonly #sessions: ReadonlyMap<string, ServerEndpoint>;
-  readonly #deadline: number;
+  #deadline: number;
   readonly #total: number;
   /** Kept replies outlive their sessions. */
   readonly #replies: DrainedReplies;
   readonly #goAway: (retryAfterMs: number) => GoAwayPayload;
   readonly #returnWithinMs: number;
   readonly #moves: Pick<Moves, 'hasTargets' | 'parkAll' | 'settle'> | undefined;
-  #onEmpty: (() => void) | undefined;
+  #stopWaiting: (() => void) | undefined;
+  /** An operator has moved the deadline to now. */
+  #isFinishing = false;
   /** Clients that were away for too long, although something was under way. */
   #gone = 0;
   readonly #waiting = new Map<ServerEndpoint, NodeJS.Timeout>();
@@ -141,7 +143,14 @@ export class Drain {
 
   /** A session has ended, or the handler of a kept reply. */
   handleEnded(): void {
-    if (this.#isEmpty) this.#onEmpty?.();
+    if (this.#isEmpty) this.#stopWaiting?.();
+  }
+
+  /** The deadline is now, if it was not before. */
+  finish(): void {
+    this.#isFinishing = true;
+    this.#deadline = Math.min(this.#deadline, Date.now());
+    this.#stopWaiting?.();
   }
 
   get #isEmpty(): boolean {
@@ -182,7 +191,9 @@ export class Drain {
       }),
     );
     await Promise.all([
-      this.#replies.finishHandOver(Math.max(endsAt - Date.now(), HAND_OVER_MS)),
+      this.#replies.finishHandOver(
+        this.#isFinishing ? HAND_OVER_MS : Math.max(endsAt - Date.now(), HAND_OVER_MS),
+      ),
       this.#moves?.settle(SETTLE_MS),
     ]);
     return result;
@@ -200,10 +211,10 @@ export class Drain {
   }
 
   #emptyWithin(timeoutMs: number): Promise<void> {
-    if (this.#isEmpty) return Promise.resolve();
+    if (this.#isEmpty || this.#isFinishing) return Promise.resolve();
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, timeoutMs);
-      this.#onEmpty = () => {
+      this.#stopWaiting = () => {
         clearTimeout(timer);
         resolve();
       };

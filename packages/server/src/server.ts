@@ -400,6 +400,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       drainProgress: () => this.#drain?.progress,
       node: this.leader?.incarnation,
       drain: (options: DrainOptions) => this.drain(options),
+      finishDrain: () => this.#drain?.finish(),
     };
     this.#admin ??= await openAdmin(server, () => this.#observation.metricsOnDemand());
   }

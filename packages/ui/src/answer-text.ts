@@ -157,6 +157,8 @@ customElements.define('answer-text', AnswerText);
 
 function place({ element, offset }: Mark, block: HTMLElement): void {
   element.remove();
+  // A list, a table or a heading that began with the loss comes after it.
+  if (offset === 0) return block.prepend(element);
   let left = offset;
   const texts = textsOf(block);
   for (let text = texts.nextNode() as Text | null; text !== null; text = texts.nextNode() as Text | null) {

@@ -64,8 +64,11 @@ export function render({ tokens }: Block): DocumentFragment {
     if (box.type !== 'checkbox') box.remove();
     else box.replaceWith(box.checked ? '☑ ' : '☐ ');
   }
-  for (const heading of fragment.querySelectorAll('h1, h2, h3, h4, h5, h6'))
-    heading.replaceWith(levelled(heading));
+  for (const heading of fragment.querySelectorAll('h1, h2, h3, h4, h5, h6')) {
+    // Its words are still to come, or the answer was stopped before them.
+    if (heading.textContent?.trim() === '') heading.remove();
+    else heading.replaceWith(levelled(heading));
+  }
   for (const table of fragment.querySelectorAll('table')) scrollable(table);
   for (const pre of fragment.querySelectorAll('pre')) pre.replaceWith(codeBlock(pre));
   for (const element of fragment.querySelectorAll<HTMLElement>('p, li, h4, th, td, blockquote'))

@@ -25,6 +25,8 @@ export interface Administered {
   readonly node: string | undefined;
   /** @throws {ProtocolError} `invalid_option`. */
   drain(options: DrainOptions): Promise<unknown>;
+  /** The deadline of the drain is now. */
+  finishDrain(): void;
 }
 
 type Pages = (request: IncomingMessage, response: ServerResponse) => boolean;
@@ -127,6 +129,7 @@ export class Admin {
     if (body === undefined) return fail(response, 400, 'bad_request', 'expected a JSON object');
     const [, sessionId] = /^\/admin\/sessions\/([^/]{1,200})\/close$/.exec(path) ?? [];
     if (sessionId !== undefined) return this.#closeSession(response, decodeURIComponent(sessionId));
+    if (path === '/admin/drain/finish') return this.#finishDrain(response);
     if (path !== '/admin/drain') return fail(response, 404, 'not_found', 'no such action');
     const drained = this.#server.drain(body);
     drained.catch((error: unknown) => {
@@ -158,6 +161,17 @@ export class Admin {
       draining: this.#server.drainProgress(),
       samples: await this.#metrics.samples(),
     });
+  }
+
+  #finishDrain(response: ServerResponse): void {
+    if (this.#server.drainProgress() === undefined)
+      return fail(response, 409, 'not_draining', 'the server does not drain');
+    this.#server.options.logger.info(
+      { event: 'admin.drain_finished' },
+      'an operator moves the deadline of the drain to now',
+    );
+    this.#server.finishDrain();
+    send(response, 202, { draining: this.#server.drainProgress() ?? null });
   }
 
   #closeSession(response: ServerResponse, sessionId: string): void {

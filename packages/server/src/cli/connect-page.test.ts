@@ -100,4 +100,19 @@ describe('the page of connect --ui', () => {
     expect((await open()).status).toBe(503);
     for (const controller of controllers) controller.abort();
   });
+
+  it('closes although a page does not read', async () => {
+    const big = { ...EVENT, session: 'x'.repeat(64 * 1024) };
+    for (let i = 0; i < 200; i++) page.add(big);
+    const { port } = new URL(page.url);
+    const headers = { authorization: `Bearer ${key()}` };
+    await new Promise<void>((resolve, reject) => {
+      const asked = request({ host: '127.0.0.1', port, path: '/events', headers, agent: false });
+      // Its answer stays where it is.
+      asked.on('response', (response) => resolve(void response.pause()));
+      asked.on('error', reject).end();
+    });
+    await page.close();
+    page = await openConnectPage({ port: 0, folder });
+  });
 });

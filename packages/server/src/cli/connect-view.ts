@@ -19,6 +19,8 @@ export interface ConnectView {
   connecting(url: string): void;
   /** Where the inspector is, with its key. */
   inspector(url: string): void;
+  /** The session has ended, and the inspector is still there. */
+  inspectorStays(url: string): void;
   /** Something happened on the wire. */
   event(event: InspectionEvent): void;
   /** The client has noticed a change of the session. */
@@ -94,6 +96,12 @@ export function createTextView(output: Terminal, errors: Terminal, options: Conn
     },
 
     inspector: (url) => print(`${style('strong', 'Inspector')} ${style('value', url)}\n`),
+
+    inspectorStays(url) {
+      print(style('faint', 'The inspector stays until Ctrl-C:'));
+      // The terminal may break the line, and knows then that the address goes on.
+      print(style('value', url));
+    },
 
     event(event) {
       if (options.quiet) return;
@@ -176,6 +184,7 @@ export function createJsonView(output: Terminal): ConnectView {
     screen: createScreen(output),
     connecting: (url) => emit('connecting', { url }),
     inspector: (url) => emit('inspector', { url }),
+    inspectorStays: () => {},
     event: write,
     // The wire has shown it.
     state: () => {},

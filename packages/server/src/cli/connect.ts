@@ -101,10 +101,11 @@ async function converse(
 
 /** The inspector stays when the session has ended: only now is there time to look. */
 async function untilInterrupted({ url }: ConnectPage, view: ConnectView): Promise<void> {
-  view.notice(`The inspector stays at ${url} until Ctrl-C`);
-  await new Promise<void>((resolve) => {
+  const interrupted = new Promise<void>((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
   });
+  view.inspectorStays(url);
+  await interrupted;
 }
 
 /** How long the connection may take to close after the session, in milliseconds. */

@@ -6,6 +6,8 @@ export interface AdminApi {
   sessions(query: Readonly<Record<string, string>>): Promise<AdminSessions>;
   closeSession(id: string): Promise<void>;
   drain(): Promise<void>;
+  /** Closes what is left, as at the deadline of the drain. */
+  finishDrain(): Promise<void>;
   /** Calls `onEvent` for each event until `signal` aborts. Rejects if the connection ends. */
   events(onEvent: (event: AdminEvent) => void, signal: AbortSignal): Promise<void>;
 }
@@ -41,6 +43,7 @@ export function createAdminApi(token: string): AdminApi {
     sessions: (query) => read(`sessions?${new URLSearchParams(query)}`),
     closeSession: (id) => order(`sessions/${encodeURIComponent(id)}/close`),
     drain: () => order('drain'),
+    finishDrain: () => order('drain/finish'),
     async events(onEvent, signal) {
       const { body } = await ask('events', { signal });
       if (body === null) return;

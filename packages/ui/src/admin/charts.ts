@@ -13,7 +13,7 @@ export interface Chart<Point> {
 /** Bytes, on a logarithmic scale, so that both lines are readable. */
 export function createWireChart(): Chart<{ readonly wire: number; readonly content: number }> {
   const points: { readonly wire: number; readonly content: number }[] = [];
-  const svg = frame();
+  const svg = lineFrame();
   const content = line('content');
   const wire = line('wire');
   svg.append(content, wire);
@@ -36,7 +36,7 @@ const logOf = (value: number) => Math.log10(Math.max(1, value));
 /** Two areas, one upon the other. */
 export function createSessionsChart(): Chart<{ readonly connected: number; readonly suspended: number }> {
   const points: { readonly connected: number; readonly suspended: number }[] = [];
-  const svg = frame();
+  const svg = lineFrame();
   const connected = line('connected');
   const suspended = line('suspended');
   svg.append(connected, suspended);
@@ -125,6 +125,14 @@ function areaOf(heights: readonly number[]): string {
 function frame(): SVGElement {
   const svg = draw('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, 'aria-hidden': 'true' });
   svg.append(draw('path', { class: 'axis', d: `M0 ${HEIGHT}H${WIDTH}` }));
+  return svg;
+}
+
+/** It has the height that the page gives it, at any width. */
+function lineFrame(): SVGElement {
+  const svg = frame();
+  svg.setAttribute('class', 'lines');
+  svg.setAttribute('preserveAspectRatio', 'none');
   return svg;
 }
 

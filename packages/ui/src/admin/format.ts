@@ -1,4 +1,8 @@
+import type { Quantiles } from '../../../server/src/admin/figures.js';
+
 const NO_BREAK = '\u00a0';
+/** A line may end after a dash otherwise. */
+const JOINER = '\u2060';
 
 /** `12 s`, `3 min`, `5 h`, `3 d`. */
 export function age(ms: number): string {
@@ -18,6 +22,21 @@ export function percent(part: number): string {
 export function seconds(value: number | undefined): string {
   if (value === undefined) return '–';
   return value < 1 ? `${Math.round(value * 1000)}${NO_BREAK}ms` : `${value.toFixed(1)}${NO_BREAK}s`;
+}
+
+/** `3 agents` on one line. */
+export function amount(value: number, name: string): string {
+  return `${value.toLocaleString('en')}${NO_BREAK}${name}`;
+}
+
+/** `410 ms / 1.2 s`, of half and of nearly all. */
+export function pair({ p50, p95 }: Quantiles): string {
+  return `${seconds(p50)}${JOINER}${NO_BREAK}/${NO_BREAK}${seconds(p95)}`;
+}
+
+/** `3 kB / s` of `3 kB`. */
+export function perSecond(text: string): string {
+  return `${text}${NO_BREAK}/${NO_BREAK}s`;
 }
 
 /** `0.4`, `41`. */

@@ -6,10 +6,10 @@ import {
   figuresOf,
 } from '../../../server/src/admin/figures.js';
 import { byId, create } from '../dom.js';
-import { bytes, number } from '../format.js';
+import { bytes, clock, number } from '../format.js';
 import { type AdminApi, AdminFailure, createAdminApi } from './api.js';
 import { createHeatMap, createSessionsChart, createWireChart } from './charts.js';
-import { age, percent, rate, seconds } from './format.js';
+import { age, amount, pair, percent, perSecond, rate, seconds } from './format.js';
 import { createRows } from './rows.js';
 
 /** The dashboard of a server, on its admin port. */
@@ -40,6 +40,7 @@ byId<HTMLFormElement>('token-form').addEventListener('submit', (event) => {
   open(byId<HTMLInputElement>('token').value.trim());
 });
 byId('drain').addEventListener('click', () => void drain());
+byId('finish').addEventListener('click', () => void finishDrain());
 for (const [element, kind] of [
   [find, 'input'],
   [show, 'change'],
@@ -146,32 +147,28 @@ function showTiles(f: Figures): void {
     [
       'Sessions',
       number(f.connected + f.suspended),
-      `${number(f.connected)} connected · ${number(f.suspended)} suspended · ${number(f.blocked)} waiting`,
+      `${amount(f.connected, 'connected')} · ${amount(f.suspended, 'suspended')} · ${amount(f.blocked, 'waiting')}`,
     ],
     [
       'Streams open',
       number(f.streams),
-      `${rate(f.requestsPerSecond)} requests / s${f.failed === undefined ? '' : ` · ${percent(f.failed)} failed`}`,
+      `${perSecond(`${rate(f.requestsPerSecond)} requests`)}${f.failed === undefined ? '' : ` · ${percent(f.failed)} failed`}`,
     ],
-    [
-      'First part, p50 / p95',
-      `${seconds(f.firstPart.p50)} / ${seconds(f.firstPart.p95)}`,
-      `whole reply ${seconds(f.duration.p50)} / ${seconds(f.duration.p95)}`,
-    ],
+    ['First part, p50\u00a0/\u00a0p95', pair(f.firstPart), `whole reply ${pair(f.duration)}`],
     [
       'On the wire',
-      `${bytes(Math.round(f.wirePerSecond))} / s`,
-      `instead of ${bytes(Math.round(f.contentPerSecond))} / s${saving === undefined ? '' : `: ${percent(saving)} saved`}`,
+      perSecond(bytes(Math.round(f.wirePerSecond))),
+      `instead of ${perSecond(bytes(Math.round(f.contentPerSecond)))}${saving === undefined ? '' : `: ${percent(saving)} saved`}`,
     ],
     [
       'Resumed',
       `${number(f.resumed)} of ${number(f.resumed + f.notResumed)}`,
-      `median gap ${seconds(f.gap.p50)} · ${number(f.notResumed)} lost`,
+      `median gap ${seconds(f.gap.p50)} · ${amount(f.notResumed, 'lost')}`,
     ],
     [
       'Event loop, p99',
       seconds(f.loopLag),
-      `${f.memory === undefined ? '' : `${bytes(f.memory)} of memory · `}${number(f.agents)} agents`,
+      `${f.memory === undefined ? '' : `${bytes(f.memory)} of memory · `}${amount(f.agents, 'agents')}`,
     ],
   ];
   const list = byId('tiles');
@@ -186,16 +183,18 @@ function showTiles(f: Figures): void {
   }
 }
 
-function showDraining({ draining, now }: AdminState, { streams }: Figures): void {
+function showDraining({ draining, mode, now }: AdminState, { streams }: Figures): void {
   byId('draining').hidden = draining === null;
   if (draining === null) return;
   const { total, left, deadline } = draining;
   const gone = Math.max(0, total - left);
   byId('draining-left').textContent = `${number(gone)} of ${number(total)} sessions have left`;
   byId<HTMLProgressElement>('draining-bar').value = total === 0 ? 1 : gone / total;
-  const rest = Math.max(0, Math.ceil((deadline - now) / 1000));
+  const isOpen = left > 0 && deadline > now;
+  const rest = isOpen ? `${clock(deadline - now)} to the deadline` : 'closing what is left';
   byId('draining-rest').textContent =
-    left === 0 ? 'all sessions have left' : `${rest} s to the deadline · ${number(streams)} streams open`;
+    left === 0 ? 'no sessions are left' : `${rest} · ${number(streams)} streams open`;
+  byId('finish').hidden = !isOpen || mode === 'read';
 }
 
 function showRefused({ metrics }: AdminState): void {
@@ -256,6 +255,17 @@ async function drain(): Promise<void> {
     'Drain the server',
   );
   if (isSure) await api?.drain().catch(fail);
+}
+
+async function finishDrain(): Promise<void> {
+  const isSure = await confirm(
+    'Close the sessions that are left?',
+    'They are closed as at the deadline: requests under way fail, and clients that reconnect begin new sessions.',
+    'Close them now',
+  );
+  if (!isSure) return;
+  byId('finish').hidden = true;
+  await api?.finishDrain().then(showSessions).catch(fail);
 }
 
 function confirm(title: string, text: string, yes: string): Promise<boolean> {

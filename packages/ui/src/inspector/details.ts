@@ -29,20 +29,17 @@ export class Details {
   readonly #summary = create('p', { className: 'summary', dir: 'auto' });
   readonly #facts = create('p', { className: 'facts' });
   readonly #back = create('button', { type: 'button', className: 'back' }, '← Frames');
-  readonly #copyHex = create('button', { type: 'button', className: 'plain' }, 'Copy hex');
   readonly #tabs = new Map<Tab, HTMLButtonElement>();
   readonly #panels = new Map<Tab, HTMLElement>();
   readonly #hex: HexView;
   #fieldRows: HTMLTableRowElement[] = [];
   #lines: Line[] = [];
   #row: Row | undefined;
-  #digits = '';
 
   constructor(onBack: () => void) {
     this.#hex = new HexView({ onHover: (at) => this.#handleByte(at) });
     this.element.ariaLabel = 'Details of the frame';
     this.#back.addEventListener('click', onBack);
-    this.#copyHex.addEventListener('click', () => void copy(this.#digits, this.#copyHex));
     const list = create('div', { className: 'tabs' });
     list.setAttribute('role', 'tablist');
     list.ariaLabel = 'What to show';
@@ -61,7 +58,7 @@ export class Details {
       return panel;
     });
     list.addEventListener('keydown', (event) => this.#handleKey(event));
-    const head = create('div', { className: 'head' }, this.#back, this.#heading, this.#copyHex);
+    const head = create('div', { className: 'head' }, this.#back, this.#heading);
     this.element.append(head, this.#summary, this.#facts, list, ...panels);
     this.select('Fields');
   }
@@ -88,8 +85,6 @@ export class Details {
     const isFrame = event?.event === 'frame';
     (this.element.querySelector('.tabs') as HTMLElement).hidden = !isFrame;
     for (const panel of this.#panels.values()) panel.classList.toggle('off', !isFrame);
-    this.#digits = isFrame ? (event.hex ?? '').replaceAll('x', '·') : '';
-    this.#copyHex.hidden = this.#digits === '';
     if (first === undefined || event === undefined) {
       this.#heading.textContent = 'No frame is selected';
       this.#summary.textContent = 'Select a row to see its fields, its content and its bytes.';
@@ -151,7 +146,8 @@ export class Details {
         shown < event.sizes.frame
           ? `the first ${count(shown, 'byte')} of ${number(event.sizes.frame)}`
           : count(shown, 'byte');
-      panel.append(create('h3', {}, 'Bytes ', create('small', {}, of)), this.#hex.element);
+      const digits = (event.hex ?? '').replaceAll('x', '·');
+      panel.append(titled(['Bytes ', create('small', {}, of)], 'Copy hex', digits), this.#hex.element);
     }
     this.#light(undefined);
   }
@@ -191,10 +187,11 @@ export class Details {
       return;
     }
     const isWhole = content !== undefined && new TextEncoder().encode(text).length >= content;
-    const whole =
-      content === undefined ? '' : `${bytes(content)}${isWhole ? '' : '; the beginning is shown'}`;
+    const parts = row.entries.length === 1 ? '' : ` in ${number(row.entries.length)} parts`;
+    const of =
+      content === undefined ? '' : `${bytes(content)}${parts}${isWhole ? '' : '; the beginning is shown'}`;
     panel.replaceChildren(
-      create('p', { className: 'muted' }, whole),
+      titled(['Text ', create('small', {}, of)], 'Copy text', text),
       create('pre', { className: 'content', dir: 'auto' }, text),
     );
   }
@@ -214,13 +211,12 @@ export class Details {
     ];
     if (sizes.content !== undefined && sizes.body !== undefined && sizes.content > 0) {
       const many = tokens === undefined ? '' : `, ${count(tokens, 'token')}`;
-      parts.push(
-        create(
-          'p',
-          {},
-          `The body has ${bytes(sizes.body)}${many}. Saved: ${savedText(sizes.body, sizes.content)}, ${differenceText(sizes.body, sizes.content)}.`,
-        ),
-      );
+      const difference = differenceText(sizes.body, sizes.content);
+      const saved =
+        sizes.body <= sizes.content
+          ? `Saved: ${savedText(sizes.body, sizes.content)}, ${difference}.`
+          : `That is ${difference} than the content.`;
+      parts.push(create('p', {}, `The body has ${bytes(sizes.body)}${many}. ${saved}`));
     }
     if (selection === undefined) {
       const who =
@@ -254,6 +250,13 @@ export class Details {
   showContentTab(): void {
     this.select('Content');
   }
+}
+
+/** A heading, and a button that copies what stands below it. */
+function titled(title: readonly (Node | string)[], label: string, text: string): HTMLElement {
+  const button = create('button', { type: 'button', className: 'plain' }, label);
+  button.addEventListener('click', () => void copy(text, button));
+  return create('div', { className: 'titled' }, create('h3', {}, ...title), button);
 }
 
 function factsOf({ sizes, codec, tokens, form }: FrameEvent): string {

@@ -9,15 +9,7 @@ export class Tiles {
   readonly #values = new Map<string, HTMLElement>();
 
   constructor() {
-    for (const name of [
-      'frames',
-      'on the wire',
-      'content',
-      'saved',
-      'parts of replies',
-      'resumed',
-      'errors',
-    ]) {
+    for (const name of ['frames', 'on the wire', 'content', 'saved', 'reply parts', 'resumed', 'errors']) {
       const value = create('dd');
       this.#values.set(name, value);
       this.element.append(create('div', {}, create('dt', {}, name), value));
@@ -32,12 +24,8 @@ export class Tiles {
     this.#set('content', bytes(content));
     const percent = content === 0 ? 0 : savedPercent(wire, content);
     if (content === 0) this.#set('saved', '–');
-    else this.#set('saved', percent < 0 ? '0\u00a0%' : `${percent}\u00a0%`, differenceText(wire, content));
-    this.#set(
-      'parts of replies',
-      number(parts),
-      parts === 0 ? '' : `${(partBytes / parts).toFixed(1)} B each`,
-    );
+    else this.#set('saved', `${Math.max(0, percent)}\u00a0%`, differenceText(wire, content));
+    this.#set('reply parts', number(parts), parts === 0 ? '' : `${(partBytes / parts).toFixed(1)} B each`);
     const gap = lastGapMs === undefined ? '' : duration(lastGapMs);
     const rewritten = again === 0 ? '' : `${count(again, 'frame')} again`;
     this.#set('resumed', `${number(resumes)}\u00a0×`, [gap, rewritten].filter(Boolean).join(', '));

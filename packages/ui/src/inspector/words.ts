@@ -59,17 +59,14 @@ export function savedPercent(wire: number, content: number): number {
   return Math.round((1 - wire / content) * 100);
 }
 
-/** `77 %`, or `12 % more` if the wire had more than the content. */
+/** `77 %` of a content. */
 export function savedText(wire: number, content: number): string {
-  const percent = savedPercent(wire, content);
-  return percent >= 0 ? `${percent}\u00a0%` : `${-percent}\u00a0% more`;
+  return `${savedPercent(wire, content)}\u00a0%`;
 }
 
 /** `39.7 kB`, or `12 B more`. */
 export function differenceText(wire: number, content: number): string {
-  return wire <= content
-    ? `${bytes(content - wire)} of ${bytes(content)}`
-    : `${bytes(wire - content)} more than the content`;
+  return wire <= content ? `${bytes(content - wire)} of ${bytes(content)}` : `${bytes(wire - content)} more`;
 }
 
 const SPOKEN = /"delta":\{[^{}]*?"content":("(?:[^"\\]|\\.)*")/g;
