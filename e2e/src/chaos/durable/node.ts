@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createServer, type Message, type RequestContext, type ServerSession } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
@@ -25,6 +26,8 @@ const { effects, plant, redis: url, drainMs, returnWithinMs } = node.setup;
 const effect = createEffects(effects);
 /** How long a handler without a start on record has nothing else on record. */
 const UNMARKED_MS = 150;
+/** The system gives process IDs again in an hour of chaos. */
+const self = randomUUID();
 let notes = 0;
 
 const options = node.options(noteFence);
@@ -58,7 +61,7 @@ async function count(session: ServerSession<{ readonly count: number }>): Promis
 
 /** Says something that is not an answer. */
 async function say(session: Pick<ServerSession, 'id' | 'send'>): Promise<void> {
-  const note = `${process.pid}.${notes++}`;
+  const note = `${self}.${notes++}`;
   try {
     await session.send(`note ${note}`);
     effect('noted', session.id, note);

@@ -13,7 +13,7 @@ import { TakeOvers, type TakingHost } from './take-over.js';
 const SESSION = 'sess_one';
 const FULL: Refusal = { code: 'RATE_LIMITED', message: 'too many sessions', closeCode: 4429 };
 
-async function setUp({ refusal }: { readonly refusal?: Refusal } = {}) {
+async function setUp({ refusal, former }: { readonly refusal?: Refusal; readonly former?: object } = {}) {
   const pair = new DurablePair().run().record();
   pair.server.channel.send(body('said'));
   pair.record();
@@ -33,6 +33,7 @@ async function setUp({ refusal }: { readonly refusal?: Refusal } = {}) {
       if (refusal === undefined) admitted.push(`${address} ${principal}`);
       return refusal;
     },
+    find: () => former,
     release: (address: string, principal: string) =>
       admitted.splice(admitted.indexOf(`${address} ${principal}`), 1),
   } as unknown as TakingHost;
@@ -122,6 +123,24 @@ describe('taking a durable session over', () => {
     fail(new Error('no answer'));
     expect(await first).toBe('busy');
     expect([takeOvers.isUnderWay(SESSION), takeOvers.count, admitted]).toEqual([false, 0, []]);
+  });
+
+  it('ends what this node has had of it before another one claimed it', async () => {
+    const done: string[] = [];
+    const former = {
+      id: SESSION,
+      loseWire: (code: number) => done.push(`lost ${code}`),
+      abort: ({ code }: { code: string }) => done.push(code),
+    };
+    const { takeOversWith, claimant, link } = await setUp({ former });
+    const claimSession: BackplaneLink['claimSession'] = async (id, move) => {
+      const claimed = await link.claimSession(id, move);
+      done.push('claimed');
+      // It goes no further.
+      return claimed && { ...claimed, fields: new Map() };
+    };
+    expect(await takeOversWith({ ...link, claimSession }).takeOver(claimant())).toBe('no_state');
+    expect(done).toEqual(['claimed', 'lost 1012', 'fenced']);
   });
 
   it('ends with no state if the record is damaged, and gives its place back', async () => {

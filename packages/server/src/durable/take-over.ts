@@ -17,7 +17,7 @@ import { type OpenedRecord, RecordSeal } from '../seal/record-seal.js';
 import type { ConnectionHost } from '../session-settings.js';
 import { HEAD_FIELDS, type ReadRecord, readFields, readHead } from './fields.js';
 import type { Records } from './records.js';
-import { recordMsOf } from './records.js';
+import { dropFenced, recordMsOf } from './records.js';
 import { TakenOverSession } from './taken-over.js';
 
 /** What taking over needs of the server. */
@@ -108,12 +108,23 @@ export class TakeOvers {
       const ttlMs = recordMsOf(host.options.timers);
       const claimed = await link.claimSession(sessionId, { from, epoch, to: incarnation, ttlMs });
       if (claimed === undefined) return 'busy';
+      this.#dropFormer(sessionId);
       const begun = this.#begin(claimant, claimed, from);
       isHere = begun === 'here';
       return begun;
     } finally {
       if (!isHere) host.release(address, principal);
     }
+  }
+
+  /**
+   * This node has had the session before, stood still while another one claimed it, and has not noticed: its core is not to
+   * run beside the new one.
+   */
+  #dropFormer(sessionId: string): void {
+    const { host, logger } = this.#options;
+    const former = host.find(sessionId);
+    if (former !== undefined) dropFenced(former, logger);
   }
 
   /** Who may resume the session is known before anything of it changes. */
