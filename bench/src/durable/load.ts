@@ -1,4 +1,5 @@
 import { type ClientSession, connect } from '@parlance/client';
+import { isProtocolError } from '@parlance/protocol';
 import WebSocket from 'ws';
 import { offer } from '../../../scripts/child-process.js';
 import type { Wish } from './server.js';
@@ -28,13 +29,22 @@ class Reader {
   async read(paceMs: number): Promise<void> {
     this.#isStopped = false;
     while (!this.#isStopped) {
-      const wish: Wish = { parts: PARTS, paceMs };
-      for await (const { text } of this.session.stream(wish)) {
-        const at = now();
-        this.delays.push(at - Number(text));
-        if (this.#connectedAt > 0) this.#heardAt ??= at;
-        if (this.#isStopped) break;
+      try {
+        await this.#readOnce(paceMs);
+      } catch (error) {
+        // Its node died before it was on record that the handler is called again.
+        if (!isProtocolError(error) || error.code !== 'interrupted') throw error;
       }
+    }
+  }
+
+  async #readOnce(paceMs: number): Promise<void> {
+    const wish: Wish = { parts: PARTS, paceMs };
+    for await (const { text } of this.session.stream(wish)) {
+      const at = now();
+      this.delays.push(at - Number(text));
+      if (this.#connectedAt > 0) this.#heardAt ??= at;
+      if (this.#isStopped) break;
     }
   }
 
