@@ -112,7 +112,7 @@ describe('the agreement', () => {
     const { negotiated } = await dial(url, { security });
     expect(negotiated.algorithms).toEqual(['M2M']);
     expect(negotiated.encoding).toBeNull();
-    expect(Object.keys(negotiated.extensions).sort()).toEqual(['link', 'replies', 'resume']);
+    expect(Object.keys(negotiated.extensions).sort()).toEqual(['link', 'replies', 'resume', 'std']);
   });
 
   it.each<Algorithm>(['BROTLI', 'TOKEN_NATIVE', 'TOKEN', 'DICTIONARY', 'NONE'])(

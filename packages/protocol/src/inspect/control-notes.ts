@@ -35,6 +35,7 @@ const NOTES = new Map<string, Note>([
   ['payload.extensions.rebuild', 'a page that is loaded again can take the session up'],
   ['payload.extensions.move', 'the session can change its connection without a gap'],
   ['payload.extensions.durable', 'the session outlives the process that has it'],
+  ['payload.extensions.std', 'fields that are absent have their standard values'],
   ['payload.resume', 'resumes an earlier session'],
   ['payload.resume.session_id', 'the session to resume'],
   ['payload.resume.received', 'frames of the session received so far'],

@@ -83,6 +83,15 @@ function bodyFrame(kind: BodyKind, codec: BodyCodec, bytes: Uint8Array, more: ob
 }
 
 describe('explaining frames', () => {
+  it('says what an ACCEPT means that leaves out standard values', () => {
+    const envelope = { type: 'ACCEPT', session_id: 'sess_1', timestamp: 1 };
+    const std = { ...envelope, payload: { extensions: { link: '{"std":1}', std: '1' } } };
+    const explanation = explain(JSON.stringify(std));
+    expect(explanation.summary).toContain('all codecs that were offered; vocabulary CL100K_BASE');
+    const none = { ...envelope, payload: { extensions: {} } };
+    expect(explain(JSON.stringify(none)).summary).toContain('codecs none; vocabulary none');
+  });
+
   it('names every byte of a token message', () => {
     const explanation = explain(hex('10 00 01 b24d 0b fd0e 00'));
     expect(lines(explanation.fields)).toEqual([
