@@ -110,12 +110,7 @@ async function* chat(
 }
 
 /** Time from an abort at the client to the end of the upstream connection. */
-async function* aborts(
-  baseUrl: string,
-  url: string,
-  times: number,
-  closedAt: ClosedAt,
-): AsyncGenerator<Row> {
+async function* aborts(baseUrl: string, url: string, times: number, closedAt: ClosedAt): AsyncGenerator<Row> {
   const session = await openSession(url);
   const taken = { direct: [] as number[], session: [] as number[] };
   for (let i = 0; i < times; i++) {
@@ -147,11 +142,7 @@ async function* aborts(
 }
 
 /** Time from the end of the resume window to the end of the upstream connection. */
-async function* losses(
-  url: string,
-  times: number,
-  closedAt: ClosedAt,
-): AsyncGenerator<Row> {
+async function* losses(url: string, times: number, closedAt: ClosedAt): AsyncGenerator<Row> {
   const sessions: Way[] = [];
   for (let i = 0; i < times; i++) {
     const session = await openSession(url);

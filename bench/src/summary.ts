@@ -30,7 +30,12 @@ const FIGURES: readonly Figure[] = [
     unit: 'us/msg',
     baselines: ['ws'],
   },
-  { name: 'first token through the gateway, p50', row: 'first token, p50', unit: 'ms', baselines: ['direct'] },
+  {
+    name: 'first token through the gateway, p50',
+    row: 'first token, p50',
+    unit: 'ms',
+    baselines: ['direct'],
+  },
   { name: 'handshakes', row: 'handshake session', unit: '1/s', baselines: ['ws'] },
   { name: 'handshakes of socket.io', row: 'handshake socket.io', unit: '1/s', baselines: ['ws'] },
 ];
