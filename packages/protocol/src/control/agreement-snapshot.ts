@@ -77,7 +77,13 @@ function readNegotiated(list: ValueList, offer: Offer): Negotiated {
   ];
   const fields = namesOf(list, ...names);
   const extended = extensionsOf(fields['extensions'], offer);
-  const accept = parseAccept({ ...fields, limits: limitsOf(fields['limits']), extensions: extended });
+  // All of it is stated here, so what is absent has no standard value.
+  const stated = {
+    encoding: fields['encoding'] ?? '',
+    limits: limitsOf(fields['limits']),
+    extensions: extended,
+  };
+  const accept = parseAccept({ ...fields, ...stated });
   const { version, algorithms, encoding, securityScanning, maxPayloadSize, limits, extensions } = accept;
   // A name that is not known here is left out of what was parsed.
   const isKnown =
