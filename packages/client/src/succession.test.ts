@@ -176,6 +176,32 @@ describe('acknowledged messages', () => {
   });
 });
 
+it.each(['error', 'reset', 'state'] as const)(
+  'is not followed by another one if a listener of %s closes it',
+  async (event) => {
+    const { session, connect, lose, reported } = await setUp();
+    const { wire } = await connect();
+    const states: string[] = [];
+    session.on('state', (state) => states.push(state));
+    const reading = (async () => {
+      for await (const _message of session);
+    })();
+    let closing: Promise<unknown> | undefined;
+    session.on(event, (what: unknown) => {
+      if (event !== 'state' || what === 'suspended') closing ??= session.close();
+    });
+    lose(wire);
+    await closing;
+    await reading.catch(() => {});
+    expect(session.state).toBe('closed');
+    expect(states.at(-1)).toBe('closed');
+    expect(reported.at(-1)).toBe('ended');
+    const { length } = reported;
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    expect(reported).toHaveLength(length);
+  },
+);
+
 describe('a connection that is lost while codecs are loaded', () => {
   it('is replaced, and none of its frames was acknowledged', async () => {
     const { succession, session, dial, loaded, reported } = await setUp();

@@ -361,8 +361,11 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   #handleEnded(error: ProtocolError | undefined): void {
     const continuation = this.#continuation;
     this.#continuation = undefined;
-    if (continuation !== undefined) return guard(this, () => this.#succeed(continuation));
+    // A listener that was told of the end may have closed the session.
+    if (continuation !== undefined && !(continuation === 'restart' && this.#isCloseRequested))
+      return guard(this, () => this.#succeed(continuation));
     this.#hasEnded = true;
+    if (continuation !== undefined) this.#endAnyway(error);
     this.#over.settle(this.#current.core.closeStatement, error);
     this.#options.takeUp?.end();
     const departure = this.#departure;
@@ -372,6 +375,13 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     departure?.fail(failure);
     this.outbound.end(failure);
     this.#options.onEnded(error);
+  }
+
+  /** The session was about to be followed by another one. */
+  #endAnyway(error: ProtocolError | undefined): void {
+    this.mailbox.isContinued = false;
+    this.mailbox.end(error);
+    this.#reportState('closed');
   }
 
   /** Begins the next session, on a new connection unless the server has begun it on the present one. */
