@@ -63,7 +63,7 @@ function checkCapability(
   const preferred = message.type === 'HELLO' ? message.payload.preferredEncoding : message.payload.encoding;
   same(ours.shape, stated.shape, 'shape');
   same(ours.version, stated.version, 'version');
-  same([...ours.algorithms], stated.algorithms, 'algorithms');
+  same([...(ours.algorithms ?? [])], stated.algorithms, 'algorithms');
   same([...ours.encodings], stated.encodings, 'encodings');
   same(preferred, stated.preferred, 'preferred encoding');
   same(ours.maxPayloadSize, stated.maxPayloadSize, 'largest payload');

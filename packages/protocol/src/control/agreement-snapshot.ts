@@ -88,7 +88,7 @@ function readNegotiated(list: ValueList, offer: Offer): Negotiated {
   // A name that is not known here is left out of what was parsed.
   const isKnown =
     Array.isArray(fields['algorithms']) &&
-    fields['algorithms'].length === algorithms.length &&
+    fields['algorithms'].length === algorithms?.length &&
     orNull(fields['encoding']) === encoding;
   if (!isKnown) throw unsupported('codecs that it does not know');
   const avp = list.optional((one) => avpOf(new ValueList(one.value(), 'the models')));

@@ -241,10 +241,14 @@ describe('an ACCEPT', () => {
 
   it('that names no algorithm agrees on all that were offered, if the two ends leave out standard values', () => {
     const extensions = { std: '1' };
-    const all = accepted({ algorithms: [], extensions }, { extensions });
+    const all = accepted({ algorithms: undefined, extensions }, { extensions });
     expect(all.algorithms).toEqual(OFFER.algorithms);
     expect(() => accepted({ algorithms: [] })).toThrow('no usable algorithm');
-    expect(() => accepted({ algorithms: [], extensions })).toThrow('an extension that was not offered');
+    // None that is known here is not all of them.
+    expect(() => accepted({ algorithms: [], extensions }, { extensions })).toThrow('no usable algorithm');
+    expect(() => accepted({ algorithms: undefined, extensions })).toThrow(
+      'an extension that was not offered',
+    );
   });
 
   it('may state the offered size, no size, or any size if none was offered', () => {

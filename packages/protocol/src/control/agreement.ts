@@ -186,7 +186,7 @@ export function acceptOf(
   return {
     shape: offer.shape,
     version: negotiated.version,
-    algorithms: hasAll ? [] : algorithms,
+    algorithms: hasAll ? undefined : algorithms,
     encoding,
     encodings: encoding === null ? [] : [encoding],
     securityScanning: negotiated.securityScanning,
@@ -214,10 +214,8 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload, avp?
   assert(commonVersion(accept.version) !== undefined, `states version ${JSON.stringify(accept.version)}`);
 
   const offered = (name: Algorithm) => offer.algorithms.includes(name);
-  // The server has all of them, and need not say so.
-  const hasAll =
-    !nested && accept.algorithms.length === 0 && Object.hasOwn(accept.extensions, Extension.STANDARD);
-  const agreed = hasAll ? offer.algorithms : accept.algorithms;
+  // A server that has all of them need not say so.
+  const agreed = accept.algorithms ?? offer.algorithms;
   assert(nested || agreed.every(offered), 'names an algorithm that was not offered');
   let { encoding } = accept;
   const [ours, theirs] = [statedVocabularies(offer.extensions), statedVocabularies(accept.extensions)];

@@ -153,7 +153,10 @@ export function parseAccept(payload: Fields): AcceptPayload {
   return {
     shape,
     version: stringField(payload, 'version', absent.version, 32),
-    algorithms: namesField(lists, 'algorithms', MAX_NAMES, capabilityNames.algorithm),
+    algorithms:
+      absent === STANDARD_VALUES && get(payload, 'algorithms') == null
+        ? undefined
+        : namesField(lists, 'algorithms', MAX_NAMES, capabilityNames.algorithm),
     encoding: encodingField(lists, shape === 'nested' ? 'preferred_encoding' : 'encoding', absent.encoding),
     encodings: namesField(lists, 'encodings', MAX_NAMES, capabilityNames.encoding),
     securityScanning: scanningField(payload, shape),
@@ -167,11 +170,15 @@ export function parseAccept(payload: Fields): AcceptPayload {
 }
 
 export function acceptFields(accept: AcceptPayload): Fields {
-  if (accept.shape === 'nested') return nestedFields({ ...accept, supportsStreaming: true }, accept.encoding);
+  if (accept.shape === 'nested')
+    return nestedFields(
+      { ...accept, algorithms: accept.algorithms ?? [], supportsStreaming: true },
+      accept.encoding,
+    );
   const absent = absentValues('flat', accept.extensions);
   return {
     version: unless(absent.version, accept.version),
-    algorithms: accept.algorithms.length === 0 ? undefined : accept.algorithms,
+    algorithms: accept.algorithms,
     encoding: unless(absent.encoding, accept.encoding ?? ''),
     security_scanning: accept.securityScanning || undefined,
     session_timeout_ms: unless(absent.sessionTimeoutMs, accept.sessionTimeoutMs),

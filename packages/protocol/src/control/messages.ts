@@ -129,7 +129,8 @@ export type StatedLimits = Readonly<Record<string, number>>;
 export interface AcceptPayload {
   readonly shape: CapabilityShape;
   readonly version: string;
-  readonly algorithms: readonly Algorithm[];
+  /** `undefined` stands for those of HELLO, and needs the extension `std`. */
+  readonly algorithms: readonly Algorithm[] | undefined;
   /** At most one encoding in the flat shape; a nested ACCEPT states the server's own list. */
   readonly encoding: EncodingName | null;
   readonly encodings: readonly EncodingName[];

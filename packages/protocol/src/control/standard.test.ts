@@ -91,7 +91,8 @@ describe('standard values', () => {
 
   it('are left out of an ACCEPT that agrees on them, and others are stated', () => {
     expect(isAsMeant(accept({}))).toEqual(['algorithms', 'extensions']);
-    expect(isAsMeant(accept({ algorithms: [] }))).toEqual(['extensions']);
+    expect(isAsMeant(accept({ algorithms: undefined }))).toEqual(['extensions']);
+    expect(parseAccept({ algorithms: ['NOVEL'], extensions: { std: '1' } }).algorithms).toEqual([]);
     expect(isAsMeant(accept({ encoding: null }))).toContain('encoding');
     expect(isAsMeant(accept({ encoding: 'O200K_BASE' }))).toContain('encoding');
     expect(isAsMeant(accept({ sessionTimeoutMs: 0 }))).toContain('session_timeout_ms');

@@ -1,4 +1,3 @@
-import { Extension } from '../base/constants.js';
 import { fieldOf } from '../base/fields.js';
 import { prefixOf } from '../base/frame-kind.js';
 import { encodeUtf8 } from '../base/text.js';
@@ -133,10 +132,7 @@ function summaryOf(message: Message): string {
           ? `session ${message.sessionId} resumed, ${count(resume.received, 'frame')} received`
           : `session ${message.sessionId} is open`,
         resume?.reason && `the previous session is lost (${resume.reason})`,
-        // An ACCEPT that leaves out standard values leaves out the list if it is that of HELLO.
-        algorithms.length === 0 && Extension.STANDARD in extensions
-          ? 'all codecs that were offered'
-          : `codecs ${list(algorithms)}`,
+        algorithms === undefined ? 'all codecs that were offered' : `codecs ${list(algorithms)}`,
         `vocabulary ${encoding ?? 'none'}`,
         `extensions ${list(Object.keys(extensions))}`,
       );
