@@ -48,7 +48,8 @@ describe.skipIf(missing !== undefined || !hasScript)('parlance connect --ui', ()
 
   /** Starts the command on a terminal of its own. */
   function typeInto(...options: readonly string[]) {
-    const line = commandLine('connect', ...options, url);
+    // Without `exec`, a shell that stays would also be interrupted, and would exit with 130.
+    const line = `exec ${commandLine('connect', ...options, url)}`;
     const { FORCE_COLOR, ...inherited } = process.env;
     const env = { ...inherited, PARLANCE_TOKEN: TOKEN, TERM: 'xterm-256color', NO_COLOR: '1' };
     const child = spawn('script', ['-qec', line, '/dev/null'], { env });
