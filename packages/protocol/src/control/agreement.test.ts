@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Algorithm, EncodingName, Extension, Subprotocol } from '../base/constants.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
 import type { SessionOptions } from '../session/types.js';
+import { anyCapabilities } from '../testing/capabilities.js';
 import { errorCode } from '../testing/error-code.js';
 import {
   AgreementCache,
@@ -54,17 +55,6 @@ const accepted = (change: Partial<AcceptPayload>, offer: Partial<HelloPayload> =
   clientAgreement({ ...OFFER, ...offer }, { ...ACCEPT, ...change });
 
 describe('both ends', () => {
-  const someOf = <T>(values: readonly T[]) => fc.shuffledSubarray([...values]);
-  const capabilities: fc.Arbitrary<Capabilities> = fc.record({
-    algorithms: someOf(Object.values(Algorithm)),
-    encodings: someOf(Object.values(EncodingName)),
-    vocabularies: fc.constant({}),
-    securityScanning: fc.boolean(),
-    maxPayloadSize: fc.oneof(fc.nat(5), fc.constant(16_777_216)),
-    extensions: someOf(['link', 'resume', 'context', 'std']).map((names) =>
-      Object.fromEntries(names.map((name) => [name, '{}'])),
-    ),
-  });
   const wires = {
     [Subprotocol.BINARY]: (message: ControlMessage) => decodeControl(encodeControl(message)),
     [Subprotocol.JSON]: (message: ControlMessage) => decodeControlJson(encodeControlJson(message)),
@@ -77,24 +67,30 @@ describe('both ends', () => {
     const shapes = fc.constantFrom('flat' as const, 'nested' as const);
     const subprotocols = fc.constantFrom(...Object.values(Subprotocol));
     fc.assert(
-      fc.property(capabilities, capabilities, shapes, subprotocols, (client, server, shape, subprotocol) => {
-        const wire = wires[subprotocol];
-        const envelope = { sessionId: 's', timestamp: 1 };
-        const offer = helloOf(optionsWith(client, { shape }), 'token');
-        const hello = payloadOf<HelloPayload>(wire({ type: 'HELLO', ...envelope, payload: offer }));
-        const options = optionsWith(server, { subprotocol });
-        const outcome = negotiate(hello, options.capabilities);
-        if (!outcome.accepted) return;
-        const there = serverAgreement(outcome.agreement, hello, options);
-        const payload = acceptOf(there, hello, options, undefined, undefined);
-        const answer = wire({ type: 'ACCEPT', ...envelope, payload });
-        const here = clientAgreement(offer, payloadOf<AcceptPayload>(answer));
-        // The reference's shape cannot carry limits; the reasons stay at the server.
-        const { reasons: _reasons, limits, ...facts } = there;
-        expect(here).toMatchObject(facts);
-        if (shape === 'flat') expect(here.limits).toEqual(limits);
-        expect(Object.isFrozen(here) && Object.isFrozen(there)).toBe(true);
-      }),
+      fc.property(
+        anyCapabilities,
+        anyCapabilities,
+        shapes,
+        subprotocols,
+        (client, server, shape, subprotocol) => {
+          const wire = wires[subprotocol];
+          const envelope = { sessionId: 's', timestamp: 1 };
+          const offer = helloOf(optionsWith(client, { shape }), 'token');
+          const hello = payloadOf<HelloPayload>(wire({ type: 'HELLO', ...envelope, payload: offer }));
+          const options = optionsWith(server, { subprotocol });
+          const outcome = negotiate(hello, options.capabilities);
+          if (!outcome.accepted) return;
+          const there = serverAgreement(outcome.agreement, hello, options);
+          const payload = acceptOf(there, hello, options, undefined, undefined);
+          const answer = wire({ type: 'ACCEPT', ...envelope, payload });
+          const here = clientAgreement(offer, payloadOf<AcceptPayload>(answer));
+          // The reference's shape cannot carry limits; the reasons stay at the server.
+          const { reasons: _reasons, limits, ...facts } = there;
+          expect(here).toMatchObject(facts);
+          if (shape === 'flat') expect(here.limits).toEqual(limits);
+          expect(Object.isFrozen(here) && Object.isFrozen(there)).toBe(true);
+        },
+      ),
       { numRuns: 500 },
     );
   });
