@@ -18,6 +18,7 @@ const BENCHES: Readonly<Record<string, string>> = {
   gateway: 'a chat with streamed answers through the gateway against plain HTTP; delay of cancelling',
   relay: 'messages and a tensor from agent to agent against a hand-written ws relay; a stalled receiver',
   idle: '10,000 idle sessions against idle connections of ws and socket.io',
+  growth: 'what a message, a session, a stream and a request cost as their number and the history grow',
   stalled: 'server memory for a reader that stalls, and the rate of 100 other sessions',
   cancel: 'delay from an abort at the client to the signal of the handler',
   avp: 'tensors: frames against JSON, large transfers against chunked ws, and delays beside them',

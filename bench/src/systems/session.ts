@@ -55,7 +55,7 @@ export async function serveSessions(onEcho: () => void, options: ServerOptions =
   }
   const server = createServer({
     ...CAPABILITIES,
-    limits: UNLIMITED,
+    limits: { ...UNLIMITED, maxStreams: 1_000 },
     ...options,
     async onSession(session) {
       for await (const message of session) {
