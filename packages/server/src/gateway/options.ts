@@ -3,6 +3,7 @@ import { assertOptions, loggable, type OptionKinds, SILENT_LOGGER } from '@parla
 import type { KeepPolicy } from '../replies/options.js';
 import type { FilesPolicy } from './endpoints.js';
 import { type AllowedModels, createModelPolicy, type ModelPolicy } from './models.js';
+import { createSend, sendWith } from './send.js';
 import type { UpstreamOptions } from './upstream.js';
 import type { GatewayRequest } from './usage.js';
 
@@ -54,7 +55,7 @@ export interface OpenAIGatewayOptions {
   readonly idleTimeoutMs?: number | undefined;
   /** Longest event, in UTF-16 units. @default 8 Mi */
   readonly maxEventLength?: number | undefined;
-  /** @default the global `fetch` */
+  /** Sends the requests to the upstream, for example through a proxy. @default Node's HTTP client, which takes less time */
   readonly fetch?: typeof globalThis.fetch | undefined;
   /** Logs failures of the upstream, never content or keys. @default silent */
   readonly logger?: Logger | undefined;
@@ -130,7 +131,7 @@ export function resolveGatewayOptions(options: OpenAIGatewayOptions): ResolvedGa
     responseTimeoutMs: count('responseTimeoutMs', options.responseTimeoutMs ?? FIVE_MINUTES_MS, 1),
     idleTimeoutMs: count('idleTimeoutMs', options.idleTimeoutMs ?? FIVE_MINUTES_MS, 1),
     maxEventLength: count('maxEventLength', options.maxEventLength ?? 8 * 1024 * 1024, 1),
-    fetch: options.fetch ?? globalThis.fetch,
+    send: options.fetch === undefined ? createSend() : sendWith(options.fetch),
     logger,
   });
 }

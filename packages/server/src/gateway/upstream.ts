@@ -1,7 +1,8 @@
 import { GatewayFailure } from './failure.js';
+import type { BegunResponse, RequestToSend, Send } from './send.js';
 
 export interface UpstreamOptions {
-  readonly fetch: typeof globalThis.fetch;
+  readonly send: Send;
   /** How often to repeat a request that cannot have had an effect. */
   readonly maxRetries: number;
   /** Longest pause before a retry, in milliseconds; longer ones are left to the client. */
@@ -12,14 +13,9 @@ export interface UpstreamOptions {
   readonly idleTimeoutMs: number;
 }
 
-export interface UpstreamRequest {
+/** A body of chunks can be read once, so a request with it is never repeated. An error that it throws fails the call. */
+export interface UpstreamRequest extends RequestToSend {
   readonly url: string;
-  readonly method: string;
-  readonly headers: Headers;
-  /** Chunks can be read once, so a request with them is never repeated. An error that they throw fails the call. */
-  readonly body: Uint8Array | AsyncIterable<Uint8Array> | undefined;
-  /** Cancels the call, which then fails with the reason of the signal. */
-  readonly signal: AbortSignal;
   /** Called for each attempt, when its response begins or it has failed. @default not called */
   readonly onAttempt?: ((attempt: Attempt) => void) | undefined;
 }
@@ -63,12 +59,10 @@ export async function callUpstream(
       request.onAttempt?.({ status, isRetry: attempt > 0, seconds: (performance.now() - begun) / 1000 });
     try {
       const response = await call.within(options.responseTimeoutMs, (signal) =>
-        options.fetch(request.url, {
+        options.send(request.url, {
           method: request.method,
           headers: request.headers,
-          ...bodyInit(request.body, call),
-          // The key must not be sent to another address.
-          redirect: 'manual',
+          body: isStream(request.body) ? observe(request.body, call) : request.body,
           signal,
         }),
       );
@@ -94,26 +88,6 @@ function isStream(body: UpstreamRequest['body']): body is AsyncIterable<Uint8Arr
   return body !== undefined && Symbol.asyncIterator in body;
 }
 
-function bodyInit(body: UpstreamRequest['body'], call: Call): RequestInit {
-  if (!isStream(body)) return body === undefined ? {} : { body: body as Uint8Array<ArrayBuffer> };
-  const chunks = observe(body, call);
-  const stream = new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const { done, value } = await chunks.next();
-        if (done === true) controller.close();
-        else controller.enqueue(value);
-      },
-      async cancel() {
-        await chunks.return(undefined);
-      },
-    },
-    { highWaterMark: 0 },
-  );
-  const init = { body: stream, duplex: 'half' as const };
-  return init;
-}
-
 /** As long as the requester sends, the upstream is not silent. */
 async function* observe(body: AsyncIterable<Uint8Array>, call: Call): AsyncGenerator<Uint8Array> {
   try {
@@ -132,16 +106,14 @@ async function* observe(body: AsyncIterable<Uint8Array>, call: Call): AsyncGener
 const FIRST_DELAY_MS = 100;
 
 async function* read(
-  response: Response,
+  { chunks }: BegunResponse,
   call: Call,
   { idleTimeoutMs }: UpstreamOptions,
 ): AsyncGenerator<Uint8Array> {
-  const reader = response.body?.getReader();
-  if (reader === undefined) return;
   for (;;) {
     // Measures only the upstream: the time that the requester takes does not count.
-    const { value, done } = await call.within(idleTimeoutMs, () => reader.read());
-    if (done) return;
+    const { value, done } = await call.within(idleTimeoutMs, () => chunks.next());
+    if (done === true) return;
     yield value;
   }
 }
@@ -209,7 +181,7 @@ function failureOf(cause: unknown): GatewayFailure {
 }
 
 /** Milliseconds after which to repeat a rejected request; `undefined` if the rejection is final. */
-function retryDelay({ status, headers }: Response, maxMs: number): number | undefined {
+function retryDelay({ status, headers }: BegunResponse, maxMs: number): number | undefined {
   if ((status !== 429 && status !== 503) || headers.get('x-should-retry') === 'false') return undefined;
   const delay = retryAfterMs(headers);
   return delay !== undefined && delay <= maxMs ? delay : undefined;

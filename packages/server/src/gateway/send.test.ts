@@ -1,0 +1,151 @@
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import { afterEach, describe, expect, it } from 'vitest';
+import { type BegunResponse, createSend, type RequestToSend, type Send, sendWith } from './send.js';
+
+let server: Server | undefined;
+afterEach(() => {
+  server?.closeAllConnections();
+  server?.close();
+});
+
+async function serve(listener: RequestListener): Promise<string> {
+  server = createServer(listener);
+  await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+}
+
+const toSend = (more: Partial<RequestToSend> = {}): RequestToSend => ({
+  method: 'POST',
+  headers: new Headers(),
+  body: undefined,
+  signal: new AbortController().signal,
+  ...more,
+});
+
+async function read({ chunks }: Pick<BegunResponse, 'chunks'>): Promise<string> {
+  const all: Uint8Array[] = [];
+  for (;;) {
+    const { value, done } = await chunks.next();
+    if (done === true) return Buffer.concat(all).toString();
+    all.push(value);
+  }
+}
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  let text = '';
+  for await (const chunk of request) text += chunk;
+  return text;
+}
+
+async function* chunked(...texts: string[]): AsyncGenerator<Uint8Array> {
+  for (const text of texts) yield Buffer.from(text);
+}
+
+describe.each<[string, () => Send]>([
+  ['with node:http', createSend],
+  ['with fetch', () => sendWith(fetch)],
+])('%s', (_name, create) => {
+  it('sends bytes with their length and chunks without, and passes on status, headers and body', async () => {
+    const url = await serve(async (request, response) => {
+      const { method, headers } = request;
+      const body = await bodyOf(request);
+      response.writeHead(201, { 'x-one': 'a', 'content-type': 'text/plain' });
+      response.end(`${method} ${headers['x-mine']} ${headers['content-length']} ${body}`);
+    });
+    const send = create();
+    const headers = new Headers({ 'x-mine': 'm' });
+    const begun = await send(url, toSend({ headers, body: Buffer.from('bytes') }));
+    expect(begun.status).toBe(201);
+    expect(begun.headers.get('X-One')).toBe('a');
+    expect(await read(begun)).toBe('POST m 5 bytes');
+    const streamed = await send(url, toSend({ headers, body: chunked('in ', 'pieces') }));
+    expect(await read(streamed)).toBe('POST m undefined in pieces');
+    expect(await read(await send(url, toSend({ method: 'GET', headers })))).toBe('GET m undefined ');
+  });
+
+  it('follows no redirect', async () => {
+    const url = await serve((_request, response) => {
+      response.writeHead(307, { location: 'http://127.0.0.1:1/' }).end();
+    });
+    expect((await create()(url, toSend())).status).toBe(307);
+  });
+
+  it('decodes what the upstream compresses nevertheless', async () => {
+    const codings = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync };
+    const url = await serve((request, response) => {
+      const coding = request.headers['x-coding'] as keyof typeof codings;
+      response.writeHead(200, { 'content-encoding': coding }).end(codings[coding]('the text'));
+    });
+    for (const coding of Object.keys(codings)) {
+      const headers = new Headers({ 'x-coding': coding });
+      expect(await read(await create()(url, toSend({ headers })))).toBe('the text');
+    }
+  });
+
+  it('uses a connection again once a body was read to its end', async () => {
+    const url = await serve((_request, response) => void response.end('x'));
+    let connections = 0;
+    server?.on('connection', () => connections++);
+    const send = create();
+    for (let i = 0; i < 3; i++) {
+      const controller = new AbortController();
+      await read(await send(url, toSend({ signal: controller.signal })));
+      // It is over, so this is too late to close the connection.
+      controller.abort();
+      await new Promise(setImmediate);
+    }
+    expect(connections).toBe(1);
+  });
+
+  it('closes the connection on an abort, before the head and in the body', async () => {
+    let closed = 0;
+    const url = await serve((request, response) => {
+      response.on('close', () => closed++);
+      if (request.headers['x-begin'] === 'yes') response.write('begun');
+    });
+    for (const begin of ['no', 'yes']) {
+      const controller = new AbortController();
+      const sent = create()(
+        url,
+        toSend({ headers: new Headers({ 'x-begin': begin }), signal: controller.signal }),
+      );
+      const reading = begin === 'yes' ? sent.then(read) : sent;
+      setTimeout(() => controller.abort(new Error('enough')), 30);
+      await expect(reading).rejects.toThrow();
+    }
+    await expect.poll(() => closed).toBe(2);
+  });
+
+  it('reports a connection that is refused, and one that ends early', async () => {
+    const url = await serve((request, response) => {
+      if (request.headers['x-begin'] === 'yes') response.write('begun', () => request.socket.destroy());
+      else request.socket.destroy();
+    });
+    await expect(create()(url, toSend())).rejects.toThrow();
+    const begun = await create()(url, toSend({ headers: new Headers({ 'x-begin': 'yes' }) }));
+    await expect(read(begun)).rejects.toThrow();
+    const closed = await serve(() => {});
+    await new Promise((resolve) => server?.close(resolve));
+    const refused = await create()(closed, toSend()).catch((error: unknown) => error);
+    const { code, cause } = refused as { code?: string; cause?: { code?: string } };
+    expect(code ?? cause?.code).toBe('ECONNREFUSED');
+  });
+
+  it('fails with the error of a body', async () => {
+    const url = await serve((request) => void request.resume());
+    async function* failing(): AsyncGenerator<Uint8Array> {
+      yield Buffer.from('x');
+      throw new Error('the body failed');
+    }
+    await expect(create()(url, toSend({ body: failing() }))).rejects.toThrow();
+  });
+});
+
+it('fails if the upstream switches protocols', async () => {
+  const url = await serve((request) => {
+    request.socket.end('HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n');
+  });
+  await expect(createSend()(url, toSend())).rejects.toThrow('without a response');
+});

@@ -1,0 +1,109 @@
+import { Agent, type IncomingMessage, type RequestOptions, request as requestHttp } from 'node:http';
+import { request as requestHttps, Agent as TlsAgent } from 'node:https';
+import { pipeline, Readable, type Transform } from 'node:stream';
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+
+/** One exchange with the upstream, without retries and timeouts. */
+
+export interface RequestToSend {
+  readonly method: string;
+  readonly headers: Headers;
+  /** Chunks are read once, at the pace at which they are sent. */
+  readonly body: Uint8Array | AsyncIterable<Uint8Array> | undefined;
+  /** Closes the connection, at any time until the body of the response is read. */
+  readonly signal: AbortSignal;
+}
+
+/** A response that has begun. A redirect is one like any other. */
+export interface BegunResponse {
+  readonly status: number;
+  readonly headers: Headers;
+  /** The body. Fails if the connection ends before it. */
+  readonly chunks: AsyncIterator<Uint8Array>;
+}
+
+/** Rejects with an error that has the `code` of a failed connection, itself or in its `cause`. */
+export type Send = (url: string, request: RequestToSend) => Promise<BegunResponse>;
+
+/** Milliseconds that a connection is kept for the next request. Servers that close them wait for 5 s and more. */
+const KEEP_ALIVE_MS = 4_000;
+
+/** Sends with Node's own HTTP client, which needs a third of the time of `fetch`. Connections are kept open. */
+export function createSend(): Send {
+  const agentOptions = { keepAlive: true, timeout: KEEP_ALIVE_MS };
+  const plain = new Agent(agentOptions);
+  const tls = new TlsAgent(agentOptions);
+  return (url, { method, headers, body, signal }) =>
+    new Promise((resolve, reject) => {
+      // What is not compressed need not be decompressed, and no event waits for the next one.
+      const fields = { 'accept-encoding': 'identity', ...Object.fromEntries(headers) };
+      const options: RequestOptions = { method, headers: fields };
+      const request = url.startsWith('https:')
+        ? requestHttps(url, { ...options, agent: tls })
+        : requestHttp(url, { ...options, agent: plain });
+      signal.addEventListener('abort', () => request.destroy(signal.reason as Error), { once: true });
+      request.on('error', reject);
+      // For example after an upgrade that was not asked for.
+      request.on('close', () => reject(new Error('the connection was closed without a response')));
+      request.on('response', (response) => {
+        // Its reader gets the error, if there is one.
+        response.on('error', () => {});
+        resolve(begun(response));
+      });
+      if (body === undefined || body instanceof Uint8Array) request.end(body);
+      // The request fails with what it reports.
+      else pipeline(Readable.from(body, { objectMode: false }), request, () => {});
+    });
+}
+
+function begun(response: IncomingMessage): BegunResponse {
+  const headers = new Headers();
+  const { rawHeaders, statusCode = 0 } = response;
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2)
+    headers.append(rawHeaders[i] as string, rawHeaders[i + 1] as string);
+  const decoder = DECODERS[headers.get('content-encoding')?.toLowerCase() ?? '']?.();
+  const body = decoder === undefined ? response : pipeline(response, decoder, () => {});
+  return { status: statusCode, headers, chunks: body[Symbol.asyncIterator]() };
+}
+
+/** For upstreams that compress although they were asked not to. */
+const DECODERS: Readonly<Record<string, () => Transform>> = {
+  br: createBrotliDecompress,
+  deflate: createInflate,
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+};
+
+/** Sends with a `fetch` that the operator has chosen. */
+export function sendWith(fetch: typeof globalThis.fetch): Send {
+  return async (url, { body, ...request }) => {
+    const init = body instanceof Uint8Array ? { body: body as Uint8Array<ArrayBuffer> } : streamed(body);
+    // The key must not be sent to another address.
+    const response = await fetch(url, { ...request, ...init, redirect: 'manual' });
+    return { status: response.status, headers: response.headers, chunks: chunksOf(response) };
+  };
+}
+
+async function* chunksOf({ body }: Response): AsyncGenerator<Uint8Array> {
+  if (body !== null) yield* body;
+}
+
+function streamed(body: AsyncIterable<Uint8Array> | undefined): RequestInit {
+  if (body === undefined) return {};
+  const chunks = body[Symbol.asyncIterator]();
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await chunks.next();
+        if (done === true) controller.close();
+        else controller.enqueue(value);
+      },
+      async cancel() {
+        await chunks.return?.(undefined);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  const init = { body: stream, duplex: 'half' as const };
+  return init;
+}
