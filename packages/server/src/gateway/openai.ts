@@ -24,7 +24,6 @@ import {
 } from './options.js';
 import { createReply } from './reply.js';
 import type { GatewayBody } from './request-body.js';
-import { createSecret } from './secret.js';
 import { callUpstream } from './upstream.js';
 import {
   beginProgress,
@@ -121,7 +120,7 @@ async function* answerRequest(
       gateway,
     );
     try {
-      const secret = createSecret([key, ...gateway.secretHeaders]);
+      const secret = gateway.secretOf([key, ...gateway.secretHeaders]);
       const rewrite = endpoint.listsModels && allowed !== undefined ? onlyAllowed(allowed) : undefined;
       yield* reply.passOn(response, secret, gateway.maxEventLength, rewrite);
       progress.outcome = 'completed';
@@ -158,7 +157,7 @@ async function* goOn(
   const call = { url: urlOf(gateway.baseUrl, endpoint), method, headers, body: undefined, signal };
   const response = await callUpstream(call, gateway);
   try {
-    const secret = createSecret([key, ...gateway.secretHeaders]);
+    const secret = gateway.secretOf([key, ...gateway.secretHeaders]);
     yield* passOnRest(response, secret, gateway.maxEventLength, progress);
     progress.outcome = 'completed';
   } finally {
@@ -272,12 +271,13 @@ async function keyOf(gateway: ResolvedGatewayOptions, session: Session): Promise
   }
 }
 
-function urlOf(baseUrl: URL, { path }: EndpointRequest): string {
+function urlOf(baseUrl: URL, { path }: EndpointRequest): URL {
   const url = new URL(baseUrl);
   const [pathname, query] = path.split('?');
   url.pathname = `${url.pathname.replace(/\/$/, '')}${pathname}`;
-  for (const [name, value] of new URLSearchParams(query)) url.searchParams.append(name, value);
-  return url.href;
+  if (query !== undefined)
+    for (const [name, value] of new URLSearchParams(query)) url.searchParams.append(name, value);
+  return url;
 }
 
 /** The gateway's own headers come last, so that a client cannot override them. */

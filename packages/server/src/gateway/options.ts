@@ -3,6 +3,7 @@ import { assertOptions, loggable, type OptionKinds, SILENT_LOGGER } from '@parla
 import type { KeepPolicy } from '../replies/options.js';
 import type { FilesPolicy } from './endpoints.js';
 import { type AllowedModels, createModelPolicy, type ModelPolicy } from './models.js';
+import { createSecrets } from './secret.js';
 import { createSend, sendWith } from './send.js';
 import type { UpstreamOptions } from './upstream.js';
 import type { GatewayRequest } from './usage.js';
@@ -69,6 +70,7 @@ export interface ResolvedGatewayOptions extends UpstreamOptions {
   readonly headers: readonly (readonly [string, string])[];
   /** Values of the headers that may be credentials. */
   readonly secretHeaders: readonly string[];
+  readonly secretOf: ReturnType<typeof createSecrets>;
   readonly models: ModelPolicy;
   readonly storedResponses: boolean;
   readonly files: FilesPolicy;
@@ -114,6 +116,7 @@ export function resolveGatewayOptions(options: OpenAIGatewayOptions): ResolvedGa
     apiKey: typeof apiKey === 'string' ? () => apiKey : apiKey,
     headers,
     secretHeaders: headers.filter(([name]) => SECRET_NAME.test(name)).map(([, value]) => value),
+    secretOf: createSecrets(),
     models: createModelPolicy(models),
     storedResponses: options.storedResponses ?? true,
     files: resolveFiles(options.files),

@@ -13,6 +13,18 @@ const HIDDEN = '[hidden]';
 /** Shorter values are placeholders such as "ollama", which may occur in answers as words. */
 const MIN_LENGTH = 16;
 
+/** Remembers the last secret, as most gateways have one key. */
+export function createSecrets(): typeof createSecret {
+  let last: Secret | undefined;
+  let lastValues: readonly string[] = [];
+  return (values) => {
+    const isSame = values.length === lastValues.length && values.every((value, i) => value === lastValues[i]);
+    if (last === undefined || !isSame) last = createSecret(values);
+    lastValues = values;
+    return last;
+  };
+}
+
 export function createSecret(values: readonly string[]): Secret {
   const secrets = values.filter((value) => value.length >= MIN_LENGTH);
   const encoded = secrets.flatMap(encodings);

@@ -10,10 +10,10 @@ afterEach(() => {
   server?.close();
 });
 
-async function serve(listener: RequestListener): Promise<string> {
+async function serve(listener: RequestListener): Promise<URL> {
   server = createServer(listener);
   await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`);
 }
 
 const toSend = (more: Partial<RequestToSend> = {}): RequestToSend => ({

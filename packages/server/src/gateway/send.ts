@@ -23,7 +23,7 @@ export interface BegunResponse {
 }
 
 /** Rejects with an error that has the `code` of a failed connection, itself or in its `cause`. */
-export type Send = (url: string, request: RequestToSend) => Promise<BegunResponse>;
+export type Send = (url: URL, request: RequestToSend) => Promise<BegunResponse>;
 
 /** Milliseconds that a connection is kept for the next request. Servers that close them wait for 5 s and more. */
 const KEEP_ALIVE_MS = 4_000;
@@ -38,9 +38,10 @@ export function createSend(): Send {
       // What is not compressed need not be decompressed, and no event waits for the next one.
       const fields = { 'accept-encoding': 'identity', ...Object.fromEntries(headers) };
       const options: RequestOptions = { method, headers: fields };
-      const request = url.startsWith('https:')
-        ? requestHttps(url, { ...options, agent: tls })
-        : requestHttp(url, { ...options, agent: plain });
+      const request =
+        url.protocol === 'https:'
+          ? requestHttps(url, { ...options, agent: tls })
+          : requestHttp(url, { ...options, agent: plain });
       signal.addEventListener('abort', () => request.destroy(signal.reason as Error), { once: true });
       request.on('error', reject);
       // For example after an upgrade that was not asked for.
@@ -79,7 +80,7 @@ export function sendWith(fetch: typeof globalThis.fetch): Send {
   return async (url, { body, ...request }) => {
     const init = body instanceof Uint8Array ? { body: body as Uint8Array<ArrayBuffer> } : streamed(body);
     // The key must not be sent to another address.
-    const response = await fetch(url, { ...request, ...init, redirect: 'manual' });
+    const response = await fetch(url.href, { ...request, ...init, redirect: 'manual' });
     return { status: response.status, headers: response.headers, chunks: chunksOf(response) };
   };
 }

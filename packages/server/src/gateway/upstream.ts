@@ -15,7 +15,7 @@ export interface UpstreamOptions {
 
 /** A body of chunks can be read once, so a request with it is never repeated. An error that it throws fails the call. */
 export interface UpstreamRequest extends RequestToSend {
-  readonly url: string;
+  readonly url: URL;
   /** Called for each attempt, when its response begins or it has failed. @default not called */
   readonly onAttempt?: ((attempt: Attempt) => void) | undefined;
 }
@@ -113,7 +113,7 @@ async function* read(
   for (;;) {
     // Measures only the upstream: the time that the requester takes does not count.
     const { value, done } = await call.within(idleTimeoutMs, () => chunks.next());
-    if (done === true) return;
+    if (done === true) return call.end();
     yield value;
   }
 }
@@ -126,9 +126,13 @@ interface Call {
   restart(): void;
   /** Closes the connection; the present step fails with `error`. */
   fail(error: unknown): void;
+  /** The response was read to its end: its connection is no longer that of this call. */
+  end(): void;
   /** Closes the connection if it is still open. */
   close(): void;
 }
+
+const CLOSED = new GatewayFailure('upstream_interrupted', 'the gateway closed the connection');
 
 function createCall(signal: AbortSignal): Call {
   signal.throwIfAborted();
@@ -136,6 +140,7 @@ function createCall(signal: AbortSignal): Call {
   const onAbort = () => controller.abort(signal.reason);
   signal.addEventListener('abort', onAbort, { once: true });
   let timer: NodeJS.Timeout | undefined;
+  let isOver = false;
   return {
     async within(ms, step) {
       timer = setTimeout(
@@ -155,9 +160,13 @@ function createCall(signal: AbortSignal): Call {
     },
     restart: () => void timer?.refresh(),
     fail: (error) => controller.abort(error),
+    end() {
+      isOver = true;
+    },
     close() {
       signal.removeEventListener('abort', onAbort);
-      controller.abort();
+      // A reason of its own, as the default one is an exception with a stack.
+      if (!isOver) controller.abort(CLOSED);
     },
   };
 }
