@@ -22,7 +22,7 @@ export interface BegunResponse {
   readonly chunks: AsyncIterator<Uint8Array>;
 }
 
-/** Rejects with an error that has the `code` of a failed connection, itself or in its `cause`. */
+/** Rejects with an error that has the `code` of a failed connection, itself or in its `cause`; after an abort, with any. */
 export type Send = (url: URL, request: RequestToSend) => Promise<BegunResponse>;
 
 /** Milliseconds that a connection is kept for the next request. Servers that close them wait for 5 s and more. */
@@ -42,7 +42,8 @@ export function createSend(): Send {
         url.protocol === 'https:'
           ? requestHttps(url, { ...options, agent: tls })
           : requestHttp(url, { ...options, agent: plain });
-      signal.addEventListener('abort', () => request.destroy(signal.reason as Error), { once: true });
+      // Without an error: nobody listens to the socket of a response that has just been read.
+      signal.addEventListener('abort', () => request.destroy(), { once: true });
       request.on('error', reject);
       // For example after an upgrade that was not asked for.
       request.on('close', () => reject(new Error('the connection was closed without a response')));
