@@ -57,10 +57,16 @@ async function* byStreams(rounds: number): AsyncGenerator<Row> {
     const work = { connections: 1, size: 100, depth, exchange: 'stream' } as const;
     const found = await inTurns(['ws+id', 'session'], rounds, work);
     const [baseline, session] = [found.get('ws+id') as Cost, found.get('session') as Cost];
-    yield compare(`part, ${depth} ${depth === 1 ? 'stream' : 'streams'} in a session`, 'us', 'lower', session.cpu, {
-      name: 'ws+id',
-      value: baseline.cpu,
-    });
+    yield compare(
+      `part, ${depth} ${depth === 1 ? 'stream' : 'streams'} in a session`,
+      'us',
+      'lower',
+      session.cpu,
+      {
+        name: 'ws+id',
+        value: baseline.cpu,
+      },
+    );
   }
 }
 
