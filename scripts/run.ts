@@ -65,7 +65,7 @@ interface TestReport {
   }[];
 }
 
-function failuresOf(report: TestReport): readonly string[] {
+function failuresOf(report: TestReport): string[] {
   return (report.testResults ?? []).flatMap((file) => {
     const failed = file.assertionResults.filter(({ status }) => status === 'failed');
     if (failed.length === 0 && file.status === 'failed') return [`${file.name}\n${firstLines(file.message)}`];
@@ -76,8 +76,14 @@ function failuresOf(report: TestReport): readonly string[] {
   });
 }
 
-function firstLines(text: string): string {
-  return text.split('\n').slice(0, MAX_FAILURE_LINES).join('\n');
+/** The errors that vitest prints before its summary if none of its tests has failed. */
+function unhandledOf(errors: string): string {
+  const start = errors.lastIndexOf('Unhandled Error');
+  return start < 0 ? lastLines(errors) : firstLines(errors.slice(start), 2 * MAX_FAILURE_LINES);
+}
+
+function firstLines(text: string, count = MAX_FAILURE_LINES): string {
+  return text.split('\n').slice(0, count).join('\n');
 }
 
 /** vitest prints this for a temporary file that is deleted before anyone could open it. */
@@ -109,15 +115,18 @@ export async function vitest(...projects: readonly string[]): Promise<Tally> {
     `--outputFile.json=${file}`,
   ];
   try {
-    const { code } = await execute('npx', args, REPORT_LINE);
+    const { code, errors } = await execute('npx', args, REPORT_LINE);
     const report = JSON.parse(readFileSync(file, 'utf8')) as TestReport;
     const failed = report.numFailedTests ?? 0;
+    const failures = failuresOf(report);
+    // The report does not contain errors outside of all tests.
+    if (code !== 0 && failures.length === 0) failures.push(unhandledOf(errors));
     return {
       passed: report.numPassedTests ?? 0,
       // A file that fails to load contains no failed test.
       failed: code !== 0 && failed === 0 ? 1 : failed,
       skipped: (report.numPendingTests ?? 0) + (report.numTodoTests ?? 0),
-      failures: failuresOf(report),
+      failures,
       notes: retriedOf(report),
     };
   } catch (error) {
@@ -138,33 +147,42 @@ export async function holdingOutput<T>(work: () => Promise<T>): Promise<{ result
   return { result, output: Buffer.concat(chunks) };
 }
 
+/** How a command ended, with the end of its output and of its error output. */
+interface Execution {
+  readonly code: number;
+  readonly tail: string;
+  readonly errors: string;
+}
+
+const MAX_TAIL_CHARACTERS = 16_000;
+
 /** @param hidden pattern of output that is not shown. */
-function execute(
-  name: string,
-  args: readonly string[],
-  hidden?: RegExp,
-): Promise<{ code: number; tail: string }> {
+function execute(name: string, args: readonly string[], hidden?: RegExp): Promise<Execution> {
   const chunks = held.getStore();
-  const show = (chunk: Buffer) => {
-    if (chunks === undefined) process.stdout.write(chunk);
+  const show = (chunk: Buffer, stream: NodeJS.WriteStream) => {
+    if (chunks === undefined) stream.write(chunk);
     else chunks.push(chunk);
   };
   return new Promise((resolve) => {
     const child = spawn(name, args, {
-      stdio: ['ignore', 'pipe', chunks === undefined ? 'inherit' : 'pipe'],
+      stdio: ['ignore', 'pipe', 'pipe'],
       shell: process.platform === 'win32',
     });
     let tail = '';
-    child.stdout?.on('data', (chunk: Buffer) => {
+    let errors = '';
+    child.stdout.on('data', (chunk: Buffer) => {
       const text = chunk.toString('utf8');
-      show(hidden === undefined ? chunk : Buffer.from(text.replace(hidden, '')));
-      tail = (tail + text).slice(-4000);
+      show(hidden === undefined ? chunk : Buffer.from(text.replace(hidden, '')), process.stdout);
+      tail = (tail + text).slice(-MAX_TAIL_CHARACTERS);
     });
-    child.stderr?.on('data', show);
+    child.stderr.on('data', (chunk: Buffer) => {
+      show(chunk, process.stderr);
+      errors = (errors + chunk.toString('utf8')).slice(-MAX_TAIL_CHARACTERS);
+    });
     child.on('error', (error) => {
       console.error(String(error));
-      resolve({ code: 1, tail });
+      resolve({ code: 1, tail, errors });
     });
-    child.on('close', (code) => resolve({ code: code ?? 1, tail }));
+    child.on('close', (code) => resolve({ code: code ?? 1, tail, errors }));
   });
 }

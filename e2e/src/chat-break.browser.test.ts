@@ -375,13 +375,16 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
     it('stops with Esc, edits with ↑, and Esc gives up editing', async () => {
       const site = await start({ delayMs: 25 });
       const { page } = await visit(site.url);
-      await ask(page, LONG);
+      const box = page.getByLabel('Your message');
+      // A click on Send would leave the focus where this browser's pointer puts it.
+      await box.fill(LONG);
+      await page.keyboard.press('Enter');
       await longerThan(page, 20);
       await page.keyboard.press('Escape');
       await page.getByText('You stopped this answer.').waitFor();
-      const box = page.getByLabel('Your message');
+      expect(await box.evaluate((element) => element === document.activeElement)).toBe(true);
       await page.keyboard.press('ArrowUp');
-      expect(await box.inputValue()).toBe(LONG);
+      await expect.poll(() => box.inputValue()).toBe(LONG);
       await page.keyboard.press('Escape');
       expect(await box.inputValue()).toBe('');
       await page.keyboard.press('ArrowUp');
