@@ -24,7 +24,7 @@ import type { SystemName } from './systems/system.js';
 
 const SESSIONS = [1, 10, 100, 1_000, 10_000];
 const STREAMS = [1, 10, 100, 1_000];
-const TURNS = [10, 40, 100, 400, 1_000];
+const TURNS = [10, 40, 100, 400, 1_000, 1_600];
 /** Requests measured at each length of the history. */
 const REQUESTS = 8;
 const KB = 1024;
@@ -34,7 +34,7 @@ export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   yield* bySessions(quick ? SESSIONS.slice(0, -1) : SESSIONS, rounds);
   yield* byStreams(rounds);
   yield* heldStreams(STREAMS.slice(2));
-  yield* byTurns(quick ? TURNS.slice(0, -2) : TURNS);
+  yield* byTurns(quick ? TURNS.slice(0, -3) : TURNS);
 }
 
 /** Every session has two messages of 1 KB in flight. */

@@ -37,7 +37,7 @@ const OPTIONS = {
     extensions: {
       link: '{"max_streams":128,"message_window":1048576,"stream_window":262144}',
       resume: '{}',
-      context: '{"max_bytes":1048576,"max_messages":8}',
+      context: '{"max_bytes":4194304,"max_messages":8}',
     },
   },
   limits: resolveLimits(),

@@ -93,7 +93,7 @@ export function contextOf(own: string | undefined, peer: unknown, bytes?: Uint8A
 /** What the member `std` stands for (section 2). */
 const STANDARD = {
   link: { max_streams: 128, message_window: 1_048_576, stream_window: 16_384, max_transfer: 1_073_741_824 },
-  context: { max_bytes: 1_048_576, max_messages: 8 },
+  context: { max_bytes: 4_194_304, max_messages: 8 },
 } as const;
 
 /** The parameters of an extension, with the standard values of those that are left out. */

@@ -19,7 +19,7 @@ STANDARD: dict[str, Fields] = {
         "stream_window": 16_384,
         "max_transfer": 1_073_741_824,
     },
-    "context": {"max_bytes": 1_048_576, "max_messages": 8},
+    "context": {"max_bytes": 4_194_304, "max_messages": 8},
 }
 CONTEXT = {"max_bytes": 262_144, "max_messages": 8}
 EXTENSIONS = {"link": json.dumps(LINK), "resume": "{}", "context": json.dumps(CONTEXT)}

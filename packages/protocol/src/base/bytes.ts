@@ -196,7 +196,9 @@ export function writeVarint(bytes: Uint8Array, offset: number, value: number): n
 }
 
 /** Joins pieces into one buffer. A single piece is returned itself, not a copy. */
-export function concatBytes(pieces: readonly Uint8Array[]): Uint8Array {
+export function concatBytes<B extends ArrayBufferLike>(
+  pieces: readonly Uint8Array<B>[],
+): Uint8Array<B | ArrayBuffer> {
   const [only] = pieces;
   if (pieces.length === 1 && only !== undefined) return only;
   let length = 0;

@@ -25,7 +25,7 @@ describe('limits', () => {
       sessionWindow: 4_194_304,
       streamWindow: 1_048_576,
       sessionMemory: 33_554_432,
-      contextBytes: 1_048_576,
+      contextBytes: 4_194_304,
       contextMessages: 8,
       messagesPerMinute: 6_000,
       bytesPerSecond: 10_000_000,

@@ -42,7 +42,7 @@ export interface Limits {
    * @default 32 MiB
    */
   readonly sessionMemory: number;
-  /** Bytes of earlier messages that each end keeps for context coding, per direction. @default 1 MiB */
+  /** Bytes of earlier messages that each end keeps for context coding, per direction. @default 4 MiB */
   readonly contextBytes: number;
   /** Earlier messages that each end keeps for context coding, per direction. @default 8 */
   readonly contextMessages: number;
@@ -86,7 +86,7 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
   sessionWindow: 4 * MIB,
   streamWindow: MIB,
   sessionMemory: 32 * MIB,
-  contextBytes: MIB,
+  contextBytes: 4 * MIB,
   contextMessages: 8,
   messagesPerMinute: 6000,
   bytesPerSecond: 10_000_000,

@@ -1,3 +1,4 @@
+import { concatBytes } from './bytes.js';
 import { ProtocolError } from './errors.js';
 
 /**
@@ -16,24 +17,25 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
  */
 export function encodeUtf8(text: string): Uint8Array<ArrayBuffer> {
   assertWellFormed(text);
-  return isLong(text) ? encodeLong(text) : encoder.encode(text);
+  return text.length < LONG ? encoder.encode(text) : encodeLong(text);
 }
 
-/**
- * Node's `encode` measures texts from this length on first and takes twice as long; the text must also fit
- * the scratch buffer.
- */
-function isLong({ length }: string): boolean {
-  return length >= 1024 && length * 3 <= LONG_SCRATCH;
-}
-
-/** Encodes into a scratch buffer and copies the result. */
-function encodeLong(text: string): Uint8Array<ArrayBuffer> {
-  longScratch ??= new Uint8Array(LONG_SCRATCH);
-  return longScratch.slice(0, encoder.encodeInto(text, longScratch).written);
-}
+/** UTF-16 units from which Node's `encode` measures a text first and takes two to three times as long. */
+const LONG = 1024;
 const LONG_SCRATCH = 1024 * 1024;
 let longScratch: Uint8Array<ArrayBuffer> | undefined;
+
+/** Encodes into a scratch buffer, and copies the result from there. */
+function encodeLong(text: string): Uint8Array<ArrayBuffer> {
+  longScratch ??= new Uint8Array(LONG_SCRATCH);
+  const pieces: Uint8Array<ArrayBuffer>[] = [];
+  for (let rest = text; rest !== ''; ) {
+    const { read, written } = encoder.encodeInto(rest, longScratch);
+    pieces.push(longScratch.slice(0, written));
+    rest = rest.slice(read);
+  }
+  return concatBytes(pieces);
+}
 
 /**
  * Decodes UTF-8 exactly; a leading byte-order mark stays part of the text.

@@ -6,7 +6,7 @@ import type { AcceptPayload, HelloPayload } from './messages.js';
 import { areStandard, expandExtensions, STANDARD_VALUES, shortenExtensions } from './standard.js';
 
 const LINK = '{"max_streams":128,"message_window":1048576,"stream_window":16384,"max_transfer":1073741824}';
-const CONTEXT = '{"max_bytes":1048576,"max_messages":8}';
+const CONTEXT = '{"max_bytes":4194304,"max_messages":8}';
 
 describe('extensions', () => {
   it('are stated with the members that are not standard', () => {

@@ -13,7 +13,7 @@ export const STANDARD_PARAMETERS: Readonly<Record<string, Fields>> = {
     stream_window: 16_384,
     max_transfer: 1_073_741_824,
   },
-  context: { max_bytes: 1_048_576, max_messages: 8 },
+  context: { max_bytes: 4_194_304, max_messages: 8 },
 };
 
 /** Absent fields of a HELLO or ACCEPT with the extension `std`. */

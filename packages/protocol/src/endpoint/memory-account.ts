@@ -74,7 +74,8 @@ export class MemoryAccount {
   update(): void {
     const { core, waitingMessages } = this.#host;
     const streams = Math.max(0, core.channel.openStreams - FREE_STREAMS) * STREAM_MEMORY;
-    const held = core.heldBytes + waitingMessages * MESSAGE_MEMORY + streams;
+    const { heldBytes, channel } = core;
+    const held = heldBytes + channel.packedBytes + waitingMessages * MESSAGE_MEMORY + streams;
     if (this.#memory === undefined && held < MIN_COUNTED) return;
     const { memory } = this;
     if (!memory.hold(held) || memory.isScarce === (this.#shortage !== undefined)) return;

@@ -38,6 +38,11 @@ export class LinkContext {
     return useOf(this.decoder);
   }
 
+  /** Bytes of memory of packed messages, in both directions. */
+  get packedBytes(): number {
+    return (this.encoder?.state.packedBytes ?? 0) + (this.decoder?.state.packedBytes ?? 0);
+  }
+
   // --- sending
 
   /** Codes a deferred body whose first frame is about to be written. */

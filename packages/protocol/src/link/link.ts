@@ -143,6 +143,11 @@ export class Link {
     return this.#context && { sent: this.#context.sent, received: this.#context.received };
   }
 
+  /** Bytes of memory of packed messages that are kept for context coding. */
+  get packedBytes(): number {
+    return this.#context?.packedBytes ?? 0;
+  }
+
   /** Charges of bodies that were received and not consumed. */
   get unreadBytes(): number {
     return this.#receiveCredit.unread;

@@ -41,6 +41,9 @@ export class LinkChannel implements SessionChannel {
   get contextUse(): Channel['contextUse'] {
     return this.link.contextUse;
   }
+  get packedBytes(): number {
+    return this.link.packedBytes;
+  }
   get framesConfirmed(): number {
     return this.link.framesConfirmed;
   }

@@ -101,6 +101,9 @@ export class ClosedChannel implements SessionChannel {
   get contextUse(): Channel['contextUse'] {
     return undefined;
   }
+  get packedBytes(): number {
+    return 0;
+  }
   get framesConfirmed(): number {
     return 0;
   }

@@ -149,6 +149,8 @@ export interface Channel {
   readonly openStreams: number;
   /** What each direction keeps for context coding; `undefined` unless that was agreed. */
   readonly contextUse: { readonly sent: ContextUse; readonly received: ContextUse } | undefined;
+  /** Bytes of memory of messages that context coding keeps packed, beyond the first MiB of each direction. */
+  readonly packedBytes: number;
   /** Counted frames received since the session began, or since its link was rebuilt. */
   readonly framesReceived: number;
   /** Counted frames that the peer has acknowledged. */

@@ -9,7 +9,7 @@ const DICTIONARY = Buffer.from(
   [
     '"O200K_BASE":"446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"}',
     '{"CL100K_BASE":"223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",',
-    '\u00acvocabularies\u00a7replies\u00a2{}\u00a6agents\u00a2{}\u00a7context\u00d9&{"max_bytes":1048576,"max_messages":8}',
+    '\u00acvocabularies\u00a7replies\u00a2{}\u00a6agents\u00a2{}\u00a7context\u00d9&{"max_bytes":4194304,"max_messages":8}',
     '\u00a7durable\u00a11\u00a4move\u00a11\u00a6resume\u00a2{}\u00a6rebuild\u00a11\u00a4link\u00d9\\{"max_streams":128,',
     '"message_window":1048576,"stream_window":16384,"max_transfer":1073741824,"messages":false}\u00a9agreement',
     '\u00a3m2m\u00a2id\u00b9sess_\u00a4flat\u00a31.0\u00a3M2M\u00acTOKEN_NATIVE\u00a5TOKEN\u00a4ZSTD\u00a6BROTLI\u00aaDICTIONARY\u00a4NONE',

@@ -41,8 +41,8 @@ interface StatelessOptions extends CoderOptions {
 const SHORT_TEXT = 96;
 /** Bytes from which a message is compared with earlier ones: a few tokens are sent as such. */
 const MIN_DEFERRED = 32;
-/** Coding more in context would block the event loop for over 20 ms, and zstd refers back no further. */
-const MAX_DEFERRED = 2 * 1024 * 1024;
+/** Coding more in context would block the event loop for too long. */
+const MAX_DEFERRED = 8 * 1024 * 1024;
 /** UTF-16 units from which no other codec is tried beside context, as that may take long. */
 const MAX_TRIED = 128 * 1024;
 /** UTF-16 units that `auto` examines of a text that is coded in slices. */

@@ -81,7 +81,7 @@ describe('a message', () => {
       [TEXT, { secret: true }],
       [TEXT, { algorithm: 'BROTLI' }],
       [new Uint8Array(31), {}],
-      ['x'.repeat(2 * 1024 * 1024 + 1), {}],
+      ['x'.repeat(8 * 1024 * 1024 + 1), {}],
     ];
     for (const [content, options] of cases) {
       expect(coder.isDeferred(content, options)).toBe(false);

@@ -80,7 +80,9 @@ export class ContextChooser {
     const size = rival();
     if (offer !== undefined && (size === undefined || offer.bytes.length <= size))
       return won(experience, offer);
-    if (size === undefined || mayInvest || (experience.isFree && !isBinary)) {
+    // Only what can be kept is an investment.
+    const isInvested = mayInvest && encoder.state.mayKeep(content.length);
+    if (size === undefined || isInvested || (experience.isFree && !isBinary)) {
       offer ??= encoder.code(content, NO_MATCH, isPart);
       const { length } = offer.bytes;
       experience.isFree = size === undefined || length <= size;

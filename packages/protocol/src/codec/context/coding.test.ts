@@ -133,6 +133,63 @@ describe('a message in context', () => {
   });
 });
 
+describe('a history of megabytes', () => {
+  const LARGE = { maxBytes: 4 * 1024 * 1024, maxMessages: 8 };
+
+  it('costs what is new, and its memory is bounded', () => {
+    const next = createProse(11);
+    const turns = Array.from({ length: 20 }, () => next(5_000));
+    const { pass, encoder, decoder } = createPair(LARGE);
+    let [json, largest] = [0, 0];
+    pass(request(turns));
+    for (; json < 3.6 * 1024 * 1024; json = largest) {
+      for (let i = 0; i < 8; i++) turns.push(next(5_000));
+      turns.push(next(150));
+      const text = request(turns);
+      largest = text.length;
+      const { bytes } = pass(text);
+      const added = platform.zstdCompress(bytesOf(request(turns.slice(-9))), 3).length;
+      expect(bytes.length, `of ${text.length} bytes`).toBeLessThan(added * 1.2 + 100);
+    }
+    for (const { state } of [encoder, decoder]) {
+      expect([state.bases.length, state.bytes]).toEqual([1, largest]);
+      expect(state.packedBytes).toBeLessThan(2 * 1024 * 1024);
+    }
+    expect(decoder.state.packedBytes).toBe(encoder.state.packedBytes);
+    // One more word costs little more than a word, however long the history.
+    turns.push('and now?');
+    expect(pass(request(turns)).bytes.length).toBeLessThan(100);
+  });
+
+  it('is coded against what could be kept, once it cannot be kept itself', () => {
+    const next = createProse(12);
+    const turns = Array.from({ length: 20 }, () => next(4_000));
+    const limit = request(turns).length;
+    const { pass, encoder } = createPair({ maxBytes: limit, maxMessages: 8 });
+    pass(request(turns));
+    for (let i = 1; i <= 3; i++) {
+      turns.push(next(200));
+      const { bytes, prefix } = pass(request(turns));
+      expect(prefix).toBeGreaterThan(limit * 0.99);
+      expect(bytes.length).toBeLessThan(i * 1_000 + 100);
+      expect(lengthsOf(encoder)).toEqual([limit]);
+    }
+  });
+
+  it('that was edited at its beginning, or lost it, is coded against the rest', () => {
+    const next = createProse(13);
+    const turns = Array.from({ length: 60 }, () => next(4_000));
+    const { pass } = createPair(LARGE);
+    pass(request(turns));
+    const edited = pass(request(turns.with(0, `${next(30)} ${turns[0]}`)));
+    expect(edited.bytes.length).toBeLessThan(400);
+    const moved = request(turns.slice(30));
+    expect(pass(moved).bytes.length).toBeLessThan(moved.length / 100);
+  });
+});
+
+const lengthsOf = ({ state }: ContextEncoder) => state.bases.map(({ length }) => length);
+
 it('keeps a conversation in the list while small messages come in between', () => {
   const next = createProse(6);
   const turns = Array.from({ length: 10 }, () => next(150));

@@ -2,6 +2,7 @@ import { platform } from '#platform';
 import { ProtocolError } from '../../base/errors.js';
 import { largestExpansion } from '../text/expansion.js';
 import { decodeContextBody, readContextHead } from './body.js';
+import { checkpointsOf } from './checkpoints.js';
 import type { ContextParameters } from './parameters.js';
 import { ContextState, NO_BASE } from './state.js';
 
@@ -46,7 +47,8 @@ export class ContextDecoder {
    */
   complete(streamId: number, bytes: Uint8Array, isPart: boolean): Uint8Array {
     const { prefix, suffix, middle, compressed, replaces, checksum } = decodeContextBody(bytes, isPart);
-    const base = this.state.baseOf(streamId)?.content ?? NOTHING;
+    const named = this.state.baseOf(streamId);
+    const base = named?.content ?? NOTHING;
     const kept = prefix + suffix;
     if (kept > base.length) {
       throw new ProtocolError('bad_frame', `a body uses ${kept} bytes of a base of ${base.length}`);
@@ -65,10 +67,11 @@ export class ContextDecoder {
     content.set(base.subarray(0, prefix));
     content.set(added, prefix);
     content.set(base.subarray(base.length - suffix), prefix + added.length);
-    if (checksum !== undefined && platform.crc32(content) !== checksum) {
+    const checkpoints = isPart ? undefined : checkpointsOf(content, prefix, named?.checkpoints);
+    if (checkpoints?.checksum !== checksum) {
       throw new ProtocolError('bad_checksum', 'the CRC of a message does not match its content');
     }
-    this.state.complete(streamId, { content, isPart, replaces });
+    this.state.complete(streamId, { content, isPart, replaces, prefix, checkpoints });
     return content;
   }
 

@@ -1,5 +1,6 @@
 import { platform } from '#platform';
 import { largestExpansion } from '../text/expansion.js';
+import type { Base } from './base.js';
 import { encodeContextBody } from './body.js';
 import { type Checkpoints, checkpointsOf } from './checkpoints.js';
 import type { ContextParameters } from './parameters.js';
@@ -27,7 +28,7 @@ export class ContextEncoder {
 
   /** After {@link state} was restored. */
   restore(offers: Iterable<readonly [number, OfferUnderWay]>): void {
-    for (const base of this.state.bases) this.#finder.learn(base, undefined, undefined);
+    for (const base of this.state.bases) this.#finder.learn(base);
     for (const [streamId, offer] of offers) this.#underWay.set(streamId, offer);
   }
 
@@ -50,7 +51,7 @@ export class ContextEncoder {
    */
   code(content: Uint8Array, match: Match, isPart: boolean): ContextOffer {
     const { position, base, prefix, suffix } = match;
-    const baseLength = base?.content.length ?? 0;
+    const baseLength = base?.length ?? 0;
     const between = content.subarray(prefix, content.length - suffix);
     let middle = between;
     let compressed = false;
@@ -58,7 +59,7 @@ export class ContextEncoder {
       const packed = platform.zstdCompress(
         middle,
         levelFor(middle.length, content.length, baseLength),
-        base?.content,
+        base && dictionaryOf(base),
       );
       const most = largestExpansion(packed.length) + baseLength;
       compressed = packed.length < middle.length && middle.length <= most;
@@ -68,8 +69,7 @@ export class ContextEncoder {
     const isAlike = middle.length * 2 <= content.length;
     const isSuperseded = baseLength - covered <= MAX_LOST || (isAlike && baseLength <= SMALL_BASE);
     const replaces = position >= NEWEST && isSuperseded;
-    const known = this.#finder.checkpointsOf(base);
-    const checkpoints = isPart ? undefined : checkpointsOf(content, prefix, known);
+    const checkpoints = isPart ? undefined : checkpointsOf(content, prefix, base?.checkpoints);
     const checksum = checkpoints?.checksum;
     return {
       content,
@@ -100,7 +100,7 @@ export class ContextEncoder {
     this.#underWay.delete(streamId);
     const kin = offer.isVersion ? this.state.baseOf(streamId) : undefined;
     const base = this.state.complete(streamId, offer);
-    if (base !== undefined) this.#finder.learn(base, kin, offer.checkpoints);
+    if (base !== undefined) this.#finder.learn(base, kin);
   }
 
   /** The body in progress will not be finished. */
@@ -146,7 +146,7 @@ export interface ContextOffer {
 /** What is needed of an offer once its body is being written. */
 export type OfferUnderWay = Pick<
   ContextOffer,
-  'content' | 'isPart' | 'checkpoints' | 'replaces' | 'isVersion'
+  'content' | 'isPart' | 'checkpoints' | 'replaces' | 'isVersion' | 'prefix'
 >;
 
 /** Below this many bytes, zstd does not make the middle smaller. */
@@ -158,6 +158,13 @@ const MIN_COMPRESSED = 64;
  */
 const SMALL = 72 * 1024;
 const SMALL_LEVEL = 6;
+/**
+ * A middle longer than this is compressed at the lowest level, which takes a third of the time, and the end of a base
+ * longer than this stands for all of it: zstd would read the whole base for each message.
+ */
+const LARGE = 1024 * 1024;
+const LARGE_LEVEL = 1;
+const MAX_DICTIONARY = 512 * 1024;
 /** Levels 1 and 2 miss matches far back in the base; 5 takes four times as long for a fifteenth less. */
 const LEVEL = 3;
 /**
@@ -169,5 +176,11 @@ const MAX_LOST = 64;
 const SMALL_BASE = 4 * 1024;
 
 function levelFor(middle: number, length: number, baseLength: number): number {
+  if (middle > LARGE) return LARGE_LEVEL;
   return middle * 2 > length && middle + baseLength <= SMALL ? SMALL_LEVEL : LEVEL;
+}
+
+/** zstd counts distances from the end of its dictionary, so the end of a base means the same as the whole. */
+function dictionaryOf({ content }: Base): Uint8Array {
+  return content.length > LARGE ? content.subarray(-MAX_DICTIONARY) : content;
 }

@@ -1,6 +1,6 @@
-import type { Checkpoints } from './checkpoints.js';
+import type { Base } from './base.js';
 import { type Sketch, samplesOf, sharedWith, sketchOf } from './sketch.js';
-import { type Base, type ContextState, NEWEST, NO_BASE, SLOT } from './state.js';
+import { type ContextState, NEWEST, NO_BASE, SLOT } from './state.js';
 
 /** A base, and how many of its bytes a message begins and ends with. */
 export interface Match {
@@ -17,7 +17,6 @@ export const NO_MATCH: Match = { position: NO_BASE, base: undefined, prefix: 0, 
 interface Traits {
   /** Shared by versions of one conversation. */
   readonly family: object;
-  readonly checkpoints: Checkpoints | undefined;
   sketch: Sketch | undefined;
 }
 
@@ -35,6 +34,8 @@ const WORTH_AGE = 64;
 const MIN_SHARED = 0.1;
 /** Shorter messages have too few passages to compare. */
 const MIN_SKETCHED = 128;
+/** A packed base is not restored for a message that it exceeds by more than this factor. */
+const MAX_TIMES = 16;
 /** Bytes that a base must match beyond the best one so far to be compared at all. */
 const PROBE = 8;
 
@@ -48,13 +49,9 @@ export class BaseFinder {
   readonly #traits = new WeakMap<Base, Traits>();
 
   /** A message has become a base. @param kin the base of which it is another version. */
-  learn(base: Base, kin: Base | undefined, checkpoints: Checkpoints | undefined): void {
+  learn(base: Base, kin?: Base): void {
     const family = kin && this.#traits.get(kin)?.family;
-    this.#traits.set(base, { family: family ?? {}, checkpoints, sketch: undefined });
-  }
-
-  checkpointsOf(base: Base | undefined): Checkpoints | undefined {
-    return base && this.#traits.get(base)?.checkpoints;
+    this.#traits.set(base, { family: family ?? {}, sketch: undefined });
   }
 
   /**
@@ -84,6 +81,7 @@ export class BaseFinder {
       const base = bases[i] as Base;
       const family = this.#traits.get(base)?.family ?? base;
       const best = found.get(family);
+      if (base.isPacked && content.length * MAX_TIMES < base.length) continue;
       if (best !== undefined && !mayBeat(content, base.content, best)) continue;
       const match = cutAgainst(content, base, NEWEST + i);
       if (best === undefined || covered(match) > covered(best) + WORTH_AGE) found.set(family, match);
@@ -116,7 +114,7 @@ function covered({ prefix, suffix }: Match): number {
 /** Half of the message is covered, or nearly all of its base, as when a short history has grown. */
 function isEnough(content: Uint8Array, match: Match): boolean {
   if (match.base === undefined || covered(match) < MIN_COVERED) return false;
-  const { length } = match.base.content;
+  const { length } = match.base;
   return covered(match) * 2 >= content.length || (length >= MIN_SKETCHED && covered(match) * 8 >= length * 7);
 }
 
@@ -138,7 +136,7 @@ function equalAt(a: Uint8Array, i: number, b: Uint8Array, j: number, length: num
 
 function cutAgainst(content: Uint8Array, base: Base, position: number): Match {
   const prefix = commonPrefix(content, base.content);
-  const most = Math.min(content.length, base.content.length) - prefix;
+  const most = Math.min(content.length, base.length) - prefix;
   return { position, base, prefix, suffix: commonSuffix(content, base.content, most) };
 }
 

@@ -2,18 +2,11 @@ import { ProtocolError } from '../../base/errors.js';
 import { bad, type Fields, get } from '../../base/fields.js';
 import { listsOf, orNull, trimmed, ValueList } from '../../base/value-list.js';
 import { BodyCodec, type DeferredEncoding } from '../body.js';
+import { Base } from './base.js';
 import type { ContextDecoder } from './decoder.js';
 import type { ContextEncoder, OfferUnderWay } from './encoder.js';
 import type { ContextParameters } from './parameters.js';
-import {
-  type Base,
-  type ContextState,
-  MAX_SLOT_SIZE,
-  NEWEST,
-  NO_BASE,
-  SLOT,
-  type StreamState,
-} from './state.js';
+import { type ContextState, MAX_SLOT_SIZE, NEWEST, NO_BASE, SLOT, type StreamState } from './state.js';
 
 /** Context coding of one direction as plain values, for a session that moves to another process. */
 
@@ -50,6 +43,8 @@ export function restoreEncoder(encoder: ContextEncoder, fields: Fields, paramete
         isPart: list.flag(),
         replaces: list.flag(),
         isVersion: list.flag(),
+        // What it shares with its base is not known here, and costs only memory.
+        prefix: 0,
         checkpoints: undefined,
       };
       return [streamId, offer];
@@ -107,7 +102,7 @@ function restoreState(state: ContextState, fields: Fields, parameters: ContextPa
     { checksum: list.count(0xffffffff), slot: slotOf(list.optional((one) => one.bytes(MAX_SLOT_SIZE))) },
   ]);
   state.restore(
-    bases.map((content) => ({ content, pins: 0 })),
+    bases.map((content) => new Base(content)),
     new Map(streams),
   );
   for (const [streamId, position] of listsOf(get(fields, 'under_way'), 'bodies in context', pairOf)) {
@@ -118,5 +113,5 @@ function restoreState(state: ContextState, fields: Fields, parameters: ContextPa
   }
 }
 
-const slotOf = (content: Uint8Array | undefined): Base | undefined => content && { content, pins: 0 };
+const slotOf = (content: Uint8Array | undefined): Base | undefined => content && new Base(content);
 const pairOf = (list: ValueList): readonly [number, number] => [list.count(), list.count()];

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
-import { ContextState, MAX_SLOT_SIZE, NEWEST, NO_BASE, SLOT } from './state.js';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { platform } from '../../testing/this-platform.js';
+import { ContextState, MAX_SLOT_SIZE, MAX_UNPACKED, NEWEST, NO_BASE, SLOT } from './state.js';
 
 const bytes = (length: number) => new Uint8Array(length);
 const whole = (length: number) => ({ content: bytes(length), isPart: false, replaces: false });
@@ -19,6 +20,8 @@ function pass(
     replaces: body.replaces ?? false,
   });
 }
+
+beforeAll(() => platform.loadZstd());
 
 describe('the state of a direction', () => {
   it('keeps up to its limits of bytes and messages, and drops the oldest', () => {
@@ -91,6 +94,34 @@ describe('the state of a direction', () => {
     ]).toEqual([MAX_SLOT_SIZE, undefined, undefined]);
     expect(state.end(1)).toBeTypeOf('number');
     expect([state.slot(1), state.end(1), state.slot(3)?.content.length]).toEqual([undefined, undefined, 5]);
+  });
+
+  it('packs the oldest of what exceeds the first MiB, and counts that until it leaves', () => {
+    const state = new ContextState({ maxBytes: 4 * MAX_UNPACKED, maxMessages: 3 });
+    const packed = () => state.bases.map(({ isPacked }) => isPacked);
+    const sum = () => state.bases.reduce((bytes, { packedBytes }) => bytes + packedBytes, 0);
+    pass(state, { length: 1000 });
+    pass(state, { length: MAX_UNPACKED - 1000 });
+    expect([packed(), state.packedBytes]).toEqual([[false, false], 0]);
+    pass(state, { length: 1 });
+    expect(packed()).toEqual([false, false, true]);
+    expect(state.packedBytes).toBeGreaterThan(0);
+    expect(state.packedBytes).toBe(sum());
+    pass(state, { length: MAX_UNPACKED + 1, position: NEWEST, replaces: true });
+    expect([lengths(state), packed()]).toEqual([
+      [MAX_UNPACKED + 1, MAX_UNPACKED - 1000, 1000],
+      [true, false, true],
+    ]);
+    expect(state.packedBytes).toBe(sum());
+    const known = state.bases[0]?.segmentsOf(MAX_UNPACKED);
+    state.begin(0, state.baseAt(NEWEST, 0));
+    state.complete(0, { ...whole(MAX_UNPACKED + 2), replaces: true, prefix: MAX_UNPACKED + 1 });
+    expect([lengths(state)[0], state.packedBytes]).toEqual([MAX_UNPACKED + 2, sum()]);
+    // What both begin with is not packed again.
+    const shared = state.bases[0]?.segmentsOf(MAX_UNPACKED) ?? [];
+    expect(shared.map((segment, i) => segment === known?.[i])).toEqual(Array(16).fill(true));
+    for (let i = 0; i < 3; i++) pass(state, { length: 5 });
+    expect([lengths(state), state.packedBytes]).toEqual([[5, 5, 5], 0]);
   });
 
   it('computes the CRC of a stream over all its parts, and only over those', () => {

@@ -1,4 +1,6 @@
 import { platform } from '#platform';
+import { Base, type Forerunner } from './base.js';
+import type { Checkpoints } from './checkpoints.js';
 import type { ContextParameters } from './parameters.js';
 
 /**
@@ -12,10 +14,14 @@ import type { ContextParameters } from './parameters.js';
  * - A body that replaces its base removes it from the list, unless other bodies have it pinned.
  * - The oldest bases leave to make room. If no room can be made, the body does not enter and no base leaves.
  * - The slot of a stream is dropped at its END or error; its unfinished body also at its CANCEL.
+ *
+ * Each end packs as much of its list as it likes: that is not part of the rules, and the other end cannot tell.
  */
 
 /** The most bytes of a stream's last part that are kept in its slot. */
 export const MAX_SLOT_SIZE = 4 * 1024;
+/** The newest messages of this many bytes together are not packed. */
+export const MAX_UNPACKED = 1024 * 1024;
 
 /** Positions by which a body names its base. */
 export const NO_BASE = 0;
@@ -24,13 +30,6 @@ export const SLOT = 1;
 /** The newest entry of the list; older ones follow. */
 export const NEWEST = 2;
 
-/** A message against which others can be coded. */
-export interface Base {
-  readonly content: Uint8Array;
-  /** The number of bodies in progress that were coded against it. */
-  pins: number;
-}
-
 /** A complete body, and how it enters the state. */
 export interface Completion {
   readonly content: Uint8Array;
@@ -38,6 +37,10 @@ export interface Completion {
   readonly isPart: boolean;
   /** The body replaces its base. */
   readonly replaces: boolean;
+  /** Bytes that the body and its base both begin with. @default 0 */
+  readonly prefix?: number;
+  /** Of the content, for the versions that follow. */
+  readonly checkpoints?: Checkpoints | undefined;
 }
 
 export interface StreamState {
@@ -59,6 +62,7 @@ export class ContextState {
   /** Newest first. */
   readonly #bases: Base[] = [];
   #bytes = 0;
+  #packedBytes = 0;
   /** Streams with a part that was coded in context. */
   #streams: Map<number, StreamState> | undefined;
   /** The base of the body in progress, by stream; `undefined` if it has none. */
@@ -76,8 +80,9 @@ export class ContextState {
   /** @param bases the list, newest first, within the parameters. */
   restore(bases: readonly Base[], streams: Map<number, StreamState>): void {
     this.#bases.push(...bases);
-    for (const { content } of bases) this.#bytes += content.length;
+    for (const { length } of bases) this.#bytes += length;
     this.#streams = streams;
+    this.#pack();
   }
 
   /** The list, newest first. */
@@ -88,6 +93,16 @@ export class ContextState {
   /** Bytes of the list. */
   get bytes(): number {
     return this.#bytes;
+  }
+
+  /** Bytes of memory that packed messages take; one that was edited counts in full beside its earlier version. */
+  get packedBytes(): number {
+    return this.#packedBytes;
+  }
+
+  /** Whether a message of `length` bytes can ever enter the list. */
+  mayKeep(length: number): boolean {
+    return length <= this.#parameters.maxBytes;
   }
 
   /** The number of streams with a slot or a body in progress. */
@@ -117,18 +132,26 @@ export class ContextState {
   }
 
   /** The last frame of a body. Returns its entry in the list, if it entered. */
-  complete(streamId: number, { content, isPart, replaces }: Completion): Base | undefined {
+  complete(
+    streamId: number,
+    { content, isPart, replaces, prefix = 0, checkpoints }: Completion,
+  ): Base | undefined {
     const base = this.baseOf(streamId);
     this.abandon(streamId);
     if (isPart) {
       const stream = this.#streamOf(streamId);
       stream.checksum = platform.crc32(content, stream.checksum);
       if (content.length <= MAX_SLOT_SIZE) {
-        stream.slot = { content, pins: 0 };
+        stream.slot = new Base(content);
         return undefined;
       }
     }
-    return this.#enter(content, replaces ? base : undefined);
+    if (!this.#makeRoom(content.length, replaces ? base : undefined)) return undefined;
+    const entered = new Base(content, checkpoints);
+    this.#bases.unshift(entered);
+    this.#bytes += content.length;
+    this.#pack(base && { base, prefix });
+    return entered;
   }
 
   /** The body in progress will not be completed. */
@@ -156,13 +179,14 @@ export class ContextState {
     return stream;
   }
 
-  #enter(content: Uint8Array, replaced: Base | undefined): Base | undefined {
+  /** Drops messages until one of `length` bytes fits. If it cannot fit, none leaves. */
+  #makeRoom(length: number, replaced: Base | undefined): boolean {
     const { maxBytes, maxMessages } = this.#parameters;
     const leaving = new Set<Base>();
-    let bytes = this.#bytes + content.length;
+    let bytes = this.#bytes + length;
     const leave = (base: Base): void => {
       leaving.add(base);
-      bytes -= base.content.length;
+      bytes -= base.length;
     };
     if (replaced?.pins === 0 && this.#bases.includes(replaced)) leave(replaced);
     for (let i = this.#bases.length - 1; i >= 0; i--) {
@@ -170,11 +194,26 @@ export class ContextState {
       const base = this.#bases[i] as Base;
       if (base.pins === 0 && !leaving.has(base)) leave(base);
     }
-    if (bytes > maxBytes || this.#bases.length - leaving.size >= maxMessages) return undefined;
-    for (const base of leaving) this.#bases.splice(this.#bases.indexOf(base), 1);
-    const base = { content, pins: 0 };
-    this.#bases.unshift(base);
-    this.#bytes = bytes;
-    return base;
+    if (bytes > maxBytes || this.#bases.length - leaving.size >= maxMessages) return false;
+    for (const base of leaving) {
+      this.#bases.splice(this.#bases.indexOf(base), 1);
+      this.#packedBytes -= base.packedBytes;
+    }
+    this.#bytes = bytes - length;
+    return true;
+  }
+
+  /** Packs what exceeds {@link MAX_UNPACKED}. @param forerunner of the newest message. */
+  #pack(forerunner?: Forerunner): void {
+    if (this.#bytes <= MAX_UNPACKED) return;
+    let unpacked = 0;
+    for (const base of this.#bases) {
+      if (base.isPacked) continue;
+      unpacked += base.length;
+      if (unpacked <= MAX_UNPACKED) continue;
+      unpacked -= base.length;
+      base.pack(base === this.#bases[0] ? forerunner : undefined);
+      this.#packedBytes += base.packedBytes;
+    }
   }
 }

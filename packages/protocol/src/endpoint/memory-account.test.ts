@@ -1,0 +1,54 @@
+import { expect, it } from 'vitest';
+import { MemoryBudget } from '../base/memory-budget.js';
+import { MemoryAccount } from './memory-account.js';
+
+const MIB = 1024 * 1024;
+
+/** A session that holds what `channel` and `core` say. @param limit of the process. */
+function createAccount(limit: number) {
+  const budget = new MemoryBudget(limit);
+  const channel = {
+    openStreams: 0,
+    packedBytes: 0,
+    isHeld: false,
+    holdCredit(isHeld: boolean) {
+      channel.isHeld = isHeld;
+    },
+  };
+  const core = { state: 'established', heldBytes: 0, channel };
+  const host = {
+    core,
+    options: { memory: budget, limits: { sessionMemory: 32 * MIB }, clock: { now: () => 0 } },
+    waitingMessages: 0,
+    pump() {},
+    abort: (error: unknown) => expect.fail(String(error)),
+    crash: (error: unknown) => expect.fail(String(error)),
+  };
+  return { account: new MemoryAccount(host as never), budget, core, channel };
+}
+
+it('a session holds what its context keeps packed, as long as that stays', () => {
+  const { account, budget, channel } = createAccount(64 * MIB);
+  account.update();
+  expect(budget.used).toBe(0);
+  channel.packedBytes = 3 * MIB;
+  account.update();
+  expect(budget.used).toBe(3 * MIB);
+  channel.packedBytes = 0;
+  account.update();
+  expect(budget.used).toBe(0);
+});
+
+it('a session whose packed context takes the memory of the process gets no more credit until there is some', () => {
+  const { account, channel, core } = createAccount(2 * MIB);
+  core.heldBytes = MIB;
+  channel.packedBytes = MIB - 128 * 1024;
+  account.update();
+  expect(channel.isHeld).toBe(false);
+  channel.packedBytes = 2 * MIB;
+  account.update();
+  expect(channel.isHeld).toBe(true);
+  channel.packedBytes = 0;
+  account.update();
+  expect(channel.isHeld).toBe(false);
+});
