@@ -140,7 +140,7 @@ async function* byTurns(counts: readonly number[]): AsyncGenerator<Row> {
       yield row('bytes', 'B', 'bytes');
       yield row('server', 'ms', 'cpu');
       yield row('client', 'ms', 'busy');
-      yield compare(`${name}, kept`, 'KB', 'lower', session.kept / KB, {
+      yield compare(`${name}, memory of the server`, 'KB', 'lower', session.memory / KB, {
         name: 'JSON',
         value: session.json / KB,
       });
@@ -156,8 +156,8 @@ interface Asked {
   /** Milliseconds of the server's CPU and of the client's. */
   readonly cpu: number;
   readonly busy: number;
-  /** Bytes that the server keeps at the end. */
-  readonly kept: number;
+  /** Bytes of heap and buffers that the session takes at the server, after garbage collection. */
+  readonly memory: number;
   /** Bytes of the last request as JSON. */
   readonly json: number;
 }
@@ -168,6 +168,7 @@ async function askGrowing(
   turns: number,
 ): Promise<Asked> {
   const port = await far.call('port', kind);
+  const free = await far.call('memory');
   const way: Way =
     kind === 'session' ? await openSession(port, { context: true }) : await openDeflate(port, () => 1);
   const request = createGrowingHistory();
@@ -184,13 +185,13 @@ async function askGrowing(
   const spent = process.cpuUsage(busy);
   const after = await far.call('cpu');
   const { read } = await far.call('traffic', kind);
-  const kept = await far.call('kept');
+  const memory = (await far.call('memory')) - free;
   await way.close();
   return {
     bytes: (read - before.read) / REQUESTS,
     cpu: (after - cpu) / 1_000 / REQUESTS,
     busy: (spent.user + spent.system) / 1_000 / REQUESTS,
-    kept,
+    memory,
     json,
   };
 }

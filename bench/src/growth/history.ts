@@ -17,7 +17,8 @@ export function createGrowingHistory(): (turn: number) => string {
   const messages: { role: string; content: string }[] = [];
   let at = 0;
   const next = (length: number) => {
-    if (at + length > text.length) throw new Error('the installed packages have too little text for so many turns');
+    if (at + length > text.length)
+      throw new Error('the installed packages have too little text for so many turns');
     at += length;
     return text.slice(at - length, at);
   };
