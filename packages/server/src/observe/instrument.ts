@@ -1,5 +1,5 @@
 import type { Message, Part, RequestContext, RequestHandler } from '@parlance/protocol';
-import { LateParts } from '@parlance/protocol/internal';
+import { LateParts, type OwnContext } from '@parlance/protocol/internal';
 import type { RequestOutcome, Tracing } from './tracing.js';
 
 /** Is notified of every answered request. */
@@ -15,17 +15,17 @@ export function instrument(
   observer: () => RequestObserver | undefined,
   tracing: () => Tracing | undefined,
 ): RequestHandler {
-  return (request, context) => {
+  return (request, context: RequestContext & Partial<OwnContext>) => {
     const measured = observer();
-    const traced = tracing();
-    if (measured === undefined && traced === undefined) return handler(request, context);
+    const span = tracing()?.start(context.metadata);
+    if (measured === undefined && span === undefined) return handler(request, context);
     const begun = performance.now();
-    const span = traced?.start(context.metadata);
     let isOver = false;
     const end = (failed: boolean, error?: unknown): void => {
       if (isOver) return;
       isOver = true;
-      const outcome = context.signal.aborted ? 'cancelled' : failed ? 'failed' : 'answered';
+      const isCancelled = context.isCancelled ?? context.signal.aborted;
+      const outcome = isCancelled ? 'cancelled' : failed ? 'failed' : 'answered';
       measured?.handleRequest(outcome, (performance.now() - begun) / 1000);
       span?.end(outcome, error);
     };

@@ -186,6 +186,34 @@ describe('a request', () => {
     expect(plain({} as never, {} as never)).toBe('as it is');
   });
 
+  it('asks whether it was cancelled without making a signal for that', async () => {
+    const { outcomes } = await setUp(() => '');
+    const measured = instrument(
+      () => 'answered',
+      () => ({ handleRequest: (outcome) => void outcomes.push(outcome) }),
+      () => undefined,
+    );
+    for (const isCancelled of [false, true]) {
+      const context = {
+        metadata: {},
+        isCancelled,
+        get signal(): AbortSignal {
+          throw new Error('nobody has asked for the signal');
+        },
+      };
+      await measured({} as never, context as unknown as RequestContext);
+    }
+    expect(outcomes).toEqual(['answered', 'cancelled']);
+  });
+
+  it('has no span if it belongs to no trace and nothing records one', async () => {
+    const tracing = await loadTracing();
+    expect(tracing?.start({})).toBeDefined();
+    trace.disable();
+    expect(tracing?.start({})).toBeUndefined();
+    expect(tracing?.start({ traceparent: TRACEPARENT })).toBeDefined();
+  });
+
   it('is not traced if the package is not installed', async () => {
     vi.resetModules();
     vi.doMock('@opentelemetry/api', () => {

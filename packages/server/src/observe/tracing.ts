@@ -4,8 +4,11 @@ export type RequestOutcome = 'answered' | 'failed' | 'cancelled';
 
 /** Creates spans for requests. */
 export interface Tracing {
-  /** Starts a span that continues the trace in the `traceparent` of the request's metadata. */
-  start(metadata: Metadata): RequestSpan;
+  /**
+   * Starts a span that continues the trace in the `traceparent` of the request's metadata; `undefined` if there is neither
+   * a trace nor anything that records one.
+   */
+  start(metadata: Metadata): RequestSpan | undefined;
 }
 
 export interface RequestSpan {
@@ -25,10 +28,18 @@ export async function loadTracing(): Promise<Tracing | undefined> {
   } catch {
     return undefined;
   }
-  const { context, propagation, SpanKind, SpanStatusCode, trace } = api;
+  const { context, propagation, ProxyTracerProvider, SpanKind, SpanStatusCode, trace } = api;
+  const nobody = new ProxyTracerProvider().getDelegate();
+  /** Whether an SDK is registered, which may happen at any time. */
+  const hasSdk = (): boolean => {
+    const provider = trace.getTracerProvider();
+    return !(provider instanceof ProxyTracerProvider && provider.getDelegate() === nobody);
+  };
   return {
     start(metadata) {
-      const parent = propagation.extract(context.active(), carrierOf(metadata));
+      const carrier = carrierOf(metadata);
+      if (carrier === undefined && !hasSdk()) return undefined;
+      const parent = propagation.extract(context.active(), carrier ?? {});
       const span = trace.getTracer(TRACER).startSpan(SPAN, { kind: SpanKind.SERVER }, parent);
       const active = trace.setSpan(parent, span);
       return {
@@ -47,12 +58,14 @@ export async function loadTracing(): Promise<Tracing | undefined> {
   };
 }
 
-/** The metadata that a propagator reads. */
-function carrierOf(metadata: Metadata): Record<string, string> {
-  const carrier: Record<string, string> = Object.create(null);
+/** The metadata that a propagator reads; `undefined` if there are none. */
+function carrierOf(metadata: Metadata): Record<string, string> | undefined {
+  let carrier: Record<string, string> | undefined;
   for (const name of ['traceparent', 'tracestate', 'baggage']) {
     const value = metadata[name];
-    if (typeof value === 'string') carrier[name] = value;
+    if (typeof value !== 'string') continue;
+    carrier ??= Object.create(null) as Record<string, string>;
+    carrier[name] = value;
   }
   return carrier;
 }

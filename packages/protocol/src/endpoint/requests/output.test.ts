@@ -5,6 +5,7 @@ import { resolveLimits } from '../../base/limits.js';
 import { createBodyCoder } from '../../codec/auto/coder.js';
 import { type CodedBody, plainBody } from '../../codec/body.js';
 import { decodeMetadata, type Metadata } from '../messages/metadata.js';
+import { Cancellation } from './cancellation.js';
 import type { ReplyRecorder } from './keeping.js';
 import { KEPT } from './kept-metadata.js';
 import { Output, type ReplySink } from './output.js';
@@ -176,9 +177,9 @@ class Requester implements ReplySink {
 function begin(recorder = new Recorder(), options: { hasReplies?: boolean; maxMetadataSize?: number } = {}) {
   const requester = new Requester();
   requester.recorder = recorder;
-  const controller = new AbortController();
-  const output = new Output(requester, controller.signal, { coder, maxMetadataSize: 8192, ...options });
-  return { output, requester, recorder, controller };
+  const cancellation = new Cancellation();
+  const output = new Output(requester, cancellation, { coder, maxMetadataSize: 8192, ...options });
+  return { output, requester, recorder, cancellation };
 }
 
 const NAMES = Array.from({ length: 10 }, (_, i) => `p${i} `);
@@ -266,15 +267,15 @@ describe('the requester of a kept reply', () => {
 
   it.each([0, 1, 2, 5, 10])('gets the reason of an abort after part %i, and nothing after it', async (at) => {
     for (const room of [0, 2, Infinity]) {
-      const { output, requester, recorder, controller } = begin();
+      const { output, requester, recorder, cancellation } = begin();
       output.keep({});
       requester.room = room;
       for (const [i, name] of NAMES.entries()) {
-        if (i === at) controller.abort(stopped());
+        if (i === at) cancellation.abort(stopped());
         if (!output.isWanted) break;
         await output.part(partOf(name));
       }
-      if (at === NAMES.length) controller.abort(stopped());
+      if (at === NAMES.length) cancellation.abort(stopped());
       // The handler may end in order, or throw what it likes.
       await (room === 2 ? output.end() : output.fail(new Error('any')));
       requester.give(100);
@@ -286,8 +287,8 @@ describe('the requester of a kept reply', () => {
   });
 
   it('gets the reason at once if the handler keeps its reply after the abort', () => {
-    const { output, requester, recorder, controller } = begin();
-    controller.abort(stopped());
+    const { output, requester, recorder, cancellation } = begin();
+    cancellation.abort(stopped());
     output.keep({});
     expect(requester.got).toEqual(['!cancelled']);
     expect(recorder.ending?.error).toMatchObject({ code: 'cancelled' });

@@ -2,6 +2,7 @@ import { isProtocolError, ProtocolError } from '../../base/errors.js';
 import type { CodedBody } from '../../codec/body.js';
 import type { BodyCoder } from '../../codec/coder.js';
 import { encodeMetadata, type Metadata } from '../messages/metadata.js';
+import type { Cancellation } from './cancellation.js';
 import type { KeepOptions, KeptReply, ReplyRecorder } from './keeping.js';
 import { KEPT } from './kept-metadata.js';
 
@@ -32,8 +33,6 @@ export interface OutputOptions {
   readonly maxMetadataSize: number;
   /** The requester understands the metadata that names a kept reply. @default false */
   readonly hasReplies?: boolean | undefined;
-  /** The handler is Parlance's own, so the errors that it throws are part of the protocol. @default false */
-  readonly isOwn?: boolean | undefined;
 }
 
 /** Metadata of the handler, and its encoded form. */
@@ -54,8 +53,9 @@ const MIN_SIZE = 64;
  */
 export class Output {
   readonly #sink: ReplySink;
-  readonly #signal: AbortSignal;
+  readonly #cancellation: Cancellation;
   readonly #options: OutputOptions;
+  readonly #isOwn: boolean;
   /** Metadata for the next body to the requester. */
   #pending: Pending | undefined;
   #hasParts = false;
@@ -67,16 +67,20 @@ export class Output {
   /** Settles when the requester has caught up with the record; `undefined` while it is not behind. */
   #catchUp: Promise<void> | undefined;
 
-  /** @param signal aborts when the handler is to stop. */
-  constructor(sink: ReplySink, signal: AbortSignal, options: OutputOptions) {
+  /**
+   * @param cancellation of the handler.
+   * @param isOwn whether that is Parlance's own, which may use names of metadata that are reserved.
+   */
+  constructor(sink: ReplySink, cancellation: Cancellation, options: OutputOptions, isOwn = false) {
     this.#sink = sink;
-    this.#signal = signal;
+    this.#cancellation = cancellation;
     this.#options = options;
+    this.#isOwn = isOwn;
   }
 
   /** The next part has a reader: the requester, or the record. */
   get isWanted(): boolean {
-    return this.#record === undefined ? this.#sink.isWanted() : !this.#signal.aborted;
+    return this.#record === undefined ? this.#sink.isWanted() : !this.#cancellation.isAborted;
   }
 
   /** The record, while it takes parts. */
@@ -87,7 +91,7 @@ export class Output {
   /** @throws {ProtocolError} `invalid_argument`, `metadata_too_large`. */
   setMetadata(metadata: Metadata): void {
     const encoded = encodeMetadata(metadata, this.#options.maxMetadataSize);
-    if (Object.hasOwn(metadata, KEPT) && this.#options.isOwn !== true) {
+    if (Object.hasOwn(metadata, KEPT) && !this.#isOwn) {
       throw new ProtocolError('invalid_argument', `metadata: the name ${KEPT} is reserved`);
     }
     this.#pending = encoded && { metadata, encoded };
@@ -107,9 +111,10 @@ export class Output {
     this.#recorder = recorder;
     if (this.#pending !== undefined) recorder.setMetadata(this.#pending.encoded);
     if (this.#options.hasReplies) this.#untold = recorder.id;
-    if (this.#signal.aborted) this.#handleAbort();
+    const { isAborted, signal } = this.#cancellation;
+    if (isAborted) this.#handleAbort();
     else if (former === undefined)
-      this.#signal.addEventListener('abort', () => this.#handleAbort(), { once: true });
+      signal.addEventListener('abort', () => this.#handleAbort(), { once: true });
     return { id: recorder.id };
   }
 
@@ -146,7 +151,8 @@ export class Output {
   }
 
   fail(error: unknown): Promise<void> | undefined {
-    const reason = this.#recorder !== undefined && this.#signal.aborted ? this.#signal.reason : error;
+    const { isAborted, reason: why } = this.#cancellation;
+    const reason = this.#recorder !== undefined && isAborted ? why : error;
     return this.#finish(reason, () => this.#sink.fail(reason));
   }
 
@@ -261,7 +267,7 @@ export class Output {
 
   /** The handler is to stop; its reply ends now, although it may not heed that. */
   #handleAbort(): void {
-    const { reason } = this.#signal;
+    const { reason } = this.#cancellation;
     void this.#recorder?.end(reason);
     this.#sink.fail(reason);
   }

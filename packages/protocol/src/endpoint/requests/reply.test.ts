@@ -26,12 +26,12 @@ const createTestReply = (id = 7) => {
     yield: () => Promise.resolve(),
   });
   const seen = { cancelled: [] as number[], consumed: [] as number[], over: 0 };
-  const reply = createReply({
+  const host = {
     coder,
-    cancel: (stream) => seen.cancelled.push(stream),
-    consume: (_stream, charge) => seen.consumed.push(charge),
-    onOver: () => seen.over++,
-  });
+    cancel: (stream: number) => seen.cancelled.push(stream),
+    consume: (_stream: number, charge: number) => seen.consumed.push(charge),
+  };
+  const reply = createReply(host, () => seen.over++);
   if (id !== 0) reply.begin(id);
   return { reply, coder, seen };
 };
@@ -70,7 +70,7 @@ describe('a reply in parts', () => {
       create: () => undefined,
       load: () => undefined,
     });
-    const reply = createReply({ coder: late, cancel() {}, consume() {}, onOver() {} });
+    const reply = createReply({ coder: late, cancel() {}, consume() {} });
     reply.begin(1);
     reply.handlePart(bodyOf(coder, 'tokens', 'TOKEN_NATIVE'));
     reply.handleEnd();
@@ -321,7 +321,9 @@ describe('a reply that is no longer wanted', () => {
     const message = odd.reply.whole();
     odd.reply.abort('enough');
     await expect(message).rejects.toBe('enough');
-    await expect(textsOf(odd.reply)).rejects.toMatchObject({ code: 'cancelled', cause: 'enough' });
+    const read = createTestReply();
+    read.reply.abort('enough');
+    await expect(textsOf(read.reply)).rejects.toMatchObject({ code: 'cancelled', cause: 'enough' });
   });
 
   it('sends nothing to the peer if the request was never sent', () => {

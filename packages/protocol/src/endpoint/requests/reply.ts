@@ -46,25 +46,26 @@ export interface Reply extends ReplyStream {
   abort(reason: unknown): void;
 }
 
-export interface ReplyOptions {
+/** What all replies of a session use. */
+export interface ReplyHost {
   readonly coder: BodyCoder;
   /** Cancels stream `id` at the peer. */
   readonly cancel: (id: number) => void;
   /** The application has taken a part that used up `charge` of credit. */
   readonly consume: (id: number, charge: number) => void;
-  /** The reply is complete, failed or cancelled; called once. */
-  readonly onOver: () => void;
 }
 
-export function createReply(options: ReplyOptions): Reply {
-  return new StreamReply(options);
+/** @param onOver called once when the reply is complete, failed or cancelled. */
+export function createReply(host: ReplyHost, onOver?: () => void): Reply {
+  return new StreamReply(host, onOver);
 }
 
 class StreamReply implements Reply {
   id = 0;
-  readonly #coder: BodyCoder;
-  readonly #options: ReplyOptions;
-  readonly #parts: Inbox<ReceivedMessage>;
+  readonly #host: ReplyHost;
+  readonly #onOver: (() => void) | undefined;
+  /** Parts that wait for the reader; made with the first or for the reader. */
+  #inbox: Inbox<ReceivedMessage> | undefined;
   #partText: PartText | undefined;
   /** The error if token parts ended inside a character. */
   #incomplete: Error | undefined;
@@ -84,24 +85,28 @@ class StreamReply implements Reply {
   /** Bytes of {@link #bodies}. */
   #collected = 0;
   /** Memory of {@link #bodies}. */
-  readonly #reservations: Reservation[] = [];
+  #reservations: Reservation[] | undefined;
   /** Memory of the part that the reader took last. */
   #lastTaken: Reservation | undefined;
   #whole: { resolve: (message: Message) => void; reject: (error: unknown) => void } | undefined;
 
-  constructor(options: ReplyOptions) {
-    this.#options = options;
-    this.#coder = options.coder;
-    this.#parts = new Inbox({
+  constructor(host: ReplyHost, onOver: (() => void) | undefined) {
+    this.#host = host;
+    this.#onOver = onOver;
+  }
+
+  get #parts(): Inbox<ReceivedMessage> {
+    this.#inbox ??= new Inbox({
       onTake: (part) => {
         this.#releaseTaken();
         this.#taken++;
         this.#lastTaken = part.reservation;
-        options.consume(this.id, part.charge);
+        this.#host.consume(this.id, part.charge);
       },
       onDone: () => this.#releaseTaken(),
       onRelease: () => this.cancel(),
     });
+    return this.#inbox;
   }
 
   get metadata(): Metadata {
@@ -144,19 +149,22 @@ class StreamReply implements Reply {
       const isNothing = body.bytes.length === 0 || (body.opened !== undefined && body.originalLength === 0);
       if (isNothing) {
         reservation?.release();
-        return this.#options.consume(this.id, body.charge);
+        return this.#host.consume(this.id, body.charge);
       }
     }
     this.#hasParts = true;
     if (this.#bodies !== undefined) {
-      if (reservation !== undefined) this.#reservations.push(reservation);
+      if (reservation !== undefined) {
+        this.#reservations ??= [];
+        this.#reservations.push(reservation);
+      }
       this.#collect(this.#bodies, body);
       return;
     }
     if (body.codec === BodyCodec.TOKEN_NATIVE) this.#partText ??= this.#createPartText();
     else this.#endTokens();
     this.#held = undefined;
-    const message = createMessage(body, this.#coder, this.#partText, this.#onText);
+    const message = createMessage(body, this.#host.coder, this.#partText, this.#onText);
     message.reservation = reservation;
     this.#parts.push(message);
   }
@@ -164,7 +172,7 @@ class StreamReply implements Reply {
   /** `undefined` if the vocabulary could not be loaded; then reading the text throws. */
   #createPartText(): PartText | undefined {
     try {
-      return this.#coder.createPartText(this.#held);
+      return this.#host.coder.createPartText(this.#held);
     } catch (error) {
       if (error instanceof ProtocolError) return undefined;
       throw error;
@@ -178,8 +186,8 @@ class StreamReply implements Reply {
     if (this.#hasParts) throw new ProtocolError('bad_frame', 'a RESPONSE after parts of the same reply');
     if (body.metadata !== undefined) this.#learn(body.metadata);
     this.#finish();
-    const message = createMessage(body, this.#coder);
-    if (this.#whole !== undefined) this.#whole.resolve(message);
+    const message = createMessage(body, this.#host.coder);
+    if (this.#whole !== undefined) return this.#whole.resolve(message);
     this.#parts.push(message);
     this.#parts.end();
   }
@@ -190,6 +198,7 @@ class StreamReply implements Reply {
     if (this.#whole !== undefined) {
       if (error !== undefined) this.#whole.reject(error);
       else this.#settle(this.#whole, this.#bodies ?? []);
+      return;
     }
     this.#endTokens();
     this.#parts.end(error ?? (() => (this.#isText ? this.#incomplete : undefined)));
@@ -198,20 +207,25 @@ class StreamReply implements Reply {
   abort(reason: unknown): void {
     if (this.#isOver) return;
     this.#finish();
-    this.#whole?.reject(reason);
-    this.#parts.end(
-      reason instanceof Error ? reason : new ProtocolError('cancelled', 'aborted', { cause: reason }),
-    );
-    if (this.id !== 0) this.#options.cancel(this.id);
+    if (this.#whole !== undefined) this.#whole.reject(reason);
+    else {
+      const error =
+        reason instanceof Error ? reason : new ProtocolError('cancelled', 'aborted', { cause: reason });
+      this.#parts.end(error);
+    }
+    if (this.id !== 0) this.#host.cancel(this.id);
   }
 
   cancel(): void {
     if (this.#isOver) return;
     this.#finish();
-    this.#whole?.reject(new ProtocolError('cancelled', 'the request was cancelled'));
-    this.#parts.clear();
-    this.#parts.end();
-    if (this.id !== 0) this.#options.cancel(this.id);
+    if (this.#whole !== undefined) {
+      this.#whole.reject(new ProtocolError('cancelled', 'the request was cancelled'));
+    } else {
+      this.#parts.clear();
+      this.#parts.end();
+    }
+    if (this.id !== 0) this.#host.cancel(this.id);
   }
 
   readonly #onText = () => {
@@ -230,7 +244,7 @@ class StreamReply implements Reply {
   }
 
   #learn(metadata: Uint8Array): void {
-    const decoded = decodeMetadata(metadata, this.#coder.limits.maxJsonDepth);
+    const decoded = decodeMetadata(metadata, this.#host.coder.limits.maxJsonDepth);
     this.#encodedMetadata = metadata;
     if (this.#kept === undefined) {
       this.#kept = readKept(decoded);
@@ -242,7 +256,7 @@ class StreamReply implements Reply {
 
   /** Keeps a part for {@link whole}. The size of the whole reply is limited like that of a message. */
   #collect(bodies: ReceivedBody[], body: ReceivedBody): void {
-    const { maxMessageSize } = this.#coder.limits;
+    const { maxMessageSize } = this.#host.coder.limits;
     this.#collected += (body.content ?? body.bytes).length;
     if (this.#collected > maxMessageSize) {
       throw new ProtocolError(
@@ -251,7 +265,7 @@ class StreamReply implements Reply {
       );
     }
     bodies.push(body);
-    this.#options.consume(this.id, body.charge);
+    this.#host.consume(this.id, body.charge);
   }
 
   #releaseTaken(): void {
@@ -261,10 +275,11 @@ class StreamReply implements Reply {
 
   #finish(): void {
     this.#isOver = true;
-    for (const reservation of this.#reservations.splice(0)) reservation.release();
+    for (const reservation of this.#reservations ?? []) reservation.release();
+    this.#reservations = undefined;
     // A reader that has read all parts may never call next() again.
-    if (this.#parts.size === 0) this.#releaseTaken();
-    this.#options.onOver();
+    if (this.#inbox?.size === 0) this.#releaseTaken();
+    this.#onOver?.();
   }
 
   #settle(
@@ -272,8 +287,8 @@ class StreamReply implements Reply {
     bodies: ReceivedBody[],
   ): void {
     try {
-      const joined = { ...joinBodies(bodies, this.#coder), metadata: this.#encodedMetadata };
-      whole.resolve(createMessage(joined, this.#coder));
+      const joined = { ...joinBodies(bodies, this.#host.coder), metadata: this.#encodedMetadata };
+      whole.resolve(createMessage(joined, this.#host.coder));
     } catch (error) {
       whole.reject(error);
     }

@@ -7,7 +7,7 @@ import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
 import { type Crashable, guard, guardLater } from '../guard.js';
 import type { RequestOptions } from '../session.js';
-import { createReply, type Reply } from './reply.js';
+import { createReply, type Reply, type ReplyHost } from './reply.js';
 
 export interface RequesterOptions {
   readonly core: SessionCore;
@@ -26,12 +26,24 @@ type ReplyBounds = Pick<RequestOptions, 'signal' | 'timeoutMs'> & {
 /** Sends the requests of one session and matches their replies. */
 export class Requester {
   readonly #options: RequesterOptions;
+  readonly #host: ReplyHost;
   readonly #replies = new Map<number, Reply>();
   /** Replies of requests that are still being coded. */
   #unsent: Set<Reply> | undefined;
 
   constructor(options: RequesterOptions) {
     this.#options = options;
+    const { core, coder, session, pump } = options;
+    this.#host = {
+      coder,
+      cancel(id) {
+        guard(session, () => core.channel.cancel(id));
+        pump();
+      },
+      consume(id, charge) {
+        if (guard(session, () => core.channel.consume(id, charge))) pump();
+      },
+    };
   }
 
   /**
@@ -60,24 +72,14 @@ export class Requester {
   }
 
   #createReply({ signal, timeoutMs }: ReplyBounds): Reply {
-    const { core, clock, coder, session, pump } = this.#options;
+    if (timeoutMs === undefined && signal === undefined) return createReply(this.#host);
     const release: (() => void)[] = [];
-    const reply = createReply({
-      coder,
-      cancel(id) {
-        guard(session, () => core.channel.cancel(id));
-        pump();
-      },
-      consume(id, charge) {
-        if (guard(session, () => core.channel.consume(id, charge))) pump();
-      },
-      onOver() {
-        for (const free of release) free();
-      },
+    const reply = createReply(this.#host, () => {
+      for (const free of release) free();
     });
     if (timeoutMs !== undefined) {
       const expire = () => reply.abort(new ProtocolError('timeout', `no reply within ${timeoutMs} ms`));
-      release.push(clock.after(timeoutMs, expire));
+      release.push(this.#options.clock.after(timeoutMs, expire));
     }
     if (signal !== undefined) {
       const onAbort = () => reply.abort(signal.reason);

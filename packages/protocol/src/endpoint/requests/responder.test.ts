@@ -11,6 +11,7 @@ import { decodeMetadata } from '../messages/metadata.js';
 import { SILENT_LOGGER } from '../ports.js';
 import type { Session } from '../session.js';
 import { isTurnOver } from '../turn.js';
+import { Cancellation } from './cancellation.js';
 import type { ReplySink } from './output.js';
 import { answer, type RequestHandler } from './responder.js';
 
@@ -59,8 +60,7 @@ async function replyOf(
     },
   };
   const body = { ...plainBody(bytes), originalLength: undefined, charge: 0, metadata };
-  await answer(request ?? createMessage(body, coder), new AbortController().signal, sink, {
-    handler,
+  await answer(request ?? createMessage(body, coder), handler, new Cancellation(), sink, {
     session: { id: 'sess' } as Session,
     coder,
     logger: SILENT_LOGGER,

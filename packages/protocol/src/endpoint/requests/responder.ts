@@ -15,6 +15,7 @@ import type { Logger } from '../ports.js';
 import type { Session } from '../session.js';
 import { PartBatch } from './batch.js';
 import { type BatchOptions, type ResolvedBatchOptions, resolveBatchOptions } from './batch-options.js';
+import { Cancellation } from './cancellation.js';
 import type { KeepOptions, KeptReply, KeptRequest, ReplyKeeper } from './keeping.js';
 import { Output, type OutputOptions, type ReplySink } from './output.js';
 import { messagesOf } from './said.js';
@@ -85,6 +86,12 @@ export type RequestHandler<Of extends Session = Session> = (
   context: RequestContext<Of>,
 ) => Part | undefined | Promise<Part | undefined> | AsyncIterable<Part>;
 
+/** The context as wrappers of a handler see it. */
+export interface OwnContext extends RequestContext {
+  /** Whether {@link signal} has aborted; asking for this does not make one. */
+  readonly isCancelled: boolean;
+}
+
 /** A handler of Parlance itself, whose parts may be coded already. */
 export type OwnHandler = (
   request: Message,
@@ -101,7 +108,6 @@ export class LateParts {
 }
 
 export interface AnswerOptions extends OutputOptions {
-  readonly handler: OwnHandler | undefined;
   readonly session: Session;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -114,17 +120,20 @@ export interface AnswerOptions extends OutputOptions {
   readonly rest: (size: number) => Promise<void> | undefined;
   /** Answers requests for bodies that this end has offered. @default they are refused */
   readonly pulls?: Pulls | undefined;
-  /** Earlier calls of the handler. @default none */
-  readonly attempt?: number | undefined;
-  readonly said?: readonly CodedBody[] | undefined;
   /** How parts are joined unless the handler chooses otherwise. */
   readonly batch: ResolvedBatchOptions | undefined;
 }
 
 /** How a handler is called. */
-export type CallOptions = Pick<AnswerOptions, 'isOwn' | 'attempt' | 'said'>;
+export interface CallOptions {
+  /** The handler is Parlance's own, so the errors that it throws are part of the protocol. @default false */
+  readonly isOwn?: boolean | undefined;
+  /** Earlier calls of the handler. @default none */
+  readonly attempt?: number | undefined;
+  readonly said?: readonly CodedBody[] | undefined;
+}
 
-export interface ResponderOptions extends Omit<AnswerOptions, 'handler' | keyof CallOptions> {
+export interface ResponderOptions extends AnswerOptions {
   readonly core: SessionCore;
   /** Writes what was given to the core and handles its events. */
   readonly pump: () => void;
@@ -141,7 +150,7 @@ export interface ResponderOptions extends Omit<AnswerOptions, 'handler' | keyof 
 
 /** A handler that has not returned. */
 interface Running {
-  readonly controller: AbortController;
+  readonly cancellation: Cancellation;
   runsToCompletion: boolean;
 }
 
@@ -159,17 +168,16 @@ export class Responder {
     streamId: number,
     message: ReceivedMessage,
     handler: OwnHandler | undefined,
-    { isOwn, attempt, said }: CallOptions = {},
+    call: CallOptions = {},
   ): Promise<void> {
-    const running: Running = { controller: new AbortController(), runsToCompletion: false };
+    const running: Running = { cancellation: new Cancellation(), runsToCompletion: false };
     this.#running.set(streamId, running);
     const { core, pump, session, logger } = this.#options;
     // The handler takes the request now.
     if (core.channel.consume(streamId, message.charge)) pump();
     const sink = this.#sinkOf(streamId, running);
     try {
-      const call = { handler, isOwn, attempt, said };
-      await answer(message, running.controller.signal, sink, { ...this.#options, ...call });
+      await answer(message, handler, running.cancellation, sink, this.#options, call);
     } catch (error) {
       // A single request must not end the process.
       const fields = { event: 'request.unanswered', session: session.id, err: loggable(error) };
@@ -188,7 +196,7 @@ export class Responder {
     streamId: number,
     reason: ProtocolError = new ProtocolError('cancelled', 'the requester cancelled', { side: 'remote' }),
   ): void {
-    this.#running.get(streamId)?.controller.abort(reason);
+    this.#running.get(streamId)?.cancellation.abort(reason);
   }
 
   /** The streams of the handlers that have not returned. */
@@ -201,14 +209,14 @@ export class Responder {
     const running = this.#running.get(streamId);
     this.#running.delete(streamId);
     this.#options.core.channel.fail(streamId, reason);
-    running?.controller.abort(reason);
+    running?.cancellation.abort(reason);
     this.#options.pump();
   }
 
   /** Stops all handlers except those that run to completion. */
   abort(reason: ProtocolError): void {
-    for (const { controller, runsToCompletion } of this.#running.values()) {
-      if (!runsToCompletion) controller.abort(reason);
+    for (const { cancellation, runsToCompletion } of this.#running.values()) {
+      if (!runsToCompletion) cancellation.abort(reason);
     }
   }
 
@@ -248,7 +256,7 @@ export class Responder {
         const request: KeptRequest = {
           session,
           isWanted: () => core.channel.isWanted(streamId),
-          stop: (reason) => running.controller.abort(reason),
+          stop: (reason) => running.cancellation.abort(reason),
         };
         const recorder = keeper.keep(request, options, freed);
         this.runToCompletion();
@@ -261,15 +269,17 @@ export class Responder {
 /** Runs the handler for one request until its reply is complete or no longer wanted. */
 export async function answer(
   request: Message,
-  signal: AbortSignal,
+  requestHandler: OwnHandler | undefined,
+  cancellation: Cancellation,
   sink: ReplySink,
   options: AnswerOptions,
+  { isOwn, attempt = 1, said }: CallOptions = {},
 ): Promise<void> {
-  const { session, coder, logger, clock, attempt = 1, said = [] } = options;
+  const { session, coder, logger, clock } = options;
   let runsToCompletion = false;
   let batching = options.batch;
   let batch: PartBatch | undefined;
-  const output = new Output(sink, signal, options);
+  const output = new Output(sink, cancellation, options, isOwn);
   const sendPart = async (part: Part | CodedPart): Promise<void> => {
     const coded = encodePart(isBlob(part) ? await options.read(part) : part, coder);
     const body = coded instanceof Promise ? await coded : coded;
@@ -280,15 +290,20 @@ export async function answer(
   try {
     // Decodes the metadata, which may be malformed.
     const { metadata } = request;
-    const handler = isPull(metadata) ? (options.pulls?.answer ?? refusePull) : options.handler;
+    const handler = isPull(metadata) ? (options.pulls?.answer ?? refusePull) : requestHandler;
     if (handler === undefined) {
       return sink.fail(
         new ProtocolError('unsupported', 'this end does not answer requests: it has no onRequest handler'),
       );
     }
-    const context: RequestContext = {
+    const context: OwnContext = {
       session,
-      signal,
+      get signal() {
+        return cancellation.signal;
+      },
+      get isCancelled() {
+        return cancellation.isAborted;
+      },
       metadata,
       runToCompletion() {
         runsToCompletion = true;
@@ -300,7 +315,7 @@ export async function answer(
       },
       keep: (options) => output.keep(options),
       attempt,
-      said: said.length === 0 ? NONE_SAID : messagesOf(said, coder),
+      said: said === undefined ? NONE_SAID : messagesOf(said, coder),
       onLost: repeatOnce(sink),
     };
     const called = handler(request, context);
@@ -309,7 +324,7 @@ export async function answer(
     if (parts !== undefined) {
       for await (const part of parts) {
         if (!output.isWanted) {
-          if (runsToCompletion && !signal.aborted) continue;
+          if (runsToCompletion && !cancellation.isAborted) continue;
           break;
         }
         if (batching !== undefined && !(part instanceof CodedPart)) {
@@ -332,10 +347,10 @@ export async function answer(
   } catch (error) {
     batch?.drop();
     const isFault = isFaultOf(request, error);
-    if (!signal.aborted) {
+    if (!cancellation.isAborted) {
       const fields = { event: 'request.failed', session: session.id, err: loggable(error) };
       // The peer is notified of its own fault, and can cause it as often as it likes: do not flood the log.
-      const isExpected = isFault || isRefusal(error) || (options.isOwn === true && isProtocolError(error));
+      const isExpected = isFault || isRefusal(error) || (isOwn === true && isProtocolError(error));
       logger[isExpected ? 'debug' : 'warn'](fields, 'a request handler failed');
     }
     const ended = isFault ? output.refuse(error) : output.fail(error);
