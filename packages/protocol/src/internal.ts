@@ -91,7 +91,8 @@ export {
 export { encodeKept } from './endpoint/requests/kept-metadata.js';
 export { countable } from './endpoint/requests/output.js';
 export { replyFields } from './endpoint/requests/replies.js';
-export { LateParts, type OwnContext, type OwnHandler } from './endpoint/requests/responder.js';
+export type { OwnContext } from './endpoint/requests/handler-context.js';
+export { LateParts, type OwnHandler } from './endpoint/requests/responder.js';
 export { decodeFailure, encodeFailure } from './link/failure.js';
 export { newReplyId, nodeOfReply } from './session/random-id.js';
 

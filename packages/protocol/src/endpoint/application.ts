@@ -36,7 +36,8 @@ export type { BatchOptions } from './requests/batch-options.js';
 export type { FollowedReply, FollowOptions, ReplyInfo } from './requests/follow.js';
 export type { KeepOptions, KeptReply } from './requests/keeping.js';
 export type { ReplyStream } from './requests/reply.js';
-export type { RequestContext, RequestHandler } from './requests/responder.js';
+export type { RequestContext } from './requests/handler-context.js';
+export type { RequestHandler } from './requests/responder.js';
 
 // Errors and close codes
 

@@ -2,7 +2,7 @@ import { ProtocolError } from '../../base/errors.js';
 import { assertOptions, type OptionKinds } from '../../base/options.js';
 import type { AsJson } from '../as-json.js';
 import type { Message } from '../messages/message.js';
-import type { RequestContext } from '../requests/responder.js';
+import type { RequestContext } from '../requests/handler-context.js';
 import type { InputOf, OutputOf, Schema } from './schema.js';
 
 /** What both ends know about the requests that one of them answers. */

@@ -337,3 +337,17 @@ describe('a reply whose parts are all ready', () => {
 it('answers `unsupported` without a handler', async () => {
   expect(await replyOf(undefined)).toEqual(['failure', expect.objectContaining({ code: 'unsupported' })]);
 });
+
+it('gives a handler a context that can be taken apart and copied', async () => {
+  const seen: unknown[] = [];
+  const sent = await replyOf(async (_request, context) => {
+    const { signal, setMetadata, runToCompletion } = context;
+    const copy = { ...context, attempt: 7 };
+    seen.push(signal.aborted, copy.signal === signal, copy.attempt, Object.keys(copy).includes('session'));
+    setMetadata({ a: 1 });
+    runToCompletion();
+    return 'ok';
+  });
+  expect(seen).toEqual([false, true, 7, true]);
+  expect(sent).toEqual(['runs to completion', 'response', 'ok', { a: 1 }]);
+});

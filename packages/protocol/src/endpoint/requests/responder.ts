@@ -14,67 +14,11 @@ import { isFaultOf, isRefusal, refuse } from '../messages/undecodable.js';
 import type { Logger } from '../ports.js';
 import type { Session } from '../session.js';
 import { PartBatch } from './batch.js';
-import { type BatchOptions, type ResolvedBatchOptions, resolveBatchOptions } from './batch-options.js';
+import type { ResolvedBatchOptions } from './batch-options.js';
 import { Cancellation } from './cancellation.js';
-import type { KeepOptions, KeptReply, KeptRequest, ReplyKeeper } from './keeping.js';
+import { HandlerContext, type RequestContext } from './handler-context.js';
+import type { KeepOptions, KeptRequest, ReplyKeeper, ReplyRecorder } from './keeping.js';
 import { Output, type OutputOptions, type ReplySink } from './output.js';
-import { messagesOf } from './said.js';
-
-/** Passed to a request handler with the request. */
-export interface RequestContext<Of extends Session = Session> {
-  readonly session: Of;
-  /**
-   * Aborts when the requester cancels, its page is loaded again or the session ends, never because a connection was
-   * lost.
-   */
-  readonly signal: AbortSignal;
-  /**
-   * Lets the handler finish although the session ends, or its page is loaded again, meanwhile, for work that must not
-   * stop halfway. From then on only a cancel aborts {@link signal}, and parts that cannot be delivered are dropped. Call it
-   * first: a signal that has aborted stays aborted.
-   */
-  runToCompletion(): void;
-  /** The metadata of the request; empty if it has none. */
-  readonly metadata: Metadata;
-  /** The handler is called for the so-many-th time: more than 1 only after {@link onLost} with `again`. */
-  readonly attempt: number;
-  /**
-   * The parts that former calls of the handler have yielded and that are on record, oldest first. The requester gets each
-   * of them once, before the first part that this call yields.
-   */
-  readonly said: readonly Message[];
-  /**
-   * Server: whether another node calls the handler again if this one dies, with {@link attempt} and {@link said}. The
-   * handler goes on with what it yields then. Else its reply fails with `interrupted` after the parts that are on record.
-   * Has no effect in a session that is not durable.
-   *
-   * @default 'fail'
-   * @throws {ProtocolError} `invalid_argument` if it is neither of the two, or `fail` after `again`.
-   */
-  onLost(policy: 'fail' | 'again'): void;
-  /**
-   * Sends metadata before the next part, or with the whole reply. Call it before the first part, so that the
-   * requester has the metadata when it reads that part.
-   *
-   * @throws {ProtocolError} `invalid_argument` if it is not an object; `metadata_too_large`.
-   */
-  setMetadata(metadata: Metadata): void;
-  /**
-   * Joins the parts that follow into batches; `undefined` sends each part by itself.
-   *
-   * @throws {ProtocolError} `invalid_option`.
-   */
-  setBatch(options: BatchOptions | undefined): void;
-  /**
-   * Server: keeps the reply, so that it can be followed from any part, now and after its end, and lets the handler go
-   * on when the session ends, as {@link runToCompletion} does. From then on only the requester's cancel, a `stop()` of
-   * its owner, and `abandonAfterMs` without a reader stop the handler. Call it before the first part; a second call
-   * replaces the first.
-   *
-   * @throws {ProtocolError} `unsupported` at a client; `invalid_argument` after the first part; `invalid_option`; `too_many_replies` or `over_budget` if a bound of the principal or the server is met.
-   */
-  keep(options?: KeepOptions): KeptReply;
-}
 
 /**
  * Answers a request: returns one part, or yields several. An error that it throws reaches the requester as
@@ -85,12 +29,6 @@ export type RequestHandler<Of extends Session = Session> = (
   request: Message,
   context: RequestContext<Of>,
 ) => Part | undefined | Promise<Part | undefined> | AsyncIterable<Part>;
-
-/** The context as wrappers of a handler see it. */
-export interface OwnContext extends RequestContext {
-  /** Whether {@link signal} has aborted; asking for this does not make one. */
-  readonly isCancelled: boolean;
-}
 
 /** A handler of Parlance itself, whose parts may be coded already. */
 export type OwnHandler = (
@@ -175,7 +113,7 @@ export class Responder {
     const { core, pump, session, logger } = this.#options;
     // The handler takes the request now.
     if (core.channel.consume(streamId, message.charge)) pump();
-    const sink = this.#sinkOf(streamId, running);
+    const sink = new StreamSink(this.#options, streamId, running);
     try {
       await answer(message, handler, running.cancellation, sink, this.#options, call);
     } catch (error) {
@@ -219,50 +157,77 @@ export class Responder {
       if (!runsToCompletion) cancellation.abort(reason);
     }
   }
+}
 
-  #sinkOf(streamId: number, running: Running): ReplySink {
-    const { core, pump, ready, hasRoom, keeper, session, repeat } = this.#options;
-    return {
-      respond(body) {
-        core.channel.respond(streamId, body);
-        pump();
-      },
-      chunk(body) {
-        core.channel.chunk(streamId, body);
-        pump();
-      },
-      end() {
-        core.channel.end(streamId);
-        pump();
-      },
-      fail(error) {
-        core.channel.fail(streamId, error);
-        pump();
-      },
-      refuse(error) {
-        core.channel.refuse(streamId, error);
-        pump();
-      },
-      isWanted: () => core.channel.isWanted(streamId),
-      runToCompletion() {
-        running.runsToCompletion = true;
-        core.channel.runToCompletion(streamId);
-      },
-      repeat: () => repeat(streamId),
-      ready: () => ready(streamId),
-      hasRoom: () => hasRoom(streamId),
-      keep(options, freed) {
-        if (keeper === undefined) throw new ProtocolError('unsupported', 'keep: only a server keeps replies');
-        const request: KeptRequest = {
-          session,
-          isWanted: () => core.channel.isWanted(streamId),
-          stop: (reason) => running.cancellation.abort(reason),
-        };
-        const recorder = keeper.keep(request, options, freed);
-        this.runToCompletion();
-        return recorder;
-      },
+/** The stream of one request. */
+class StreamSink implements ReplySink {
+  readonly #options: ResponderOptions;
+  readonly #streamId: number;
+  readonly #running: Running;
+
+  constructor(options: ResponderOptions, streamId: number, running: Running) {
+    this.#options = options;
+    this.#streamId = streamId;
+    this.#running = running;
+  }
+
+  respond(body: CodedBody): void {
+    this.#options.core.channel.respond(this.#streamId, body);
+    this.#options.pump();
+  }
+
+  chunk(body: CodedBody): void {
+    this.#options.core.channel.chunk(this.#streamId, body);
+    this.#options.pump();
+  }
+
+  end(): void {
+    this.#options.core.channel.end(this.#streamId);
+    this.#options.pump();
+  }
+
+  fail(error: unknown): void {
+    this.#options.core.channel.fail(this.#streamId, error);
+    this.#options.pump();
+  }
+
+  refuse(error: ProtocolError): void {
+    this.#options.core.channel.refuse(this.#streamId, error);
+    this.#options.pump();
+  }
+
+  isWanted(): boolean {
+    return this.#options.core.channel.isWanted(this.#streamId);
+  }
+
+  runToCompletion(): void {
+    this.#running.runsToCompletion = true;
+    this.#options.core.channel.runToCompletion(this.#streamId);
+  }
+
+  repeat(): void {
+    this.#options.repeat(this.#streamId);
+  }
+
+  ready(): Promise<void> {
+    return this.#options.ready(this.#streamId);
+  }
+
+  hasRoom(): boolean {
+    return this.#options.hasRoom(this.#streamId);
+  }
+
+  keep(options: KeepOptions | undefined, freed: Promise<void> | undefined): ReplyRecorder {
+    const { keeper, session } = this.#options;
+    if (keeper === undefined) throw new ProtocolError('unsupported', 'keep: only a server keeps replies');
+    const request: KeptRequest = {
+      session,
+      isWanted: () => this.isWanted(),
+      stop: (reason) => this.#running.cancellation.abort(reason),
     };
+    const recorder = keeper.keep(request, options, freed);
+    this.runToCompletion();
+    return recorder;
   }
 }
 
@@ -273,11 +238,9 @@ export async function answer(
   cancellation: Cancellation,
   sink: ReplySink,
   options: AnswerOptions,
-  { isOwn, attempt = 1, said }: CallOptions = {},
+  { isOwn, attempt, said }: CallOptions = {},
 ): Promise<void> {
   const { session, coder, logger, clock } = options;
-  let runsToCompletion = false;
-  let batching = options.batch;
   let batch: PartBatch | undefined;
   const output = new Output(sink, cancellation, options, isOwn);
   const sendPart = async (part: Part | CodedPart): Promise<void> => {
@@ -296,37 +259,27 @@ export async function answer(
         new ProtocolError('unsupported', 'this end does not answer requests: it has no onRequest handler'),
       );
     }
-    const context: OwnContext = {
+    const context = new HandlerContext({
       session,
-      get signal() {
-        return cancellation.signal;
-      },
-      get isCancelled() {
-        return cancellation.isAborted;
-      },
+      coder,
       metadata,
-      runToCompletion() {
-        runsToCompletion = true;
-        sink.runToCompletion();
-      },
-      setMetadata: (reply) => output.setMetadata(reply),
-      setBatch(batch) {
-        batching = resolveBatchOptions(batch);
-      },
-      keep: (options) => output.keep(options),
+      cancellation,
+      output,
+      sink,
+      batch: options.batch,
       attempt,
-      said: said === undefined ? NONE_SAID : messagesOf(said, coder),
-      onLost: repeatOnce(sink),
-    };
+      said,
+    });
     const called = handler(request, context);
     const whole = isAsyncIterable(called) ? undefined : await called;
     const parts = isAsyncIterable(called) ? called : whole instanceof LateParts ? whole.parts : undefined;
     if (parts !== undefined) {
       for await (const part of parts) {
         if (!output.isWanted) {
-          if (runsToCompletion && !cancellation.isAborted) continue;
+          if (context.runsToCompletion && !cancellation.isAborted) continue;
           break;
         }
+        const { batching } = context;
         if (batching !== undefined && !(part instanceof CodedPart)) {
           batch ??= new PartBatch(clock, sendPart);
           await batch.push(part, batching);
@@ -356,22 +309,6 @@ export async function answer(
     const ended = isFault ? output.refuse(error) : output.fail(error);
     if (ended !== undefined) await ended;
   }
-}
-
-const NONE_SAID: readonly Message[] = [];
-
-function repeatOnce(sink: ReplySink): RequestContext['onLost'] {
-  let isAgain = false;
-  return (policy) => {
-    if (policy === 'again') {
-      isAgain = true;
-      sink.repeat?.();
-    } else if (policy !== 'fail') {
-      throw new ProtocolError('invalid_argument', "onLost: expected 'fail' or 'again'");
-    } else if (isAgain) {
-      throw new ProtocolError('invalid_argument', "onLost: 'again' was said before, and may be on record");
-    }
-  };
 }
 
 /** Whether a request asks for the body of another request. */

@@ -1,0 +1,166 @@
+import { ProtocolError } from '../../base/errors.js';
+import type { CodedBody } from '../../codec/body.js';
+import type { BodyCoder } from '../../codec/coder.js';
+import type { Message } from '../messages/message.js';
+import type { Metadata } from '../messages/metadata.js';
+import type { Session } from '../session.js';
+import { type BatchOptions, type ResolvedBatchOptions, resolveBatchOptions } from './batch-options.js';
+import type { Cancellation } from './cancellation.js';
+import type { KeepOptions, KeptReply } from './keeping.js';
+import type { Output, ReplySink } from './output.js';
+import { messagesOf } from './said.js';
+
+/** Passed to a request handler with the request. */
+export interface RequestContext<Of extends Session = Session> {
+  readonly session: Of;
+  /**
+   * Aborts when the requester cancels, its page is loaded again or the session ends, never because a connection was
+   * lost.
+   */
+  readonly signal: AbortSignal;
+  /**
+   * Lets the handler finish although the session ends, or its page is loaded again, meanwhile, for work that must not
+   * stop halfway. From then on only a cancel aborts {@link signal}, and parts that cannot be delivered are dropped. Call it
+   * first: a signal that has aborted stays aborted.
+   */
+  runToCompletion(): void;
+  /** The metadata of the request; empty if it has none. */
+  readonly metadata: Metadata;
+  /** The handler is called for the so-many-th time: more than 1 only after {@link onLost} with `again`. */
+  readonly attempt: number;
+  /**
+   * The parts that former calls of the handler have yielded and that are on record, oldest first. The requester gets each
+   * of them once, before the first part that this call yields.
+   */
+  readonly said: readonly Message[];
+  /**
+   * Server: whether another node calls the handler again if this one dies, with {@link attempt} and {@link said}. The
+   * handler goes on with what it yields then. Else its reply fails with `interrupted` after the parts that are on record.
+   * Has no effect in a session that is not durable.
+   *
+   * @default 'fail'
+   * @throws {ProtocolError} `invalid_argument` if it is neither of the two, or `fail` after `again`.
+   */
+  onLost(policy: 'fail' | 'again'): void;
+  /**
+   * Sends metadata before the next part, or with the whole reply. Call it before the first part, so that the
+   * requester has the metadata when it reads that part.
+   *
+   * @throws {ProtocolError} `invalid_argument` if it is not an object; `metadata_too_large`.
+   */
+  setMetadata(metadata: Metadata): void;
+  /**
+   * Joins the parts that follow into batches; `undefined` sends each part by itself.
+   *
+   * @throws {ProtocolError} `invalid_option`.
+   */
+  setBatch(options: BatchOptions | undefined): void;
+  /**
+   * Server: keeps the reply, so that it can be followed from any part, now and after its end, and lets the handler go
+   * on when the session ends, as {@link runToCompletion} does. From then on only the requester's cancel, a `stop()` of
+   * its owner, and `abandonAfterMs` without a reader stop the handler. Call it before the first part; a second call
+   * replaces the first.
+   *
+   * @throws {ProtocolError} `unsupported` at a client; `invalid_argument` after the first part; `invalid_option`; `too_many_replies` or `over_budget` if a bound of the principal or the server is met.
+   */
+  keep(options?: KeepOptions): KeptReply;
+}
+
+/** The context as wrappers of a handler see it. */
+export interface OwnContext extends RequestContext {
+  /** Whether {@link signal} has aborted; asking for this does not make one. */
+  readonly isCancelled: boolean;
+}
+
+export interface HandlerContextOptions {
+  readonly session: Session;
+  readonly coder: BodyCoder;
+  readonly metadata: Metadata;
+  readonly cancellation: Cancellation;
+  readonly output: Output;
+  readonly sink: ReplySink;
+  readonly batch: ResolvedBatchOptions | undefined;
+  readonly attempt: number | undefined;
+  readonly said: readonly CodedBody[] | undefined;
+}
+
+const NONE_SAID: readonly Message[] = [];
+
+/**
+ * What a handler gets with its request. Its members can be taken apart and copied one by one, so its methods need no `this`,
+ * and {@link signal} is its own.
+ */
+export class HandlerContext implements OwnContext {
+  readonly session: Session;
+  declare readonly signal: AbortSignal;
+  readonly metadata: Metadata;
+  readonly attempt: number;
+  readonly said: readonly Message[];
+  readonly runToCompletion: () => void;
+  readonly setMetadata: (metadata: Metadata) => void;
+  readonly setBatch: (options: BatchOptions | undefined) => void;
+  readonly keep: (options?: KeepOptions) => KeptReply;
+  readonly onLost: (policy: 'fail' | 'again') => void;
+  readonly #cancellation: Cancellation;
+  #runsToCompletion = false;
+  #batching: ResolvedBatchOptions | undefined;
+  #isRepeated = false;
+
+  static signalOf(context: HandlerContext): AbortSignal {
+    return context.#cancellation.signal;
+  }
+
+  constructor(options: HandlerContextOptions) {
+    const { session, coder, metadata, cancellation, output, sink, batch, attempt = 1, said } = options;
+    Object.defineProperty(this, 'signal', SIGNAL);
+    this.session = session;
+    this.metadata = metadata;
+    this.attempt = attempt;
+    this.said = said === undefined ? NONE_SAID : messagesOf(said, coder);
+    this.#cancellation = cancellation;
+    this.#batching = batch;
+    this.runToCompletion = () => {
+      this.#runsToCompletion = true;
+      sink.runToCompletion();
+    };
+    this.setMetadata = (reply) => output.setMetadata(reply);
+    this.setBatch = (chosen) => {
+      this.#batching = resolveBatchOptions(chosen);
+    };
+    this.keep = (chosen) => output.keep(chosen);
+    this.onLost = (policy) => this.#repeat(policy, sink);
+  }
+
+  get isCancelled(): boolean {
+    return this.#cancellation.isAborted;
+  }
+
+  get runsToCompletion(): boolean {
+    return this.#runsToCompletion;
+  }
+
+  /** How the parts that follow are joined. */
+  get batching(): ResolvedBatchOptions | undefined {
+    return this.#batching;
+  }
+
+  #repeat(policy: 'fail' | 'again', sink: ReplySink): void {
+    if (policy === 'again') {
+      this.#isRepeated = true;
+      sink.repeat?.();
+    } else if (policy !== 'fail') {
+      throw new ProtocolError('invalid_argument', "onLost: expected 'fail' or 'again'");
+    } else if (this.#isRepeated) {
+      throw new ProtocolError('invalid_argument', "onLost: 'again' was said before, and may be on record");
+    }
+  }
+}
+
+/** An accessor in an object literal takes ten times as long as this one. */
+const SIGNAL: PropertyDescriptor & ThisType<HandlerContext> = {
+  enumerable: true,
+  configurable: true,
+  get() {
+    return HandlerContext.signalOf(this);
+  },
+};
