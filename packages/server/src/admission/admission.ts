@@ -116,6 +116,9 @@ function schemeOf({ socket, headers }: IncomingMessage, proxies: TrustedProxies)
  * their host: on loopback a server accepts loopback names only, elsewhere only its `hosts` if any are listed.
  */
 export function checkHost(request: IncomingMessage, site: SiteOptions): Refusal | undefined {
+  // Without hosts, these names are admitted at any address, and asking for that is a call of the system.
+  if (site.hosts.length === 0 && LOOPBACK_NAMES.has(request.headers.host?.replace(PORT, '') ?? ''))
+    return undefined;
   const onLoopback = isLoopback(request.socket.localAddress);
   if (onLoopback ? isLoopbackName(request, site) : site.hosts.length === 0) return undefined;
   if (isListedHost(request, site)) return undefined;
@@ -138,16 +141,17 @@ export function isPageHost(request: IncomingMessage, site: SiteOptions): boolean
 /** A request without a host does not come from a browser. */
 function isLoopbackName({ headers }: IncomingMessage, { origins }: SiteOptions): boolean {
   const host = headers.host?.toLowerCase();
-  const name = host === undefined ? undefined : hostOf(`http://${host}`)?.replace(/:\d+$/, '');
+  const name = host === undefined ? undefined : hostOf(`http://${host}`)?.replace(PORT, '');
   if (name === undefined || LOOPBACK_NAMES.has(name) || name.endsWith('.localhost')) return true;
   return origins.includes('*') || origins.some((origin) => hostOf(origin) === host);
 }
 
 function isListedHost({ headers }: IncomingMessage, { hosts }: SiteOptions): boolean {
   const host = headers.host?.toLowerCase() ?? '';
-  return hosts.includes(host) || hosts.includes(host.replace(/:\d+$/, ''));
+  return hosts.includes(host) || hosts.includes(host.replace(PORT, ''));
 }
 
+const PORT = /:\d+$/;
 const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]']);
 
 /** The token of an `Authorization: Bearer` header. */

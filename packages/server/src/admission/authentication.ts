@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { type Logger, ProtocolError } from '@parlance/protocol';
 import { isStatedAgentId, loggable, truncateUnits } from '@parlance/protocol/internal';
 import { isLoopback } from '../http/addresses.js';
@@ -27,7 +27,7 @@ export async function identify(
   if (authenticate === undefined) {
     // Behind a reverse proxy on this machine every client looks local.
     if (!isLoopback(ip) || isForwarded) return undefined;
-    return { principal: `local-${randomBytes(12).toString('hex')}`, agentId: credentials.agentId };
+    return { principal: `local-${randomUUID()}`, agentId: credentials.agentId };
   }
   try {
     const identity = await authenticate(credentials);
