@@ -47,6 +47,7 @@ function addEntry(list: BlockList, entry: string): void {
  */
 export function clientAddress({ socket, headers }: IncomingMessage, proxies: TrustedProxies): string {
   let address = plainAddress(socket.remoteAddress ?? '');
+  if (proxies.isEmpty) return address;
   const hops = forwardedFor(headers['x-forwarded-for']);
   while (address !== '' && proxies.has(address)) {
     const next = hops.pop();
