@@ -63,7 +63,7 @@ export class ContextEncoder {
       if (compressed) middle = packed;
     }
     const covered = prefix + suffix;
-    const isAlike = middle.length * 2 <= content.length;
+    const isAlike = middle.length * MIN_ALIKE <= content.length;
     const isSuperseded = baseLength - covered <= MAX_LOST || (isAlike && baseLength <= SMALL_BASE);
     const replaces = position >= NEWEST && isSuperseded;
     const checkpoints = isPart ? undefined : checkpointsOf(content, prefix, base?.checkpoints);
@@ -174,6 +174,8 @@ const LEVEL = 3;
 const MAX_LOST = 64;
 /** A base this small is not worth its place once there is another one like it. */
 const SMALL_BASE = 4 * 1024;
+/** Messages are alike if one needs so many times fewer bytes against the other. Two or three are what zstd saves of any text. */
+const MIN_ALIKE = 4;
 
 function levelFor(middle: number, baseLength: number): number {
   if (middle > LARGE) return LARGE_LEVEL;

@@ -63,7 +63,7 @@ function createWasmEngine(zstd: typeof import('@bokuweb/zstd-wasm')): ZstdEngine
 /** The highest level at which a dictionary is read quickly. */
 const QUICK_LEVEL = 3;
 /** Bytes with their dictionary up to which a higher level is worth its time, and the same if most of them is new. */
-const SMALL = 32 * 1024;
+const SMALL = 48 * 1024;
 const MOSTLY_NEW = 72 * 1024;
 
 /** From level 4 on, reading the dictionary takes four times as long, for a tenth fewer bytes. */
