@@ -133,6 +133,47 @@ describe('a message in context', () => {
   });
 });
 
+describe('short conversations in turns', () => {
+  it('cost what each costs alone, from their second requests on', () => {
+    const prose = [createProse(21), createProse(22), createProse(23)];
+    const turns = prose.map((next) => Array.from({ length: 16 }, () => next(30)));
+    const sizesOf = (requests: readonly string[]) => {
+      const { pass } = createPair();
+      return requests.reduce((sum, text) => sum + pass(text).bytes.length, 0);
+    };
+    const each = turns.map((all, user) =>
+      Array.from({ length: 8 }, (_, i) => request(all.slice(0, 2 * i + 1), `u${user}`)),
+    );
+    const alone = each.reduce((sum, requests) => sum + sizesOf(requests), 0);
+    const together = Array.from({ length: 8 }, (_, i) =>
+      each.map((requests) => requests[i] as string),
+    ).flat();
+    expect(together.at(-1)?.length).toBeLessThan(4096);
+    expect(sizesOf(together)).toBeLessThan(alone * 1.05);
+  });
+});
+
+describe('the level of a compressed middle', () => {
+  const next = createProse(24);
+  const turnsOf = (count: number) => Array.from({ length: count }, () => next(300));
+
+  it.each([
+    ['a base of a few turns', 4, 0.98],
+    ['a base of 20 turns', 20, 0.98],
+    ['a base of 100 turns', 100, 1],
+  ])('makes it smaller than level 3, if that is quick, against %s', (_name, count, most) => {
+    const { pass } = createPair();
+    const turns = turnsOf(count);
+    const base = bytesOf(request(turns));
+    pass(request(turns));
+    const content = request([...turns, next(600)]);
+    const { bytes, prefix, suffix, middle } = pass(content);
+    const between = bytesOf(content).subarray(prefix, bytesOf(content).length - suffix);
+    expect(bytes.length - middle).toBeLessThan(16);
+    expect(middle).toBeLessThanOrEqual(platform.zstdCompress(between, 3, base).length * most);
+  });
+});
+
 describe('a history of megabytes', () => {
   const LARGE = { maxBytes: 4 * 1024 * 1024, maxMessages: 8 };
 

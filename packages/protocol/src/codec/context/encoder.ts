@@ -56,17 +56,14 @@ export class ContextEncoder {
     let middle = between;
     let compressed = false;
     if (middle.length >= MIN_COMPRESSED) {
-      const packed = platform.zstdCompress(
-        middle,
-        levelFor(middle.length, content.length, baseLength),
-        base && dictionaryOf(base),
-      );
+      const level = levelFor(middle.length, baseLength);
+      const packed = platform.zstdCompress(middle, level, base && dictionaryOf(base));
       const most = largestExpansion(packed.length) + baseLength;
       compressed = packed.length < middle.length && middle.length <= most;
       if (compressed) middle = packed;
     }
     const covered = prefix + suffix;
-    const isAlike = middle.length * 2 <= content.length;
+    const isAlike = middle.length * MIN_ALIKE <= content.length;
     const isSuperseded = baseLength - covered <= MAX_LOST || (isAlike && baseLength <= SMALL_BASE);
     const replaces = position >= NEWEST && isSuperseded;
     const checkpoints = isPart ? undefined : checkpointsOf(content, prefix, base?.checkpoints);
@@ -152,20 +149,23 @@ export type OfferUnderWay = Pick<
 /** Below this many bytes, zstd does not make the middle smaller. */
 const MIN_COMPRESSED = 64;
 /**
- * If most of a message is between the common ends, as in a window that moves over its history, and message
- * and base are no larger than this together, a higher level is worth its time: 6 % fewer bytes in the third
- * of a millisecond that the lower one takes for 200 KB.
- */
-const SMALL = 72 * 1024;
-const SMALL_LEVEL = 6;
-/**
  * A middle longer than this is compressed at the lowest level, which takes a third of the time, and the end of a base
  * longer than this stands for all of it: zstd would read the whole base for each message.
  */
 const LARGE = 1024 * 1024;
 const LARGE_LEVEL = 1;
 const MAX_DICTIONARY = 512 * 1024;
-/** Levels 1 and 2 miss matches far back in the base; 5 takes four times as long for a fifteenth less. */
+/**
+ * The levels for middles of at most {@link MEDIUM} bytes, by the bytes of middle and base. zstd has other parameters
+ * for each of these sizes. Node's zstd takes up to a sixth longer for these than for level 3, and saves 6 to 10 %.
+ * Other implementations lower what would take them much longer.
+ */
+const LEVELS = [
+  [128 * 1024, 6],
+  [256 * 1024, 5],
+] as const;
+const MEDIUM = 96 * 1024;
+/** For everything else. Levels 1 and 2 miss matches far back in the base. */
 const LEVEL = 3;
 /**
  * A message replaces its base if it contains all of it except at most this many bytes, as the next request of
@@ -174,10 +174,13 @@ const LEVEL = 3;
 const MAX_LOST = 64;
 /** A base this small is not worth its place once there is another one like it. */
 const SMALL_BASE = 4 * 1024;
+/** Messages are alike if one needs so many times fewer bytes against the other. Two or three are what zstd saves of any text. */
+const MIN_ALIKE = 4;
 
-function levelFor(middle: number, length: number, baseLength: number): number {
+function levelFor(middle: number, baseLength: number): number {
   if (middle > LARGE) return LARGE_LEVEL;
-  return middle * 2 > length && middle + baseLength <= SMALL ? SMALL_LEVEL : LEVEL;
+  const found = middle > MEDIUM ? undefined : LEVELS.find(([most]) => middle + baseLength <= most);
+  return found?.[1] ?? LEVEL;
 }
 
 /** zstd counts distances from the end of its dictionary, so the end of a base means the same as the whole. */

@@ -52,12 +52,7 @@ function encode(literals: Uint8Array): Uint8Array | undefined {
   const jumps = at;
   if (size >= MIN_STREAMS) at += 6;
   for (let start = 0, i = 0; start < size; start += each, i++) {
-    const writer = new BitWriter(out, at);
-    for (let j = Math.min(start + each, size) - 1; j >= start; j--) {
-      const literal = literals[j]!;
-      writer.add(codes[literal]!, lengths[literal]!);
-    }
-    const end = writer.mark();
+    const end = writeCodes(literals.subarray(start, start + each), codes, lengths, out, at);
     if (size >= MIN_STREAMS && i < 3) {
       out[jumps + 2 * i] = end - at;
       out[jumps + 2 * i + 1] = (end - at) >> 8;
@@ -65,6 +60,32 @@ function encode(literals: Uint8Array): Uint8Array | undefined {
     at = end;
   }
   return at < size ? out.subarray(0, at) : undefined;
+}
+
+/**
+ * Writes the codes of `literals`, last one first, as a `BitWriter` would; it is half of the work, so the bits stay in
+ * variables. Returns the offset after them.
+ */
+function writeCodes(
+  literals: Uint8Array,
+  codes: Uint16Array,
+  lengths: Uint8Array,
+  out: Uint8Array,
+  at: number,
+): number {
+  let pending = 0;
+  let count = 0;
+  for (let i = literals.length - 1; i >= 0; i--) {
+    const literal = literals[i]!;
+    pending |= codes[literal]! << count;
+    for (count += lengths[literal]!; count >= 8; count -= 8) {
+      out[at++] = pending;
+      pending >>>= 8;
+    }
+  }
+  // The mark.
+  out[at++] = pending | (1 << count);
+  return at;
 }
 
 /**
@@ -77,28 +98,34 @@ function codeLengths(counts: Uint32Array): Uint8Array | undefined {
   order.sort();
   if (order.length < 2) return undefined;
   // By code length, longest first: whether each of the cheapest items is a literal or a package of two before.
-  const levels: boolean[][] = [];
-  let packages: number[] = [];
+  const most = 2 * order.length;
+  const isLiteral = new Uint8Array(MAX_CODE_LENGTH * most);
+  const costs = new Uint32Array(most);
+  let packages = 0;
   for (let level = 0; level < MAX_CODE_LENGTH; level++) {
-    const costs: number[] = [];
-    const isLiteral: boolean[] = [];
-    for (let i = 0, j = 0; i < order.length || j < packages.length; ) {
+    const start = level * most;
+    // The packages before lie in `costs` from `order.length` on, so that none is overwritten before it is read.
+    let [count, i, j, before] = [0, 0, 0, 0];
+    while (i < order.length || j < packages) {
       const own = i < order.length ? order[i]! >>> 8 : Infinity;
-      const takes = j === packages.length || own <= packages[j]!;
-      costs.push(takes ? own : packages[j]!);
-      isLiteral.push(takes);
-      if (takes) i++;
-      else j++;
+      const package_ = j < packages ? costs[order.length + j]! : Infinity;
+      const cost = Math.min(own, package_);
+      if (own <= package_) {
+        isLiteral[start + count] = 1;
+        i++;
+      } else j++;
+      if ((count & 1) === 1) costs[count >> 1] = before + cost;
+      before = cost;
+      count++;
     }
-    levels.push(isLiteral);
-    packages = [];
-    for (let i = 1; i < costs.length; i += 2) packages.push(costs[i - 1]! + costs[i]!);
+    packages = count >> 1;
+    costs.copyWithin(order.length, 0, packages);
   }
   const lengths = new Uint8Array(256);
-  for (let taken = 2 * order.length - 2; taken > 0; ) {
-    const isLiteral = levels.pop()!;
+  for (let taken = most - 2, level = MAX_CODE_LENGTH; taken > 0; ) {
+    level--;
     let literals = 0;
-    for (let i = 0; i < taken; i++) if (isLiteral[i]) lengths[order[literals++]! & 255]!++;
+    for (let i = 0; i < taken; i++) if (isLiteral[level * most + i]) lengths[order[literals++]! & 255]!++;
     taken = 2 * (taken - literals);
   }
   return lengths;
