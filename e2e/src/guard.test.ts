@@ -568,20 +568,24 @@ describe('a function of the application', () => {
       },
       'request.failed',
     ],
-    [
-      'onRequest, which throws an unreadable error, fails the request or ends the session',
-      {
-        onRequest(request) {
-          if (request.text === 'still there?') return request.text;
-          throw unreadable();
+    ...(['throws', 'rejects with'] as const).map(
+      (verb): Case => [
+        `onRequest, which ${verb} an unreadable error, fails the request`,
+        {
+          onRequest(request) {
+            if (request.text === 'still there?') return request.text;
+            if (verb === 'throws') throw unreadable();
+            return Promise.reject(unreadable());
+          },
         },
-      },
-      async (bench) => {
-        const faulty = await bench.dial('faulty', { reconnect: false });
-        expect(await failure(faulty.request('x'))).toMatchObject({ code: 'internal' });
-      },
-      'request.failed',
-    ],
+        async (bench) => {
+          const faulty = await bench.dial('faulty', { reconnect: false });
+          expect(await failure(faulty.request('x'))).toMatchObject({ code: 'internal' });
+          expect(faulty.state).toBe('established');
+        },
+        'request.failed',
+      ],
+    ),
     [
       'onSession, which rejects, ends its session',
       {

@@ -31,6 +31,16 @@ export function loggable(error: unknown, causes = MAX_CAUSES): LoggableError {
   return description;
 }
 
+/** The error, or one in its place if even its type cannot be read: a proxy may throw whatever is asked of it. */
+export function readable(error: unknown): unknown {
+  try {
+    void (error instanceof Error);
+    return error;
+  } catch {
+    return new Error('an error that cannot be read', { cause: error });
+  }
+}
+
 /** What was described; it goes to `onError`, and never into a log. */
 const originals = new WeakMap<object, { readonly error: unknown }>();
 

@@ -4,7 +4,7 @@ import type { CodedBody } from '../../codec/body.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
 import type { Pulls } from '../http/pulls.js';
-import { loggable } from '../loggable.js';
+import { loggable, readable } from '../loggable.js';
 import { type BlobBody, isBlob } from '../messages/blob.js';
 import { CodedPart, encodePart } from '../messages/encode-part.js';
 import type { Message, ReceivedMessage } from '../messages/message.js';
@@ -297,7 +297,8 @@ export async function answer(
       const ended = output.respond(body);
       if (ended !== undefined) await ended;
     }
-  } catch (error) {
+  } catch (thrown) {
+    const error = readable(thrown);
     batch?.drop();
     const isFault = isFaultOf(request, error);
     if (!cancellation.isAborted) {
