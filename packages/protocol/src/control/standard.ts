@@ -36,19 +36,7 @@ export const STANDARD_VALUES = {
 } as const;
 
 /** The extensions as they are written: parameters that have their standard values are left out. */
-export function shortenExtensions(extensions: StringMap): StringMap {
-  // Sessions of clients of one build share the agreement, and so its extensions.
-  if (!Object.isFrozen(extensions)) return shorten(extensions);
-  let short = shortened.get(extensions);
-  if (short === undefined) {
-    short = shorten(extensions);
-    shortened.set(extensions, short);
-  }
-  return short;
-}
-const shortened = new WeakMap<StringMap, StringMap>();
-
-const shorten = (extensions: StringMap): StringMap =>
+export const shortenExtensions = (extensions: StringMap): StringMap =>
   withParameters(extensions, (standard, stated, text) => {
     const rest: Record<string, unknown> = { std: 1 };
     for (const name of Object.keys({ ...standard, ...stated }))
