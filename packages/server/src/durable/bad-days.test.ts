@@ -122,6 +122,8 @@ async function found(link: BackplaneLink, seal?: Seal): Promise<Record<string, s
   return Object.fromEntries([...opened].map(([name, value]) => [name, textOf(name, value)]));
 }
 
+/** On a busy machine a restart takes so long that the record falls behind as well. */
+const ofEngine = (events: readonly string[]) => events.filter((event) => event.startsWith('engine.'));
 const whole = (handled: number) => ({ begin: 'begin', principal: 'ada', handled: String(handled) });
 const sealed = () => RecordSeal.begin(SEAL, ID, 0);
 
@@ -138,7 +140,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'the turns of a sess
     expect(session.durable.recorded).toBe(recorded);
     await server.restart();
     await session.recorded();
-    expect(session.events).toEqual(['engine.stalled', 'engine.answered']);
+    expect(ofEngine(session.events)).toEqual(['engine.stalled', 'engine.answered']);
     expect(await found(link)).toEqual(whole(23));
   });
 
@@ -195,7 +197,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'the turns of a sess
     expect(session.durable.recorded).toBe(1);
     await server.client.config('SET', 'maxmemory', '0');
     await session.recorded();
-    expect(session.events).toEqual(['engine.stalled', 'engine.answered']);
+    expect(ofEngine(session.events)).toEqual(['engine.stalled', 'engine.answered']);
     expect(await found(link)).toEqual(whole(6));
   });
 
