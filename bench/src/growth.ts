@@ -129,8 +129,8 @@ async function* byTurns(counts: readonly number[]): AsyncGenerator<Row> {
       ['--expose-gc'],
     );
     try {
-      const session = await askGrowing(far, 'session', turns);
-      const deflate = await askGrowing(far, 'deflate', turns);
+      const session = await askTwice(far, 'session', turns);
+      const deflate = await askTwice(far, 'deflate', turns);
       const name = `request with ${turns} turns of ${Math.round(session.json / KB)} KB`;
       const row = (what: string, unit: string, key: 'bytes' | 'cpu' | 'busy') =>
         compare(`${name}, ${what}`, unit, 'lower', session[key], {
@@ -162,15 +162,33 @@ interface Asked {
   readonly json: number;
 }
 
-async function askGrowing(
+/** The second of two sessions: the first one pays for what a process compiles and allocates once. */
+async function askTwice(
   far: Child<FarCommands>,
   kind: 'session' | 'deflate',
   turns: number,
 ): Promise<Asked> {
   const port = await far.call('port', kind);
-  const free = await far.call('memory');
-  const way: Way =
-    kind === 'session' ? await openSession(port, { context: true }) : await openDeflate(port, () => 1);
+  const open = (): Promise<Way> =>
+    kind === 'session' ? openSession(port, { context: true }) : openDeflate(port, () => 1);
+  const [first, second] = [await open(), await open()];
+  try {
+    await askGrowing(far, kind, first, turns);
+    const before = await far.call('memory');
+    const asked = await askGrowing(far, kind, second, turns);
+    return { ...asked, memory: (await far.call('memory')) - before };
+  } finally {
+    await first.close();
+    await second.close();
+  }
+}
+
+async function askGrowing(
+  far: Child<FarCommands>,
+  kind: 'session' | 'deflate',
+  way: Way,
+  turns: number,
+): Promise<Omit<Asked, 'memory'>> {
   const request = createGrowingHistory();
   // Every length that is asked for warms up the same code, and the last ones before the measured are its base.
   for (let turn = Math.max(1, turns - 2 * REQUESTS); turn <= turns - REQUESTS; turn++)
@@ -185,13 +203,10 @@ async function askGrowing(
   const spent = process.cpuUsage(busy);
   const after = await far.call('cpu');
   const { read } = await far.call('traffic', kind);
-  const memory = (await far.call('memory')) - free;
-  await way.close();
   return {
     bytes: (read - before.read) / REQUESTS,
     cpu: (after - cpu) / 1_000 / REQUESTS,
     busy: (spent.user + spent.system) / 1_000 / REQUESTS,
-    memory,
     json,
   };
 }

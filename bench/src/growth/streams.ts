@@ -1,4 +1,5 @@
 import { connect } from '@parlance/client';
+import WebSocket from 'ws';
 import { startChild } from '../../../scripts/child-process.js';
 import { compare, type Row } from '../row.js';
 import { UNLIMITED } from '../unlimited.js';
@@ -12,7 +13,7 @@ export async function* heldStreams(counts: readonly number[]): AsyncGenerator<Ro
   try {
     const url = await server.call('url');
     for (const count of counts) {
-      const session = await connect(url, { limits });
+      const session = await connect(url, { WebSocket, limits });
       const before = await server.call('memory');
       const streams = Array.from({ length: count }, () => session.stream('begin'));
       for (const stream of streams) await stream[Symbol.asyncIterator]().next();
