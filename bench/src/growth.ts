@@ -163,11 +163,7 @@ interface Asked {
 }
 
 /** The second of two sessions: the first one pays for what a process compiles and allocates once. */
-async function askTwice(
-  far: Child<FarCommands>,
-  kind: 'session' | 'deflate',
-  turns: number,
-): Promise<Asked> {
+async function askTwice(far: Child<FarCommands>, kind: 'session' | 'deflate', turns: number): Promise<Asked> {
   const port = await far.call('port', kind);
   const open = (): Promise<Way> =>
     kind === 'session' ? openSession(port, { context: true }) : openDeflate(port, () => 1);

@@ -162,6 +162,7 @@ export class Inbound {
         this.#host.loading.hurry();
         return this.#outbound.requester.handleResponse(event.streamId, event.body, reservation);
       case 'end':
+        this.#host.loading.hurry();
         return this.#outbound.requester.handleEnd(event.streamId);
       case 'failure':
         return this.#outbound.requester.handleEnd(event.streamId, event.error);

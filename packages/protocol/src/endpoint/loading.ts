@@ -94,7 +94,10 @@ export class CodecLoading {
     this.#clock.after(LOAD_DELAY_MS, () => this.#loadIfDelayed());
   }
 
-  /** A reply has begun to arrive: its rest comes in full size until the codecs are loaded. The page shows this part first. */
+  /**
+   * A reply has begun to arrive, or has ended without parts: the rest comes in full size until the codecs are loaded. The page
+   * shows this part first.
+   */
   hurry(): void {
     if (this.#isDelayed) this.#clock.after(0, () => this.#loadIfDelayed());
   }
