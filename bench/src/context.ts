@@ -3,6 +3,7 @@ import { type Child, startChild } from '../../scripts/child-process.js';
 import { BestTimes } from './context/best-times.js';
 import { inChromium } from './context/chromium.js';
 import { createHistories, type History } from './context/histories.js';
+import { fullContexts } from './context/memory.js';
 import { busyRow, sizes } from './context/rows.js';
 import type { FarCommands } from './context/server.js';
 import { platform } from './context/subject.js';
@@ -16,6 +17,7 @@ import { type BenchOptions, compare, type Row } from './row.js';
  */
 
 const CHUNKS = 1000;
+const SESSIONS = 1000;
 const WARM_UP_ROUNDS = 4;
 
 export async function* run({ quick, conversation }: BenchOptions): AsyncGenerator<Row> {
@@ -32,6 +34,7 @@ export async function* run({ quick, conversation }: BenchOptions): AsyncGenerato
     yield* times(far, histories, quick ? 3 : 7);
     yield* chunks(far);
     yield* inChromium(far, histories, conversation !== undefined, quick ? 3 : 5);
+    yield* fullContexts(far, SESSIONS);
   } finally {
     far.stop();
   }

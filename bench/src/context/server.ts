@@ -67,6 +67,13 @@ const commands = {
 
   cpu: cpuTime,
 
+  /** Bytes of received messages that all sessions keep. */
+  kept(): number {
+    let bytes = 0;
+    for (const session of sessions.sessions.values()) bytes += session.stats().context?.received.bytes ?? 0;
+    return bytes;
+  },
+
   /** Bytes of heap and buffers after garbage collection. */
   async memory(): Promise<number> {
     const { heapUsed, arrayBuffers } = await settledMemory();
