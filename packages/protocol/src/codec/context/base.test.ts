@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { platform } from '../../testing/this-platform.js';
-import { Base, SEGMENT_SIZE } from './base.js';
+import { Base, MAX_COMPRESSED, SEGMENT_SIZE } from './base.js';
 
 beforeAll(() => platform.loadZstd());
 
@@ -87,6 +87,14 @@ describe('a packed message', () => {
     expect(segmentsOf(packed(longer, { base: unpacked, prefix: former.length }))).not.toContain(
       segmentsOf(former)[0],
     );
+  });
+
+  it('costs the work of a few segments, however much of it is new', () => {
+    const length = MAX_COMPRESSED + 1;
+    const { packedBytes } = packed(wordsOf(length * SEGMENT_SIZE));
+    const compressed = packed(wordsOf(MAX_COMPRESSED * SEGMENT_SIZE)).packedBytes;
+    expect(compressed).toBeLessThan((MAX_COMPRESSED * SEGMENT_SIZE) / 2);
+    expect(packedBytes).toBe(compressed + SEGMENT_SIZE);
   });
 
   it('is packed once', () => {

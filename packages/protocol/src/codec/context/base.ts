@@ -4,7 +4,12 @@ import type { Checkpoints } from './checkpoints.js';
 
 /** A message is packed in segments of this many bytes, so that the next version of it can share them. */
 export const SEGMENT_SIZE = 64 * 1024;
-/** Memory counts more than the last percent here, but no request may wait for it. */
+/**
+ * The segments that are compressed for one message, about 4 ms of work; what is new beyond them is kept as it is. A peer can send
+ * a message of megabytes that shares nothing with its base's segments in a few bytes.
+ */
+export const MAX_COMPRESSED = 8;
+/** Higher levels take less memory, but a request would wait for them. */
 const LEVEL = 1;
 
 /** A base from which another one takes the segments of what both begin with. */
@@ -28,7 +33,7 @@ export class Base {
   readonly checkpoints: Checkpoints | undefined;
   #content: Uint8Array | undefined;
   #restored: WeakRef<Uint8Array> | undefined;
-  /** Those that zstd did not make smaller are stored as they are. */
+  /** Those that were not compressed, or not made smaller by it, are stored as they are. */
   #segments: readonly Uint8Array[] | undefined;
   #packedBytes = 0;
 
@@ -56,14 +61,17 @@ export class Base {
     return this.#packedBytes;
   }
 
-  /** Compresses the content. Without a loaded zstd it stays as it is. */
+  /** Compresses the content, at most {@link MAX_COMPRESSED} segments of it. Without a loaded zstd it stays as it is. */
   pack(forerunner?: Forerunner): void {
     const content = this.#content;
     if (content === undefined) return;
     const segments = forerunner?.base.segmentsOf(forerunner.prefix) ?? [];
+    const last = segments.length + MAX_COMPRESSED;
     try {
-      for (let at = segments.length * SEGMENT_SIZE; at < content.length; at += SEGMENT_SIZE)
-        segments.push(packSegment(content.subarray(at, at + SEGMENT_SIZE)));
+      for (let at = segments.length * SEGMENT_SIZE; at < content.length; at += SEGMENT_SIZE) {
+        const segment = content.subarray(at, at + SEGMENT_SIZE);
+        segments.push(segments.length < last ? packSegment(segment) : segment.slice());
+      }
     } catch (error) {
       if (error instanceof ProtocolError && error.code === 'codec_not_loaded') return;
       throw error;
