@@ -31,7 +31,7 @@ export function loggable(error: unknown, causes = MAX_CAUSES): LoggableError {
   return description;
 }
 
-/** The error, or one in its place if even its type cannot be read: a proxy may throw whatever is asked of it. */
+/** Returns the error, or another one if even its type cannot be read, as with a proxy that throws. */
 export function readable(error: unknown): unknown {
   try {
     void (error instanceof Error);

@@ -20,9 +20,8 @@ export interface Forerunner {
 }
 
 /**
- * A message against which others can be coded. Once it is packed, it holds its content compressed, in a
- * quarter to a half of the memory, and restores it when it is read; what was restored stays for as long as the
- * garbage collector leaves it there.
+ * A message against which others can be coded. Once it is packed, it holds its content compressed and restores it
+ * when it is read. Restored content stays for as long as the garbage collector leaves it there.
  */
 export class Base {
   /** The number of bodies in progress that were coded against it. */
