@@ -35,10 +35,14 @@ class Present<W extends Wire> {
   isOver = false;
   /** Reject what waits for an answer. */
   readonly pending = new Set<(why: Error) => void>();
+  /** What is needed on this side is loaded, which may take its time. */
+  readonly begun: Promise<void>;
   readonly opened: Promise<W>;
 
-  constructor(open: (present: Present<W>) => Promise<W>) {
+  constructor(begin: (present: Present<W>) => Promise<void>, open: (present: Present<W>) => Promise<W>) {
+    this.begun = begin(this);
     this.opened = open(this);
+    this.begun.catch(() => {});
     this.opened.catch(() => {});
   }
 }
@@ -89,7 +93,7 @@ export class RedisConnection<W extends Wire> {
     let wire: W | undefined;
     try {
       const present = this.#dial();
-      const opened = await within(present.opened, ENGINE_TIMEOUT_MS);
+      const opened = present.isOpen ? (present.wire as W) : await this.#opened(present);
       wire = opened;
       const answer = (async () => await ask(opened))();
       answer.then(leave, leave);
@@ -109,6 +113,11 @@ export class RedisConnection<W extends Wire> {
     this.#end(present, closed());
     if (present.isOpen) present.wire?.close();
     else present.wire?.cut();
+  }
+
+  async #opened({ begun, opened }: Present<W>): Promise<W> {
+    await begun;
+    return await within(opened, ENGINE_TIMEOUT_MS);
   }
 
   #answered<T>(present: Present<W>, answer: Promise<T>, withinMs: number): Promise<T> {
@@ -139,13 +148,17 @@ export class RedisConnection<W extends Wire> {
     if (this.#isClosed) throw closed();
     if (this.#present !== undefined) return this.#present;
     if (this.#lastFailure !== undefined && performance.now() < this.#retryAt) throw this.#lastFailure;
-    this.#present = new Present((present) => this.#open(present));
+    this.#present = new Present(
+      (present) => this.#begin(present),
+      (present) => this.#open(present),
+    );
     return this.#present;
   }
 
   async #open(present: Present<W>): Promise<W> {
     try {
-      await within(this.#prepare(present), OPEN_TIMEOUT_MS);
+      await present.begun;
+      await within(Promise.resolve(present.wire?.ready), OPEN_TIMEOUT_MS);
       if (present.isOver || present.wire === undefined) throw closed();
       present.isOpen = true;
       this.#failures = 0;
@@ -161,13 +174,12 @@ export class RedisConnection<W extends Wire> {
     }
   }
 
-  async #prepare(present: Present<W>): Promise<void> {
+  async #begin(present: Present<W>): Promise<void> {
     const wire = await this.#options.open();
     present.wire = wire;
     wire.onLost = (why) => this.#drop(present, why);
-    // It took too long, or nobody wants it any more.
+    // Nobody wants it any more.
     if (present.isOver) wire.cut();
-    await wire.ready;
   }
 
   /** It was silent for too long, or is lost. One that is not open yet fails by itself. */
