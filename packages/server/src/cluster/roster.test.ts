@@ -165,7 +165,8 @@ describe('the agents of two nodes', () => {
     await expect.poll(() => b.holderOf('worker')).toBe(former.session.id);
     const written = (await b.link.agents()).agents.get('acme:worker');
     if (written === undefined) throw new Error('it is written');
-    const late = (record = written.record) => b.link.putAgent('acme:worker', { ...written, record }, undefined);
+    const late = (record = written.record) =>
+      b.link.putAgent('acme:worker', { ...written, record }, undefined);
     const now = async () => (await b.link.agents()).agents.get('acme:worker');
     // What it has said before.
     await late(written.record.replace('"suspended":false', '"suspended":true'));

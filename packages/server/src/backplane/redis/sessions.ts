@@ -143,7 +143,10 @@ export class RedisSessions {
     const replicas = Number(await this.#wait());
     // Redis counts only what was written over the connection that asks.
     if (wire === undefined || this.#lanes.wire !== wire)
-      throw new ProtocolError('timeout', 'the connection to Redis was lost before a replica has confirmed a turn');
+      throw new ProtocolError(
+        'timeout',
+        'the connection to Redis was lost before a replica has confirmed a turn',
+      );
     if (replicas < 1)
       throw new ProtocolError('timeout', `no replica of Redis has confirmed a turn within ${REPLICA_MS} ms`);
   }
