@@ -33,6 +33,8 @@ class Present<W extends Wire> {
   wire: W | undefined;
   isOpen = false;
   isOver = false;
+  /** Gives up opening it. */
+  giveUp = (_why: Error): void => {};
   /** Reject what waits for an answer. */
   readonly pending = new Set<(why: Error) => void>();
   /** What is needed on this side is loaded, which may take its time. */
@@ -116,7 +118,7 @@ export class RedisConnection<W extends Wire> {
   }
 
   async #opened({ begun, opened }: Present<W>): Promise<W> {
-    await begun;
+    await Promise.race([begun, opened]);
     return await within(opened, ENGINE_TIMEOUT_MS);
   }
 
@@ -157,8 +159,11 @@ export class RedisConnection<W extends Wire> {
 
   async #open(present: Present<W>): Promise<W> {
     try {
-      await present.begun;
-      await within(Promise.resolve(present.wire?.ready), OPEN_TIMEOUT_MS);
+      const givenUp = new Promise<never>((_resolve, reject) => {
+        present.giveUp = reject;
+      });
+      await Promise.race([present.begun, givenUp]);
+      await within(Promise.race([present.wire?.ready, givenUp]), OPEN_TIMEOUT_MS);
       if (present.isOver || present.wire === undefined) throw closed();
       present.isOpen = true;
       this.#failures = 0;
@@ -193,6 +198,7 @@ export class RedisConnection<W extends Wire> {
   #end(present: Present<W>, why: Error): void {
     present.isOver = true;
     if (this.#present === present) this.#present = undefined;
+    present.giveUp(why);
     for (const fail of [...present.pending]) fail(why);
   }
 }
