@@ -226,7 +226,7 @@ async function outcomeOf(
   await using reader = join({ url: `redis://127.0.0.1:${port}`, prefix });
   await before?.(reader);
   // From now on connections are open, and the engine is known.
-  await node.link.find('nobody');
+  await node.link.find('absent');
   await node.replies.find('none');
   const { opened } = proxy;
   let error: unknown;

@@ -7,7 +7,7 @@ import { repliesOf } from './testing/engines.js';
 import { type RedisServer, redisMissing, startRedis } from './testing/redis-server.js';
 import { createSilentProxy } from './testing/silent-proxy.js';
 
-/** A Redis that does not answer, although nobody has closed a connection. */
+/** A Redis that does not answer, over connections that are still open. */
 
 const TTL_MS = 60_000;
 const BOUNDS: EngineBounds = { maxReplies: 10, maxReplyBytes: 1 << 20, maxOwnerBytes: 1 << 20 };
@@ -79,7 +79,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a connection to Red
     await using server = await startRedis();
     await using proxy = await proxyOf(server);
     const link = at(proxy.port);
-    await link.find('nobody');
+    await link.find('absent');
     let isOver = false;
     const turns = async (session: string) => {
       let number = 0;

@@ -183,7 +183,7 @@ export class RedisConnection<W extends Wire> {
     const wire = await this.#options.open();
     present.wire = wire;
     wire.onLost = (why) => this.#drop(present, why);
-    // Nobody wants it any more.
+    // It was given up.
     if (present.isOver) wire.cut();
   }
 

@@ -1,6 +1,6 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
-/** A TCP proxy that lets connections die without a word: nobody closes or resets them, and what is sent is dropped. */
+/** A TCP proxy that lets connections die without a word: they stay open, and what is sent is dropped. */
 export interface SilentProxy extends AsyncDisposable {
   readonly port: number;
   /** Connections that were accepted so far. */
