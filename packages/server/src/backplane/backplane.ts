@@ -14,7 +14,7 @@ export interface Backplane {
 
 /**
  * The connection of one node. Each call rejects {@link ENGINE_TIMEOUT_MS} after it was sent at the latest, and as long after it
- * was made if it cannot be sent. It may have been executed all the same, or may be executed later still. So each may be made
+ * was made if it cannot be sent; for the first connection it waits twice as long. It may have been executed all the same, or may be executed later still. So each may be made
  * again, with the same result (ADR 99).
  */
 export interface BackplaneLink {

@@ -152,16 +152,27 @@ describe('a connection to Redis', () => {
   });
 
   it('that is silent while it is opened is given up, and its commands before', async () => {
-    const { run, wires } = start();
+    const { run, wires, opened } = start();
+    (await opened()).onLost(new Error('reset'));
     const command = run();
     await pass(ENGINE_TIMEOUT_MS + 1);
     expect(command.outcome).toBe(LATE);
-    expect(wires[0]?.fate).toEqual([]);
+    expect(wires[1]?.fate).toEqual([]);
     // They share one attempt, which may take longer.
     const second = run();
     await pass(OPEN_TIMEOUT_MS - ENGINE_TIMEOUT_MS);
     expect(second.outcome).toBe(`Redis did not answer within ${OPEN_TIMEOUT_MS} ms`);
-    expect(wires.map(({ fate }) => fate)).toEqual([['cut']]);
+    expect(wires.map(({ fate }) => fate)).toEqual([['cut'], ['cut']]);
+  });
+
+  it('that was never open is waited for until it is given up', async () => {
+    const { run, wires } = start();
+    const command = run();
+    await pass(OPEN_TIMEOUT_MS - 1);
+    expect([command.outcome, ...(wires[0]?.fate ?? [])]).toEqual([undefined]);
+    await pass(2);
+    expect(command.outcome).toBe(`Redis did not answer within ${OPEN_TIMEOUT_MS} ms`);
+    expect(wires[0]?.fate).toEqual(['cut']);
   });
 
   it('is opened again soon, later and later, for as long as it fails', async () => {

@@ -63,6 +63,7 @@ export interface RedisConnectionOptions<W extends Wire> {
 export class RedisConnection<W extends Wire> {
   readonly #options: RedisConnectionOptions<W>;
   #present: Present<W> | undefined;
+  #hasBeenOpen = false;
   #failures = 0;
   #retryAt = 0;
   #lastFailure: Error | undefined;
@@ -78,7 +79,8 @@ export class RedisConnection<W extends Wire> {
   }
 
   /**
-   * Sends a command. It waits {@link ENGINE_TIMEOUT_MS} at most for a connection, and then `withinMs` for the answer.
+   * Sends a command. It waits {@link ENGINE_TIMEOUT_MS} at most for a connection, or until the first one is open or has failed,
+   * and then `withinMs` for the answer.
    *
    * @param ask sends it.
    * @throws {ProtocolError} `timeout`, also if there are too many in the lane; what opening the connection or `ask` throws.
@@ -119,7 +121,7 @@ export class RedisConnection<W extends Wire> {
 
   async #opened({ begun, opened }: Present<W>): Promise<W> {
     await Promise.race([begun, opened]);
-    return await within(opened, ENGINE_TIMEOUT_MS);
+    return this.#hasBeenOpen ? await within(opened, ENGINE_TIMEOUT_MS) : await opened;
   }
 
   #answered<T>(present: Present<W>, answer: Promise<T>, withinMs: number): Promise<T> {
@@ -166,6 +168,7 @@ export class RedisConnection<W extends Wire> {
       await within(Promise.race([present.wire?.ready, givenUp]), OPEN_TIMEOUT_MS);
       if (present.isOver || present.wire === undefined) throw closed();
       present.isOpen = true;
+      this.#hasBeenOpen = true;
       this.#failures = 0;
       this.#lastFailure = undefined;
       return present.wire;
