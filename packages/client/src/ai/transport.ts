@@ -63,7 +63,7 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
       Promise.all([this.#session(), this.#prepare(request)]),
       signal,
     );
-    return chunksOf(session.stream(envelope, { metadata, signal }), { signal, isReplay: false });
+    return chunksOf(session.stream({ json: envelope }, { metadata, signal }), { signal, isReplay: false });
   }
 
   /**

@@ -146,7 +146,7 @@ function bodyOf(input: unknown): Body {
       'the input is bytes; the values of a contract travel as JSON',
     );
   }
-  return typeof input === 'string' ? JSON.stringify(input) : (input as object);
+  return { json: input };
 }
 
 /** @throws {ProtocolError} `bad_json`, and the errors of `message.text`. */
@@ -161,6 +161,9 @@ class Reply implements ProcedureReply<unknown, unknown> {
   /** The handler has returned. */
   #returned: { readonly output: unknown } | undefined;
   #isLeft = false;
+  /** The loop has ended. */
+  #isOver = false;
+  #failure: { readonly error: unknown } | undefined;
 
   constructor(name: string, hasOutput: boolean, reply: ReplyStream) {
     this.#name = name;
@@ -184,27 +187,29 @@ class Reply implements ProcedureReply<unknown, unknown> {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<unknown, void> {
-    let isOver = false;
+    const parts = this.#reply[Symbol.asyncIterator]();
     try {
-      for await (const part of this.#reply) {
+      for await (const part of { [Symbol.asyncIterator]: () => parts }) {
         const value = part.json();
         if (!this.#hasOutput) yield value;
         else if (isPart(value)) yield value.part;
         else this.#returned = { output: isOutput(value) ? value.output : undefined };
       }
-      isOver = true;
+      this.#isOver = true;
       if (!this.#hasOutput && !this.#isLeft) this.#returned = { output: undefined };
     } catch (error) {
-      isOver = true;
-      throw asContractError(error, this.#name);
+      this.#isOver = true;
+      this.#failure = { error: asContractError(error, this.#name) };
+      throw this.#failure.error;
     } finally {
-      if (!isOver) this.#isLeft = true;
+      if (!this.#isOver) this.#isLeft = true;
     }
   }
 
   async output(): Promise<unknown> {
-    if (this.#returned === undefined) for await (const _ of this);
+    if (this.#returned === undefined && !this.#isOver && !this.#isLeft) for await (const _ of this);
     if (this.#returned !== undefined) return this.#returned.output;
+    if (this.#failure !== undefined) throw this.#failure.error;
     if (this.#isLeft)
       throw new ProtocolError('cancelled', `${this.#name}: its reply was not read to the end`);
     throw new ProtocolError('bad_message', `${this.#name}: the reply has ended without its output`);

@@ -7,7 +7,7 @@ import { isTextType } from '../http/pieces.js';
 import { collectUpload, readUpload } from '../http/uploads.js';
 import { loggable } from '../loggable.js';
 import type { Message } from '../messages/message.js';
-import { isAsyncIterable, type Part } from '../messages/part.js';
+import type { Part } from '../messages/part.js';
 import { refuse } from '../messages/undecodable.js';
 import type { Logger } from '../ports.js';
 import type { RequestContext } from '../requests/handler-context.js';
@@ -68,13 +68,6 @@ export function createFetchHandler(options: HandlerOptions): RequestHandler {
     }
     return serve.answer(request, context, head);
   };
-}
-
-/** The parts of a reply, as a handler returns them. */
-export async function* partsOf(reply: ReturnType<RequestHandler>): AsyncGenerator<Part> {
-  const outcome = isAsyncIterable(reply) ? reply : await reply;
-  if (isAsyncIterable(outcome)) yield* outcome;
-  else yield outcome ?? '';
 }
 
 const unsupported: RequestHandler = () => {
