@@ -72,9 +72,6 @@ type OnlyMembers<P extends Procedures> = {
   readonly [Name in keyof P]: { readonly [Member in Exclude<keyof P[Name], keyof Procedure>]: never };
 };
 
-/** The metadata of a request that names its procedure. */
-export const PROCEDURE = 'procedure';
-
 type InputSchema<P> = P extends { readonly input: infer S extends Schema } ? S : undefined;
 type OutputSchema<P> = P extends { readonly output: infer S extends Schema } ? S : undefined;
 type PartsSchema<P> = P extends { readonly parts: infer S extends Schema } ? S : undefined;

@@ -4,11 +4,12 @@ import { truncateUnits } from '../../base/text.js';
 import { withPathsOf } from '../http/paths.js';
 import type { Message } from '../messages/message.js';
 import { isAsyncIterable, type Part } from '../messages/part.js';
+import { PROCEDURE, take } from '../messages/procedure.js';
 import { refuse } from '../messages/undecodable.js';
 import type { RequestContext } from '../requests/handler-context.js';
 import type { RequestHandler } from '../requests/responder.js';
 import { jsonOf } from './client.js';
-import { type Contract, type Handlers, PROCEDURE, type Procedure, type Procedures } from './contract.js';
+import type { Contract, Handlers, Procedure, Procedures } from './contract.js';
 import { ContractError } from './error.js';
 import { describeIssues } from './issues.js';
 import { check, type Schema } from './schema.js';
@@ -64,6 +65,7 @@ export function serve<P extends Procedures>(
     if (!answers.has(name)) throw unknownName('procedure', name, [...answers.keys()], 'serve');
   }
   const handler: RequestHandler = (request, context) => {
+    take(request);
     const name = context.metadata[PROCEDURE];
     const answer = typeof name === 'string' ? answers.get(name) : undefined;
     if (answer !== undefined) return answer(request, context);

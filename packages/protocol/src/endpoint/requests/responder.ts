@@ -9,6 +9,7 @@ import { CodedPart, encodePart, type PartCoder } from '../messages/encode-part.j
 import type { Message, ReceivedMessage } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
 import { isAsyncIterable, type Part } from '../messages/part.js';
+import { isUntaken } from '../messages/procedure.js';
 import { isFaultOf, isRefusal, refuse } from '../messages/undecodable.js';
 import type { Logger } from '../ports.js';
 import type { Session } from '../session.js';
@@ -289,6 +290,7 @@ export async function answer(
       const ended = output.respond(body);
       if (ended !== undefined) await ended;
     }
+    if (isUntaken(request, metadata)) tellUntaken(handler, session, logger);
   } catch (thrown) {
     const error = readable(thrown);
     batch?.drop();
@@ -302,6 +304,18 @@ export async function answer(
     const ended = isFault ? output.refuse(error) : output.fail(error);
     if (ended !== undefined) await ended;
   }
+}
+
+/** Handlers that were told of. */
+const untaken = new WeakSet<OwnHandler>();
+
+/** Told once for each handler: a peer can ask as often as it likes, and a handler may read the name itself. */
+function tellUntaken(handler: OwnHandler, session: Session, logger: Logger): void {
+  if (untaken.has(handler)) return;
+  untaken.add(handler);
+  const err = loggable(new ProtocolError('unsupported', 'let onRequest be serve(contract, handlers)'));
+  const fields = { event: 'contract.unserved', session: session.id, err };
+  logger.warn(fields, 'a request is one of a contract, and a handler without that contract has answered it');
 }
 
 /** Whether a request asks for the body of another request. */
