@@ -178,38 +178,29 @@ function toJson(value: unknown): string {
   try {
     text = JSON.stringify(value);
   } catch (cause) {
-    throw new ProtocolError(
-      'invalid_argument',
-      'the value has no JSON form: it contains a BigInt or refers to itself',
-      { cause },
-    );
+    throw invalid('the value has no JSON form: it contains a BigInt or refers to itself', { cause });
   }
   if (text === undefined || isLost(value, text)) {
     const what = value === undefined ? 'undefined' : `a ${nameOf(value)}`;
-    throw new ProtocolError(
-      'invalid_argument',
-      `${what} has no JSON form; expected a string, bytes or a JSON value`,
-    );
+    throw invalid(`${what} has no JSON form; expected a string, bytes or a JSON value`);
   }
   const path = mayHaveBytes(text) ? pathToBytes(value) : undefined;
   if (path === undefined) return text;
-  throw new ProtocolError(
-    'invalid_argument',
-    `${path}: bytes have no JSON form; send them by themselves, or as text, such as base64`,
-  );
+  throw invalid(`${path}: bytes have no JSON form; send them by themselves, or as text, such as base64`);
 }
 
 /** @throws {ProtocolError} `invalid_argument` for what makes a value later, or several. */
 function assertNoSource(value: unknown): void {
   if (typeof value !== 'object' || value === null) return;
   if (isAsyncIterable(value) || isGenerator(value)) {
-    throw new ProtocolError(
-      'invalid_argument',
-      'a generator is not a body: a handler returns it, or yields its parts with yield*',
-    );
+    throw invalid('a generator is not a body: a handler returns it, or yields its parts with yield*');
   }
   if ('then' in value && typeof value.then === 'function')
-    throw new ProtocolError('invalid_argument', 'a promise is not a body: await it first');
+    throw invalid('a promise is not a body: await it first');
+}
+
+function invalid(message: string, options?: ErrorOptions): ProtocolError {
+  return new ProtocolError('invalid_argument', message, options);
 }
 
 /** Whether JSON keeps nothing of a value that is not a plain object and does not say itself how it is written. */
@@ -230,34 +221,21 @@ function mayHaveBytes(text: string): boolean {
   return text.includes('{"0":') || text.includes('{}') || text.includes('{"type":"Buffer"');
 }
 
-/** A value within another. */
-interface Place {
-  readonly value: unknown;
-  readonly key: string;
-  readonly within: Place | undefined;
-}
-
 /** Where the first bytes are within a value that has a JSON form, such as `images[0]`; `undefined` if there are none. */
 function pathToBytes(root: unknown): string | undefined {
-  // Not recursive: what JSON.stringify can nest may be more than the stack holds here.
-  const waiting: Place[] = [{ value: root, key: '', within: undefined }];
-  for (let place = waiting.pop(); place !== undefined; place = waiting.pop()) {
-    const json: unknown = hasJson(place.value) ? place.value.toJSON() : place.value;
-    if ((binaryOf(place.value) ?? binaryOf(json)) !== undefined) return pathOf(place);
-    if (typeof json !== 'object' || json === null) continue;
-    for (const [key, value] of Object.entries(json).reverse())
-      if (typeof value === 'object') waiting.push({ value, key, within: { ...place, value: json } });
-  }
-  return undefined;
-}
-
-function pathOf({ key, within }: Place): string {
-  if (within === undefined) return '';
-  const before = pathOf(within);
-  if (Array.isArray(within.value)) return `${before}[${key}]`;
-  return before === '' ? key : `${before}.${key}`;
-}
-
-function hasJson(value: unknown): value is { toJSON(): unknown } {
-  return typeof (value as { toJSON?: unknown } | null | undefined)?.toJSON === 'function';
+  const paths = new Map<unknown, string>();
+  let found: string | undefined;
+  JSON.stringify(root, function (this: Record<string, unknown>, key, value) {
+    // What it is, and what its toJSON makes of it.
+    const before = paths.get(this) ?? '';
+    const path = Array.isArray(this)
+      ? `${before}[${key}]`
+      : before && key
+        ? `${before}.${key}`
+        : before || key;
+    if ((binaryOf(this[key]) ?? binaryOf(value)) !== undefined) found ??= path;
+    paths.set(value, path);
+    return found === undefined ? value : undefined;
+  });
+  return found;
 }
