@@ -28,9 +28,9 @@ export interface FetchContext<Own extends Session = FetchSession>
   /** Server: the principal that the client authenticated as. */
   readonly principal: string | undefined;
   /** Server: `session.data`. */
-  readonly data: unknown;
-  /** Client: the address of the agent that asks; `undefined` if it is the server. */
-  readonly from: string | undefined;
+  readonly data: Own extends { readonly data: infer Data } ? Data : unknown;
+  /** The request of the session that carries the HTTP request. At a client, its `from` is the agent that asks. */
+  readonly request: Pick<Message, 'from'>;
 }
 
 /**
@@ -237,7 +237,7 @@ function contextOf({ from }: Message, context: RequestContext): FetchContext {
   const session = context.session as FetchSession;
   return {
     session,
-    from,
+    request: { from },
     get principal() {
       return session.principal;
     },
