@@ -64,9 +64,16 @@ export async function startNodes(count: number, tell: (line: string) => void): P
   };
 }
 
+/** As `npm run demo` itself is run. */
+const FROM_SOURCE = ['--import', 'tsx', '--conditions=@parlance/source'];
+
 /** @param onListening it is yet to become a member of the cluster. */
 async function startNode(setup: NodeSetup, onListening: () => void): Promise<Node> {
-  const process = startChild<NodeCommands>(new URL('./node.ts', import.meta.url), [JSON.stringify(setup)]);
+  const process = startChild<NodeCommands>(
+    new URL('./node.ts', import.meta.url),
+    [JSON.stringify(setup)],
+    FROM_SOURCE,
+  );
   const port = await process.call('port');
   onListening();
   while (!(await process.call('isMember'))) await sleep(20);
