@@ -2,10 +2,7 @@ import { useChat } from '@ai-sdk/react';
 import { SessionChatTransport } from '@parlance/client/ai';
 import { createRoot } from 'react-dom/client';
 
-const transport = new SessionChatTransport({
-  url: 'ws://127.0.0.1:8767/session',
-  store: () => sessionStorage,
-});
+const transport = new SessionChatTransport({ url: 'ws://127.0.0.1:8767/session', store: sessionStorage });
 
 function Chat() {
   const { messages, sendMessage } = useChat({ id: 'my-chat', transport, resume: true });
