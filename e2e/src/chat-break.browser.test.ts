@@ -179,6 +179,26 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       await page.getByText(/connection (frozen|lost) for [\d.]+\ss.*nothing missing/).waitFor();
     });
 
+    it('by freezing it for longer: the light says that an answer is waited for, before the loss is noticed', async () => {
+      const { page } = await reading({ freezeMs: 7_000 });
+      await page.evaluate(() => {
+        const status = document.querySelector('#status') as HTMLElement;
+        const seen: string[] = [];
+        Object.assign(window, { seen });
+        new MutationObserver(() => {
+          const { state } = document.body.dataset;
+          seen.push(`${state}: ${status.textContent}`);
+        }).observe(status, { childList: true, characterData: true, subtree: true });
+      });
+      await page.locator('[data-break="freeze"]').click();
+      await page.locator('#status', { hasText: 'Waiting for an answer' }).waitFor();
+      await finished(page, 1);
+      expect(await answerText(page)).toBe(whole);
+      await page.locator('#status', { hasText: /^(Connected|Reconnected)$/ }).waitFor();
+      const seen = await page.evaluate(() => (window as unknown as { seen: string[] }).seen);
+      expect(seen[0]).toBe('connected: Waiting for an answer');
+    });
+
     it('by loading it again: the answer goes on', async () => {
       const { site, page } = await reading();
       const ids = [...site.sessions.sessions.keys()];

@@ -420,19 +420,6 @@ describe('without a contract', () => {
     const { sum } = (await other.request<{ sum: number }>('')).json();
     expect(sum).toBe(5);
   });
-
-  it('a handler that returns no part is told what is wrong with it', async () => {
-    const lines: { readonly err?: { readonly message?: string } }[] = [];
-    const log = (fields: object) => void lines.push(fields);
-    const session = await open({
-      onRequest: (() => Promise.resolve((async function* () {})())) as never,
-      logger: { debug: log, info: log, warn: log, error: log },
-    });
-    expect(await failure(session.request(''))).toMatchObject({ code: 'internal' });
-    expect(lines.find(({ err }) => err !== undefined)?.err?.message).toBe(
-      'a generator or a promise is not a part of a reply',
-    );
-  });
 });
 
 describe('mistakes', () => {

@@ -1,9 +1,13 @@
 import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type ClientOptions, connect } from '@parlance/client';
+import { type ClientOptions, connect, type Session } from '@parlance/client';
+import { contractClient, defineContract, serve } from '@parlance/client/contract';
 import { createServer, type ServerOptions } from '@parlance/server';
+import { createOpenAIGateway } from '@parlance/server/openai';
+import { createTestServer } from '@parlance/server/testing';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
+import { z } from 'zod';
 import { createPeers, failure } from './peers.js';
 
 /** Common mistakes: the error says what is wrong, and what to do about it. */
@@ -284,15 +288,16 @@ describe('a client that is refused', () => {
     );
   });
 
-  it('is found in the log if expiresAt was given in seconds', async () => {
-    const log: unknown[][] = [];
-    const logger = { debug() {}, info: (...entry: unknown[]) => log.push(entry), warn() {}, error() {} };
+  it('is told that the server has failed if expiresAt is in seconds, and the operator why', async () => {
+    const told: string[] = [];
+    const onError: ServerOptions['onError'] = (error) => told.push(String(error));
     const expiresAt = Math.floor(Date.now() / 1000) + 3600;
-    const { url } = await peers.serve({ authenticate: () => ({ principal: 'me', expiresAt }), logger });
-    await told(() => peers.dial(url));
-    expect(log).toContainEqual([
-      { event: 'auth.expired', ip: '127.0.0.1', expiresAt },
-      expect.stringContaining('Unix milliseconds'),
+    const { url } = await peers.serve({ authenticate: () => ({ principal: 'me', expiresAt }), onError });
+    expect((await failure(peers.dial(url, { token: 'right' }))).message).toBe(
+      'the server failed to check the credentials; its log says why',
+    );
+    expect(told).toEqual([
+      `ProtocolError: authenticate returned an identity whose expiresAt is before 2001 (${expiresAt}): it is in Unix milliseconds, and a JWT has seconds`,
     ]);
   });
 
@@ -385,5 +390,181 @@ describe('calls', () => {
     for (const call of [() => session.send('x'), () => session.request('x'), () => session.stream('x')]) {
       expect(await told(call)).toBe('session_closed: the session is closed; nothing can be sent');
     }
+  });
+});
+
+describe('an authenticate that never settles', () => {
+  it('has ten seconds, and then both ends are told at once', async () => {
+    await using kit = await createTestServer({
+      onError: (error, { event, message }) => void said.push([event, message, String(error)]),
+      authenticate: ({ token }) => (token === 'slow' ? new Promise(() => {}) : { principal: token ?? '' }),
+    });
+    const said: string[][] = [];
+    let error: unknown;
+    const refused = failure(kit.connect({ token: 'slow' })).then((reason) => {
+      error = reason;
+    });
+    await kit.clock.advance(9_900);
+    expect([error, said]).toEqual([undefined, []]);
+    await kit.clock.advance(200);
+    await refused;
+    expect(error).toMatchObject({
+      code: 'rejected',
+      message: 'the server has not checked the credentials in time; its log says why',
+    });
+    expect(said).toEqual([
+      [
+        'auth.late',
+        'authenticate has not settled, so the client was refused; give what it waits for a time limit',
+        'ProtocolError: no answer within 10000 ms',
+      ],
+    ]);
+    expect((await kit.connect({ token: 'quick' })).state).toBe('established');
+  });
+});
+
+describe('a key at one end only', () => {
+  const key = new Uint8Array(32).fill(1);
+  const security = { mode: 'AEAD', key } as const;
+  const other = { mode: 'AEAD', key: new Uint8Array(32).fill(2) } as const;
+  const SERVER_ONLY =
+    'this server has the option security, and a client seems to have none: nothing that it sends without the key is read';
+  const CLIENT_ONLY =
+    'a client offers M2M alone, as with the option security, and this server has none: nothing that it seals can be read';
+  it.each([
+    {
+      name: 'the server, for text',
+      at: [security, undefined],
+      body: 'hello',
+      client:
+        'unrepresentable: M2M alone was agreed on, which carries this text only with a key: if the other end has the option `security`, give this end the same',
+      server: [SERVER_ONLY],
+    },
+    {
+      name: 'the server, for JSON',
+      at: [security, undefined],
+      body: { a: 1 },
+      client:
+        'protocol_violation: the connection closed with code 4400: security_required: the frame declares security NONE, AEAD is required',
+      server: [SERVER_ONLY, 'a client has sent a body without the key of this server'],
+    },
+    {
+      name: 'the client',
+      at: [undefined, security],
+      body: 'hello',
+      client:
+        'security_required: the frame is protected by AEAD; give its receiver the same key as `security`',
+      server: [CLIENT_ONLY],
+    },
+    {
+      name: 'each, and they differ',
+      at: [security, other],
+      body: 'hello',
+      client:
+        'protocol_violation: the connection closed with code 4400: authentication_failed: the data is not authentic under this key; do both ends have the same?',
+      server: ['a client has another key than this server, or its body was changed'],
+    },
+  ])('is told at both ends: $name', async ({ at: [here, there], body, client, server }) => {
+    const said: string[] = [];
+    const { url } = await peers.serve({
+      onRequest: ({ text }) => text,
+      ...(here && { security: here }),
+      onError: (_error, { event, message }) => void said.push(`${event} ${message}`),
+    });
+    const session = await peers.dial(url, there && { security: there });
+    expect(await told(() => session.request(body))).toBe(client);
+    expect(said).toEqual(server.map((message) => `security.differs ${message}`));
+  });
+
+  it('is told of no pair that fits', async () => {
+    const said: string[] = [];
+    const onError: ServerOptions['onError'] = (_error, { event }) => said.push(event);
+    for (const same of [{}, { security }]) {
+      const { url } = await peers.serve({ onRequest: () => 'ok', ...same, onError });
+      expect((await (await peers.dial(url, same)).request('hello')).text).toBe('ok');
+    }
+    expect(said).toEqual([]);
+  });
+});
+
+describe('a gateway', () => {
+  it.each([undefined, {}])('without options names the one that it needs: %o', (options) => {
+    expect(() => createOpenAIGateway(options as never)).toThrow(
+      expect.objectContaining({
+        code: 'invalid_option',
+        message: 'baseUrl: expected a URL such as https://api.openai.com/v1',
+      }),
+    );
+  });
+});
+
+describe('a contract at a server without it', () => {
+  const contract = defineContract({
+    sum: { input: z.array(z.number()), output: z.number() },
+    count: { parts: z.number() },
+    both: { parts: z.number(), output: z.number() },
+  });
+  const calls: Record<string, (session: Session) => Promise<unknown>> = {
+    call: async (session) => await contractClient(contract, session).call.sum([1]),
+    stream: async (session) => {
+      for await (const _ of contractClient(contract, session).stream.count());
+    },
+    output: async (session) => await contractClient(contract, session).stream.both().output(),
+  };
+
+  it.each(
+    Object.keys(calls).flatMap((call) => ['x', Uint8Array.of(0xff)].map((answer) => ({ call, answer }))),
+  )(
+    'is told at both ends, and once at the server: $call, answered with $answer',
+    async ({ call, answer }) => {
+      const said: string[] = [];
+      const { url } = await peers.serve({
+        onRequest: () => answer,
+        onError: (_error, { event, message }) => void said.push(`${event}: ${message}`),
+      });
+      const session = await peers.dial(url);
+      for (let i = 0; i < 2; i++)
+        expect(await failure(calls[call]?.(session) as Promise<unknown>)).toMatchObject({
+          name: 'ContractError',
+          code: 'unknown_procedure',
+          message: expect.stringMatching(/^\w+: the other end has no such procedure$/),
+        });
+      expect(said).toEqual([
+        'contract.unserved: a request is one of a contract, and a handler without that contract has answered it',
+      ]);
+    },
+  );
+
+  it('is told for an output whose answer is JSON', async () => {
+    const { url } = await peers.serve({ onRequest: () => 5 });
+    const session = await peers.dial(url);
+    expect(await failure(calls['output']?.(session) as Promise<unknown>)).toMatchObject({
+      code: 'unknown_procedure',
+    });
+  });
+
+  it('is told of no contract that is served, behind any function, and of no other request', async () => {
+    const said: string[] = [];
+    const handler = serve(contract, {
+      sum: (numbers) => numbers.length,
+      async *count() {
+        yield 1;
+      },
+      async *both() {
+        yield 1;
+        return 2;
+      },
+    });
+    const { url } = await peers.serve({
+      onRequest: async (request, context) => {
+        await new Promise((resolve) => setImmediate(resolve));
+        return context.metadata['procedure'] === undefined ? 'plain' : handler(request, context);
+      },
+      onError: (_error, { event }) => void said.push(event),
+    });
+    const session = await peers.dial(url);
+    for (const call of Object.values(calls)) await call(session);
+    await session.request('x');
+    expect(said).toEqual([]);
   });
 });

@@ -21,7 +21,7 @@ const WORDS: Record<SessionStatus, string> = {
 };
 
 export function useChat(url: string, chat: string | undefined): readonly string[] {
-  const { session, status, secondsLeft, reason, retry } = useSession(url, { token: () => 'secret' });
+  const { session, status, secondsLeft, reason, error, retry } = useSession(url, { token: () => 'secret' });
   const answer = useStream(session);
   const kept = useReply(session, chat, { after: 2 });
   const counted = useReply(session, chat, { initial: 0, read: (count: number, _: Message) => count + 1 });
@@ -36,7 +36,7 @@ export function useChat(url: string, chat: string | undefined): readonly string[
   if (answer.status === 'finished') answer.stop();
   return [
     WORDS[status],
-    `${secondsLeft ?? 0} ${reason} ${count} ${wrong}`,
+    `${secondsLeft ?? 0} ${reason} ${error?.message ?? answer.error?.message} ${count} ${wrong}`,
     answer.value,
     kept.value,
     ...list.map(({ id }) => id),

@@ -1,9 +1,8 @@
 import { useChat } from '@ai-sdk/react';
-import { connect } from '@parlance/client';
 import { SessionChatTransport } from '@parlance/client/ai';
 import { createRoot } from 'react-dom/client';
 
-const transport = new SessionChatTransport(connect('ws://127.0.0.1:8767/session', { store: sessionStorage }));
+const transport = new SessionChatTransport({ url: 'ws://127.0.0.1:8767/session', store: sessionStorage });
 
 function Chat() {
   const { messages, sendMessage } = useChat({ id: 'my-chat', transport, resume: true });

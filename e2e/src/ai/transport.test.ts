@@ -1,9 +1,5 @@
 import { type ClientSession, connect } from '@parlance/client';
-import {
-  type ChatSessionSource,
-  SessionChatTransport,
-  type SessionChatTransportOptions,
-} from '@parlance/client/ai';
+import { SessionChatTransport, type SessionChatTransportOptions } from '@parlance/client/ai';
 import { createServer, RequestError, type ServerOptions } from '@parlance/server';
 import { type ChatRequest, chatHandler } from '@parlance/server/ai';
 import {
@@ -14,7 +10,7 @@ import {
   streamText,
   type UIMessage,
 } from 'ai';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
 import { createScriptedModel, words } from './model.js';
 
@@ -180,25 +176,38 @@ describe('a chat without React', () => {
     expect(chat.code).toBe('invalid_argument');
   });
 
-  it('asks a function for a session each time, and fails with the error of a promise', async () => {
+  it('fails with the error of a promise, and calls a function again that has failed', async () => {
     const join = await serve();
     let calls = 0;
     const failing = () => {
       calls++;
       return calls === 1 ? Promise.reject(new RequestError('offline', 'no network')) : join();
     };
-    const sources: readonly [ChatSessionSource, unknown][] = [
-      [failing, 'offline'],
-      [failing, undefined],
-      [join(), undefined],
-    ];
+    const transport = new SessionChatTransport(failing);
     const refused = new SessionChatTransport(Promise.reject(new RequestError('refused', 'not today')));
-    const transports = sources.map(([source, code]) => [new SessionChatTransport(source), code] as const);
-    for (const [transport, code] of [...transports, [refused, 'refused'] as const]) {
-      const chat = new PlainChat(transport);
+    const expected = [
+      [transport, 'offline'],
+      [transport, undefined],
+      [new SessionChatTransport(join()), undefined],
+      [refused, 'refused'],
+    ] as const;
+    for (const [each, code] of expected) {
+      const chat = new PlainChat(each);
       await chat.sendMessage({ text: 'words 2' });
       expect([chat.code, chat.status]).toEqual([code, code === undefined ? 'ready' : 'error']);
     }
+  });
+
+  it('sends payloads that look like a form of a body as they are', async () => {
+    const asked: ChatRequest[] = [];
+    const onRequest = chatHandler((request) => {
+      asked.push(request);
+      return answer(request);
+    });
+    const chat = new PlainChat(await setUp({ onRequest }));
+    for (const body of [{ text: 'x' }, { json: { a: 1 } }])
+      await chat.sendMessage({ text: 'words 1' }, { body });
+    expect(asked.map(({ body }) => body)).toEqual([{ text: 'x' }, { json: { a: 1 } }]);
   });
 
   it('sends what the application prepares', async () => {
@@ -249,5 +258,118 @@ describe('a chat without React', () => {
     await Promise.all(both.map((chat) => chat.sendMessage({ text: 'words 50' })));
     expect(both.map(({ text }) => text)).toEqual([words(50), words(50)]);
     expect(logged).toEqual([expect.objectContaining({ event: 'reply.unkept' })]);
+  });
+});
+
+describe('the session of a transport', () => {
+  async function count(options: ServerOptions = {}) {
+    let opened = 0;
+    const server = createServer({
+      authenticate: ({ token }) => {
+        opened++;
+        return { principal: token ?? '' };
+      },
+      onRequest: chatHandler(answer),
+      ...options,
+    });
+    open.push(server);
+    return { server, url: (await server.listen()).url, opened: () => opened };
+  }
+
+  const use = async (transport: SessionChatTransport) => {
+    const chats = ['one', 'two', 'three'].map((id) => new PlainChat(transport, id));
+    await Promise.all(
+      chats.map(async (chat, i) => {
+        await transport.reconnectToStream({ chatId: `${i}` });
+        await chat.sendMessage({ text: 'words 2' });
+      }),
+    );
+    expect(chats.map(({ text, code }) => [text, code])).toEqual(chats.map(() => [words(2), undefined]));
+  };
+
+  it('is opened by a function once, until it is closed', async () => {
+    const { url, opened } = await count();
+    const made: ClientSession[] = [];
+    const transport = new SessionChatTransport(async () => {
+      const session = await connect(url, { WebSocket, token: 'anna' });
+      open.push(session);
+      made.push(session);
+      return session;
+    });
+    expect(made.length).toBe(0);
+    await use(transport);
+    await use(transport);
+    expect([made.length, opened()]).toEqual([1, 1]);
+    // It is not the transport's to close.
+    await transport.close();
+    expect(made[0]?.state).toBe('established');
+    await made[0]?.close();
+    await use(transport);
+    expect([made.length, opened()]).toEqual([2, 2]);
+  });
+
+  describe('in a page', () => {
+    beforeEach(() => void vi.stubGlobal('window', globalThis));
+    afterEach(() => void vi.unstubAllGlobals());
+
+    it('is opened for a URL with the first request, once, and closed by the application', async () => {
+      const { server, url, opened } = await count();
+      const entries = new Map<string, string>();
+      const store = {
+        getItem: (key: string) => entries.get(key) ?? null,
+        setItem: (key: string, value: string) => void entries.set(key, value),
+        removeItem: (key: string) => void entries.delete(key),
+      };
+      let asked = 0;
+      const transport = new SessionChatTransport({
+        url: () => url,
+        token: 'anna',
+        WebSocket,
+        store: () => {
+          asked++;
+          return store;
+        },
+      });
+      open.push({ [Symbol.asyncDispose]: () => transport.close() });
+      await transport.close();
+      expect([server.sessions.size, asked]).toEqual([0, 0]);
+      await use(transport);
+      await use(transport);
+      expect([server.sessions.size, opened(), asked]).toEqual([1, 1, 1]);
+      expect(entries.size).toBe(1);
+      await transport.close();
+      await expect.poll(() => server.sessions.size).toBe(0);
+      await use(transport);
+      expect([opened(), asked]).toEqual([2, 2]);
+    });
+
+    it('is opened again after it could not be, and says why not', async () => {
+      let url = 'ws://127.0.0.1:1/session';
+      const transport = new SessionChatTransport({
+        url: () => url,
+        WebSocket,
+        token: 'anna',
+        reconnect: false,
+      });
+      open.push({ [Symbol.asyncDispose]: () => transport.close() });
+      const chat = new PlainChat(transport);
+      await chat.sendMessage({ text: 'words 2' });
+      expect([chat.code, chat.error?.message]).toEqual(['connection_failed', expect.stringContaining(url)]);
+      url = (await count()).url;
+      await use(transport);
+    });
+  });
+
+  it('is never opened on a server', async () => {
+    const { url, opened } = await count();
+    // As at the top of a module: nothing here may need a page.
+    const transport = new SessionChatTransport({ url, WebSocket, store: () => sessionStorage });
+    const chat = new PlainChat(transport);
+    await chat.sendMessage({ text: 'words 2' });
+    expect([chat.code, chat.error?.message]).toEqual([
+      'unsupported',
+      'there is no window: a chat opens its session in a page; on a server, give it a session',
+    ]);
+    expect(opened()).toBe(0);
   });
 });

@@ -22,10 +22,22 @@ interface Node {
   readonly port: number;
 }
 
-export async function startNodes(count: number): Promise<Nodes> {
+/** @param tell gets a line for each step, as a slow machine takes a minute for all of them. */
+export async function startNodes(count: number, tell: (line: string) => void): Promise<Nodes> {
+  const started = performance.now();
+  const tellAt = (text: string) =>
+    tell(`${((performance.now() - started) / 1_000).toFixed(1).padStart(5)} s  ${text}`);
+  tellAt('starting Redis');
   const redis = await startRedis('--appendonly', 'yes');
   const setup: NodeSetup = { redis: redis.url, secret: randomBytes(24).toString('base64') };
-  const alive = await Promise.all(Array.from({ length: count }, () => startNode(setup)));
+  tellAt(`Redis answers at ${redis.url}; starting ${count} nodes, each a process of its own`);
+  const alive = await Promise.all(
+    Array.from({ length: count }, async (_, i) => {
+      const node = await startNode(setup, () => tellAt(`node ${i + 1} listens, and joins the cluster`));
+      tellAt(`node ${i + 1} is a member`);
+      return node;
+    }),
+  );
   const balancer = createServer((near) => pass(near, alive));
   balancer.listen(0, '127.0.0.1');
   await once(balancer, 'listening');
@@ -52,9 +64,18 @@ export async function startNodes(count: number): Promise<Nodes> {
   };
 }
 
-async function startNode(setup: NodeSetup): Promise<Node> {
-  const process = startChild<NodeCommands>(new URL('./node.ts', import.meta.url), [JSON.stringify(setup)]);
+/** As `npm run demo` itself is run. */
+const FROM_SOURCE = ['--import', 'tsx', '--conditions=@parlance/source'];
+
+/** @param onListening it is yet to become a member of the cluster. */
+async function startNode(setup: NodeSetup, onListening: () => void): Promise<Node> {
+  const process = startChild<NodeCommands>(
+    new URL('./node.ts', import.meta.url),
+    [JSON.stringify(setup)],
+    FROM_SOURCE,
+  );
   const port = await process.call('port');
+  onListening();
   while (!(await process.call('isMember'))) await sleep(20);
   return { process, port };
 }

@@ -26,8 +26,7 @@ export async function showCluster(report: Report): Promise<void> {
     );
     return;
   }
-  report.line(`Starting Redis and ${NODES} nodes …`);
-  await using nodes = await startNodes(NODES);
+  await using nodes = await startNodes(NODES, report.line);
   report.line(
     `They are the processes ${nodes.pids.join(', ')}. A balancer gives each connection to any of them.`,
   );

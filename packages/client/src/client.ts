@@ -257,10 +257,10 @@ function requestHandlerOf(
 ): RequestHandler | undefined {
   if (onFetch === undefined) return onRequest;
   let handler: RequestHandler | undefined;
-  return async function* (request, context) {
+  return async (request, context) => {
     const http = await import('@parlance/protocol/serve-http');
     handler ??= http.createFetchHandler({ onRequest, onFetch, maxBodySize, logger });
-    yield* http.partsOf(handler(request, context));
+    return await handler(request, context);
   };
 }
 

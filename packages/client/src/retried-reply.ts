@@ -1,4 +1,5 @@
 import type { Message, Metadata, ReplyStream } from '@parlance/protocol';
+import { readTwice } from '@parlance/protocol/client';
 
 export interface RetriedReplyOptions {
   /** Whether the request is made again in the next session after this error. */
@@ -14,6 +15,7 @@ export class RetriedReply implements ReplyStream {
   #parts: AsyncIterator<Message> | undefined;
   #failure: { readonly error: unknown } | undefined;
   #isCancelled = false;
+  #isRead = false;
   #wake = (): void => {};
 
   constructor(options: RetriedReplyOptions) {
@@ -53,6 +55,8 @@ export class RetriedReply implements ReplyStream {
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Message> {
+    if (this.#isRead) throw readTwice();
+    this.#isRead = true;
     return {
       next: () => this.#next(),
       return: async () => {

@@ -1,10 +1,10 @@
 import type { Message, RequestOptions, SendOptions, SessionReset } from '@parlance/protocol';
 import {
-  type BlobBody,
   type CallHooks,
   type Clock,
-  isBlob,
+  type Content,
   ProtocolError,
+  sizeOf,
   type UserOutbound,
 } from '@parlance/protocol/client';
 import { RetriedReply } from './retried-reply.js';
@@ -23,7 +23,6 @@ interface Attempt extends Required<CallHooks> {
   readonly onFailed: (error: unknown) => void;
 }
 
-type Content = string | Uint8Array | BlobBody;
 type Begin = (outbound: UserOutbound, attempt: Attempt) => void;
 
 interface Call {
@@ -128,7 +127,7 @@ export class Retries {
   ): Call {
     const { now, after } = this.#clock;
     const deadline = now() + timeoutMs;
-    const size = CALL_SIZE + (isBlob(content) ? content.size : content.length);
+    const size = CALL_SIZE + sizeOf(content);
     const call: Call = { size, begin, fail, deadline, release: () => {}, attempts: 0, streamId: undefined };
     this.#calls.add(call);
     this.#size += size;

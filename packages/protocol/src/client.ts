@@ -39,8 +39,9 @@ export type { Ticket } from './session/resume-ticket.js';
 export { parseJson } from './base/json.js';
 export { decodeUtf8, encodeUtf8 } from './base/text.js';
 export { type BlobBody, isBlob, readBlob } from './endpoint/messages/blob.js';
-export { Inbox } from './endpoint/messages/inbox.js';
-export { contentOf } from './endpoint/messages/part.js';
+export { Inbox, readTwice } from './endpoint/messages/inbox.js';
+export { explainText } from './endpoint/messages/message.js';
+export { type Content, contentOf, isTokens, sizeOf } from './endpoint/messages/part.js';
 export { isReachable } from './link/addressing.js';
 
 // Chats of the AI SDK

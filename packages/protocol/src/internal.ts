@@ -17,7 +17,7 @@ export type { EndpointOptions } from './endpoint/endpoint-options.js';
 export { Endpoint } from './endpoint/endpoint.js';
 export { endpointOf } from './endpoint/endpoint-of.js';
 export { isBlob, readBlob } from './endpoint/messages/blob.js';
-export { contentOf, encodeContent } from './endpoint/messages/part.js';
+export { type Content, contentOf, encodeContent, isAsyncIterable } from './endpoint/messages/part.js';
 export { Listeners } from './endpoint/listeners.js';
 export { type Mailbox, type Received, SessionMailbox } from './endpoint/messages/mailbox.js';
 export type { Outbound } from './endpoint/outbound.js';
@@ -92,7 +92,8 @@ export { encodeKept } from './endpoint/requests/kept-metadata.js';
 export { countable } from './endpoint/requests/output.js';
 export { replyFields } from './endpoint/requests/replies.js';
 export type { OwnContext } from './endpoint/requests/handler-context.js';
-export { LateParts, type OwnHandler } from './endpoint/requests/responder.js';
+export { partsIn } from './endpoint/requests/handler-reply.js';
+export type { OwnHandler } from './endpoint/requests/responder.js';
 export { decodeFailure, encodeFailure } from './link/failure.js';
 export { newReplyId, nodeOfReply } from './session/random-id.js';
 

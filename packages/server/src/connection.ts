@@ -11,6 +11,7 @@ import {
 import type { Refusal } from './admission/admission.js';
 import { countedPrincipal } from './admission/authentication.js';
 import { Handshake, type HandshakeEvents } from './admission/handshake.js';
+import { warnOfEnd } from './admission/keys.js';
 import { renew } from './admission/renewal.js';
 import type { Lead } from './cluster/lead/lead.js';
 import { ServerEndpoint } from './endpoint.js';
@@ -250,6 +251,7 @@ export class Connection extends SessionSettings implements WireEvents, Handshake
       if (session.core.negotiated === undefined) handshake?.fail(error);
       if (this.#isAdmitted)
         this.host.release(addressKey(this.#ip), countedPrincipal(session.principal, options));
+      warnOfEnd(error, session.id, options);
     } finally {
       this.host.onEnded(session, error);
       this.#isOver = true;

@@ -12,6 +12,7 @@ import { createModelChoice } from './model-choice.js';
 import { createNotice } from './notice.js';
 import { createPanel } from './panel.js';
 import { createSessionLink, type LinkState } from './session-link.js';
+import { createSilence } from './silence.js';
 import { createTraffic } from './traffic.js';
 import { createRecording } from './wire/recording.js';
 
@@ -44,6 +45,10 @@ const composer = createComposer({
   },
 });
 const interruptions = createInterruptions((turn) => log.mark(turn));
+const silence = createSilence((isSilent) => {
+  document.body.classList.toggle('silent', isSilent);
+  showStatus(link.state);
+});
 const breakCard = createBreakCard({ onFreeze: () => interruptions.freeze() });
 const choice = createModelChoice(async () =>
   session === undefined ? [] : (await loadModel()).listModels(session.fetch),
@@ -76,7 +81,8 @@ function loadModel() {
 function handleLinkState(state: LinkState): void {
   session = 'session' in state ? state.session : undefined;
   document.body.dataset['state'] = state.name;
-  byId('status').textContent = statusOf(state);
+  silence.hear();
+  showStatus(state);
   notice.show(state);
   // Messages sent while the session is suspended go out when it resumes.
   composer.setConnected(state.name === 'connected' || state.name === 'suspended');
@@ -100,6 +106,11 @@ function handleLinkState(state: LinkState): void {
         : 'Connected again, in a new session · the next question sends the conversation once more',
     );
   }
+}
+
+function showStatus(state: LinkState): void {
+  const isSilent = state.name === 'connected' && document.body.classList.contains('silent');
+  byId('status').textContent = isSilent ? 'Waiting for an answer' : statusOf(state);
 }
 
 function statusOf(state: LinkState): string {
@@ -229,6 +240,7 @@ async function answer(turn: Turn, isFollowed: boolean): Promise<void> {
   const { id } = usedSession;
   const controller = new AbortController();
   running = { turn, controller, isFollowed };
+  silence.begin();
   composer.setAnswering(true);
   memory.save();
   if (turn.reply !== undefined) replyNames.set(turn, turn.reply.name);
@@ -247,6 +259,7 @@ async function answer(turn: Turn, isFollowed: boolean): Promise<void> {
         : askModel(choice.model, turns, signal, usedSession.fetch, meter.http);
     for await (const text of texts) {
       meter.received();
+      silence.hear();
       if (text === '') continue;
       interruptions.receive(turn);
       turn.answer += text;
@@ -261,6 +274,7 @@ async function answer(turn: Turn, isFollowed: boolean): Promise<void> {
     await handleFailure(error, turn, isFollowed, usedSession);
   } finally {
     running = undefined;
+    silence.end();
     interruptions.end(turn);
     show();
     memory.save();

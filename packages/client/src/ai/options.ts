@@ -1,15 +1,27 @@
 import type { Logger, Session } from '@parlance/protocol';
 import { assertOptions, type OptionKinds } from '@parlance/protocol/client';
 import type { UIMessage } from 'ai';
+import type { ClientOptions, SessionStore } from '../index.js';
 
 /** As much of a session as a chat uses. */
 export type ChatSession = Pick<Session, 'stream' | 'follow' | 'replies'>;
 
 /**
- * A session, a promise of one, or a function of which each request asks for one. A promise that rejects fails every
- * request; a function may try again.
+ * Where a page opens the session of its chats, with the options of `connect`. What only a page has may be given as a
+ * function, which is called there: `store: () => sessionStorage`.
+ */
+export interface ChatConnection extends Omit<ClientOptions, 'store'> {
+  readonly url: string | URL | (() => string | URL);
+  readonly store?: SessionStore | (() => SessionStore) | undefined;
+}
+
+/**
+ * What to connect to; a session or a promise of one, which fails every request if it rejects; or a function that returns one.
+ * A connection is opened, and a function is called, with the first request, and again only after that session was closed or
+ * could not be opened.
  */
 export type ChatSessionSource =
+  | ChatConnection
   | ChatSession
   | Promise<ChatSession>
   | (() => ChatSession | Promise<ChatSession>);

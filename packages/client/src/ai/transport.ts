@@ -1,6 +1,7 @@
 import type { FollowedReply, Metadata } from '@parlance/protocol';
 import { CHAT, type ChatEnvelope, chatReplyName, isProtocolError, loggable } from '@parlance/protocol/client';
 import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai';
+import { ChatSessions } from './chat-sessions.js';
 import { chunksOf } from './chunks.js';
 import {
   assertTransportOptions,
@@ -12,6 +13,7 @@ import {
 } from './options.js';
 
 export type {
+  ChatConnection,
   ChatRequestToPrepare,
   ChatSession,
   ChatSessionSource,
@@ -24,7 +26,8 @@ export type {
  * The transport of `useChat`, and of every other chat of the AI SDK, over a session. Its server answers with `chatHandler`
  * of `@parlance/server/ai`.
  *
- *     useChat({ id, resume: true, transport: new SessionChatTransport(session) })
+ *     const transport = new SessionChatTransport({ url: 'wss://example.org/session', store: () => sessionStorage });
+ *     useChat({ id, resume: true, transport })
  *
  * An answer goes on when the connection is lost and when the page is closed or loaded again. With `resume`, the next page
  * and every other page of the same principal follow it from its first chunk, and `stop()` in any of them stops the model.
@@ -33,18 +36,20 @@ export type {
 export class SessionChatTransport<Message extends UIMessage = UIMessage> implements ChatTransport<Message> {
   /** The chunks of an answer that is followed are all there, from the first. */
   readonly resumeStreamIsReplay = true;
-  readonly #source: ChatSessionSource;
+  readonly #sessions: ChatSessions;
   readonly #options: SessionChatTransportOptions<Message>;
   /** The latest attempt to follow the answer of each chat, while it may still be followed. */
   readonly #followers = new Map<string, object>();
 
-  /** @throws {ProtocolError} `invalid_option`. */
+  /**
+   * Opens nothing, so it may be called anywhere, such as at the top of a module that a server renders as well.
+   *
+   * @throws {ProtocolError} `invalid_option`.
+   */
   constructor(session: ChatSessionSource, options: SessionChatTransportOptions<Message> = {}) {
     assertTransportOptions(options);
-    this.#source = session;
+    this.#sessions = new ChatSessions(session);
     this.#options = options;
-    // Requests reject with it; a page that has not asked yet need not handle it.
-    if (session instanceof Promise) session.catch(() => {});
   }
 
   /**
@@ -60,10 +65,10 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
     chatReplyName(id);
     signal?.throwIfAborted();
     const [session, { envelope, metadata }] = await untilAborted(
-      Promise.all([this.#session(), this.#prepare(request)]),
+      Promise.all([this.#sessions.get(), this.#prepare(request)]),
       signal,
     );
-    return chunksOf(session.stream(envelope, { metadata, signal }), { signal, isReplay: false });
+    return chunksOf(session.stream({ json: envelope }, { metadata, signal }), { signal, isReplay: false });
   }
 
   /**
@@ -85,7 +90,7 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
       if (this.#followers.get(chatId) === attempt) this.#followers.delete(chatId);
     };
     try {
-      const session = await this.#session();
+      const session = await this.#sessions.get();
       const reply = await findRunning(session, name);
       if (reply === undefined) {
         forget();
@@ -116,9 +121,12 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
     }
   }
 
-  async #session(): Promise<ChatSession> {
-    const source = this.#source;
-    return await (typeof source === 'function' ? source() : source);
+  /**
+   * Closes the session that the transport has opened for a URL, for example when its user signs out. The next request opens
+   * another one. It leaves a session alone that the application has opened. Never rejects.
+   */
+  close(): Promise<void> {
+    return this.#sessions.close();
   }
 
   async #prepare(

@@ -7,13 +7,21 @@ export interface Failure {
    * REJECT in lower case, such as `rate_limited`; `unknown` for an error of the application. `undefined` without a failure.
    */
   readonly reason: string | undefined;
-  readonly error: unknown;
+  /** A `ProtocolError` or a `RequestError`, unless the application has thrown another one. `undefined` without a failure. */
+  readonly error: ProtocolError | RequestError | Error | undefined;
 }
 
 export const NO_FAILURE: Failure = { reason: undefined, error: undefined };
 
 export function failureOf(error: unknown): Failure {
-  return { reason: isProtocolError(error) ? reasonOf(error) : 'unknown', error };
+  if (isProtocolError(error)) return { reason: reasonOf(error), error };
+  return {
+    reason: 'unknown',
+    error:
+      error instanceof Error
+        ? error
+        : new Error('what was thrown is not an error: see cause', { cause: error }),
+  };
 }
 
 /** The server refuses with SECURITY_POLICY for several reasons, which its close code tells apart. */

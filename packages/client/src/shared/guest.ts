@@ -1,5 +1,5 @@
 import type { CloseResult, Logger, Message, ReplyStream, RequestOptions } from '@parlance/protocol';
-import { isReachable, loggable, ProtocolError } from '@parlance/protocol/client';
+import { isReachable, loggable, ProtocolError, sizeOf } from '@parlance/protocol/client';
 import type { ClientSessionHost } from '../session.js';
 import {
   Allowance,
@@ -154,7 +154,7 @@ export class Guest {
   #begin(request: Call): void {
     const { call, body } = request;
     if (this.#calls.has(call)) throw new ProtocolError('bad_message', `call ${call} is used twice`);
-    const charge = chargeOf(body);
+    const charge = chargeOf({ length: sizeOf(body) });
     const refusal = this.#refusalOf(request, charge);
     if (refusal !== undefined) return this.#end(call, { error: refusal });
     const open: OpenCall = { cancel: undefined, unread: new Allowance(PART_WINDOW), wake: undefined };

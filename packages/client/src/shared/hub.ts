@@ -6,7 +6,7 @@ import { packError } from './packed-error.js';
 import { packMessage } from './packed-message.js';
 import type { Pipe } from './pipe.js';
 import { awaitLock, keepBeat, type Locks } from './presence.js';
-import { type FromHost, type FromTab, type Join, type Status, VERSION } from './protocol.js';
+import { type Call, type FromHost, type FromTab, type Join, type Status, VERSION } from './protocol.js';
 
 /** Opens the session of a hub. */
 export type OpenSession = (
@@ -327,10 +327,17 @@ function checked(value: unknown): FromTab {
   const isCharged = charge === undefined || (typeof charge === 'number' && charge >= 0);
   if (!isCounted || !isCharged || !isTextOrNothing(agent)) throw malformed();
   if (value.type === 'call') {
-    const isBody = typeof body === 'string' || body instanceof Uint8Array;
-    if (call === undefined || !isBody || typeof options !== 'object' || options === null) throw malformed();
+    if (call === undefined || !isBody(body) || typeof options !== 'object' || options === null)
+      throw malformed();
   }
   return value as FromTab;
+}
+
+function isBody(value: unknown): value is Call['body'] {
+  if (typeof value === 'string' || value instanceof Uint8Array) return true;
+  return (
+    typeof value === 'object' && value !== null && 'tokens' in value && value.tokens instanceof Uint32Array
+  );
 }
 
 function isTextOrNothing(value: unknown): value is string | undefined {

@@ -1,5 +1,5 @@
 import type { Limits, Message, ReceivedTensor, StreamedTensor } from '@parlance/protocol';
-import { decodeUtf8, encodeUtf8, ProtocolError, parseJson } from '@parlance/protocol/client';
+import { decodeUtf8, encodeUtf8, explainText, ProtocolError, parseJson } from '@parlance/protocol/client';
 import { chargeOf } from './bounds.js';
 import { type PackedError, packError, unpackError } from './packed-error.js';
 
@@ -139,7 +139,12 @@ export class SharedMessage implements Message {
 
   json<T = unknown>(): T {
     if (this.tensor !== undefined) throw new ProtocolError('unsupported', 'a tensor is not JSON');
-    return parseJson<T>(this.text, this.#options.limits);
+    const { text } = this;
+    try {
+      return parseJson<T>(text, this.#options.limits);
+    } catch (error) {
+      throw explainText(error, text);
+    }
   }
 
   handleTaken(): void {

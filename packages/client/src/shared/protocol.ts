@@ -17,7 +17,7 @@ import type { PackedMessage } from './packed-message.js';
  * What crosses between a tab and the host of its session. Both come from the same build of a page as a rule, but an
  * old worker may still run: a tab uses only a host of its own version.
  */
-export const VERSION = 1;
+export const VERSION = 2;
 
 /** The options of a call that cross; a signal crosses as `cancel`. */
 export interface CallOptions {
@@ -49,7 +49,7 @@ export interface Call {
   /** Numbers of a tab count from 1. */
   readonly call: number;
   readonly verb: 'send' | 'request' | 'stream' | 'flush';
-  readonly body: string | Uint8Array;
+  readonly body: string | Uint8Array | { readonly tokens: Uint32Array };
   readonly options: CallOptions;
   /** The receiver, if that is not the server. */
   readonly agent: string | undefined;

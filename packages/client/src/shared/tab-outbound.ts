@@ -11,10 +11,13 @@ import type {
 } from '@parlance/protocol';
 import {
   type BlobBody,
+  type Content,
   contentOf,
   isBlob,
+  isTokens,
   ProtocolError,
   readBlob,
+  sizeOf,
   type UserOutbound,
 } from '@parlance/protocol/client';
 import { Allowance, chargeOf, MAX_UPLOAD } from './bounds.js';
@@ -231,16 +234,15 @@ export class TabOutbound implements UserOutbound {
   /** Returns the number of the call. */
   #open(
     verb: Call['verb'],
-    content: WaitingCall['body'],
+    content: Content,
     options: Call['options'],
     agent: string | undefined,
     handlers: Pick<OpenCall, 'kind' | 'reply' | 'onEnd' | 'onFailed'>,
   ): number {
     if (this.#ended !== undefined) throw this.#ended;
     const call = ++this.#last;
-    // The application may change its bytes as soon as the call returns.
-    const body = content instanceof Uint8Array ? copyOf(content) : content;
-    const charge = isBlob(body) ? chargeOf('') + body.size : chargeOf(body);
+    const body = ownOf(content);
+    const charge = chargeOf({ length: sizeOf(body) });
     this.#calls.set(call, { ...handlers, charge, isUploading: false });
     this.#waiting.push({ type: 'call', call, verb, body, options, agent });
     this.#upload();
@@ -279,7 +281,8 @@ export class TabOutbound implements UserOutbound {
   #pass(call: Call, open: OpenCall): void {
     try {
       const { body } = call;
-      this.#options.pipe.post(call, typeof body === 'string' ? [] : [body.buffer as ArrayBuffer]);
+      const view = typeof body === 'string' || body instanceof Uint8Array ? body : body.tokens;
+      this.#options.pipe.post(call, typeof view === 'string' ? [] : [view.buffer as ArrayBuffer]);
     } catch (cause) {
       this.#calls.delete(call.call);
       const message = 'metadata: expected values that can be encoded';
@@ -328,4 +331,10 @@ export class TabOutbound implements UserOutbound {
     const traceparent = this.#options.traceparent?.();
     return traceparent === undefined ? options : { ...options, metadata: { ...metadata, traceparent } };
   }
+}
+
+/** The application may change its bytes as soon as the call returns. */
+function ownOf(content: Content): WaitingCall['body'] {
+  if (content instanceof Uint8Array) return copyOf(content);
+  return isTokens(content) ? { tokens: Uint32Array.from(content.tokens) } : content;
 }

@@ -38,6 +38,7 @@ export class TabReply implements ReplyStream {
         part.handleTaken();
       },
       onRelease: () => this.cancel(),
+      isReadOnce: true,
     });
   }
 

@@ -35,6 +35,16 @@ describe('tabs that share a session', () => {
       ['text', undefined],
     ]);
     expect(session.stats().sent.messages).toBe(4);
+    await session.send({ text: 'as text' });
+    await session.send({ bytes: Uint8Array.of(4) });
+    await session.send({ json: { text: 'as JSON' } });
+    await session.send({ tokens: [1, 2] });
+    expect(origin.host().sent.slice(4)).toEqual([
+      ['as text', undefined],
+      [Uint8Array.of(4), undefined],
+      ['{"text":"as JSON"}', undefined],
+      [{ tokens: Uint32Array.of(1, 2) }, undefined],
+    ]);
     const gone = Object.assign(new Blob(['x']), { arrayBuffer: () => Promise.reject(new Error('gone')) });
     const failing = expect(session.send(gone)).rejects.toMatchObject({ code: 'invalid_argument' });
     await session.send('goes on');

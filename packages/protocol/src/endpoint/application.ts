@@ -37,6 +37,7 @@ export type { FollowedReply, FollowOptions, ReplyInfo } from './requests/follow.
 export type { KeepOptions, KeptReply } from './requests/keeping.js';
 export type { ReplyStream } from './requests/reply.js';
 export type { RequestContext } from './requests/handler-context.js';
+export type { HandlerReply } from './requests/handler-reply.js';
 export type { RequestHandler } from './requests/responder.js';
 
 // Errors and close codes

@@ -13,7 +13,7 @@ import { type BlobBody, isBlob, readBlob } from './messages/blob.js';
 import { CodingOrder } from './messages/coding-order.js';
 import { createMessage, type Message } from './messages/message.js';
 import { encodeMetadata, type Metadata } from './messages/metadata.js';
-import { type Body, contentOf, type EncodeOptions, encodeBody } from './messages/part.js';
+import { type Body, type Content, contentOf, type EncodeOptions, encodeBody } from './messages/part.js';
 import { LateReply } from './requests/late-reply.js';
 import type { Reply, ReplyStream } from './requests/reply.js';
 import type { Requester } from './requests/requester.js';
@@ -165,7 +165,7 @@ export class Outbound {
     return this.requester.ask(coded, options);
   }
 
-  #encode(content: ReturnType<typeof contentOf>, options: EncodeOptions): BodyToSend | Promise<BodyToSend> {
+  #encode(content: Content, options: EncodeOptions): BodyToSend | Promise<BodyToSend> {
     if (!isBlob(content)) return encodeBody(content, this.coder, options);
     return this.read(content).then((bytes) => encodeBody(bytes, this.coder, options));
   }

@@ -143,5 +143,8 @@ function checkKey(key: Uint8Array, length: number, what: string): void {
 }
 
 function notAuthentic(): ProtocolError {
-  return new ProtocolError('authentication_failed', 'the data is not authentic under this key');
+  return new ProtocolError(
+    'authentication_failed',
+    'the data is not authentic under this key; do both ends have the same?',
+  );
 }

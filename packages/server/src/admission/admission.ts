@@ -24,7 +24,7 @@ export interface Identity<Data = unknown> {
   /** The account that the client belongs to. A session can be resumed only by the same principal. */
   readonly principal: string;
   readonly agentId?: string | undefined;
-  /** When the credentials expire, in Unix milliseconds. @default Infinity (never) */
+  /** When the credentials expire, in Unix milliseconds, 2001 or later: a JWT has seconds. @default Infinity (never) */
   readonly expiresAt?: number | undefined;
   /**
    * What `session.data` is when the session begins: JSON of at most 64 KiB. A client that comes back to its session is
@@ -177,12 +177,15 @@ export function unauthenticated(token: string | undefined, isLocal: boolean): Re
   };
 }
 
-/** The refusal of a client whose credentials the application failed to check. */
-export const UNCHECKED: Refusal = {
-  code: 'UNKNOWN',
-  message: 'the server failed to check the credentials; its log says why',
-  closeCode: CloseCode.INTERNAL,
+/** The refusals of a client whose credentials the application has not checked. */
+export const UNCHECKED = {
+  failed: unchecked('the server failed to check the credentials; its log says why'),
+  late: unchecked('the server has not checked the credentials in time; its log says why'),
 };
+
+function unchecked(message: string): Refusal {
+  return { code: 'UNKNOWN', message, closeCode: CloseCode.INTERNAL };
+}
 
 function forbidden(message: string): Refusal {
   return { code: 'SECURITY_POLICY', message, closeCode: CloseCode.FORBIDDEN };

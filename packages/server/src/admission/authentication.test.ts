@@ -11,6 +11,8 @@ const credentials: Credentials = {
   headers: {},
 };
 
+const NOW = Date.UTC(2026, 10, 24);
+
 async function run(
   authenticate: Authenticate | undefined,
   other: Partial<Credentials> = {},
@@ -22,7 +24,7 @@ async function run(
   const identity = await identify({ ...credentials, ...other }, forwarded, {
     authenticate,
     logger,
-    now: () => 1_000,
+    now: () => NOW,
   });
   return { identity, logged };
 }
@@ -32,9 +34,9 @@ describe('a client is identified', () => {
     let seen: unknown;
     const { identity } = await run((given) => {
       seen = given;
-      return { principal: 'u1', agentId: 'granted', expiresAt: 1_001 };
+      return { principal: 'u1', agentId: 'granted', expiresAt: NOW + 1 };
     });
-    expect(identity).toEqual({ principal: 'u1', agentId: 'granted', expiresAt: 1_001 });
+    expect(identity).toEqual({ principal: 'u1', agentId: 'granted', expiresAt: NOW + 1 });
     expect(seen).toEqual(credentials);
   });
 
@@ -51,7 +53,8 @@ describe('a client is identified', () => {
     ['undefined', () => undefined],
     ['false', () => false as const],
     ['a promise of null', async () => null],
-    ['an identity that ends now', () => ({ principal: 'u1', expiresAt: 1_000 })],
+    ['an identity that ended in 2001', () => ({ principal: 'u1', expiresAt: Date.UTC(2001, 0) })],
+    ['an identity that ends now', () => ({ principal: 'u1', expiresAt: NOW })],
   ])('by nothing if it returns %s', async (_what, authenticate) => {
     expect((await run(authenticate)).identity).toBeUndefined();
   });
@@ -59,6 +62,8 @@ describe('a client is identified', () => {
   it.each([
     ['a time that is not a number', () => ({ principal: 'u1', expiresAt: '2099' }) as never],
     ['true', () => true as never],
+    ['an end in seconds', () => ({ principal: 'u1', expiresAt: NOW / 1_000 + 3_600 })],
+    ['an end before 2001', () => ({ principal: 'u1', expiresAt: Date.UTC(2001, 0) - 1 })],
     ['an identity that ends at no time', () => ({ principal: 'u1', expiresAt: Number.NaN })],
     ['no principal', () => ({}) as never],
     ['an empty principal', () => ({ principal: '' })],

@@ -12,9 +12,15 @@ export interface AuthenticationOptions {
   readonly now: () => number;
 }
 
+/** Milliseconds that `authenticate` has. */
+export const AUTHENTICATE_MS = 10_000;
+
+/** Why the credentials of a client could not be checked, by no fault of the client. */
+export type Unchecked = 'failed' | 'late';
+
 /**
  * Authenticates a client. Returns `undefined` if `authenticate` returns no identity or an expired one; `failed` if it
- * throws, or returns an invalid one, which says nothing about the client.
+ * throws, or returns an invalid one; `late` if it has not settled in {@link AUTHENTICATE_MS}.
  *
  * @param isForwarded whether a header states that the request was forwarded by a proxy.
  */
@@ -22,7 +28,7 @@ export async function identify(
   credentials: Credentials,
   isForwarded: boolean,
   { authenticate, logger, now }: AuthenticationOptions,
-): Promise<CheckedIdentity | 'failed' | undefined> {
+): Promise<CheckedIdentity | Unchecked | undefined> {
   const { ip } = credentials;
   if (authenticate === undefined) {
     // Behind a reverse proxy on this machine every client looks local.
@@ -30,7 +36,15 @@ export async function identify(
     return { principal: `local-${randomUUID()}`, agentId: credentials.agentId };
   }
   try {
-    const identity = await authenticate(credentials);
+    const identity = await settled(authenticate(credentials));
+    if (identity === LATE) {
+      const err = loggable(new ProtocolError('timeout', `no answer within ${AUTHENTICATE_MS} ms`));
+      logger.warn(
+        { event: 'auth.late', ip, err },
+        'authenticate has not settled, so the client was refused; give what it waits for a time limit',
+      );
+      return 'late';
+    }
     if (identity === null || identity === undefined || identity === false) return undefined;
     const checked = checkIdentity(identity);
     const { expiresAt } = checked;
@@ -44,6 +58,22 @@ export async function identify(
       'authenticate failed, so the client was refused; return null for credentials that are wrong',
     );
     return 'failed';
+  }
+}
+
+const LATE = Symbol('late');
+
+/** What a promise resolves to, or `LATE`. */
+async function settled<Value>(value: Value | Promise<Value>): Promise<Value | typeof LATE> {
+  if (!(value instanceof Object && 'then' in value)) return value;
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<typeof LATE>((resolve) => {
+    timer = setTimeout(() => resolve(LATE), AUTHENTICATE_MS);
+  });
+  try {
+    return await Promise.race([value, late]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -67,6 +97,9 @@ export function warnIfLocal({
 
 /** UTF-16 units of a name that an error quotes. */
 const MAX_QUOTED = 64;
+
+/** A time before that was meant in seconds. Unix milliseconds. */
+const YEAR_2001 = 978_307_200_000;
 
 /** The longest principal, in UTF-16 units. */
 export const MAX_PRINCIPAL_LENGTH = 256;
@@ -92,6 +125,10 @@ function checkIdentity({ principal, agentId, expiresAt, data, ...others }: Ident
   assert(
     expiresAt === undefined || (typeof expiresAt === 'number' && !Number.isNaN(expiresAt)),
     'whose expiresAt is not a number',
+  );
+  assert(
+    expiresAt === undefined || !(expiresAt < YEAR_2001),
+    `whose expiresAt is before 2001 (${String(expiresAt)}): it is in Unix milliseconds, and a JWT has seconds`,
   );
   const unknown = Object.keys(others);
   assert(

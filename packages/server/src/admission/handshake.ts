@@ -23,6 +23,7 @@ import { clientInfo } from '../served-session.js';
 import { bearerToken, type CheckedIdentity, type Refusal, UNCHECKED, unauthenticated } from './admission.js';
 import { countedPrincipal } from './authentication.js';
 import { HandshakeGuard } from './handshake-guard.js';
+import { warnOfKeys } from './keys.js';
 import { grant, identifyOrigin, type Origin, originOf } from './renewal.js';
 import { resumable } from './resume.js';
 
@@ -126,10 +127,10 @@ export class Handshake {
     const token = hello.auth?.token ?? bearerToken(origin.headers);
     const identity = await identifyOrigin(token, origin, options);
     // The attempt counts as failed even if the client did not wait for the answer.
-    if (identity === undefined || identity === 'failed') this.#host.onFailure(address);
+    if (identity === undefined || typeof identity === 'string') this.#host.onFailure(address);
     // The client may have left, or timed out, during authentication.
     if (this.#session.core.state !== 'connecting') return;
-    if (identity === 'failed') return this.refuse(UNCHECKED);
+    if (typeof identity === 'string') return this.refuse(UNCHECKED[identity]);
     if (identity === undefined)
       return this.refuse(unauthenticated(token, options.authenticate === undefined));
     const principal = countedPrincipal(identity.principal, options);
@@ -319,6 +320,7 @@ export class Handshake {
       const { algorithms, encoding } = outcome.agreement;
       const fields = { event: 'session.accepted', ip: this.#ip, session: core.id, algorithms, encoding };
       logger.info(fields, 'session accepted');
+      warnOfKeys(hello.algorithms, session.id, this.#host.options);
     } else {
       const { code, message } = outcome.reject;
       logger.info({ event: 'session.refused', ip: this.#ip, code }, `refused: ${message}`);

@@ -4,7 +4,7 @@ import type { ServerEndpoint } from '../endpoint.js';
 import { isForwarded } from '../http/addresses.js';
 import type { ResolvedServerOptions } from '../options.js';
 import type { CheckedIdentity } from './admission.js';
-import { identify } from './authentication.js';
+import { identify, type Unchecked } from './authentication.js';
 
 /** Credentials that expire, and the new ones that a client sends for them. */
 
@@ -26,12 +26,12 @@ export function originOf(upgrade: IncomingMessage, ip: string, agentId: string |
   return { ip, agentId, headers: upgrade.headers, isForwarded: isForwarded(upgrade) };
 }
 
-/** `undefined` if the credentials are refused, `failed` if they could not be checked. */
+/** `undefined` if the credentials are refused. */
 export async function identifyOrigin(
   token: string | undefined,
   { ip, agentId, headers, isForwarded }: Origin,
   { authenticate, logger }: Options,
-): Promise<CheckedIdentity | 'failed' | undefined> {
+): Promise<CheckedIdentity | Unchecked | undefined> {
   const credentials = { token, origin: headers.origin, agentId, ip, headers };
   return await identify(credentials, isForwarded, { authenticate, logger, now: Date.now });
 }
@@ -61,7 +61,7 @@ export async function renew(session: ServerEndpoint, token: string, options: Opt
   const { logger } = options;
   const identity = await identifyOrigin(token, origin, options);
   if (session.hasEnded) return;
-  if (identity === 'failed') {
+  if (typeof identity === 'string') {
     session.abort(new ProtocolError('internal', 'the new credentials could not be checked'));
     return;
   }

@@ -106,7 +106,10 @@ const FIVE_MINUTES_MS = 300_000;
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /** @throws {ProtocolError} `invalid_option`; its message never contains the value of a key or header. */
-export function resolveGatewayOptions(options: OpenAIGatewayOptions): ResolvedGatewayOptions {
+export function resolveGatewayOptions(
+  // Without any, the first one that is missing is named.
+  options: OpenAIGatewayOptions = {} as OpenAIGatewayOptions,
+): ResolvedGatewayOptions {
   assertOptions(options, KINDS);
   const { apiKey = '', models, onUsage, logger = SILENT_LOGGER } = options;
   if (typeof apiKey === 'string') assertKey(apiKey);

@@ -134,12 +134,12 @@ class NamedGroup implements Group {
 /** One message, coded once for all members that can read the same bytes. */
 class SharedCoding {
   readonly #coders: SharedCoders;
-  readonly #content: string | Uint8Array;
+  readonly #content: Parameters<typeof encodeContent>[0];
   readonly #options: GroupSendOptions;
   readonly #coded = new Map<BodyCoder, CodedBody | Promise<CodedBody>>();
   count = 0;
 
-  constructor(coders: SharedCoders, content: string | Uint8Array, options: GroupSendOptions) {
+  constructor(coders: SharedCoders, content: Parameters<typeof encodeContent>[0], options: GroupSendOptions) {
     this.#coders = coders;
     this.#content = content;
     this.#options = options;

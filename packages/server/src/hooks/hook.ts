@@ -1,4 +1,4 @@
-import type { Message, Part, RequestContext } from '@parlance/protocol';
+import type { HandlerReply, Message, RequestContext } from '@parlance/protocol';
 import type { ServerSession } from '../served-session.js';
 
 /** A request on its way to `onRequest`. */
@@ -16,8 +16,8 @@ export interface MessageHookContext<Data = unknown> {
 
 export type HookContext<Data = unknown> = RequestHookContext<Data> | MessageHookContext<Data>;
 
-/** The reply of a handler: one part, or what yields them. */
-export type HookReply = Part | AsyncIterable<Part> | undefined;
+/** The reply of a handler. */
+export type HookReply = HandlerReply;
 
 /**
  * Runs around requests and messages. `next` calls the next hook, and in the end the handler, or hands the message to the

@@ -1,5 +1,4 @@
-import { type Part, ProtocolError, type RequestHandler } from '@parlance/protocol';
-import { LateParts } from '@parlance/protocol/internal';
+import { ProtocolError, type RequestHandler } from '@parlance/protocol';
 import type { ServerSession } from '../served-session.js';
 import type { Hook, HookContext, HookReply } from './hook.js';
 
@@ -40,11 +39,6 @@ export function hookRequests(
   return async (message, context) => {
     const session = context.session as ServerSession;
     const request: HookContext = { ...context, session, kind: 'request', message };
-    const reply = await runHooks(hooks, request, () => answer(message, context));
-    return isIterable(reply) ? new LateParts(reply) : reply;
+    return await runHooks(hooks, request, () => answer(message, context));
   };
-}
-
-function isIterable(reply: HookReply): reply is AsyncIterable<Part> {
-  return typeof reply === 'object' && reply !== null && Symbol.asyncIterator in reply;
 }

@@ -1,5 +1,5 @@
-import type { Message, Part, RequestContext, RequestHandler } from '@parlance/protocol';
-import { LateParts, type OwnContext } from '@parlance/protocol/internal';
+import type { HandlerReply, Message, Part, RequestContext, RequestHandler } from '@parlance/protocol';
+import { isAsyncIterable, type OwnContext, partsIn } from '@parlance/protocol/internal';
 import type { RequestOutcome, Tracing } from './tracing.js';
 
 /** Is notified of every answered request. */
@@ -54,7 +54,7 @@ function observe(
   context: RequestContext,
   steps: Steps,
 ): ReturnType<RequestHandler> {
-  const { run, take, end } = steps;
+  const { run, end } = steps;
   let reply: ReturnType<RequestHandler>;
   try {
     reply = run(() => handler(request, context));
@@ -62,19 +62,22 @@ function observe(
     end(true, error);
     throw error;
   }
-  if (isIterable(reply)) return observeParts(reply, steps);
+  if (isAsyncIterable(reply)) return observeReply(reply, steps);
   return Promise.resolve(reply).then(
-    (part) => {
-      if (part instanceof LateParts) return new LateParts(observeParts(part.parts, steps));
-      take(part);
-      end(false);
-      return part;
-    },
+    (late) => observeReply(late, steps),
     (error: unknown) => {
       end(true, error);
       throw error;
     },
   );
+}
+
+function observeReply(reply: HandlerReply, steps: Steps): HandlerReply {
+  const parts = partsIn(reply);
+  if (parts !== undefined) return observeParts(parts, steps);
+  steps.take(reply);
+  steps.end(false);
+  return reply;
 }
 
 /** The same parts; each step of the handler runs within `run`. */
@@ -104,8 +107,4 @@ function observeParts(parts: AsyncIterable<Part>, { run, take, end }: Steps): As
       };
     },
   };
-}
-
-function isIterable(reply: ReturnType<RequestHandler>): reply is AsyncIterable<Part> {
-  return typeof reply === 'object' && reply !== null && Symbol.asyncIterator in reply;
 }

@@ -107,7 +107,14 @@ export class Contest {
     }
     const body = this.#bodies[winner];
     if (body === undefined) {
-      throw new ProtocolError('unrepresentable', 'none of the negotiated codecs can carry this text');
+      // Without a key M2M carries chat requests and the like only; an end with a key states M2M alone.
+      const isM2M = this.#field.every(({ algorithm }) => algorithm === Algorithm.M2M);
+      throw new ProtocolError(
+        'unrepresentable',
+        isM2M
+          ? 'M2M alone was agreed on, which carries this text only with a key: if the other end has the option `security`, give this end the same'
+          : 'none of the negotiated codecs can carry this text',
+      );
     }
     return {
       algorithm: this.#field[this.#order[winner]!]!.algorithm,

@@ -104,7 +104,7 @@ export function unprotect(
     throw new ProtocolError(
       'security_required',
       security === undefined
-        ? `the frame is protected by ${fixed.security}; give the decoder its key as \`security\``
+        ? `the frame is protected by ${fixed.security}; give its receiver the same key as \`security\``
         : `the frame declares security ${fixed.security}, ${required} is required`,
     );
   }
@@ -116,7 +116,10 @@ export function unprotect(
     if (end < headerLength) throw tooShort(body.length - headerLength, SHA256_LENGTH);
     const tag = cryptoSuite.hmacSha256(security.key, body.subarray(0, end));
     if (!cryptoSuite.equal(tag, body.subarray(end))) {
-      throw new ProtocolError('authentication_failed', 'the frame is not authentic under this key');
+      throw new ProtocolError(
+        'authentication_failed',
+        'the frame is not authentic under this key; do both ends have the same?',
+      );
     }
     return body.subarray(headerLength, end);
   }

@@ -1,20 +1,13 @@
-import { ProtocolError } from '../../base/errors.js';
+import { isProtocolError, ProtocolError } from '../../base/errors.js';
 import type { Message } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
 import type { Body } from '../messages/part.js';
+import { PROCEDURE } from '../messages/procedure.js';
 import type { FollowedReply, FollowOptions } from '../requests/follow.js';
 import type { ReplyStream } from '../requests/reply.js';
 import type { RequestOptions, Session } from '../session.js';
-import {
-  type CallInput,
-  type CallOutput,
-  type CallPart,
-  type Contract,
-  PROCEDURE,
-  type Procedure,
-  type Procedures,
-} from './contract.js';
-import { asContractError } from './error.js';
+import type { CallInput, CallOutput, CallPart, Contract, Procedure, Procedures } from './contract.js';
+import { asContractError, ContractError } from './error.js';
 
 /** The calling end of a contract. */
 
@@ -109,7 +102,7 @@ export function contractClient<P extends Procedures>(
       call[name] = async (input: unknown, options?: RequestOptions) => {
         const given = named(name, { ...defaults, ...options });
         try {
-          return jsonOf(await session.request(bodyOf(input), given));
+          return answerOf(await session.request(bodyOf(input), given), name);
         } catch (error) {
           throw asContractError(error, name);
         }
@@ -146,12 +139,27 @@ function bodyOf(input: unknown): Body {
       'the input is bytes; the values of a contract travel as JSON',
     );
   }
-  return typeof input === 'string' ? JSON.stringify(input) : (input as object);
+  return { json: input };
 }
 
 /** @throws {ProtocolError} `bad_json`, and the errors of `message.text`. */
 export function jsonOf(message: Message): unknown {
   return message.text === '' ? undefined : message.json();
+}
+
+/** @throws {ContractError} `unknown_procedure` if the answer is not one of a contract. */
+function answerOf(message: Message, name: string): unknown {
+  try {
+    return jsonOf(message);
+  } catch (error) {
+    const isOther = isProtocolError(error) && (error.code === 'bad_json' || error.code === 'bad_utf8');
+    throw isOther ? unserved(name, error) : error;
+  }
+}
+
+/** The other end answers with something else than JSON, so it knows nothing of the contract. */
+function unserved(name: string, cause: unknown): ContractError {
+  return new ContractError('unknown_procedure', name, { side: 'remote', cause });
 }
 
 class Reply implements ProcedureReply<unknown, unknown> {
@@ -161,6 +169,9 @@ class Reply implements ProcedureReply<unknown, unknown> {
   /** The handler has returned. */
   #returned: { readonly output: unknown } | undefined;
   #isLeft = false;
+  /** The loop has ended. */
+  #isOver = false;
+  #failure: { readonly error: unknown } | undefined;
 
   constructor(name: string, hasOutput: boolean, reply: ReplyStream) {
     this.#name = name;
@@ -184,27 +195,30 @@ class Reply implements ProcedureReply<unknown, unknown> {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<unknown, void> {
-    let isOver = false;
+    const parts = this.#reply[Symbol.asyncIterator]();
     try {
-      for await (const part of this.#reply) {
-        const value = part.json();
+      for await (const part of { [Symbol.asyncIterator]: () => parts }) {
+        const value = answerOf(part, this.#name);
         if (!this.#hasOutput) yield value;
+        else if (typeof value !== 'object') throw unserved(this.#name, undefined);
         else if (isPart(value)) yield value.part;
         else this.#returned = { output: isOutput(value) ? value.output : undefined };
       }
-      isOver = true;
+      this.#isOver = true;
       if (!this.#hasOutput && !this.#isLeft) this.#returned = { output: undefined };
     } catch (error) {
-      isOver = true;
-      throw asContractError(error, this.#name);
+      this.#isOver = true;
+      this.#failure = { error: asContractError(error, this.#name) };
+      throw this.#failure.error;
     } finally {
-      if (!isOver) this.#isLeft = true;
+      if (!this.#isOver) this.#isLeft = true;
     }
   }
 
   async output(): Promise<unknown> {
-    if (this.#returned === undefined) for await (const _ of this);
+    if (this.#returned === undefined && !this.#isOver && !this.#isLeft) for await (const _ of this);
     if (this.#returned !== undefined) return this.#returned.output;
+    if (this.#failure !== undefined) throw this.#failure.error;
     if (this.#isLeft)
       throw new ProtocolError('cancelled', `${this.#name}: its reply was not read to the end`);
     throw new ProtocolError('bad_message', `${this.#name}: the reply has ended without its output`);

@@ -3,6 +3,7 @@ import { assertOptions, type OptionKinds } from '../../base/options.js';
 import type { AsJson } from '../as-json.js';
 import type { Message } from '../messages/message.js';
 import type { RequestContext } from '../requests/handler-context.js';
+import type { Session } from '../session.js';
 import type { InputOf, OutputOf, Schema } from './schema.js';
 
 /** What both ends know about the requests that one of them answers. */
@@ -72,9 +73,6 @@ type OnlyMembers<P extends Procedures> = {
   readonly [Name in keyof P]: { readonly [Member in Exclude<keyof P[Name], keyof Procedure>]: never };
 };
 
-/** The metadata of a request that names its procedure. */
-export const PROCEDURE = 'procedure';
-
 type InputSchema<P> = P extends { readonly input: infer S extends Schema } ? S : undefined;
 type OutputSchema<P> = P extends { readonly output: infer S extends Schema } ? S : undefined;
 type PartsSchema<P> = P extends { readonly parts: infer S extends Schema } ? S : undefined;
@@ -93,11 +91,12 @@ export type CallPart<P extends Procedure> = AsJson<Makes<PartsSchema<P>>>;
  * Answers one procedure, with its input as the schema made it. A procedure with parts is an async generator, which
  * returns the output. Throws as a `RequestHandler`.
  *
- * @param request the request itself: who sent it, for example.
+ * @param request the request itself: `request.from` is the agent that has sent it, for example.
+ * @typeParam Of the session of its end.
  */
-export type Handler<P extends Procedure> = (
+export type Handler<P extends Procedure, Of extends Session = Session> = (
   input: Makes<InputSchema<P>>,
-  context: RequestContext,
+  context: RequestContext<Of>,
   request: Message,
 ) => Reply<P>;
 
@@ -112,4 +111,6 @@ type Returned<P extends Procedure> = OutputSchema<P> extends Schema ? Takes<Outp
 type Nothing = ReturnType<() => void>;
 
 /** A handler for each procedure. */
-export type Handlers<P extends Procedures> = { readonly [Name in keyof P]: Handler<P[Name]> };
+export type Handlers<P extends Procedures, Of extends Session = Session> = {
+  readonly [Name in keyof P]: Handler<P[Name], Of>;
+};

@@ -4,24 +4,26 @@ import { truncateUnits } from '../../base/text.js';
 import { withPathsOf } from '../http/paths.js';
 import type { Message } from '../messages/message.js';
 import { isAsyncIterable, type Part } from '../messages/part.js';
+import { PROCEDURE, take } from '../messages/procedure.js';
 import { refuse } from '../messages/undecodable.js';
 import type { RequestContext } from '../requests/handler-context.js';
 import type { RequestHandler } from '../requests/responder.js';
+import type { Session } from '../session.js';
 import { jsonOf } from './client.js';
-import { type Contract, type Handlers, PROCEDURE, type Procedure, type Procedures } from './contract.js';
+import type { Contract, Handlers, Procedure, Procedures } from './contract.js';
 import { ContractError } from './error.js';
 import { describeIssues } from './issues.js';
 import { check, type Schema } from './schema.js';
 
 /** The answering end of a contract. */
 
-export interface ServeOptions {
+export interface ServeOptions<Of extends Session = Session> {
   /**
    * Answers requests that name no procedure of the contract: another `serve`, for example.
    *
    * @default they fail with `unknown_procedure`
    */
-  readonly otherwise?: RequestHandler | undefined;
+  readonly otherwise?: RequestHandler<Of> | undefined;
   /**
    * Whether outputs and parts are checked before they are sent. Without, they are sent as the handler made them.
    *
@@ -38,14 +40,14 @@ type AnyHandler = (input: unknown, context: RequestContext, request: Message) =>
  *
  * @throws {ProtocolError} `invalid_option` if a handler is missing or its procedure unknown.
  */
-export function serve<P extends Procedures>(
+export function serve<P extends Procedures, Of extends Session = Session>(
   contract: Contract<P>,
-  handlers: Handlers<NoInfer<P>>,
-  options: ServeOptions = {},
-): RequestHandler {
+  handlers: Handlers<NoInfer<P>, NoInfer<Of>>,
+  options: ServeOptions<NoInfer<Of>> = {},
+): RequestHandler<Of> {
   assertOptions(options, { otherwise: 'function', validateReplies: 'flag' }, 'serve');
   const { otherwise, validateReplies = true } = options;
-  const answers = new Map<string, RequestHandler>();
+  const answers = new Map<string, RequestHandler<Of>>();
   for (const [name, procedure] of Object.entries<Procedure>(contract.procedures)) {
     const handler: unknown = Object.hasOwn(handlers, name) ? handlers[name] : undefined;
     if (typeof handler !== 'function') {
@@ -63,7 +65,8 @@ export function serve<P extends Procedures>(
   for (const name of Object.keys(handlers)) {
     if (!answers.has(name)) throw unknownName('procedure', name, [...answers.keys()], 'serve');
   }
-  const handler: RequestHandler = (request, context) => {
+  const handler: RequestHandler<Of> = (request, context) => {
+    take(request);
     const name = context.metadata[PROCEDURE];
     const answer = typeof name === 'string' ? answers.get(name) : undefined;
     if (answer !== undefined) return answer(request, context);

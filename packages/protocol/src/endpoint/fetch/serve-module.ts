@@ -1,9 +1,3 @@
 /** `onFetch`; a page loads it with the first request. */
 
-export {
-  createFetchHandler,
-  type FetchContext,
-  type FetchHandler,
-  type FetchSession,
-  partsOf,
-} from './serve.js';
+export { createFetchHandler, type FetchContext, type FetchHandler, type FetchSession } from './serve.js';

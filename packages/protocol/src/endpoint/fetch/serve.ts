@@ -7,7 +7,7 @@ import { isTextType } from '../http/pieces.js';
 import { collectUpload, readUpload } from '../http/uploads.js';
 import { loggable } from '../loggable.js';
 import type { Message } from '../messages/message.js';
-import { isAsyncIterable, type Part } from '../messages/part.js';
+import type { Part } from '../messages/part.js';
 import { refuse } from '../messages/undecodable.js';
 import type { Logger } from '../ports.js';
 import type { RequestContext } from '../requests/handler-context.js';
@@ -28,9 +28,9 @@ export interface FetchContext<Own extends Session = FetchSession>
   /** Server: the principal that the client authenticated as. */
   readonly principal: string | undefined;
   /** Server: `session.data`. */
-  readonly data: unknown;
-  /** Client: the address of the agent that asks; `undefined` if it is the server. */
-  readonly from: string | undefined;
+  readonly data: Own extends { readonly data: infer Data } ? Data : unknown;
+  /** The request of the session that carries the HTTP request. At a client, its `from` is the agent that asks. */
+  readonly request: Pick<Message, 'from'>;
 }
 
 /**
@@ -68,13 +68,6 @@ export function createFetchHandler(options: HandlerOptions): RequestHandler {
     }
     return serve.answer(request, context, head);
   };
-}
-
-/** The parts of a reply, as a handler returns them. */
-export async function* partsOf(reply: ReturnType<RequestHandler>): AsyncGenerator<Part> {
-  const outcome = isAsyncIterable(reply) ? reply : await reply;
-  if (isAsyncIterable(outcome)) yield* outcome;
-  else yield outcome ?? '';
 }
 
 const unsupported: RequestHandler = () => {
@@ -244,7 +237,7 @@ function contextOf({ from }: Message, context: RequestContext): FetchContext {
   const session = context.session as FetchSession;
   return {
     session,
-    from,
+    request: { from },
     get principal() {
       return session.principal;
     },

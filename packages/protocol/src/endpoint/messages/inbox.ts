@@ -13,6 +13,8 @@ export interface InboxOptions<Item> {
   onDone?(): void;
   /** A reader left before the end. */
   onRelease?(): void;
+  /** Only one reader in all, and not one after the other. @default false */
+  readonly isReadOnce?: boolean;
 }
 
 /**
@@ -64,7 +66,9 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
     this.#failure = error;
     const settle = this.#waiting;
     this.#waiting = undefined;
-    settle?.(this.#outcome());
+    if (settle === undefined) return;
+    this.#release();
+    settle(this.#outcome());
   }
 
   /** Drops the items that were not read. */
@@ -76,8 +80,7 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
 
   /** @throws {ProtocolError} `invalid_argument` if there is another reader. */
   [Symbol.asyncIterator](): AsyncIterableIterator<Item, undefined> {
-    if (this.#hasReader)
-      throw new ProtocolError('invalid_argument', 'only one reader at a time: another loop is still reading');
+    if (this.#hasReader) throw this.#options.isReadOnce ? readTwice() : twoReaders();
     this.#hasReader = true;
     return this;
   }
@@ -86,7 +89,7 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
     this.#options.onDone?.();
     if (this.#items.size > 0) return Promise.resolve({ value: this.#shift(), done: false });
     if (this.#hasEnded) {
-      this.#hasReader = false;
+      this.#release();
       return Promise.resolve(this.#outcome());
     }
     if (this.#waiting !== undefined) {
@@ -97,6 +100,10 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
     return new Promise((resolve) => {
       this.#waiting = resolve;
     });
+  }
+
+  #release(): void {
+    this.#hasReader = this.#options.isReadOnce === true;
   }
 
   #outcome(): typeof DONE | Promise<never> {
@@ -112,12 +119,23 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
 
   return(): Promise<IteratorResult<Item, undefined>> {
     this.#options.onDone?.();
-    this.#hasReader = false;
+    this.#release();
     this.#waiting?.(DONE);
     this.#waiting = undefined;
     this.#options.onRelease?.();
     return Promise.resolve(DONE);
   }
+}
+
+/** The error of a second loop over a reply. */
+export function readTwice(): ProtocolError {
+  const message =
+    'a reply is read once, and another loop reads it or has read it; keep the parts to use them again';
+  return new ProtocolError('invalid_argument', message);
+}
+
+function twoReaders(): ProtocolError {
+  return new ProtocolError('invalid_argument', 'only one reader at a time: another loop is still reading');
 }
 
 const DONE: IteratorResult<never, undefined> = { value: undefined, done: true };

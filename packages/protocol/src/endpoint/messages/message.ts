@@ -1,3 +1,4 @@
+import { ProtocolError } from '../../base/errors.js';
 import type { Reservation, SessionMemory } from '../../base/memory.js';
 import { decodeUtf8 } from '../../base/text.js';
 import { type BodyForm, formOf } from '../../codec/algorithms.js';
@@ -66,6 +67,15 @@ export interface Message<Json = unknown> {
    * @throws {ProtocolError} as {@link text}; `bad_json`; `json_too_deep` or another limit of JSON.
    */
   json<T = Json>(): T;
+}
+
+/** An error of `parseJson`, in words that help if the document is plain text. */
+export function explainText(error: unknown, text: string): unknown {
+  if (!(error instanceof ProtocolError) || error.code !== 'bad_json' || !/^\s*[^\s"[{]/.test(text))
+    return error;
+  const message =
+    'this is text; if you meant an object with the one member `text`, send `{ json: { text } }`';
+  return new ProtocolError('bad_json', message, { cause: error.cause });
 }
 
 /** Decodes the text of token parts; a character may be split between two parts. */
@@ -237,7 +247,7 @@ export class ReceivedMessage implements Message {
     try {
       return this.#coder.parse<T>(text, (values) => this.#chargeValues(values));
     } catch (error) {
-      throw this.#blame(error);
+      throw this.#blame(explainText(error, text));
     }
   }
 

@@ -6,18 +6,16 @@ import type { BodyToSend } from '../../link/link.js';
 import { type BlobBody, isBlob } from './blob.js';
 
 /**
- * The content of a message or request: a string is text; an `ArrayBuffer`, a typed array, a `DataView` and a `Blob` are
- * bytes; any other value is sent as JSON. A `Blob` is read when its turn comes, and its type does not travel. What JSON
- * would make an empty object of, such as a `Map` or an `Error`, is refused.
+ * The content of a message or request, and one part of a reply: a string is text; an `ArrayBuffer`, a typed array, a
+ * `DataView` and a `Blob` are bytes; any other value is sent as JSON. A `Blob` is read when its turn comes, and its type does
+ * not travel. Bytes within JSON are refused, and so is a value of which JSON would make an empty object, such as a `Map` or
+ * an `Error`.
+ *
+ * An object whose only member is `text`, `tokens`, `json` or `bytes`, with a value of that kind, says how that value is sent.
+ * Token IDs are sent as they are, without detokenizing them. An object of the application that has such a form by chance,
+ * such as `{ text: 'a' }`, is sent as JSON if it is wrapped: `{ json: { text: 'a' } }`.
  */
-export type Body = string | Uint8Array | object | number | boolean | null;
-
-/**
- * One part of a reply: a {@link Body}, or an object whose only member says how its value is sent. Token IDs are sent as
- * they are, without detokenizing them. An object of the application that has such a form by chance, such as
- * `{ text: 'a' }`, is sent as JSON if it is wrapped: `{ json: { text: 'a' } }`.
- */
-export type Part =
+export type Body =
   | string
   | number
   | boolean
@@ -29,7 +27,10 @@ export type Part =
   | { readonly bytes: Uint8Array }
   | JsonPart;
 
-/** Any object that is sent as JSON. A generator or a promise is not a part. */
+/** One part of a reply: a {@link Body}. */
+export type Part = Body;
+
+/** Any object that is sent as JSON. A generator or a promise is not one. */
 export type JsonPart =
   | { readonly [key: string]: unknown }
   | (object & { readonly [Symbol.asyncIterator]?: undefined; readonly then?: undefined });
@@ -38,6 +39,27 @@ export type JsonPart =
 export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown, unknown> {
   return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 }
+
+/** Whether a value is a generator, and not one of the collections, which are JSON or nothing. */
+export function isGenerator(
+  value: unknown,
+): value is Iterator<unknown, unknown> & Iterable<unknown, unknown> {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    Symbol.iterator in value &&
+    'next' in value &&
+    typeof value.next === 'function'
+  );
+}
+
+/** Token IDs, as the application has them. */
+export interface TokenContent {
+  readonly tokens: readonly number[] | Uint32Array;
+}
+
+/** What a body is sent as. It is a body itself, which means the same. */
+export type Content = string | Uint8Array | TokenContent | BlobBody;
 
 export interface EncodeOptions {
   /** @default 'auto' */
@@ -56,7 +78,7 @@ export interface EncodeOptions {
  * @throws {ProtocolError} errors of the codec.
  */
 export function encodeBody(
-  content: string | Uint8Array,
+  content: Exclude<Content, BlobBody>,
   coder: BodyCoder,
   options: EncodeOptions = {},
 ): BodyToSend | Promise<BodyToSend> {
@@ -68,13 +90,47 @@ export function encodeBody(
 }
 
 /**
- * The text or the bytes of a body, or a `Blob` that has them.
+ * What a body is sent as.
  *
  * @throws {ProtocolError} `invalid_argument` if it has no JSON form.
  */
-export function contentOf(body: Body): string | Uint8Array | BlobBody {
+export function contentOf(body: Body): Content {
   if (typeof body === 'string') return body;
-  return bytesOf(body) ?? (isBlob(body) ? body : toJson(body));
+  const binary = binaryOf(body);
+  if (binary !== undefined) return binary;
+  if (isForm(body, 'text') && typeof body.text === 'string') return body.text;
+  if (isForm(body, 'tokens') && areTokens(body.tokens)) return { tokens: body.tokens };
+  const bytes = isForm(body, 'bytes') ? binaryOf(body.bytes) : undefined;
+  return bytes ?? toJson(isForm(body, 'json') ? body.json : body);
+}
+
+/** Whether `name` is the only member. */
+export function isForm<Name extends string>(
+  body: Body,
+  name: Name,
+): body is { readonly [Only in Name]: unknown } {
+  if (typeof body !== 'object' || body === null || !Object.hasOwn(body, name)) return false;
+  return Object.keys(body).length === 1;
+}
+
+/** Which of them exist is checked when they are coded. */
+export function areTokens(value: unknown): value is TokenContent['tokens'] {
+  if (value instanceof Uint32Array) return true;
+  return Array.isArray(value) && value.every((id) => id === id >>> 0);
+}
+
+export function isTokens(content: Content): content is TokenContent {
+  return typeof content === 'object' && 'tokens' in content;
+}
+
+/** UTF-16 units of a text, or bytes. */
+export function sizeOf(content: Content): number {
+  if (isTokens(content)) return content.tokens.length * 4;
+  return isBlob(content) ? content.size : content.length;
+}
+
+function binaryOf(value: unknown): Uint8Array | BlobBody | undefined {
+  return bytesOf(value) ?? (isBlob(value) ? value : undefined);
 }
 
 /** The bytes of a buffer or a view; `undefined` for any other value. */
@@ -86,10 +142,11 @@ export function bytesOf(value: unknown): Uint8Array | undefined {
 
 /** As {@link encodeBody}, without an agent. */
 export function encodeContent(
-  content: string | Uint8Array,
+  content: Exclude<Content, BlobBody>,
   coder: BodyCoder,
   options: EncodeOptions,
 ): CodedBody | Promise<CodedBody> {
+  if (isTokens(content)) return encodeTokens(content, coder, options);
   const loading = coder.load(options.algorithm);
   if (loading !== undefined) return loading.then(() => encodeContent(content, coder, options));
   if (content.length < LARGE_CONTENT || typeof content !== 'string' || coder.isDeferred(content, options)) {
@@ -98,29 +155,52 @@ export function encodeContent(
   return coder.encodeInSlices(content, options);
 }
 
+function encodeTokens(
+  { tokens }: TokenContent,
+  coder: BodyCoder,
+  options: EncodeOptions,
+): CodedBody | Promise<CodedBody> {
+  const { algorithm = 'auto' } = options;
+  if (algorithm !== 'auto' && algorithm !== 'TOKEN_NATIVE')
+    throw new ProtocolError('unsupported', `token IDs are sent in TOKEN_NATIVE, not in ${algorithm}`);
+  const loading = coder.load('TOKEN_NATIVE');
+  if (loading !== undefined) return loading.then(() => coder.encodeTokens(tokens, options));
+  return coder.encodeTokens(tokens, options);
+}
+
 /** UTF-16 units from which text is coded in slices; below, every codec takes at most about 10 ms. */
 const LARGE_CONTENT = 128 * 1024;
 
 /** @throws {ProtocolError} `invalid_argument` if it has no JSON form. */
-export function toJson(value: unknown): string {
+function toJson(value: unknown): string {
+  assertNoSource(value);
   let text: string | undefined;
   try {
     text = JSON.stringify(value);
   } catch (cause) {
-    throw new ProtocolError(
-      'invalid_argument',
-      'the value has no JSON form: it contains a BigInt or refers to itself',
-      { cause },
-    );
+    throw invalid('the value has no JSON form: it contains a BigInt or refers to itself', { cause });
   }
   if (text === undefined || isLost(value, text)) {
     const what = value === undefined ? 'undefined' : `a ${nameOf(value)}`;
-    throw new ProtocolError(
-      'invalid_argument',
-      `${what} has no JSON form; expected a string, bytes or a JSON value`,
-    );
+    throw invalid(`${what} has no JSON form; expected a string, bytes or a JSON value`);
   }
-  return text;
+  const path = mayHaveBytes(text) ? pathToBytes(value) : undefined;
+  if (path === undefined) return text;
+  throw invalid(`${path}: bytes have no JSON form; send them by themselves, or as text, such as base64`);
+}
+
+/** @throws {ProtocolError} `invalid_argument` for what makes a value later, or several. */
+function assertNoSource(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return;
+  if (isAsyncIterable(value) || isGenerator(value)) {
+    throw invalid('a generator is not a body: a handler returns it, or yields its parts with yield*');
+  }
+  if ('then' in value && typeof value.then === 'function')
+    throw invalid('a promise is not a body: await it first');
+}
+
+function invalid(message: string, options?: ErrorOptions): ProtocolError {
+  return new ProtocolError('invalid_argument', message, options);
 }
 
 /** Whether JSON keeps nothing of a value that is not a plain object and does not say itself how it is written. */
@@ -133,5 +213,29 @@ function isLost(value: unknown, text: string): boolean {
 }
 
 function nameOf(value: unknown): string {
-  return typeof value === 'object' ? (value?.constructor?.name ?? 'value') : typeof value;
+  return typeof value === 'object' ? value?.constructor?.name || 'value' : typeof value;
+}
+
+/** Whether JSON may have been made of a view with elements, of one without or a buffer, or of a `Buffer` of Node. */
+function mayHaveBytes(text: string): boolean {
+  return text.includes('{"0":') || text.includes('{}') || text.includes('{"type":"Buffer"');
+}
+
+/** Where the first bytes are within a value that has a JSON form, such as `images[0]`; `undefined` if there are none. */
+function pathToBytes(root: unknown): string | undefined {
+  const paths = new Map<unknown, string>();
+  let found: string | undefined;
+  JSON.stringify(root, function (this: Record<string, unknown>, key, value) {
+    // What it is, and what its toJSON makes of it.
+    const before = paths.get(this) ?? '';
+    const path = Array.isArray(this)
+      ? `${before}[${key}]`
+      : before && key
+        ? `${before}.${key}`
+        : before || key;
+    if ((binaryOf(this[key]) ?? binaryOf(value)) !== undefined) found ??= path;
+    paths.set(value, path);
+    return found === undefined ? value : undefined;
+  });
+  return found;
 }

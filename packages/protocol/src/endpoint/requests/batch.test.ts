@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Clock } from '../../platform/clock.js';
 import { errorCode } from '../../testing/error-code.js';
-import { areTokens } from '../messages/encode-part.js';
 import type { Part } from '../messages/part.js';
+import { areTokens } from '../messages/part.js';
 import { PartBatch } from './batch.js';
 import { resolveBatchOptions } from './batch-options.js';
 

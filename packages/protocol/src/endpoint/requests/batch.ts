@@ -1,7 +1,6 @@
 import { utf8Length } from '../../base/text.js';
 import type { Clock } from '../../platform/clock.js';
-import { areTokens, isForm } from '../messages/encode-part.js';
-import type { Part } from '../messages/part.js';
+import { areTokens, isForm, type Part } from '../messages/part.js';
 import type { ResolvedBatchOptions } from './batch-options.js';
 
 type Pending =

@@ -1,3 +1,4 @@
+import { readTwice } from '../messages/inbox.js';
 import type { Message } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
 import type { ReplyStream } from './reply.js';
@@ -7,6 +8,7 @@ export class LateReply implements ReplyStream {
   readonly #opened: Promise<ReplyStream | undefined>;
   #reply: ReplyStream | undefined;
   #isCancelled = false;
+  #isRead = false;
 
   /**
    * @param load resolves when the request can be sent.
@@ -38,6 +40,8 @@ export class LateReply implements ReplyStream {
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Message> {
+    if (this.#isRead) throw readTwice();
+    this.#isRead = true;
     const parts = this.#opened.then((reply) => reply?.[Symbol.asyncIterator]());
     parts.catch(() => {});
     const over = { value: undefined, done: true } as const;

@@ -9,8 +9,8 @@ import { decodeMetadata, type Metadata } from '../messages/metadata.js';
 import { KEPT, type KeptMetadata, readKept } from './kept-metadata.js';
 
 /**
- * The reply to a request, part by part. It has one reader at a time. The iteration throws the error of a
- * failed request after the parts that arrived.
+ * The reply to a request, part by part. It is read once: a second loop, at the same time or later, throws `invalid_argument`.
+ * The iteration throws the error of a failed request after the parts that arrived.
  *
  * @typeParam Json what each part is expected to be, for its `json()`. It is not checked.
  */
@@ -105,6 +105,7 @@ class StreamReply implements Reply {
       },
       onDone: () => this.#releaseTaken(),
       onRelease: () => this.cancel(),
+      isReadOnce: true,
     });
     return this.#inbox;
   }

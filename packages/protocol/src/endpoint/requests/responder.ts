@@ -5,11 +5,11 @@ import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
 import type { Pulls } from '../http/pulls.js';
 import { loggable, readable } from '../loggable.js';
-import { type BlobBody, isBlob } from '../messages/blob.js';
-import { CodedPart, encodePart } from '../messages/encode-part.js';
+import { CodedPart, encodePart, type PartCoder } from '../messages/encode-part.js';
 import type { Message, ReceivedMessage } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
 import { isAsyncIterable, type Part } from '../messages/part.js';
+import { isUntaken } from '../messages/procedure.js';
 import { isFaultOf, isRefusal, refuse } from '../messages/undecodable.js';
 import type { Logger } from '../ports.js';
 import type { Session } from '../session.js';
@@ -17,18 +17,19 @@ import { PartBatch } from './batch.js';
 import type { ResolvedBatchOptions } from './batch-options.js';
 import { Cancellation } from './cancellation.js';
 import { HandlerContext, type RequestContext } from './handler-context.js';
+import { type HandlerReply, partsIn } from './handler-reply.js';
 import type { KeepOptions, KeptRequest, ReplyKeeper, ReplyRecorder } from './keeping.js';
 import { Output, type OutputOptions, type ReplySink } from './output.js';
 
 /**
- * Answers a request: returns one part, or yields several. An error that it throws reaches the requester as
- * `internal` without details, unless it is a `RequestError`, or was thrown because the request cannot be
- * decoded.
+ * Answers a request: returns one part, or yields several and may return the last; an `async` function may also return a
+ * generator. An error that it throws reaches the requester as `internal` without details, unless it is a `RequestError`, or
+ * was thrown because the request cannot be decoded.
  */
 export type RequestHandler<Of extends Session = Session> = (
   request: Message,
   context: RequestContext<Of>,
-) => Part | undefined | Promise<Part | undefined> | AsyncIterable<Part>;
+) => HandlerReply | Promise<HandlerReply>;
 
 /** A handler of Parlance itself, whose parts may be coded already. */
 export type OwnHandler = (
@@ -36,21 +37,11 @@ export type OwnHandler = (
   context: RequestContext,
 ) => ReturnType<RequestHandler> | AsyncIterable<Part | CodedPart>;
 
-/** What yields the parts of a reply, for handlers that have to wait for it. Those of applications yield themselves. */
-export class LateParts {
-  readonly parts: AsyncIterable<Part>;
-
-  constructor(parts: AsyncIterable<Part>) {
-    this.parts = parts;
-  }
-}
-
-export interface AnswerOptions extends OutputOptions {
+export interface AnswerOptions extends OutputOptions, PartCoder {
+  readonly coder: PartCoder['coder'];
   readonly session: Session;
   readonly logger: Logger;
   readonly clock: Clock;
-  /** The bytes of a `Blob`, if the peer accepts as many. */
-  readonly read: (blob: BlobBody) => Promise<Uint8Array>;
   /**
    * Called after a part of `size` bytes. Resolves when other work has had the event loop; `undefined` if it
    * need not.
@@ -244,7 +235,7 @@ export async function answer(
   let batch: PartBatch | undefined;
   const output = new Output(sink, cancellation, options, isOwn);
   const sendPart = async (part: Part | CodedPart): Promise<void> => {
-    const coded = encodePart(isBlob(part) ? await options.read(part) : part, coder);
+    const coded = encodePart(part, options);
     const body = coded instanceof Promise ? await coded : coded;
     await output.part(body);
     const rest = options.rest(body.bytes.length);
@@ -271,8 +262,9 @@ export async function answer(
       said,
     });
     const called = handler(request, context);
-    const whole = isAsyncIterable(called) ? undefined : await called;
-    const parts = isAsyncIterable(called) ? called : whole instanceof LateParts ? whole.parts : undefined;
+    // A generator begins at once.
+    const reply = isAsyncIterable(called) ? called : await called;
+    const parts = partsIn<Part | CodedPart>(reply);
     if (parts !== undefined) {
       for await (const part of parts) {
         if (!output.isWanted) {
@@ -292,11 +284,13 @@ export async function answer(
       const ended = output.end();
       if (ended !== undefined) await ended;
     } else {
-      const content = isBlob(whole) ? await options.read(whole) : (whole ?? '');
-      const body = await encodePart(content, coder, { metadata: output.takeMetadata() });
+      const body = await encodePart(reply === undefined ? '' : (reply as Part), options, {
+        metadata: output.takeMetadata(),
+      });
       const ended = output.respond(body);
       if (ended !== undefined) await ended;
     }
+    if (isUntaken(request, metadata)) tellUntaken(handler, session, logger);
   } catch (thrown) {
     const error = readable(thrown);
     batch?.drop();
@@ -310,6 +304,18 @@ export async function answer(
     const ended = isFault ? output.refuse(error) : output.fail(error);
     if (ended !== undefined) await ended;
   }
+}
+
+/** Handlers that were told of. */
+const untaken = new WeakSet<OwnHandler>();
+
+/** Told once for each handler: a peer can ask as often as it likes, and a handler may read the name itself. */
+function tellUntaken(handler: OwnHandler, session: Session, logger: Logger): void {
+  if (untaken.has(handler)) return;
+  untaken.add(handler);
+  const err = loggable(new ProtocolError('unsupported', 'let onRequest be serve(contract, handlers)'));
+  const fields = { event: 'contract.unserved', session: session.id, err };
+  logger.warn(fields, 'a request is one of a contract, and a handler without that contract has answered it');
 }
 
 /** Whether a request asks for the body of another request. */
