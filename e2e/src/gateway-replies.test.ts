@@ -321,7 +321,7 @@ describe('the option keep', () => {
       [{ ttlMs: -1 }, {}],
       [true, { maxBytes: 1 }],
     ] as const) {
-      const { upstream, dial } = await setUp({ keep, logger }, { replies });
+      const { upstream, dial } = await setUp({ keep, logger }, { replies, logger });
       const page = await dial();
       const response = await page.fetch(PATH, ASK);
       upstream.send(...EVENTS);

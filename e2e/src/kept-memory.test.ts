@@ -29,4 +29,17 @@ describe('the memory of kept replies', () => {
     expect(accounted / measured).toBeLessThan(3);
     expect(left).toBe(0);
   });
+
+  it.each([
+    ['without parts', { replies: 2_000, parts: 0, isEnded: false }],
+    ['of 20 parts', { replies: 2_000, parts: 20, isEnded: false }],
+    ['of as many principals', { replies: 2_000, parts: 1, isEnded: false, isNamed: true, isAlone: true }],
+    ['of 400 parts', { replies: 200, parts: 400, isEnded: false, metadata: 100 }],
+  ])('that are written to an engine is accounted for as well: 2,000 %s', async (_what, load) => {
+    child ??= startChild<KeptMemoryCommands>(new URL('./kept-memory.ts', import.meta.url), [], FLAGS);
+    const { accounted, measured, left } = await child.call('weighWriters', load);
+    expect(accounted / measured).toBeGreaterThanOrEqual(1);
+    expect(accounted / measured).toBeLessThan(3);
+    expect(left).toBe(0);
+  });
 });

@@ -26,6 +26,7 @@ export function createLateLog(log: NodeReplyLog): NodeReplyLog {
     end: (id, end) => inOrder(id, () => log.end(id, end)),
     // Late enough that a reply that does not wait for it is listed beside its successor.
     drop: (id) => inOrder(id, () => setTimeout(20).then(() => log.drop(id))),
+    release: (id, isRead) => void inOrder(id, () => log.release?.(id, isRead)),
     read: (id, after) => later(() => log.read(id, after)),
     find: (target) => later(() => log.find(target)),
     watch: (id, onChange) => log.watch(id, onChange),

@@ -1,5 +1,6 @@
 import { vi } from 'vitest';
 import type * as memory from '../../packages/server/src/replies/memory-log.js';
+import type { ReplyBounds } from '../../packages/server/src/replies/shares.js';
 
 /** The tests of kept replies once more, with a log each of whose answers takes some time, as that of an engine does. */
 
@@ -8,7 +9,7 @@ vi.mock('../../packages/server/src/replies/memory-log.js', async (load) => {
   const { createLateLog } = await import('./late-log.js');
   return {
     MemoryReplyLog: class {
-      constructor(bounds: memory.ReplyBounds) {
+      constructor(bounds: ReplyBounds) {
         // biome-ignore lint/correctness/noConstructorReturn: the log is created by its constructor.
         return createLateLog(new MemoryReplyLog(bounds));
       }

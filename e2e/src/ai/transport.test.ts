@@ -250,7 +250,8 @@ describe('a chat without React', () => {
     const log = (fields: object) => void logged.push(fields);
     const logger = { debug() {}, info() {}, warn: log, error: log };
     const join = await serve({
-      onRequest: chatHandler(answer, { logger }),
+      logger,
+      onRequest: chatHandler(answer),
       replies: { maxReplies: 1 },
     });
     const chats = ['one', 'two'].map(async (id) => new PlainChat(new SessionChatTransport(await join()), id));

@@ -13,6 +13,8 @@ export interface DurableNodeSetup {
   readonly seal?: { readonly key: string } | undefined;
   /** @default a free one */
   readonly port?: number;
+  /** Where kept replies are. @default 'memory' */
+  readonly store?: 'memory' | 'engine';
 }
 
 /** What the application knows of a session. */
@@ -29,6 +31,8 @@ const log = ({ event }: Readonly<Record<string, unknown>>): void => {
 };
 /** What `onSession` has seen: the state that it began with, then each message. */
 const seen: string[] = [];
+/** What `keep` has returned. */
+const kept: (string | undefined)[] = [];
 /** Why handlers were aborted. */
 const aborts: string[] = [];
 /** How often a handler was called, by the text of its request. */
@@ -40,15 +44,18 @@ const server = createServer<Counted>({
   seal: setup.seal,
   durable: ({ principal }) => principal !== 'plain',
   durability: { volatile: true },
+  replies: { store: setup.store },
   logger: { debug: log, info: log, warn: log, error: log },
   authenticate({ token = '' }) {
     const [principal = '', agentId] = token.split('/');
     return { principal, agentId, data: { count: 0, last: 0 } };
   },
   onSession,
-  async *onRequest(request, { metadata, signal, said, attempt, onLost }) {
+  async *onRequest(request, { metadata, signal, said, attempt, onLost, keep }) {
     calls[request.text] = (calls[request.text] ?? 0) + 1;
     if (metadata['again'] === true) onLost('again');
+    if (metadata['keep'] !== undefined && !(attempt === 1 && metadata['late'] === true))
+      kept.push(keep({ name: String(metadata['keep']) })?.id);
     signal.addEventListener('abort', () => aborts.push(signal.reason?.code));
     yield* parts(said.length, Number(metadata['parts'] ?? 1), attempt);
   },
@@ -81,6 +88,7 @@ const commands = {
   seen: () => seen,
   aborts: () => aborts,
   calls: () => calls,
+  kept: () => kept,
   send: async (text: string) => {
     for (const session of server.sessions.values()) await session.send(text);
   },

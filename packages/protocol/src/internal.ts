@@ -77,18 +77,21 @@ export { TokenBucket } from './base/token-bucket.js';
 
 export { type Fields, get, isCount, isFields } from './base/fields.js';
 export { CodedPart } from './endpoint/messages/encode-part.js';
-export { decodeMetadata } from './endpoint/messages/metadata.js';
+export { decodeMetadata, encodeMetadata } from './endpoint/messages/metadata.js';
 export type { ReplyInfo } from './endpoint/requests/follow.js';
 export {
   DEFAULT_REPLY_TTL_MS,
+  type KeptBefore,
   type KeptRequest,
   isReplyName,
   REPLY_ID_PREFIX,
   type ReplyKeeper,
   type ReplyRecorder,
   resolveKeepOptions,
+  type TakenUp,
 } from './endpoint/requests/keeping.js';
-export { encodeKept } from './endpoint/requests/kept-metadata.js';
+export { encodeKept, KEPT, readKept } from './endpoint/requests/kept-metadata.js';
+export { hasContent } from './endpoint/requests/said.js';
 export { countable } from './endpoint/requests/output.js';
 export { replyFields } from './endpoint/requests/replies.js';
 export type { OwnContext } from './endpoint/requests/handler-context.js';

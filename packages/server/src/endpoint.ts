@@ -310,6 +310,15 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
     this.durability.wake();
   }
 
+  markKept(streamId: number, id: string): Promise<void> | undefined {
+    if (this.durability === undefined || this.hasEnded) return undefined;
+    this.core.durable?.keep(streamId, id);
+    // A session that ends first does not need it.
+    const marked = this.durability.recorded().catch(() => {});
+    this.durability.wake();
+    return marked;
+  }
+
   recorded(): Promise<void> | undefined {
     return this.durability?.recorded();
   }

@@ -321,6 +321,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
 
   onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
     this.#forget(session);
+    this.#replies.handleEnded(session, error);
     if (this.#endpoints.get(session.id) !== session) return;
     this.#endpoints.delete(session.id);
     this.sessions.delete(session.id);

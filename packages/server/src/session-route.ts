@@ -39,7 +39,10 @@ export class SessionRoute implements EventRoute {
     const hasReplies = session.negotiated.extensions[Extension.REPLIES] !== undefined;
     if (hasReplies && event.type === 'request' && event.body.agent === REPLIES) {
       reservation?.release();
-      void session.answer(event.streamId, event.body, this.#replies.handlerFor(session, event.streamId));
+      const { streamId, body, attempt, said } = event;
+      // Another node reads on if this one dies.
+      const again = { attempt, said, isRepeated: true };
+      void session.answer(streamId, body, this.#replies.handlerFor(session, streamId, said), again);
       return true;
     }
     if (this.#relay !== undefined) return this.#relay.take(session, event, reservation);

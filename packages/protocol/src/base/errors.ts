@@ -83,6 +83,8 @@ const ERRORS = {
   vocabulary_unavailable: CALL,
   vocabulary_mismatch: CALL,
   unknown_reply: CALL,
+  /** A kept reply had to make room for others, or its time was over, while it was followed. */
+  gone: CALL,
   too_many_replies: { closeCode: CloseCode.NORMAL, retryable: true },
   reply_too_large: CALL,
   unknown_agent: { closeCode: CloseCode.NORMAL, retryable: true },

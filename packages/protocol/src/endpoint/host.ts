@@ -38,6 +38,8 @@ export interface EndpointHost extends Crashable, MessageOwner {
   hasHandled?(number: number): boolean;
   /** Server: a handler is to be called again if this process dies. */
   repeat?(streamId: number): void;
+  /** Server: see `KeptRequest.mark`. */
+  markKept?(streamId: number, id: string): Promise<void> | undefined;
   /** Server: resolves when what was sent is on record; `undefined` in a session that is not durable. */
   recorded?(): Promise<void> | undefined;
   /** Server: a tensor has arrived or was taken as a whole, or why not. */

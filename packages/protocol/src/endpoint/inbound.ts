@@ -240,6 +240,7 @@ export class Inbound {
         hasReplies: host.negotiated.extensions[Extension.REPLIES] !== undefined,
         onAnswered: () => host.handleAnswered?.(),
         repeat: (streamId) => host.repeat?.(streamId),
+        markKept: (streamId, id) => host.markKept?.(streamId, id),
       });
     }
     return this.#responder;

@@ -27,6 +27,7 @@ const OWN_CODES = [
   'unknown_agent',
   'peer_gone',
   'unknown_reply',
+  'gone',
   'too_many_replies',
   'reply_too_large',
   'interrupted',

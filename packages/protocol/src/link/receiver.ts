@@ -29,6 +29,8 @@ export type LinkEvent =
       readonly attempt?: number;
       /** Durable sessions: the parts that handlers before it have said. @default none */
       readonly said?: readonly CodedBody[];
+      /** Durable sessions: the ID under which their replies were kept. @default they were not */
+      readonly kept?: string | undefined;
     }
   /** A part of a tensor: a request that is handed on as it arrives. */
   | { readonly type: 'piece'; readonly streamId: number; readonly piece: BodyPiece }

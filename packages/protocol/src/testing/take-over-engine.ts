@@ -32,6 +32,7 @@ interface Kept {
 interface KeptStream {
   attempt: number;
   isRepeatable: boolean;
+  kept: string | undefined;
   readonly parts: Uint8Array[];
   end: Uint8Array | undefined;
 }
@@ -92,10 +93,14 @@ export class SimulatedEngine implements TakeOverEngine {
       }
       const isStart = change.attempt !== undefined;
       if (isStart && this.#fault === 'starts are not put on record' && change.parts.length === 0) continue;
-      const stream = kept.streams.get(id) ?? { attempt: 0, isRepeatable: false, parts: [], end: undefined };
+      const stream = kept.streams.get(id) ?? {
+        ...{ attempt: 0, isRepeatable: false, kept: undefined },
+        ...{ parts: [], end: undefined },
+      };
       kept.streams.set(id, stream);
       stream.attempt = change.attempt ?? stream.attempt;
       stream.isRepeatable ||= change.isRepeatable;
+      stream.kept = change.kept ?? stream.kept;
       change.parts.forEach((part, i) => {
         stream.parts[change.from + i] = part;
       });

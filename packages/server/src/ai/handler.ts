@@ -50,12 +50,12 @@ export interface ChatHandlerOptions<ChatMessage extends UIMessage = UIMessage> {
     | undefined;
   /**
    * How answers are kept, so that they can be followed by the name `chat:` and the ID of the chat; `false` keeps none. An
-   * answer that cannot be kept because a bound is met is sent as usual, and logged. @default as `keep()` does
+   * answer that cannot be kept because a bound is met is sent as usual, and the server logs that. @default as `keep()` does
    */
   readonly keep?: Omit<KeepOptions, 'name'> | false | undefined;
   /** Answers the requests that are not of a chat. @default they fail with `bad_request` */
   readonly otherwise?: RequestHandler | undefined;
-  /** Logs failures of the model and answers that cannot be kept. @default silent */
+  /** Logs failures of the model, and options of `keep` that are wrong. @default silent */
   readonly logger?: Logger | undefined;
 }
 

@@ -1,13 +1,16 @@
 import { keyOf } from '../keys.js';
-import { READ_PARTS, type ReplyEnd, type ReplyHead, type ReplyPieces } from '../replies/log.js';
+import { READ_PARTS, type ReplyHead } from '../replies/log.js';
 import { RecordStore } from '../replies/record-store.js';
 import {
   type AppendOutcome,
   batchCharge,
+  type ClaimOutcome,
   type EngineBounds,
   type EngineEnd,
   type EngineEntry,
+  type EngineHead,
   type EnginePage,
+  type EnginePieces,
   type EngineState,
   endCharge,
   headCharge,
@@ -18,14 +21,16 @@ import {
   PAGE_SIZE,
   READ_SIZE,
   type ReplyBatch,
+  type ReplyClaim,
   type ReplyEngine,
   type ReplyKey,
   type ReplyNews,
   UNKNOWN,
+  type WrittenBy,
 } from './replies.js';
 
 interface Stored {
-  readonly head: ReplyHead;
+  readonly head: ReplyHead & Pick<EngineHead, 'source'>;
   /** Grows with each reply. */
   readonly number: number;
   readonly records: RecordStore;
@@ -35,7 +40,10 @@ interface Stored {
   endsAt: number;
   writtenAt: number;
   followedAt: number;
-  end: { readonly by: string; readonly end: ReplyEnd } | undefined;
+  end: Pick<EngineEnd, 'by' | 'end' | 'why'> | undefined;
+  by: string | undefined;
+  epoch: number;
+  claims: readonly ReplyClaim[];
 }
 
 interface Proof {
@@ -57,7 +65,11 @@ export class MemoryReplies implements ReplyEngine {
     this.#now = now;
   }
 
-  async open(head: ReplyHead, bounds: EngineBounds, liveMs: number): Promise<OpenOutcome> {
+  async open(
+    { by, epoch = 0, ...head }: EngineHead,
+    bounds: EngineBounds,
+    liveMs: number,
+  ): Promise<OpenOutcome> {
     const { id, owner, name } = head;
     if (this.#find(id) !== undefined) return 'done';
     if (this.#of(owner).length >= bounds.maxReplies) return 'too_many_replies';
@@ -74,16 +86,33 @@ export class MemoryReplies implements ReplyEngine {
       writtenAt: now,
       followedAt: Number.NEGATIVE_INFINITY,
       end: undefined,
+      by,
+      epoch,
+      claims: [],
     });
     if (name !== undefined) this.#names.set(keyOf(owner, name), id);
     return 'done';
   }
 
+  async claim({ id, epoch = 0 }: ReplyKey, by: string, liveMs: number): Promise<ClaimOutcome> {
+    const stored = this.#find(id);
+    if (stored === undefined) return { outcome: 'gone' };
+    if (stored.epoch > epoch || (stored.epoch === epoch && stored.by !== by)) return { outcome: 'ended' };
+    if (stored.end !== undefined && stored.end.why !== 'orphaned')
+      return { outcome: stored.end.why ?? 'over' };
+    const { size: parts, length: offset } = stored.records;
+    if (stored.epoch !== epoch) stored.claims = [...stored.claims, { from: parts, epoch }];
+    const now = this.#now();
+    Object.assign(stored, { by, epoch, end: undefined, writtenAt: now, endsAt: now + liveMs });
+    this.#tell(id, UNKNOWN);
+    return { outcome: 'done', parts, offset };
+  }
+
   async append(batch: ReplyBatch, bounds: EngineBounds): Promise<AppendOutcome> {
-    const { id, from, records } = batch;
+    const { id, from, records, epoch = 0 } = batch;
     const stored = this.#find(id);
     if (stored === undefined) return 'gone';
-    if (stored.end !== undefined) return 'ended';
+    if (stored.end !== undefined || stored.epoch !== epoch) return 'ended';
     if (stored.records.size === from + records.length) return 'done';
     if (stored.records.size !== from) return 'behind';
     const refusal = this.#charge(stored, batchCharge(batch), bounds);
@@ -95,25 +124,29 @@ export class MemoryReplies implements ReplyEngine {
     return 'done';
   }
 
-  async end({ id, parts, by, end, ttlMs }: EngineEnd, bounds: EngineBounds): Promise<AppendOutcome> {
+  async end(
+    { id, parts, by, end, ttlMs, epoch = 0, why }: EngineEnd,
+    bounds: EngineBounds,
+  ): Promise<AppendOutcome> {
     const stored = this.#find(id);
     if (stored === undefined) return 'gone';
+    if (stored.epoch !== epoch) return 'ended';
     if (stored.end !== undefined) return stored.end.by === by ? 'done' : 'ended';
     if (parts !== undefined && stored.records.size !== parts) return 'behind';
     const charge = endCharge(end);
     const refusal = charge === 0 ? undefined : this.#charge(stored, charge, bounds);
     if (refusal !== undefined) return refusal;
-    stored.end = { by, end };
+    stored.end = { by, end, why };
     stored.records.trim();
     stored.endsAt = this.#now() + ttlMs;
     this.#tell(id, UNKNOWN);
     return 'done';
   }
 
-  async keep({ id }: ReplyKey, liveMs: number): Promise<KeepOutcome> {
+  async keep({ id, epoch = 0 }: ReplyKey, liveMs: number): Promise<KeepOutcome> {
     const stored = this.#find(id);
     if (stored === undefined) return { outcome: 'gone' };
-    if (stored.end !== undefined) return { outcome: 'ended' };
+    if (stored.end !== undefined || stored.epoch !== epoch) return { outcome: 'ended' };
     stored.writtenAt = this.#now();
     stored.endsAt = stored.writtenAt + liveMs;
     return { outcome: 'done', followedMs: stored.writtenAt - stored.followedAt };
@@ -134,7 +167,7 @@ export class MemoryReplies implements ReplyEngine {
     return id === undefined ? undefined : await this.find(id);
   }
 
-  async read(id: string, after: number): Promise<ReplyPieces | undefined> {
+  async read(id: string, after: number): Promise<EnginePieces | undefined> {
     const stored = this.#find(id);
     if (stored === undefined) return undefined;
     const records = stored.records.read(after, READ_SIZE, READ_PARTS);
@@ -142,6 +175,7 @@ export class MemoryReplies implements ReplyEngine {
       records,
       metadata: stored.metadata.findLast(([part]) => part <= after)?.[1],
       end: after + records.length >= stored.records.size ? stored.end?.end : undefined,
+      ...(stored.claims.length > 0 && { claims: stored.claims }),
     };
   }
 
@@ -150,8 +184,8 @@ export class MemoryReplies implements ReplyEngine {
     if (stored === undefined) return undefined;
     const now = this.#now();
     stored.followedAt = now;
-    const { end, records, writtenAt } = stored;
-    return { parts: records.size, hasEnded: end !== undefined, idleMs: now - writtenAt };
+    const { end, records } = stored;
+    return { parts: records.size, hasEnded: end !== undefined, ...this.#writerOf(stored) };
   }
 
   async list(owner: string, before = Infinity): Promise<EnginePage> {
@@ -231,13 +265,18 @@ export class MemoryReplies implements ReplyEngine {
     return undefined;
   }
 
-  #entryOf({ head, records, end, writtenAt }: Stored): EngineEntry {
+  #writerOf({ head, by, epoch, writtenAt }: Stored): WrittenBy {
+    return { by, epoch, source: head.source, idleMs: this.#now() - writtenAt };
+  }
+
+  #entryOf(stored: Stored): EngineEntry {
+    const { head, records, end } = stored;
     const { at, failure } = end?.end ?? {};
     return {
       ...head,
       parts: records.size,
       end: at === undefined ? undefined : { at, failure: failure && NO_BYTES, metadata: undefined },
-      idleMs: this.#now() - writtenAt,
+      ...this.#writerOf(stored),
     };
   }
 

@@ -103,6 +103,69 @@ describeEngines('kept replies in', (test) => {
     expect(await b.named(head.owner, 'chat')).toMatchObject({ id: head.id, end: { at: 1_700_000_000_000 } });
   });
 
+  test('go on with another writer after what is on record, and the one before is refused', async ({
+    connectReplies: connect,
+  }) => {
+    const [a, b] = [connect(), connect()];
+    const source = { session: 'sess one', stream: 5 };
+    const head = { ...headOf({ name: 'chat' }), by: 'aaaaaa', epoch: 1, source };
+    await a.open(head, BOUNDS, LIVE_MS);
+    const said = ['one', 'two', 'three'].map(recordOf);
+    const first = { ...batchOf(head, [], said), epoch: 1 };
+    expect(await a.append(first, BOUNDS, LIVE_MS)).toBe('done');
+    expect(await b.find(head.id)).toMatchObject({ by: 'aaaaaa', epoch: 1, source });
+    expect(await b.follow(head.id)).toMatchObject({ by: 'aaaaaa', epoch: 1, source });
+    const news: ReplyNews[] = [];
+    const stop = a.watch(head.id, (each) => news.push(each));
+    const key = { id: head.id, owner: head.owner, epoch: 3 };
+    const claimed = { outcome: 'done', parts: 3, offset: sizeOf(said) };
+    expect(await b.claim(key, 'bbbbbb', LIVE_MS)).toEqual(claimed);
+    // Its answer was lost.
+    expect(await b.claim(key, 'bbbbbb', LIVE_MS)).toEqual(claimed);
+    expect(await b.find(head.id)).toMatchObject({ by: 'bbbbbb', epoch: 3, source, parts: 3 });
+    // Of a writer that stood still, whatever it says; and of one that comes late.
+    expect(await a.append(first, BOUNDS, LIVE_MS)).toBe('ended');
+    const late = { ...batchOf(head, said, [recordOf('zombie')]), epoch: 1 };
+    expect(await a.append(late, BOUNDS, LIVE_MS)).toBe('ended');
+    expect(await a.keep({ ...key, epoch: 1 }, LIVE_MS)).toEqual({ outcome: 'ended' });
+    expect(await a.end({ ...endOf(head, 3), epoch: 1 }, BOUNDS)).toBe('ended');
+    expect(await a.claim({ ...key, epoch: 2 }, 'cccccc', LIVE_MS)).toEqual({ outcome: 'ended' });
+    expect(await a.claim(key, 'cccccc', LIVE_MS)).toEqual({ outcome: 'ended' });
+    const more = { ...batchOf(head, said, [recordOf('four')]), epoch: 3 };
+    expect(await b.append(more, BOUNDS, LIVE_MS)).toBe('done');
+    await expect.poll(() => news).toContainEqual({ from: 3, records: more.records });
+    stop();
+    expect(await b.keep(key, LIVE_MS)).toMatchObject({ outcome: 'done' });
+    expect(await b.end({ ...endOf(head, 4, 'bbbbbb'), epoch: 3 }, BOUNDS)).toBe('done');
+    expect(await readAll(a, head.id)).toEqual([...said, ...more.records]);
+    expect(await a.named(head.owner, 'chat')).toMatchObject({ id: head.id, end: { failure: undefined } });
+    expect(await a.claim({ ...key, epoch: 4 }, 'aaaaaa', LIVE_MS)).toEqual({ outcome: 'over' });
+    expect(await a.claim({ ...key, id: headOf().id }, 'aaaaaa', LIVE_MS)).toEqual({ outcome: 'gone' });
+  });
+
+  test('that were ended for a writer that seemed to be gone go on, and no others', async ({
+    connectReplies: connect,
+  }) => {
+    const engine = connect();
+    for (const [why, outcome] of [
+      ['orphaned', 'done'],
+      ['given_up', 'given_up'],
+      [undefined, 'over'],
+    ] as const) {
+      const head = headOf();
+      await engine.open(head, BOUNDS, LIVE_MS);
+      await engine.append(batchOf(head, [], [recordOf('a')]), BOUNDS, LIVE_MS);
+      const failure = Uint8Array.of(1);
+      expect(await engine.end({ ...endOf(head, undefined, 'cccccc', failure), why }, BOUNDS)).toBe('done');
+      const claimed = await engine.claim({ ...head, epoch: 1 }, 'bbbbbb', LIVE_MS);
+      expect(claimed).toMatchObject({ outcome });
+      const end = (await engine.read(head.id, 1))?.end;
+      expect(end?.failure).toEqual(outcome === 'done' ? undefined : failure);
+      // An end that comes late is that of a writer before.
+      if (outcome === 'done') expect(await engine.end(endOf(head, undefined), BOUNDS)).toBe('ended');
+    }
+  });
+
   test('are read in pieces that are neither endless nor too small', async ({ connectReplies: connect }) => {
     const replies = connect();
     const head = headOf();

@@ -3,9 +3,10 @@ import type { ReplyEnd, ReplyEntry, ReplyHead, ReplyPieces } from '../replies/lo
 import type { Backplane } from './backplane.js';
 
 /**
- * Kept replies in the engine of a cluster. A reply has one writer, the node that its ID names, and any number of readers.
- * What makes writing safe are numbers, not clocks: a batch says how many parts there were before it, and a reply that has
- * ended takes no more. Each call may be made again if its answer was lost.
+ * Kept replies in the engine of a cluster. A reply has one writer at a time and any number of readers. The first writer is
+ * the node that its ID names; another one may claim it, with an epoch that is higher. What makes writing safe are numbers,
+ * not clocks: a batch says in which epoch it is written and how many parts there were before it, and a reply that has ended
+ * takes no more. Each call may be made again if its answer was lost.
  */
 export interface ReplyEngine {
   /**
@@ -14,7 +15,14 @@ export interface ReplyEngine {
    * @param liveMs how long it is kept without {@link keep}.
    * @throws {ProtocolError} `connection_failed`, `timeout`, as each method.
    */
-  open(head: ReplyHead, bounds: EngineBounds, liveMs: number): Promise<OpenOutcome>;
+  open(head: EngineHead, bounds: EngineBounds, liveMs: number): Promise<OpenOutcome>;
+  /**
+   * Goes on with a reply that has another writer, which is refused from then on. One that was ended because its writer seemed
+   * to be gone has no end any more.
+   *
+   * @param key with the epoch of the new writer.
+   */
+  claim(key: ReplyKey, by: string, liveMs: number): Promise<ClaimOutcome>;
   /** Adds parts, all of them or none, and tells followers. */
   append(batch: ReplyBatch, bounds: EngineBounds, liveMs: number): Promise<AppendOutcome>;
   /** Ends a reply, which is kept for its `ttlMs` from then on, and tells followers. */
@@ -26,7 +34,7 @@ export interface ReplyEngine {
   find(id: string): Promise<EngineEntry | undefined>;
   /** The newest reply with a name, if it is still there. */
   named(owner: string, name: string): Promise<EngineEntry | undefined>;
-  read(id: string, after: number): Promise<ReplyPieces | undefined>;
+  read(id: string, after: number): Promise<EnginePieces | undefined>;
   /** Says that a reply is followed, and tells how far it is. */
   follow(id: string): Promise<EngineState | undefined>;
   /**
@@ -63,6 +71,23 @@ export function keepsReplies(backplane: Backplane | undefined): backplane is Rep
 export interface ReplyKey {
   readonly owner: string;
   readonly id: string;
+  /** Of its writer. @default 0 */
+  readonly epoch?: number | undefined;
+}
+
+/** The request of a durable session whose reply is kept: another node may go on with it. */
+export interface ReplySource {
+  readonly session: string;
+  readonly stream: number;
+}
+
+/** A reply as its first writer begins it. */
+export interface EngineHead extends ReplyHead {
+  /** The node. @default the one that the ID names */
+  readonly by?: string | undefined;
+  /** @default 0 */
+  readonly epoch?: number | undefined;
+  readonly source?: ReplySource | undefined;
 }
 
 export interface EngineBounds {
@@ -90,6 +115,12 @@ export interface EngineEnd extends ReplyKey {
   readonly by: string;
   readonly end: ReplyEnd;
   readonly ttlMs: number;
+  /**
+   * `orphaned`: its writer seems to be gone; `given_up`: a bound was met, so that the record is not the whole reply.
+   *
+   * @default its handler has ended
+   */
+  readonly why?: 'orphaned' | 'given_up' | undefined;
 }
 
 export type OpenOutcome = 'done' | 'too_many_replies' | 'over_budget';
@@ -103,17 +134,39 @@ export type KeepOutcome =
   | { readonly outcome: 'done'; readonly followedMs: number }
   | { readonly outcome: 'gone' | 'ended' };
 
-export interface EngineState {
+/** `over`: its handler has ended; `ended`: a writer of a later epoch has it. */
+export type ClaimOutcome =
+  | { readonly outcome: 'done'; readonly parts: number; readonly offset: number }
+  | { readonly outcome: 'gone' | 'ended' | 'over' | 'given_up' };
+
+/** Who writes a reply, as far as that is known. */
+export interface WrittenBy {
+  /** Milliseconds since it has written or kept it. */
+  readonly idleMs: number;
+  /** The node; `undefined` if the ID names it. */
+  readonly by: string | undefined;
+  readonly epoch: number;
+  readonly source: ReplySource | undefined;
+}
+
+export interface EngineState extends WrittenBy {
   readonly parts: number;
   readonly hasEnded: boolean;
-  /** Milliseconds since its writer has written or kept it. */
-  readonly idleMs: number;
 }
 
 /** The content of an end is left out. */
-export interface EngineEntry extends ReplyEntry {
-  /** Milliseconds since its writer has written or kept it. */
-  readonly idleMs: number;
+export interface EngineEntry extends ReplyEntry, WrittenBy {}
+
+/** What is read of a reply. */
+export interface EnginePieces extends ReplyPieces {
+  /** From which part on it has had which other writer, for what is sealed. @default it has had one writer */
+  readonly claims?: readonly ReplyClaim[] | undefined;
+}
+
+export interface ReplyClaim {
+  /** Parts before the first one of the writer. */
+  readonly from: number;
+  readonly epoch: number;
 }
 
 export interface EnginePage {

@@ -7,7 +7,7 @@ import { platform } from '../../../protocol/src/testing/this-platform.js';
 import { MemorySessions } from '../backplane/memory-sessions.js';
 import { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
-import { type FieldChanges, FieldWriter, readFields } from './fields.js';
+import { type FieldChanges, FieldWriter, goesOn, readFields } from './fields.js';
 import { pack } from './packed.js';
 
 const HISTORIES = Number(process.env['TAKE_OVER_HISTORIES'] ?? 40);
@@ -22,7 +22,8 @@ const TURN: Turn = {
 };
 const FIRST: Turn = { ...TURN, begin: Uint8Array.of(0, 255), accept: { tokens: ['aa', 'bb'], attempt: 3 } };
 const STREAM = {
-  ...{ attempt: undefined, isRepeatable: false, from: 0, parts: [], end: undefined, isForgotten: false },
+  ...{ attempt: undefined, isRepeatable: false, kept: undefined, from: 0, parts: [], end: undefined },
+  isForgotten: false,
 };
 
 /** The fields of one session, as an engine has them. */
@@ -135,9 +136,41 @@ describe('the record of a durable session as fields', () => {
       ...{ begin: Uint8Array.of(0, 255), accept: { tokens: ['aa', 'bb'], attempt: 3 }, handled: 4 },
       ...{ state: Uint8Array.of(7), said: 1, messages: [{ number: 1, body: Uint8Array.of(128) }] },
       streams: new Map([
-        [3, { attempt: 1, isRepeatable: true, parts: [part('a'), part('b'), part('c')], end: part('why') }],
+        [
+          3,
+          {
+            ...{ attempt: 1, isRepeatable: true, kept: undefined },
+            ...{ parts: [part('a'), part('b'), part('c')], end: part('why') },
+          },
+        ],
       ]),
     });
+  });
+
+  it('says under which ID a reply is kept, and whether its handler goes on with it', () => {
+    const kept = 'reply_0123456789012345678901';
+    const fields = written({ streams: streamsOf([3, { attempt: 1, kept }], [5, { attempt: 1, kept }]) });
+    fields.write(0, { ...TURN, number: 3, streams: streamsOf([5, { isRepeatable: true }]) });
+    const of = (id: number) => fields.read().streams.get(id);
+    expect([of(3), of(5)]).toEqual([
+      { attempt: 1, isRepeatable: false, kept, parts: [], end: undefined },
+      { attempt: 1, isRepeatable: true, kept, parts: [], end: undefined },
+    ]);
+    const texts = (...pairs: readonly [string, string][]) =>
+      new Map(pairs.map(([name, text]) => [name, part(text)] as const));
+    expect(goesOn(texts(['s3', `1 ${kept}`]), 3, kept)).toBe(false);
+    expect(goesOn(texts(['s5', `1 again ${kept}`]), 5, kept)).toBe(true);
+    expect(goesOn(texts(['s5', '2 again']), 5, kept)).toBe(false);
+    expect(goesOn(texts(['s5', `1 again ${kept}`], ['x5', '']), 5, kept)).toBe(false);
+    expect(goesOn(new Map(), 5, kept)).toBe(false);
+  });
+
+  it('says so also when the next process has called the handler', () => {
+    const kept = 'reply_0123456789012345678901';
+    const fields = written({ streams: streamsOf([5, { attempt: 1, isRepeatable: true, kept }]) });
+    fields.claim(0);
+    fields.write(1, { ...TURN, streams: streamsOf([5, { attempt: 2 }]) });
+    expect(fields.read().streams.get(5)).toMatchObject({ attempt: 2, isRepeatable: true, kept });
   });
 
   it('has nothing left of what is not needed any more', () => {

@@ -9,7 +9,7 @@ import { pack, unpack } from './packed.js';
  *     accept                 the last attempt, and the hashes of the valid tokens
  *     handled, said, state   counts of messages, and the application's state
  *     m<number>              a message to the client
- *     s<stream>              how often its handler was started, and whether it is started again
+ *     s<stream>              how often its handler was started, whether it is started again, and the ID of its kept reply
  *     p<stream>.<number>     a part of its reply
  *     x<stream>              how the reply has ended: empty, or the body of the error frame
  */
@@ -17,6 +17,14 @@ import { pack, unpack } from './packed.js';
 export interface FieldChanges {
   readonly set: Map<string, Uint8Array>;
   readonly remove: string[];
+}
+
+/** What is on record of a stream, with the number of its parts. */
+interface Stream {
+  attempt: number;
+  isRepeatable: boolean;
+  kept: string | undefined;
+  parts: number;
 }
 
 const textOf = (bytes: Uint8Array): string =>
@@ -30,7 +38,7 @@ export class FieldWriter {
   #confirmed = 0;
   #said = 0;
   /** What is on record of each stream. */
-  readonly #streams = new Map<number, { attempt: number; isRepeatable: boolean; parts: number }>();
+  readonly #streams = new Map<number, Stream>();
 
   /** @param record what a process before has put on record. */
   constructor(principal: string | undefined, record?: DurableRecord) {
@@ -38,8 +46,8 @@ export class FieldWriter {
     if (record === undefined) return;
     this.#said = record.said;
     this.#confirmed = record.said - record.messages.length;
-    for (const [id, { attempt, isRepeatable, parts }] of record.streams)
-      this.#streams.set(id, { attempt, isRepeatable, parts: parts.length });
+    for (const [id, { attempt, isRepeatable, kept, parts }] of record.streams)
+      this.#streams.set(id, { attempt, isRepeatable, kept, parts: parts.length });
   }
 
   /** Each turn once, in order. */
@@ -68,10 +76,10 @@ export class FieldWriter {
 
   #writeStream(
     id: number,
-    { attempt, isRepeatable, from, parts, end, isForgotten }: StreamTurnOf<Turn>,
+    { attempt, isRepeatable, kept, from, parts, end, isForgotten }: StreamTurnOf<Turn>,
     { set, remove }: FieldChanges,
   ): void {
-    const stream = this.#streams.get(id) ?? { attempt: 0, isRepeatable: false, parts: 0 };
+    const stream = this.#streams.get(id) ?? { attempt: 0, isRepeatable: false, kept: undefined, parts: 0 };
     if (isForgotten) {
       this.#streams.delete(id);
       remove.push(`s${id}`, `x${id}`);
@@ -83,6 +91,7 @@ export class FieldWriter {
     this.#streams.set(id, stream);
     stream.attempt = attempt ?? stream.attempt;
     stream.isRepeatable ||= isRepeatable;
+    stream.kept = kept ?? stream.kept;
     stream.parts = Math.max(stream.parts, from + parts.length);
     // A part of five bytes would bring as many of this.
     if (isNew || spelled(stream) !== before) set.set(`s${id}`, bytesOf(spelled(stream)));
@@ -93,16 +102,40 @@ export class FieldWriter {
   }
 }
 
-const spelled = ({ attempt, isRepeatable }: Pick<ReadStream, 'attempt' | 'isRepeatable'>): string =>
-  `${attempt}${isRepeatable ? ' again' : ''}`;
+const spelled = ({ attempt, isRepeatable, kept }: Stream): string =>
+  `${attempt}${isRepeatable ? ` ${AGAIN}` : ''}${kept === undefined ? '' : ` ${kept}`}`;
+
+/** No ID of a kept reply is like this. */
+const AGAIN = 'again';
+
+/** @throws {ProtocolError} `bad_message`. */
+function readSpelled(text: string): Pick<ReadStream, 'attempt' | 'isRepeatable' | 'kept'> {
+  const [attempt = '', ...rest] = text.split(' ');
+  const isRepeatable = rest[0] === AGAIN;
+  return { attempt: countOf(attempt), isRepeatable, kept: rest[isRepeatable ? 1 : 0] };
+}
 
 type StreamTurnOf<T extends Turn> = T['streams'] extends ReadonlyMap<number, infer Stream> ? Stream : never;
 
 interface ReadStream {
   attempt: number;
   isRepeatable: boolean;
+  kept: string | undefined;
   readonly parts: Uint8Array[];
   end: Uint8Array | undefined;
+}
+
+/**
+ * Whether the handler of a request is called again, so that it goes on with the reply that is kept under an ID.
+ *
+ * @param fields of its session, `s<stream>` and `x<stream>` among them.
+ * @throws {ProtocolError} `bad_message`.
+ */
+export function goesOn(fields: ReadonlyMap<string, Uint8Array>, stream: number, reply: string): boolean {
+  const said = fields.get(`s${stream}`);
+  if (said === undefined || fields.has(`x${stream}`)) return false;
+  const { isRepeatable, kept } = readSpelled(textOf(said));
+  return isRepeatable && kept === reply;
 }
 
 /** What says who may resume a session. */
@@ -135,7 +168,13 @@ export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord 
   const messages = new Map<number, Uint8Array>();
   const streams = new Map<number, ReadStream>();
   const streamOf = (id: number): ReadStream => {
-    const stream = streams.get(id) ?? { attempt: 0, isRepeatable: false, parts: [], end: undefined };
+    const stream = streams.get(id) ?? {
+      attempt: 0,
+      isRepeatable: false,
+      kept: undefined,
+      parts: [],
+      end: undefined,
+    };
     streams.set(id, stream);
     return stream;
   };
@@ -144,11 +183,7 @@ export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord 
     if (kind === 'm') messages.set(Number(id), value);
     else if (kind === 'p') streamOf(Number(id)).parts[Number(part)] = value;
     else if (kind === 'x') streamOf(Number(id)).end = value;
-    else if (kind === 's') {
-      const [attempt = '', again] = textOf(value).split(' ');
-      streamOf(Number(id)).attempt = countOf(attempt);
-      streamOf(Number(id)).isRepeatable = again === 'again';
-    }
+    else if (kind === 's') Object.assign(streamOf(Number(id)), readSpelled(textOf(value)));
   }
   const textAt = (name: string): string | undefined => {
     const value = fields.get(name);

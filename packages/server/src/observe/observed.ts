@@ -16,7 +16,10 @@ export interface Observed {
   readonly agents: number;
   relayStats(): RelayStats;
   readonly limits: Limits;
-  readonly replies: Pick<Replies, 'running' | 'followers' | 'usage' | 'watched' | 'handedOver'>;
+  readonly replies: Pick<
+    Replies,
+    'running' | 'followers' | 'usage' | 'unkept' | 'dropped' | 'watched' | 'handedOver'
+  >;
   /** `undefined` without a cluster. */
   readonly cluster:
     | (Pick<ClusterNode, 'nodes' | 'led' | 'takenOver' | 'relayLinks' | 'relayTraffic'> & {

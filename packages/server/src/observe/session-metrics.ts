@@ -17,6 +17,14 @@ export function sessionMetrics(observed: Observed, kit: MetricKit): () => void {
   const kept = kit.gauge('replies_kept', 'Replies that are kept, by whether their handlers run.', ['state']);
   const keptBytes = kit.gauge('replies_kept_bytes', 'Bytes of memory of all kept replies.');
   const followers = kit.gauge('replies_followers', 'Sessions that follow a reply whose handler runs.');
+  const unkept = kit.counter(
+    'replies_unkept',
+    'Replies that were to be kept, and for which there was no room.',
+  );
+  const dropped = kit.counter(
+    'replies_dropped',
+    'Kept replies that had to go before their time, to make room.',
+  );
   const draining = kit.gauge('draining', '1 while the server drains, else 0.');
   const relayed = kit.counter(
     'relay_bodies',
@@ -97,6 +105,10 @@ export function sessionMetrics(observed: Observed, kit: MetricKit): () => void {
     kept.set({ state: 'over' }, Math.max(0, usage.replies - running));
     keptBytes.set(usage.bytes);
     followers.set(observed.replies.followers);
+    unkept.reset();
+    unkept.inc(observed.replies.unkept);
+    dropped.reset();
+    dropped.inc(observed.replies.dropped);
     const { forwarded, recoded, refused, unknown } = observed.relayStats();
     setCounts(relayed, 'how', { passed: forwarded, recoded });
     setCounts(undelivered, 'outcome', { refused, unknown });

@@ -1,13 +1,13 @@
-import type { Logger, ResumeOffer } from '@parlance/protocol';
+import { isProtocolError, type Logger, type ResumeOffer } from '@parlance/protocol';
 import { incarnationOf, loggable, type Reservation } from '@parlance/protocol/internal';
-import type { ReplyEngine } from '../backplane/replies.js';
+import type { ReplyEngine, ReplySource } from '../backplane/replies.js';
 import type { KnownNode } from '../cluster/membership.js';
 import { RemoteReplies } from '../cluster/replies/remote-replies.js';
 import type { RepliesPeers } from '../cluster/replies/replies-peers.js';
 import type { RepliesSource } from '../cluster/replies/replies-source.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { ClusterReplyLog } from './cluster-log.js';
-import { EngineReplyLog } from './engine-log.js';
+import { EngineReplyLog, NO_WRITER } from './engine-log.js';
 import { type HandedOver, HandOver } from './hand-over.js';
 import type { NodeReplyLog, ReplyLog } from './log.js';
 import { NodeReplies } from './node-replies.js';
@@ -36,6 +36,10 @@ export interface RepliesNode {
   readonly reserve: (size: number) => Reservation;
   /** Keeps replies instead of the nodes. @default each node keeps its own */
   readonly engine?: ReplyEngine | undefined;
+  /** How long a client may be away before its session is over, in milliseconds. @default 0 */
+  readonly awaitMs?: number | undefined;
+  /** See `OrphansOptions`. */
+  readonly isAwaited?: ((source: ReplySource, id: string) => Promise<boolean>) | undefined;
 }
 
 interface Parts {
@@ -90,6 +94,8 @@ export class ClusterReplies {
         incarnation,
         logger,
         now: parts.now,
+        awaitMs: node.awaitMs,
+        isAwaited: node.isAwaited,
         isAlive: async (name) => (await locate(name)) !== undefined,
       });
     const vouching = { owners: parts.owners, logger, now: parts.now };
@@ -113,7 +119,16 @@ export class ClusterReplies {
 
   /** Stops a reply of another node. @throws {ProtocolError} `interrupted`, `timeout`. */
   async stop(id: string, principal: string): Promise<void> {
-    await this.#remote.stop(id, principal);
+    const { engine } = this;
+    const writer = await engine?.writerOf(id);
+    if (engine !== undefined && writer === NO_WRITER) return await engine.cancel(id);
+    try {
+      await this.#remote.stop(id, principal, writer);
+    } catch (error) {
+      const isGone = isProtocolError(error) && error.code === 'interrupted';
+      if (engine === undefined || !isGone) throw error;
+      await engine.cancel(id);
+    }
   }
 
   /** Asks the node that has had a session without a principal who the session that begins in its place acts for. */

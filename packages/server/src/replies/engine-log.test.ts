@@ -125,6 +125,7 @@ function unreliable(
   return {
     calls,
     open: (head, ...rest) => alone(head.id, () => engine.open(head, ...rest)),
+    claim: (key, ...rest) => alone(key.id, () => engine.claim(key, ...rest)),
     append(batch, ...rest) {
       calls.append++;
       return alone(batch.id, () => engine.append(batch, ...rest));

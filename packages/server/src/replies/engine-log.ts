@@ -1,42 +1,44 @@
-import { isProtocolError, type Logger, ProtocolError } from '@parlance/protocol';
-import { encodeFailure, loggable, nodeOfReply } from '@parlance/protocol/internal';
-import { type EngineBounds, type EngineEntry, type ReplyEngine, UNKNOWN } from '../backplane/replies.js';
-import { EngineWriter } from './engine-writer.js';
+import { ProtocolError } from '@parlance/protocol';
+import { loggable, MemoryBudget } from '@parlance/protocol/internal';
+import { type EngineBounds, type EngineEntry, type EngineHead, UNKNOWN } from '../backplane/replies.js';
+import { EngineWriter, type EngineWriterOptions, LIVE_MARGIN_MS } from './engine-writer.js';
 import { Followed } from './followed.js';
+import { isChanged } from './is-changed.js';
 import type {
   OnFailed,
   OwnedName,
   ReplyEnd,
   ReplyEntry,
-  ReplyHead,
   ReplyLog,
   ReplyLogUsage,
   ReplyPieces,
 } from './log.js';
 import { mergeNewest } from './merge.js';
+import { lost, Orphans, type OrphansOptions } from './orphans.js';
 
-export interface EngineLogOptions {
-  readonly engine: ReplyEngine;
+export interface EngineLogOptions extends OrphansOptions {
   /** `maxBytes` is about what this node has of the replies that it writes. */
   readonly bounds: EngineBounds & { readonly maxBytes: number };
-  /** Of this node. */
-  readonly incarnation: string;
-  readonly logger: Logger;
-  /** Unix milliseconds. */
-  readonly now: () => number;
-  /** Whether the lease of a node is not over. @throws {ProtocolError} if this is unknown. */
-  readonly isAlive: (incarnation: string) => Promise<boolean>;
+  /** How long a client may be away before its session is over, in milliseconds. @default 0 */
+  readonly awaitMs?: number | undefined;
   /** How long the engine may not take a part, in milliseconds. @default 5,000 */
   readonly stallMs?: number | undefined;
   /** How long it is waited after a call that was not answered, in milliseconds. @default 100 or 200 */
   readonly retryMs?: number | undefined;
 }
 
+/** A reply with which this node goes on, or why it does not: see `ClaimOutcome`. */
+export type GoneOn =
+  | { readonly outcome: 'gone' }
+  | { readonly outcome: 'ended' | 'over' | 'given_up'; readonly head: EngineHead }
+  | { readonly outcome: 'done'; readonly parts: number; readonly head: EngineHead };
+
+/** No incarnation is like this. */
+export const NO_WRITER = '-';
+
 /** How often what is followed is looked after, in milliseconds; and how often what is written, in checks. */
 const CHECK_MS = 2_000;
 const KEEP_CHECKS = 7;
-/** A reply that its writer has not touched for so long is not written any more. */
-const IDLE_MS = 60_000;
 /** A node says every {@link CHECK_MS} that a reply is followed there. */
 const FOLLOWED_MS = 3 * CHECK_MS;
 /** How long readers wait for an engine that does not answer, in milliseconds. */
@@ -46,12 +48,17 @@ const RETRY_MS = 200;
 const CLOSE_MS = 2_000;
 /** How long the requester may read what the engine has not taken, in milliseconds. */
 const FAILED_MS = 60_000;
-/** What a writer may take of memory before it is known. */
-const WRITER_MEMORY = 64 * 1024;
+/** Bytes of memory that a new writer must find. */
+const WRITER_ROOM = 64 * 1024;
 
 /** Keeps replies in the engine of a cluster, so that they outlive their node. */
 export class EngineReplyLog implements ReplyLog {
   readonly #options: EngineLogOptions;
+  readonly #orphans: Orphans;
+  /** What the writers have, by owner. */
+  readonly #budget: MemoryBudget;
+  /** What of it is counted. */
+  readonly #counted = new Map<EngineWriter, number>();
   readonly #writers = new Map<string, EngineWriter>();
   readonly #followed = new Map<string, { readonly followed: Followed; readonly stop: () => void }>();
   #timer: ReturnType<typeof setInterval> | undefined;
@@ -61,13 +68,13 @@ export class EngineReplyLog implements ReplyLog {
 
   constructor(options: EngineLogOptions) {
     this.#options = options;
+    this.#budget = new MemoryBudget(options.bounds.maxBytes);
+    this.#orphans = new Orphans(options, (id) => this.#isWriting(id));
   }
 
   /** Replies that this node writes, and what it has of them in memory. */
   get usage(): ReplyLogUsage {
-    let bytes = 0;
-    for (const writer of this.#writers.values()) bytes += writer.bytes;
-    return { replies: this.#writers.size, bytes };
+    return { replies: this.#writers.size, bytes: this.#budget.used };
   }
 
   /** Replies of other nodes that are followed here. */
@@ -79,41 +86,102 @@ export class EngineReplyLog implements ReplyLog {
 
   // --- writing
 
-  open(head: ReplyHead, onFailed: OnFailed = () => {}): Promise<void> {
-    const { engine, bounds, incarnation, stallMs, retryMs, now } = this.#options;
+  open(head: EngineHead, onFailed: OnFailed = () => {}): Promise<void> {
+    const { bounds, incarnation } = this.#options;
     const { id } = head;
-    if (this.usage.bytes + WRITER_MEMORY > bounds.maxBytes)
+    const { owner } = head;
+    if (!this.#budget.hasRoom([owner], WRITER_ROOM) || this.#budget.used + WRITER_ROOM > bounds.maxBytes)
       throw new ProtocolError(
         'over_budget',
         'the server has no memory for more kept replies; try again later',
       );
-    const writer = new EngineWriter({
-      engine,
-      bounds,
-      head,
-      by: incarnation,
-      stallMs,
-      retryMs,
-      now,
-      onWritten: (from, records) => {
-        const news = records === undefined ? UNKNOWN : { from, records };
-        this.#followed.get(id)?.followed.handleNews(news);
-        // The requester may still need what the engine does not have.
-        if (writer.isOver && !writer.hasFailed) this.#writers.delete(id);
-      },
-      onFailed,
-      onAnswer: (error) => this.#handleAnswer(error),
-    });
-    this.#writers.set(id, writer);
-    this.#tick();
+    const writer = this.#write({ ...head, by: incarnation }, onFailed);
     return writer.open().catch((error: unknown) => {
-      this.#writers.delete(id);
+      this.#forget(id, writer);
       throw error;
     });
   }
 
+  /**
+   * Goes on with a reply that another node has written, which is refused from now on.
+   *
+   * @param epoch of the new writer.
+   * @throws {ProtocolError} `timeout`, `authentication_failed`, `bad_message`.
+   */
+  async goOn(id: string, epoch: number, onFailed: OnFailed): Promise<GoneOn> {
+    const { engine, incarnation } = this.#options;
+    const entry = await this.#patiently(() => engine.find(id));
+    if (entry === undefined) return { outcome: 'gone' };
+    const { parts: _parts, end: _end, idleMs: _idleMs, ...former } = entry;
+    const head: EngineHead = { ...former, by: incarnation, epoch };
+    const liveMs = this.#liveMsOf(head);
+    const claimed = await this.#patiently(() => engine.claim(head, incarnation, liveMs));
+    if (claimed.outcome === 'done') this.#write(head, onFailed, claimed);
+    const { outcome } = claimed;
+    return outcome === 'gone' ? { outcome } : { ...claimed, head };
+  }
+
+  /** Writes nothing of a reply any more, with which another node goes on. */
+  leave(id: string): void {
+    this.#writers.get(id)?.leave();
+  }
+
+  #liveMsOf({ ttlMs, source }: EngineHead): number {
+    const { awaitMs = 0 } = this.#options;
+    return Math.max(ttlMs, source === undefined ? 0 : awaitMs) + LIVE_MARGIN_MS;
+  }
+
+  #write(head: EngineHead, onFailed: OnFailed, from?: EngineWriterOptions['from']): EngineWriter {
+    const { engine, bounds, incarnation, stallMs, retryMs, now } = this.#options;
+    const { id } = head;
+    const writer = new EngineWriter({
+      ...{ engine, bounds, head, by: incarnation, from, stallMs, retryMs, now },
+      liveMs: this.#liveMsOf(head),
+      onWritten: (from, records) => {
+        const news = records === undefined ? UNKNOWN : { from, records };
+        this.#followed.get(id)?.followed.handleNews(news);
+        this.#count(writer);
+        // The requester may still need what the engine does not have.
+        if (writer.isOver && !writer.hasFailed) this.#forget(id, writer);
+      },
+      onFailed,
+      onAnswer: (error) => this.#handleAnswer(error),
+    });
+    // The one before has this node's own reply, and was fenced.
+    const former = this.#writers.get(id);
+    if (former !== undefined) this.#forget(id, former);
+    this.#writers.set(id, writer);
+    this.#budget.join(head.owner);
+    this.#counted.set(writer, 0);
+    this.#count(writer);
+    this.#tick();
+    return writer;
+  }
+
+  /** Another writer may go on with the reply here. */
+  #forget(id: string, writer: EngineWriter): void {
+    if (this.#writers.get(id) === writer) this.#writers.delete(id);
+    const counted = this.#counted.get(writer);
+    if (counted === undefined) return;
+    this.#counted.delete(writer);
+    this.#budget.add([writer.head.owner], -counted);
+    this.#budget.leave(writer.head.owner);
+  }
+
+  /** The memory of a writer has changed. */
+  #count(writer: EngineWriter): void {
+    const counted = this.#counted.get(writer);
+    if (counted === undefined) return;
+    const { bytes } = writer;
+    this.#counted.set(writer, bytes);
+    this.#budget.add([writer.head.owner], bytes - counted);
+  }
+
   append(id: string, record: Uint8Array): Promise<void> | undefined {
-    return this.#writers.get(id)?.append(record);
+    const writer = this.#writers.get(id);
+    const appended = writer?.append(record);
+    if (writer !== undefined) this.#count(writer);
+    return appended;
   }
 
   async end(id: string, end: ReplyEnd): Promise<void> {
@@ -180,14 +248,26 @@ export class EngineReplyLog implements ReplyLog {
     return entry && (await this.#checked(entry));
   }
 
+  /** The node that writes a reply; {@link NO_WRITER} if its handler is to be called again. */
+  async writerOf(id: string): Promise<string | undefined> {
+    const entry = await this.#patiently(() => this.#options.engine.find(id));
+    return entry && ((await this.#orphans.isLeft(id, entry)) ? NO_WRITER : entry.by);
+  }
+
+  /** Ends a reply that no node writes. */
+  async cancel(id: string): Promise<void> {
+    const entry = await this.#patiently(() => this.#options.engine.find(id));
+    if (entry !== undefined) await this.#patiently(() => this.#orphans.cancel(entry));
+  }
+
   async *list(owner: string): AsyncGenerator<ReplyEntry> {
     yield* mergeNewest([this.#listOf(owner), this.#shared(owner)]);
   }
 
   sweep(): void {
     const due = performance.now() - FAILED_MS;
-    for (const [id, { isOver, overSince }] of this.#writers)
-      if (isOver && overSince <= due) this.#writers.delete(id);
+    for (const [id, writer] of this.#writers)
+      if (writer.isOver && writer.overSince <= due) this.#forget(id, writer);
   }
 
   /** Resolves when the replies of this node have ended in the engine, or after a while. Never rejects. */
@@ -231,32 +311,9 @@ export class EngineReplyLog implements ReplyLog {
 
   /** A reply whose writer is gone is ended by the first node that asks for it. */
   async #checked(entry: EngineEntry): Promise<ReplyEntry | undefined> {
-    if (entry.end !== undefined || !(await this.#isOrphan(entry.id, entry.idleMs))) return entry;
-    await this.#patiently(() => this.#interrupt(entry));
+    if (entry.end !== undefined || !(await this.#orphans.has(entry.id, entry))) return entry;
+    await this.#patiently(() => this.#orphans.interrupt(entry));
     return await this.#patiently(() => this.#options.engine.find(entry.id));
-  }
-
-  async #isOrphan(id: string, idleMs: number): Promise<boolean> {
-    const node = nodeOfReply(id);
-    if (node === this.#options.incarnation) return !this.#isWriting(id);
-    return idleMs >= IDLE_MS || (node !== undefined && (await this.#isGone(node)));
-  }
-
-  async #isGone(node: string): Promise<boolean> {
-    try {
-      return node !== this.#options.incarnation && !(await this.#options.isAlive(node));
-    } catch {
-      return false;
-    }
-  }
-
-  async #interrupt({ id, owner, ttlMs, parts }: ReplyEntry): Promise<void> {
-    const { engine, bounds, incarnation, now, logger } = this.#options;
-    const end = { at: now(), failure: encodeFailure(lost()), metadata: undefined };
-    const ended = await engine.end({ id, owner, parts: undefined, by: incarnation, end, ttlMs }, bounds);
-    if (ended !== 'done') return;
-    const fields = { event: 'reply.interrupted', reply: id, node: nodeOfReply(id), parts };
-    logger.info(fields, 'the node that wrote a kept reply is gone, so the reply has ended');
   }
 
   #isWriting(id: string): boolean {
@@ -289,12 +346,13 @@ export class EngineReplyLog implements ReplyLog {
     try {
       const state = await this.#options.engine.follow(id);
       const isOver = state === undefined || state.hasEnded || state.parts > last;
-      if (isOver || (await this.#isOrphan(id, state.idleMs))) {
+      if (isOver || (await this.#orphans.has(id, state))) {
         if (!isOver) await this.find({ id });
         followed.handleNews(UNKNOWN);
       }
     } catch (error) {
       this.#handleAnswer(error);
+      if (isChanged(error)) followed.fail(error);
     }
   }
 
@@ -331,15 +389,6 @@ export class EngineReplyLog implements ReplyLog {
       }
     }
   }
-}
-
-/** The engine has answered with something that is not authentic, and would again. */
-function isChanged(error: unknown): boolean {
-  return isProtocolError(error) && error.code === 'authentication_failed';
-}
-
-function lost(): ProtocolError {
-  return new ProtocolError('interrupted', 'the node that wrote the reply is gone');
 }
 
 function pause(ms: number): Promise<void> {

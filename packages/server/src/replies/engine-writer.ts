@@ -3,11 +3,12 @@ import { encodeFailure } from '@parlance/protocol/internal';
 import {
   type AppendOutcome,
   type EngineBounds,
+  type EngineHead,
   framedLength,
   type ReplyBatch,
   type ReplyEngine,
 } from '../backplane/replies.js';
-import type { ReplyEnd, ReplyHead } from './log.js';
+import type { ReplyEnd } from './log.js';
 import { metadataOf } from './record.js';
 import { Tail } from './tail.js';
 
@@ -21,15 +22,21 @@ const MIN_CALLS = 3;
 /** How long the end of a reply that is no longer kept is tried to be written, in milliseconds. */
 const END_MS = 60_000;
 const RETRY_MS = 100;
+/** Bytes of memory of a writer and of what records its reply, without parts (measured: 4.8 kB). */
+const WRITER_MEMORY = 6 * 1024;
 /** A reply without a sign of its writer is kept for so much longer than an ended one, in milliseconds. */
 export const LIVE_MARGIN_MS = 60_000;
 
 export interface EngineWriterOptions {
   readonly engine: ReplyEngine;
   readonly bounds: EngineBounds;
-  readonly head: ReplyHead;
+  readonly head: EngineHead;
   /** The node. */
   readonly by: string;
+  /** What is on record already, if another node has begun it. @default nothing */
+  readonly from?: { readonly parts: number; readonly offset: number } | undefined;
+  /** How long it is kept without a sign of its writer, in milliseconds. */
+  readonly liveMs: number;
   /** @default 5,000 */
   readonly stallMs?: number | undefined;
   /** How long it is waited after a call that was not answered, in milliseconds. @default 100 */
@@ -46,19 +53,19 @@ export interface EngineWriterOptions {
 
 /** Writes one reply to the engine: what comes while a call is under way is the next one. */
 export class EngineWriter {
-  readonly head: ReplyHead;
+  readonly head: EngineHead;
   /** Nothing more is written. */
   isOver = false;
   /** Reading of `performance.now()`. */
   overSince = 0;
   readonly #options: EngineWriterOptions;
-  readonly #tail = new Tail();
+  readonly #tail: Tail;
   readonly #waiting: (() => void)[] = [];
   #pending: Uint8Array[] = [];
   #pendingBytes = 0;
   /** Parts on record, and their bytes. */
-  #recorded = 0;
-  #offset = 0;
+  #recorded: number;
+  #offset: number;
   /** Parts of a call; fewer after a bound was met, so that as many as have room are taken. */
   #maxBatch = MAX_PENDING;
   #writing: Promise<void> | undefined;
@@ -67,11 +74,15 @@ export class EngineWriter {
   constructor(options: EngineWriterOptions) {
     this.#options = options;
     this.head = options.head;
+    const { parts, offset } = options.from ?? { parts: 0, offset: 0 };
+    this.#recorded = parts;
+    this.#offset = offset;
+    this.#tail = new Tail(parts);
   }
 
   /** Bytes of memory. */
   get bytes(): number {
-    return this.#tail.bytes;
+    return WRITER_MEMORY + this.#tail.bytes;
   }
 
   get hasFailed(): boolean {
@@ -79,7 +90,7 @@ export class EngineWriter {
   }
 
   get liveMs(): number {
-    return this.head.ttlMs + LIVE_MARGIN_MS;
+    return this.#options.liveMs;
   }
 
   /** @throws {ProtocolError} `too_many_replies`, `over_budget`. */
@@ -126,6 +137,12 @@ export class EngineWriter {
     else this.#handleOutcome(outcome);
   }
 
+  /** Another node goes on with it: nothing more is written. */
+  leave(): void {
+    this.#failure ??= new ProtocolError('interrupted', 'another node goes on with the reply');
+    this.#handleOver();
+  }
+
   /** Never rejects. */
   async drop(): Promise<void> {
     await this.#writing;
@@ -168,14 +185,14 @@ export class EngineWriter {
   }
 
   #nextBatch(): ReplyBatch {
-    const { id, owner } = this.head;
+    const { id, owner, epoch } = this.head;
     const records = this.#pending.slice(0, this.#maxBatch);
     const from = this.#recorded;
     const metadata = records.flatMap((record, i) => {
       const bytes = metadataOf(record);
       return bytes === undefined ? [] : [[from + i + 1, bytes] as const];
     });
-    return { id, owner, from, offset: this.#offset, records, metadata };
+    return { id, owner, epoch, from, offset: this.#offset, records, metadata };
   }
 
   #handleWritten({ from, records }: ReplyBatch): void {
@@ -243,7 +260,7 @@ export class EngineWriter {
     const deadline = performance.now() + END_MS;
     while (!this.isOver) {
       try {
-        await engine.end({ ...this.head, parts: undefined, by, end }, bounds);
+        await engine.end({ ...this.head, parts: undefined, by, end, why: 'given_up' }, bounds);
         this.#handleOver();
       } catch {
         if (performance.now() >= deadline) this.#handleOver();

@@ -13,6 +13,8 @@ export class Followed {
   #isStale = true;
   /** What makes it stale, counted. */
   #changes = 0;
+  /** Why it cannot be read any more. */
+  failure: unknown;
   /** It was seen before its end. */
   isRunning = false;
   hasEnded = false;
@@ -51,8 +53,19 @@ export class Followed {
     for (const onChange of [...this.#watchers]) onChange();
   }
 
-  /** For a reader that has read up to part `after`; `undefined` if the engine has to be asked. */
+  /** What the engine has is not what a node has written: readers need not wait. */
+  fail(error: unknown): void {
+    this.failure = error;
+    this.handleNews(UNKNOWN);
+  }
+
+  /**
+   * For a reader that has read up to part `after`; `undefined` if the engine has to be asked.
+   *
+   * @throws what it has failed with.
+   */
   read(after: number): ReplyPieces | undefined {
+    if (this.failure !== undefined) throw this.failure;
     const records = this.#tail.read(after);
     if (records === undefined || (records.length === 0 && this.#isStale)) return undefined;
     return { records, metadata: undefined, end: undefined };

@@ -10,8 +10,8 @@ import type { Recording } from './recording.js';
 export interface FollowingParts {
   readonly limits: Limits;
   readonly coders: RecordCoders;
-  /** Replies whose handlers run here. */
-  readonly running: ReadonlyMap<string, Recording>;
+  /** The record of a reply whose handler runs here. */
+  readonly recordingOf: (id: string) => Recording | undefined;
   /** All replies that can be read here. It may change when the server joins a cluster. */
   readonly log: () => ReplyLog;
   /** Where the replies of this node are kept. */
@@ -86,12 +86,12 @@ export class Following {
     follow: Follow,
     { signal, setMetadata }: RequestContext,
   ): AsyncGenerator<CodedPart> {
-    const { limits, coders, running } = this.#parts;
+    const { limits, coders, recordingOf } = this.#parts;
     const log = this.#parts.log();
     const after = follow.next;
     const coder = coders.for(reply.encoding);
     const news = new News((onChange) => log.watch(reply.id, onChange), signal);
-    const recording = running.get(reply.id);
+    const recording = recordingOf(reply.id);
     if (recording !== undefined) recording.followers++;
     try {
       await reach(log, reply.id, after, news, signal);
@@ -109,7 +109,7 @@ export class Following {
       if (pieces?.metadata !== undefined && !follow.hasParts)
         setMetadata(decodeMetadata(pieces.metadata, limits.maxJsonDepth));
       while (!signal.aborted) {
-        if (pieces === undefined) throw unknownReply();
+        if (pieces === undefined) throw gone();
         for (const body of reader.all(pieces.records)) {
           const bodies = countable(body, session.coder);
           for (const each of bodies) {
@@ -136,6 +136,10 @@ export class Following {
   }
 }
 
+function gone(): ProtocolError {
+  return new ProtocolError('gone', 'the server no longer has the reply');
+}
+
 export function unknownReply(): ProtocolError {
   return new ProtocolError('unknown_reply', 'there is no such reply, or it is not yours to follow');
 }
@@ -150,7 +154,7 @@ async function reach(
 ): Promise<void> {
   while (count > 0 && !signal.aborted) {
     const reply = await log.find({ id });
-    if (reply === undefined) throw unknownReply();
+    if (reply === undefined) throw gone();
     if (reply.parts >= count || reply.end !== undefined) return;
     await news.next();
   }

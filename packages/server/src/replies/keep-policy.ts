@@ -9,13 +9,6 @@ import {
 import { catchLate, loggable } from '@parlance/protocol/internal';
 import type { KeepPolicy } from './options.js';
 
-let isPolicyKeeping = false;
-
-/** Whether it is the policy that keeps the reply, so that a bound that is met must not fail it. */
-export function isKeptByPolicy(): boolean {
-  return isPolicyKeeping;
-}
-
 /** A handler whose replies are kept if the policy says so, before it runs. */
 export function keepReplies(handler: RequestHandler, policy: KeepPolicy, logger: Logger): RequestHandler {
   if (policy === false) return handler;
@@ -45,12 +38,9 @@ export function keepByPolicy(
       catchLate(chosen, () => {});
       throw new ProtocolError('invalid_option', 'replies.keep: the function must not return a promise');
     }
-    isPolicyKeeping = true;
     context.keep(chosen === true ? defaults : { ...defaults, ...chosen });
   } catch (error) {
     const fields = { event: 'reply.unkept', session: context.session.id, err: loggable(error) };
     logger.warn(fields, 'a reply cannot be kept and is sent as usual');
-  } finally {
-    isPolicyKeeping = false;
   }
 }

@@ -32,6 +32,10 @@ export interface ReplyLog {
   readOwn?(id: string, after: number): Promise<ReplyPieces | undefined>;
   /** Whether a reply of this node is followed at another one. @default not that the log knows */
   isFollowed?(id: string): Promise<boolean>;
+  /** The requester of a reply that has ended needs it no more. @param isRead it was sent all of it. @default nothing */
+  release?(id: string, isRead: boolean): void;
+  /** Another node goes on with a reply: nothing more of it is written here. @default nothing */
+  leave?(id: string): void;
   /** Calls `onChange` after each part and the end, until the returned function is called. */
   watch(id: string, onChange: () => void): () => void;
   /** A reply by its ID, or the newest with this name of this owner. */

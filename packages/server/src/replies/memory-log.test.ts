@@ -2,7 +2,8 @@ import { isProtocolError } from '@parlance/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type ReplyEnd, type ReplyHead, SMALL_END } from './log.js';
-import { MemoryReplyLog, type ReplyBounds } from './memory-log.js';
+import { MemoryReplyLog } from './memory-log.js';
+import type { ReplyBounds } from './shares.js';
 
 const WIDE: ReplyBounds = { maxReplies: 1e9, maxReplyBytes: 1e9, maxOwnerBytes: 1e9, maxBytes: 1e9 };
 
@@ -322,7 +323,6 @@ describe('the bounds of a log in memory', () => {
   it.each([
     ['a reply', 'maxReplyBytes', 'reply_too_large'],
     ['an owner', 'maxOwnerBytes', 'over_budget'],
-    ['all replies', 'maxBytes', 'over_budget'],
   ] as const)('of %s let n bytes through and refuse n + 1, of which nothing stays', (_what, bound, code) => {
     // The first part takes a buffer and an entry of the index.
     const log = new MemoryReplyLog({ ...WIDE, [bound]: empty + 16 + 10_002 });
@@ -365,5 +365,142 @@ describe('the bounds of a log in memory', () => {
     log.end('reply_b', endOf(7));
     expect(log.find({ id: 'reply_b' })?.end?.at).toBe(7);
     expect(log.usage.bytes).toBe(2 * empty);
+  });
+});
+
+describe('the shares of owners', () => {
+  const SIZE = 10_000;
+  /** What a reply with one part of that size takes. */
+  const taken = (() => {
+    const log = new MemoryReplyLog(WIDE);
+    log.open(headOf('reply_a'));
+    log.append('reply_a', plain(SIZE));
+    return log.usage.bytes;
+  })();
+  /** What it takes at its beginning. */
+  const empty = (() => {
+    const log = new MemoryReplyLog(WIDE);
+    log.open(headOf('reply_a'));
+    return log.usage.bytes;
+  })();
+
+  class Filled {
+    readonly dropped: string[] = [];
+    readonly log: MemoryReplyLog;
+
+    constructor(bounds: Partial<ReplyBounds>) {
+      this.log = new MemoryReplyLog({ ...WIDE, ...bounds }, ({ id }) => this.dropped.push(id));
+    }
+
+    /** @returns why it has no room. */
+    begin(id: string, owner: string): string | undefined {
+      return codeOf(() => {
+        this.log.open(headOf(id, { owner }));
+        this.log.append(id, plain(SIZE));
+      });
+    }
+
+    /** @param isRead by its requester. */
+    end(id: string, isRead = false): void {
+      this.log.end(id, endOf(0));
+      this.log.release(id, isRead);
+    }
+
+    add(id: string, owner: string, isRead = false): string | undefined {
+      const code = this.begin(id, owner);
+      this.end(id, isRead);
+      return code;
+    }
+  }
+
+  it('are a third of what is free for replies that are being written: n bytes, and not n + 1', () => {
+    // What is taken and a third of the rest are 4 times that.
+    const maxBytes = 4 * taken;
+    expect(new Filled({ maxBytes }).begin('reply_a', 'ada')).toBeUndefined();
+    expect(new Filled({ maxBytes: maxBytes - 1 }).begin('reply_a', 'ada')).toBe('over_budget');
+    const { log } = new Filled({ maxBytes: maxBytes - 1 });
+    log.open(headOf('reply_a'));
+    expect(codeOf(() => log.append('reply_a', plain(SIZE)))).toBe('over_budget');
+    expect(log.usage).toEqual({ replies: 1, bytes: empty });
+  });
+
+  it('always leave room for one more, however many write as much as they can', () => {
+    const { log } = new Filled({ maxBytes: 400 * taken });
+    const held: number[] = [];
+    for (let owner = 0; owner < 12; owner++) {
+      const before = log.usage.bytes;
+      for (let i = 0; ; i++) {
+        const id = `reply_${owner}_${i}`;
+        if (codeOf(() => log.open(headOf(id, { owner: `${owner}` }))) !== undefined) break;
+        if (codeOf(() => log.append(id, plain(SIZE))) !== undefined) break;
+      }
+      held.push(log.usage.bytes - before);
+    }
+    // The first gets a quarter, and the last no less than a 64th.
+    expect(held[0]).toBeLessThanOrEqual(100 * taken);
+    expect(held[0]).toBeGreaterThan(95 * taken);
+    expect(Math.min(...held)).toBeGreaterThanOrEqual(5 * taken);
+    expect(log.usage.bytes).toBeLessThanOrEqual(400 * taken);
+  });
+
+  it('go from the owner that holds most: first what was read to the end, then what has ended, the oldest first', () => {
+    const filled = new Filled({ maxBytes: 20 * taken });
+    const { log, dropped } = filled;
+    for (let i = 0; i < 8; i++) expect(filled.add(`reply_ada${i}`, 'ada', i === 5)).toBeUndefined();
+    for (let i = 0; i < 4; i++) expect(filled.add(`reply_bob${i}`, 'bob', true)).toBeUndefined();
+    expect(filled.begin('reply_run', 'ada')).toBeUndefined();
+    // A follower reads one to the end, and another one not quite.
+    log.read('reply_ada3', 1);
+    log.read('reply_ada2', 0);
+    for (let i = 0; dropped.length < 7; i++) expect(filled.add(`reply_c${i}`, `c${i}`)).toBeUndefined();
+    expect(dropped.slice(0, 3)).toEqual(['reply_ada5', 'reply_ada3', 'reply_ada2']);
+    expect(dropped.slice(3, 5)).toEqual(['reply_ada0', 'reply_ada1']);
+    // Both hold as much by now; what is being written stays.
+    expect(dropped.slice(5).every((id) => /ada|bob/.test(id))).toBe(true);
+    expect(log.has('reply_run')).toBe(true);
+    expect(log.usage.bytes).toBeLessThanOrEqual(20 * taken);
+  });
+
+  it('take nothing from an owner that holds less than the one that asks', () => {
+    const filled = new Filled({ maxBytes: 8 * taken, maxOwnerBytes: 100 * taken });
+    for (let i = 0; i < 6; i++) filled.add(`reply_ada${i}`, 'ada');
+    for (let i = 0; i < 2; i++) filled.add(`reply_bob${i}`, 'bob');
+    expect(filled.add('reply_more', 'ada')).toBeUndefined();
+    expect(filled.dropped.every((id) => id.startsWith('reply_ada'))).toBe(true);
+    // Nothing of its own can go.
+    const running = new Filled({ maxBytes: 8 * taken });
+    for (let i = 0; i < 6; i++) running.add(`reply_c${i}`, `c${i}`);
+    expect(running.begin('reply_run', 'ada')).toBeUndefined();
+    const code = codeOf(() => {
+      for (;;) running.log.append('reply_run', plain(SIZE));
+    });
+    expect(code).toBe('over_budget');
+    expect(running.dropped).toEqual([]);
+  });
+
+  it.each([
+    ['bytes', { maxOwnerBytes: 3 * taken }],
+    ['replies', { maxReplies: 3 }],
+  ])('are bounds of an owner, in %s, within which its oldest reply goes for the next', (_what, bounds) => {
+    const filled = new Filled(bounds);
+    filled.add('reply_bob', 'bob');
+    for (let i = 0; i < 5; i++) expect(filled.add(`reply_${i}`, 'ada')).toBeUndefined();
+    expect(filled.dropped).toEqual(['reply_0', 'reply_1']);
+    for (let i = 5; i < 8; i++) expect(filled.begin(`reply_${i}`, 'ada')).toBeUndefined();
+    const code = 'maxReplies' in bounds ? 'too_many_replies' : 'over_budget';
+    expect(filled.begin('reply_8', 'ada')).toBe(code);
+    expect(filled.log.has('reply_bob')).toBe(true);
+  });
+
+  it('leave a reply that has ended to a requester that has not read it, and tell followers when it goes', () => {
+    const { log, dropped } = new Filled({ maxReplies: 1 });
+    log.open(headOf('reply_a'));
+    log.end('reply_a', endOf(0));
+    let told = 0;
+    log.watch('reply_a', () => told++);
+    expect(codeOf(() => log.open(headOf('reply_b')))).toBe('too_many_replies');
+    log.release('reply_a', true);
+    expect(codeOf(() => log.open(headOf('reply_b')))).toBeUndefined();
+    expect([told, dropped, log.read('reply_a', 0)]).toEqual([1, ['reply_a'], undefined]);
   });
 });

@@ -1,4 +1,3 @@
-import { ProtocolError } from '@parlance/protocol';
 import { keyOf } from '../keys.js';
 import {
   type NodeReplyLog,
@@ -15,14 +14,7 @@ import {
 import { metadataOf } from './record.js';
 import { RecordStore } from './record-store.js';
 import { SharedReplies } from './shared-replies.js';
-
-/** Bounds of a {@link MemoryReplyLog}. Memory is in bytes, with what surrounds the parts. */
-export interface ReplyBounds {
-  readonly maxReplies: number;
-  readonly maxReplyBytes: number;
-  readonly maxOwnerBytes: number;
-  readonly maxBytes: number;
-}
+import { type Charged, type ReplyBounds, Shares } from './shares.js';
 
 /** Bytes of memory of an array beside its bytes, and of what refers to it. */
 const ARRAY_MEMORY = 288;
@@ -33,45 +25,43 @@ const END_MEMORY = 2 * ARRAY_MEMORY + SMALL_END;
 /** Bytes of records that one call returns, and at least one record. */
 const READ_SIZE = 16 * 1024;
 
-interface Stored {
+interface Stored extends Charged<Stored> {
   /** In the order in which they came here. */
   readonly number: number;
   /** When it began, in Unix milliseconds. A clock that is set back does not make a reply older than one before it. */
   readonly began: number;
   readonly head: ReplyHead;
-  readonly account: Account;
   readonly records: RecordStore;
   /** Metadata by the number of parts before it; only what differs. */
   readonly metadata: { readonly after: number; readonly bytes: Uint8Array }[];
   readonly watchers: Set<() => void>;
-  memory: number;
   end: ReplyEnd | undefined;
-}
-
-interface Account {
-  readonly replies: Set<Stored>;
-  bytes: number;
+  /** Its requester needs it no more. */
+  isReleased: boolean;
+  /** It was read to the end. */
+  isRead: boolean;
 }
 
 /** Keeps replies in the memory of the process. */
 export class MemoryReplyLog implements NodeReplyLog {
-  readonly #bounds: ReplyBounds;
+  readonly #shares: Shares<Stored>;
+  readonly #onDropped: (reply: ReplyEntry) => void;
   readonly #replies = new Map<string, Stored>();
-  readonly #accounts = new Map<string, Account>();
   readonly #names = new Map<string, Stored>();
   /** Replies that others than their owner may follow, if the server lets them. */
   readonly #shared = new SharedReplies<Stored>(isOlder);
   readonly #ended = new Set<Stored>();
-  #bytes = 0;
   #begun = 0;
   #lastBegan = 0;
 
-  constructor(bounds: ReplyBounds) {
-    this.#bounds = bounds;
+  /** @param onDropped a reply had to go to make room for others. */
+  constructor(bounds: ReplyBounds, onDropped: (reply: ReplyEntry) => void = () => {}) {
+    this.#onDropped = onDropped;
+    this.#shares = new Shares(bounds, (stored) => this.#dropForOthers(stored));
   }
 
   get usage(): ReplyLogUsage {
-    return { replies: this.#replies.size, bytes: this.#bytes };
+    return { replies: this.#replies.size, bytes: this.#shares.bytes };
   }
 
   open(head: ReplyHead): void {
@@ -89,12 +79,13 @@ export class MemoryReplyLog implements NodeReplyLog {
       publish: () => {
         this.#publish(stored);
         this.#ended.add(stored);
+        this.#shares.free(stored, false);
         const { owner, name } = head;
         if (name === undefined) return;
         const named = this.#names.get(keyOf(owner, name));
         if (named === undefined || isOlder(named, stored)) this.#names.set(keyOf(owner, name), stored);
       },
-      drop: () => this.#release(stored),
+      drop: () => this.#shares.remove(stored),
     };
   }
 
@@ -109,29 +100,23 @@ export class MemoryReplyLog implements NodeReplyLog {
   /** @throws {ProtocolError} `too_many_replies`, `over_budget`. */
   #begin(head: ReplyHead, began: number): Stored {
     const { id, owner, name, share } = head;
-    const account = this.#accounts.get(owner) ?? { replies: new Set(), bytes: 0 };
-    if (account.replies.size >= this.#bounds.maxReplies) {
-      throw new ProtocolError(
-        'too_many_replies',
-        `${this.#bounds.maxReplies} replies of this principal are kept; more can be kept when the first of them expire`,
-      );
-    }
     const texts = [id, owner, head.principal, name, share].map((text) => 2 * (text?.length ?? 0));
     const memory = texts.reduce((sum, each) => sum + each, REPLY_MEMORY + END_MEMORY);
     const stored: Stored = {
       number: this.#begun++,
       began,
       head,
-      account,
+      account: this.#shares.accountOf(owner),
       records: new RecordStore(),
       metadata: [],
       watchers: new Set(),
       memory: 0,
+      isFree: false,
       end: undefined,
+      isReleased: false,
+      isRead: false,
     };
-    this.#charge(stored, memory);
-    this.#accounts.set(owner, account);
-    account.replies.add(stored);
+    this.#shares.add(stored, memory);
     return stored;
   }
 
@@ -150,7 +135,7 @@ export class MemoryReplyLog implements NodeReplyLog {
     // A copy: it would keep all of the record alive.
     const metadata = metadataOf(record)?.slice();
     const growth = records.growthFor(record.length) + memoryOf(metadata);
-    this.#charge(stored, growth);
+    this.#shares.charge(stored, growth);
     if (metadata !== undefined) stored.metadata.push({ after: records.size + 1, bytes: metadata });
     records.append(record);
     notify(stored);
@@ -161,13 +146,26 @@ export class MemoryReplyLog implements NodeReplyLog {
     if (stored === undefined || stored.end !== undefined) return;
     this.#end(stored, end);
     this.#ended.add(stored);
+    this.#freeIfOver(stored);
     notify(stored);
   }
 
+  release(id: string, isRead: boolean): void {
+    const stored = this.#replies.get(id);
+    if (stored === undefined) return;
+    stored.isReleased = true;
+    stored.isRead ||= isRead;
+    this.#freeIfOver(stored);
+  }
+
+  #freeIfOver(stored: Stored): void {
+    if (stored.end !== undefined && stored.isReleased) this.#shares.free(stored, stored.isRead);
+  }
+
   #end(stored: Stored, end: ReplyEnd): void {
-    this.#charge(stored, Math.max(0, memoryOf(end.failure) + memoryOf(end.metadata) - END_MEMORY));
+    this.#shares.charge(stored, Math.max(0, memoryOf(end.failure) + memoryOf(end.metadata) - END_MEMORY));
     stored.end = end;
-    this.#discharge(stored, stored.records.trim());
+    this.#shares.discharge(stored, stored.records.trim());
   }
 
   read(id: string, after: number): ReplyPieces | undefined {
@@ -175,10 +173,15 @@ export class MemoryReplyLog implements NodeReplyLog {
     if (stored === undefined) return undefined;
     const { records, end } = stored;
     const pieces = records.read(after, READ_SIZE, READ_PARTS);
+    const isAll = after + pieces.length >= records.size;
+    if (isAll && end !== undefined && !stored.isRead) {
+      stored.isRead = true;
+      this.#freeIfOver(stored);
+    }
     return {
       records: pieces,
       metadata: stored.metadata.findLast((each) => each.after <= after)?.bytes,
-      end: after + pieces.length >= records.size ? end : undefined,
+      end: isAll ? end : undefined,
     };
   }
 
@@ -195,7 +198,7 @@ export class MemoryReplyLog implements NodeReplyLog {
   }
 
   *list(owner: string): Iterable<ReplyEntry> {
-    const own = [...(this.#accounts.get(owner)?.replies ?? [])].sort((a, b) => (isOlder(a, b) ? -1 : 1));
+    const own = [...this.#shares.accountOf(owner).replies].sort((a, b) => (isOlder(a, b) ? -1 : 1));
     for (const shared of this.#shared) {
       if (shared.head.owner === owner) continue;
       for (let last = own.at(-1); last !== undefined && isOlder(shared, last); last = own.at(-1)) {
@@ -214,7 +217,7 @@ export class MemoryReplyLog implements NodeReplyLog {
     this.#shared.delete(stored);
     this.#ended.delete(stored);
     const name = head.name === undefined ? undefined : keyOf(head.owner, head.name);
-    this.#release(stored);
+    this.#shares.remove(stored);
     if (name !== undefined && this.#names.get(name) === stored) this.#rename(name, stored);
     notify(stored);
   }
@@ -231,12 +234,9 @@ export class MemoryReplyLog implements NodeReplyLog {
     else this.#names.set(name, newest);
   }
 
-  /** Gives back the memory and the place of a reply. */
-  #release(stored: Stored): void {
-    const { account, head } = stored;
-    this.#discharge(stored, stored.memory);
-    account.replies.delete(stored);
-    if (account.replies.size === 0) this.#accounts.delete(head.owner);
+  #dropForOthers(stored: Stored): void {
+    this.#onDropped(entryOf(stored));
+    this.drop(stored.head.id);
   }
 
   sweep(now: number): void {
@@ -248,31 +248,6 @@ export class MemoryReplyLog implements NodeReplyLog {
   /** The entry of a reply, unless it was dropped while the list was read. */
   *#listed(stored: Stored | undefined): Iterable<ReplyEntry> {
     if (stored !== undefined && this.#replies.has(stored.head.id)) yield entryOf(stored);
-  }
-
-  /** @throws {ProtocolError} `reply_too_large`, `over_budget`. */
-  #charge(stored: Stored, size: number): void {
-    if (size === 0) return;
-    const { maxReplyBytes, maxOwnerBytes, maxBytes } = this.#bounds;
-    if (stored.memory + size > maxReplyBytes) {
-      throw new ProtocolError('reply_too_large', `a kept reply may take ${maxReplyBytes} bytes of memory`);
-    }
-    if (stored.account.bytes + size > maxOwnerBytes) {
-      throw new ProtocolError('over_budget', `the replies of one principal may take ${maxOwnerBytes} bytes`);
-    }
-    if (this.#bytes + size > maxBytes) {
-      throw new ProtocolError(
-        'over_budget',
-        'the server has no memory for more kept replies; try again later',
-      );
-    }
-    this.#discharge(stored, -size);
-  }
-
-  #discharge(stored: Stored, size: number): void {
-    stored.memory -= size;
-    stored.account.bytes -= size;
-    this.#bytes -= size;
   }
 }
 

@@ -2,8 +2,7 @@ import { type KeepOptions, type Message, type Metadata, ProtocolError } from '@p
 import { assertOptions, DEFAULT_REPLY_TTL_MS, type OptionKinds } from '@parlance/protocol/internal';
 import type { Backplane } from '../backplane/backplane.js';
 import { keepsReplies } from '../backplane/replies.js';
-import type { NodeReplyLog } from './log.js';
-import { MemoryReplyLog, type ReplyBounds } from './memory-log.js';
+import type { ReplyBounds } from './shares.js';
 
 /** Asks whether a principal may follow or stop a reply that belongs to another one. */
 export interface ReplyQuestion {
@@ -45,13 +44,28 @@ export interface RepliesOptions {
    * means no, also an error. @default only the owner may
    */
   readonly authorize?: ((question: ReplyQuestion) => boolean | Promise<boolean>) | undefined;
-  /** Replies of one principal that are kept at a time. @default 1,000 */
+  /**
+   * Replies of one principal that are kept at a time. In the memory of a node, the oldest one that has ended goes for the next.
+   *
+   * @default 1,000
+   */
   readonly maxReplies?: number | undefined;
   /** Bytes of memory of one kept reply. @default 4 MiB */
   readonly maxReplyBytes?: number | undefined;
-  /** Bytes of memory of all kept replies of one principal. @default 32 MiB */
+  /**
+   * Bytes of memory of all kept replies of one principal. In the memory of a node, the oldest ones that have ended go for
+   * the next.
+   *
+   * @default 32 MiB
+   */
   readonly maxOwnerBytes?: number | undefined;
-  /** Bytes of memory of all kept replies; with `store: 'engine'`, of those that the node writes. @default 256 MiB */
+  /**
+   * Bytes of memory of all kept replies; with `store: 'engine'`, of those that the node writes. What counts is the memory of
+   * the process, objects included. A principal may have a third of what is free for replies that are being written, so a
+   * quarter if it is alone. If there is no room, ended replies of the principal that holds most go.
+   *
+   * @default 256 MiB
+   */
   readonly maxBytes?: number | undefined;
   /** Milliseconds for which a reply is kept after its end, unless its handler chooses otherwise. @default 600,000 */
   readonly ttlMs?: number | undefined;
@@ -110,8 +124,4 @@ export function resolveRepliesOptions(
       throw new ProtocolError('invalid_option', `replies.${name} must be more than 0, not ${value}`);
   }
   return { keep, authorize, ttlMs, maxTtlMs, bounds, isOnEngine };
-}
-
-export function createReplyLog({ bounds }: ResolvedRepliesOptions): NodeReplyLog {
-  return new MemoryReplyLog(bounds);
 }

@@ -23,6 +23,11 @@ export class RecordStore {
     return this.#size;
   }
 
+  /** Bytes of the records, each after its length. */
+  get length(): number {
+    return this.#used;
+  }
+
   /** Bytes of memory that adding a record of `length` bytes takes. */
   growthFor(length: number): number {
     const entry = this.#size % STRIDE === 0 ? ENTRY_MEMORY : 0;

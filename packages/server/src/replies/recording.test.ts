@@ -29,7 +29,14 @@ afterEach(async () => {
 
 type Fault = 'open' | 'append' | 'end' | 'drop';
 
-function begin(faults: readonly Fault[], isLate: boolean, error: unknown = new Error('the engine is gone')) {
+function begin(
+  faults: readonly Fault[],
+  isLate: boolean,
+  error: unknown = new Error('the engine is gone'),
+  rest: { readonly parts?: number } = {},
+) {
+  const unkept: unknown[] = [];
+  const left: string[] = [];
   const appended: number[] = [];
   const ends: ReplyEnd[] = [];
   const events: unknown[] = [];
@@ -47,6 +54,7 @@ function begin(faults: readonly Fault[], isLate: boolean, error: unknown = new E
   const log = {
     append: (_id: string, record: Uint8Array) => answer('append', () => appended.push(record[1] as number)),
     end: (_id: string, end: ReplyEnd) => answer('end', () => ends.push(end)),
+    leave: (id: string) => void left.push(id),
     drop: () => answer('drop', () => {}),
   } as unknown as ReplyLog;
   const warn = ({ event }: { readonly event?: unknown }) => events.push(event);
@@ -62,13 +70,17 @@ function begin(faults: readonly Fault[], isLate: boolean, error: unknown = new E
     now: () => now,
     opened: isLate ? answer('open', () => {}) : undefined,
     read: async function* () {},
+    onUnkept: (why) => unkept.push(why),
     onOver: () => over++,
+    ...rest,
   });
   return {
     recording,
     appended,
     ends,
     events,
+    unkept,
+    left,
     stops,
     wanted,
     get over() {
@@ -154,13 +166,28 @@ describe.each([
   });
 });
 
-it('a recording that the log does not begin gives its first part the error, and ends without one', async () => {
+it('a recording that the log does not begin is not kept, and its handler goes on', async () => {
   const refusal = new ProtocolError('too_many_replies', 'full');
   const begun = begin(['open'], true, refusal);
-  await expect(begun.recording.append(body(1))).rejects.toBe(refusal);
+  await begun.recording.append(body(1));
+  expect([begun.recording.isFull, begun.recording.parts, begun.over]).toEqual([true, 0, 1]);
   await begun.recording.end(refusal);
-  expect(begun.over).toBe(1);
-  const untouched = begin(['open'], true, refusal);
-  await untouched.recording.end();
-  expect(untouched.events).toEqual(['reply.unended']);
+  expect([begun.unkept, begun.events, begun.ends]).toEqual([[refusal], [], []]);
+});
+
+it('a recording that another node goes on with ends without an end, and stops its handler', async () => {
+  const begun = begin([], false);
+  void begun.recording.append(body(1));
+  const reason = new ProtocolError('interrupted', 'another node goes on');
+  begun.recording.leave(reason);
+  void begun.recording.append(body(2));
+  await begun.recording.end(reason);
+  expect([begun.appended, begun.ends, begun.left, begun.over]).toEqual([[1], [], ['reply_a'], 1]);
+  expect(begun.stops).toEqual([reason]);
+});
+
+it('a recording that goes on with another one counts the parts of that', async () => {
+  const begun = begin([], false, undefined, { parts: 7 });
+  void begun.recording.append(body(1));
+  expect([begun.recording.parts, begun.appended]).toEqual([8, [1]]);
 });

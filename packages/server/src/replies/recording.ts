@@ -1,6 +1,7 @@
 import { type CodedBody, type Logger, ProtocolError } from '@parlance/protocol';
 import {
   encodeFailure,
+  endpointOf,
   type KeptRequest,
   loggable,
   type ReplyRecorder,
@@ -18,8 +19,14 @@ export interface RecordingOptions {
   /** Unix milliseconds. */
   readonly now: () => number;
   /** The log has begun the reply. @default at once */
-  readonly opened: Promise<void> | undefined;
+  readonly opened?: Promise<void> | undefined;
+  /** Parts on record. @default 0 */
+  readonly parts?: number | undefined;
+  /** The handler had ended before. @default false */
+  readonly isOver?: boolean | undefined;
   readonly read: (after: number) => AsyncIterable<Iterable<CodedBody>>;
+  /** The log had no room for the reply. */
+  readonly onUnkept: (error: unknown) => void;
   /** The handler has ended, or a bound was met. */
   readonly onOver: (recording: Recording) => void;
 }
@@ -28,7 +35,8 @@ export interface RecordingOptions {
 export class Recording implements ReplyRecorder {
   readonly id: string;
   isFull = false;
-  parts = 0;
+  isUnbegun = false;
+  parts: number;
   /** Sessions that follow the reply. */
   followers = 0;
   readonly #options: RecordingOptions;
@@ -42,9 +50,9 @@ export class Recording implements ReplyRecorder {
   constructor(options: RecordingOptions) {
     this.#options = options;
     this.id = options.id;
-    this.#last = options.opened;
-    // The first part has the error, or the log of the server.
-    options.opened?.catch(() => {});
+    this.parts = options.parts ?? 0;
+    this.#isOver = options.isOver === true;
+    this.#last = options.opened?.catch((error: unknown) => this.#handleUnbegun(error));
     this.#readAt = options.now();
   }
 
@@ -56,6 +64,11 @@ export class Recording implements ReplyRecorder {
     if (this.#isOver) return undefined;
     const record = encodeRecord(body, this.#metadata);
     this.#metadata = undefined;
+    return this.appendRecord(record);
+  }
+
+  /** As {@link append}. */
+  appendRecord(record: Uint8Array): Promise<void> | undefined {
     if (this.#last !== undefined) {
       this.#last = this.#last.then(() => this.#append(record));
       return this.#last;
@@ -77,6 +90,10 @@ export class Recording implements ReplyRecorder {
     return this.#last;
   }
 
+  release(isRead: boolean): void {
+    this.#options.log.release?.(this.id, isRead);
+  }
+
   discard(): Promise<void> | undefined {
     this.#handleOver();
     // A reply that the log could not begin is dropped as well.
@@ -92,6 +109,20 @@ export class Recording implements ReplyRecorder {
     this.#options.request.stop(reason);
     // A handler that has no signal to heed any more, such as one that has just returned.
     void this.end(reason);
+  }
+
+  /** Another process goes on with the reply, and with its record. */
+  leave(reason: ProtocolError): void {
+    this.isFull = true;
+    this.#handleOver();
+    this.#options.log.leave?.(this.id);
+    this.#options.request.stop(reason);
+  }
+
+  /** The handler of a durable session that another node goes on with is called again there. */
+  goesOnFrom(session: unknown): boolean {
+    const { request } = this.#options;
+    return endpointOf(request.session) === session && request.isRepeated();
   }
 
   /** Stops the handler if the reply has had no reader for too long. */
@@ -119,6 +150,15 @@ export class Recording implements ReplyRecorder {
     this.isFull = true;
     this.#logFull(error);
     if (isFenced) this.#options.request.stop(error);
+    this.#handleOver();
+  }
+
+  /** The log did not begin the reply. */
+  #handleUnbegun(error: unknown): void {
+    if (this.isFull) return;
+    this.isFull = true;
+    this.isUnbegun = true;
+    this.#options.onUnkept(error);
     this.#handleOver();
   }
 

@@ -1,4 +1,5 @@
 import {
+  type CodedBody,
   type KeepOptions,
   type Limits,
   type Logger,
@@ -10,20 +11,18 @@ import {
 } from '@parlance/protocol';
 import {
   type CodedPart,
-  endpointOf,
   type Fields,
   get,
   isCount,
   isFields,
+  type KeptBefore,
   type KeptRequest,
   loggable,
-  newReplyId,
   type OwnHandler,
   REPLY_ID_PREFIX,
   type ReplyKeeper,
   type ReplyRecorder,
-  resolveKeepOptions,
-  toProtocolError,
+  type TakenUp,
 } from '@parlance/protocol/internal';
 import type { RepliesSource } from '../cluster/replies/replies-source.js';
 import type { ServerEndpoint } from '../endpoint.js';
@@ -33,13 +32,16 @@ import type { EngineReplyLog } from './engine-log.js';
 import { Following, unknownReply } from './following.js';
 import type { FollowState } from './follows.js';
 import type { HandedOver } from './hand-over.js';
-import { isKeptByPolicy, keepReplies } from './keep-policy.js';
+import { keepReplies } from './keep-policy.js';
+import { Keeping } from './keeping.js';
 import { listReplies } from './list.js';
 import type { NodeReplyLog, ReplyEntry, ReplyLog } from './log.js';
-import { createReplyLog, type ReplyQuestion, type ResolvedRepliesOptions } from './options.js';
+import { MemoryReplyLog } from './memory-log.js';
+import type { ReplyQuestion, ResolvedRepliesOptions } from './options.js';
 import { Owners } from './owners.js';
 import { RecordCoders } from './reader.js';
-import { Recording } from './recording.js';
+import type { Recording } from './recording.js';
+import { positionIn } from './said.js';
 import { Turns } from './turns.js';
 
 export interface RepliesHost {
@@ -62,32 +64,61 @@ export class Replies implements ReplyKeeper {
   /** The replies in the memory of this node, and those of all nodes that can be read here. */
   readonly #local: NodeReplyLog;
   #log: ReplyLog;
+  #dropped = 0;
   /** Where new ones are kept, if that is the engine of the cluster. */
   #engine: EngineReplyLog | undefined;
   #cluster: ClusterReplies | undefined;
   readonly #following: Following;
-  /** Replies whose handlers run here. */
-  readonly #running = new Map<string, Recording>();
+  readonly #keeping: Keeping;
   /** A list may take many questions to the application, so an owner gets one after the other. */
   readonly #lists = new Turns();
 
   constructor(host: RepliesHost) {
     this.#host = host;
-    this.#local = this.#log = createReplyLog(host.options.replies);
+    this.#local = this.#log = new MemoryReplyLog(host.options.replies.bounds, (reply) =>
+      this.#handleDropped(reply),
+    );
+    this.owners = new Owners();
     const coders = new RecordCoders(host.options);
     this.#following = new Following({
       limits: host.options.limits,
       coders,
-      running: this.#running,
+      recordingOf: (id) => this.#running.get(id),
       log: () => this.#log,
       own: () => this.#kept,
     });
-    this.owners = new Owners();
+    this.#keeping = new Keeping({
+      ...{ ...host, owners: this.owners, following: this.#following, local: this.#local },
+      engine: () => this.#engine,
+      all: () => this.#log,
+      incarnation: () => this.#cluster?.incarnation,
+    });
+  }
+
+  /** Replies whose handlers run here. */
+  get #running(): ReadonlyMap<string, Recording> {
+    return this.#keeping.running;
   }
 
   /** Handlers whose replies are being recorded. */
   get running(): number {
     return this.#running.size;
+  }
+
+  /** Replies that were to be kept, and for which there was no room, or whose record was lost. */
+  get unkept(): number {
+    return this.#keeping.unkept;
+  }
+
+  /** Ended replies that had to go to make room for others. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  #handleDropped({ id, parts }: ReplyEntry): void {
+    this.#dropped++;
+    const fields = { event: 'reply.dropped', reply: id, parts };
+    this.#host.options.logger.info(fields, 'a kept reply that has ended goes, to make room for others');
   }
 
   get followers(): number {
@@ -145,54 +176,16 @@ export class Replies implements ReplyKeeper {
     await this.#cluster?.finishHandOver(timeoutMs);
   }
 
-  keep(request: KeptRequest, options: KeepOptions | undefined, freed?: Promise<void>): ReplyRecorder {
-    const { replies, logger } = this.#host.options;
-    const { name, ttlMs, abandonAfterMs, share } = resolveKeepOptions(options, replies.ttlMs);
-    if (ttlMs > replies.maxTtlMs) {
-      throw new ProtocolError(
-        'invalid_option',
-        `keep.ttlMs: at most ${replies.maxTtlMs} ms are allowed here`,
-      );
-    }
-    const session = endpointOf(request.session) as ServerEndpoint;
-    const id = newReplyId(this.#cluster?.incarnation);
-    const head = {
-      id,
-      owner: this.owners.of(session),
-      principal: session.isAnonymous ? undefined : session.principal,
-      name,
-      share,
-      encoding: session.negotiated.encoding ?? undefined,
-      ttlMs,
-      startedAt: this.#host.now(),
-    };
-    const log = this.#kept;
-    let recording: Recording | undefined;
-    const open = () => log.open(head, (error, isFenced) => recording?.handleFailed(error, isFenced));
-    const begun = (freed === undefined ? open() : freed.then(open)) ?? undefined;
-    const opened = isKeptByPolicy()
-      ? begun?.catch((error: unknown) =>
-          recording?.handleFailed(toProtocolError(error, 'internal', 'the log of replies failed'), false),
-        )
-      : begun;
-    const handleEnded = this.owners.handleKept(session);
-    recording = new Recording({
-      id,
-      request,
-      abandonAfterMs,
-      log,
-      logger,
-      now: this.#host.now,
-      opened,
-      read: (after) => this.#following.present({ ...head, parts: 0, end: undefined }, session, after),
-      onOver: () => {
-        this.#running.delete(id);
-        handleEnded(this.#host.now() + ttlMs);
-        this.#host.onOver();
-      },
-    });
-    this.#running.set(id, recording);
-    return recording;
+  keep(
+    request: KeptRequest,
+    options: KeepOptions | undefined,
+    before: KeptBefore,
+  ): ReplyRecorder | undefined {
+    return this.#keeping.keep(request, options, before);
+  }
+
+  takeUp(request: KeptRequest, id: string, said: readonly CodedBody[]): Promise<TakenUp> {
+    return this.#keeping.takeUp(request, id, said);
   }
 
   /** A handler whose replies are kept if the server's options say so. */
@@ -201,10 +194,11 @@ export class Replies implements ReplyKeeper {
     return keepReplies(handler, replies.keep, logger);
   }
 
-  /** Answers a request to `@replies`. */
-  handlerFor(session: ServerEndpoint, stream: number): OwnHandler {
+  /** Answers a request to `@replies`. @param said what a node that has died has answered. */
+  handlerFor(session: ServerEndpoint, stream: number, said: readonly CodedBody[] = []): OwnHandler {
     return (request, context) => {
       const { metadata } = request;
+      if (said.length > 0) return this.#goOn(session, stream, said, context);
       const [follow, stop] = [get(metadata, 'follow'), get(metadata, 'stop')];
       if (isFields(follow)) return this.#follow(session, stream, follow, context);
       if (isFields(stop)) return this.#stop(session, stop).then(() => '');
@@ -215,7 +209,13 @@ export class Replies implements ReplyKeeper {
 
   /** Stops every handler whose reply is kept. */
   stopAll(reason: ProtocolError): void {
-    for (const recording of [...this.#running.values()]) recording.stop(reason);
+    this.#keeping.stopAll(reason);
+  }
+
+  /** A session is over here. */
+  handleEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
+    if (session.isDurable && (session.hasMoved || error?.code === 'fenced'))
+      this.#keeping.handleLeft(session);
   }
 
   /** Call it about once a second. */
@@ -238,6 +238,20 @@ export class Replies implements ReplyKeeper {
     if (!isCount(after)) throw new ProtocolError('unsupported', 'after must be a number of parts');
     const reply = await this.#find(session, target, 'follow');
     yield* this.#following.begin(session, reply, { stream, after }, context);
+  }
+
+  /** Goes on with a request of a session that was taken from a node that has died. */
+  async *#goOn(
+    session: ServerEndpoint,
+    stream: number,
+    said: readonly CodedBody[],
+    context: RequestContext,
+  ): AsyncGenerator<CodedPart> {
+    const position = positionIn(said, this.#host.options.limits.maxJsonDepth);
+    if (position === undefined)
+      throw new ProtocolError('interrupted', 'the node that gave the list has died');
+    await this.#find(session, position, 'follow');
+    yield* this.#following.goOn(session, { ...position, stream, isTold: true }, context);
   }
 
   /** Goes on with a request of a session that has come from another node. */
@@ -276,7 +290,11 @@ export class Replies implements ReplyKeeper {
   // --- who may
 
   /** @throws {ProtocolError} `unknown_reply`, also if the session may not do that. */
-  async #find(session: ServerEndpoint, target: Fields, action: ReplyQuestion['action']): Promise<ReplyEntry> {
+  async #find(
+    session: ServerEndpoint,
+    target: Fields | { readonly id: string },
+    action: ReplyQuestion['action'],
+  ): Promise<ReplyEntry> {
     const [id, name] = [get(target, 'id'), get(target, 'name')];
     await this.#cluster?.proven(session);
     const owner = this.owners.of(session);

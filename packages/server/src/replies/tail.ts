@@ -3,7 +3,7 @@ import { READ_PARTS } from './log.js';
 /** Bytes of records that are kept, about, beyond those that must be. */
 const MAX_BYTES = 64 * 1024;
 /** Bytes of memory that a record takes beside its content. */
-const RECORD_MEMORY = 160;
+const RECORD_MEMORY = 240;
 /** Bytes of records that one call returns, and at least one record. */
 const READ_SIZE = 16 * 1024;
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { ByteReader, ByteWriter } from '@parlance/protocol/internal';
-import type { ReplyBatch } from '../backplane/replies.js';
+import type { EnginePieces, ReplyBatch, ReplyClaim } from '../backplane/replies.js';
 import { keyOf } from '../keys.js';
 import type { ReplyEnd, ReplyHead, ReplyPieces } from '../replies/log.js';
 import {
@@ -22,12 +22,21 @@ import {
  *     metadata       the number of the part that has it, and the metadata, sealed
  *     its end        how many parts it has, failure and metadata, sealed
  *
- * Each reply has keys of its own, and a part is sealed under its number. An end may be written twice, by two nodes that know
- * different ends, so each end has a key of its own, from a salt that is beside it.
+ * Each reply has keys of its own, and a part is sealed under its number. A node that claims a reply may write a part of the
+ * same number as the node before, which was refused it, so each claim has keys of its own, from its epoch. An end may be
+ * written twice, by two nodes that know different ends, so each end has a key of its own, from a salt that is beside it.
  */
 
 const KEY_LENGTH = 32;
 const WHAT = 'a kept reply';
+
+/** The keys of the parts after number `from`. */
+export interface WriterKeys {
+  readonly from: number;
+  readonly epoch: number | undefined;
+  readonly parts: Uint8Array;
+  readonly metadata: Uint8Array;
+}
 
 /** What others must not read of a head. */
 export type SealedHead = Pick<ReplyHead, 'owner' | 'principal' | 'name' | 'share'>;
@@ -37,15 +46,35 @@ export class ReplySeal {
   readonly key: SealKey;
   readonly #id: string;
   readonly #salt: Uint8Array;
-  readonly #parts: Uint8Array;
-  readonly #metadata: Uint8Array;
   readonly #head: Uint8Array;
+  /** Of its writers, in order. */
+  #writers: readonly WriterKeys[];
 
   private constructor(key: SealKey, id: string, salt: Uint8Array) {
     this.key = key;
     this.#id = id;
     this.#salt = salt;
-    [this.#head, this.#parts, this.#metadata] = this.#derive(3, '') as [Uint8Array, Uint8Array, Uint8Array];
+    const [head, parts, metadata] = this.#derive(3, '') as [Uint8Array, Uint8Array, Uint8Array];
+    this.#head = head;
+    this.#writers = [{ from: 0, epoch: undefined, parts, metadata }];
+  }
+
+  /** @param claims all that the reply has had, as the engine says. */
+  set claims(claims: readonly ReplyClaim[]) {
+    const [first, ...known] = this.#writers as [WriterKeys, ...WriterKeys[]];
+    const isSame = claims.every(({ from, epoch }, i) => known[i]?.epoch === epoch && known[i]?.from === from);
+    if (isSame && claims.length === known.length) return;
+    this.#writers = [first, ...claims.map((claim) => this.#keysOf(claim))];
+  }
+
+  #keysOf({ from, epoch }: ReplyClaim): WriterKeys {
+    const [parts, metadata] = this.#derive(2, `claim ${epoch}`) as [Uint8Array, Uint8Array];
+    return { from, epoch, parts, metadata };
+  }
+
+  /** The keys of the writer of a part. */
+  #of(part: number): WriterKeys {
+    return (this.#writers.findLast(({ from }) => part > from) ?? this.#writers[0]) as WriterKeys;
   }
 
   static begin(seal: Seal, id: string): ReplySeal {
@@ -80,10 +109,19 @@ export class ReplySeal {
     return Buffer.concat([this.key.id, this.#salt, sealed]).toString('base64url');
   }
 
-  /** @param lastMetadata the number of the part that had the metadata before these. */
+  /** The keys of the last writer that is known: those of a node from when it began or claimed the reply. */
+  get lastWriter(): WriterKeys {
+    return this.#writers.at(-1) as WriterKeys;
+  }
+
+  /**
+   * @param lastMetadata the number of the part that had the metadata before these.
+   * @param writer the keys of this node, also if another one has claimed the reply since.
+   */
   sealParts(
     { from, records, metadata }: ReplyBatch,
     lastMetadata: number,
+    writer: WriterKeys,
   ): Pick<ReplyBatch, 'records' | 'metadata'> & { readonly lastMetadata: number } {
     const numbers = new Set(metadata.map(([part]) => part));
     let last = lastMetadata;
@@ -91,10 +129,10 @@ export class ReplySeal {
       const number = from + i + 1;
       const plain = new ByteWriter(record.length + 8).varint(last).append(record).finish();
       if (numbers.has(number)) last = number;
-      return sealAt(this.#parts, { number, index: 0, name: this.#nameOf('part') }, plain);
+      return sealAt(writer.parts, { number, index: 0, name: this.#nameOf('part') }, plain);
     });
     const sealedMetadata = metadata.map(([part, bytes]) => {
-      const box = sealAt(this.#metadata, { number: part, index: 0, name: this.#nameOf('metadata') }, bytes);
+      const box = sealAt(writer.metadata, { number: part, index: 0, name: this.#nameOf('metadata') }, bytes);
       return [part, new ByteWriter(box.length + 8).varint(part).append(box).finish()] as const;
     });
     return { records: sealed, metadata: sealedMetadata, lastMetadata: last };
@@ -123,8 +161,9 @@ export class ReplySeal {
   }
 
   /** @throws {ProtocolError} `authentication_failed`. */
-  openPieces(after: number, { records, metadata, end }: ReplyPieces): ReplyPieces {
+  openPieces(after: number, { records, metadata, end, claims = [] }: EnginePieces): ReplyPieces {
     return opening(WHAT, () => {
+      this.claims = claims;
       const opened = this.#openParts(after, records);
       const before = metadata === undefined ? undefined : this.#openMetadata(metadata);
       const [first] = opened;
@@ -138,10 +177,15 @@ export class ReplySeal {
     });
   }
 
+  /** The number of the last part that had metadata. @throws {ProtocolError} `authentication_failed`. */
+  lastMetadata({ metadata }: Pick<EnginePieces, 'metadata'>): number {
+    return opening(WHAT, () => (metadata === undefined ? 0 : this.#openMetadata(metadata).part));
+  }
+
   #openParts(after: number, records: readonly Uint8Array[]) {
     return records.map((sealed, i) => {
       const place = { number: after + i + 1, index: 0, name: this.#nameOf('part') };
-      const reader = new ByteReader(openAt(this.#parts, place, sealed));
+      const reader = new ByteReader(openAt(this.#of(place.number).parts, place, sealed));
       return { last: reader.varint('a part'), record: reader.rest() };
     });
   }
@@ -150,7 +194,7 @@ export class ReplySeal {
     const reader = new ByteReader(sealed);
     const part = reader.varint('a part');
     const place = { number: part, index: 0, name: this.#nameOf('metadata') };
-    return { part, bytes: openAt(this.#metadata, place, reader.rest()) };
+    return { part, bytes: openAt(this.#of(part).metadata, place, reader.rest()) };
   }
 
   #openEnd({ at, metadata: sealed }: ReplyEnd, parts: number): ReplyEnd {

@@ -1,8 +1,10 @@
 import {
   type AppendOutcome,
+  type ClaimOutcome,
   type EngineBounds,
   type EngineEnd,
   type EngineEntry,
+  type EngineHead,
   type EnginePage,
   type EngineState,
   endCharge,
@@ -16,9 +18,9 @@ import {
   type ReplyNews,
   UNKNOWN,
 } from '../backplane/replies.js';
-import type { ReplyHead, ReplyPieces } from '../replies/log.js';
+import type { ReplyPieces } from '../replies/log.js';
 import type { Seal, SealKey } from './keys.js';
-import { openProof, ReplySeal, sealProof } from './reply-seal.js';
+import { openProof, ReplySeal, sealProof, type WriterKeys } from './reply-seal.js';
 
 /** Replies that are read, whose keys are remembered. */
 const MAX_KNOWN = 1_000;
@@ -30,6 +32,7 @@ const ACCOUNT = 2 ** 44;
 /** A reply that is written here. */
 interface Writing {
   readonly seal: ReplySeal;
+  readonly keys: WriterKeys;
   /** Parts that the engine has taken, and what their sealed records take. */
   parts: number;
   offset: number;
@@ -57,17 +60,14 @@ export class SealedReplies implements ReplyEngine {
     this.#keys = keys;
   }
 
-  async open(head: ReplyHead, bounds: EngineBounds, liveMs: number): Promise<OpenOutcome> {
+  async open(head: EngineHead, bounds: EngineBounds, liveMs: number): Promise<OpenOutcome> {
     const { id, name, share } = head;
     this.#sweep();
     // A call that is repeated has the same keys.
-    const writing = this.#writing.get(id) ?? {
-      ...{ seal: ReplySeal.begin(this.#keys, id), parts: 0, offset: 0, lastMetadata: 0 },
-      usedAt: performance.now(),
-    };
+    const writing = this.#writing.get(id) ?? begun(ReplySeal.begin(this.#keys, id));
     this.#writing.set(id, writing);
     const { seal } = writing;
-    const sealed: ReplyHead = {
+    const sealed: EngineHead = {
       ...head,
       owner: ownerOf(seal.key, head.owner),
       principal: seal.sealHead(head),
@@ -79,16 +79,30 @@ export class SealedReplies implements ReplyEngine {
     return outcome;
   }
 
+  async claim({ id, owner, epoch }: ReplyKey, by: string, liveMs: number): Promise<ClaimOutcome> {
+    const seal = await this.#sealOf(id);
+    if (seal === undefined) return { outcome: 'gone' };
+    const claimed = await this.#engine.claim({ id, owner: ownerOf(seal.key, owner), epoch }, by, liveMs);
+    if (claimed.outcome !== 'done') return claimed;
+    const { parts, offset } = claimed;
+    const pieces = await this.#engine.read(id, parts);
+    if (pieces === undefined) return { outcome: 'gone' };
+    seal.claims = pieces.claims ?? [];
+    const lastMetadata = seal.lastMetadata(pieces);
+    this.#writing.set(id, { ...begun(seal), parts, offset, lastMetadata });
+    return claimed;
+  }
+
   async append(batch: ReplyBatch, bounds: EngineBounds, liveMs: number): Promise<AppendOutcome> {
-    const { id, owner, from } = batch;
+    const { id, owner, from, epoch } = batch;
     const writing = this.#writing.get(id);
     if (writing === undefined) return (await this.#engine.follow(id))?.hasEnded === true ? 'ended' : 'gone';
     writing.usedAt = performance.now();
-    const { seal, offset, parts } = writing;
+    const { seal, keys, offset, parts } = writing;
     // What the engine has is not sealed again: a number is used for one part only.
     if (from !== parts) return from + batch.records.length === parts ? 'done' : 'behind';
-    const { records, metadata, lastMetadata } = seal.sealParts(batch, writing.lastMetadata);
-    const sealed = { id, owner: ownerOf(seal.key, owner), from, offset, records, metadata };
+    const { records, metadata, lastMetadata } = seal.sealParts(batch, writing.lastMetadata, keys);
+    const sealed = { id, owner: ownerOf(seal.key, owner), epoch, from, offset, records, metadata };
     const outcome = await this.#engine.append(sealed, bounds, liveMs);
     // One that is told twice counts once.
     if (outcome === 'done' && writing.parts === parts) {
@@ -115,12 +129,12 @@ export class SealedReplies implements ReplyEngine {
     return outcome;
   }
 
-  async keep({ owner, id }: ReplyKey, liveMs: number): Promise<KeepOutcome> {
+  async keep({ owner, id, epoch }: ReplyKey, liveMs: number): Promise<KeepOutcome> {
     const writing = this.#writing.get(id);
     if (writing !== undefined) writing.usedAt = performance.now();
     const seal = await this.#sealOf(id);
     if (seal === undefined) return { outcome: 'gone' };
-    return await this.#engine.keep({ id, owner: ownerOf(seal.key, owner) }, liveMs);
+    return await this.#engine.keep({ id, owner: ownerOf(seal.key, owner), epoch }, liveMs);
   }
 
   async drop({ owner, id }: ReplyKey): Promise<void> {
@@ -231,6 +245,10 @@ export class SealedReplies implements ReplyEngine {
     this.#sweptAt = performance.now();
     for (const [id, { usedAt }] of this.#writing) if (usedAt <= due) this.#writing.delete(id);
   }
+}
+
+function begun(seal: ReplySeal): Writing {
+  return { seal, keys: seal.lastWriter, parts: 0, offset: 0, lastMetadata: 0, usedAt: performance.now() };
 }
 
 function ownerOf(key: SealKey, owner: string): string {

@@ -59,11 +59,15 @@ export interface RequestContext<Of extends Session = Session> {
    * Server: keeps the reply, so that it can be followed from any part, now and after its end, and lets the handler go
    * on when the session ends, as {@link runToCompletion} does. From then on only the requester's cancel, a `stop()` of
    * its owner, and `abandonAfterMs` without a reader stop the handler. Call it before the first part; a second call
-   * replaces the first.
+   * replaces the first. A handler that is called again ({@link attempt}) goes on with the reply that was kept before: its
+   * ID, its name and its parts stay.
    *
-   * @throws {ProtocolError} `unsupported` at a client; `invalid_argument` after the first part; `invalid_option`; `too_many_replies` or `over_budget` if a bound of the principal or the server is met.
+   * @returns `undefined` if a bound of the principal or the server leaves no room, or the record of an earlier attempt is lost.
+   * That is logged, and the reply is sent without being kept. An engine that keeps replies may find no room later, and
+   * then an ID was returned.
+   * @throws {ProtocolError} `unsupported` at a client; `invalid_argument` after the first part; `invalid_option`.
    */
-  keep(options?: KeepOptions): KeptReply;
+  keep(options?: KeepOptions): KeptReply | undefined;
 }
 
 /** The context as wrappers of a handler see it. */
@@ -99,7 +103,7 @@ export class HandlerContext implements OwnContext {
   readonly runToCompletion: () => void;
   readonly setMetadata: (metadata: Metadata) => void;
   readonly setBatch: (options: BatchOptions | undefined) => void;
-  readonly keep: (options?: KeepOptions) => KeptReply;
+  readonly keep: (options?: KeepOptions) => KeptReply | undefined;
   readonly onLost: (policy: 'fail' | 'again') => void;
   readonly #cancellation: Cancellation;
   #runsToCompletion = false;

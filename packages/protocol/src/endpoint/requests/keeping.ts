@@ -108,6 +108,14 @@ function invalid(message: string): ProtocolError {
 /** A request whose reply is to be kept. */
 export interface KeptRequest {
   readonly session: Session;
+  readonly streamId: number;
+  /** The handler is called again if this process dies, and the session is on record. */
+  readonly isRepeated: () => boolean;
+  /**
+   * Puts the ID of the kept reply on record with the session; resolves when it is, or when that is not needed any more.
+   * `undefined` if the session is not on record.
+   */
+  readonly mark: (id: string) => Promise<void> | undefined;
   /** Whether the requester still reads the reply. */
   readonly isWanted: () => boolean;
   /** Stops the handler. */
@@ -117,17 +125,52 @@ export interface KeptRequest {
 /** Server: keeps replies. */
 export interface ReplyKeeper {
   /**
-   * @param freed resolves when the place of the record that this one replaces is free.
-   * @throws {ProtocolError} `invalid_option`, `too_many_replies`, `over_budget`.
+   * Begins a record.
+   *
+   * @returns `undefined` if there is no room for it, which is logged.
+   * @throws {ProtocolError} `invalid_option`.
    */
-  keep(request: KeptRequest, options: KeepOptions | undefined, freed?: Promise<void>): ReplyRecorder;
+  keep(request: KeptRequest, options: KeepOptions | undefined, before: KeptBefore): ReplyRecorder | undefined;
+  /**
+   * Finds the record that a process before this one has begun.
+   *
+   * @param said the parts of the reply that are on record with the session. The record has them all afterwards.
+   */
+  takeUp(request: KeptRequest, id: string, said: readonly CodedBody[]): Promise<TakenUp>;
 }
+
+/** What was before a call of `keep`. */
+export interface KeptBefore {
+  /** Resolves when the place of the record that this one replaces is free. @default it is free */
+  readonly freed?: Promise<void> | undefined;
+  /** The ID that the reply has from a process before. @default a new one */
+  readonly id?: string | undefined;
+  /** Parts of processes before, with which the record begins. @default none */
+  readonly said?: readonly CodedBody[] | undefined;
+  /** The record of a process before is lost, so that no part may be read from another one. @default false */
+  readonly isLost?: boolean | undefined;
+}
+
+/** The record of a reply that a process before has begun. */
+export type TakenUp =
+  | {
+      readonly state: 'found';
+      readonly recorder: ReplyRecorder;
+      /** Parts on record after those that the session has on record. */
+      readonly rest: readonly CodedBody[];
+      /** The handler had ended. */
+      readonly end?: { readonly error: unknown; readonly metadata: Uint8Array | undefined } | undefined;
+    }
+  /** `unkept`: it had ended because a bound was met; `unbegun`: it was never there. */
+  | { readonly state: 'lost' | 'unkept' | 'unbegun' };
 
 /** Records one reply. After its end, and after a bound was met, the methods do nothing. */
 export interface ReplyRecorder {
   readonly id: string;
   /** The record has reached a bound. It ends with an error, and the reply is no longer kept. */
   readonly isFull: boolean;
+  /** There was no room for the record, as was found out later: it cannot be followed. */
+  readonly isUnbegun: boolean;
   /** Parts on record. */
   readonly parts: number;
   /** Belongs to the next part, or to the end. */
@@ -136,6 +179,12 @@ export interface ReplyRecorder {
   append(body: CodedBody): Promise<void> | undefined;
   /** @param error what the handler threw; `undefined` if the reply is complete. */
   end(error?: unknown): Promise<void> | undefined;
+  /**
+   * The requester needs the record no more.
+   *
+   * @param isRead it was sent all of the reply.
+   */
+  release(isRead: boolean): void;
   /** Forgets the reply, of which nothing is on record yet; `undefined` if it is forgotten at once. Never rejects. */
   discard(): Promise<void> | undefined;
   /**

@@ -6,7 +6,7 @@ import { createBodyCoder } from '../../codec/auto/coder.js';
 import { type CodedBody, plainBody } from '../../codec/body.js';
 import { decodeMetadata, type Metadata } from '../messages/metadata.js';
 import { Cancellation } from './cancellation.js';
-import type { ReplyRecorder } from './keeping.js';
+import type { KeptBefore, ReplyRecorder, TakenUp } from './keeping.js';
 import { KEPT } from './kept-metadata.js';
 import { Output, type ReplySink } from './output.js';
 
@@ -30,10 +30,13 @@ const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 class Recorder implements ReplyRecorder {
   readonly id = 'reply_test';
   isFull = false;
+  isUnbegun = false;
   parts = 0;
   readonly bodies: CodedBody[] = [];
   ending: { readonly error: unknown; readonly metadata: Uint8Array | undefined } | undefined;
   isDiscarded = false;
+  /** Whether the requester was sent all of it, once it needs the record no more. */
+  released: boolean | undefined;
   /** The part at which the log fails. */
   failsAt = Infinity;
   /** The parts that a reader finds, if the log has lost some. */
@@ -72,6 +75,10 @@ class Recorder implements ReplyRecorder {
     });
   }
 
+  release(isRead: boolean): void {
+    this.released = isRead;
+  }
+
   discard(): undefined {
     this.isDiscarded = true;
   }
@@ -104,7 +111,11 @@ class Requester implements ReplySink {
   isOver = false;
   hasLeft = false;
   room = Infinity;
-  recorder: ReplyRecorder = new Recorder();
+  /** `undefined` if there is no room. */
+  recorder: ReplyRecorder | undefined = new Recorder();
+  /** The record of a process before. */
+  former: TakenUp = { state: 'unbegun' };
+  before: KeptBefore | undefined;
   #waiting: (() => void)[] = [];
 
   get parts(): string[] {
@@ -162,8 +173,12 @@ class Requester implements ReplySink {
   hasRoom(): boolean {
     return this.room > 0;
   }
-  keep(): ReplyRecorder {
+  keep(_options: unknown, before: KeptBefore): ReplyRecorder | undefined {
+    this.before = before;
     return this.recorder;
+  }
+  async takeUp(): Promise<TakenUp> {
+    return this.former;
   }
 
   #finish(what: string): void {
@@ -432,6 +447,104 @@ describe('keep', () => {
     expect([recorder.isDiscarded, recorder.parts, second.parts]).toEqual([true, 0, 1]);
     expect(() => output.keep({})).toThrow(expect.objectContaining({ code: 'invalid_argument' }));
   });
+});
+
+describe('a kept reply of a process before', () => {
+  const kept = 'reply_test';
+  const said = ['a', 'b'].map(partOf);
+
+  /** A record that has `count` parts of `texts`. */
+  const recordOf = (texts: string, count = texts.length): Recorder => {
+    const recorder = new Recorder();
+    for (const text of [...texts].slice(0, count)) void recorder.append(partOf(text));
+    return recorder;
+  };
+
+  it('goes on in its record, and the requester gets what only that has', async () => {
+    const { output, requester } = begin(new Recorder(), { hasReplies: true });
+    const recorder = recordOf('abcd');
+    requester.former = { state: 'found', recorder, rest: ['c', 'd'].map(partOf) };
+    const all = await output.takeUp({ kept, said });
+    expect(all?.map(textOf)).toEqual(['a', 'b', 'c', 'd']);
+    expect(output.keep({ name: 'other' })).toEqual({ id: recorder.id });
+    await output.part(partOf('e'));
+    await output.end();
+    // What the session has on record it tells itself; a requester that has parts was told the ID.
+    expect(requester.got).toEqual(['c', 'd', 'e', '!end']);
+    expect(recorder.bodies.map(textOf).join('')).toBe('abcde');
+    expect([recorder.ending?.error, recorder.released]).toEqual([undefined, true]);
+  });
+
+  it('goes on although the handler does not keep it again, and tells a requester without parts its ID', async () => {
+    const { output, requester } = begin(new Recorder(), { hasReplies: true });
+    const recorder = recordOf('');
+    requester.former = { state: 'found', recorder, rest: [] };
+    expect(await output.takeUp({ kept, said: [] })).toEqual([]);
+    await output.part(partOf('a'));
+    expect(requester.got).toEqual([{ [KEPT]: { id: recorder.id } }, 'a']);
+    expect(recorder.bodies.map(textOf)).toEqual(['a']);
+  });
+
+  it.each([
+    ['complete', undefined, '!end'],
+    ['failed', new ProtocolError('cancelled', 'stopped'), '!cancelled'],
+  ])('that had ended, %s, is not begun again', async (_how, error, last) => {
+    const { output, requester } = begin();
+    const recorder = recordOf('abc');
+    const metadata = Uint8Array.from([0x81, 0xa1, 0x61, 1]);
+    requester.former = { state: 'found', recorder, rest: [partOf('c')], end: { error, metadata } };
+    expect(await output.takeUp({ kept, said })).toBeUndefined();
+    const rest = error === undefined ? ['c', { a: 1 }, last] : ['c', last];
+    expect(requester.got).toEqual(rest);
+  });
+
+  it('whose record is not kept any more is sent as usual', async () => {
+    const { output, requester } = begin();
+    requester.former = { state: 'unkept' };
+    await output.takeUp({ kept, said });
+    expect(output.keep({})).toBeUndefined();
+    expect(requester.before).toBeUndefined();
+    await output.part(partOf('c'));
+    expect(requester.got).toEqual(['c']);
+  });
+
+  it('whose record is lost is told so when its name is known', async () => {
+    const { output, requester } = begin();
+    requester.former = { state: 'lost' };
+    requester.recorder = undefined;
+    await output.takeUp({ kept, said });
+    expect(output.keep({ name: 'n' })).toBeUndefined();
+    expect(requester.before).toMatchObject({ id: kept, isLost: true });
+  });
+
+  it.each([
+    ['that nobody has seen is begun under its ID', kept],
+    ['that was not kept begins with what was said', undefined],
+  ])('%s', async (_what, id) => {
+    const { output, requester } = begin(recordOf('ab'));
+    await output.takeUp({ kept: id, said });
+    output.keep({});
+    expect(requester.before).toMatchObject({ id, said, isLost: false });
+    await output.part(partOf('c'));
+    expect(requester.got).toEqual(['c']);
+  });
+});
+
+it('a reply for which there is no room is sent without being kept', async () => {
+  const { output, requester } = begin(undefined, { hasReplies: true });
+  requester.recorder = undefined;
+  expect(output.keep({})).toBeUndefined();
+  await output.part(partOf('a'));
+  await output.end();
+  expect(requester.got).toEqual(['a', '!end']);
+});
+
+it('a record that turns out not to have begun is not named', async () => {
+  const { output, requester, recorder } = begin(new Recorder(), { hasReplies: true });
+  output.keep({});
+  recorder.isFull = recorder.isUnbegun = true;
+  await output.part(partOf('a'));
+  expect(requester.got).toEqual(['a']);
 });
 
 describe('in every order of events', () => {

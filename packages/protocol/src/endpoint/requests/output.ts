@@ -3,8 +3,9 @@ import type { CodedBody } from '../../codec/body.js';
 import type { BodyCoder } from '../../codec/coder.js';
 import { encodeMetadata, type Metadata } from '../messages/metadata.js';
 import type { Cancellation } from './cancellation.js';
-import type { KeepOptions, KeptReply, ReplyRecorder } from './keeping.js';
+import type { KeepOptions, KeptBefore, KeptReply, ReplyRecorder, TakenUp } from './keeping.js';
 import { KEPT } from './kept-metadata.js';
+import { hasContent } from './said.js';
 
 /** Sends the reply to one request. */
 export interface ReplySink {
@@ -24,7 +25,17 @@ export interface ReplySink {
   /** Whether the stream has room now. */
   hasRoom(): boolean;
   /** Records the reply from now on. @throws {ProtocolError} as `RequestContext.keep`. */
-  keep(options: KeepOptions | undefined, freed: Promise<void> | undefined): ReplyRecorder;
+  keep(options: KeepOptions | undefined, before: KeptBefore): ReplyRecorder | undefined;
+  /** As `ReplyKeeper.takeUp`. */
+  takeUp(id: string, said: readonly CodedBody[]): Promise<TakenUp>;
+}
+
+/** What calls of a handler in processes before have left. */
+export interface Former {
+  /** The ID under which the reply was kept. */
+  readonly kept?: string | undefined;
+  /** The parts on record with the session. */
+  readonly said?: readonly CodedBody[] | undefined;
 }
 
 export interface OutputOptions {
@@ -59,11 +70,15 @@ export class Output {
   /** Metadata for the next body to the requester. */
   #pending: Pending | undefined;
   #hasParts = false;
+  #isListening = false;
   #recorder: ReplyRecorder | undefined;
   /** The ID that the requester is yet to be told. */
   #untold: string | undefined;
   /** Recorded parts that were sent to the requester. */
   #sent = 0;
+  /** What processes before have left of the reply, and of its record. */
+  #former: Former = {};
+  #formerState: TakenUp['state'] | undefined;
   /** Settles when the requester has caught up with the record; `undefined` while it is not behind. */
   #catchUp: Promise<void> | undefined;
 
@@ -98,24 +113,63 @@ export class Output {
     if (encoded !== undefined) this.#recorder?.setMetadata(encoded);
   }
 
+  /**
+   * Goes on with a reply of which processes before have put something on record.
+   *
+   * @returns all parts that they have said; `undefined` if their handler had ended, and so the reply has.
+   */
+  async takeUp(former: Former): Promise<readonly CodedBody[] | undefined> {
+    const { kept, said = [] } = former;
+    this.#former = former;
+    if (kept === undefined) return said;
+    const taken = await this.#sink.takeUp(kept, said);
+    this.#formerState = taken.state;
+    if (taken.state !== 'found') return said;
+    const { recorder, rest, end } = taken;
+    this.#begin(recorder, said);
+    if (this.#sent < recorder.parts) this.#catchUp = this.#feed(recorder);
+    if (end === undefined) return [...said, ...rest];
+    await this.#catchUp;
+    const isRead = this.#sink.isWanted();
+    if (end.error === undefined) {
+      this.#announce(undefined);
+      this.#sendNothing(end.metadata);
+      this.#sink.end();
+    } else this.#sink.fail(end.error);
+    recorder.release(isRead);
+    return undefined;
+  }
+
   /** @throws {ProtocolError} see `RequestContext.keep`. */
-  keep(options: KeepOptions | undefined): KeptReply {
+  keep(options: KeepOptions | undefined): KeptReply | undefined {
     if (this.#hasParts) {
       throw new ProtocolError('invalid_argument', 'keep: call it before the first part of the reply');
     }
-    const former = this.#recorder;
+    const present = this.#recorder;
+    if (this.#formerState === 'unkept') return undefined;
+    if (this.#formerState === 'found' && present !== undefined) return { id: present.id };
+    const { kept: id, said = [] } = this.#former;
     // First, so that its place is free.
-    const freed = former?.discard();
+    const freed = present?.discard();
     this.#recorder = undefined;
-    const recorder = this.#sink.keep(options, freed);
-    this.#recorder = recorder;
+    this.#untold = undefined;
+    const recorder = this.#sink.keep(options, { freed, id, said, isLost: this.#formerState === 'lost' });
+    if (recorder === undefined) return undefined;
+    this.#begin(recorder, said);
     if (this.#pending !== undefined) recorder.setMetadata(this.#pending.encoded);
-    if (this.#options.hasReplies) this.#untold = recorder.id;
-    const { isAborted, signal } = this.#cancellation;
-    if (isAborted) this.#handleAbort();
-    else if (former === undefined)
-      signal.addEventListener('abort', () => this.#handleAbort(), { once: true });
     return { id: recorder.id };
+  }
+
+  /** @param said parts that the requester has, or gets from the session. */
+  #begin(recorder: ReplyRecorder, said: readonly CodedBody[]): void {
+    this.#recorder = recorder;
+    this.#sent = said.filter(hasContent).length;
+    // A requester that has parts was told with the first one.
+    if (this.#options.hasReplies && this.#sent === 0) this.#untold = recorder.id;
+    const { isAborted, signal } = this.#cancellation;
+    if (isAborted) return this.#handleAbort();
+    if (!this.#isListening) signal.addEventListener('abort', () => this.#handleAbort(), { once: true });
+    this.#isListening = true;
   }
 
   /**
@@ -177,6 +231,7 @@ export class Output {
 
   #tell(body: CodedBody, metadata: Pending | undefined, record: ReplyRecorder): Promise<void> {
     if (record.isFull) {
+      if (record.isUnbegun) this.#untold = undefined;
       if (this.#catchUp === undefined) return this.#sendDirectly(body, metadata);
       return this.#catchUp.then(() => this.#sendDirectly(body, metadata));
     }
@@ -200,7 +255,9 @@ export class Output {
   async #finishRecord(recorder: ReplyRecorder, error: unknown, tell: () => void): Promise<void> {
     await recorder.end(error);
     await this.#catchUp;
+    const isRead = this.#sink.isWanted();
     tell();
+    recorder.release(isRead);
   }
 
   /**

@@ -58,6 +58,7 @@ async function replyOf(
     keep: () => {
       throw new ProtocolError('unsupported', 'only a server keeps replies');
     },
+    takeUp: async () => ({ state: 'unbegun' }),
   };
   const body = { ...plainBody(bytes), originalLength: undefined, charge: 0, metadata };
   await answer(request ?? createMessage(body, coder), handler, new Cancellation(), sink, {

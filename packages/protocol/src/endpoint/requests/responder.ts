@@ -18,8 +18,8 @@ import type { ResolvedBatchOptions } from './batch-options.js';
 import { Cancellation } from './cancellation.js';
 import { HandlerContext, type RequestContext } from './handler-context.js';
 import { type HandlerReply, partsIn } from './handler-reply.js';
-import type { KeepOptions, KeptRequest, ReplyKeeper, ReplyRecorder } from './keeping.js';
-import { Output, type OutputOptions, type ReplySink } from './output.js';
+import type { KeepOptions, KeptBefore, KeptRequest, ReplyKeeper, ReplyRecorder, TakenUp } from './keeping.js';
+import { type Former, Output, type OutputOptions, type ReplySink } from './output.js';
 
 /**
  * Answers a request: returns one part, or yields several and may return the last; an `async` function may also return a
@@ -54,12 +54,11 @@ export interface AnswerOptions extends OutputOptions, PartCoder {
 }
 
 /** How a handler is called. */
-export interface CallOptions {
+export interface CallOptions extends Former {
   /** The handler is Parlance's own, so the errors that it throws are part of the protocol. @default false */
   readonly isOwn?: boolean | undefined;
   /** Earlier calls of the handler. @default none */
   readonly attempt?: number | undefined;
-  readonly said?: readonly CodedBody[] | undefined;
 }
 
 export interface ResponderOptions extends AnswerOptions {
@@ -75,12 +74,16 @@ export interface ResponderOptions extends AnswerOptions {
   readonly onAnswered: () => void;
   /** Server: a handler is to be called again if this process dies. */
   readonly repeat: (streamId: number) => void;
+  /** Server: see `KeptRequest.mark`. */
+  readonly markKept: (streamId: number, id: string) => Promise<void> | undefined;
 }
 
 /** A handler that has not returned. */
 interface Running {
   readonly cancellation: Cancellation;
   runsToCompletion: boolean;
+  /** It is called again if this process dies. */
+  isRepeated: boolean;
 }
 
 /** Answers the requests of one session with handlers. */
@@ -99,7 +102,7 @@ export class Responder {
     handler: OwnHandler | undefined,
     call: CallOptions = {},
   ): Promise<void> {
-    const running: Running = { cancellation: new Cancellation(), runsToCompletion: false };
+    const running: Running = { cancellation: new Cancellation(), runsToCompletion: false, isRepeated: false };
     this.#running.set(streamId, running);
     const { core, pump, session, logger } = this.#options;
     // The handler takes the request now.
@@ -197,6 +200,7 @@ class StreamSink implements ReplySink {
   }
 
   repeat(): void {
+    this.#running.isRepeated = true;
     this.#options.repeat(this.#streamId);
   }
 
@@ -208,17 +212,34 @@ class StreamSink implements ReplySink {
     return this.#options.hasRoom(this.#streamId);
   }
 
-  keep(options: KeepOptions | undefined, freed: Promise<void> | undefined): ReplyRecorder {
-    const { keeper, session } = this.#options;
-    if (keeper === undefined) throw new ProtocolError('unsupported', 'keep: only a server keeps replies');
-    const request: KeptRequest = {
+  keep(options: KeepOptions | undefined, before: KeptBefore): ReplyRecorder | undefined {
+    const recorder = this.#keeper.keep(this.#kept, options, before);
+    if (recorder !== undefined) this.runToCompletion();
+    return recorder;
+  }
+
+  async takeUp(id: string, said: readonly CodedBody[]): Promise<TakenUp> {
+    const taken = await this.#keeper.takeUp(this.#kept, id, said);
+    if (taken.state === 'found') this.runToCompletion();
+    return taken;
+  }
+
+  get #keeper(): ReplyKeeper {
+    const { keeper } = this.#options;
+    if (keeper !== undefined) return keeper;
+    throw new ProtocolError('unsupported', 'keep: only a server keeps replies');
+  }
+
+  get #kept(): KeptRequest {
+    const { session, markKept } = this.#options;
+    return {
       session,
+      streamId: this.#streamId,
+      isRepeated: () => this.#running.isRepeated,
+      mark: (id) => markKept(this.#streamId, id),
       isWanted: () => this.isWanted(),
       stop: (reason) => this.#running.cancellation.abort(reason),
     };
-    const recorder = keeper.keep(request, options, freed);
-    this.runToCompletion();
-    return recorder;
   }
 }
 
@@ -229,7 +250,7 @@ export async function answer(
   cancellation: Cancellation,
   sink: ReplySink,
   options: AnswerOptions,
-  { isOwn, attempt, said }: CallOptions = {},
+  { isOwn, attempt, ...former }: CallOptions = {},
 ): Promise<void> {
   const { session, coder, logger, clock } = options;
   let batch: PartBatch | undefined;
@@ -250,6 +271,8 @@ export async function answer(
         new ProtocolError('unsupported', 'this end does not answer requests: it has no onRequest handler'),
       );
     }
+    const said = former.said && (await output.takeUp(former));
+    if (former.said !== undefined && said === undefined) return;
     const context = new HandlerContext({
       session,
       coder,

@@ -12,5 +12,6 @@ export function messagesOf(said: readonly CodedBody[], coder: BodyCoder): readon
   });
 }
 
-const hasContent = ({ metadata, bytes, originalLength }: CodedBody): boolean =>
+/** Whether a body is a part of the reply, and does not only carry metadata. */
+export const hasContent = ({ metadata, bytes, originalLength }: CodedBody): boolean =>
   metadata === undefined || (bytes.length > 0 && originalLength > 0);

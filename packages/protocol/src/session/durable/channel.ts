@@ -29,7 +29,7 @@ export class DurableChannel extends RecordingChannel {
     const hasContext = negotiated.extensions[Extension.CONTEXT] !== undefined;
     const bounds = { hasContext, maxMetadataSize: limits.maxMetadataSize };
     for (const { body } of messages) this.link.send(decodeRecordedBody(body, { ...bounds, streamId: 0 }));
-    for (const [streamId, { attempt, isRepeatable, parts, end }] of streams) {
+    for (const [streamId, { attempt, isRepeatable, kept, parts, end }] of streams) {
       const size = parts.reduce((sum, part) => sum + part.length, 0);
       this.size += size;
       const former = parts.map((part) => decodeRecordedBody(part, { ...bounds, streamId }));
@@ -37,6 +37,7 @@ export class DurableChannel extends RecordingChannel {
         ...newStream(),
         attempt,
         isRepeatable,
+        kept,
         parts: former.length,
         former,
         end,

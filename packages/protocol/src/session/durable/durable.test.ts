@@ -398,7 +398,7 @@ describe('a client of a durable session', () => {
     pair.record();
     const hello = pair.kill();
     pair.client.channel.cancel(1);
-    const stream = { attempt: 1, isRepeatable: true, parts: [], end: undefined };
+    const stream = { attempt: 1, isRepeatable: true, kept: undefined, parts: [], end: undefined };
     const server = pair.takeOver({ streams: new Map([[1, stream]]) });
     server.resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
     pair.told.length = 0;

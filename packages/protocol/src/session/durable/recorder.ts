@@ -19,6 +19,7 @@ interface NextTurn {
 interface NextStreamTurn {
   attempt: number | undefined;
   isRepeatable: boolean;
+  kept: string | undefined;
   readonly from: number;
   readonly parts: Uint8Array[];
   end: Uint8Array | undefined;
@@ -105,6 +106,10 @@ export class Recorder {
     this.#stream(this.#due(), streamId, from).isRepeatable = true;
   }
 
+  kept(streamId: number, id: string, from: number): void {
+    this.#stream(this.#due(), streamId, from).kept = id;
+  }
+
   part(streamId: number, number: number, body: Uint8Array): void {
     const next = this.#due();
     this.#stream(next, streamId, number).parts.push(body);
@@ -147,7 +152,7 @@ export class Recorder {
     let stream = turn.streams.get(streamId);
     if (stream === undefined) {
       stream = {
-        ...{ attempt: undefined, isRepeatable: false, from, parts: [] },
+        ...{ attempt: undefined, isRepeatable: false, kept: undefined, from, parts: [] },
         ...{ end: undefined, isForgotten: false },
       };
       turn.streams.set(streamId, stream);

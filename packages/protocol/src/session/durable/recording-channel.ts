@@ -165,6 +165,13 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
     this.recorder.repeatable(streamId, stream.parts);
   }
 
+  keep(streamId: number, id: string): void {
+    const stream = this.#openOf(streamId);
+    if (stream === undefined) return;
+    stream.kept = id;
+    this.recorder.kept(streamId, id, stream.parts);
+  }
+
   afterRecord(then: () => void): void {
     this.recorder.after(then);
   }
@@ -346,7 +353,7 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
     const held = { frame: this.framesReceived, message: undefined, isRecorded: false };
     this.held.push(held);
     this.#starting.set(streamId, true);
-    const { former, told } = stream;
+    const { former, told, kept } = stream;
     stream.former = [];
     const attempt = ++stream.attempt;
     this.recorder.start(streamId, attempt, stream.parts);
@@ -356,7 +363,7 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
       this.#starting.delete(streamId);
       if (!isWanted) return this.end(streamId);
       for (const part of former.slice(told)) super.chunk(streamId, part);
-      this.session.emit(former.length > 0 || attempt > 1 ? { ...event, attempt, said: former } : event);
+      this.session.emit(former.length > 0 || attempt > 1 ? { ...event, attempt, said: former, kept } : event);
     });
   }
 

@@ -30,6 +30,8 @@ export interface DurableSession {
   commit(handled: number, state: Uint8Array | undefined, bodies: readonly BodyToSend[]): void;
   /** The handler of a request is to be called again if this process dies. */
   repeat(streamId: number): void;
+  /** The reply to a request is kept under an ID, with which another process goes on. */
+  keep(streamId: number, id: string): void;
   /** Calls `then` when everything so far is on record, at once if it is. */
   afterRecord(then: () => void): void;
 }

@@ -7,6 +7,8 @@ export interface DurableStream {
   /** How often its handler was started. */
   attempt: number;
   isRepeatable: boolean;
+  /** The ID under which the reply is kept. */
+  kept: string | undefined;
   /** Parts so far, on record or not. */
   parts: number;
   /** Parts of former processes, until the reply goes on. */
@@ -23,7 +25,7 @@ export interface DurableStream {
 }
 
 export const newStream = (): DurableStream => ({
-  ...{ attempt: 0, isRepeatable: false, parts: 0, former: [], told: 0 },
+  ...{ attempt: 0, isRepeatable: false, kept: undefined, parts: 0, former: [], told: 0 },
   ...{ end: undefined, endFrame: undefined, pending: 0, size: 0 },
 });
 

@@ -45,6 +45,8 @@ export interface StreamTurn {
   readonly attempt: number | undefined;
   /** The handler is to be called again if this process dies. */
   readonly isRepeatable: boolean;
+  /** The reply is kept under this ID, which another process that goes on with it has to know. */
+  readonly kept: string | undefined;
   /** The number of the first of the parts; parts count from 0. */
   readonly from: number;
   readonly parts: readonly Uint8Array[];
@@ -70,6 +72,7 @@ export interface DurableRecord {
 export interface StreamRecord {
   readonly attempt: number;
   readonly isRepeatable: boolean;
+  readonly kept: string | undefined;
   readonly parts: readonly Uint8Array[];
   readonly end: Uint8Array | undefined;
 }

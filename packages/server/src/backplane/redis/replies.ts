@@ -1,18 +1,18 @@
-import { ProtocolError } from '@parlance/protocol';
-import { ByteReader } from '@parlance/protocol/internal';
 import { encodeItems, entryFields, readEntry, readJson } from '../../cluster/replies/replies-message.js';
 import { keyOf } from '../../keys.js';
-import { READ_PARTS, type ReplyEnd, type ReplyHead, type ReplyPieces } from '../../replies/log.js';
+import type { ReplyEnd } from '../../replies/log.js';
 import {
   type AppendOutcome,
   batchCharge,
+  type ClaimOutcome,
   type EngineBounds,
   type EngineEnd,
   type EngineEntry,
+  type EngineHead,
   type EnginePage,
+  type EnginePieces,
   type EngineState,
   endCharge,
-  framedLength,
   headCharge,
   type KeepOutcome,
   MAX_SHARED,
@@ -30,6 +30,7 @@ import { RedisNews } from './channels.js';
 import type { RedisSource } from './client.js';
 import {
   APPEND,
+  CLAIM,
   DROP,
   END,
   ENTRY,
@@ -42,15 +43,31 @@ import {
   SHARE,
   VOUCH,
 } from './reply-scripts.js';
+import {
+  bytesOf,
+  claimsOf,
+  countOf,
+  endTimeOf,
+  listOf,
+  malformed,
+  newsOf,
+  optional,
+  optionalBytes,
+  placesOf,
+  published,
+  reading,
+  recordsOf,
+  sourceText,
+  textOf,
+  wholeMs,
+  writerOf,
+} from './reply-values.js';
 import type { Script } from './scripts.js';
 
 /** Owners of replies that are remembered. */
 const MAX_OWNERS = 1_000;
 /** A reply can be found by its ID for so much longer than it is kept, in milliseconds. */
 const MARGIN_MS = 60_000;
-/** Parts between two places of the index, and bytes. */
-const STRIDE = 32;
-const STRIDE_SIZE = 4 * 1024;
 /** How often a client that cannot listen asks, in milliseconds. */
 const POLL_MS = 100;
 
@@ -71,8 +88,8 @@ export class RedisReplies implements ReplyEngine {
     this.#isDeaf = source.listen === undefined;
   }
 
-  async open(head: ReplyHead, bounds: EngineBounds, liveMs: number): Promise<OpenOutcome> {
-    const { id, owner, name, share, startedAt } = head;
+  async open(head: EngineHead, bounds: EngineBounds, liveMs: number): Promise<OpenOutcome> {
+    const { id, owner, name, share, startedAt, by = '', epoch = 0, source } = head;
     // First, so that a reply that is there can be found.
     await this.#calls.send('SET', this.#ownerKey(id), owner, 'PX', wholeMs(liveMs + MARGIN_MS));
     const fields = JSON.stringify(entryFields({ ...head, parts: 0, end: undefined }));
@@ -85,6 +102,9 @@ export class RedisReplies implements ReplyEngine {
       String(headCharge(head)),
       String(bounds.maxReplies),
       String(bounds.maxOwnerBytes),
+      by,
+      String(epoch),
+      sourceText(source),
     );
     if (outcome === 'done' && share !== undefined) {
       const life = wholeMs(liveMs + MARGIN_MS);
@@ -93,13 +113,24 @@ export class RedisReplies implements ReplyEngine {
     return outcome as OpenOutcome;
   }
 
+  async claim(key: ReplyKey, by: string, liveMs: number): Promise<ClaimOutcome> {
+    const { id, epoch = 0 } = key;
+    const keys = this.#keysOf(key);
+    const answer = listOf(await this.#calls.run(CLAIM, keys, id, by, String(epoch), wholeMs(liveMs)));
+    const [outcome, parts, offset] = answer.map(String);
+    if (outcome !== 'done') return { outcome: outcome as Exclude<ClaimOutcome['outcome'], 'done'> };
+    await this.#extend(id, liveMs);
+    return { outcome, parts: Number(parts), offset: Number(offset) };
+  }
+
   async append(batch: ReplyBatch, bounds: EngineBounds, liveMs: number): Promise<AppendOutcome> {
-    const { from, offset, records, metadata } = batch;
+    const { epoch = 0, from, offset, records, metadata } = batch;
     const bytes = encodeItems(records);
     const places = placesOf(batch);
     return (await this.#run(
       APPEND,
       batch,
+      String(epoch),
       String(from),
       String(offset),
       String(records.length),
@@ -116,7 +147,10 @@ export class RedisReplies implements ReplyEngine {
     )) as AppendOutcome;
   }
 
-  async end({ owner, id, parts, by, end, ttlMs }: EngineEnd, bounds: EngineBounds): Promise<AppendOutcome> {
+  async end(
+    { owner, id, parts, by, end, ttlMs, epoch = 0, why }: EngineEnd,
+    bounds: EngineBounds,
+  ): Promise<AppendOutcome> {
     const outcome = await this.#run(
       END,
       { owner, id },
@@ -130,13 +164,15 @@ export class RedisReplies implements ReplyEngine {
       String(endCharge(end)),
       String(bounds.maxReplyBytes),
       String(bounds.maxOwnerBytes),
+      String(epoch),
+      why ?? '',
     );
     if (outcome === 'done') await this.#extend(id, ttlMs);
     return outcome as AppendOutcome;
   }
 
   async keep(key: ReplyKey, liveMs: number): Promise<KeepOutcome> {
-    const answer = await this.#run(KEEP, key, wholeMs(liveMs));
+    const answer = await this.#run(KEEP, key, wholeMs(liveMs), String(key.epoch ?? 0));
     if (answer === 'gone' || answer === 'ended') return { outcome: answer };
     await this.#extend(key.id, liveMs);
     const followedMs = Number(answer);
@@ -160,31 +196,31 @@ export class RedisReplies implements ReplyEngine {
     return id === undefined ? undefined : await this.#entry({ owner, id });
   }
 
-  async read(id: string, after: number): Promise<ReplyPieces | undefined> {
+  async read(id: string, after: number): Promise<EnginePieces | undefined> {
     const owner = await this.#ownerOf(id);
     if (owner === undefined) return undefined;
     const keys = this.#keysOf({ owner, id }).slice(3);
-    const answer = listOf(await this.#calls.run(READ, keys, String(after)));
+    const answer = await reading(async () => listOf(await this.#calls.run(READ, keys, String(after))));
     if (answer.length === 0) return undefined;
-    const [first, bytes, reaches, endAt, failure, endMetadata, metadata] = answer;
-    const skipped = after - Number(first);
-    const all = itemsOf(bytesOf(bytes), skipped + READ_PARTS);
-    const records = all.items.slice(skipped);
-    const at = textOf(endAt) ?? '';
+    const [first, bytes, reaches, endAt, failure, endMetadata, metadata, claims, last, parts] = answer;
+    const place = { first: Number(first), last: Number(last), after, parts: Number(parts) };
+    const [records, isWhole] = recordsOf(bytesOf(bytes), place);
+    const at = endTimeOf(endAt);
     const end: ReplyEnd | undefined =
-      at === '' || Number(reaches) !== 1 || !all.isWhole
+      at === undefined || Number(reaches) !== 1 || !isWhole
         ? undefined
-        : { at: Number(at), failure: optionalBytes(failure), metadata: optionalBytes(endMetadata) };
-    return { records, metadata: optionalBytes(metadata), end };
+        : { at, failure: optionalBytes(failure), metadata: optionalBytes(endMetadata) };
+    return { records, metadata: optionalBytes(metadata), end, claims: claimsOf(claims) };
   }
 
   async follow(id: string): Promise<EngineState | undefined> {
     const owner = await this.#ownerOf(id);
     if (owner === undefined) return undefined;
     const keys = this.#keysOf({ owner, id }).slice(3, 4);
-    const [parts, hasEnded, idleMs] = listOf(await this.#calls.run(FOLLOW, keys));
+    const answer = await reading(async () => listOf(await this.#calls.run(FOLLOW, keys)));
+    const [parts, hasEnded, ...writer] = answer;
     if (parts === undefined) return undefined;
-    return { parts: Number(parts), hasEnded: Number(hasEnded) === 1, idleMs: Number(idleMs) };
+    return { parts: countOf(parts), hasEnded: Number(hasEnded) === 1, ...writerOf(writer) };
   }
 
   async list(owner: string, before?: number): Promise<EnginePage> {
@@ -276,96 +312,18 @@ export class RedisReplies implements ReplyEngine {
 
   async #entry({ owner, id }: ReplyKey): Promise<EngineEntry | undefined> {
     const keys = this.#keysOf({ owner, id }).slice(3, 4);
-    const [head, parts, endAt, failed, idleMs] = listOf(await this.#calls.run(ENTRY, keys));
+    const answer = await reading(async () => listOf(await this.#calls.run(ENTRY, keys)));
+    const [head, parts, endAt, failed, ...writer] = answer;
     if (head === undefined) return undefined;
     const entry = readEntry(readJson(bytesOf(head)));
     if (entry.id !== id || entry.owner !== owner) throw malformed();
-    const at = textOf(endAt) ?? '';
+    const at = endTimeOf(endAt);
     const failure = Number(failed) === 1 ? NO_BYTES : undefined;
-    const end = at === '' ? undefined : { at: Number(at), failure, metadata: undefined };
-    return { ...entry, parts: Number(parts), end, idleMs: Number(idleMs) };
+    const end = at === undefined ? undefined : { at, failure, metadata: undefined };
+    return { ...entry, parts: countOf(parts), end, ...writerOf(writer) };
   }
 
   async #extend(id: string, ms: number): Promise<void> {
     await this.#calls.send('PEXPIRE', this.#ownerKey(id), wholeMs(ms + MARGIN_MS));
   }
-}
-
-/** Where reading may begin, as part and offset: at every 32nd part, and after every 4 KiB. */
-function placesOf({ from, offset, records }: ReplyBatch): (readonly [part: number, offset: number])[] {
-  const places: (readonly [number, number])[] = [];
-  let [part, at] = [from, offset];
-  for (const record of records) {
-    if (part % STRIDE === 0) places.push([part, at]);
-    const next = at + framedLength(record);
-    part++;
-    if (Math.floor(next / STRIDE_SIZE) !== Math.floor(at / STRIDE_SIZE) && part % STRIDE !== 0)
-      places.push([part, next]);
-    at = next;
-  }
-  return places;
-}
-
-function published(from: number, bytes: Uint8Array): Uint8Array {
-  return Buffer.concat([Buffer.from(`${from}:`), bytes]);
-}
-
-function newsOf(message: Buffer): ReplyNews {
-  const at = message.indexOf(':');
-  const from = Number(message.subarray(0, Math.max(0, at)).toString());
-  if (at < 1 || !Number.isSafeInteger(from)) return UNKNOWN;
-  try {
-    return { from, records: itemsOf(message.subarray(at + 1), Infinity).items };
-  } catch {
-    return UNKNOWN;
-  }
-}
-
-/** @throws {ProtocolError} `truncated`, `bad_varint`. */
-function itemsOf(
-  bytes: Uint8Array,
-  max: number,
-): { readonly items: Uint8Array[]; readonly isWhole: boolean } {
-  const reader = new ByteReader(bytes);
-  const items: Uint8Array[] = [];
-  while (reader.remaining > 0 && items.length < max)
-    // A copy: a view would keep all of the answer alive, and be a Buffer.
-    items.push(new Uint8Array(reader.take(reader.varint('the length of a part'), 'a part of a kept reply')));
-  return { items, isWhole: reader.remaining === 0 };
-}
-
-/** `''` is for what is not there. */
-function optional(value: string | Uint8Array | undefined): string | Uint8Array {
-  if (typeof value === 'string') return `=${value}`;
-  return value === undefined ? '' : Buffer.concat([Buffer.from('='), value]);
-}
-
-function optionalBytes(value: unknown): Uint8Array | undefined {
-  const bytes = bytesOf(value);
-  return bytes.length === 0 ? undefined : new Uint8Array(bytes.subarray(1));
-}
-
-function wholeMs(ms: number): string {
-  return String(Math.max(1, Math.ceil(ms)));
-}
-
-function textOf(value: unknown): string | undefined {
-  return value === null || value === undefined ? undefined : String(value);
-}
-
-function bytesOf(value: unknown): Uint8Array {
-  if (value instanceof Uint8Array) return value;
-  throw malformed();
-}
-
-function listOf(reply: unknown): unknown[] {
-  if (Array.isArray(reply)) return reply;
-  throw malformed();
-}
-
-function malformed(): ProtocolError {
-  return new ProtocolError(
-    'connection_failed',
-    'Redis: what is kept of a reply is not what a node has written',
-  );
 }

@@ -81,9 +81,9 @@ export class RemoteReplies {
     return answer && readPieces(answer.fields.slice(1), answer.bytes);
   }
 
-  /** @throws {ProtocolError} as {@link find}. */
-  async stop(id: string, principal: string): Promise<void> {
-    await this.#reach(id, 'stop', [id, principal]);
+  /** @param node that writes the reply. @default the one that has it. @throws {ProtocolError} as {@link find}. */
+  async stop(id: string, principal: string, node?: string): Promise<void> {
+    await this.#reach(id, 'stop', [id, principal], node);
   }
 
   watch(id: string, onChange: () => void): () => void {
@@ -197,12 +197,17 @@ export class RemoteReplies {
    * @returns `undefined` if there is no such reply.
    * @throws {ProtocolError} as {@link find}, and what the node answers.
    */
-  async #reach(id: string, type: string, fields: readonly unknown[]): Promise<RepliesAnswer | undefined> {
+  async #reach(
+    id: string,
+    type: string,
+    fields: readonly unknown[],
+    node?: string,
+  ): Promise<RepliesAnswer | undefined> {
     const { incarnation, movedTo, now } = this.#options;
     const tag = nodeOfReply(id);
     if (tag === undefined) return undefined;
     const deadline = now() + PATIENCE_MS;
-    let place = this.#watched.get(id)?.place ?? tag;
+    let place = node ?? this.#watched.get(id)?.place ?? tag;
     let [hops, breaks] = [0, 0];
     while (hops < MAX_HOPS) {
       if (place === incarnation) {

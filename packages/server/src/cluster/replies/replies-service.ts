@@ -2,6 +2,7 @@ import type { TlsOptions } from 'node:tls';
 import { type MemoryBudget, overBudget, type Reservation, systemClock } from '@parlance/protocol/internal';
 import type { BackplaneLink } from '../../backplane/backplane.js';
 import type { ReplyEngine } from '../../backplane/replies.js';
+import { isAwaited } from '../../durable/awaited.js';
 import { createWebSocketAdapter, type WebSocketAdapterOptions } from '../../http/ws.js';
 import type { ResolvedServerOptions } from '../../options.js';
 import type { Replies } from '../../replies/replies.js';
@@ -83,6 +84,8 @@ export class RepliesService {
       placeOf: (id) => link.placeOfReply(id),
       reserve,
       engine,
+      awaitMs: options.durability === undefined ? 0 : options.timers.resumeWindowMs,
+      isAwaited: (source, id) => isAwaited(link, options.seal, source, id),
     });
   }
 

@@ -45,5 +45,6 @@ export class FakeSession implements DurableSession {
   setState(): void {}
   commit(): void {}
   repeat(): void {}
+  keep(): void {}
   afterRecord(): void {}
 }

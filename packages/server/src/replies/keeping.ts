@@ -1,0 +1,265 @@
+import {
+  type CodedBody,
+  type KeepOptions,
+  type Limits,
+  type Logger,
+  ProtocolError,
+} from '@parlance/protocol';
+import {
+  decodeFailure,
+  encodeFailure,
+  endpointOf,
+  type KeptBefore,
+  type KeptRequest,
+  loggable,
+  newReplyId,
+  type ReplyRecorder,
+  resolveKeepOptions,
+  type TakenUp,
+} from '@parlance/protocol/internal';
+import type { EngineHead } from '../backplane/replies.js';
+import type { ServerEndpoint } from '../endpoint.js';
+import type { EngineReplyLog } from './engine-log.js';
+import type { Following } from './following.js';
+import type { NodeReplyLog, ReplyHead, ReplyLog } from './log.js';
+import type { ResolvedRepliesOptions } from './options.js';
+import type { Owners } from './owners.js';
+import { Recording, type RecordingOptions } from './recording.js';
+import { recordsOf, saidOf } from './said.js';
+
+export interface KeepingHost {
+  readonly options: {
+    readonly replies: ResolvedRepliesOptions;
+    readonly limits: Limits;
+    readonly logger: Logger;
+  };
+  /** Unix milliseconds. */
+  readonly now: () => number;
+  /** A handler whose reply was kept has ended. */
+  readonly onOver: () => void;
+  readonly owners: Owners;
+  readonly following: Following;
+  readonly local: NodeReplyLog;
+  /** Where new replies are kept, if that is the engine of the cluster. */
+  readonly engine: () => EngineReplyLog | undefined;
+  /** All replies that can be read here. */
+  readonly all: () => ReplyLog;
+  /** Of this node, in a cluster. */
+  readonly incarnation: () => string | undefined;
+}
+
+/** Begins the records of replies whose handlers run here, and goes on with those of nodes that have died. */
+export class Keeping {
+  /** Handlers whose replies are being recorded. */
+  readonly running = new Map<string, Recording>();
+  /** Replies that were to be kept and are not. */
+  unkept = 0;
+  readonly #host: KeepingHost;
+
+  constructor(host: KeepingHost) {
+    this.#host = host;
+  }
+
+  keep(
+    request: KeptRequest,
+    options: KeepOptions | undefined,
+    { freed, id: known, said = [], isLost = false }: KeptBefore,
+  ): ReplyRecorder | undefined {
+    const { replies, limits } = this.#host.options;
+    const { name, ttlMs, abandonAfterMs, share } = resolveKeepOptions(options, replies.ttlMs);
+    if (ttlMs > replies.maxTtlMs) {
+      throw new ProtocolError(
+        'invalid_option',
+        `keep.ttlMs: at most ${replies.maxTtlMs} ms are allowed here`,
+      );
+    }
+    const { owners, now } = this.#host;
+    const session = endpointOf(request.session) as ServerEndpoint;
+    const id = known ?? newReplyId(this.#host.incarnation());
+    const head: EngineHead = {
+      id,
+      owner: owners.of(session),
+      principal: session.isAnonymous ? undefined : session.principal,
+      name,
+      share,
+      encoding: session.negotiated.encoding ?? undefined,
+      ttlMs,
+      startedAt: now(),
+      epoch: session.epoch,
+      source: session.isDurable ? { session: session.id, stream: request.streamId } : undefined,
+    };
+    if (isLost) return this.#bury(head, session);
+    const begun: { recording?: Recording } = {};
+    const open = () =>
+      this.#log.open(head, (error, isFenced) => begun.recording?.handleFailed(error, isFenced));
+    let opened: Promise<void> | undefined;
+    try {
+      opened = this.#open(open, request, id, freed);
+    } catch (error) {
+      this.#handleUnkept(session, id, error);
+      return undefined;
+    }
+    begun.recording = this.#record(head, session, { request, abandonAfterMs, opened });
+    for (const record of recordsOf(said, limits.maxJsonDepth)) void begun.recording.appendRecord(record);
+    return begun.recording;
+  }
+
+  /**
+   * No part can be read before the ID of the reply is on record with its session, so that a process that goes on with the session
+   * knows of all that others have read.
+   *
+   * @throws {ProtocolError} `too_many_replies`, `over_budget`.
+   */
+  #open(
+    open: () => Promise<void> | void,
+    request: KeptRequest,
+    id: string,
+    freed: Promise<void> | undefined,
+  ): Promise<void> | undefined {
+    const isLate = this.#host.engine() !== undefined;
+    const marked = isLate ? request.mark(id) : undefined;
+    const before = marked === undefined ? freed : marked.then(() => freed);
+    const opened = (before === undefined ? open() : before.then(open)) ?? undefined;
+    if (isLate) return opened;
+    // There is room, so the ID is worth a mark.
+    const markedNow = request.mark(id);
+    return opened === undefined ? markedNow : opened.then(() => markedNow);
+  }
+
+  /** Goes on with the reply of a node that has died. Never rejects. */
+  async takeUp(request: KeptRequest, id: string, said: readonly CodedBody[]): Promise<TakenUp> {
+    const session = endpointOf(request.session) as ServerEndpoint;
+    try {
+      const records = recordsOf(said, this.#host.options.limits.maxJsonDepth);
+      const engine = this.#host.engine();
+      const taken =
+        engine === undefined
+          ? await this.#findLost(id)
+          : await this.#goOn(engine, request, session, id, records);
+      if (taken.state === 'unkept') this.#handleUnkept(session, id, undefined);
+      return taken;
+    } catch (error) {
+      this.#handleUnkept(session, id, error);
+      return { state: 'unkept' };
+    }
+  }
+
+  /** The memory of another node has the reply, if that lives. What it was told there has an end. */
+  async #findLost(id: string): Promise<TakenUp> {
+    try {
+      return { state: (await this.#host.all().find({ id })) === undefined ? 'lost' : 'unkept' };
+    } catch {
+      return { state: 'lost' };
+    }
+  }
+
+  /** @param records the parts that are on record with the session. */
+  async #goOn(
+    engine: EngineReplyLog,
+    request: KeptRequest,
+    session: ServerEndpoint,
+    id: string,
+    records: readonly Uint8Array[],
+  ): Promise<TakenUp> {
+    const { limits } = this.#host.options;
+    const begun: { recording?: Recording } = {};
+    const gone = await engine.goOn(id, session.epoch, (error, isFenced) =>
+      begun.recording?.handleFailed(error, isFenced),
+    );
+    if (gone.outcome === 'gone') return { state: records.length === 0 ? 'unbegun' : 'lost' };
+    if (gone.outcome === 'ended' || gone.outcome === 'given_up') return { state: 'unkept' };
+    const { head } = gone;
+    const rest: Uint8Array[] = [];
+    for (;;) {
+      const pieces = await engine.read(id, records.length + rest.length);
+      if (pieces === undefined) return { state: 'lost' };
+      rest.push(...pieces.records);
+      if (gone.outcome === 'over' && pieces.end !== undefined) {
+        const { failure, metadata } = pieces.end;
+        const error = failure && decodeFailure(failure, limits.maxJsonDepth);
+        const parts = records.length + rest.length;
+        const recorder = this.#record(head, session, { request, parts, isOver: true });
+        return { state: 'found', recorder, rest: rest.map(saidOf), end: { error, metadata } };
+      }
+      if (pieces.records.length === 0) break;
+    }
+    if (gone.outcome !== 'done') return { state: 'lost' };
+    const { parts } = gone;
+    const recording = this.#record(head, session, { request, parts });
+    begun.recording = recording;
+    for (const record of records.slice(parts)) void recording.appendRecord(record);
+    return { state: 'found', recorder: recording, rest: rest.map(saidOf) };
+  }
+
+  /** The record of the reply is lost: those who follow it by its name are told so, and get no other one. */
+  #bury(head: ReplyHead, session: ServerEndpoint): undefined {
+    const error = new ProtocolError(
+      'interrupted',
+      'the record of the reply was lost with the node that had it',
+    );
+    this.#handleUnkept(session, head.id, error);
+    const end = { at: this.#host.now(), failure: encodeFailure(error), metadata: undefined };
+    const log = this.#log;
+    try {
+      const opened = log.open(head, () => {});
+      if (opened === undefined) void log.end(head.id, end);
+      else opened.then(() => log.end(head.id, end)).catch(() => {});
+    } catch {
+      // There is no room, not even for that.
+    }
+  }
+
+  #record(
+    head: EngineHead,
+    session: ServerEndpoint,
+    rest: Pick<RecordingOptions, 'request' | 'parts' | 'isOver' | 'opened'> & {
+      readonly abandonAfterMs?: number;
+    },
+  ): Recording {
+    const { id, ttlMs } = head;
+    const { options, now, owners, following, onOver } = this.#host;
+    const handleEnded = rest.isOver === true ? () => {} : owners.handleKept(session);
+    const recording: Recording = new Recording({
+      abandonAfterMs: ttlMs,
+      ...rest,
+      id,
+      log: this.#log,
+      logger: options.logger,
+      now,
+      read: (after) => following.present({ ...head, parts: 0, end: undefined }, session, after),
+      onUnkept: (error) => this.#handleUnkept(session, id, error),
+      onOver: () => {
+        if (this.running.get(id) === recording) this.running.delete(id);
+        handleEnded(now() + ttlMs);
+        onOver();
+      },
+    });
+    if (rest.isOver !== true) this.running.set(id, recording);
+    return recording;
+  }
+
+  #handleUnkept(session: ServerEndpoint, id: string, error: unknown): void {
+    this.unkept++;
+    const fields = { event: 'reply.unkept', reply: id, session: session.id, err: error && loggable(error) };
+    this.#host.options.logger.warn(fields, 'a reply is not kept, and is sent as usual');
+  }
+
+  /** Stops every handler whose reply is kept. */
+  stopAll(reason: ProtocolError): void {
+    for (const recording of [...this.running.values()]) recording.stop(reason);
+  }
+
+  /** Another node has a session, or will. Handlers that are called again there stop here. */
+  handleLeft(session: ServerEndpoint): void {
+    const reason = new ProtocolError('interrupted', 'another node goes on with the session');
+    for (const recording of [...this.running.values()]) {
+      if (!recording.goesOnFrom(session)) continue;
+      if (this.#host.engine() === undefined) recording.stop(reason);
+      else recording.leave(reason);
+    }
+  }
+
+  get #log(): ReplyLog {
+    return this.#host.engine() ?? this.#host.local;
+  }
+}

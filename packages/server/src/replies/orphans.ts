@@ -1,0 +1,101 @@
+import { type Logger, ProtocolError } from '@parlance/protocol';
+import { encodeFailure, nodeOfReply } from '@parlance/protocol/internal';
+import type {
+  AppendOutcome,
+  EngineBounds,
+  EngineEnd,
+  EngineEntry,
+  ReplyEngine,
+  ReplySource,
+  WrittenBy,
+} from '../backplane/replies.js';
+
+export interface OrphansOptions {
+  readonly engine: ReplyEngine;
+  readonly bounds: EngineBounds;
+  /** Of this node. */
+  readonly incarnation: string;
+  readonly logger: Logger;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+  /** Whether the lease of a node is not over. @throws {ProtocolError} if this is unknown. */
+  readonly isAlive: (incarnation: string) => Promise<boolean>;
+  /**
+   * Whether the handler of a request is called again when its client comes back, and goes on with this reply.
+   *
+   * @default it is not
+   * @throws {ProtocolError} if this is unknown.
+   */
+  readonly isAwaited?: ((source: ReplySource, id: string) => Promise<boolean>) | undefined;
+}
+
+/** A reply that its writer has not touched for so long is not written any more. */
+const IDLE_MS = 60_000;
+
+/** Tells which replies of the engine no node writes any more, and ends them. */
+export class Orphans {
+  readonly #options: OrphansOptions;
+  readonly #isWriting: (id: string) => boolean;
+
+  /** @param isWriting whether this node writes a reply. */
+  constructor(options: OrphansOptions, isWriting: (id: string) => boolean) {
+    this.#options = options;
+    this.#isWriting = isWriting;
+  }
+
+  async has(id: string, writer: WrittenBy): Promise<boolean> {
+    return (await this.isLeft(id, writer)) && !(await this.#isAwaited(id, writer.source));
+  }
+
+  /** No node writes the reply, but its handler may be called again. */
+  async isLeft(id: string, { idleMs, by = nodeOfReply(id) }: WrittenBy): Promise<boolean> {
+    if (by === this.#options.incarnation) return !this.#isWriting(id);
+    return Math.abs(idleMs) >= IDLE_MS || (by !== undefined && (await this.#isGone(by)));
+  }
+
+  /** Ends a reply, unless another node has claimed it meanwhile. */
+  async interrupt(entry: EngineEntry): Promise<void> {
+    const { id, parts, by = nodeOfReply(id) } = entry;
+    if ((await this.#end(entry, lost(), 'orphaned')) !== 'done') return;
+    const { logger } = this.#options;
+    const fields = { event: 'reply.interrupted', reply: id, node: by, parts };
+    logger.info(fields, 'the node that wrote a kept reply is gone, so the reply has ended');
+  }
+
+  /** Ends a reply that no node writes, and that waits for its client. */
+  async cancel(entry: EngineEntry): Promise<void> {
+    await this.#end(entry, new ProtocolError('cancelled', 'the reply was stopped'), undefined);
+  }
+
+  #end(
+    { id, owner, ttlMs, epoch }: EngineEntry,
+    error: ProtocolError,
+    why: EngineEnd['why'],
+  ): Promise<AppendOutcome> {
+    const { engine, bounds, incarnation: by, now } = this.#options;
+    const end = { at: now(), failure: encodeFailure(error), metadata: undefined };
+    return engine.end({ id, owner, epoch, ttlMs, parts: undefined, by, end, why }, bounds);
+  }
+
+  async #isGone(node: string): Promise<boolean> {
+    try {
+      return !(await this.#options.isAlive(node));
+    } catch {
+      return false;
+    }
+  }
+
+  async #isAwaited(id: string, source: ReplySource | undefined): Promise<boolean> {
+    if (source === undefined) return false;
+    try {
+      return (await this.#options.isAwaited?.(source, id)) === true;
+    } catch {
+      // It is asked again.
+      return true;
+    }
+  }
+}
+
+export function lost(): ProtocolError {
+  return new ProtocolError('interrupted', 'the node that wrote the reply is gone');
+}
