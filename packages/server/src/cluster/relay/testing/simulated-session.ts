@@ -181,6 +181,9 @@ export class SimulatedSession {
   tell(command: (core: unknown) => void): void {
     if (this.state !== 'closed') this.perform(command);
   }
+  credit(stream: number, charge: number): boolean {
+    return this.core.channel.consume(stream, charge);
+  }
   pump(): void {}
   abort(error: { code: string }): void {
     this.client.faults.push(`${this.client.name}: aborted with ${error.code}`);
