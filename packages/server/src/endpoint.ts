@@ -17,6 +17,7 @@ import {
   type CallOptions,
   type EndpointOptions,
   guard,
+  guardLater,
   type OwnHandler,
   type Wire,
 } from '@parlance/protocol/internal';
@@ -237,23 +238,20 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   }
 
   /**
-   * Answers a received request with a handler of the server's. Never rejects.
+   * Answers a received request with a handler of the server's. Never throws.
    *
    * @param again how often it was called before, and whether another node calls it again if this one dies.
    */
-  async answer(
+  answer(
     streamId: number,
     body: ReceivedBody,
     handler: OwnHandler,
     again: Omit<CallOptions, 'isOwn'> & { readonly isRepeated?: boolean } = {},
-  ): Promise<void> {
-    if (this.hasEnded || this.isFrozen) return;
-    try {
+  ): void {
+    this.hear(() => {
       if (again.isRepeated) this.repeat(streamId);
-      await this.inbound.answer(streamId, body, handler, again);
-    } catch (error) {
-      this.crash(error);
-    }
+      guardLater(this, this.inbound.answer(streamId, body, handler, again));
+    });
   }
 
   // --- for the application

@@ -39,7 +39,7 @@ export class SessionRoute implements EventRoute {
     const hasReplies = session.negotiated.extensions[Extension.REPLIES] !== undefined;
     if (hasReplies && event.type === 'request' && event.body.agent === REPLIES) {
       reservation?.release();
-      void session.answer(event.streamId, event.body, this.#replies.handlerFor(session, event.streamId));
+      session.answer(event.streamId, event.body, this.#replies.handlerFor(session, event.streamId));
       return true;
     }
     if (this.#relay !== undefined) return this.#relay.take(session, event, reservation);

@@ -317,14 +317,16 @@ export class RelayedMessages {
       release?.();
       release = undefined;
     };
-    try {
-      const coded = source.coder.encode(encodeUndelivered(report), {});
-      source.perform((core) => core.channel.send({ ...coded, agent: DELIVERY, onWritten: onFirstWritten }));
-    } catch (error) {
-      // The agreed codecs may not be able to carry a report. The sender still gets its credit back.
-      this.#transit.handleUnreported(source, report, error);
-      onWritten?.();
-    }
+    source.tell((core) => {
+      try {
+        const coded = source.coder.encode(encodeUndelivered(report), {});
+        core.channel.send({ ...coded, agent: DELIVERY, onWritten: onFirstWritten });
+      } catch (error) {
+        // The agreed codecs may not be able to carry a report. The sender still gets its credit back.
+        this.#transit.handleUnreported(source, report, error);
+        onWritten?.();
+      }
+    });
   }
 
   /** The message is written, or never will be. */
