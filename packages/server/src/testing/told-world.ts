@@ -43,7 +43,7 @@ export const FATES: readonly Fate[] = [
   'close',
 ];
 
-const PARTS = 3;
+const PARTS = 8;
 const STEP_MS = 30;
 const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
@@ -189,7 +189,7 @@ export class ToldWorld {
       (error: unknown) => {
         this.#open.delete(call);
         const isEnded = from !== undefined && this.#ended.has(from);
-        const isTyped = error instanceof ProtocolError && (error.code !== 'internal' || isEnded);
+        const isTyped = error instanceof ProtocolError && (isEnded || !HARM.has(error.code));
         if (!isTyped && (error as Error).name !== 'AbortError') this.faults.push(`${what}: ${error}`);
       },
     );
@@ -287,6 +287,9 @@ export class ToldWorld {
     await turn();
   }
 }
+
+/** What no call of a session that goes on ends with. */
+const HARM: ReadonlySet<string> = new Set(['internal', 'draining', 'session_closed']);
 
 const PLANNED = 'a planned end';
 const isPlanned = (error: unknown): boolean => JSON.stringify(error).includes(PLANNED);
