@@ -162,7 +162,12 @@ export class ToldWorld {
       case 'tensor':
         return call(() =>
           client.sendTensor(
-            { shape: [40_000], dtype: 'float32', data: new Float32Array(40_000) },
+            {
+              payloadType: 'hidden_state',
+              shape: [40_000],
+              dtype: 'float32',
+              data: new Float32Array(40_000),
+            },
             { to, signal },
           ),
         );
@@ -172,7 +177,7 @@ export class ToldWorld {
         return call(() => readAll(client.follow(`reply of ${to}`, { signal })));
       case 'watch':
         return call(async () => {
-          for await (const change of await client.agents()) if (signal.aborted) return change;
+          for await (const _change of await client.agents()) if (signal.aborted) break;
         });
       case 'say':
         return call(() => client.send('word', { signal }));
@@ -184,9 +189,9 @@ export class ToldWorld {
   }
 
   #track(what: string, made: () => Promise<unknown>, from?: Name): void {
-    const call = (async () => await made())().then(
+    const call: Promise<unknown> = (async () => await made())().then(
       () => this.#open.delete(call),
-      (error: unknown) => {
+      (error: unknown): void => {
         this.#open.delete(call);
         const isEnded = from !== undefined && this.#ended.has(from);
         const isTyped = error instanceof ProtocolError && (isEnded || !HARM.has(error.code));
@@ -277,7 +282,7 @@ export class ToldWorld {
   #checkNothingLeft(name: Name): void {
     const endpoint = this.#endpoint(name);
     const { relayed = 0, core } = endpoint ?? {};
-    const unread = core?.channel.hasLink === true ? core.channel.unreadBytes : 0;
+    const unread = (core?.channel as { readonly unreadBytes?: number } | undefined)?.unreadBytes ?? 0;
     if (relayed !== 0 || unread !== 0)
       this.faults.push(`${name}: ${relayed} bodies wait for others, ${unread} bytes of credit are not back`);
   }

@@ -152,12 +152,6 @@ describe('a durable session', () => {
     expect(pair.client.negotiated?.extensions[Extension.DURABLE]).toBeUndefined();
     expect(pair.kill().resume?.have).toBeUndefined();
   });
-
-  it('does not agree on reloads', () => {
-    const pair = new Pair().run().record();
-    expect(pair.client.negotiated?.extensions[Extension.REBUILD]).toBeUndefined();
-    expect(pair.client.ticket).toBeUndefined();
-  });
 });
 
 describe('another process', () => {

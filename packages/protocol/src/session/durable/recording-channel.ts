@@ -35,7 +35,7 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   /** Frames that wait to be acknowledged, in order. */
   protected readonly held = new Fifo<HeldFrame>();
   /** Requests whose start is not on record; `false` if they were cancelled meanwhile. */
-  readonly #starting = new Map<number, boolean>();
+  protected readonly starting = new Map<number, boolean>();
   protected received = 0;
   protected recorded = 0;
   /** Messages of the client up to this one may have reached the application of a former process. */
@@ -323,8 +323,8 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
       case 'request':
         return this.#start(event);
       case 'cancel':
-        if (!this.#starting.has(event.streamId)) return event;
-        this.#starting.set(event.streamId, false);
+        if (!this.starting.has(event.streamId)) return event;
+        this.starting.set(event.streamId, false);
         return undefined;
       default:
         return event;
@@ -345,15 +345,15 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
     this.streams.set(streamId, stream);
     const held = { frame: this.framesReceived, message: undefined, isRecorded: false };
     this.held.push(held);
-    this.#starting.set(streamId, true);
+    this.starting.set(streamId, true);
     const { former, told } = stream;
     stream.former = [];
     const attempt = ++stream.attempt;
     this.recorder.start(streamId, attempt, stream.parts);
     this.recorder.after(() => {
       held.isRecorded = true;
-      const isWanted = this.#starting.get(streamId) === true;
-      this.#starting.delete(streamId);
+      const isWanted = this.starting.get(streamId) === true;
+      this.starting.delete(streamId);
       if (!isWanted) return this.end(streamId);
       for (const part of former.slice(told)) super.chunk(streamId, part);
       this.session.emit(former.length > 0 || attempt > 1 ? { ...event, attempt, said: former } : event);
