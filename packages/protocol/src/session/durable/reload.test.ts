@@ -211,7 +211,7 @@ describe('a page that is loaded again', () => {
     const pair = begin();
     let reloads = 0;
     for (; reloads < 100; reloads++) {
-      pair.client.channel.send(body('x'.repeat(5_000)));
+      pair.client.channel.send(body('x'.repeat(1_000)));
       pair.run();
       if (pair.answer(pair.reload()) !== undefined) break;
     }
