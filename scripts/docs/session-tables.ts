@@ -68,7 +68,7 @@ const EXTENSIONS: Readonly<
   rebuild: ['`resume`', '`1`', '`1`', '[part 6](resume.md#a-rebuilt-link-extension-rebuild)'],
   move: ['`resume`', '`1`', '`1`', '[part 6](resume.md#moving-extension-move)'],
   durable: [
-    '`resume`; excludes `rebuild`',
+    '`resume`',
     '`1`',
     '`1`',
     '[part 6](resume.md#a-durable-session-extension-durable)',
