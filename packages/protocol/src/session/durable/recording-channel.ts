@@ -201,6 +201,8 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   }
 
   override respond(streamId: number, body: BodyToSend): void {
+    // A tensor is not on record, nor is the answer to it.
+    if (!this.streams.has(streamId)) return super.respond(streamId, body);
     const stream = this.#openOf(streamId);
     if (stream === undefined || !this.session.isOpen || !this.isWanted(streamId)) return this.end(streamId);
     this.session.touch();
