@@ -29,7 +29,7 @@ import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/pro
 import { contextFrames } from './context-examples.js';
 import { creditTable } from './credit-example.js';
 import { fence, hex } from './markdown.js';
-import { rebuildMaps } from './rebuild-examples.js';
+import { durableRebuildMaps, rebuildMaps } from './rebuild-examples.js';
 import { repliesFrames } from './replies-examples.js';
 import { jsonSession, sessionSteps } from './session-example.js';
 import { tensorFrames } from './tensor-examples.js';
@@ -148,6 +148,7 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     },
   });
   const [rebuildHello, rebuildAccept] = rebuildMaps(HELLO, acceptPayload);
+  const [durableHello, durableAccept] = durableRebuildMaps(HELLO, acceptPayload);
   for (const bytes of [hello, ping, close, reject, auth, goAway, goAwayMove, accept]) decodeControl(bytes);
 
   const m2m = encodeM2M(CHAT);
@@ -195,6 +196,8 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     ['example ready', hex(ready)],
     ['example rebuild-hello', hex(rebuildHello)],
     ['example rebuild-accept', hex(rebuildAccept)],
+    ['example rebuild-durable-hello', hex(durableHello)],
+    ['example rebuild-durable-accept', hex(durableAccept)],
     ['example ping', hex(ping)],
     ['example close', hex(close)],
     [

@@ -6,10 +6,32 @@ import {
   parseHello,
 } from '../../packages/protocol/src/control/capabilities.js';
 import { encodeMap } from '../../packages/protocol/src/control/envelope.js';
-import type { AcceptPayload, HelloPayload } from '../../packages/protocol/src/control/messages.js';
+import type {
+  AcceptPayload,
+  HelloPayload,
+  RebuiltLink,
+  ResumeOffer,
+} from '../../packages/protocol/src/control/messages.js';
+
+type Maps = readonly [hello: Uint8Array, accept: Uint8Array];
 
 /** The maps `resume` of a HELLO that takes a session up, and of its ACCEPT. */
-export function rebuildMaps(hello: HelloPayload, accept: AcceptPayload): readonly [Uint8Array, Uint8Array] {
+export function rebuildMaps(hello: HelloPayload, accept: AcceptPayload): Maps {
+  return mapsOf(hello, accept, {}, {});
+}
+
+/** As {@link rebuildMaps}, of a durable session. */
+export function durableRebuildMaps(hello: HelloPayload, accept: AcceptPayload): Maps {
+  const have = { messages: 12, sent: 3, written: 4, opened: 9, heard: 0, streams: [] };
+  return mapsOf(hello, accept, { have }, { kept: { handled: 4, again: [] } });
+}
+
+function mapsOf(
+  hello: HelloPayload,
+  accept: AcceptPayload,
+  offered: Partial<ResumeOffer>,
+  kept: Partial<RebuiltLink>,
+): Maps {
   const asked = helloFields({
     ...hello,
     resume: {
@@ -18,6 +40,7 @@ export function rebuildMaps(hello: HelloPayload, accept: AcceptPayload): readonl
       received: 40,
       attempt: 3,
       rebuild: true,
+      ...offered,
     },
   });
   const answered = acceptFields({
@@ -27,7 +50,7 @@ export function rebuildMaps(hello: HelloPayload, accept: AcceptPayload): readonl
       windowMs: 120_000,
       recovered: true,
       received: 0,
-      rebuilt: { stream: 9, cancelled: [7, 9] },
+      rebuilt: { stream: 9, cancelled: [7, 9], ...kept },
     },
   });
   if (parseHello(asked).resume?.rebuild !== true) throw new Error('HELLO does not ask for a rebuilt link');

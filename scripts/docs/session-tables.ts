@@ -67,12 +67,7 @@ const EXTENSIONS: Readonly<
   resume: ['`link`', '`{}`', '`{}`', '[part 6](resume.md)'],
   rebuild: ['`resume`', '`1`', '`1`', '[part 6](resume.md#a-rebuilt-link-extension-rebuild)'],
   move: ['`resume`', '`1`', '`1`', '[part 6](resume.md#moving-extension-move)'],
-  durable: [
-    '`resume`; excludes `rebuild`',
-    '`1`',
-    '`1`',
-    '[part 6](resume.md#a-durable-session-extension-durable)',
-  ],
+  durable: ['`resume`', '`1`', '`1`', '[part 6](resume.md#a-durable-session-extension-durable)'],
   context: ['`link`', 'parameters', 'parameters', '[part 9](context.md)'],
   agents: ['`link`', '`{"metadata"}`', '`{}`', '[part 11](agents.md)'],
   avp: ['`link`', 'introduction', 'introduction', '[part 10](tensors.md#models-extension-avp-needs-link)'],

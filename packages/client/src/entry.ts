@@ -10,6 +10,8 @@ export interface Entry {
 }
 
 const FORMAT = 1;
+/** What the page has of a durable session. */
+const COUNTS = ['messages', 'sent', 'written', 'opened', 'heard'] as const;
 /** In UTF-16 units. */
 export const MAX_ENTRY_LENGTH = 2_048;
 const MAX_ID_LENGTH = 128;
@@ -19,8 +21,18 @@ const MAX_NAME_LENGTH = 32;
 
 /** Returns `undefined` if the entry would be too long, which no server of ours causes. */
 export function encodeEntry({ ticket, later, isDetached }: Entry): string | undefined {
-  const { sessionId, token, attempt, received } = ticket;
-  const fields = { format: FORMAT, sessionId, token, attempt, received, later, detached: isDetached };
+  const { sessionId, token, attempt, received, have } = ticket;
+  const counts = have && COUNTS.map((name) => have[name]);
+  const fields = {
+    format: FORMAT,
+    sessionId,
+    token,
+    attempt,
+    received,
+    later,
+    detached: isDetached,
+    have: counts,
+  };
   const text = JSON.stringify(fields);
   return decodeEntry(text) === undefined ? undefined : text;
 }
@@ -47,12 +59,22 @@ export function decodeEntry(text: string): Entry | undefined {
     Array.isArray(later) &&
     later.length <= MAX_CODECS &&
     later.every((name) => isText(name, MAX_NAME_LENGTH));
-  if (!isValid) return undefined;
+  const have = fields.get('have');
+  if (!isValid || !(have === undefined || areCounts(have))) return undefined;
   return {
-    ticket: { sessionId, token, attempt, received },
+    ticket: { sessionId, token, attempt, received, ...(have && { have: haveOf(have) }) },
     later,
     isDetached: fields.get('detached') === true,
   };
+}
+
+function areCounts(value: unknown): value is readonly number[] {
+  return Array.isArray(value) && value.length === COUNTS.length && value.every(isCount);
+}
+
+/** As HELLO states it: the requests of a page end with it. */
+function haveOf(counts: readonly number[]): Ticket['have'] {
+  return { ...Object.fromEntries(COUNTS.map((name, i) => [name, counts[i]])), streams: [] };
 }
 
 function isText(value: unknown, maxLength: number): value is string {

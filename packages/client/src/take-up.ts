@@ -162,7 +162,9 @@ export class TakeUp {
     }
     if (ticket === undefined) return this.#giveUp();
     if (this.#lock?.sessionId !== ticket.sessionId) this.#takeLock(ticket.sessionId, LOCK_WAIT_MS);
-    if (ticket.sessionId !== written?.sessionId || ticket.token !== written.token)
+    // The numbers of messages that a durable session has written must not be used again, even after a crash.
+    const isNew = ticket.have?.['written'] !== written?.have?.['written'];
+    if (isNew || ticket.sessionId !== written?.sessionId || ticket.token !== written.token)
       void this.#write(ticket, false);
     else if (ticket.received !== written.received) this.#writeLater();
   }

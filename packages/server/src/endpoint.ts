@@ -17,6 +17,7 @@ import {
   type CallOptions,
   type EndpointOptions,
   guard,
+  guardLater,
   type OwnHandler,
   type Wire,
 } from '@parlance/protocol/internal';
@@ -203,17 +204,26 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
    * the other one.
    */
   perform<Result>(command: (core: SessionCore) => Result): Result {
-    const result = this.#blame(() => {
-      if (this.ending.isDropped || this.isFrozen) throw sessionFailed();
-      return command(this.core);
-    });
+    if (this.hasEnded || this.isFrozen) throw sessionFailed();
+    const result = this.#blame(() => command(this.core));
     this.pump();
     return result;
   }
 
-  /** As {@link perform} for commands without a result. Never throws; a refusal ends this session as well. */
+  /**
+   * As {@link perform} for commands without a result, of which a session that is over need not know: see `hear`. Never throws;
+   * a refusal ends this session as well.
+   */
   tell(command: (core: SessionCore) => void): void {
-    guard(this, () => this.perform(command));
+    this.command(command);
+  }
+
+  credit(streamId: number, charge: number): boolean {
+    let isDue = false;
+    this.hear(() => {
+      isDue = this.core.channel.consume(streamId, charge);
+    });
+    return isDue;
   }
 
   /** @throws {ProtocolError} what `task` throws; `session_closed` after a fault, which ends this session. */
@@ -228,22 +238,20 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   }
 
   /**
-   * Answers a received request with a handler of the server's. Never rejects.
+   * Answers a received request with a handler of the server's. Never throws.
    *
    * @param again how often it was called before, and whether another node calls it again if this one dies.
    */
-  async answer(
+  answer(
     streamId: number,
     body: ReceivedBody,
     handler: OwnHandler,
     again: Omit<CallOptions, 'isOwn'> & { readonly isRepeated?: boolean } = {},
-  ): Promise<void> {
-    try {
+  ): void {
+    this.hear(() => {
       if (again.isRepeated) this.repeat(streamId);
-      await this.inbound.answer(streamId, body, handler, again);
-    } catch (error) {
-      this.crash(error);
-    }
+      guardLater(this, this.inbound.answer(streamId, body, handler, again));
+    });
   }
 
   // --- for the application

@@ -1,7 +1,8 @@
-import { CloseCode, ProtocolError } from '@parlance/protocol';
+import { CloseCode, ProtocolError, type SessionCore } from '@parlance/protocol';
 import {
   Endpoint,
   guard,
+  logCrash,
   type Outbound,
   type ServerSessionCore,
   type Wire,
@@ -23,6 +24,12 @@ export abstract class MovingEndpoint extends Endpoint {
   #controller: AbortController | undefined;
   /** A snapshot was taken: nothing changes until it is known who goes on with it. */
   #isFrozen = false;
+  /** Another node goes on with it, whatever happens here. */
+  #isGivenUp = false;
+  /** What it was told since it is frozen, and hears if it stays. */
+  #unheard: (() => void)[] = [];
+  /** The first fault since it is frozen, of which it ends if it stays. */
+  #fault: { readonly error: unknown } | undefined;
   /** What the client has said since the session was to be moved, which its next node handles. */
   #input: (Uint8Array | string)[] | undefined;
   #inputSize = 0;
@@ -144,13 +151,43 @@ export abstract class MovingEndpoint extends Endpoint {
     this.#isFrozen = true;
   }
 
+  /** As {@link freeze}, until {@link forget}. */
+  giveUp(): void {
+    this.freeze();
+    this.#isGivenUp = true;
+  }
+
+  /**
+   * Does what a feature or another session asks of this one: at once; later, if it is frozen and stays here; or not at all, if
+   * it is over or goes on elsewhere. Everything that is told to a session passes here. Never throws.
+   */
+  protected hear(task: () => void): void {
+    if (this.hasEnded || this.#isGivenUp) return;
+    if (this.#isFrozen) this.#unheard.push(task);
+    else guard(this, task);
+  }
+
+  protected override command(command: (core: SessionCore, now: number) => void): void {
+    this.hear(() => super.command(command));
+  }
+
+  /** A fault of something else while the session is frozen says nothing about the session that goes on elsewhere. */
+  override crash(error: unknown): void {
+    if (this.#isFrozen && !this.hasEnded) this.#fault ??= { error };
+    else super.crash(error);
+  }
+
   /** The session stays here. */
   thaw(): void {
     if (!this.#isFrozen && this.#input === undefined) return;
-    const [input, lost] = [this.input, this.#lost];
+    const [input, lost, unheard, fault] = [this.input, this.#lost, this.#unheard, this.#fault];
     this.#isFrozen = false;
     this.#input = undefined;
     this.#lost = undefined;
+    this.#unheard = [];
+    this.#fault = undefined;
+    if (fault !== undefined) return this.crash(fault.error);
+    for (const task of unheard) this.hear(task);
     this.#follows?.release();
     for (const data of input) this.handleMessage(data);
     if (lost !== undefined) this.handleDisconnected(lost.code, lost.reason);
@@ -163,6 +200,8 @@ export abstract class MovingEndpoint extends Endpoint {
     this.#isFrozen = true;
     this.hasMoved = true;
     if (this.hasEnded) return;
+    this.#unheard = [];
+    if (this.#fault !== undefined) logCrash(this.logger, this.id, this.#fault.error);
     const { wire } = this;
     this.replaceWire(undefined);
     this.ending.leave(new ProtocolError('session_closed', 'the session goes on at another node'));

@@ -42,7 +42,7 @@ export class SessionRoute implements EventRoute {
       const { streamId, body, attempt, said } = event;
       // Another node reads on if this one dies.
       const again = { attempt, said, isRepeated: true };
-      void session.answer(streamId, body, this.#replies.handlerFor(session, streamId, said), again);
+      session.answer(streamId, body, this.#replies.handlerFor(session, streamId, said), again);
       return true;
     }
     if (this.#relay !== undefined) return this.#relay.take(session, event, reservation);

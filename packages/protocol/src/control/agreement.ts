@@ -125,7 +125,7 @@ export function serverAgreement(
       (hasLink || !NEEDS_LINK.includes(name)) &&
       (hasResume || !NEEDS_RESUME.includes(name)) &&
       (offer.shape === 'flat' || name !== Extension.STANDARD) &&
-      (isDurable ? !NOT_DURABLE.includes(name) : name !== Extension.DURABLE),
+      (isDurable || name !== Extension.DURABLE),
   );
   const avp = names.includes(Extension.AVP) ? avpAgreement(options.avp, offer.extensions) : undefined;
   return pin({
@@ -144,8 +144,6 @@ const NEEDS_RESUME: readonly string[] = [
   Extension.MOVE,
   Extension.DURABLE,
 ];
-/** A page that is loaded again begins a new session: its record says nothing of what a page before it had. */
-const NOT_DURABLE: readonly string[] = [Extension.REBUILD];
 
 /** The link, and the extensions that only work over it. */
 const NEEDS_LINK: readonly string[] = [

@@ -255,8 +255,7 @@ export class Endpoint
   /** Ends the session with REJECT SECURITY_POLICY, because a scan blocked its content. */
   block(message: string): void {
     const refusal = { code: RejectCode.SECURITY_POLICY, message, retryable: false };
-    this.core.reject(refusal, CloseCode.FORBIDDEN, this.#clock.now());
-    this.pump();
+    this.command((core, now) => core.reject(refusal, CloseCode.FORBIDDEN, now));
   }
 
   /** Gives a command to the core and applies the events that follow. Never throws. */

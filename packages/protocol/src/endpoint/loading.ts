@@ -75,7 +75,7 @@ export class CodecLoading {
     const loading = Promise.all([code, isEarly || this.#loadAll()]).then(
       ([loaded]) => {
         if (core.state === 'closed') return;
-        if (loaded !== undefined) core.openChannel(loaded);
+        if (loaded !== undefined && !core.openChannel(loaded)) return host.pump();
         isEarly ? this.#startEarly(start) : start();
       },
       (error: unknown) => {

@@ -1,10 +1,18 @@
-import type { StringMap } from '../base/fields.js';
+import type { Fields, StringMap } from '../base/fields.js';
 import type { CodedBody } from '../codec/body.js';
 import type { DataPayload } from '../control/messages.js';
 import type { Outbox } from '../link/outbox.js';
 import type { RateLimiter } from '../link/rates.js';
 import type { LastStreams } from '../link/streams.js';
 import type { BodyRulesOptions } from './body-rules.js';
+
+/** `Have` and `KeptBodies` in their form on the wire. */
+export interface TakenUpBodies {
+  /** What the page before has left. */
+  readonly have: Fields;
+  /** What the server has. */
+  readonly kept: Fields;
+}
 
 export interface ChannelOptions extends BodyRulesOptions {
   /** The extensions that this end stated. */
@@ -14,6 +22,8 @@ export interface ChannelOptions extends BodyRulesOptions {
   readonly limiter?: RateLimiter | undefined;
   /** Client: the streams of the session that this page has taken up. @default none */
   readonly last?: LastStreams | undefined;
+  /** Client: what there is of the durable session that this page has taken up. @default none */
+  readonly takenUp?: TakenUpBodies | undefined;
   /** Server: bytes that a durable session may have on record. @default Infinity */
   readonly maxRecordSize?: number | undefined;
   /** Server: parts of a durable session do not wait until they are on record. @default false */

@@ -18,7 +18,14 @@ import type { Negotiation } from '../control/negotiate.js';
 import { Pacer } from '../link/rates.js';
 import { rejection } from './close-reason.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
-import { assertAnswer, assertTakenUp, ResumeTicket, type Ticket } from './resume-ticket.js';
+import {
+  assertAnswer,
+  assertTakenUp,
+  NOTHING,
+  ResumeTicket,
+  type Ticket,
+  takenUpOf,
+} from './resume-ticket.js';
 import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
 
 /** A client: sends HELLO, on the first connection and to resume the session on later ones. */
@@ -44,7 +51,10 @@ export class ClientRole implements Role {
     return this.#ticket !== undefined;
   }
   get ticket(): Ticket | undefined {
-    return this.#ticketIf(Extension.REBUILD);
+    const ticket = this.#ticketIf(Extension.REBUILD);
+    const { negotiated, channel, options } = this.#session;
+    if (ticket === undefined || negotiated?.extensions[Extension.DURABLE] === undefined) return ticket;
+    return { ...ticket, have: channel.left ?? options.ticket?.have ?? NOTHING };
   }
   get proof(): Ticket | undefined {
     return this.#ticketIf(Extension.REPLIES);
@@ -165,7 +175,9 @@ export class ClientRole implements Role {
     }
     session.outbox.pace = new Pacer(negotiated.limits);
     const last = rebuilt && { local: rebuilt.stream, remote: 0 };
-    session.agree(sessionId as string, negotiated, payload.extensions, last);
+    const isDurable = negotiated.extensions[Extension.DURABLE] !== undefined;
+    const takenUp = isDurable && rebuilt !== undefined ? takenUpOf(ticket, rebuilt) : undefined;
+    session.agree(sessionId as string, negotiated, payload.extensions, last, takenUp);
     if (rebuilt !== undefined) session.emit({ type: 'takenUp', cancelled: rebuilt.cancelled });
     session.apply(LifecycleEvent.ACCEPT);
   }

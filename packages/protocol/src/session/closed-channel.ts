@@ -71,10 +71,15 @@ export interface SessionChannel extends Channel {
   readonly isRestored?: boolean;
   begin?(begin: Uint8Array): void;
   recordAccept?(accept: AcceptedResume): void;
-  canGoOnFrom?(have: Fields): boolean;
-  goOnFrom?(have: Fields): RebuiltLink;
+  /** Server: a page that was loaded again has taken the session up, and has written nothing since. */
+  readonly isTakenUp?: boolean;
+  /** @param isReloaded whether the client is a page that was loaded again, which has nothing else. */
+  canGoOnFrom?(have: Fields, isReloaded: boolean): boolean;
+  goOnFrom?(have: Fields, isReloaded: boolean): RebuiltLink;
   /** Client: what it has, for a server that has nothing of the link any more. */
   stateHave?(): Fields;
+  /** Client: as {@link stateHave}, of what the next page will have. */
+  readonly left?: Fields;
   /**
    * Client: goes on with a new link.
    *

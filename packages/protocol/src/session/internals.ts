@@ -1,7 +1,7 @@
 import { stepLifecycle } from '#lifecycle';
 import { CloseCode, isRetryableCloseCode } from '../base/close-codes.js';
 import { Extension, Subprotocol } from '../base/constants.js';
-import { ProtocolError } from '../base/errors.js';
+import { ProtocolError, toProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import { Fifo } from '../base/fifo.js';
 import type { BodyCodec } from '../codec/body.js';
@@ -11,7 +11,7 @@ import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
 import { Outbox } from '../link/outbox.js';
 import type { LastStreams } from '../link/streams.js';
 import { LinkChannel } from './channel.js';
-import type { ChannelOptions } from './channel-options.js';
+import type { ChannelOptions, TakenUpBodies } from './channel-options.js';
 import { closeReasonOf, rejection, truncateReason, withCloseCode } from './close-reason.js';
 import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-channel.js';
 import { Closing } from './closing.js';
@@ -156,7 +156,13 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
     this.timers.liveness.restart(this.timers.now);
   }
 
-  agree(sessionId: string, negotiated: Negotiated, peerExtensions: StringMap, last?: LastStreams): void {
+  agree(
+    sessionId: string,
+    negotiated: Negotiated,
+    peerExtensions: StringMap,
+    last?: LastStreams,
+    takenUp?: TakenUpBodies,
+  ): void {
     const { role, subprotocol, limits, capabilities, security, maxRecordSize, tellsBeside } = this.options;
     this.id = sessionId;
     this.negotiated = negotiated;
@@ -170,6 +176,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
       outbox: this.outbox,
       limiter: this.role.limiter,
       last,
+      takenUp,
       maxRecordSize,
       tellsBeside,
       security,
@@ -185,9 +192,16 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
     if (!hasLink && this.bare !== undefined) this.openChannel(this.bare);
   }
 
-  openChannel({ Channel }: ChannelModule): void {
-    if (this.#waitingChannel !== undefined) this.channel = new Channel(this, this.#waitingChannel);
+  openChannel({ Channel }: ChannelModule): boolean {
+    const options = this.#waitingChannel;
     this.#waitingChannel = undefined;
+    if (options === undefined) return true;
+    try {
+      this.channel = new Channel(this, options);
+    } catch (error) {
+      this.violate(toProtocolError(error, 'internal', 'the session could not begin'));
+    }
+    return !this.hasEnded;
   }
 
   handleResumed(): void {

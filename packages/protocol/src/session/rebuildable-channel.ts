@@ -4,6 +4,7 @@ import { type Fields, get } from '../base/fields.js';
 import type { Limits } from '../base/limits.js';
 import { ValueList } from '../base/value-list.js';
 import type { RebuiltLink } from '../control/messages.js';
+import { KeptMessages } from '../link/kept-messages.js';
 import type { BodyToSend } from '../link/link.js';
 import { linkOptionsOf } from './channel.js';
 import type { ChannelOptions } from './channel-options.js';
@@ -20,6 +21,7 @@ export class RebuildableChannel extends MovableChannel {
     super(session, options);
     this.#host = session;
     this.#rebuilding = new Rebuilding(linkOptionsOf(options));
+    this.outbox.keepMessages(new KeptMessages());
   }
 
   override get unreadBytes(): number {

@@ -1,6 +1,5 @@
 import { ProtocolError } from '../base/errors.js';
 import { MAX_CANCELLED, type RebuiltLink } from '../control/messages.js';
-import { KeptMessages } from '../link/kept-messages.js';
 import { Link, type LinkEvent, type LinkOptions } from '../link/link.js';
 
 /** The link that takes the place of another. */
@@ -33,7 +32,6 @@ export class Rebuilding {
   /** @param options those of each link. */
   constructor(options: LinkOptions) {
     this.#options = options;
-    options.outbox.keepMessages(new KeptMessages());
   }
 
   /** Its state beside the messages that the outbox keeps. Whether credit is held is for the driver to say again. */
@@ -48,21 +46,21 @@ export class Rebuilding {
 
   /** See `SessionChannel.canRebuild`. */
   allows(link: Link, received: number): boolean {
-    const { messageWindow, maxStreams } = this.#options.own;
     const { framesConfirmed, framesUnconfirmed } = link;
     const isPossible = received >= framesConfirmed && received <= framesConfirmed + framesUnconfirmed;
-    return (
-      isPossible &&
-      this.unread + unreadMessagesOf(link) <= messageWindow &&
-      (this.#handled?.size ?? 0) <= maxStreams
-    );
+    return isPossible && this.hasRoom(link);
+  }
+
+  /** Former pages have not left too much behind already. */
+  hasRoom(link: Link): boolean {
+    const { messageWindow, maxStreams } = this.#options.own;
+    return this.unread + unreadMessagesOf(link) <= messageWindow && (this.#handled?.size ?? 0) <= maxStreams;
   }
 
   /** @throws {ProtocolError} `bad_frame` if the peer cannot have received `received` frames of `former`. */
   replace(former: Link, received: number): Replacement {
     former.confirmResumed(received);
-    const ends = this.#end(former);
-    this.unread += unreadMessagesOf(former);
+    const ends = this.leave(former);
     const { last } = former.parts.streams;
     const { outbox } = this.#options;
     // From their beginning, and coded in no context.
@@ -90,13 +88,24 @@ export class Rebuilding {
     return charge - former;
   }
 
-  #end(former: Link): { readonly events: readonly LinkEvent[]; readonly cancelled: readonly number[] } {
+  /**
+   * The page of `former` is gone.
+   *
+   * @param isAnswered whether the answer to a request is complete that the link does not have yet. @default none
+   * @returns the ends of all streams, and the requests that they interrupt.
+   */
+  leave(
+    former: Link,
+    isAnswered: (streamId: number) => boolean = () => false,
+  ): { readonly events: readonly LinkEvent[]; readonly cancelled: readonly number[] } {
+    this.unread += unreadMessagesOf(former);
     const reason = new ProtocolError('interrupted', 'the page at the other end was loaded again');
     const events: LinkEvent[] = [];
     const cancelled: number[] = [];
     const { streams, assembler } = former.parts;
     for (const stream of streams.all()) {
       const { id: streamId } = stream;
+      if (isAnswered(streamId)) continue;
       // The request has arrived, and no handler has answered it.
       const isHandled =
         !stream.local && !stream.isTransfer && !stream.answered && !assembler.isPending(streamId);

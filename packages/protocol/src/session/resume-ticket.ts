@@ -1,5 +1,7 @@
 import { ProtocolError } from '../base/errors.js';
+import type { Fields } from '../base/fields.js';
 import type { RebuiltLink, ResumeAnswer, ResumeOffer } from '../control/messages.js';
+import type { TakenUpBodies } from './channel-options.js';
 
 /** What a client needs to resume a session; another page takes the session up with it. */
 export interface Ticket {
@@ -10,7 +12,12 @@ export interface Ticket {
   readonly attempt: number;
   /** Counted frames that were received. */
   readonly received: number;
+  /** Of a durable session: what the page has, as HELLO states it, but for requests. */
+  readonly have?: Fields | undefined;
 }
+
+/** What a page has that has just begun. */
+export const NOTHING: Fields = { messages: 0, sent: 0, written: 0, opened: 0, heard: 0, streams: [] };
 
 /** The client's side of resuming a session; see `resume-token.ts`. */
 export class ResumeTicket {
@@ -65,4 +72,14 @@ export function assertTakenUp(
   )
     throw new ProtocolError('bad_acceptance', 'ACCEPT resumes another session');
   return answer.rebuilt;
+}
+
+/**
+ * What there is of a durable session that was taken up.
+ *
+ * @throws {ProtocolError} `bad_acceptance` if the server does not say what it has.
+ */
+export function takenUpOf(ticket: Ticket | undefined, { kept }: RebuiltLink): TakenUpBodies {
+  if (ticket?.have !== undefined && kept !== undefined) return { have: ticket.have, kept };
+  throw new ProtocolError('bad_acceptance', 'ACCEPT does not say what is kept of the session');
 }

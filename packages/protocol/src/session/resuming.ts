@@ -1,3 +1,5 @@
+import { Extension } from '../base/constants.js';
+import type { Fields } from '../base/fields.js';
 import { AgreementCache, type Answer, serverAgreement } from '../control/agreement.js';
 import type { HelloPayload, ResumeOffer } from '../control/messages.js';
 import { negotiate } from '../control/negotiate.js';
@@ -25,12 +27,27 @@ export function answerTo(hello: HelloPayload, options: SessionOptions, isDurable
 export function canGoOn(session: RoleHost, offer: ResumeOffer, guard: ResumeGuard): boolean {
   const { isEstablished, isLost, lifecycle, channel } = session;
   const isOpen = isEstablished || (isLost && lifecycle === LifecycleState.SUSPENDED);
-  if (offer.rebuild === true) return isOpen && channel.canRebuild?.(guard.receivedBy(offer)) === true;
+  if (offer.rebuild === true) return isOpen && canRebuild(session, offer, guard);
   if (!needsLink(session, offer, guard)) return true;
-  return isOpen && offer.have !== undefined && channel.canGoOnFrom?.(offer.have) === true;
+  // Another page has taken the session up since.
+  if (guard.isOutdated(offer) && channel.isTakenUp === true) return false;
+  return isOpen && offer.have !== undefined && channel.canGoOnFrom?.(offer.have, false) === true;
+}
+
+/** Whether a page that was loaded again can take the session up. */
+function canRebuild({ channel, negotiated }: RoleHost, offer: ResumeOffer, guard: ResumeGuard): boolean {
+  if (negotiated?.extensions[Extension.REBUILD] === undefined) return false;
+  if (channel.canGoOnFrom === undefined) return channel.canRebuild?.(guard.receivedBy(offer)) === true;
+  return offer.have !== undefined && channel.canGoOnFrom(offer.have, true);
+}
+
+/** What the client of a durable session has, if the session goes on from that and not from the link. */
+export function haveOf(session: RoleHost, offer: ResumeOffer, guard: ResumeGuard): Fields | undefined {
+  const isNeeded = offer.rebuild === true || needsLink(session, offer, guard);
+  return isNeeded && session.channel.goOnFrom !== undefined ? offer.have : undefined;
 }
 
 /** The client has the link of a page or a process that is gone. */
-export function needsLink({ channel }: RoleHost, offer: ResumeOffer, guard: ResumeGuard): boolean {
+function needsLink({ channel }: RoleHost, offer: ResumeOffer, guard: ResumeGuard): boolean {
   return guard.isOutdated(offer) || channel.isRestored === true;
 }

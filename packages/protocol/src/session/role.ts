@@ -14,7 +14,7 @@ import type { Negotiation } from '../control/negotiate.js';
 import type { Outbox } from '../link/outbox.js';
 import type { RateLimiter } from '../link/rates.js';
 import type { LastStreams } from '../link/streams.js';
-import type { ChannelOptions } from './channel-options.js';
+import type { ChannelOptions, TakenUpBodies } from './channel-options.js';
 import type { ChannelHost, SessionChannel } from './closed-channel.js';
 import type { ControlWriter } from './control-writer.js';
 import type { LifecycleEvent } from './lifecycle.js';
@@ -106,8 +106,15 @@ export interface RoleHost extends Pick<SessionCore, 'id' | 'lifecycle' | 'negoti
    * Pins the agreement and opens the channel.
    *
    * @param last client: the streams of a session that it has taken up.
+   * @param takenUp client: what there is of it, if it is durable.
    */
-  agree(sessionId: string, negotiated: Negotiated, peerExtensions: StringMap, last?: LastStreams): void;
+  agree(
+    sessionId: string,
+    negotiated: Negotiated,
+    peerExtensions: StringMap,
+    last?: LastStreams,
+    takenUp?: TakenUpBodies,
+  ): void;
   /** The new connection has resumed the session. */
   handleResumed(): void;
   /**

@@ -38,7 +38,7 @@ import { LifecycleEvent, LifecycleState } from './lifecycle.js';
 import { MovableChannel } from './movable-channel.js';
 import { RebuildableChannel } from './rebuildable-channel.js';
 import { ResumeGuard } from './resume-token.js';
-import { answerTo, canGoOn, needsLink } from './resuming.js';
+import { answerTo, canGoOn, haveOf } from './resuming.js';
 import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
 import type { ServerRoleState } from './server-role-state.js';
 import type { AcceptOptions } from './types.js';
@@ -333,11 +333,11 @@ export class ServerRole implements Role {
     this.handleConnected();
     session.handleResumed();
     const received = this.#guard.receivedBy(offer);
-    const have = needsLink(session, offer, this.#guard) ? offer.have : undefined;
+    const have = haveOf(session, offer, this.#guard);
     this.#guard.accept(offer, offer.rebuild === true || have !== undefined);
     let rebuilt: RebuiltLink | undefined;
     try {
-      if (have !== undefined) rebuilt = channel.goOnFrom?.(have);
+      if (have !== undefined) rebuilt = channel.goOnFrom?.(have, offer.rebuild === true);
       else if (offer.rebuild === true) rebuilt = channel.rebuild?.(received);
       else channel.confirmResumed(received);
     } catch (error) {

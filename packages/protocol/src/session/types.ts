@@ -273,8 +273,12 @@ export interface SessionCore {
    */
   holdFrames(): void;
   releaseFrames(now: number): void;
-  /** Opens the channel of a session that was agreed on without a link, or as durable, and created without that code. */
-  openChannel(code: ChannelModule): void;
+  /**
+   * Opens the channel of a session that was agreed on without a link, or as durable, and created without that code.
+   *
+   * @returns `false` if the session has ended of what its server says.
+   */
+  openChannel(code: ChannelModule): boolean;
   /** The driver has stopped reading from the connection, so silence says nothing about the peer. */
   handleUnread(now: number): void;
   /** The connection is closed. @param closeCode the code that the peer closed with. */

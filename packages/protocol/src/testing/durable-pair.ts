@@ -2,12 +2,13 @@ import { Extension, Subprotocol } from '../base/constants.js';
 import { encodeUtf8 } from '../base/text.js';
 import { plainBody } from '../codec/body.js';
 import { decodeControl } from '../control/envelope.js';
-import type { HelloPayload } from '../control/messages.js';
+import type { HelloPayload, ResumeOffer } from '../control/messages.js';
 import { createSession } from '../session/create.js';
 import { createServerSession } from '../session/create-server.js';
 import * as durable from '../session/durable/client-module.js';
 import { restoreDurableSession } from '../session/durable/restore.js';
 import type { DurableRecord, StreamRecord, Turn } from '../session/durable/turn.js';
+import type { Ticket } from '../session/resume-ticket.js';
 import type { ServerSessionCore, SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
 import { MOVE_OPTIONS } from './move-options.js';
 
@@ -21,7 +22,7 @@ export const body = (text: string) => plainBody(encodeUtf8(text));
 /** A client and a server that are connected, without delays; turns are recorded when a test says so. */
 export class DurablePair {
   now = 0;
-  readonly client: SessionCore;
+  client: SessionCore;
   server: ServerSessionCore;
   readonly turns: Turn[] = [];
   readonly heard: SessionEvent[] = [];
@@ -95,6 +96,32 @@ export class DurablePair {
     const message = decodeControl(this.#hello, DURABLE_OPTIONS.limits);
     if (message.type !== 'HELLO') throw new Error('expected a HELLO');
     return message.payload;
+  }
+
+  /**
+   * The page of the client is loaded again, and its next document says HELLO, which no server has answered.
+   *
+   * @param ticket what is different of what it has kept.
+   */
+  reload(ticket: Partial<Ticket> = {}): HelloPayload {
+    const kept = { ...(this.client.ticket as Ticket), ...ticket };
+    this.client = createSession({ ...DURABLE_OPTIONS, role: 'client', ticket: kept });
+    this.heard.length = 0;
+    this.client.handleConnected(this.now);
+    this.#hello = this.client.pollTransmit() as Uint8Array;
+    const message = decodeControl(this.#hello, DURABLE_OPTIONS.limits);
+    if (message.type !== 'HELLO') throw new Error('expected a HELLO');
+    return message.payload;
+  }
+
+  /** The server answers the HELLO of {@link kill} or {@link reload}. Returns why it does not, if it refuses. */
+  answer(hello: HelloPayload): string | undefined {
+    const refused = this.server.checkResume(hello, DURABLE_OPTIONS.subprotocol);
+    if (refused !== undefined) return refused;
+    if (this.server.state === 'established') this.server.handleDisconnected(1006, '', this.now);
+    this.server.resume(hello.resume as ResumeOffer, this.now);
+    this.run().record();
+    return undefined;
   }
 
   takeOver(record: Partial<DurableRecord> = {}): ServerSessionCore {

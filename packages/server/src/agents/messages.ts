@@ -138,17 +138,19 @@ export class RelayedMessages {
   #pass(target: RelayTarget, body: ReceivedBody, delivery: PendingDelivery): void {
     const transit = this.#transit;
     const { source } = delivery;
-    const { deliveries } = this.#of(target);
+    let deliveries: DeliveryLog | undefined;
     const onWritten = (frame: number) => {
-      const written = deliveries.handleWritten(frame, target.core.channel.framesConfirmed);
+      const written = deliveries?.handleWritten(frame, target.core.channel.framesConfirmed);
       if (written === undefined) return;
       this.#release(written);
       written.remote?.handleWritten();
     };
     const coded = addressed(transit.convert(body, source, target), transit.nameOf(source, target), onWritten);
-    deliveries.add(delivery);
-    source.relayed++;
     target.perform((core) => {
+      // Nothing is kept of a message to a session that takes no command any more.
+      ({ deliveries } = this.#of(target));
+      deliveries.add(delivery);
+      source.relayed++;
       try {
         core.channel.send(coded);
       } catch (error) {
@@ -315,14 +317,16 @@ export class RelayedMessages {
       release?.();
       release = undefined;
     };
-    try {
-      const coded = source.coder.encode(encodeUndelivered(report), {});
-      source.perform((core) => core.channel.send({ ...coded, agent: DELIVERY, onWritten: onFirstWritten }));
-    } catch (error) {
-      // The agreed codecs may not be able to carry a report. The sender still gets its credit back.
-      this.#transit.handleUnreported(source, report, error);
-      onWritten?.();
-    }
+    source.tell((core) => {
+      try {
+        const coded = source.coder.encode(encodeUndelivered(report), {});
+        core.channel.send({ ...coded, agent: DELIVERY, onWritten: onFirstWritten });
+      } catch (error) {
+        // The agreed codecs may not be able to carry a report. The sender still gets its credit back.
+        this.#transit.handleUnreported(source, report, error);
+        onWritten?.();
+      }
+    });
   }
 
   /** The message is written, or never will be. */

@@ -196,7 +196,7 @@ export class AgentMoves {
     const { stated, watch } = state;
     if (stated !== undefined && session.agentId !== undefined) this.#adoptAgent(session, stated, state, from);
     if (watch !== undefined) {
-      void session.answer(watch.stream, NO_BODY, this.#directory.watchers.resumed(session, watch));
+      session.answer(watch.stream, NO_BODY, this.#directory.watchers.resumed(session, watch));
     }
   }
 

@@ -46,7 +46,7 @@ export class Relay {
         if (body.agent === undefined) return false;
         if (body.agent !== DIRECTORY) this.requests.take(session, streamId, body.agent, body, reservation);
         else
-          void session.answer(streamId, body, this.#directory.handlerFor(session, streamId), {
+          session.answer(streamId, body, this.#directory.handlerFor(session, streamId), {
             ...event,
             isRepeated: true,
           });

@@ -29,6 +29,8 @@ export interface RelayTarget {
   perform<Result>(command: (core: RelayCore) => Result, source?: RelayTarget): Result;
   /** As {@link perform}. Never throws. */
   tell(command: (core: RelayCore) => void): void;
+  /** Gives credit back. Returns whether {@link pump} has to advertise it. Never throws. */
+  credit(streamId: number, charge: number): boolean;
   /** Writes what waits. Never throws. */
   pump(): void;
   /** Takes the reports for a session that has moved to another node. */

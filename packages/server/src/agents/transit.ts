@@ -6,7 +6,7 @@ import {
   type ReceivedBody,
   type Undelivered,
 } from '@parlance/protocol';
-import { guard, loggable, toProtocolError } from '@parlance/protocol/internal';
+import { loggable, toProtocolError } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { type Agent, targetOf } from './agent.js';
 import type { Directory } from './directory.js';
@@ -147,8 +147,7 @@ export class Transit {
    * writes, so the session is pumped later.
    */
   returnCredit(session: RelayTarget, streamId: number, charge: number): void {
-    // A fault here ends the session that gets the credit, not the one that writes.
-    if (!guard(session, () => session.core.channel.consume(streamId, charge))) return;
+    if (!session.credit(streamId, charge)) return;
     if (this.#due.size === 0) queueMicrotask(() => this.#pumpDue());
     this.#due.add(session);
   }

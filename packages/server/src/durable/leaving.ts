@@ -100,7 +100,7 @@ export class Leaving {
     await this.#within(session.recorded());
     if (session.hasEnded) return;
     this.#unsaid.add(id);
-    session.freeze();
+    session.giveUp();
     session.durability?.close();
     const isSaid = await this.#say(session);
     guard(session, () => session.loseWire(SERVICE_RESTART, 'the session goes on at another node'));

@@ -110,16 +110,17 @@ export class Following {
         setMetadata(decodeMetadata(pieces.metadata, limits.maxJsonDepth));
       while (!signal.aborted) {
         if (pieces === undefined) throw gone();
+        // Nothing is coded for a session that is held.
+        if (!(await follow.mayGoOn(signal))) return;
         for (const body of reader.all(pieces.records)) {
           const bodies = countable(body, session.coder);
           for (const each of bodies) {
-            if (!(await follow.mayGoOn(signal))) return;
             // From here to the session nothing is waited for.
             if (each === bodies.at(-1)) follow.advance();
             yield new CodedPart(each);
+            if (!(await follow.mayGoOn(signal))) return;
           }
         }
-        if (!(await follow.mayGoOn(signal))) return;
         if (pieces.end !== undefined) {
           const { failure, metadata } = pieces.end;
           if (failure !== undefined) throw failureOf(failure, limits);

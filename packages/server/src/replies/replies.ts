@@ -256,7 +256,7 @@ export class Replies implements ReplyKeeper {
 
   /** Goes on with a request of a session that has come from another node. */
   resume(session: ServerEndpoint, state: FollowState): void {
-    void session.answer(state.stream, NO_BODY, (_request, context) =>
+    session.answer(state.stream, NO_BODY, (_request, context) =>
       this.#following.goOn(session, state, context),
     );
   }

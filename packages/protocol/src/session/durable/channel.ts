@@ -1,18 +1,33 @@
 import { Extension } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
 import type { Fields } from '../../base/fields.js';
-import type { Have, RebuiltLink } from '../../control/messages.js';
+import { type Have, MAX_CANCELLED, type RebuiltLink } from '../../control/messages.js';
 import { readHave } from '../../control/rebuilt.js';
 import { encodeFailure } from '../../link/failure.js';
 import { LinkKind, type OutgoingBody } from '../../link/frame.js';
-import { Link, type LinkEvent } from '../../link/link.js';
+import { type BodyToSend, Link, type LinkEvent } from '../../link/link.js';
 import { linkOptionsOf } from '../channel.js';
+import type { ChannelOptions } from '../channel-options.js';
+import type { ChannelHost } from '../closed-channel.js';
+import { Rebuilding } from '../rebuilding.js';
 import { COMPLETE, RecordingChannel } from './recording-channel.js';
 import { continuationOf, type DurableStream, newStream } from './streams.js';
 import { type DurableRecord, decodeRecordedBody } from './turn.js';
 
 /** Server: the channel of a session that is on record, and that another process may go on with. */
 export class DurableChannel extends RecordingChannel {
+  readonly #rebuilding: Rebuilding;
+  isTakenUp = false;
+
+  constructor(session: ChannelHost, options: ChannelOptions) {
+    super(session, options);
+    this.#rebuilding = new Rebuilding(linkOptionsOf(options));
+  }
+
+  override get unreadBytes(): number {
+    return super.unreadBytes + this.#rebuilding.unread;
+  }
+
   /** Goes on with what another process had. A client can only resume this with what it has. */
   restore({ handled, state, said, messages, streams }: DurableRecord): void {
     this.state = state;
@@ -46,7 +61,7 @@ export class DurableChannel extends RecordingChannel {
     }
   }
 
-  canGoOnFrom(stated: Fields): boolean {
+  canGoOnFrom(stated: Fields, isReloaded: boolean): boolean {
     let have: Have;
     try {
       have = readHave(stated);
@@ -55,42 +70,83 @@ export class DurableChannel extends RecordingChannel {
     }
     const { streams, written, messages } = have;
     const { maxStreams } = linkOptionsOf(this.options).own;
-    const isKnown = written <= this.handled + MAX_FORGOTTEN && messages <= this.said + MAX_FORGOTTEN;
-    return isKnown && streams.length <= maxStreams && written >= this.handled;
+    const isKnown = written <= this.received + MAX_FORGOTTEN && messages <= this.said + MAX_FORGOTTEN;
+    if (!isReloaded) return isKnown && streams.length <= maxStreams && written >= this.handled;
+    // What the page before has acknowledged cannot be written again.
+    const isExact = messages >= Math.max(this.confirmed, this.confirmedBefore + this.kept.confirmed);
+    return isKnown && isExact && streams.length === 0 && this.#rebuilding.hasRoom(this.link);
   }
 
   /**
    * Goes on over a new connection with a new link, body by body: both ends write what the other lacks. Nothing of this
    * is to be written before it is on record; see {@link isHeldBack}.
+   *
+   * A page that was loaded again has no request. If this process has the session since before, its application goes on:
+   * it reads what has arrived, and its handlers return when they do.
    */
-  goOnFrom(stated: Fields): RebuiltLink {
+  goOnFrom(stated: Fields, isReloaded: boolean): RebuiltLink {
     const have = readHave(stated);
     const former = this.link.parts.streams;
+    const left = isReloaded ? this.#leave() : [];
     const messages = this.outbox.rebuild();
     const continuation = continuationOf(this.streams, have);
     const { adopted, forgotten, cancelled, over, interrupted, again } = continuation;
     const local = Math.max(former.last.local, have.heard);
-    const remote = Math.max(former.last.remote, have.opened);
+    const remote = Math.max(former.last.remote, have.opened, ...this.streams.keys());
     const link = new Link({ ...linkOptionsOf(this.options), last: { local, remote } });
-    for (const stream of former.all()) if (stream.local) this.session.emit(lostStream(stream.id));
+    if (this.#rebuilding.isCreditHeld) link.isCreditHeld = true;
+    if (!isReloaded)
+      for (const stream of former.all()) if (stream.local) this.session.emit(lostStream(stream.id));
     this.link = link;
     link.parts.streams.adopt(adopted, again);
     this.held.clear();
     this.skip = 0;
     link.acknowledgeUpTo(0, 0);
-    this.isRestored = true;
-    this.#goOnWithMessages(have, messages.filter((body) => 'kind' in body) as OutgoingBody[]);
+    this.#tellMessages(have, messages.filter((body) => 'kind' in body) as OutgoingBody[]);
+    if (isReloaded) this.#countFrom(have);
+    else this.#awaitMessages(have);
     this.#goOnWithStreams(have, { forgotten, cancelled, over, interrupted });
-    return { stream: remote, cancelled: [], kept: { handled: this.handled, again } };
+    this.isTakenUp = isReloaded;
+    return { stream: remote, cancelled: left, kept: { handled: this.received, again } };
   }
 
-  #goOnWithMessages({ messages, sent, written }: Have, told: readonly OutgoingBody[]): void {
+  /** The page of the present link is gone. Returns its requests that are interrupted. */
+  #leave(): readonly number[] {
+    const { link, starting, streams } = this;
+    const isOver = (id: number) => streams.get(id)?.end !== undefined;
+    const { events, cancelled } = this.#rebuilding.leave(link, isOver);
+    for (const event of events) this.session.emit(event);
+    for (const id of starting.keys()) starting.set(id, false);
+    // Handlers of a former process, which were not called again.
+    const lost = [...streams.keys()].filter((id) => !isOver(id) && link.parts.streams.get(id) === undefined);
+    return [...cancelled, ...lost].slice(0, MAX_CANCELLED);
+  }
+
+  /**
+   * The messages of the page are counted behind those of pages before: what they have written and this process has not got
+   * is gone with them, and its numbers are not used again.
+   */
+  #countFrom({ written }: Have): void {
+    const lost = this.isRestored ? written - this.handled : 0;
+    if (lost <= 0) return;
+    this.handled = this.recorded = this.received = written;
+    this.recorder.handled(written);
+    const message = `${lost} messages of a page before are not on record as handled, and come no more`;
+    this.session.emit({ type: 'warning', message });
+  }
+
+  #tellMessages({ messages }: Have, told: readonly OutgoingBody[]): void {
     this.said = Math.max(this.said, messages);
     this.told = Math.max(this.told, messages);
     this.confirmedBefore = messages;
     this.forgetMessages(messages);
     for (const body of told.slice(Math.max(0, told.length - (this.told - messages))))
       this.link.send(body.uncoded ?? body);
+  }
+
+  /** The client writes again what is not handled. */
+  #awaitMessages({ sent, written }: Have): void {
+    this.isRestored = true;
     // What the client has had acknowledged is handled, even if the engine has forgotten that.
     if (sent > this.handled) {
       this.handled = this.recorded = sent;
@@ -121,6 +177,47 @@ export class DurableChannel extends RecordingChannel {
       this.link.end(id);
     }
     for (const id of [...fates.over, ...fates.interrupted]) this.#tellRest(id);
+  }
+
+  override handleLinkFrame(bytes: Uint8Array, now: number): LinkEvent | undefined {
+    this.isTakenUp = false;
+    return super.handleLinkFrame(bytes, now);
+  }
+
+  override runToCompletion(streamId: number): void {
+    const stream = this.link.parts.streams.answerable(streamId);
+    if (stream !== undefined) stream.runsToCompletion = true;
+  }
+
+  override consume(streamId: number, charge: number): boolean {
+    return super.consume(streamId, streamId === 0 ? this.#rebuilding.consume(charge) : charge);
+  }
+
+  override holdCredit(isHeld: boolean): void {
+    this.#rebuilding.isCreditHeld = isHeld;
+    super.holdCredit(isHeld);
+  }
+
+  // A request is answered; its page may be gone.
+
+  override respond(streamId: number, body: BodyToSend): void {
+    this.#rebuilding.handleAnswered(streamId);
+    super.respond(streamId, body);
+  }
+
+  override end(streamId: number): void {
+    this.#rebuilding.handleAnswered(streamId);
+    super.end(streamId);
+  }
+
+  override fail(streamId: number, error: unknown): void {
+    this.#rebuilding.handleAnswered(streamId);
+    super.fail(streamId, error);
+  }
+
+  override refuse(streamId: number, error: ProtocolError): void {
+    this.#rebuilding.handleAnswered(streamId);
+    super.refuse(streamId, error);
   }
 
   /** The parts that the client lacks, and how the reply ended. */

@@ -1,13 +1,13 @@
 import { ProtocolError } from '../../base/errors.js';
 import type { Fields } from '../../base/fields.js';
 import type { Have } from '../../control/messages.js';
-import { haveFields, readKept } from '../../control/rebuilt.js';
+import { haveFields, readHave, readKept } from '../../control/rebuilt.js';
 import { LinkKind, type OutgoingBody } from '../../link/frame.js';
 import { KeptMessages } from '../../link/kept-messages.js';
 import { type BodyToSend, Link, type LinkEvent } from '../../link/link.js';
 import type { OpenStream } from '../../link/streams.js';
 import { LinkChannel, linkOptionsOf } from '../channel.js';
-import type { ChannelOptions } from '../channel-options.js';
+import type { ChannelOptions, TakenUpBodies } from '../channel-options.js';
 import type { ChannelHost } from '../closed-channel.js';
 
 /** A request without its end. */
@@ -44,6 +44,17 @@ export class DurableClientChannel extends LinkChannel {
     super(session, options);
     this.#options = options;
     this.outbox.keepMessages(this.#kept);
+    if (options.takenUp !== undefined) this.#takeUp(options.takenUp);
+  }
+
+  /** @throws {ProtocolError} `bad_acceptance` if the server has less than the page before had acknowledged. */
+  #takeUp({ have, kept }: TakenUpBodies): void {
+    const { messages, sent } = readHave(have);
+    const { handled, again } = readKept(kept);
+    if (handled < sent || again.length > 0)
+      throw new ProtocolError('bad_acceptance', 'ACCEPT goes on with what the page before did not leave');
+    this.#messages = messages;
+    this.#sent = this.#acknowledgedBefore = this.#writtenBefore = handled;
   }
 
   override get unreadBytes(): number {
@@ -55,18 +66,26 @@ export class DurableClientChannel extends LinkChannel {
     return haveFields(this.#stated);
   }
 
+  get left(): Fields {
+    return haveFields({ ...this.#counts, streams: [] });
+  }
+
+  get #counts(): Omit<Have, 'streams'> {
+    const { local, remote } = this.link.parts.streams.last;
+    const sent = this.#acknowledgedBefore + this.#kept.confirmed;
+    const written = Math.max(this.#writtenBefore, sent + this.#kept.size);
+    return { messages: this.#messages, sent, written, opened: local, heard: remote };
+  }
+
   get #have(): Have {
     const { link } = this;
-    const { local, remote } = link.parts.streams.last;
-    const sent = this.#acknowledgedBefore + this.#kept.confirmed;
     const streams = [...this.#requests].map(([id, request]) => ({
       id,
       parts: request.parts,
       isAcknowledged: this.#isAcknowledged(request),
       isCancelled: link.parts.streams.get(id)?.cancelled === true,
     }));
-    const written = Math.max(this.#writtenBefore, sent + this.#kept.size);
-    return { messages: this.#messages, sent, written, opened: local, heard: remote, streams };
+    return { ...this.#counts, streams };
   }
 
   // --- sending

@@ -7,6 +7,7 @@ import {
   DurablePair as Pair,
   textsOf,
 } from '../../testing/durable-pair.js';
+import * as durable from './client-module.js';
 
 describe('a durable session', () => {
   it('is not accepted before that is on record', () => {
@@ -23,6 +24,22 @@ describe('a durable session', () => {
     const { token } = pair.kill().resume as { token: string };
     expect(JSON.stringify(pair.turns[0]?.accept)).not.toContain(token);
     expect(Buffer.from(pair.turns[0]?.begin as Uint8Array).includes(token)).toBe(false);
+  });
+
+  it('keeps what arrives while its client loads the code for it', () => {
+    const pair = new Pair().run();
+    pair.server.durable?.pollTurn();
+    pair.server.durable?.handleRecorded(0);
+    pair.client.handleMessage(pair.server.pollTransmit() as Uint8Array, 0);
+    pair.client.holdFrames();
+    pair.server.channel.send(body('at once'));
+    pair.server.durable?.pollTurn();
+    pair.server.durable?.handleRecorded(0);
+    for (let frame = pair.server.pollTransmit(); frame !== undefined; frame = pair.server.pollTransmit())
+      pair.client.handleMessage(frame, 0);
+    pair.client.openChannel(durable);
+    pair.client.releaseFrames(0);
+    expect(textsOf(pair.run().heard, 'message')).toEqual(['at once']);
   });
 
   it('tells a message when it is on record', () => {
@@ -151,12 +168,6 @@ describe('a durable session', () => {
     expect(pair.server.durable).toBeUndefined();
     expect(pair.client.negotiated?.extensions[Extension.DURABLE]).toBeUndefined();
     expect(pair.kill().resume?.have).toBeUndefined();
-  });
-
-  it('does not agree on reloads', () => {
-    const pair = new Pair().run().record();
-    expect(pair.client.negotiated?.extensions[Extension.REBUILD]).toBeUndefined();
-    expect(pair.client.ticket).toBeUndefined();
   });
 });
 

@@ -35,7 +35,7 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   /** Frames that wait to be acknowledged, in order. */
   protected readonly held = new Fifo<HeldFrame>();
   /** Requests whose start is not on record; `false` if they were cancelled meanwhile. */
-  readonly #starting = new Map<number, boolean>();
+  protected readonly starting = new Map<number, boolean>();
   protected received = 0;
   protected recorded = 0;
   /** Messages of the client up to this one may have reached the application of a former process. */
@@ -208,6 +208,8 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   }
 
   override respond(streamId: number, body: BodyToSend): void {
+    // A tensor is not on record, nor is the answer to it.
+    if (!this.streams.has(streamId)) return super.respond(streamId, body);
     const stream = this.#openOf(streamId);
     if (stream === undefined || !this.session.isOpen || !this.isWanted(streamId)) return this.end(streamId);
     this.session.touch();
@@ -330,8 +332,8 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
       case 'request':
         return this.#start(event);
       case 'cancel':
-        if (!this.#starting.has(event.streamId)) return event;
-        this.#starting.set(event.streamId, false);
+        if (!this.starting.has(event.streamId)) return event;
+        this.starting.set(event.streamId, false);
         return undefined;
       default:
         return event;
@@ -352,15 +354,15 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
     this.streams.set(streamId, stream);
     const held = { frame: this.framesReceived, message: undefined, isRecorded: false };
     this.held.push(held);
-    this.#starting.set(streamId, true);
+    this.starting.set(streamId, true);
     const { former, told, kept } = stream;
     stream.former = [];
     const attempt = ++stream.attempt;
     this.recorder.start(streamId, attempt, stream.parts);
     this.recorder.after(() => {
       held.isRecorded = true;
-      const isWanted = this.#starting.get(streamId) === true;
-      this.#starting.delete(streamId);
+      const isWanted = this.starting.get(streamId) === true;
+      this.starting.delete(streamId);
       if (!isWanted) return this.end(streamId);
       for (const part of former.slice(told)) super.chunk(streamId, part);
       this.session.emit(former.length > 0 || attempt > 1 ? { ...event, attempt, said: former, kept } : event);

@@ -93,6 +93,10 @@ export abstract class RemoteSession implements RelayTarget {
     guard(this, () => command(this.core));
   }
 
+  credit(streamId: number, charge: number): boolean {
+    return guard(this, () => this.core.channel.consume(streamId, charge)) === true;
+  }
+
   pump(): void {}
   abort(_error: ProtocolError): void {}
 

@@ -88,8 +88,7 @@ export class History {
   #watch(session: SimulatedSession): void {
     const node = this.alive.find(({ sessions }) => sessions.has(session.id));
     const endpoint = session as never as ServerEndpoint;
-    if (node !== undefined)
-      void session.answer(3, undefined, node.directory.handlerFor(endpoint, 3) as never);
+    if (node !== undefined) session.answer(3, undefined, node.directory.handlerFor(endpoint, 3) as never);
   }
 
   #act(): void {

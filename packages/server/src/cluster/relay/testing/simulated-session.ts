@@ -17,6 +17,8 @@ const WINDOW = 400;
 export const LIMITS = resolveLimits();
 const NEGOTIATED = { algorithms: ['NONE'], encoding: null, extensions: { agents: '{}' } } as const;
 
+type WatchHandler = (request: unknown, context: { signal: AbortSignal }) => AsyncIterable<{ json: unknown }>;
+
 /** A client, which outlives the places where its session is. */
 export class Client {
   readonly name: string;
@@ -181,6 +183,9 @@ export class SimulatedSession {
   tell(command: (core: unknown) => void): void {
     if (this.state !== 'closed') this.perform(command);
   }
+  credit(stream: number, charge: number): boolean {
+    return this.core.channel.consume(stream, charge);
+  }
   pump(): void {}
   abort(error: { code: string }): void {
     this.client.faults.push(`${this.client.name}: aborted with ${error.code}`);
@@ -190,11 +195,10 @@ export class SimulatedSession {
   }
 
   /** Goes on with a watch, whose news the client applies at once. */
-  async answer(
-    _stream: number,
-    _body: unknown,
-    handler: (request: unknown, context: { signal: AbortSignal }) => AsyncIterable<{ json: unknown }>,
-  ): Promise<void> {
+  answer(stream: number, body: unknown, handler: WatchHandler): void {
+    void this.#answer(stream, body, handler);
+  }
+  async #answer(_stream: number, _body: unknown, handler: WatchHandler): Promise<void> {
     const request = { json: () => ({ watch: true }) };
     const { known, gone } = this.client;
     for await (const { json } of handler(request, { signal: new AbortController().signal })) {
