@@ -1,4 +1,4 @@
-import { Subprotocol } from '../base/constants.js';
+import { Extension, Subprotocol } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { AVP_FIRST_BYTE, FrameKind, frameKind, LINK_FIRST_BYTE } from '../base/frame-kind.js';
 import type { Limits } from '../base/limits.js';
@@ -38,12 +38,17 @@ export const WAIT = 'WAIT';
 /** Handles a WebSocket message. @throws {ProtocolError} if it breaks the protocol. */
 export function receive(session: Receiver, data: Uint8Array | string): void {
   const isLink = typeof data !== 'string' && (data[0] ?? 0) >> 4 === LINK_FIRST_BYTE >> 4;
-  if (isLink && session.channel.hasLink) return receiveLinkFrame(session, data);
+  if (isLink && (session.channel.hasLink || isWaited(session))) return receiveLinkFrame(session, data);
   const isAgreed = session.negotiated !== undefined;
   const incoming = readIncoming(data, session, isAgreed, !isAgreed || session.isLost);
   if (incoming.type === 'control') receiveControl(session, incoming.message, data);
   else if (session.held !== undefined) session.held.add(data);
   else receiveBare(session, incoming.content);
+}
+
+/** A link was agreed on whose code is still being loaded, as that of a durable session is at a client. */
+function isWaited({ held, negotiated }: Receiver): boolean {
+  return held !== undefined && negotiated?.extensions[Extension.LINK] !== undefined;
 }
 
 function receiveLinkFrame(session: Receiver, frame: Uint8Array): void {

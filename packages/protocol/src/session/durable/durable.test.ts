@@ -7,6 +7,7 @@ import {
   DurablePair as Pair,
   textsOf,
 } from '../../testing/durable-pair.js';
+import * as durableModule from './client-module.js';
 
 describe('a durable session', () => {
   it('is not accepted before that is on record', () => {
@@ -46,6 +47,29 @@ describe('a durable session', () => {
     expect(pair.client.channel.framesUnconfirmed).toBe(1);
     pair.record().later(1_000);
     expect(pair.client.channel.framesUnconfirmed).toBe(0);
+  });
+
+  it('holds link frames at a client that still loads its code', () => {
+    const { client, server } = new Pair();
+    const record = () => {
+      while (server.durable?.pollTurn() !== undefined) server.durable?.handleRecorded(0);
+    };
+    const deliver = () => {
+      for (let frame = server.pollTransmit(); frame !== undefined; frame = server.pollTransmit())
+        client.handleMessage(frame.slice(), 0);
+    };
+    record();
+    deliver();
+    client.holdFrames();
+    server.channel.send(body('early'));
+    record();
+    deliver();
+    expect(client.state).toBe('established');
+    client.openChannel(durableModule);
+    client.releaseFrames(0);
+    const heard = [];
+    for (let event = client.pollEvent(); event !== undefined; event = client.pollEvent()) heard.push(event);
+    expect(textsOf(heard, 'message')).toEqual(['early']);
   });
 
   it('counts as handled what was received, each once', () => {
