@@ -111,6 +111,7 @@ export const GOAWAY: readonly Scenario[] = [
     title: 'A client that has read GOAWAY opens no stream; those that are open go on, and so do messages.',
     async run(kit) {
       const session = await kit.session();
+      await session.requires('goaway');
       const open = await session.ask({ test: 'ask', size: 10 });
       const asked = await session.asked('a request of the client');
       await told(session, { retry_after_ms: 1, deadline: Date.now() + 60_000 });
@@ -136,7 +137,7 @@ export const GOAWAY: readonly Scenario[] = [
       'A client whose server drains begins another session no earlier than retry_after_ms after the end of this one.',
     async run(kit) {
       const session = await kit.session();
-      await session.stillWorks('the handshake');
+      await session.requires('goaway');
       const retry = 600;
       await told(session, { retry_after_ms: retry, deadline: Date.now() + 60_000 });
       await session.close({ reason: 'SERVER_SHUTDOWN', message: '' });

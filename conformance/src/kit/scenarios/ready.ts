@@ -32,6 +32,8 @@ export const READY: readonly Scenario[] = [
     tests: 'server',
     title: 'READY that was not agreed on ends the session with 4400.',
     async run(kit) {
+      // To a server that does not know READY it is a message of an unknown type.
+      await kit.session(OFFER);
       const session = await kit.session();
       await session.stillWorks('the handshake');
       await session.violate(session.control('READY', { codecs: [] }), [4400], 'READY that was not agreed on');

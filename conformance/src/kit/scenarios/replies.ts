@@ -91,9 +91,9 @@ export const REPLIES: readonly Scenario[] = [
     async run(kit) {
       const [session, other] = [await reader(kit), await reader(kit)];
       const { call, id } = await kept(session, { pace: 20 });
-      const early = follow(other, { id, after: 3 });
-      checkFollowed(await follow(other, { id }), 0, 8);
-      checkFollowed(await early, 3, 8);
+      const [late, all] = await Promise.all([follow(other, { id, after: 3 }), follow(other, { id })]);
+      checkFollowed(late, 3, 8);
+      checkFollowed(all, 0, 8);
       await session.over(call);
       for (const after of [0, 7, 8]) checkFollowed(await follow(other, { id, after }), after, 8);
     },
@@ -190,10 +190,10 @@ export const REPLIES: readonly Scenario[] = [
     async run(kit) {
       const [session, other] = [await reader(kit), await reader(kit)];
       const { call, id } = await kept(session, { pace: 20, parts: 500 });
-      const following = wants(other, { follow: { id } }).then((made) => other.over(made));
+      const following = await wants(other, { follow: { id } });
       const stop = await other.over(await wants(other, { stop: { id } }));
       must(stop.response !== undefined, `stop was answered with ${JSON.stringify(stop.error ?? 'parts')}`);
-      mustEqual((await following).error?.['code'], 'cancelled', 'the error of the follower');
+      mustEqual((await other.over(following)).error?.['code'], 'cancelled', 'the error of the follower');
       const ended = await session.over(call);
       mustEqual(ended.error?.['code'], 'cancelled', 'the error of the requester');
     },
@@ -282,6 +282,7 @@ export const REPLIES: readonly Scenario[] = [
     title: 'A client that leaves a kept reply cancels, and reads the error that one has ended with.',
     async run(kit) {
       const session = await reader(kit);
+      await session.requires('follow');
       const call = await session.ask({ test: 'follow', id: `reply_${'b'.repeat(22)}`, leave_after: 1 });
       const asked = await session.asked('a request to @replies');
       const told = packed({ '@reply': { id: `reply_${'b'.repeat(22)}`, after: 0 } });
