@@ -24,7 +24,7 @@ export interface Host {
 }
 
 /** What the word `abilities` answers. */
-const ABILITIES = ['credentials', 'hold', 'who', 'pace', 'follow', 'goaway'];
+const ABILITIES = ['credentials', 'hold', 'who', 'pace', 'follow', 'goaway', 'bare'];
 
 /** By ID: the object of a client goes on with the session that follows a lost one. */
 let tallies = new Map<string, Tally>();
@@ -47,6 +47,8 @@ export async function count(session: Session): Promise<void> {
   for await (const message of session) {
     if (message.tensor !== undefined) continue;
     await held.get(session.id)?.over;
+    // Without a link no request can ask what has arrived.
+    if (session.negotiated.extensions['link'] === undefined) await session.send(message.text).catch(() => {});
     const tally = tallyOf(session, mine);
     tally.messages++;
     tally.crc = crc32(message.bytes, tally.crc);
@@ -77,6 +79,8 @@ function answer(
       return stream(wish, context);
     case 'say':
       return say(session, wish);
+    case 'throw':
+      throw new Error(String(wish['message']));
     case 'fail':
       throw new RequestError(String(wish['code']), String(wish['message']), {
         retryable: wish['retryable'] === true,

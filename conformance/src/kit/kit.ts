@@ -110,7 +110,7 @@ export class Kit {
       security_scanning: false,
       session_timeout_ms: 300_000,
       max_payload_size: 16_777_216,
-      limits: {},
+      limits: offer.limits ?? {},
       extensions: Object.fromEntries(Object.entries(extensionsOf(offer)).filter(([name]) => name in theirs)),
       resume: this.#ticket(false),
     };

@@ -13,6 +13,8 @@ export interface Offer {
   /** @default NONE */
   readonly algorithms?: readonly string[];
   readonly encodings?: readonly string[];
+  /** `limits` of ACCEPT, if the kit is the server. */
+  readonly limits?: Fields;
   /** Members of `extensions.link` beside the usual ones. */
   readonly link?: Fields;
   /** More extensions; `undefined` takes a usual one away. */

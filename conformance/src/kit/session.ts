@@ -274,6 +274,11 @@ export class Session {
   /** Goes on over another connection, which `ACCEPT` has agreed to. */
   async resume(): Promise<void> {
     const { wire, received } = await this.#options.resume(this);
+    this.goOnOver(wire, received);
+  }
+
+  /** Goes on over a connection on which HELLO and ACCEPT were exchanged. @param received by the peer. */
+  goOnOver(wire: Wire, received: number): void {
     this.wire = wire;
     this.#isCut = false;
     this.link.resume(received);
