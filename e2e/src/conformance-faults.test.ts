@@ -74,7 +74,7 @@ const OUR_FAULTS: readonly Fault[] = [
 /** The abilities that every peer here has beside its fault. */
 const SOUND = ['handshake/accept', 'streams/response', 'messages/ping'];
 /** A peer that is silent by fault is waited for as long. */
-const TIMEOUT_MS = 1_500;
+const TIMEOUT_MS = 2_500;
 
 type Close = () => unknown;
 

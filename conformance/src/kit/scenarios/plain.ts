@@ -192,7 +192,7 @@ export const PLAIN: readonly Scenario[] = [
     },
   },
   {
-    name: 'plain/data-in-binary',
+    name: 'plain/binary-data',
     section: SECTION,
     tests: 'server',
     title: 'DATA in m2m.v1 ends the session with 4400.',

@@ -228,7 +228,7 @@ export const REPLIES: readonly Scenario[] = [
     section: SECTION,
     tests: 'server',
     title:
-      'A wish beside the members of the table is refused with bad_message, so that no reader begins at 0 by mistake.',
+      'A wish beside the members of the table is refused with unsupported, so that no reader begins at 0 by mistake.',
     async run(kit) {
       const session = await reader(kit);
       const { id } = await kept(session, {});
@@ -238,7 +238,7 @@ export const REPLIES: readonly Scenario[] = [
         { follow: { id, after: -1 } },
       ]) {
         const { error } = await session.over(await wants(session, wish));
-        mustEqual(error?.['code'], 'bad_message', `the error for ${JSON.stringify(wish)}`);
+        mustEqual(error?.['code'], 'unsupported', `the error for ${JSON.stringify(wish)}`);
       }
     },
   },
