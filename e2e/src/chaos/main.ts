@@ -11,13 +11,17 @@ import { type RunReport, runChaos } from './run.js';
 const USAGE = `npm run chaos -- [--seconds N] [--sessions M]
 npm run chaos -- --histories N [--seed S]
 npm run chaos -- --cluster [deploy | faults] [--seconds N] [--streams N] [--idle N] [--plant FAULT]
+npm run chaos -- --redis [--seconds N] [--seed S]
 npm run chaos -- --cluster --durable [--seconds N] [--sessions M] [--seed S] [--plant FAULT | --plants]
 
   --seconds N     duration, over real sockets and a proxy that breaks, delays and freezes
                   connections (default: 60)
   --sessions M    concurrent sessions (default: 50)
   --histories N   random histories on the simulated network instead
-  --seed S        repeats the histories of an earlier run; with --durable, what happens to the nodes
+  --seed S        repeats the histories of an earlier run; with --durable, what happens to the nodes, and with
+                  --redis to the connections
+  --redis         60 connections to a Redis are refused, reset and silenced, and Redis is paused, killed and
+                  takes no more of them; all have to answer within 7 s after that
   --cluster       three nodes in processes of their own, with Redis, behind a proxy that picks any of
                   them. deploy: every node is replaced while it is in use; faults: nodes, the engine and
                   the connections of every leg fail. Without a word, first the one and then the other
@@ -36,6 +40,7 @@ const { values, positionals } = readCommandLine(USAGE, {
     sessions: { type: 'string', default: '50' },
     histories: { type: 'string' },
     seed: { type: 'string' },
+    redis: { type: 'boolean', default: false },
     cluster: { type: 'boolean', default: false },
     streams: { type: 'string', default: '200' },
     idle: { type: 'string', default: '1000' },
@@ -48,6 +53,9 @@ const { values, positionals } = readCommandLine(USAGE, {
 
 const NODES = 3;
 const PULSES = 50;
+const ENGINES = 60;
+/** How long Redis is well before all of them have to answer, in milliseconds. */
+const ENGINE_PATIENCE_MS = 7_000;
 const DRAIN = { drainMs: 15_000, returnWithinMs: 2_000 };
 /** How long nodes fail at least if a deploy has taken most of the time. */
 const MIN_FAULT_SECONDS = 10;
@@ -64,6 +72,7 @@ if (faults.length > SHOWN) console.log(`… and ${faults.length - SHOWN} more`);
 process.exit(faults.length > 0 ? 1 : 0);
 
 function runChosen(): Promise<readonly string[]> {
+  if (values.redis) return runRedis();
   if (values.cluster) return values.durable ? runDurableSessions() : runCluster();
   return values.histories === undefined ? runSockets() : runSimulation(values.histories);
 }
@@ -100,6 +109,18 @@ async function runCluster(): Promise<readonly string[]> {
   }
   if (faults.length > SHOWN) for (const line of kindsOf(faults)) console.log(line);
   return faults;
+}
+
+async function runRedis(): Promise<readonly string[]> {
+  const { storm } = await import('../../../packages/server/src/backplane/testing/redis-storm.js');
+  const seed = seedOf();
+  const seconds = wholeNumber('seconds', values.seconds, USAGE);
+  const report = await storm({ seed, seconds, engines: ENGINES, patienceMs: ENGINE_PATIENCE_MS });
+  const { answered, tookMs, opened, open } = report;
+  console.log(
+    `redis, seed ${seed}: ${answered} of ${ENGINES} answer ${tookMs} ms after all is well; ${opened} connections opened, ${open} open`,
+  );
+  return answered === ENGINES && open === ENGINES ? [] : ['not every engine has one connection that works'];
 }
 
 async function runDurableSessions(): Promise<readonly string[]> {

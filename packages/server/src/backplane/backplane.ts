@@ -13,8 +13,9 @@ export interface Backplane {
 }
 
 /**
- * The connection of one node. Each call rejects after {@link ENGINE_TIMEOUT_MS} at the latest, or, while the connection is
- * opened for the first time, when that fails. It can be made again.
+ * The connection of one node. Each call rejects {@link ENGINE_TIMEOUT_MS} after it was sent at the latest, and as long after it
+ * was made if it cannot be sent; for the first connection it waits twice as long. It may have been executed all the same, or may be executed later still. So each may be made
+ * again, with the same result (ADR 99).
  */
 export interface BackplaneLink {
   /**
@@ -39,7 +40,7 @@ export interface BackplaneLink {
    */
   withdraw(incarnation: string): Promise<void>;
   /**
-   * Writes or removes the entry of an agent, in one step.
+   * Writes or removes the entry of an agent, in one step. If that is so already, nothing changes.
    *
    * @param entry `undefined` removes it.
    * @param expected whose entry this replaces: the holder of one, `null` for none, `undefined` for any.
@@ -134,7 +135,7 @@ export interface BackplaneLink {
   readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined>;
   /**
    * Takes a durable session from a node that has died: as {@link moveSession}, and reads all fields in the same step. The
-   * next write has the number 1.
+   * next write has the number 1; until then this can be repeated.
    *
    * @returns `undefined` if something else is written than what is expected.
    * @throws {ProtocolError} as {@link renew}. It may have been written nevertheless.
@@ -235,7 +236,7 @@ export interface AgentEntry {
 }
 
 export interface AgentPut {
-  /** Whether the entry was the expected one, so that it was replaced. */
+  /** Whether the entry is now as it was to be: the expected one was there, or this one already. */
   readonly isDone: boolean;
   /** The number of the change, or of the last one if there was none. */
   readonly position: number;

@@ -103,6 +103,17 @@ describeEngines('a backplane with', (test) => {
     expect(await link.agents()).toEqual({ agents: new Map(), position: 4 });
   });
 
+  test('changes nothing if an agent is as it is to be', async ({ connect }) => {
+    const link = connect();
+    for (let twice = 0; twice < 2; twice++) {
+      expect(await link.putAgent('k', entry('s1'), null)).toEqual({ isDone: true, position: 1 });
+      expect(await link.putAgent('k', entry('s1'), undefined)).toEqual({ isDone: true, position: 1 });
+    }
+    for (let twice = 0; twice < 2; twice++)
+      expect(await link.putAgent('k', undefined, 's1')).toEqual({ isDone: true, position: 2 });
+    expect(await link.agents()).toEqual({ agents: new Map(), position: 2 });
+  });
+
   test('tells every node of every change of agents, in order', async ({ connect }) => {
     const [a, b] = [connect(), connect()];
     expect(await b.agents()).toEqual({ agents: new Map(), position: 0 });
@@ -276,7 +287,7 @@ withRedis(redisMissing ?? 'Redis', () => {
   it('says so if it has forgotten changes of agents, or all of them', async () => {
     const { url, client } = await start();
     const link = connect(url);
-    for (let i = 0; i < 3; i++) await link.putAgent('k', { holder: 's', record: '' }, undefined);
+    for (let i = 0; i < 3; i++) await link.putAgent('k', { holder: 's', record: String(i) }, undefined);
     await client.xdel('parlance:{agents}:log', '1-0');
     expect(await link.changes(0)).toBeUndefined();
     expect(await link.changes(1)).toHaveLength(2);

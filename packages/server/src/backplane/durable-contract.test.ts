@@ -89,6 +89,23 @@ describeEngines('durable sessions with', (test) => {
     expect(await b.claimSession(ID, moveTo('dddddd'))).toBeUndefined();
   });
 
+  test('is claimed once more by the same node, until that has written', async ({ connect }) => {
+    const link = connect();
+    await link.writeSession(ID, writeOf(1, { begin: 'b' }));
+    await link.writeSession(ID, writeOf(2, { m1: 'one' }));
+    const claimed = await link.claimSession(ID, moveTo('bbbbbb'));
+    expect(textsOf(claimed?.fields)).toEqual({ begin: 'b', m1: 'one' });
+    expect(await link.claimSession(ID, moveTo('bbbbbb'))).toEqual(claimed);
+    expect(await link.claimSession(ID, moveTo('cccccc'))).toBeUndefined();
+    const next = { owner: 'bbbbbb', epoch: 1, isFirst: false };
+    await link.writeSession(ID, writeOf(1, { m2: 'two' }, next));
+    // One that comes so late does not make it forget that.
+    expect(await link.claimSession(ID, moveTo('bbbbbb'))).toBeUndefined();
+    expect(await link.writeSession(ID, writeOf(1, { m2: 'late' }, next))).toBe('written');
+    expect(await link.moveSession(ID, moveTo('bbbbbb'))).toEqual({ owner: 'bbbbbb', epoch: 1 });
+    expect(textsOf((await link.readSession(ID, ['m2']))?.fields)).toEqual({ m2: 'two' });
+  });
+
   test('has nothing to claim, read or write of a session that is not there', async ({ connect }) => {
     const link = connect();
     expect(await link.claimSession(ID, moveTo('bbbbbb'))).toBeUndefined();

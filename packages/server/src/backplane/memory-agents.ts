@@ -18,7 +18,10 @@ export class MemoryAgents {
   #waiting: (() => void)[] = [];
 
   put(key: string, entry: AgentEntry | undefined, expected: string | null | undefined): AgentPut {
-    const holder = this.#agents.get(key)?.holder ?? null;
+    const held = this.#agents.get(key);
+    const isThere = held?.holder === entry?.holder && held?.record === entry?.record;
+    if (isThere) return { isDone: true, position: this.#position };
+    const holder = held?.holder ?? null;
     if (expected !== undefined && expected !== holder) return { isDone: false, position: this.#position };
     if (entry === undefined) this.#agents.delete(key);
     else this.#agents.set(key, entry);

@@ -102,7 +102,9 @@ export class MemorySessions {
 
   claim(sessionId: string, { from, epoch, to, ttlMs }: SessionMove): SessionReading | undefined {
     const found = this.#entryOf(sessionId);
-    if (found === undefined || !isOf(found, from, epoch)) return undefined;
+    if (found === undefined) return undefined;
+    const isRepeated = isOf(found, to, epoch + 1) && found.written === 0;
+    if (!isRepeated && !isOf(found, from, epoch)) return undefined;
     const record = this.#put(sessionId, { owner: to, epoch: epoch + 1 }, ttlMs);
     return { ...record, fields: new Map(found.fields) };
   }

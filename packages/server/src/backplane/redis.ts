@@ -1,7 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions } from '@parlance/protocol/internal';
 import type { Backplane } from './backplane.js';
-import { adaptClient, type IoredisClient, type NodeRedisClient, openClient } from './redis/client.js';
+import { adaptClient, clientOf, type IoredisClient, type NodeRedisClient } from './redis/client.js';
 import { RedisLink } from './redis/link.js';
 import { RedisReplies } from './redis/replies.js';
 import type { ReplyBackplane } from './replies.js';
@@ -19,6 +19,7 @@ export type {
 export type {
   IoredisClient,
   IoredisDuplicate,
+  IoredisStream,
   NodeRedisClient,
   NodeRedisDuplicate,
   NodeRedisReplies,
@@ -27,7 +28,10 @@ export type {
 export interface RedisOptions {
   /** For example `redis://:password@10.0.0.5:6379/0`, or `rediss://` for TLS. Needs the package `ioredis`. */
   readonly url?: string | undefined;
-  /** A client of `ioredis` or of `redis`, in place of `url`. The application connects and closes it. */
+  /**
+   * A client of `ioredis` or of `redis`, in place of `url`, which says how to connect: the server opens connections of its own
+   * with its method `duplicate`, and closes them. The application closes the client.
+   */
   readonly client?: IoredisClient | NodeRedisClient | undefined;
   /** The beginning of every key, which keeps clusters of one Redis apart. @default 'parlance' */
   readonly prefix?: string | undefined;
@@ -51,11 +55,10 @@ export function redis(options: RedisOptions): Backplane {
     throw new ProtocolError('invalid_option', 'redis: url must begin with redis:// or rediss://');
   if (!/^[\w.:{}-]{1,64}$/.test(prefix))
     throw new ProtocolError('invalid_option', 'redis: prefix must be 1 to 64 letters, digits or "_.:{}-"');
-  const adapted = client && adaptClient(client);
-  const open = async () => adapted ?? (await openClient(url as string));
+  const source = client === undefined ? clientOf(url as string) : adaptClient(client);
   const backplane: ReplyBackplane = {
-    connect: () => new RedisLink(prefix, open),
-    connectReplies: () => new RedisReplies(prefix, open),
+    connect: () => new RedisLink(prefix, source),
+    connectReplies: () => new RedisReplies(prefix, source),
   };
   return backplane;
 }

@@ -158,6 +158,31 @@ describe('the agents of two nodes', () => {
     await expect.poll(() => b.holderOf('worker')).toBe(worker.session.id);
   });
 
+  it('are set right if a write of their node comes late', async () => {
+    const cluster = memoryCluster();
+    const [a, b] = [await join(cluster, 'aaaaaa', 'refuse'), await join(cluster, 'bbbbbb', 'refuse')];
+    const former = a.agent('worker');
+    await expect.poll(() => b.holderOf('worker')).toBe(former.session.id);
+    const written = (await b.link.agents()).agents.get('acme:worker');
+    if (written === undefined) throw new Error('it is written');
+    const late = (record = written.record) =>
+      b.link.putAgent('acme:worker', { ...written, record }, undefined);
+    const now = async () => (await b.link.agents()).agents.get('acme:worker');
+    // What it has said before.
+    await late(written.record.replace('"suspended":false', '"suspended":true'));
+    await expect.poll(now).toEqual(written);
+    former.leave();
+    await expect.poll(now).toBeUndefined();
+    await late();
+    await expect.poll(now).toBeUndefined();
+    const next = a.agent('worker');
+    await expect.poll(() => b.holderOf('worker')).toBe(next.session.id);
+    await late();
+    await expect.poll(now).toMatchObject({ holder: next.session.id });
+    await expect.poll(() => b.holderOf('worker')).toBe(next.session.id);
+    expect(next.session.ended).toBeUndefined();
+  });
+
   it('are left out if their records are malformed', async () => {
     const cluster = memoryCluster();
     const b = await join(cluster, 'bbbbbb', 'takeOver');

@@ -280,7 +280,7 @@ export class Roster implements Cohort {
       if (own.since !== undefined && own.since <= position && !agents.has(key)) this.#restore(key, own);
     }
     if (isReset) this.#forgottenUntil = this.#options.now() + GRACE_MS;
-    for (const key of keys) if (!this.#isForgotten(key)) this.#reconcile(key);
+    for (const key of keys) if (!this.#isForgotten(key)) this.#settle(key);
   }
 
   /** The engine is empty for a moment, until the node of the agent announces it again. */
@@ -302,7 +302,31 @@ export class Roster implements Cohort {
     else this.#table.set(key, { entry, position });
     const own = this.#own.get(key);
     if (entry === undefined && own?.since !== undefined && position > own.since) this.#restore(key, own);
-    this.#reconcile(key);
+    this.#settle(key);
+  }
+
+  #settle(key: string): void {
+    const stated = this.#table.get(key);
+    if (stated === undefined || !this.#correct(key, stated.entry)) this.#reconcile(key);
+  }
+
+  /**
+   * Writes again what an entry of this node says wrongly: a write that was not answered in time may be executed after later
+   * ones. Returns whether it does.
+   */
+  #correct(key: string, { holder, record }: AgentEntry): boolean {
+    const { incarnation, link } = this.#options;
+    if (readHolder(holder)?.node !== incarnation || this.#writes.has(key)) return false;
+    // Its next node writes it.
+    if (this.#others.get(key)?.isMoved === true) return false;
+    const current = (): AgentEntry | undefined => {
+      const agent = this.#own.get(key)?.agent;
+      return agent && { holder: this.#holderOf(agent), record: recordOf(agent) };
+    };
+    const entry = current();
+    if (entry?.holder === holder && entry.record === record) return false;
+    this.#write(key, async () => void (await link.putAgent(key, current(), holder)));
+    return true;
   }
 
   /** Another node took this one for dead, or the engine has forgotten the agent. */

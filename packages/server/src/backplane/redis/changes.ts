@@ -1,6 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import { type AgentEntryChange, ENGINE_TIMEOUT_MS, entryOf, MAX_CHANGES } from '../backplane.js';
-import type { RedisCommands } from './client.js';
+import type { RedisCommands, RedisSource } from './client.js';
+import { type Lane, RedisConnection } from './connection.js';
 
 /** How long Redis holds a question for changes, in milliseconds. */
 export const BLOCK_MS = 1_000;
@@ -8,14 +9,13 @@ export const BLOCK_MS = 1_000;
 /** Waits for changes of agents on a connection of its own, because Redis holds a blocking command until there is one. */
 export class RedisChanges {
   readonly #stream: string;
-  readonly #open: () => Promise<RedisCommands>;
-  #commands: Promise<RedisCommands> | undefined;
-  #isClosed = false;
+  readonly #connection: RedisConnection<RedisCommands>;
+  readonly #lane: Lane = { max: 1, unanswered: 0 };
 
   /** @param stream its key. */
-  constructor(stream: string, open: () => Promise<RedisCommands>) {
+  constructor(stream: string, source: RedisSource) {
     this.#stream = stream;
-    this.#open = open;
+    this.#connection = new RedisConnection({ open: () => source.open() });
   }
 
   /**
@@ -26,46 +26,15 @@ export class RedisChanges {
    */
   async read(after: number): Promise<readonly AgentEntryChange[] | 'none' | undefined> {
     const question = ['COUNT', String(MAX_CHANGES), 'BLOCK', String(BLOCK_MS), 'STREAMS'];
-    const reply = await this.#ask('XREAD', ...question, this.#stream, `${after}-0`);
+    const ask = ({ send }: RedisCommands) => send('XREAD', ...question, this.#stream, `${after}-0`);
+    const reply = await this.#connection.run(this.#lane, ask, BLOCK_MS + ENGINE_TIMEOUT_MS);
     if (reply === null || reply === undefined) return 'none';
     const changes = entriesOf(reply).map(changeOf);
     return changes[0]?.position === after + 1 ? changes : undefined;
   }
 
   close(): void {
-    this.#isClosed = true;
-    this.#drop();
-  }
-
-  async #ask(...command: string[]): Promise<unknown> {
-    if (this.#isClosed) throw new ProtocolError('connection_failed', 'Redis: the connection was closed');
-    this.#commands ??= this.#open();
-    const opened = this.#commands;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const late = new Promise<never>((_resolve, reject) => {
-      const limit = BLOCK_MS + ENGINE_TIMEOUT_MS;
-      const error = new ProtocolError('timeout', `Redis did not answer within ${limit} ms`);
-      timer = setTimeout(() => reject(error), limit);
-    });
-    const answer = opened.then((commands) => commands.send(...command));
-    answer.catch(() => {});
-    try {
-      return await Promise.race([answer, late]);
-    } catch (error) {
-      // Its next answer would be to this command.
-      this.#drop();
-      throw error;
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  #drop(): void {
-    this.#commands?.then(
-      (commands) => commands.close(),
-      () => {},
-    );
-    this.#commands = undefined;
+    this.#connection.close();
   }
 }
 

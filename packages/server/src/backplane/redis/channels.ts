@@ -1,24 +1,34 @@
-import type { RedisChannels, RedisCommands } from './client.js';
+import { ENGINE_TIMEOUT_MS } from '../backplane.js';
+import type { RedisChannels, RedisSource } from './client.js';
+import { type Lane, RedisConnection } from './connection.js';
 
-type Listen = NonNullable<RedisCommands['listen']>;
-
-/** How long it is waited until a connection that could not be opened is opened again, in milliseconds. */
+/** How long it is waited until a channel that could not be listened to is tried again, in milliseconds. */
 const RETRY_MS = 1_000;
+/** How often a connection on which nothing may be said for long is asked whether it lives, in milliseconds. */
+export const PING_MS = 2 * ENGINE_TIMEOUT_MS;
+/** Channels that are being subscribed to. */
+const MAX_SUBSCRIBING = 16_384;
 
 /** A message; `undefined` if some may have been missed, or the channel is listened to from now on. */
 type OnMessage = (message: Buffer | undefined) => void;
 
 /** Listens to channels of Redis over one connection, which is opened for the first of them. */
 export class RedisNews {
-  readonly #open: () => Promise<Listen | undefined>;
+  readonly #connection: RedisConnection<RedisChannels> | undefined;
   readonly #listeners = new Map<string, Set<OnMessage>>();
-  #channels: Promise<RedisChannels | undefined> | undefined;
+  readonly #lane: Lane = { max: MAX_SUBSCRIBING, unanswered: 0 };
+  readonly #pings: Lane = { max: 1, unanswered: 0 };
   #retry: ReturnType<typeof setTimeout> | undefined;
+  #pinging: ReturnType<typeof setInterval> | undefined;
   #isClosed = false;
 
-  /** @param open resolves with `undefined` if the client cannot listen. */
-  constructor(open: () => Promise<Listen | undefined>) {
-    this.#open = open;
+  /** @param source does nothing if it cannot listen. */
+  constructor({ listen }: RedisSource) {
+    if (listen === undefined) return;
+    this.#connection = new RedisConnection({
+      open: () => listen((channel, message) => this.#tell(channel, message)),
+      onReplaced: () => this.#subscribeAll(),
+    });
   }
 
   /** @returns ends it. */
@@ -41,28 +51,14 @@ export class RedisNews {
   close(): void {
     this.#isClosed = true;
     clearTimeout(this.#retry);
-    this.#channels?.then(
-      (channels) => channels?.close(),
-      () => {},
-    );
-  }
-
-  #connected(): Promise<RedisChannels | undefined> {
-    if (this.#channels !== undefined) return this.#channels;
-    const opened = this.#open().then(async (listen) => {
-      const onMessage = (channel: string, message: Buffer) => this.#tell(channel, message);
-      return await listen?.({ onMessage, onReady: () => this.#subscribeAll() });
-    });
-    opened.catch(() => {
-      this.#channels = undefined;
-    });
-    this.#channels = opened;
-    return opened;
+    clearInterval(this.#pinging);
+    this.#connection?.close();
   }
 
   #subscribe(channel: string): void {
-    this.#connected()
-      .then((channels) => channels?.subscribe(channel))
+    this.#ping();
+    this.#connection
+      ?.run(this.#lane, (channels) => channels.subscribe(channel))
       .then(
         () => this.#tell(channel, undefined),
         () => this.#tryAgain(),
@@ -71,7 +67,18 @@ export class RedisNews {
 
   #unsubscribe(channel: string): void {
     // What is not listened to has no listener here, also if this fails.
-    this.#channels?.then((channels) => channels?.unsubscribe(channel)).catch(() => {});
+    if (this.#connection?.wire !== undefined)
+      this.#connection.run(this.#lane, (channels) => channels.unsubscribe(channel)).catch(() => {});
+  }
+
+  /** A connection that is silent because it is dead is found out, and replaced. */
+  #ping(): void {
+    if (this.#connection === undefined || this.#pinging !== undefined) return;
+    this.#pinging = setInterval(() => {
+      if (this.#listeners.size > 0 && this.#connection?.wire !== undefined)
+        this.#connection.run(this.#pings, (channels) => channels.ping()).catch(() => {});
+    }, PING_MS);
+    this.#pinging.unref();
   }
 
   #subscribeAll(): void {

@@ -1,29 +1,45 @@
 import { ProtocolError } from '@parlance/protocol';
+import { OPEN_TIMEOUT_MS, type Wire } from './connection.js';
 
 /** A client of `ioredis`, also one of a Redis Cluster. */
 export interface IoredisClient {
   call(command: string, ...args: string[]): Promise<unknown>;
-  /** Needed for kept replies in Redis. */
+  /** Needed for kept replies and durable sessions in Redis. */
   callBuffer?(command: string, ...args: (string | Buffer)[]): Promise<unknown>;
-  /** Another connection with the same options, on which the server waits for changes. It is asked often without. */
+  /**
+   * Another connection with the same options. The server opens all its connections so, watches and closes them. Without, it
+   * sends commands over this one, whose loss it cannot repair, and asks often for what it would otherwise wait for.
+   */
   duplicate?(): IoredisDuplicate;
 }
 
 /** A connection of `ioredis` that the server closes. */
 export interface IoredisDuplicate {
+  readonly status?: string | undefined;
+  /** Its socket. */
+  readonly stream?: IoredisStream | undefined;
+  connect?(): Promise<unknown>;
   call(command: string, ...args: string[]): Promise<unknown>;
+  callBuffer?(command: string, ...args: (string | Buffer)[]): Promise<unknown>;
   on(event: 'error', listener: (error: Error) => void): unknown;
-  on(event: 'ready', listener: () => void): unknown;
+  on(event: 'close' | 'end' | 'ready', listener: () => void): unknown;
   on(event: 'messageBuffer', listener: (channel: Buffer, message: Buffer) => void): unknown;
   subscribe?(channel: string): Promise<unknown>;
   unsubscribe?(channel: string): Promise<unknown>;
   disconnect(): void;
 }
 
-/** A client of `redis` (node-redis) that is connected, or is being connected, by the application. */
+export interface IoredisStream {
+  readonly connecting?: boolean | undefined;
+  readonly encrypted?: boolean | undefined;
+  destroy?(): unknown;
+  resetAndDestroy?(): unknown;
+}
+
+/** A client of `redis` (node-redis). */
 export interface NodeRedisClient {
   sendCommand(args: (string | Buffer)[], options?: NodeRedisReplies): Promise<unknown>;
-  /** Another connection with the same options, on which the server waits for changes. It is asked often without. */
+  /** As {@link IoredisClient.duplicate}. */
   duplicate?(): NodeRedisDuplicate;
 }
 
@@ -35,168 +51,71 @@ export interface NodeRedisReplies {
 /** A connection of `redis` that the server opens and closes. */
 export interface NodeRedisDuplicate {
   connect(): Promise<unknown>;
-  sendCommand(args: string[]): Promise<unknown>;
+  sendCommand(args: (string | Buffer)[], options?: NodeRedisReplies): Promise<unknown>;
   on(event: 'error', listener: (error: Error) => void): unknown;
-  on(event: 'ready', listener: () => void): unknown;
+  on(event: 'end' | 'ready', listener: () => void): unknown;
   subscribe?(
     channel: string,
     listener: (message: Buffer, channel: Buffer) => void,
     bufferMode: true,
   ): Promise<unknown>;
   unsubscribe?(channel: string): Promise<unknown>;
+  /** Ends it when all is answered. */
+  close?(): Promise<unknown>;
   destroy(): void;
 }
 
-const CONNECT_TIMEOUT_MS = 5_000;
-/** The longest delay between two attempts to connect, in milliseconds. */
-const MAX_RETRY_MS = 1_000;
-
 /** One way to give a command to Redis, whichever library is used. */
-export interface RedisCommands {
+export interface RedisCommands extends Wire {
   send(...command: string[]): Promise<unknown>;
-  /** Never rejects. */
-  close(): Promise<void>;
   /** As {@link send}; texts in the answer are bytes. `undefined` if the client cannot. */
   readonly sendBytes?: ((...command: (string | Buffer)[]) => Promise<unknown>) | undefined;
-  /** Opens another connection, for a command that blocks; `undefined` if the client cannot. */
-  readonly duplicate?: (() => Promise<RedisCommands>) | undefined;
-  /** Opens another connection, which listens to channels; `undefined` if the client cannot. */
-  readonly listen?: ((host: ChannelHost) => Promise<RedisChannels>) | undefined;
 }
 
-export interface ChannelHost {
-  readonly onMessage: (channel: string, message: Buffer) => void;
-  /** It is connected, perhaps again, so that messages may have been missed. */
-  readonly onReady: () => void;
-}
-
-/** A connection that listens to channels, and connects again by itself. */
-export interface RedisChannels {
+/** A connection that listens to channels. */
+export interface RedisChannels extends Wire {
   subscribe(channel: string): Promise<unknown>;
   unsubscribe(channel: string): Promise<unknown>;
-  close(): void;
+  ping(): Promise<unknown>;
+}
+
+type OnMessage = (channel: string, message: Buffer) => void;
+
+/** Opens connections to Redis. None of them opens itself again. */
+export interface RedisSource {
+  /** They are all the same one, over which nothing may block. */
+  readonly isShared: boolean;
+  open(): Promise<RedisCommands>;
+  /** `undefined` if the client cannot listen. */
+  readonly listen?: ((onMessage: OnMessage) => Promise<RedisChannels>) | undefined;
 }
 
 /** The client of an application, which closes it. @throws {ProtocolError} `invalid_option`. */
-export function adaptClient(client: IoredisClient | NodeRedisClient): RedisCommands {
-  const close = async () => {};
+export function adaptClient(client: IoredisClient | NodeRedisClient): RedisSource {
   // A client of ioredis has a method `sendCommand` as well.
   if (isIoredis(client)) {
     const { duplicate, callBuffer } = client;
-    return {
-      close,
-      send: (name = '', ...rest) => client.call(name, ...rest),
+    if (duplicate !== undefined) return ioredisSource(async () => duplicate.call(client));
+    const send = (name = '', ...rest: string[]) => client.call(name, ...rest);
+    return shared({
+      send,
       sendBytes: callBuffer && ((name = '', ...rest) => callBuffer.call(client, String(name), ...rest)),
-      duplicate: duplicate && (async () => adaptIoredis(duplicate.call(client))),
-      listen: duplicate && (async (host) => ioredisChannels(duplicate.call(client), host)),
-    };
+    });
   }
   if (isNodeRedis(client)) {
     const { duplicate } = client;
-    return {
-      close,
-      send: (...command) => client.sendCommand(command),
-      sendBytes: (...command) => client.sendCommand(command, { typeMapping: { 36: Buffer } }),
-      duplicate: duplicate && (async () => await adaptNodeRedis(duplicate.call(client))),
-      listen: duplicate && (async (host) => await nodeRedisChannels(duplicate.call(client), host)),
-    };
+    if (duplicate !== undefined) return nodeRedisSource(async () => duplicate.call(client));
+    return shared(nodeRedisCommands(client));
   }
   throw new ProtocolError('invalid_option', 'redis: client is neither one of ioredis nor one of redis');
 }
 
-function adaptIoredis(client: IoredisDuplicate): RedisCommands {
-  client.on('error', () => {});
-  return {
-    send: (name = '', ...rest) => client.call(name, ...rest),
-    async close() {
-      client.disconnect();
-    },
-  };
-}
-
-async function adaptNodeRedis(client: NodeRedisDuplicate): Promise<RedisCommands> {
-  client.on('error', () => {});
-  await client.connect();
-  return {
-    send: (...command) => client.sendCommand(command),
-    async close() {
-      client.destroy();
-    },
-  };
-}
-
-function ioredisChannels(client: IoredisDuplicate, { onMessage, onReady }: ChannelHost): RedisChannels {
-  client.on('error', () => {});
-  client.on('ready', onReady);
-  client.on('messageBuffer', (channel, message) => onMessage(channel.toString(), message));
-  return {
-    subscribe: async (channel) => await client.subscribe?.(channel),
-    unsubscribe: async (channel) => await client.unsubscribe?.(channel),
-    close: () => client.disconnect(),
-  };
-}
-
-async function nodeRedisChannels(
-  client: NodeRedisDuplicate,
-  { onMessage, onReady }: ChannelHost,
-): Promise<RedisChannels> {
-  client.on('error', () => {});
-  client.on('ready', onReady);
-  await client.connect();
-  const handleMessage = (message: Buffer, channel: Buffer) => onMessage(channel.toString(), message);
-  return {
-    subscribe: async (channel) => await client.subscribe?.(channel, handleMessage, true),
-    unsubscribe: async (channel) => await client.unsubscribe?.(channel),
-    close: () => client.destroy(),
-  };
-}
-
-function isIoredis(client: IoredisClient | NodeRedisClient): client is IoredisClient {
-  return 'call' in client && typeof client.call === 'function';
-}
-
-function isNodeRedis(client: Partial<NodeRedisClient>): client is NodeRedisClient {
-  return 'sendCommand' in client && typeof client.sendCommand === 'function';
-}
-
-/**
- * A client of our own. It connects again by itself, and a command without a connection fails at once.
- *
- * @throws {ProtocolError} `unsupported` if the package `ioredis` is not installed.
- */
-export async function openClient(url: string): Promise<RedisCommands> {
-  const { Redis } = await loadIoredis();
-  const options = {
-    connectTimeout: CONNECT_TIMEOUT_MS,
-    retryStrategy: (attempt: number) => Math.min(attempt * 50, MAX_RETRY_MS),
-  };
-  const client = new Redis(url, {
-    ...options,
-    lazyConnect: true,
-    enableOfflineQueue: false,
-    maxRetriesPerRequest: 0,
+/** @throws {ProtocolError} when it is opened, `unsupported` if the package `ioredis` is not installed. */
+export function clientOf(url: string): RedisSource {
+  return ioredisSource(async () => {
+    const { Redis } = await loadIoredis();
+    return new Redis(url, { connectTimeout: OPEN_TIMEOUT_MS, retryStrategy: null });
   });
-  let last: Error | undefined;
-  client.on('error', (error) => {
-    last = error;
-  });
-  await client.connect().catch(() => {});
-  return {
-    async send(name = '', ...rest) {
-      // Without a connection the client says only that there is none.
-      if (client.status !== 'ready' && last !== undefined) throw last;
-      return await client.call(name, ...rest);
-    },
-    async sendBytes(name = '', ...rest) {
-      if (client.status !== 'ready' && last !== undefined) throw last;
-      return await client.callBuffer(String(name), ...rest);
-    },
-    async close() {
-      client.disconnect();
-    },
-    duplicate: async () => await openClient(url),
-    listen: async (host) => ioredisChannels(new Redis(url, { ...options, maxRetriesPerRequest: null }), host),
-  };
 }
 
 async function loadIoredis() {
@@ -206,4 +125,162 @@ async function loadIoredis() {
     const message = 'redis({ url }) needs the package ioredis: run "npm install ioredis", or pass { client }';
     throw new ProtocolError('unsupported', message, { cause });
   }
+}
+
+function shared(commands: Pick<RedisCommands, 'send' | 'sendBytes'>): RedisSource {
+  const ready = Promise.resolve();
+  const wire = { isShared: true, ready, onLost() {}, close() {}, cut() {} };
+  return { isShared: true, open: async () => ({ ...wire, ...commands }) };
+}
+
+// --- ioredis
+
+function ioredisSource(open: () => Promise<IoredisDuplicate>): RedisSource {
+  return {
+    isShared: false,
+    async open() {
+      const client = await open();
+      const { callBuffer } = client;
+      return Object.assign(ioredisWire(client), {
+        send: (name = '', ...rest: string[]) => client.call(name, ...rest),
+        sendBytes:
+          callBuffer &&
+          ((name: string | Buffer = '', ...rest: (string | Buffer)[]) =>
+            callBuffer.call(client, String(name), ...rest)),
+      });
+    },
+    async listen(onMessage) {
+      const client = await open();
+      client.on('messageBuffer', (channel, message) => onMessage(channel.toString(), message));
+      return Object.assign(ioredisWire(client), {
+        subscribe: async (channel: string) => await client.subscribe?.(channel),
+        unsubscribe: async (channel: string) => await client.unsubscribe?.(channel),
+        ping: () => client.call('PING'),
+      });
+    },
+  };
+}
+
+function ioredisWire(client: IoredisDuplicate): Wire {
+  let last = new Error('the connection was closed');
+  let fail = (_why: Error): void => {};
+  const ready = new Promise<void>((resolve, reject) => {
+    fail = reject;
+    client.on('ready', resolve);
+  });
+  ready.catch(() => {});
+  const wire: Wire = {
+    ready,
+    onLost: () => {},
+    close: () => client.disconnect(),
+    cut() {
+      client.disconnect();
+      cutOff(client.stream);
+    },
+  };
+  const lose = (): void => {
+    // It would connect again.
+    client.disconnect();
+    fail(last);
+    wire.onLost(last);
+  };
+  client.on('error', (error) => {
+    last = error;
+  });
+  client.on('close', lose);
+  client.on('end', lose);
+  if (client.status === 'wait') client.connect?.().catch(() => {});
+  return wire;
+}
+
+/** With a reset, after which the kernel does not go on delivering. */
+function cutOff(stream: IoredisStream | undefined): void {
+  if (stream?.encrypted === true || stream?.connecting === true || stream?.resetAndDestroy === undefined)
+    stream?.destroy?.();
+  else {
+    try {
+      stream.resetAndDestroy();
+    } catch {
+      // It is no socket of TCP.
+      stream.destroy?.();
+    }
+  }
+}
+
+// --- node-redis
+
+function nodeRedisSource(open: () => Promise<NodeRedisDuplicate>): RedisSource {
+  return {
+    isShared: false,
+    async open() {
+      const client = await open();
+      return Object.assign(nodeRedisWire(client), nodeRedisCommands(client));
+    },
+    async listen(onMessage) {
+      const client = await open();
+      const handleMessage = (message: Buffer, channel: Buffer) => onMessage(channel.toString(), message);
+      return Object.assign(nodeRedisWire(client), {
+        subscribe: async (channel: string) => await client.subscribe?.(channel, handleMessage, true),
+        unsubscribe: async (channel: string) => await client.unsubscribe?.(channel),
+        ping: () => client.sendCommand(['PING']),
+      });
+    },
+  };
+}
+
+function nodeRedisCommands(
+  client: NodeRedisClient | NodeRedisDuplicate,
+): Pick<RedisCommands, 'send' | 'sendBytes'> {
+  return {
+    send: (...command) => client.sendCommand(command),
+    sendBytes: (...command) => client.sendCommand(command, { typeMapping: { 36: Buffer } }),
+  };
+}
+
+function nodeRedisWire(client: NodeRedisDuplicate): Wire {
+  let isOver = false;
+  let fail = (_why: Error): void => {};
+  const cut = (): void => {
+    isOver = true;
+    try {
+      client.destroy();
+    } catch {
+      // It is closed.
+    }
+  };
+  const ready = new Promise<void>((resolve, reject) => {
+    fail = reject;
+    // One that was destroyed while it was opened is open afterwards all the same.
+    client.on('ready', () => (isOver ? cut() : resolve()));
+  });
+  ready.catch(() => {});
+  const wire: Wire = {
+    ready,
+    onLost: () => {},
+    close() {
+      isOver = true;
+      setTimeout(cut, OPEN_TIMEOUT_MS).unref();
+      Promise.resolve(client.close?.()).then(cut, cut);
+    },
+    cut,
+  };
+  const lose = (why: Error): void => {
+    if (isOver) return;
+    // It would connect again.
+    cut();
+    fail(why);
+    wire.onLost(why);
+  };
+  client.on('error', lose);
+  client.on('end', () => lose(new Error('the connection was closed')));
+  client.connect().catch(lose);
+  return wire;
+}
+
+function isIoredis(client: IoredisClient | NodeRedisClient): client is IoredisClient {
+  return 'call' in client && typeof client.call === 'function';
+}
+
+function isNodeRedis(client: Partial<NodeRedisClient>): client is NodeRedisClient {
+  return 'sendCommand' in client && typeof client.sendCommand === 'function';
 }

@@ -1,13 +1,8 @@
 import { isProtocolError, ProtocolError } from '@parlance/protocol';
 import { ENGINE_TIMEOUT_MS } from '../backplane.js';
-import type { RedisCommands } from './client.js';
+import type { RedisCommands, RedisSource } from './client.js';
+import { type Lane, RedisConnection } from './connection.js';
 import { FIND, type Script } from './scripts.js';
-
-/** Commands of one kind that may be unanswered, also beyond their time; with more, none is sent. */
-export interface Lane {
-  readonly max: number;
-  unanswered: number;
-}
 
 type Argument = string | Uint8Array;
 
@@ -15,15 +10,19 @@ const OLDEST = [6, 2] as const;
 
 /** The commands of one node, each of which fails if it is not answered in time. The engine is checked before the first. */
 export class RedisLanes {
-  readonly #open: () => Promise<RedisCommands>;
   readonly #table: string;
-  #commands: Promise<RedisCommands> | undefined;
+  readonly #connection: RedisConnection<RedisCommands>;
   #isChecked = false;
 
   /** @param table a key of the cluster. */
-  constructor(table: string, open: () => Promise<RedisCommands>) {
+  constructor(table: string, source: RedisSource) {
     this.#table = table;
-    this.#open = open;
+    this.#connection = new RedisConnection({ open: () => source.open() });
+  }
+
+  /** The connection that commands are sent on; `undefined` while there is none. */
+  get wire(): RedisCommands | undefined {
+    return this.#connection.wire;
   }
 
   /** @throws {ProtocolError} `connection_failed`, `timeout`; `unsupported` if the engine is unsuitable. */
@@ -91,11 +90,15 @@ export class RedisLanes {
     this.#isChecked = true;
   }
 
-  /** One command. @throws {ProtocolError} as {@link run}. */
-  async send(lane: Lane, ...command: string[]): Promise<unknown> {
+  /**
+   * One command that Redis holds for a while.
+   *
+   * @throws {ProtocolError} as {@link run}.
+   */
+  async wait(lane: Lane, heldMs: number, ...command: string[]): Promise<unknown> {
     await this.check(lane);
     try {
-      return await this.#send(lane, ({ send }) => send(...command));
+      return await this.#send(lane, ({ send }) => send(...command), heldMs + ENGINE_TIMEOUT_MS);
     } catch (error) {
       throw failed(error);
     }
@@ -110,46 +113,16 @@ export class RedisLanes {
     }
   }
 
-  connected(): Promise<RedisCommands> {
-    if (this.#commands === undefined) {
-      this.#commands = this.#open();
-      // The next command tries again.
-      this.#commands.catch(() => {
-        this.#commands = undefined;
-      });
-    }
-    return this.#commands;
-  }
-
   close(): void {
-    // A connection that is being opened is not waited for.
-    this.#commands?.then(
-      (commands) => commands.close(),
-      () => {},
-    );
+    this.#connection.close();
   }
 
-  async #send(lane: Lane, command: (commands: RedisCommands) => Promise<unknown>): Promise<unknown> {
-    if (lane.unanswered >= lane.max)
-      throw new ProtocolError('timeout', 'Redis has not answered earlier commands');
-    lane.unanswered++;
-    const opened = this.connected();
-    const answer = opened.then(command).finally(() => {
-      lane.unanswered--;
-    });
-    // It rejects before it is waited for if the client cannot be opened.
-    answer.catch(() => {});
-    await opened;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const late = new Promise<never>((_resolve, reject) => {
-      const message = `Redis did not answer within ${ENGINE_TIMEOUT_MS} ms`;
-      timer = setTimeout(() => reject(new ProtocolError('timeout', message)), ENGINE_TIMEOUT_MS);
-    });
-    try {
-      return await Promise.race([answer, late]);
-    } finally {
-      clearTimeout(timer);
-    }
+  #send(
+    lane: Lane,
+    command: (commands: RedisCommands) => Promise<unknown>,
+    withinMs?: number,
+  ): Promise<unknown> {
+    return this.#connection.run(lane, command, withinMs);
   }
 }
 

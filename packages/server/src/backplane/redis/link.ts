@@ -17,8 +17,9 @@ import {
   type SessionWritten,
 } from '../backplane.js';
 import { RedisChanges } from './changes.js';
-import type { RedisCommands } from './client.js';
-import { failed, type Lane, RedisLanes } from './lanes.js';
+import type { RedisSource } from './client.js';
+import type { Lane } from './connection.js';
+import { failed, RedisLanes } from './lanes.js';
 import {
   AGENTS,
   CHANGES,
@@ -32,7 +33,7 @@ import {
 } from './scripts.js';
 import { RedisSessions } from './sessions.js';
 
-/** Commands that may be unanswered, also beyond their time; with more, none is sent. Renewals have a share of their own. */
+/** Commands that may be unanswered; with more, none is sent. Renewals have a share of their own. */
 const MAX_SEARCHES = 64;
 const MAX_OTHERS = 8;
 const MAX_PUTS = 64;
@@ -40,7 +41,7 @@ const MAX_PLACES = 256;
 /** How often Redis is asked for changes of agents over a client that opens no second connection, in milliseconds. */
 const POLL_MS = 100;
 
-/** One node's connection to Redis. The engine is checked before the first command. */
+/** What one node says to Redis. The engine is checked before the first command. */
 export class RedisLink implements BackplaneLink {
   readonly #keys: readonly [string];
   readonly #agentKeys: readonly [string, string];
@@ -53,15 +54,17 @@ export class RedisLink implements BackplaneLink {
   readonly #puts: Lane = { max: MAX_PUTS, unanswered: 0 };
   readonly #places: Lane = { max: MAX_PLACES, unanswered: 0 };
   readonly #prefix: string;
-  #changes: RedisChanges | undefined;
+  /** `undefined` if waiting for a change would hold up everything else. */
+  readonly #changes: RedisChanges | undefined;
 
   /** @param prefix of every key. */
-  constructor(prefix: string, open: () => Promise<RedisCommands>) {
+  constructor(prefix: string, source: RedisSource) {
     this.#prefix = prefix;
     this.#keys = [`${prefix}:nodes`];
     this.#agentKeys = [`${prefix}:{agents}`, `${prefix}:{agents}:log`];
     this.#sharedKey = [`${prefix}:{agents}:key`];
-    this.#lanes = new RedisLanes(this.#keys[0], open);
+    this.#lanes = new RedisLanes(this.#keys[0], source);
+    this.#changes = source.isShared ? undefined : new RedisChanges(this.#agentKeys[1], source);
     this.#sessions = new RedisSessions(prefix, this.#lanes, this.#searches);
   }
 
@@ -121,10 +124,8 @@ export class RedisLink implements BackplaneLink {
 
   async changes(after: number): Promise<readonly AgentEntryChange[] | undefined> {
     await this.#lanes.check(this.#others);
-    const { duplicate } = await this.#lanes.connected();
-    if (duplicate === undefined) await pause(POLL_MS);
+    if (this.#changes === undefined) await pause(POLL_MS);
     else {
-      this.#changes ??= new RedisChanges(this.#agentKeys[1], duplicate);
       try {
         const changes = await this.#changes.read(after);
         if (changes !== 'none') return changes;

@@ -27,7 +27,7 @@ import {
 } from '../replies.js';
 import { RedisCalls } from './calls.js';
 import { RedisNews } from './channels.js';
-import type { RedisCommands } from './client.js';
+import type { RedisSource } from './client.js';
 import {
   APPEND,
   DROP,
@@ -59,14 +59,16 @@ export class RedisReplies implements ReplyEngine {
   readonly #prefix: string;
   readonly #calls: RedisCalls;
   readonly #news: RedisNews;
+  readonly #isDeaf: boolean;
   /** By the IDs of their replies. */
   readonly #owners = new Map<string, string>();
 
   /** @param prefix of every key. */
-  constructor(prefix: string, open: () => Promise<RedisCommands>) {
+  constructor(prefix: string, source: RedisSource) {
     this.#prefix = prefix;
-    this.#calls = new RedisCalls(open);
-    this.#news = new RedisNews(async () => (await this.#calls.connected()).listen);
+    this.#calls = new RedisCalls(source);
+    this.#news = new RedisNews(source);
+    this.#isDeaf = source.listen === undefined;
   }
 
   async open(head: ReplyHead, bounds: EngineBounds, liveMs: number): Promise<OpenOutcome> {
@@ -204,23 +206,14 @@ export class RedisReplies implements ReplyEngine {
   }
 
   watch(id: string, onNews: (news: ReplyNews) => void): () => void {
-    const stopListening = this.#news.listen(this.#channel(id), (message) =>
+    if (this.#isDeaf) {
+      const timer = setInterval(() => onNews(UNKNOWN), POLL_MS);
+      timer.unref();
+      return () => clearInterval(timer);
+    }
+    return this.#news.listen(this.#channel(id), (message) =>
       onNews(message === undefined ? UNKNOWN : newsOf(message)),
     );
-    let timer: ReturnType<typeof setInterval> | undefined;
-    let isOver = false;
-    const pollIfDeaf = async () => {
-      const { listen } = await this.#calls.connected();
-      if (listen !== undefined || isOver) return;
-      timer = setInterval(() => onNews(UNKNOWN), POLL_MS);
-      timer.unref();
-    };
-    pollIfDeaf().catch(() => {});
-    return () => {
-      isOver = true;
-      clearInterval(timer);
-      stopListening();
-    };
   }
 
   async vouch(sessionId: string, owner: string, hashes: readonly string[], ttlMs: number): Promise<void> {

@@ -70,11 +70,12 @@ export const WITHDRAW = script(`return redis.call('HDEL', KEYS[1], ARGV[1])`);
  * '' of the hash is the number of the last change. Both keys are in one slot.
  *
  * KEYS: hash, stream. ARGV: key; `holder record`, or '' to remove it; expected holder, '' for none, or '*' for any.
- * Returns 1 or 0, and the number of the last change.
+ * Returns 1 or 0, and the number of the last change. What is there already is not written again, so that this may be repeated.
  */
 export const PUT_AGENT = script(`
 local held = redis.call('HGET', KEYS[1], ARGV[1])
 local holder = held and string.match(held, '^[^ ]*') or ''
+if (held or '') == ARGV[2] then return { '1', redis.call('HGET', KEYS[1], '') or '0' } end
 if ARGV[3] ~= '*' and ARGV[3] ~= holder then
   return { '0', redis.call('HGET', KEYS[1], '') or '0' }
 end
@@ -238,12 +239,18 @@ return 1
 /** KEYS: the hash. ARGV: names. Returns node and number, and the values of the names. */
 export const READ_SESSION = script(`return redis.call('HMGET', KEYS[1], 'n', 'e', unpack(ARGV))`);
 
-/** KEYS: the hash. ARGV: as MOVE_SESSION. Returns all names and values, or nothing. */
+/**
+ * KEYS: the hash. ARGV: as MOVE_SESSION. Returns all names and values, or nothing. It may be repeated until the new node
+ * writes.
+ */
 export const CLAIM_SESSION = script(`
-local found = redis.call('HMGET', KEYS[1], 'n', 'e')
-if found[1] ~= ARGV[1] or found[2] ~= ARGV[2] then return {} end
-redis.call('HSET', KEYS[1], 'n', ARGV[3], 'e', string.format('%.0f', ARGV[2] + 1))
-redis.call('HDEL', KEYS[1], 'q')
+local found = redis.call('HMGET', KEYS[1], 'n', 'e', 'q')
+local epoch = string.format('%.0f', ARGV[2] + 1)
+if found[1] ~= ARGV[3] or found[2] ~= epoch or found[3] then
+  if found[1] ~= ARGV[1] or found[2] ~= ARGV[2] then return {} end
+  redis.call('HSET', KEYS[1], 'n', ARGV[3], 'e', epoch)
+  redis.call('HDEL', KEYS[1], 'q')
+end
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return redis.call('HGETALL', KEYS[1])
 `);

@@ -8,7 +8,8 @@ import type {
   SessionWrite,
   SessionWritten,
 } from '../backplane.js';
-import type { Lane, RedisLanes } from './lanes.js';
+import type { Lane } from './connection.js';
+import type { RedisLanes } from './lanes.js';
 import {
   CLAIM_SESSION,
   FIND_SESSION,
@@ -38,8 +39,10 @@ export class RedisSessions {
   readonly #searches: Lane;
   readonly #moves: Lane = { max: MAX_MOVES, unanswered: 0 };
   readonly #turns: Lane = { max: MAX_TURNS, unanswered: 0 };
-  /** Answered with the number of replicas that have all that was written. */
-  #waiting: Promise<unknown> | undefined;
+  /** Answered with the number of replicas that have all that was written before it is sent. */
+  #nextWait: Promise<unknown> | undefined;
+  /** The one before is over. */
+  #lastWait: Promise<unknown> = Promise.resolve();
 
   constructor(prefix: string, lanes: RedisLanes, searches: Lane) {
     this.#prefix = prefix;
@@ -136,13 +139,29 @@ export class RedisSessions {
    */
   async #replicated(written: Promise<unknown>): Promise<void> {
     await written;
-    // One for all writes that were answered in this turn of the event loop.
-    this.#waiting ??= new Promise((resolve) => setImmediate(resolve)).then(() => {
-      this.#waiting = undefined;
-      return this.#lanes.send(this.#turns, 'WAIT', '1', String(REPLICA_MS));
-    });
-    if (Number(await this.#waiting) < 1)
+    const { wire } = this.#lanes;
+    const replicas = Number(await this.#wait());
+    // Redis counts only what was written over the connection that asks.
+    if (wire === undefined || this.#lanes.wire !== wire)
+      throw new ProtocolError(
+        'timeout',
+        'the connection to Redis was lost before a replica has confirmed a turn',
+      );
+    if (replicas < 1)
       throw new ProtocolError('timeout', `no replica of Redis has confirmed a turn within ${REPLICA_MS} ms`);
+  }
+
+  /** One for all writes that were answered meanwhile, and one at a time: a second one would make others wait too long. */
+  #wait(): Promise<unknown> {
+    this.#nextWait ??= this.#lastWait
+      .then(() => new Promise((resolve) => setImmediate(resolve)))
+      .then(() => {
+        this.#nextWait = undefined;
+        const wait = this.#lanes.wait(this.#turns, REPLICA_MS, 'WAIT', '1', String(REPLICA_MS));
+        this.#lastWait = wait.catch(() => {});
+        return wait;
+      });
+    return this.#nextWait;
   }
 
   #roomKeysOf(account: string): readonly [string, string] {
