@@ -23,7 +23,7 @@ npm run conformance -- --peer URL | --listen PORT [--only NAME,…] [--json] [--
   --only NAME,…   only scenarios whose names begin so
   --json          one JSON document in place of lines
   --timeout MS    the most that one step of a scenario waits for the peer (default: 5,000)
-  --list          lists the scenarios`;
+  --list          lists the scenarios: those for a server, and with --listen those for a client`;
 
 const { values } = readCommandLine(USAGE, {
   options: {
@@ -40,7 +40,7 @@ const folder = resolve(values.vectors ?? fileURLToPath(new URL('../vectors', imp
 const { peer, listen, json, list } = values;
 
 process.exitCode =
-  peer === undefined && listen === undefined
+  peer === undefined && listen === undefined && !list
     ? await main()
     : await test({
         peer,

@@ -1,4 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { visit } from '../../conformance/peers/parlance/client.js';
+import { FAULTS as OURS, startFaulty } from '../../conformance/peers/parlance/faults.js';
+import { serve } from '../../conformance/peers/parlance/server.js';
 import { Dialer, type Door, Listener } from '../../conformance/src/kit/door.js';
 import { type PythonPeer, pythonMissing, startPython } from '../../conformance/src/kit/python.js';
 import { run } from '../../conformance/src/kit/run.js';
@@ -13,6 +16,8 @@ interface Fault {
   /** The scenarios that have to fail. */
   readonly fails: readonly string[];
   readonly client?: boolean;
+  /** A fault of our own peer, in what the one in Python lacks. */
+  readonly isOurs?: boolean;
 }
 
 const FAULTS: readonly Fault[] = [
@@ -38,17 +43,44 @@ const FAULTS: readonly Fault[] = [
   { name: 'believes_tensors', fails: ['tensors/wrong-checksum'] },
   { name: 'answers_undecodable_with_internal', fails: ['codecs/damaged-brotli'] },
   { name: 'closes_at_once', fails: ['closing/kit-begins'] },
+  { name: 'takes_text_for_binary', fails: ['refusals/text-like-an-acknowledgement'] },
+  { name: 'ends_inside_bodies', fails: ['streams/end-inside-a-body'] },
+  { name: 'opens_one_too_many', fails: ['streams/most-of-the-peer'] },
+  { name: 'acknowledges_one_too_many', fails: ['messages/acknowledged'] },
+  { name: 'accepts_old_attempts', fails: ['resume/stale-attempt', 'resume/attempt-of-before'] },
+  { name: 'repeats_received_frames', fails: ['resume/same-bytes'] },
 ];
+
+const OUR_FAULTS: readonly Fault[] = [
+  { name: 'never_renews', fails: ['auth/renews'], client: true },
+  { name: 'ignores_goaway', fails: ['goaway/no-new-streams'], client: true },
+  { name: 'counts_agents_from_one', fails: ['agents/is-addressed'], client: true },
+  { name: 'follows_one_too_far', fails: ['replies/of-the-client'], client: true },
+  { name: 'repeats_handled_messages', fails: ['durable/writes-again'], client: true },
+  { name: 'calls_nothing_again', fails: ['durable/writes-again'], client: true },
+  { name: 'has_one_message_more', fails: ['durable/have'], client: true },
+  { name: 'forgets_rebuild', fails: ['rebuild/of-the-client'], client: true },
+  { name: 'tells_no_end_of_credentials', fails: ['auth/is-told'] },
+  { name: 'tells_goaway_once', fails: ['goaway/again'] },
+  { name: 'takes_codecs_for_loaded', fails: ['ready/not-before'] },
+  { name: 'names_another_sender', fails: ['agents/messages'] },
+  { name: 'admits_that_replies_exist', fails: ['replies/unknown'] },
+  { name: 'begins_replies_elsewhere', fails: ['replies/followed'] },
+  { name: 'believes_any_count', fails: ['rebuild/count-too-large'] },
+  { name: 'lists_no_interrupted_requests', fails: ['rebuild/open-requests'] },
+  { name: 'handles_everything_again', fails: ['durable/acknowledges-what-is-handled'] },
+].map((fault) => ({ ...fault, isOurs: true }));
 
 /** The abilities that every peer here has beside its fault. */
 const SOUND = ['handshake/accept', 'streams/response', 'messages/ping'];
 /** A peer that is silent by fault is waited for as long. */
-const TIMEOUT_MS = 1_500;
+const TIMEOUT_MS = 2_500;
 
 type Close = () => unknown;
 
 /** @param closing gets what the test has to close. */
-async function started({ name, client }: Fault, closing: Close[]): Promise<Door> {
+async function started({ name, client, isOurs }: Fault, closing: Close[]): Promise<Door> {
+  if (isOurs === true) return await startedOurs(name, client === true, closing);
   const kept = (peer: PythonPeer) => void closing.push(() => peer.stop());
   if (client !== true) {
     const peer = await startPython(undefined, name);
@@ -58,6 +90,26 @@ async function started({ name, client }: Fault, closing: Close[]): Promise<Door>
   const door = await Listener.listen(0, TIMEOUT_MS);
   closing.push(() => door.close());
   kept(await startPython(door.url, name));
+  return door;
+}
+
+async function startedOurs(name: string, isClient: boolean, closing: Close[]): Promise<Door> {
+  const fault = OURS[name];
+  if (fault === undefined) throw new Error(`there is no fault ${name}`);
+  if (!isClient) {
+    const server = await serve();
+    closing.push(() => server.close());
+    const faulty = await startFaulty(server.url, fault);
+    closing.push(() => faulty.close());
+    return new Dialer(faulty.url, TIMEOUT_MS);
+  }
+  const door = await Listener.listen(0, TIMEOUT_MS);
+  closing.push(() => door.close());
+  const faulty = await startFaulty(door.url, fault);
+  closing.push(() => faulty.close());
+  const stop = new AbortController();
+  closing.push(() => stop.abort());
+  void visit(faulty.url, stop.signal);
   return door;
 }
 
@@ -72,18 +124,24 @@ async function failures(fault: Fault, only: readonly string[]): Promise<string[]
   }
 }
 
+async function check(fault: Fault): Promise<void> {
+  const all = process.env['CONFORMANCE_ALL'] !== undefined;
+  const failed = await failures(fault, all ? [] : [...SOUND, ...fault.fails]);
+  for (const name of fault.fails) expect(failed).toContain(name);
+  for (const name of SOUND) expect(failed).not.toContain(name);
+  // The first part of the specification that a peer does not follow is the one that is broken.
+  const part = (name = '') => name.split('/')[0];
+  expect(part(failed[0])).toBe(part(fault.fails[0]));
+}
+
 describe.skipIf(pythonMissing !== undefined)(
   pythonMissing ?? 'a peer with a fault',
   { timeout: 120_000 },
   () => {
-    it.concurrent.each(FAULTS)('$name fails $fails', async (fault) => {
-      const all = process.env['CONFORMANCE_ALL'] !== undefined;
-      const failed = await failures(fault, all ? [] : [...SOUND, ...fault.fails]);
-      for (const name of fault.fails) expect(failed).toContain(name);
-      for (const name of SOUND) expect(failed).not.toContain(name);
-      // The first part of the specification that a peer does not follow is the one that is broken.
-      const part = (name = '') => name.split('/')[0];
-      expect(part(failed[0])).toBe(part(fault.fails[0]));
-    });
+    it.concurrent.each(FAULTS)('$name fails $fails', check);
   },
 );
+
+describe('our own peer with a fault', { timeout: 120_000 }, () => {
+  it.concurrent.each(OUR_FAULTS)('$name fails $fails', check);
+});

@@ -25,9 +25,9 @@ async function judged(door: Door): Promise<{ passed: number; others: string[] }>
 
 describe('the scenarios for any implementation', { timeout: 120_000 }, () => {
   it('pass with our server', async () => {
-    const { server, url } = await serve();
+    const server = await serve();
     closing.push(() => server.close());
-    const { passed, others } = await judged(new Dialer(url, TIMEOUT_MS));
+    const { passed, others } = await judged(new Dialer(server.url, TIMEOUT_MS));
     expect(others).toEqual([]);
     expect(passed).toBeGreaterThan(60);
   });

@@ -9,7 +9,10 @@ import { table } from './markdown.js';
  */
 
 const FOLDER = 'docs/protocol';
-/** By number: tests as `file: part of the test's name`, vectors and scenarios as `vector: file`, `scenario: name`. */
+/**
+ * By number: tests as `file: part of the test's name`, vectors and scenarios as `vector: file`, `scenario: name`. Each has a
+ * scenario, or says why none can see it as `no scenario: reason`.
+ */
 const REGISTRY = 'conformance/requirements.json';
 const GENERATED = 'coverage.md';
 
@@ -91,6 +94,8 @@ export function coveragePage(requirements: readonly Requirement[], faults: strin
     else if ('none' in coverage) open.push([id, place, coverage.none]);
     else {
       for (const one of coverage) check(id, one, faults);
+      if (!coverage.some((one) => /^(no )?scenario: /.test(one)))
+        faults.push(`${REGISTRY}: ${id} has no scenario, and no reason why none can see it`);
       covered.push([id, place, coverage.map(shown).join('<br>')]);
     }
   }
@@ -116,6 +121,7 @@ function check(id: string, coverage: string, faults: string[]): void {
   const isNamed = name === id && existsSync(kind) && readFileSync(kind, 'utf8').includes(`'${id}'`);
   if (isNamed) return;
   if (kind !== 'vector' && name.length < 8) faults.push(`${REGISTRY}: ${id}: "${coverage}" names too little`);
+  if (kind === 'no scenario') return;
   if (kind === 'vector') {
     if (!existsSync(`conformance/vectors/${name}.json`))
       faults.push(`${REGISTRY}: ${id}: there are no vectors ${name}`);
@@ -131,5 +137,6 @@ function shown(coverage: string): string {
   const [, kind = '', name = ''] = /^([^:]+): (.+)$/s.exec(coverage) ?? [];
   if (kind === 'vector') return `vectors [${name}](../../conformance/vectors/${name}.json)`;
   if (kind === 'scenario') return `scenario ${name}`;
+  if (kind === 'no scenario') return `no scenario: ${name}`;
   return `[${kind.split('/').at(-1)}](../../${kind}): ${name.replaceAll('|', '\\|')}`;
 }

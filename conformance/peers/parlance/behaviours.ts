@@ -10,30 +10,64 @@ interface Tally {
   messages: number;
   crc: number;
   cancelled: number;
+  undelivered: unknown[];
 }
 
+/** What only one of the two ends can do, and only as a process. */
+export interface Host {
+  /** Begins to drain, and serves anew afterwards. */
+  drain?(timeoutMs: number, returnWithinMs: number): void;
+  /** Ends as if the process had died, and serves anew. */
+  restart?(): void;
+  /** Goes on as a page that is loaded again. */
+  reload?(): void;
+}
+
+/** What the word `abilities` answers. */
+const ABILITIES = ['credentials', 'hold', 'who', 'pace', 'follow', 'goaway', 'bare'];
+
 /** By ID: the object of a client goes on with the session that follows a lost one. */
-const tallies = new Map<string, Tally>();
-const tallyOf = ({ id }: Session): Tally => {
-  const tally = tallies.get(id) ?? { messages: 0, crc: 0, cancelled: 0 };
-  tallies.set(id, tally);
+let tallies = new Map<string, Tally>();
+const tallyOf = ({ id }: Session, among = tallies): Tally => {
+  const tally = among.get(id) ?? { messages: 0, crc: 0, cancelled: 0, undelivered: [] };
+  among.set(id, tally);
   return tally;
 };
 
+/** Forgets what sessions have received, as a process that ends does. */
+export function forget(): void {
+  tallies = new Map();
+}
+
 /** Counts the one-way messages of a session until it ends. */
 export async function count(session: Session): Promise<void> {
+  // Those of a process that has ended count for themselves.
+  const mine = tallies;
+  session.on('undelivered', (report) => void tallyOf(session, mine).undelivered.push(report));
   for await (const message of session) {
     if (message.tensor !== undefined) continue;
-    const tally = tallyOf(session);
+    await held.get(session.id)?.over;
+    // Without a link no request can ask what has arrived.
+    if (session.negotiated.extensions['link'] === undefined) await session.send(message.text).catch(() => {});
+    const tally = tallyOf(session, mine);
     tally.messages++;
     tally.crc = crc32(message.bytes, tally.crc);
   }
 }
 
-/** Answers a request of the kit. */
-export function answer(
+/** Sessions that are told not to read on, by ID. */
+const held = new Map<string, { readonly over: Promise<void> }>();
+
+/** Answers requests of the kit. */
+export const answering =
+  (host: Host) =>
+  (request: Message, context: RequestContext): ReturnType<typeof answer> =>
+    answer(request, context, host);
+
+function answer(
   request: Message,
   context: RequestContext,
+  host: Host,
 ): Part | undefined | Promise<Part | undefined> | AsyncIterable<Part> {
   const wish: Wish = context.metadata;
   const { session } = context;
@@ -42,9 +76,11 @@ export function answer(
       if (wish['reply'] !== undefined) context.setMetadata(wish['reply'] as RequestContext['metadata']);
       return request.bytes;
     case 'stream':
-      return parts(numberIn(wish, 'parts'), numberIn(wish, 'size'));
+      return stream(wish, context);
     case 'say':
       return say(session, wish);
+    case 'throw':
+      throw new Error(String(wish['message']));
     case 'fail':
       throw new RequestError(String(wish['code']), String(wish['message']), {
         retryable: wish['retryable'] === true,
@@ -57,6 +93,23 @@ export function answer(
       return ask(session, wish);
     case 'tensor':
       return tensor(session, numberIn(wish, 'values'));
+    case 'abilities':
+      return { json: [...ABILITIES, ...Object.keys(host)] };
+    case 'who':
+      return { json: { from: request.from ?? null } };
+    case 'hold':
+      return hold(session, context.signal);
+    case 'follow':
+      return follow(session, wish);
+    case 'drain':
+      host.drain?.(numberIn(wish, 'deadline_ms'), numberIn(wish, 'retry_after_ms'));
+      return undefined;
+    case 'restart':
+      host.restart?.();
+      return hang(session, context.signal);
+    case 'reload':
+      host.reload?.();
+      return hang(session, context.signal);
     case 'close':
       void session.close({ code: String(wish['code']), reason: String(wish['message']) });
       return hang(session, context.signal);
@@ -68,14 +121,33 @@ export function answer(
 const numberIn = (wish: Wish, name: string): number => Number(wish[name] ?? 0);
 const text = (what: string, index: number, size: number): string => `${what} ${index} `.padEnd(size, '.');
 
-async function* parts(number: number, size: number): AsyncIterable<Part> {
-  for (let index = 1; index <= number; index++) yield { text: text('part', index, size) };
+function stream(wish: Wish, context: RequestContext): AsyncIterable<Part> {
+  const { keep, again } = wish;
+  if (again === true) context.onLost('again');
+  if (keep !== undefined) context.keep(typeof keep === 'string' ? { name: keep } : {});
+  return parts(wish, context);
 }
+
+async function* parts(wish: Wish, { session, signal, said }: RequestContext): AsyncIterable<Part> {
+  const pace = numberIn(wish, 'pace');
+  for (let index = said.length + 1; index <= numberIn(wish, 'parts'); index++) {
+    yield { text: text('part', index, numberIn(wish, 'size')) };
+    if (pace > 0) await new Promise((resolve) => setTimeout(resolve, pace));
+    if (!signal.aborted) continue;
+    tallyOf(session).cancelled++;
+    return;
+  }
+}
+
+const addressed = ({ to }: Wish) => (to === undefined ? {} : { to: String(to) });
 
 async function say(session: Session, wish: Wish): Promise<undefined> {
   const algorithm = (wish['codec'] ?? 'auto') as 'auto';
   for (let index = 1; index <= numberIn(wish, 'messages'); index++)
-    await session.send(String(wish['text'] ?? text('message', index, numberIn(wish, 'size'))), { algorithm });
+    await session.send(String(wish['text'] ?? text('message', index, numberIn(wish, 'size'))), {
+      algorithm,
+      ...addressed(wish),
+    });
 }
 
 async function hang(session: Session, signal: AbortSignal): Promise<undefined> {
@@ -85,6 +157,32 @@ async function hang(session: Session, signal: AbortSignal): Promise<undefined> {
   return undefined;
 }
 
+/** Reads no further message until it is cancelled. */
+async function hold(session: Session, signal: AbortSignal): Promise<undefined> {
+  let go = () => {};
+  held.set(session.id, { over: new Promise<void>((resolve) => (go = resolve)) });
+  await hang(session, signal);
+  held.delete(session.id);
+  go();
+  return undefined;
+}
+
+/** Follows a kept reply and tells what came of it. */
+async function follow(session: Session, wish: Wish): Promise<Part> {
+  const parts: string[] = [];
+  let error: { code: string; message: string } | null = null;
+  const { id, name, after, leave_after: most } = wish;
+  try {
+    for await (const part of session.follow(String(id ?? name), { after: Number(after ?? 0) })) {
+      parts.push(part.text);
+      if (parts.length === most) break;
+    }
+  } catch (failure) {
+    error = { code: (failure as RequestError).code, message: (failure as Error).message };
+  }
+  return { json: { parts, error } };
+}
+
 /** Sends requests to the kit and tells what came of them. */
 async function ask(session: Session, wish: Wish): Promise<Part> {
   const one = async () => {
@@ -92,11 +190,12 @@ async function ask(session: Session, wish: Wish): Promise<Part> {
       parts: [],
       error: null,
     };
-    const reply = session.stream(String(wish['text'] ?? text('question', 1, numberIn(wish, 'size'))), {
-      algorithm: (wish['codec'] ?? 'auto') as 'auto',
-      metadata: { test: 'answer' },
-    });
     try {
+      const reply = session.stream(String(wish['text'] ?? text('question', 1, numberIn(wish, 'size'))), {
+        algorithm: (wish['codec'] ?? 'auto') as 'auto',
+        metadata: { test: 'answer' },
+        ...addressed(wish),
+      });
       for await (const part of reply) {
         told.parts.push(part.text);
         if (told.parts.length === wish['cancel_after']) break;

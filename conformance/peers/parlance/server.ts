@@ -1,5 +1,5 @@
-import { createServer, type Server } from '@parlance/server';
-import { answer, count } from './behaviours.js';
+import { createServer, memoryCluster, type Server } from '@parlance/server';
+import { answering, count, forget } from './behaviours.js';
 
 /** Parlance's server as a peer under test. */
 
@@ -7,17 +7,62 @@ import { answer, count } from './behaviours.js';
 const UNLIMITED = {
   sessionsPerIp: Infinity,
   sessionsPerMinutePerIp: Infinity,
+  sessionsPerPrincipal: Infinity,
   connectionsPerMinutePerIp: Infinity,
   failuresPerMinutePerIp: Infinity,
+  handshakesPerIp: Infinity,
 };
 
-export async function serve(port = 0): Promise<{ server: Server; url: string }> {
-  const server = createServer({
-    onSession: (session) => count(session).catch(() => {}),
-    onRequest: answer,
-    onError: () => {},
-    limits: UNLIMITED,
-  });
-  const { url } = await server.listen({ port, host: '127.0.0.1' });
-  return { server, url };
+export interface Served {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+export async function serve(port = 0): Promise<Served> {
+  const cluster = memoryCluster();
+  let server: Server;
+  let isClosed = false;
+  let at = port;
+  const begin = async (): Promise<string> => {
+    server = createServer({
+      authenticate: ({ token = 'nobody', agentId }) => identityOf(token, agentId),
+      onSession: (session) => count(session).catch(() => {}),
+      onRequest: answering({ drain, restart: () => void again(forgetting) }),
+      onError: () => {},
+      limits: UNLIMITED,
+      cluster,
+      durable: true,
+      durability: { volatile: true },
+    });
+    const { url, port: taken } = await server.listen({ port: at, host: '127.0.0.1' });
+    at = taken;
+    return url;
+  };
+  /** Serves anew at the same port. */
+  const again = async (leave: (server: Server) => Promise<unknown>): Promise<void> => {
+    const former = server;
+    await leave(former);
+    await former.close();
+    if (!isClosed) await begin();
+  };
+  const drain = (timeoutMs: number, returnWithinMs: number) =>
+    void again((former) => former.drain({ timeoutMs, returnWithinMs }));
+  const url = await begin();
+  return {
+    url,
+    async close() {
+      isClosed = true;
+      await server.close();
+    },
+  };
+}
+
+const forgetting = async (): Promise<void> => forget();
+
+/** `NAME` and `NAME:MS`, after which the credentials end; `wrong` is nobody's. */
+function identityOf(token: string, agentId: string | undefined) {
+  const [principal = '', ms] = token.split(':');
+  if (principal === 'wrong') return undefined;
+  const ends = ms === undefined ? {} : { expiresAt: Date.now() + Number(ms) };
+  return { principal, ...ends, ...(agentId !== undefined && { agentId }) };
 }

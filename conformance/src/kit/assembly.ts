@@ -5,6 +5,8 @@ import { type BodyHead, Codec, Flag, type Frame, MAX_PIECE, MAX_TENSOR_PIECE } f
 export class Assembly {
   readonly expanded: number | undefined;
   readonly metadata: Uint8Array | undefined;
+  /** The name of the agent that it is addressed with. */
+  readonly agent: string | undefined;
   readonly secret: boolean;
   frames = 0;
   readonly #codec: number;
@@ -16,6 +18,7 @@ export class Assembly {
   constructor(first: Frame, head: BodyHead) {
     this.expanded = head.expanded;
     this.metadata = head.metadata;
+    this.agent = head.name;
     this.secret = (first.flags & Flag.SECRET) !== 0;
     this.#codec = first.codec;
     this.#kind = first.kind;

@@ -21,6 +21,8 @@ export interface Body {
   readonly content: Uint8Array;
   readonly secret: boolean;
   readonly metadata: Fields | undefined;
+  /** The name of the agent that it is addressed with. */
+  readonly agent: string | undefined;
   /** The frames that it came in. */
   readonly frames: number;
 }

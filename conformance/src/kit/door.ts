@@ -10,9 +10,15 @@ export interface Door {
   /** Which end is under test. */
   readonly peer: 'server' | 'client';
   readonly timeoutMs: number;
-  /** The next connection. @param subprotocols what the kit offers as a client. */
-  open(subprotocols?: readonly string[]): Promise<Wire>;
+  /** The next connection. @param upgrade what the kit offers as a client. */
+  open(upgrade?: Upgrade): Promise<Wire>;
   close(): Promise<void>;
+}
+
+export interface Upgrade {
+  /** @default m2m.v1 */
+  readonly subprotocols?: readonly string[] | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export const BINARY = 'm2m.v1';
@@ -29,8 +35,9 @@ export class Dialer implements Door {
     this.timeoutMs = timeoutMs;
   }
 
-  async open(subprotocols: readonly string[] = [BINARY]): Promise<Wire> {
+  async open({ subprotocols = [BINARY], headers = {} }: Upgrade = {}): Promise<Wire> {
     const socket = new WebSocket(this.url, [...subprotocols], {
+      headers,
       perMessageDeflate: false,
       handshakeTimeout: this.timeoutMs,
     });
@@ -47,13 +54,18 @@ export class Dialer implements Door {
   }
 
   /** The answer in HTTP to an upgrade that the server refuses. @throws {Deviation} if it accepts it. */
-  async refusal(subprotocols: readonly string[]): Promise<{ status: number; body: string }> {
-    const socket = new WebSocket(this.url, [...subprotocols], { handshakeTimeout: this.timeoutMs });
+  async refusal({
+    subprotocols = [BINARY],
+    headers = {},
+  }: Upgrade): Promise<{ status: number; body: string }> {
+    const socket = new WebSocket(this.url, [...subprotocols], { headers, handshakeTimeout: this.timeoutMs });
     socket.on('error', () => {});
     return await new Promise((resolve, reject) => {
       socket.once('open', () => {
         socket.terminate();
-        reject(new Deviation(`the server accepts the subprotocols ${subprotocols.join(', ')}`));
+        reject(
+          new Deviation(`the server accepts an upgrade with ${JSON.stringify({ subprotocols, headers })}`),
+        );
       });
       socket.once('unexpected-response', (_request, response: IncomingMessage) => {
         let body = '';

@@ -11,7 +11,7 @@ export function failureOf({ rest, bytes }: Frame): Fields {
     'the code of an error is not 1 to 64 of a-z0-9_',
     bytes,
   );
-  must(typeof message === 'string', 'an error has no message', bytes);
+  must(message === undefined || typeof message === 'string', 'the message of an error is not a text', bytes);
   must(retryable === undefined || typeof retryable === 'boolean', 'retryable is not a boolean', bytes);
   must(
     delay === undefined || (typeof delay === 'number' && delay >= 0),

@@ -56,6 +56,8 @@ export interface Frame {
 /** The fields of the first frame of a body. */
 export interface BodyHead {
   readonly agent: number | undefined;
+  /** The name that {@link agent} stands for. */
+  name?: string;
   readonly total: number | undefined;
   readonly expanded: number | undefined;
   readonly metadata: Uint8Array | undefined;
@@ -103,6 +105,8 @@ export interface BodyToSend {
   readonly expanded?: number;
   /** An encoded map. */
   readonly metadata?: Uint8Array;
+  /** The number of an agent, which an alias frame has announced. */
+  readonly agent?: number;
   readonly secret?: boolean;
   /** Lengths of the pieces; the last one is repeated. @default 65,536 */
   readonly pieces?: readonly number[];
@@ -110,7 +114,7 @@ export interface BodyToSend {
 
 /** The frames of a body. */
 export function bodyFrames(kind: number, stream: number, body: BodyToSend): Uint8Array[] {
-  const { codec = Codec.NONE, metadata, secret = false, pieces = [MAX_PIECE] } = body;
+  const { codec = Codec.NONE, metadata, agent, secret = false, pieces = [MAX_PIECE] } = body;
   const bytes = typeof body.bytes === 'string' ? Buffer.from(body.bytes) : body.bytes;
   const frames: Uint8Array[] = [];
   let offset = 0;
@@ -127,7 +131,8 @@ export function bodyFrames(kind: number, stream: number, body: BodyToSend): Uint
       frame(
         kind,
         stream,
-        flags | codec | (metadata === undefined ? 0 : Flag.META),
+        flags | codec | (metadata === undefined ? 0 : Flag.META) | (agent === undefined ? 0 : Flag.ADDRESSED),
+        agent === undefined ? [] : varint(agent),
         more ? varint(bytes.length) : [],
         isSized(codec) ? varint(body.expanded ?? bytes.length) : [],
         metadata === undefined ? [] : [...varint(metadata.length), ...metadata],

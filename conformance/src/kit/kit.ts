@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { Encoding } from '../subject.js';
 import { type Fields, packed, unpacked } from './bodies.js';
-import { must, mustEqual, NotApplicable } from './deviation.js';
-import { Dialer, type Door } from './door.js';
+import { Deviation, must, mustEqual, NotApplicable } from './deviation.js';
+import { Dialer, type Door, type Upgrade } from './door.js';
 import { type Agreement, contextOf, extensionsOf, helloOf, type Offer, windowsOf } from './offers.js';
 import { checkEnvelope, Session } from './session.js';
+import { pause } from './waiting.js';
 import type { Wire } from './wire.js';
 
 /** What a scenario gets: sessions with the peer under test, and connections on which it can break the rules. */
@@ -25,8 +26,8 @@ export class Kit {
   }
 
   /** A connection without a session. */
-  async connect(subprotocols?: readonly string[]): Promise<Wire> {
-    const wire = await this.door.open(subprotocols);
+  async connect(upgrade?: Upgrade): Promise<Wire> {
+    const wire = await this.door.open(upgrade);
     this.#open.push({ dispose: async () => wire.cut() });
     return wire;
   }
@@ -54,6 +55,19 @@ export class Kit {
     });
     this.#open.push(session);
     return session;
+  }
+
+  /** A session that is expected to begin once the peer serves anew. */
+  async sessionAnew(offer: Offer = {}): Promise<Session> {
+    const deadline = Date.now() + this.door.timeoutMs;
+    for (;;) {
+      try {
+        return await this.session(offer);
+      } catch (error) {
+        if (!(error instanceof Deviation) || Date.now() > deadline) throw error;
+        await pause(20);
+      }
+    }
   }
 
   /** Ends everything that the scenario has left open. */
@@ -96,7 +110,7 @@ export class Kit {
       security_scanning: false,
       session_timeout_ms: 300_000,
       max_payload_size: 16_777_216,
-      limits: {},
+      limits: offer.limits ?? {},
       extensions: Object.fromEntries(Object.entries(extensionsOf(offer)).filter(([name]) => name in theirs)),
       resume: this.#ticket(false),
     };
@@ -116,6 +130,7 @@ export class Kit {
       sessionId,
       algorithms,
       encoding: (accept['encoding'] ?? undefined) as string | undefined,
+      names: agreed.includes('agents') ? 'agents' : agreed.includes('replies') ? 'replies' : 'none',
       own: windowsOf(mine['link'] ?? '{}'),
       peer: windowsOf(theirs['link'] ?? '{}', bytes),
       context: contextOf(mine['context'], theirs['context'], bytes),

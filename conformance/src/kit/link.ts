@@ -1,6 +1,7 @@
 import { ContextDecoder, DEFAULT_LIMITS, isProtocolError } from '../subject.js';
 import { Assembly } from './assembly.js';
-import { type Body, type Coder, type Fields, unpacked } from './bodies.js';
+import { type Body, type Coder, unpacked } from './bodies.js';
+import { type Asked, type Call, isOver } from './calls.js';
 import { Credit, type Windows } from './credit.js';
 import { Deviation, must } from './deviation.js';
 import { failureOf } from './failure.js';
@@ -23,6 +24,7 @@ import {
   parseHead,
   varint,
 } from './frames.js';
+import { Names, type NamesAgreed } from './names.js';
 import type { Changes } from './waiting.js';
 
 /**
@@ -38,27 +40,21 @@ export interface LinkOptions {
   readonly coder: Coder;
   /** What both ends keep of each direction, if `context` was agreed on. */
   readonly context: { readonly maxBytes: number; readonly maxMessages: number } | undefined;
+  readonly names: NamesAgreed;
+  /** The largest stream IDs of both ends on the link before, which the session goes on above. @default none */
+  readonly after?: { readonly own: number; readonly peer: number } | undefined;
   readonly changes: Changes;
   readonly send: (bytes: Uint8Array) => void;
   /** Bodies wait while the session has no connection. */
   readonly isConnected: () => boolean;
 }
 
-/** A request of the kit and what has come of its reply. */
-export interface Call {
-  readonly id: number;
-  readonly parts: Body[];
-  response?: Body;
-  /** The body of END. */
-  end?: Uint8Array;
-  error?: Fields;
-}
-
-/** A request of the peer. */
-export interface Asked {
-  readonly id: number;
-  readonly body: Body;
-  isCancelled: boolean;
+/** Requests of both ends that go on over a new link, in a durable session. */
+export interface GoesOn {
+  /** Those of the kit. */
+  readonly calls?: readonly Call[];
+  /** Those that the peer writes again, by ID. */
+  readonly again?: readonly number[];
 }
 
 export class Link {
@@ -84,21 +80,39 @@ export class Link {
   onWritten: (() => void) | undefined;
   readonly written: Uint8Array[] = [];
   readonly incoming: Credit;
+  readonly names: Names;
   readonly outgoing: Credit;
   readonly #options: LinkOptions;
   readonly #context: ContextDecoder | undefined;
   readonly #assemblies = new Map<number, Assembly>();
   readonly #open = new Map<number, Asked | undefined>();
-  #lastOfPeer = 0;
+  readonly #again = new Set<number>();
+  #lastOfPeer: number;
   #next: number;
 
   constructor(options: LinkOptions) {
     this.#options = options;
     this.incoming = new Credit(options.own);
     this.outgoing = new Credit(options.peer);
-    this.#next = options.isClient ? 1 : 2;
+    const { own, peer } = options.after ?? { own: 0, peer: 0 };
+    this.#next = own === 0 ? (options.isClient ? 1 : 2) : own + 2;
+    this.#lastOfPeer = peer;
+    this.names = new Names(options.names);
     if (options.context !== undefined)
       this.#context = new ContextDecoder(options.context, DEFAULT_LIMITS.maxMessageSize);
+  }
+
+  /** The link that follows if both ends begin with a new one: stream IDs go on, and nothing else does. */
+  rebuilt({ calls = [], again = [] }: GoesOn = {}): Link {
+    const link = new Link({ ...this.#options, after: this.last });
+    for (const call of calls) link.calls.set(call.id, call);
+    for (const id of again) link.#again.add(id);
+    return link;
+  }
+
+  /** The largest stream IDs so far. */
+  get last(): { readonly own: number; readonly peer: number } {
+    return { own: Math.max(0, this.#next - 2), peer: this.#lastOfPeer };
   }
 
   /** The next stream of the kit, which counts as open. */
@@ -226,8 +240,7 @@ export class Link {
 
   #counted(parsed: Frame): void {
     const { kind, stream, bytes } = parsed;
-    if (kind === Kind.ALIAS)
-      throw new Deviation('an alias although neither agents nor replies were agreed on', bytes);
+    if (kind === Kind.ALIAS) return this.names.announce(parsed);
     this.#checkStream(parsed);
     if (hasBody(kind)) return this.#body(parsed);
     if (kind === Kind.CANCEL) return this.#cancel(parsed);
@@ -263,8 +276,9 @@ export class Link {
           bytes,
         );
       if (this.#assemblies.has(stream)) return;
-      must(stream > this.#lastOfPeer, `stream ${stream} is opened after ${this.#lastOfPeer}`, bytes);
-      this.#lastOfPeer = stream;
+      const isNew = stream > this.#lastOfPeer || this.#again.delete(stream);
+      must(isNew, `stream ${stream} is opened after ${this.#lastOfPeer}`, bytes);
+      this.#lastOfPeer = Math.max(this.#lastOfPeer, stream);
       this.#open.set(stream, undefined);
       must(
         this.#open.size <= this.#options.own.maxStreams,
@@ -282,7 +296,10 @@ export class Link {
     const { kind, stream, codec, flags, bytes } = parsed;
     const begun = this.#assemblies.get(stream);
     const head = begun === undefined ? parseHead(parsed) : undefined;
-    must((flags & Flag.ADDRESSED) === 0, 'an address although agents were not agreed on', bytes);
+    if (flags & Flag.ADDRESSED && head !== undefined) {
+      must(kind === Kind.MESSAGE || kind === Kind.REQUEST, 'an address on a reply', bytes);
+      head.name = this.names.nameOf(head.agent as number, bytes);
+    }
     const charge = parsed.rest.length + (head === undefined ? 0 : BODY_CHARGE);
     must(
       charge <= this.incoming.available(stream),
@@ -325,6 +342,7 @@ export class Link {
       content,
       secret: assembly.secret,
       metadata: metadata === undefined ? undefined : unpacked(metadata, 'metadata', bytes),
+      agent: assembly.agent,
       frames: assembly.frames,
     };
   }
@@ -380,6 +398,3 @@ export class Link {
     return stream === 0 || this.calls.has(stream);
   }
 }
-
-export const isOver = (call: Call): boolean =>
-  call.response !== undefined || call.end !== undefined || call.error !== undefined;

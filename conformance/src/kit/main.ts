@@ -1,4 +1,5 @@
 import { Dialer, Listener } from './door.js';
+import { allRequirements } from './requirements.js';
 import { run, scenariosFor, type Verdict } from './run.js';
 
 /** `npm run conformance -- --peer URL` and `--listen PORT`: the scenarios, against a peer of any implementation. */
@@ -17,20 +18,20 @@ export interface KitOptions {
 /** @returns the exit code: 0 if no scenario failed, 1 if one did, 2 if the peer cannot be reached. */
 export async function test(options: KitOptions): Promise<number> {
   const { peer, listen, only, json, list, timeoutMs } = options;
-  const role = peer === undefined ? 'client' : 'server';
+  const role = peer === undefined && listen !== undefined ? 'client' : 'server';
   const scenarios = scenariosFor(role, only);
   if (list || scenarios.length === 0) {
-    for (const { name, section, title } of scenariosFor(role))
+    for (const { name, section, title } of scenariosFor(role, list ? only : []))
       console.log(`${name.padEnd(34)} ${section}: ${title}`);
     return list ? 0 : 2;
   }
   let door: Dialer | Listener;
   try {
-    if (peer === undefined) {
+    if (role === 'client') {
       door = await Listener.listen(listen ?? 0, timeoutMs);
       if (!json) console.log(`waiting for a client at ${(door as Listener).url}`);
     } else {
-      door = new Dialer(peer, timeoutMs);
+      door = new Dialer(peer as string, timeoutMs);
       (await door.open()).cut();
     }
   } catch (error) {
@@ -41,12 +42,29 @@ export async function test(options: KitOptions): Promise<number> {
   await door.close();
   const count = (verdict: Verdict['verdict']) => verdicts.filter((each) => each.verdict === verdict).length;
   const counts = { passed: count('passed'), failed: count('failed'), skipped: count('skipped') };
-  console.log(
-    json
-      ? JSON.stringify({ tests: role, ...counts, scenarios: verdicts }, null, 1)
-      : `${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} not applicable`,
-  );
+  const touched = requirementsTouched(verdicts);
+  if (json) console.log(JSON.stringify({ tests: role, ...counts, ...touched, scenarios: verdicts }, null, 1));
+  else {
+    console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} not applicable`);
+    const { covered, uncovered } = touched;
+    console.log(
+      `requirements that this run has covered: ${covered.length} of ${covered.length + uncovered.length}`,
+    );
+    console.log(`not covered: ${uncovered.join(', ')}`);
+  }
   return counts.failed > 0 ? 1 : 0;
+}
+
+/** The numbers of the specification that scenarios have covered which applied, and all others. */
+function requirementsTouched(verdicts: readonly Verdict[]): {
+  readonly covered: readonly string[];
+  readonly uncovered: readonly string[];
+} {
+  const touched = new Set(
+    verdicts.filter(({ verdict }) => verdict !== 'skipped').flatMap(({ requirements }) => requirements),
+  );
+  const all = allRequirements();
+  return { covered: all.filter((id) => touched.has(id)), uncovered: all.filter((id) => !touched.has(id)) };
 }
 
 function print({ name, section, requirements, verdict, title, why, bytes }: Verdict): void {

@@ -1,13 +1,20 @@
 import type { Fields } from './bodies.js';
 import type { Windows } from './credit.js';
 import { must } from './deviation.js';
+import type { NamesAgreed } from './names.js';
 
 /** What the kit offers, and what the two ends agree on (section 2). */
 
 export interface Offer {
+  /** The credentials in HELLO: `NAME` of a principal, or `NAME:MS`. @default kit */
+  readonly token?: string;
+  /** The agent that the kit wants to be. */
+  readonly agentId?: string;
   /** @default NONE */
   readonly algorithms?: readonly string[];
   readonly encodings?: readonly string[];
+  /** `limits` of ACCEPT, if the kit is the server. */
+  readonly limits?: Fields;
   /** Members of `extensions.link` beside the usual ones. */
   readonly link?: Fields;
   /** More extensions; `undefined` takes a usual one away. */
@@ -20,6 +27,7 @@ export interface Agreement {
   readonly encoding: string | undefined;
   readonly own: Windows;
   readonly peer: Windows;
+  readonly names: NamesAgreed;
   readonly context: { readonly maxBytes: number; readonly maxMessages: number } | undefined;
   /** The payload of HELLO. */
   readonly hello: Fields;
@@ -41,7 +49,7 @@ export function extensionsOf({ link = {}, extensions = {} }: Offer): Record<stri
 }
 
 export function helloOf(offer: Offer): Fields {
-  const { algorithms = ['NONE'], encodings = [] } = offer;
+  const { algorithms = ['NONE'], encodings = [], token = 'kit', agentId } = offer;
   return {
     version: '1.0',
     algorithms,
@@ -51,6 +59,8 @@ export function helloOf(offer: Offer): Fields {
     max_payload_size: 0,
     supports_streaming: true,
     extensions: extensionsOf(offer),
+    auth: { token },
+    ...(agentId !== undefined && { agent_id: agentId }),
   };
 }
 

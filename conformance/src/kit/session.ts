@@ -1,9 +1,10 @@
 import type { Encoding } from '../subject.js';
-import { type Body, Coder, type Fields, packed, unpacked } from './bodies.js';
+import { type Body, Coder, type Fields, packed, textOf, unpacked } from './bodies.js';
+import { type Asked, type Call, isOver } from './calls.js';
 import type { Windows } from './credit.js';
-import { Deviation, must } from './deviation.js';
+import { Deviation, must, NotApplicable } from './deviation.js';
 import { type BodyToSend, bodyFrames, frame, Kind } from './frames.js';
-import { type Asked, type Call, isOver, Link } from './link.js';
+import { type GoesOn, Link } from './link.js';
 import type { Agreement } from './offers.js';
 import { Changes } from './waiting.js';
 import type { Closed, Incoming, Wire } from './wire.js';
@@ -12,6 +13,14 @@ import type { Closed, Incoming, Wire } from './wire.js';
 
 /** What a peer under test is asked to do; README.md lists it. */
 export type Wish = Fields & { readonly test: string };
+
+/** The answer to `tally`. */
+export interface Tally {
+  readonly messages: number;
+  readonly crc: number;
+  readonly cancelled: number;
+  readonly undelivered?: readonly Fields[];
+}
 
 interface SessionOptions {
   /** The kit is the client. */
@@ -24,8 +33,10 @@ interface SessionOptions {
 
 export class Session {
   readonly changes: Changes;
-  readonly link: Link;
+  link: Link;
   readonly coder: Coder;
+  /** Answers PING at once; `false` leaves it to the scenario. */
+  answersPings = true;
   /** Control messages of the peer that no scenario has taken. */
   readonly controls: Fields[] = [];
   wire: Wire;
@@ -50,6 +61,7 @@ export class Session {
       own: agreement.own,
       peer: agreement.peer,
       coder: this.coder,
+      names: agreement.names,
       context: agreement.context,
       changes: this.changes,
       send: (bytes) => this.wire.send(bytes),
@@ -96,13 +108,28 @@ export class Session {
   }
 
   /** What the peer has received in this session. */
-  async tally(): Promise<{ messages: number; crc: number; cancelled: number }> {
-    const { content } = await this.answer({ test: 'tally' });
-    return JSON.parse(Buffer.from(content).toString()) as {
-      messages: number;
-      crc: number;
-      cancelled: number;
-    };
+  async tally(): Promise<Tally> {
+    return (await this.json({ test: 'tally' })) as Tally;
+  }
+
+  /** The response to a wish, as JSON. */
+  async json(wish: Wish): Promise<unknown> {
+    return JSON.parse(textOf(await this.answer(wish)));
+  }
+
+  /** @throws {NotApplicable} if the peer does not say that it can do this. */
+  async requires(ability: string): Promise<void> {
+    const call = await this.over(await this.ask({ test: 'abilities' }), 'the abilities of the peer');
+    const abilities = call.response === undefined ? [] : (JSON.parse(textOf(call.response)) as unknown[]);
+    if (!abilities.includes(ability))
+      throw new NotApplicable(`the peer does not list the ability ${ability}`);
+  }
+
+  /** The number of a name in frames of the kit, which is announced if it is a new one. */
+  numberOf(name: string): number {
+    const { number, frame: alias } = this.link.names.numberOf(name);
+    if (alias !== undefined) this.link.write(alias);
+    return number;
   }
 
   /** The next request of the peer. */
@@ -213,7 +240,7 @@ export class Session {
     must(isMap, 'neither a link frame nor a control message', message);
     const fields = unpacked(message, 'a control message');
     checkEnvelope(fields, this.id, message);
-    if (fields['type'] === 'PING') this.wire.send(this.control('PONG'));
+    if (fields['type'] === 'PING' && this.answersPings) this.wire.send(this.control('PONG'));
     if (fields['type'] === 'CLOSE') this.#closing = fields;
     this.controls.push(fields);
   }
@@ -247,12 +274,32 @@ export class Session {
   /** Goes on over another connection, which `ACCEPT` has agreed to. */
   async resume(): Promise<void> {
     const { wire, received } = await this.#options.resume(this);
+    this.goOnOver(wire, received);
+  }
+
+  /** Goes on over a connection on which HELLO and ACCEPT were exchanged. @param received by the peer. */
+  goOnOver(wire: Wire, received: number): void {
     this.wire = wire;
     this.#isCut = false;
     this.link.resume(received);
     this.link.acknowledge();
     this.#attach(wire);
     this.changes.notify();
+  }
+
+  /** Goes on over another connection on which both ends begin with a new link. */
+  beginAnew(wire: Wire, goesOn: GoesOn = {}): void {
+    this.wire = wire;
+    this.#isCut = false;
+    this.link = this.link.rebuilt(goesOn);
+    this.#attach(wire);
+    this.changes.notify();
+  }
+
+  /** Loses the connection and stays without one until the scenario goes on. */
+  lose(): void {
+    this.#isCut = true;
+    this.wire.cut();
   }
 
   /** Ends the session in any state, so that the next scenario starts from nothing. */
@@ -271,6 +318,7 @@ export class Session {
 
 /** The response of a call. @throws {Deviation} if it was answered in another way. */
 export function responseOf(call: Call): Body {
+  if (call.error?.['code'] === 'unknown_test') throw new NotApplicable('the peer does not know this test');
   if (call.error !== undefined)
     throw new Deviation(`stream ${call.id} was answered with the error ${JSON.stringify(call.error)}`);
   must(call.response !== undefined, `stream ${call.id} was answered with parts, expected one response`);

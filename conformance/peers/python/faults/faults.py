@@ -193,6 +193,81 @@ def closes_at_once() -> None:
     session.Session._peer_has_closed = hurrying  # type: ignore[method-assign]
 
 
+def takes_text_for_binary() -> None:
+    """§1: a text frame is read as its bytes."""
+    handle = session.Session.handle
+
+    def handling(self: session.Session, message: bytes | str) -> None:
+        handle(self, message.encode() if isinstance(message, str) and self.link is not None else message)
+
+    session.Session.handle = handling  # type: ignore[method-assign]
+
+
+def ends_inside_bodies() -> None:
+    """§4: END cuts a body short."""
+    reply = link.Link._reply
+
+    def forgiving(self: link.Link, frame: frames.Frame) -> None:
+        if frame.kind == Kind.END:
+            self._bodies.pop(frame.stream, None)
+        reply(self, frame)
+
+    link.Link._reply = forgiving  # type: ignore[method-assign]
+
+
+def opens_one_too_many() -> None:
+    """§4: one more stream than the peer allows."""
+    opening = link.Link.open
+
+    def greedy(self: link.Link, *arguments: Any) -> link.Call:
+        most = self._peer.max_streams
+        object.__setattr__(self._peer, "max_streams", most + 1)
+        try:
+            return opening(self, *arguments)
+        finally:
+            object.__setattr__(self._peer, "max_streams", most)
+
+    link.Link.open = greedy  # type: ignore[method-assign]
+
+
+def acknowledges_one_too_many() -> None:
+    """§4: a count above the frames that have arrived."""
+
+    def acknowledge(self: link.Link) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._acknowledged = self.received
+        self._unacknowledged_bytes = 0
+        self._transmit(frames.signal(Kind.ACK, self.received + 1))
+
+    link.Link.acknowledge = acknowledge  # type: ignore[method-assign]
+
+
+def accepts_old_attempts() -> None:
+    """§6: the attempt of a HELLO is not compared."""
+    resumed = server.Server._resumed
+
+    def accepting(self: server.Server, transport: Any, hello: dict[str, Any]) -> Any:
+        resume = hello.get("resume")
+        matching = self._matching(resume)
+        if resume is not None and matching is not None:
+            resume["attempt"] = max(resume.get("attempt") or 0, matching.attempt + 1)
+        return resumed(self, transport, hello)
+
+    server.Server._resumed = accepting  # type: ignore[method-assign]
+
+
+def repeats_received_frames() -> None:
+    """§6: what the peer has received is written again."""
+
+    def resume(self: outbox.Outbox, received: int) -> None:
+        if received < self.written - len(self._unacknowledged):
+            raise ProtocolError("bad_frame", "the peer has fewer frames than it has acknowledged")
+
+    outbox.Outbox.resume = resume  # type: ignore[method-assign]
+
+
 FAULTS: dict[str, Callable[[], None]] = {
     name: fault for name, fault in list(globals().items()) if callable(fault) and getattr(fault, "__module__", "") == __name__
 }

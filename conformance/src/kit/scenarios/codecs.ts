@@ -4,6 +4,7 @@ import { bodyFrames, Codec, type CodecName, Kind } from '../frames.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
 import { checkTally } from './messages.js';
+import { said } from './streams.js';
 
 /** Bodies in each codec that the peer speaks. */
 
@@ -136,6 +137,75 @@ export const CODECS: readonly Scenario[] = [
     bytes: Uint8Array.of(0xff, 0xff, 0xff, 0x7f),
     expanded: 0,
   })),
+  ...(
+    [
+      ['m2m-reserved', 8, 1, ['bad_header']],
+      ['m2m-unknown-schema', 2, 0x77, ['unknown_schema']],
+      ['m2m-protected', 3, 1, ['security_required', 'truncated', 'authentication_failed']],
+    ] as const
+  ).map(([name, at, value, codes]) =>
+    undecodable('M2M', name, codes, ({ coder }) => {
+      const { bytes, expanded } = coder.encode('{"model":"m","messages":[]}', 'M2M');
+      const changed = Uint8Array.from(bytes);
+      changed[at] = value;
+      return { bytes: changed, expanded };
+    }),
+  ),
+  undecodable('TOKEN', 'token-member-twice', ['bad_json'], () => {
+    const bytes = Buffer.from('{"M":"a","model":"b","m":[]}');
+    return { bytes, expanded: bytes.length + 200 };
+  }),
+  undecodable('TOKEN', 'token-too-deep', ['json_too_deep'], () => {
+    const bytes = Buffer.from(`{"M":${'['.repeat(5_000)}${']'.repeat(5_000)}}`);
+    return { bytes, expanded: bytes.length + 200 };
+  }),
+  ...(
+    [
+      ['token-names', 'TOKEN', { text: '{"m":1,"model":"x","messages":[{"role":"u","content":"hi"}]}' }],
+      ['special-tokens', 'TOKEN_NATIVE', { text: 'a <|endoftext|> and <|im_start|>' }],
+      ['not-ascii', 'DICTIONARY', { text: 'Grüße' }],
+      ['expands-far', 'BROTLI', { size: 400_000 }],
+    ] as const
+  ).map(
+    ([name, codec, wish]): Scenario => ({
+      name: `codecs/${name}`,
+      section: '§8 Codecs',
+      title: `Content that ${codec} cannot carry, or not easily, arrives as it is, or is refused as unrepresentable.`,
+      async run(kit) {
+        const session = await kit.session(sessionFor(codec));
+        const call = await session.over(await session.ask({ test: 'say', messages: 1, codec, ...wish }));
+        if (call.error?.['code'] === 'unrepresentable')
+          return await session.stillWorks('unrepresentable content');
+        responseOf(call);
+        const body = await session.until(() => session.link.messages[0], 'a message');
+        const [found, text] = [textOf(body), 'text' in wish ? wish.text : said('message', 1, wish.size)];
+        if (codec === 'TOKEN')
+          mustEqual({ ...JSON.parse(found), ...JSON.parse(text) }, JSON.parse(found), 'the message');
+        else must(found === text, `another text of ${found.length} characters`, body.coded);
+      },
+    }),
+  ),
+  {
+    name: 'codecs/token-defaults',
+    section: 'Annex B: T1',
+    title: 'A reader of T1 expands abbreviations, compared after their escapes, and restores defaults.',
+    async run(kit) {
+      const session = await kit.session(sessionFor('TOKEN'));
+      const bytes = Buffer.from('{"M":"gpt-4o","\\u006d":[{"r":"u","c":"hi"}]}');
+      const wish = { codec: Codec.TOKEN, bytes, expanded: 400 };
+      const found = JSON.parse(textOf(await session.answer({ test: 'echo' }, wish))) as Record<
+        string,
+        unknown
+      >;
+      mustEqual(
+        [found['model'], found['messages']],
+        ['gpt-4o', [{ role: 'user', content: 'hi' }]],
+        'model and messages',
+      );
+      for (const name of ['temperature', 'top_p', 'n', 'stream'])
+        must(name in found, `the default of ${name} is not restored`);
+    },
+  },
   {
     name: 'codecs/not-agreed',
     section: '§4 The link: frames',

@@ -34,6 +34,11 @@ async function isGone(kit: Kit, session: Session): Promise<void> {
 
 export const REFUSALS: readonly Scenario[] = [
   ends('bare-text', 'A text message in a session with a link ends it with 4400.', () => 'hello'),
+  ends(
+    'text-like-an-acknowledgement',
+    'A text message whose bytes would be a link frame ends the session with 4400.',
+    () => '\u0018\u0000',
+  ),
   ends('bare-tokens', 'A bare data frame in a session with a link ends it with 4400.', () =>
     Uint8Array.of(0, 1, 2),
   ),

@@ -65,7 +65,7 @@ export const SERVER_HANDSHAKE: readonly Scenario[] = [
     tests: 'server',
     title: 'The server picks the first subprotocol of the client that it knows.',
     async run(kit) {
-      const wire = await kit.connect(['something.else', BINARY, JSON_ENVELOPES]);
+      const wire = await kit.connect({ subprotocols: ['something.else', BINARY, JSON_ENVELOPES] });
       mustEqual(wire.socket.protocol, BINARY, 'the subprotocol');
       mustEqual(wire.socket.extensions, '', 'the WebSocket extensions');
     },
@@ -76,7 +76,7 @@ export const SERVER_HANDSHAKE: readonly Scenario[] = [
     tests: 'server',
     title: 'A client that offers no known subprotocol gets HTTP 400, whose body names both.',
     async run(kit) {
-      const { status, body } = await kit.dialer.refusal(['something.else']);
+      const { status, body } = await kit.dialer.refusal({ subprotocols: ['something.else'] });
       mustEqual(status, 400, 'the HTTP status');
       must(
         body.includes(BINARY) && body.includes(JSON_ENVELOPES),
@@ -268,7 +268,7 @@ export const SERVER_HANDSHAKE: readonly Scenario[] = [
     tests: 'server',
     title: 'm2m.v1.json has the same messages as JSON in text.',
     async run(kit) {
-      const wire = await kit.connect([JSON_ENVELOPES]);
+      const wire = await kit.connect({ subprotocols: [JSON_ENVELOPES] });
       const json = (type: string, sessionId: unknown, payload: Fields) =>
         wire.send(JSON.stringify({ type, session_id: sessionId, timestamp: Date.now(), payload }));
       const next = async (type: string): Promise<Fields> => {
@@ -295,7 +295,7 @@ export const SERVER_HANDSHAKE: readonly Scenario[] = [
     tests: 'server',
     title: 'A binary message in m2m.v1.json ends the session with 4400.',
     async run(kit) {
-      const wire = await kit.connect([JSON_ENVELOPES]);
+      const wire = await kit.connect({ subprotocols: [JSON_ENVELOPES] });
       wire.send(envelope('HELLO', null, helloOf({})));
       await wire.end([4400], 'a binary message');
     },

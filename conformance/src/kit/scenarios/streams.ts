@@ -1,9 +1,10 @@
 import { type Body, packed, textOf } from '../bodies.js';
+import type { isOver } from '../calls.js';
 import { must, mustEqual, NotApplicable } from '../deviation.js';
 import { bodyFrames, Codec, frame, Kind } from '../frames.js';
-import type { isOver } from '../link.js';
 import type { Scenario } from '../scenario.js';
 import type { Session } from '../session.js';
+import { pause } from '../waiting.js';
 
 /** Requests and their replies, in both directions. */
 
@@ -149,6 +150,41 @@ export const STREAMS: readonly Scenario[] = [
       ];
       must(told.error !== null, 'a response after parts has not failed the request');
       await session.stillWorks('a response after parts');
+    },
+  },
+  {
+    name: 'streams/end-inside-a-body',
+    section: SECTION,
+    title: 'An end inside a part ends the session with 4400.',
+    async run(kit) {
+      const session = await kit.session();
+      await session.ask({ test: 'ask', size: 10 });
+      const { id } = await session.asked('a request of the peer');
+      const [first] = bodyFrames(Kind.CHUNK, id, { bytes: 'ab', pieces: [1] });
+      await session.violate([first as Uint8Array, frame(Kind.END, id)], [4400], 'an end inside a body');
+    },
+  },
+  {
+    name: 'streams/most-of-the-peer',
+    section: SECTION,
+    title: 'The peer has no more streams open than the kit allows, and opens the others when it may.',
+    async run(kit) {
+      const session = await kit.session({ link: { max_streams: 3 } });
+      const outer = await session.ask({ test: 'ask', requests: 8, size: 10 });
+      let answered = 0;
+      for (; answered < 8; answered++) {
+        const asked = await session.until(
+          () => session.link.asked.shift() ?? outer.response ?? outer.error,
+          'a request of the peer',
+        );
+        if (!('id' in asked)) break;
+        await pause(20);
+        session.respond(Number(asked.id), { bytes: 'answer' });
+      }
+      // An end may refuse what goes beyond the limit, or keep it until a stream is free.
+      must(answered >= 3, `only ${answered} requests although three may be open`);
+      await session.over(outer);
+      await session.stillWorks('the limit of streams');
     },
   },
   {

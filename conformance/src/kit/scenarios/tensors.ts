@@ -1,7 +1,8 @@
 import { crc32 } from 'node:zlib';
-import { packed, textOf } from '../bodies.js';
-import { must, mustEqual } from '../deviation.js';
-import { bodyFrames, Codec, frame, join, Kind, varint } from '../frames.js';
+import { type Fields, packed, textOf } from '../bodies.js';
+import { must, mustEqual, NotApplicable } from '../deviation.js';
+import { bodyFrames, Codec, frame, join, Kind, MAX_TENSOR_PIECE, varint } from '../frames.js';
+import { parametersOf } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
 
@@ -20,6 +21,8 @@ interface Parts {
   /** Behind the frame. */
   readonly trailer?: Uint8Array;
   readonly payload?: Uint8Array;
+  /** Fields of the metadata behind the usual ones. */
+  readonly more?: Uint8Array;
 }
 
 const u32 = (value: number): Uint8Array => {
@@ -32,12 +35,14 @@ const floats = (number: number): Uint8Array =>
 
 /** An AVP frame (annex C) of float32. */
 function tensor(parts: Parts = {}): Uint8Array {
-  const { magic = 'AV', version = 1, flags = 0, shape = [6], payload = floats(6), checksum, trailer } = parts;
+  const { magic = 'AV', version = 1, flags = 0, shape = [6], payload = floats(6) } = parts;
+  const { checksum, trailer, more = [] } = parts;
   const sizes = join(...shape.map(varint));
   const metadata = join(
     0x4a,
     varint(sizes.length),
     sizes,
+    more,
     checksum === undefined ? [] : [0x78, ...varint(checksum)],
   );
   return join(
@@ -161,6 +166,83 @@ export const TENSORS: readonly Scenario[] = [
     tensor({ trailer: new Uint8Array(2) }),
   ),
   refuses('truncated', 'A tensor that ends too early', ['truncated'], () => tensor().subarray(0, 20)),
+  refuses('unknown-compression', 'Another compression', ['bad_compression'], () =>
+    tensor({ more: join(0x5a, 4, 'lzma') }),
+  ),
+  refuses('not-marked', 'Compression that the flags do not state', ['bad_compression', 'bad_header'], () =>
+    tensor({ more: join(0x5a, 4, 'zstd') }),
+  ),
+  refuses('malformed-metadata', 'A tensor whose metadata end early', ['bad_message', 'truncated'], () =>
+    tensor({ more: join(0x0a, 100, 'x') }),
+  ),
+  refuses('not-utf8', 'A text in the metadata that is not UTF-8', ['bad_utf8'], () =>
+    tensor({ more: Uint8Array.of(0x0a, 1, 0xff) }),
+  ),
+  refuses('many-dimensions', 'A tensor of 65 dimensions', ['bad_tensor'], () =>
+    tensor({ shape: Array.from({ length: 65 }, () => 1), payload: floats(1) }),
+  ),
+  ends(
+    'empty-first-frame',
+    'A first frame without a byte of its tensor ends the session with 4400.',
+    (session) => {
+      const { id } = session.link.openStream();
+      return [frame(Kind.REQUEST, id, Codec.AVP | 0x10, varint(40))];
+    },
+  ),
+  {
+    name: 'tensors/large-frame',
+    section: SECTION,
+    title: 'A receiver takes 262,144 bytes of a tensor in one frame, as far as credit allows.',
+    async run(kit) {
+      const session = await kit.session();
+      const size = Math.min(MAX_TENSOR_PIECE, session.windows.stream - 64);
+      const values = Math.floor((size - 200) / 4);
+      const call = await sent(session, tensor({ shape: [values], payload: floats(values) }), [size]);
+      mustEqual(responseOf(call).content.length, 0, 'the length of the response to a tensor');
+    },
+  },
+  {
+    name: 'tensors/above-the-limit',
+    section: SECTION,
+    title: 'The peer begins no tensor above what the kit accepts.',
+    async run(kit) {
+      const session = await kit.session({ link: { max_transfer: 1_000 } });
+      const told = JSON.parse(textOf(await session.answer({ test: 'tensor', values: 1_000 }))) as unknown;
+      mustEqual(told, { error: 'transfer_too_large' }, 'the outcome');
+      mustEqual(session.link.asked.length, 0, 'the number of tensors');
+    },
+  },
+  {
+    name: 'tensors/far-above-the-limit',
+    section: SECTION,
+    title: 'A tensor far above the limit of the peer ends the session with 4413.',
+    async run(kit) {
+      const session = await kit.session();
+      const { agreement } = session;
+      const stated = (kit.door.peer === 'server' ? agreement.accept : agreement.hello)[
+        'extensions'
+      ] as Fields;
+      const most = parametersOf(String(stated['link']), 'link')['max_transfer'];
+      if (typeof most !== 'number') throw new NotApplicable('the peer states no max_transfer');
+      const { id } = session.link.openStream();
+      const head = frame(Kind.REQUEST, id, Codec.AVP | 0x10, varint(most + 70_000), 'AV');
+      await session.violate(head, [4413], 'a tensor far above the limit');
+    },
+  },
+  {
+    name: 'tensors/cancelled',
+    section: SECTION,
+    title: 'A cancel of a tensor is answered by END at once.',
+    async run(kit) {
+      const session = await kit.session();
+      const call = session.link.openStream();
+      const [first] = bodyFrames(Kind.REQUEST, call.id, { codec: Codec.AVP, bytes: tensor(), pieces: [30] });
+      session.link.write(first as Uint8Array, frame(Kind.CANCEL, call.id));
+      await session.over(call, 'end after a cancel');
+      must(call.end !== undefined, 'a cancel of a tensor is not answered by END');
+      await session.stillWorks('a tensor that was cancelled');
+    },
+  },
   ends('as-message', 'A one-way message in codec AVP ends the session with 4400.', () =>
     bodyFrames(Kind.MESSAGE, 0, { codec: Codec.AVP, bytes: tensor() }),
   ),

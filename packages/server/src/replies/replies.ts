@@ -13,8 +13,6 @@ import {
   type CodedPart,
   type Fields,
   get,
-  isCount,
-  isFields,
   type KeptBefore,
   type KeptRequest,
   loggable,
@@ -43,6 +41,7 @@ import { RecordCoders } from './reader.js';
 import type { Recording } from './recording.js';
 import { positionIn } from './said.js';
 import { Turns } from './turns.js';
+import { readWish } from './wish.js';
 
 export interface RepliesHost {
   readonly options: {
@@ -197,13 +196,11 @@ export class Replies implements ReplyKeeper {
   /** Answers a request to `@replies`. @param said what a node that has died has answered. */
   handlerFor(session: ServerEndpoint, stream: number, said: readonly CodedBody[] = []): OwnHandler {
     return (request, context) => {
-      const { metadata } = request;
       if (said.length > 0) return this.#goOn(session, stream, said, context);
-      const [follow, stop] = [get(metadata, 'follow'), get(metadata, 'stop')];
-      if (isFields(follow)) return this.#follow(session, stream, follow, context);
-      if (isFields(stop)) return this.#stop(session, stop).then(() => '');
-      if (isFields(get(metadata, 'list'))) return this.#list(session, context.signal);
-      throw new ProtocolError('unsupported', 'a request to @replies must say follow, stop or list');
+      const wish = readWish(request.metadata);
+      if (wish.kind === 'follow') return this.#follow(session, stream, wish, context);
+      if (wish.kind === 'stop') return this.#stop(session, wish.target).then(() => '');
+      return this.#list(session, context.signal);
     };
   }
 
@@ -231,11 +228,9 @@ export class Replies implements ReplyKeeper {
   async *#follow(
     session: ServerEndpoint,
     stream: number,
-    target: Fields,
+    { target, after }: { readonly target: Fields; readonly after: number },
     context: RequestContext,
   ): AsyncGenerator<CodedPart> {
-    const after = get(target, 'after') ?? 0;
-    if (!isCount(after)) throw new ProtocolError('unsupported', 'after must be a number of parts');
     const reply = await this.#find(session, target, 'follow');
     yield* this.#following.begin(session, reply, { stream, after }, context);
   }

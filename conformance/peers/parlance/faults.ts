@@ -1,0 +1,221 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import WebSocket, { WebSocketServer } from 'ws';
+import { type Fields, packed, unpacked } from '../../src/kit/bodies.js';
+import { BINARY } from '../../src/kit/door.js';
+import { bodyFrames, Cursor, Flag, frame, Kind, parseFrame, parseHead } from '../../src/kit/frames.js';
+
+/**
+ * Faults of our own peers, in parts of the specification that the peer in Python lacks. Each changes what one end of a
+ * connection says, so that the product itself stays as it is.
+ */
+
+/** What becomes of a message: another one, or none. */
+type Change = (message: Uint8Array) => Uint8Array | undefined;
+
+export interface Fault {
+  /** Of what the client says. */
+  readonly client?: () => Change;
+  /** Of what the server says. */
+  readonly server?: () => Change;
+}
+
+const isControl = (bytes: Uint8Array): boolean => (bytes[0] ?? 0) >= 0x80;
+
+/** Changes the payload of control messages of one type; `undefined` drops the message. */
+const inControl =
+  (type: string, change: (payload: Fields) => Fields | undefined): (() => Change) =>
+  () =>
+  (bytes) => {
+    if (!isControl(bytes)) return bytes;
+    const fields = unpacked(bytes, 'a control message');
+    if (fields['type'] !== type) return bytes;
+    const payload = change((fields['payload'] ?? {}) as Fields);
+    return payload === undefined ? undefined : packed({ ...fields, payload });
+  };
+
+/** Changes `resume` of HELLO or ACCEPT. */
+const inResume = (type: string, change: (resume: Fields) => Fields): (() => Change) =>
+  inControl(type, (payload) => {
+    const resume = payload['resume'] as Fields | undefined;
+    return resume === undefined || resume === null ? payload : { ...payload, resume: change(resume) };
+  });
+
+/** Changes the metadata of bodies that come in one frame. */
+const inMetadata =
+  (kind: number, change: (metadata: Fields) => Fields): (() => Change) =>
+  () =>
+  (bytes) => {
+    if (isControl(bytes)) return bytes;
+    const parsed = parseFrame(bytes);
+    if (parsed.kind !== kind || (parsed.flags & (Flag.META | Flag.MORE)) !== Flag.META) return bytes;
+    const { agent, expanded, metadata, content } = parseHead(parsed);
+    const changed = change(unpacked(metadata as Uint8Array, 'metadata'));
+    const body = { codec: parsed.codec, bytes: content, metadata: packed(changed) };
+    const [only] = bodyFrames(kind, parsed.stream, {
+      ...body,
+      ...(agent !== undefined && { agent }),
+      ...(expanded !== undefined && { expanded }),
+    });
+    return only;
+  };
+
+/** Changes link frames of one kind. */
+const inFrames =
+  (kind: number, change: (bytes: Uint8Array) => Uint8Array): (() => Change) =>
+  () =>
+  (bytes) =>
+    !isControl(bytes) && parseFrame(bytes).kind === kind ? change(bytes) : bytes;
+
+const renamed =
+  (change: (number: number, name: string) => readonly [number, string]) => (bytes: Uint8Array) => {
+    const cursor = new Cursor(bytes.subarray(1), bytes);
+    const [number, name] = change(cursor.varint('a number'), Buffer.from(cursor.rest()).toString());
+    return frame(Kind.ALIAS, number, name);
+  };
+
+const kept = (resume: Fields): Fields => ((resume['rebuilt'] ?? {}) as Fields)['kept'] as Fields;
+const withKept = (resume: Fields, change: (kept: Fields) => Fields): Fields =>
+  kept(resume) === undefined
+    ? resume
+    : { ...resume, rebuilt: { ...(resume['rebuilt'] as Fields), kept: change(kept(resume)) } };
+
+/** Only the first message of a type passes on all connections together. */
+function firstOnly(type: string): () => Change {
+  let seen = 0;
+  return inControl(type, (payload) => (seen++ === 0 ? payload : undefined));
+}
+
+export const FAULTS: Readonly<Record<string, Fault>> = {
+  // Of the client.
+  never_renews: { client: inControl('AUTH', () => undefined) },
+  ignores_goaway: { server: inControl('GOAWAY', () => undefined) },
+  counts_agents_from_one: {
+    client: inFrames(
+      Kind.ALIAS,
+      renamed((number, name) => [number + 1, name]),
+    ),
+  },
+  follows_one_too_far: {
+    client: inMetadata(Kind.REQUEST, (metadata) => {
+      const follow = metadata['follow'] as Fields | undefined;
+      return follow === undefined
+        ? metadata
+        : { follow: { ...follow, after: Number(follow['after'] ?? 0) + 1 } };
+    }),
+  },
+  repeats_handled_messages: {
+    server: inResume('ACCEPT', (resume) =>
+      withKept(resume, (all) => ({ ...all, handled: Number(all['handled']) - 1 })),
+    ),
+  },
+  calls_nothing_again: {
+    server: inResume('ACCEPT', (resume) => withKept(resume, (all) => ({ ...all, again: [] }))),
+  },
+  has_one_message_more: {
+    client: inResume('HELLO', (resume) => {
+      const have = resume['have'] as Fields | undefined;
+      return have === undefined
+        ? resume
+        : { ...resume, have: { ...have, messages: Number(have['messages']) + 1 } };
+    }),
+  },
+  forgets_rebuild: { client: inResume('HELLO', ({ rebuild: _, ...resume }) => resume) },
+  // Of the server.
+  tells_no_end_of_credentials: { server: inControl('AUTH', () => undefined) },
+  tells_goaway_once: { server: firstOnly('GOAWAY') },
+  takes_codecs_for_loaded: {
+    client: inControl('HELLO', (payload) => {
+      const extensions = (payload['extensions'] ?? {}) as Fields;
+      return 'ready' in extensions ? { ...payload, extensions: { ...extensions, ready: '[]' } } : payload;
+    }),
+  },
+  names_another_sender: {
+    server: inFrames(
+      Kind.ALIAS,
+      renamed((number, name) => [number, name === 'a' ? 'b' : name]),
+    ),
+  },
+  admits_that_replies_exist: {
+    server: inFrames(Kind.ERROR, (bytes) => {
+      const { stream, rest } = parseFrame(bytes);
+      const fields = unpacked(rest, 'an error');
+      if (fields['code'] !== 'unknown_reply') return bytes;
+      return frame(Kind.ERROR, stream, packed({ ...fields, code: 'forbidden' }));
+    }),
+  },
+  begins_replies_elsewhere: {
+    server: inMetadata(Kind.CHUNK, (metadata) => {
+      const reply = metadata['@reply'] as Fields | undefined;
+      return reply === undefined ? metadata : { ...metadata, '@reply': { ...reply, after: 1 } };
+    }),
+  },
+  believes_any_count: {
+    client: inResume('HELLO', (resume) =>
+      resume['rebuild'] === true && Number(resume['received']) > 1000
+        ? { ...resume, received: Number(resume['received']) - 1000 }
+        : resume,
+    ),
+  },
+  lists_no_interrupted_requests: {
+    server: inResume('ACCEPT', (resume) => {
+      const rebuilt = resume['rebuilt'] as Fields | undefined;
+      return rebuilt === undefined ? resume : { ...resume, rebuilt: { ...rebuilt, cancelled: [] } };
+    }),
+  },
+  handles_everything_again: {
+    server: inResume('ACCEPT', (resume) => withKept(resume, (all) => ({ ...all, handled: 0 }))),
+  },
+};
+
+export interface Faulty {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/** Stands before a server, and changes what passes as the fault says. */
+export async function startFaulty(url: string, { client, server }: Fault): Promise<Faulty> {
+  const front = new WebSocketServer({
+    port: 0,
+    host: '127.0.0.1',
+    perMessageDeflate: false,
+    handleProtocols: (offered) => (offered.has(BINARY) ? BINARY : false),
+  });
+  const [ofClient, ofServer] = [client?.(), server?.()];
+  front.on('connection', (near, request) => {
+    const { authorization } = request.headers;
+    const headers = authorization === undefined ? {} : { authorization };
+    const far = new WebSocket(url, [BINARY], { perMessageDeflate: false, headers });
+    const waiting: (() => void)[] = [];
+    far.once('open', () => {
+      for (const send of waiting.splice(0)) send();
+    });
+    const pass = (from: WebSocket, to: WebSocket, change: Change | undefined) => {
+      from.on('message', (data: Buffer, isBinary: boolean) => {
+        const message = isBinary && data.length > 0 ? (change ?? same)(data) : data;
+        if (message === undefined) return;
+        const send = () => to.send(message, { binary: isBinary });
+        if (to.readyState === WebSocket.CONNECTING) waiting.push(send);
+        else if (to.readyState === WebSocket.OPEN) send();
+      });
+      from.on('error', () => {});
+      from.on('close', (code: number, reason: Buffer) => {
+        const sendable = code === 1000 || code === 1001 || code >= 1007 ? code : undefined;
+        if (sendable === undefined || code === 1015) to.terminate();
+        else to.close(sendable, reason);
+      });
+    };
+    pass(near, far, ofClient);
+    pass(far, near, ofServer);
+  });
+  await once(front, 'listening');
+  return {
+    url: `ws://127.0.0.1:${(front.address() as AddressInfo).port}/session`,
+    async close() {
+      for (const socket of front.clients) socket.terminate();
+      await new Promise((resolve) => front.close(resolve));
+    },
+  };
+}
+
+const same: Change = (message) => message;

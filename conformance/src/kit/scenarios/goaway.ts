@@ -1,0 +1,155 @@
+import { textOf } from '../bodies.js';
+import { must, mustEqual } from '../deviation.js';
+import { controlOn, envelope, type Kit, payloadOf } from '../kit.js';
+import { helloOf } from '../offers.js';
+import type { Scenario } from '../scenario.js';
+import { responseOf, type Session } from '../session.js';
+import { pause } from '../waiting.js';
+import { checkParts } from './streams.js';
+
+/** Servers that leave. */
+
+const SECTION = '§2 GOAWAY';
+const A_WHILE = 150;
+
+/** A session whose server drains. @param options milliseconds. */
+async function draining(kit: Kit, deadline: number, retryAfter = 1): Promise<Session> {
+  const session = await kit.sessionAnew();
+  await session.requires('drain');
+  session.answersPings = false;
+  await session.ask({ test: 'drain', deadline_ms: deadline, retry_after_ms: retryAfter });
+  return session;
+}
+
+const pong = (session: Session) => session.wire.send(session.control('PONG'));
+
+/** Says GOAWAY to a client, and waits until it has read it. */
+async function told(session: Session, payload: Record<string, unknown>): Promise<void> {
+  session.wire.send(session.control('GOAWAY', payload));
+  session.wire.send(session.control('PING'));
+  await session.controlOf('PONG');
+}
+
+export const GOAWAY: readonly Scenario[] = [
+  {
+    name: 'goaway/is-told',
+    section: SECTION,
+    tests: 'server',
+    title: 'A server that drains says so, serves what was on its way, and refuses what comes later.',
+    async run(kit) {
+      const session = await draining(kit, 4_000, 20);
+      const { timestamp, payload } = await session.controlOf('GOAWAY');
+      const { deadline, retry_after_ms: retry } = payload as Record<string, unknown>;
+      const left = Number(deadline) - Number(timestamp);
+      must(left > 0 && left <= 5_000, `the deadline is in ${left} ms`);
+      must(Number(retry ?? 0) >= 0, 'retry_after_ms is below 0');
+      await session.controlOf('PING');
+      const hang = await session.ask({ test: 'hang' });
+      await session.stillWorks('GOAWAY that the client has not read');
+      pong(session);
+      await pause(A_WHILE);
+      const late = await session.over(await session.ask({ test: 'echo' }, { bytes: 'late' }));
+      mustEqual(late.error?.['code'], 'draining', 'the code of the error');
+      must(hang.error === undefined, 'a request from before was ended before the deadline');
+      await session.link.writeBody(0, 0, { bytes: 'a message' });
+      await session.close();
+      await kit.sessionAnew();
+    },
+  },
+  {
+    name: 'goaway/again',
+    section: SECTION,
+    tests: 'server',
+    title: 'GOAWAY is sent again on a connection that resumes the session.',
+    async run(kit) {
+      const session = await draining(kit, 4_000);
+      await session.controlOf('GOAWAY');
+      await session.ask({ test: 'hang' });
+      session.cut();
+      await session.controlOf('GOAWAY');
+      await session.close();
+      await kit.sessionAnew();
+    },
+  },
+  {
+    name: 'goaway/deadline',
+    section: SECTION,
+    tests: 'server',
+    title: 'At the deadline the server sends CLOSE with SERVER_SHUTDOWN.',
+    async run(kit) {
+      const session = await draining(kit, 500);
+      await session.controlOf('GOAWAY');
+      await session.ask({ test: 'hang' });
+      const payload = await session.closedByPeer();
+      mustEqual(payload['reason'], 'SERVER_SHUTDOWN', 'the reason');
+      await session.wire.end([1000], 'CLOSE at both ends');
+      await kit.sessionAnew();
+    },
+  },
+  {
+    name: 'goaway/refuses-new-ones',
+    section: '§2 REJECT',
+    tests: 'server',
+    title: 'A server that drains rejects a new session with SERVER_BUSY, and closes with 4503.',
+    async run(kit) {
+      const session = await draining(kit, 3_000);
+      await session.controlOf('GOAWAY');
+      await session.ask({ test: 'hang' });
+      const wire = await kit.connect();
+      wire.send(envelope('HELLO', null, helloOf({})));
+      const { fields, bytes } = await controlOn(wire, 'REJECT', null);
+      mustEqual(payloadOf(fields, bytes)['code'], 'SERVER_BUSY', 'the code', bytes);
+      await wire.end([4503], 'REJECT');
+      await session.close();
+      await kit.sessionAnew();
+    },
+  },
+  {
+    name: 'goaway/no-new-streams',
+    section: SECTION,
+    tests: 'client',
+    title: 'A client that has read GOAWAY opens no stream; those that are open go on, and so do messages.',
+    async run(kit) {
+      const session = await kit.session();
+      await session.requires('goaway');
+      const open = await session.ask({ test: 'ask', size: 10 });
+      const asked = await session.asked('a request of the client');
+      await told(session, { retry_after_ms: 1, deadline: Date.now() + 60_000 });
+      const late = await session.ask({ test: 'ask', size: 10 });
+      const stream = await session.over(await session.ask({ test: 'stream', parts: 3, size: 20 }));
+      checkParts(stream.parts, 3, 20);
+      await session.answer({ test: 'say', messages: 2, size: 20 });
+      await session.until(() => session.link.messages.length >= 2 || undefined, 'two messages');
+      await pause(A_WHILE);
+      must(session.link.asked.length === 0, 'a stream is opened after GOAWAY');
+      session.respond(asked.id, { bytes: 'answer' });
+      const [{ parts }] = JSON.parse(textOf(responseOf(await session.over(open)))) as [{ parts: string[] }];
+      mustEqual(parts, ['answer'], 'the answer that came after GOAWAY');
+      const [{ error }] = JSON.parse(textOf(responseOf(await session.over(late)))) as [{ error: unknown }];
+      must(error !== null, 'a request after GOAWAY has not failed');
+    },
+  },
+  {
+    name: 'goaway/comes-back-later',
+    section: SECTION,
+    tests: 'client',
+    title:
+      'A client whose server drains begins another session no earlier than retry_after_ms after the end of this one.',
+    async run(kit) {
+      const session = await kit.session();
+      await session.requires('goaway');
+      const retry = 600;
+      await told(session, { retry_after_ms: retry, deadline: Date.now() + 60_000 });
+      await session.close({ reason: 'SERVER_SHUTDOWN', message: '' });
+      const start = Date.now();
+      const { hello, bytes } = await kit.greeted();
+      const waited = Date.now() - start;
+      must(waited >= retry - 100, `the client came back after ${waited} ms`, bytes);
+      must(
+        (payloadOf(hello, bytes)['resume'] ?? null) === null,
+        'the client resumes a session that has ended',
+        bytes,
+      );
+    },
+  },
+];
