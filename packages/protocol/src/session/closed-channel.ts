@@ -73,6 +73,10 @@ export interface SessionChannel extends Channel {
   recordAccept?(accept: AcceptedResume): void;
   canGoOnFrom?(have: Fields): boolean;
   goOnFrom?(have: Fields): RebuiltLink;
+  /** Server: the record lacks turns of which the client has heard, and the client may not know that. */
+  readonly isBehind?: boolean;
+  /** Server: the client knows that the record was behind. */
+  handleBehindTold?(): void;
   /** Client: what it has, for a server that has nothing of the link any more. */
   stateHave?(): Fields;
   /**

@@ -14,8 +14,9 @@ import { type DurableRecord, decodeRecordedBody } from './turn.js';
 /** Server: the channel of a session that is on record, and that another process may go on with. */
 export class DurableChannel extends RecordingChannel {
   /** Goes on with what another process had. A client can only resume this with what it has. */
-  restore({ handled, state, said, messages, streams }: DurableRecord): void {
+  restore({ handled, state, said, messages, streams, isBehind = false }: DurableRecord): void {
     this.state = state;
+    this.isBehind = isBehind;
     this.handled = this.recorded = this.received = handled;
     this.said = this.told = said;
     this.isRestored = true;
@@ -66,7 +67,8 @@ export class DurableChannel extends RecordingChannel {
     const have = readHave(stated);
     const former = this.link.parts.streams;
     const messages = this.outbox.rebuild();
-    const continuation = continuationOf(this.streams, have);
+    const continuation = continuationOf(this.streams, have, this.options.tellsBeside === true);
+    if (continuation.isBehind || have.messages > this.said || have.sent > this.handled) this.#setBehind(true);
     const { adopted, forgotten, cancelled, over, interrupted, again } = continuation;
     const local = Math.max(former.last.local, have.heard);
     const remote = Math.max(former.last.remote, have.opened);
@@ -81,6 +83,16 @@ export class DurableChannel extends RecordingChannel {
     this.#goOnWithMessages(have, messages.filter((body) => 'kind' in body) as OutgoingBody[]);
     this.#goOnWithStreams(have, { forgotten, cancelled, over, interrupted });
     return { stream: remote, cancelled: [], kept: { handled: this.handled, again } };
+  }
+
+  handleBehindTold(): void {
+    if (this.isBehind) this.#setBehind(false);
+  }
+
+  /** On record, as an ACCEPT may be lost together with its process. */
+  #setBehind(isBehind: boolean): void {
+    this.isBehind = isBehind;
+    this.recorder.behind(isBehind);
   }
 
   #goOnWithMessages({ messages, sent, written }: Have, told: readonly OutgoingBody[]): void {
