@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { createServer, type ServerSession } from '@parlance/server';
+import { createServer, type ServerOptions, type ServerSession } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 
@@ -13,6 +13,8 @@ export interface DurableNodeSetup {
   readonly seal?: { readonly key: string } | undefined;
   /** @default a free one */
   readonly port?: number;
+  /** @default Redis may forget everything with its process */
+  readonly durability?: ServerOptions['durability'];
 }
 
 /** What the application knows of a session. */
@@ -31,6 +33,8 @@ const log = ({ event }: Readonly<Record<string, unknown>>): void => {
 const seen: string[] = [];
 /** Why handlers were aborted. */
 const aborts: string[] = [];
+/** Parts of replies so far. */
+let told = 0;
 /** How often a handler was called, by the text of its request. */
 const calls: Record<string, number> = {};
 
@@ -39,7 +43,7 @@ const server = createServer<Counted>({
   node: { secret: setup.secret },
   seal: setup.seal,
   durable: ({ principal }) => principal !== 'plain',
-  durability: { volatile: true },
+  durability: { volatile: true, ...setup.durability },
   logger: { debug: log, info: log, warn: log, error: log },
   authenticate({ token = '' }) {
     const [principal = '', agentId] = token.split('/');
@@ -57,6 +61,7 @@ const server = createServer<Counted>({
 async function* parts(from: number, to: number, attempt: number): AsyncGenerator<string> {
   for (let i = from; i < to; i++) {
     yield `${i}@${attempt} `;
+    told++;
     await delay(10);
   }
 }
@@ -81,6 +86,7 @@ const commands = {
   seen: () => seen,
   aborts: () => aborts,
   calls: () => calls,
+  told: () => told,
   send: async (text: string) => {
     for (const session of server.sessions.values()) await session.send(text);
   },

@@ -77,11 +77,12 @@ export class Leaving {
    * are whole turns, of which nothing was told, and refused once another node has the session.
    */
   abandonAll(): void {
-    for (const session of this.#sessions) {
-      session.freeze();
-      session.durability?.leave();
-      this.#letGo(session, fencedError());
-    }
+    for (const session of this.#sessions)
+      guard(session, () => {
+        session.freeze();
+        session.durability?.leave();
+        this.#letGo(session, fencedError());
+      });
   }
 
   get #sessions(): ServerEndpoint[] {
