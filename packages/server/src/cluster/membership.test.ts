@@ -221,7 +221,7 @@ describe('while the engine does not answer', () => {
     expect(a.isMember).toBe(true);
     expect(named('engine.stalled')).toHaveLength(1);
     const { searches } = engine;
-    // Nobody waits for it.
+    // At once, so that no client waits for it.
     await expect(a.find('cccccc')).rejects.toMatchObject({ code: 'connection_failed' });
     expect(engine.searches).toBe(searches);
 
@@ -328,7 +328,7 @@ describe('a node that does not reach the engine', () => {
     expect(told).toHaveLength(length);
   });
 
-  it('counts from the start of a renewal, as nobody knows when the engine has executed it', async () => {
+  it('counts from the start of a renewal, as the engine may have executed it at once', async () => {
     const { node } = await alone();
     engine.delayMs = 400;
     await pass(RENEW_MS);

@@ -119,7 +119,7 @@ describe('a node whose lease is over', () => {
     await node();
     const standing = await checked();
     expect(standing.isCutOff).toBe(true);
-    // While that lasts, it gives up what it has got since, and asks nobody.
+    // While that lasts, it gives up what it has got since, and asks no other node.
     await standing.check();
     expect([cutOff, events]).toEqual([2, ['node.cut_off']]);
   });

@@ -23,7 +23,7 @@ export const STANDING_TIMEOUT_MS = 2_000;
  * Whether other nodes reach the engine that this one does not reach.
  *
  * A node whose lease is over asks all others. If one of them reaches the engine, or says nothing and so may reach it, this node
- * is cut off, and its durable sessions go on there. If none does, the engine is gone for all, and nobody can take them.
+ * is cut off, and its durable sessions go on there. If none does, the engine is gone for all, and no node can take them.
  */
 export class Standing {
   readonly #options: StandingOptions;
@@ -118,6 +118,6 @@ export class Standing {
   }
 }
 
-/** Of the system: nobody listens there, or the process has just died. */
+/** Of the system: nothing listens there, or the process has just died. */
 const GONE: ReadonlySet<string | undefined> = new Set(['ECONNREFUSED', 'ECONNRESET']);
 const DEAF = { onMessage() {}, onControl() {}, onData() {}, onDrain() {}, onClose() {}, onFault() {} };

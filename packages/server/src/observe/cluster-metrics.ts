@@ -15,7 +15,7 @@ const DURABLE_EVENTS = [
     'record.kept',
     'records.stalled',
   ],
-  ...['engine.stalled', 'engine.answered', 'engine.back'],
+  ...['engine.stalled', 'engine.answered', 'engine.back', 'node.cut_off'],
 ];
 
 /** Reads the metrics of a cluster; a server on its own has none. */
