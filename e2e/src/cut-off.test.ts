@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { type ClientOptions, type ClientSession, connect, type Message } from '@parlance/client';
+import { type ClientSession, connect, type Message } from '@parlance/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import {
@@ -56,12 +56,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node that does no
   const eventsOf = async ({ process }: Node): Promise<Readonly<Record<string, number>>> =>
     await process.call('events');
 
-  async function dial(token: string, options: ClientOptions = {}): Promise<ClientSession> {
+  async function dial(token: string): Promise<ClientSession> {
     const session = await connect(`ws://127.0.0.1:${front.port}/session`, {
       WebSocket,
       token,
       reconnect: { minDelayMs: 20, maxDelayMs: 200 },
-      ...options,
     });
     sessions.push(session);
     const told = resets;
@@ -164,7 +163,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node that does no
     expect([await readyz(a), await readyz(b)]).toEqual([503, 200]);
     // It takes no other one, and none back.
     at = 0;
-    const refused = dial('new', { reconnect: false });
+    const refused = dial('new');
     await expect(refused).rejects.toMatchObject({ code: 'rejected', retryable: true });
     front.cut();
     await pause(500);
