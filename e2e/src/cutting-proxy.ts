@@ -13,6 +13,8 @@ export interface CuttingProxy extends AsyncDisposable {
   cutAfter(bytes: number): void;
   /** Keeps every open connection open but stops forwarding; new ones work. */
   freeze(): void;
+  /** Keeps every open connection open and forwards what clients say, but no answer; new ones work. */
+  dropAnswers(): void;
   /** Whether to refuse new connections. */
   refuse(refuses: boolean): void;
   /** Whether to accept new connections without forwarding. */
@@ -31,6 +33,7 @@ function pass(from: Socket, to: Socket, chunk: Buffer): void {
 /** @param port where connections go to; if it is a function, each of them asks it. */
 export async function createCuttingProxy(port: number | (() => number)): Promise<CuttingProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
+  const swallowed = new Set<Socket>();
   let opened = 0;
   const bytes = { fromClient: 0, fromServer: 0 };
   let refuses = false;
@@ -46,7 +49,8 @@ export async function createCuttingProxy(port: number | (() => number)): Promise
     }
     opened++;
     if (swallows) {
-      near.resume();
+      swallowed.add(near.resume());
+      near.once('close', () => swallowed.delete(near));
       return;
     }
     const far = connect(typeof target === 'number' ? target : target(), '127.0.0.1');
@@ -77,6 +81,7 @@ export async function createCuttingProxy(port: number | (() => number)): Promise
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
 
   const cut = () => {
+    for (const near of [...swallowed]) near.resetAndDestroy();
     for (const [near, far] of [...pairs]) {
       near.resetAndDestroy();
       far.resetAndDestroy();
@@ -97,6 +102,9 @@ export async function createCuttingProxy(port: number | (() => number)): Promise
         near.removeAllListeners('data').pause();
         far.removeAllListeners('data').pause();
       }
+    },
+    dropAnswers() {
+      for (const [, far] of pairs) far.removeAllListeners('data').resume();
     },
     refuse(value) {
       refuses = value;

@@ -172,7 +172,11 @@ export class Kit {
     );
     must(typeof received === 'number', 'resume.received is not a number', bytes);
     agreement.attempt = attempt + 1;
-    const ticket = this.#ticket(true, link.received);
+    const { reason } = agreement;
+    const ticket: Fields = {
+      ...this.#ticket(true, link.received),
+      ...(reason === undefined ? {} : { reason }),
+    };
     agreement.token = ticket['token'] as string;
     wire.send(envelope('ACCEPT', session.id, { ...agreement.accept, resume: ticket }));
     return { wire, received };

@@ -36,6 +36,8 @@ export interface Agreement {
   /** What the last ACCEPT has stated for the next connection. */
   token: string;
   attempt: number;
+  /** What the next ACCEPT that resumes states as its reason. @default nothing */
+  reason?: string;
 }
 
 const LINK = { max_streams: 64, message_window: 65_536, stream_window: 65_536, max_transfer: 1_048_576 };

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { createServer, type ServerSession } from '@parlance/server';
+import { createServer, type ServerOptions, type ServerSession } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 
@@ -15,6 +15,8 @@ export interface DurableNodeSetup {
   readonly port?: number;
   /** Where kept replies are. @default 'memory' */
   readonly store?: 'memory' | 'engine';
+  /** @default Redis may forget everything with its process */
+  readonly durability?: ServerOptions['durability'];
 }
 
 /** What the application knows of a session. */
@@ -35,6 +37,8 @@ const seen: string[] = [];
 const kept: (string | undefined)[] = [];
 /** Why handlers were aborted. */
 const aborts: string[] = [];
+/** Parts of replies so far. */
+let told = 0;
 /** How often a handler was called, by the text of its request. */
 const calls: Record<string, number> = {};
 
@@ -43,7 +47,7 @@ const server = createServer<Counted>({
   node: { secret: setup.secret },
   seal: setup.seal,
   durable: ({ principal }) => principal !== 'plain',
-  durability: { volatile: true },
+  durability: { volatile: true, ...setup.durability },
   replies: { store: setup.store },
   logger: { debug: log, info: log, warn: log, error: log },
   authenticate({ token = '' }) {
@@ -64,6 +68,7 @@ const server = createServer<Counted>({
 async function* parts(from: number, to: number, attempt: number): AsyncGenerator<string> {
   for (let i = from; i < to; i++) {
     yield `${i}@${attempt} `;
+    told++;
     await delay(10);
   }
 }
@@ -89,6 +94,7 @@ const commands = {
   aborts: () => aborts,
   calls: () => calls,
   kept: () => kept,
+  told: () => told,
   send: async (text: string) => {
     for (const session of server.sessions.values()) await session.send(text);
   },

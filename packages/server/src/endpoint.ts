@@ -140,7 +140,14 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
       former?.close(CloseCode.TAKEN_OVER, 'a newer connection carries the session');
       const received = core.resume(offer, now);
       if (received !== undefined) this.options.route?.handleRebuilt(received);
+      if (this.core.durable?.isBehind) this.#reportBehind();
     });
+  }
+
+  #reportBehind(): void {
+    const fields = { event: 'record.lost', session: this.id };
+    const message = 'the engine has lost turns of which the client had heard; the client is told';
+    this.logger.error(fields, message);
   }
 
   /** The connection carries another session, and this one never began. */

@@ -195,8 +195,8 @@ export abstract class MovingEndpoint extends Endpoint {
     this.handleTick();
   }
 
-  /** Another node goes on with the session. */
-  forget(): void {
+  /** Another node goes on with the session. @param failure why handlers are stopped, and calls fail. */
+  forget(failure: ProtocolError = goneOn()): void {
     this.#isFrozen = true;
     this.hasMoved = true;
     if (this.hasEnded) return;
@@ -204,7 +204,7 @@ export abstract class MovingEndpoint extends Endpoint {
     if (this.#fault !== undefined) logCrash(this.logger, this.id, this.#fault.error);
     const { wire } = this;
     this.replaceWire(undefined);
-    this.ending.leave(new ProtocolError('session_closed', 'the session goes on at another node'));
+    this.ending.leave(failure);
     wire?.close(CloseCode.NORMAL, '');
   }
 
@@ -252,4 +252,8 @@ export const INPUT_OVERHEAD = 64;
 
 export function isMoving(): ProtocolError {
   return new ProtocolError('draining', 'the session is moving to another node');
+}
+
+function goneOn(): ProtocolError {
+  return new ProtocolError('session_closed', 'the session goes on at another node');
 }

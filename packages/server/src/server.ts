@@ -29,7 +29,7 @@ import type { AgentMoves } from './agents/moves.js';
 import type { Relay } from './agents/relay.js';
 import type { RelayStats } from './agents/transit.js';
 import type { Listening, Server } from './api.js';
-import { joinCluster, joiningRefusal } from './cluster/join.js';
+import { isReadyIn, joinCluster } from './cluster/join.js';
 import type { ClusterNode } from './cluster/node.js';
 import { Connection } from './connection.js';
 import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions } from './drain.js';
@@ -133,7 +133,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       limits,
     });
     const isReady = () =>
-      this.#loading.isLoaded && joiningRefusal(this.leader) === undefined && this.admitPassed() === undefined;
+      this.#loading.isLoaded && isReadyIn(this.leader) && this.admitPassed() === undefined;
     const chores = choresOf(this.quotas, this.memory, this.#replies);
     this.#loading = new ServerLoading(() => this.#load(), chores, this.options.logger);
     this.#observation = new Observation(this.options, observed, isReady);

@@ -57,6 +57,21 @@ export const RESUME: readonly Scenario[] = [
     },
   },
   {
+    name: 'resume/reason',
+    section: SECTION,
+    tests: 'client',
+    title: 'A reason beside `recovered: true` does not keep a client from going on.',
+    async run(kit) {
+      const session = await kit.session();
+      await session.stillWorks('the handshake');
+      for (const reason of ['record_behind', 'of a later version']) {
+        session.agreement.reason = reason;
+        session.cut();
+        await session.stillWorks(`a reason ${reason}`);
+      }
+    },
+  },
+  {
     name: 'resume/cut-at-every-frame-of-the-peer',
     section: SECTION,
     title: 'With a cut at every frame of the peer, everything arrives once and in order.',

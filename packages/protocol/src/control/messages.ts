@@ -66,6 +66,9 @@ export const ResumeRefusal = {
 } as const;
 export type ResumeRefusal = (typeof ResumeRefusal)[keyof typeof ResumeRefusal];
 
+/** Of a durable session that was resumed: its record lacks turns of which the client has heard. */
+export const RECORD_BEHIND = 'record_behind';
+
 /** The part of ACCEPT that is about resuming. */
 export interface ResumeAnswer {
   /** For the next connection; the previous token expires with the first frame after HELLO. */
@@ -76,7 +79,7 @@ export interface ResumeAnswer {
   readonly recovered: boolean;
   /** Counted frames that the server has received in the session. */
   readonly received: number;
-  /** Why it was not recovered. */
+  /** Why it was not recovered; of a session that was, {@link RECORD_BEHIND} or nothing. */
   readonly reason?: string | undefined;
   /** Set if the session goes on with a rebuilt link. */
   readonly rebuilt?: RebuiltLink | undefined;

@@ -2,7 +2,7 @@ import { CloseCode } from '../base/close-codes.js';
 import { ProtocolError } from '../base/errors.js';
 import type { SessionMemory } from '../base/memory.js';
 import type { Negotiated } from '../control/agreement.js';
-import { CloseReason, RejectCode } from '../control/messages.js';
+import { CloseReason, RECORD_BEHIND, RejectCode } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
 import { LifecycleState } from '../session/lifecycle.js';
 import type { SessionCore, SessionEvent, SessionState } from '../session/types.js';
@@ -165,7 +165,7 @@ export class Endpoint
       this.#transmitter.attach(undefined);
       this.core.handleDisconnected(code, reason, this.#clock.now());
       this.apply();
-      this.#wantWire();
+      if (!this.ending.hasEnded) this.options.onWireLost?.(this.core.retryAfterMs);
     });
   }
 
@@ -313,6 +313,8 @@ export class Endpoint
         return this.options.onGoAway?.(event);
       case 'takenUp':
         return this.options.onTakenUp?.(event.cancelled);
+      case 'behind':
+        return this.notify('reset', { reason: RECORD_BEHIND, notSent: [], unknown: [] });
       case 'superseded':
         return this.options.onSuperseded?.(event.accept);
       case 'disconnect':
@@ -372,10 +374,6 @@ export class Endpoint
     if (lifecycle !== LifecycleState.SUSPENDED && lifecycle !== LifecycleState.CLOSING) return;
     // A peer that does not answer will not take part in a closing handshake either.
     this.#transmitter.attach(undefined);
-    this.#wantWire();
-  }
-
-  #wantWire(): void {
     if (!this.ending.hasEnded) this.options.onWireLost?.(this.core.retryAfterMs);
   }
 

@@ -96,10 +96,15 @@ export interface CloseResult {
 
 /**
  * The messages, requests and replies that were not delivered when a session was lost, or, with the reason `reloaded`, the
- * requests of a former page that were interrupted when this page took its session up.
+ * requests of a former page that were interrupted when this page took its session up. With the reason `record_behind` both
+ * lists are empty.
  */
 export interface SessionReset extends Unconfirmed {
-  /** Why the session was lost; `reloaded` if it was not. */
+  /**
+   * Why the session was lost; or `reloaded` or `record_behind` of a session that goes on. `record_behind`: the engine of a
+   * durable session has lost turns of which this client has heard, in a failover to a replica that lagged. What comes from
+   * now on may repeat what came before, and the state of the session may lack messages that were acknowledged.
+   */
   readonly reason: string;
 }
 
@@ -115,7 +120,7 @@ export interface SessionEvents {
   state: SessionState;
   /**
    * The session was lost. A client that reconnects continues with a new one. Or it was taken up, and requests of the
-   * former page were interrupted.
+   * former page were interrupted; or it goes on with an earlier record: see {@link SessionReset.reason}.
    */
   reset: SessionReset;
   /** The session ended with an error. */

@@ -9,6 +9,7 @@ import {
   type GoAwayPayload,
   type HelloPayload,
   type LaterCodec,
+  RECORD_BEHIND,
   type RebuiltLink,
   type RejectPayload,
   type ResumeAnswer,
@@ -192,7 +193,10 @@ export class ClientRole implements Role {
     // A server that still drains says so again.
     this.#drain(undefined);
     this.#ticket?.renew(answer);
-    const { rebuilt } = answer;
+    const { rebuilt, reason } = answer;
+    // Before anything comes again. A session that closes waits for nothing of what the record lacks.
+    if (reason === RECORD_BEHIND && session.lifecycle === LifecycleState.SUSPENDED)
+      session.emit({ type: 'behind' });
     if (rebuilt === undefined) session.channel.resume(answer.received);
     else this.#goOnWith(rebuilt);
     session.apply(LifecycleEvent.ACCEPT);

@@ -3,7 +3,7 @@ import { CloseCode } from '../base/close-codes.js';
 import { ProtocolError } from '../base/errors.js';
 import { encodeControl } from '../control/envelope.js';
 import { createSimulation, eventsOf } from '../testing/simulation.js';
-import { CredentialExpiry } from './server-role.js';
+import { CredentialExpiry } from './credential-expiry.js';
 
 describe('the expiry of credentials', () => {
   it('waits for a decision on new credentials that arrived in time', () => {

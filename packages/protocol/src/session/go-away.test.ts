@@ -5,7 +5,7 @@ import { plainBody } from '../codec/body.js';
 import { encodeControl } from '../control/envelope.js';
 import { errorCode } from '../testing/error-code.js';
 import { createSimulation, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
-import { GoAwaySender } from './server-role.js';
+import { GoAwaySender } from './go-away-sender.js';
 
 const BODY = plainBody(Uint8Array.of(1));
 const GOAWAY = { retryAfterMs: 1_500, deadline: 30_000 };

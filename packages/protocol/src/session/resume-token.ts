@@ -70,6 +70,12 @@ export class ResumeGuard {
     return equal(candidate, this.token) || this.#isPrevious(candidate);
   }
 
+  /** Whether the client has received the last ACCEPT, whichever process has sent it. */
+  isNewest(candidate: string): boolean {
+    const [newest] = this.#hashes ?? [];
+    return newest === undefined ? equal(candidate, this.token) : equal(hashOf(candidate), newest);
+  }
+
   /** Whether an attempt is newer than all that were accepted. */
   isNewer(attempt: number): boolean {
     return attempt > this.#lastAttempt;

@@ -17,6 +17,7 @@ import {
   type GoAwayPayload,
   type HelloPayload,
   type LaterCodec,
+  RECORD_BEHIND,
   type ReadyPayload,
   type RebuiltLink,
   RejectCode,
@@ -300,7 +301,7 @@ export class ServerRole implements Role {
   }
 
   /** @param reason why the session that the client asked for was not resumed. */
-  #resumeAnswer(recovered: boolean, reason?: ResumeRefusal, rebuilt?: RebuiltLink): ResumeAnswer | undefined {
+  #resumeAnswer(recovered: boolean, reason?: string, rebuilt?: RebuiltLink): ResumeAnswer | undefined {
     if (this.#guard === undefined) return undefined;
     const { channel } = this.#session;
     const received = channel.framesOnRecord ?? channel.framesReceived;
@@ -334,6 +335,7 @@ export class ServerRole implements Role {
     session.handleResumed();
     const received = this.#guard.receivedBy(offer);
     const have = haveOf(session, offer, this.#guard);
+    if (this.#guard.isNewest(offer.token)) channel.handleBehindTold?.();
     this.#guard.accept(offer, offer.rebuild === true || have !== undefined);
     let rebuilt: RebuiltLink | undefined;
     try {
@@ -344,7 +346,7 @@ export class ServerRole implements Role {
       session.violate(toProtocolError(error, 'internal', 'the session could not be resumed'));
       return undefined;
     }
-    this.#sendAccept(this.#resumeAnswer(true, undefined, rebuilt));
+    this.#sendAccept(this.#resumeAnswer(true, channel.isBehind ? RECORD_BEHIND : undefined, rebuilt));
     // Everything that this sends again follows ACCEPT.
     if (rebuilt === undefined) channel.resume(received);
     else this.#awaitCodecs();
@@ -393,7 +395,5 @@ export class ServerRole implements Role {
     throw wrongRole('only a client loads codecs after ACCEPT');
   }
 }
-
-export { CredentialExpiry, GoAwaySender };
 
 const NONE_AWAITED: ReadonlySet<LaterCodec> = new Set();

@@ -26,6 +26,7 @@ interface Kept {
   state: Uint8Array | undefined;
   said: number;
   messages: NumberedBody[];
+  isBehind: boolean;
   readonly streams: Map<number, KeptStream>;
 }
 
@@ -52,7 +53,7 @@ export class SimulatedEngine implements TakeOverEngine {
   readonly #fault: TakeOverFault | undefined;
   readonly #kept: Kept = {
     ...{ epoch: 1, turn: 0, begin: undefined, accept: undefined, handled: 0, state: undefined, said: 0 },
-    ...{ messages: [], streams: new Map() },
+    ...{ messages: [], isBehind: false, streams: new Map() },
   };
 
   constructor(fault: TakeOverFault | undefined) {
@@ -85,6 +86,8 @@ export class SimulatedEngine implements TakeOverEngine {
       kept.said = message.number;
     }
     const confirmed = turn.confirmed ?? 0;
+    kept.said = Math.max(kept.said, confirmed);
+    kept.isBehind = turn.isBehind ?? kept.isBehind;
     kept.messages = kept.messages.filter(({ number }) => number > confirmed);
     for (const [id, change] of turn.streams) {
       if (change.isForgotten) {
@@ -110,12 +113,21 @@ export class SimulatedEngine implements TakeOverEngine {
   }
 
   read(): DurableRecord {
-    const { begin, accept, handled, state, said, messages, streams } = this.#kept;
+    const { begin, accept, handled, state, said, messages, isBehind, streams } = this.#kept;
     if (begin === undefined || accept === undefined) throw new Error('nothing is on record');
     const copies = [...streams].map(([id, stream]): [number, StreamRecord] => [
       id,
       { ...stream, parts: [...stream.parts] },
     ]);
-    return { begin, accept, handled, state, said, messages: [...messages], streams: new Map(copies) };
+    return {
+      begin,
+      accept,
+      handled,
+      state,
+      said,
+      messages: [...messages],
+      isBehind,
+      streams: new Map(copies),
+    };
   }
 }

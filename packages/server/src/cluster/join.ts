@@ -4,10 +4,15 @@ import type { Refusal } from '../admission/admission.js';
 import type { Quotas } from '../admission/quotas.js';
 import { type ClusterHost, ClusterNode } from './node.js';
 
-interface Parts extends Omit<ClusterHost, 'admitLed' | 'releaseLed'> {
+interface Parts extends Omit<ClusterHost, 'admits' | 'admitLed' | 'releaseLed'> {
   readonly quotas: Pick<Quotas, 'admitLed' | 'release'>;
   /** Refuses every client while the server drains or closes. */
   readonly refusal: () => Refusal | undefined;
+}
+
+/** Whether a balancer should send clients here: one that knows of another node that reaches the engine should not. */
+export function isReadyIn(node: Pick<ClusterNode, 'isMember' | 'isCutOff'> | undefined): boolean {
+  return joiningRefusal(node) === undefined && node?.isCutOff !== true;
 }
 
 /** The refusal of new sessions while other nodes do not know where they would be. */
@@ -27,8 +32,7 @@ export function joinCluster({ quotas, refusal, ...parts }: Parts): ClusterNode |
   const { node } = parts.options;
   if (node === undefined) return undefined;
   const admitLed = (address: string) => refusal() ?? quotas.admitLed(address, systemClock.now());
-  return new ClusterNode(
-    { ...parts, admitLed, releaseLed: (address) => quotas.release(address, undefined) },
-    node,
-  );
+  const admits = () => refusal() === undefined;
+  const releaseLed = (address: string) => quotas.release(address, undefined);
+  return new ClusterNode({ ...parts, admits, admitLed, releaseLed }, node);
 }

@@ -16,6 +16,8 @@ const members: Membership[] = [];
 class Engine implements Backplane {
   failure: Error | undefined;
   searches = 0;
+  /** How long a renewal takes, in milliseconds. */
+  delayMs = 0;
   /** Whether the next renewal finds that it has forgotten all nodes. */
   isEmptied = false;
   /** How far its clock is ahead, in milliseconds. */
@@ -30,14 +32,16 @@ class Engine implements Backplane {
     return {
       renew: async (incarnation, record, leaseMs) => {
         check();
+        const { delayMs } = this;
+        if (delayMs > 0) await new Promise<void>((resolve) => void clock.after(delayMs, resolve));
         const { nodes, now } = await link.renew(incarnation, record, leaseMs);
         const hasForgotten = this.isEmptied;
         this.isEmptied = false;
         return { nodes: hasForgotten ? [] : nodes, now: now + this.aheadMs, hasForgotten };
       },
       find: async (incarnation) => {
-        check();
         this.searches++;
+        check();
         return await link.find(incarnation);
       },
       withdraw: async (incarnation) => {
@@ -78,6 +82,7 @@ interface Choice {
   /** Of its timers; the default is that of the test. */
   readonly clock?: ManualClock;
   readonly refusalOf?: (node: KnownNode) => string | undefined;
+  readonly onLeaseOver?: () => void;
 }
 
 /** The events of the node `aaaaaa` are recorded. */
@@ -92,6 +97,7 @@ function create(incarnation: string, choice: Choice = {}): Membership {
     now: () => EPOCH + clock.now(),
     logger: { debug: log, info: log, warn: log, error: log },
     refusalOf: choice.refusalOf ?? (() => undefined),
+    onLeaseOver: choice.onLeaseOver ?? (() => {}),
   });
   members.push(membership);
   return membership;
@@ -214,7 +220,10 @@ describe('while the engine does not answer', () => {
     expect(a.isAlive('bbbbbb')).toBe(true);
     expect(a.isMember).toBe(true);
     expect(named('engine.stalled')).toHaveLength(1);
-    await expect(a.find('cccccc')).rejects.toBe(GONE);
+    const { searches } = engine;
+    // At once, so that no client waits for it.
+    await expect(a.find('cccccc')).rejects.toMatchObject({ code: 'connection_failed' });
+    expect(engine.searches).toBe(searches);
 
     engine.failure = undefined;
     await pass(10 * RENEW_MS);
@@ -290,5 +299,58 @@ describe('while the engine does not answer', () => {
     const a = await join('aaaaaa');
     engine.failure = GONE;
     await a.stop();
+  });
+});
+
+describe('a node that does not reach the engine', () => {
+  /** A node that was just a member, and when it was told that its lease is over. */
+  async function alone() {
+    const told: number[] = [];
+    const node = await join('aaaaaa', { onLeaseOver: () => told.push(clock.now()) });
+    return { node, told, since: clock.now() };
+  }
+
+  it('has a lease for as long as since its last renewal, and is told when it is over and while it is', async () => {
+    const { node, told, since } = await alone();
+    engine.failure = GONE;
+    await pass(LEASE_MS - 1);
+    expect([node.hasLease, told]).toEqual([true, []]);
+    await pass(1);
+    expect([node.hasLease, told]).toEqual([false, [since + LEASE_MS]]);
+    await pass(2 * RENEW_MS);
+    expect(told.length).toBeGreaterThan(2);
+
+    engine.failure = undefined;
+    await pass(RENEW_MS);
+    const { length } = told;
+    expect(node.hasLease).toBe(true);
+    await pass(10 * LEASE_MS);
+    expect(told).toHaveLength(length);
+  });
+
+  it('counts from the start of a renewal, as the engine may have executed it at once', async () => {
+    const { node } = await alone();
+    engine.delayMs = 400;
+    await pass(RENEW_MS);
+    const since = clock.now();
+    await pass(1_000);
+    expect(node.leaseUntil).toBe(since + LEASE_MS);
+  });
+
+  it('is told nothing if its process stood still and the engine answers', async () => {
+    const { node, told } = await alone();
+    clock.pass(3 * LEASE_MS);
+    expect(node.hasLease).toBe(false);
+    await pass(RENEW_MS);
+    expect([node.hasLease, told]).toEqual([true, []]);
+  });
+
+  it('is told nothing once it has stopped, or before it was a member', async () => {
+    const { node, told } = await alone();
+    engine.failure = GONE;
+    await join('bbbbbb', { onLeaseOver: () => told.push(0) });
+    await node.stop();
+    await pass(10 * LEASE_MS);
+    expect(told).toEqual([]);
   });
 });

@@ -44,6 +44,11 @@ export interface MembershipOptions {
   readonly refusalOf: (node: KnownNode) => string | undefined;
   /** The engine has forgotten something, or may have, because it was away. @default nothing */
   readonly onForgotten?: () => void;
+  /**
+   * The engine was not reached for the length of a lease, so that other nodes may take this one for dead. Called again with
+   * each renewal that fails. @default nothing
+   */
+  readonly onLeaseOver?: () => void;
 }
 
 /**
@@ -63,8 +68,10 @@ export class Membership {
   #isSkewed = false;
   /** Clock reading before which a node that the engine does not know may live all the same. */
   #completeFrom = 0;
+  #leaseUntil = Number.NEGATIVE_INFINITY;
   #isStopped = false;
   #cancel: () => void = () => {};
+  #cancelLease: () => void = () => {};
 
   constructor(options: MembershipOptions) {
     this.#options = options;
@@ -78,6 +85,13 @@ export class Membership {
   /** The engine does not answer. */
   get isStalled(): boolean {
     return this.#isStalled;
+  }
+  /** Clock reading up to which no other node takes this one for dead: a lease after the start of the last renewal. */
+  get leaseUntil(): number {
+    return this.#leaseUntil;
+  }
+  get hasLease(): boolean {
+    return this.#options.clock.now() < this.#leaseUntil;
   }
   /** Nodes that count as alive, this one included. */
   get size(): number {
@@ -111,6 +125,7 @@ export class Membership {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancel();
+    this.#cancelLease();
     if (this.#isMember) await this.#link.withdraw(this.#options.incarnation).catch(() => {});
     await this.#link.close();
   }
@@ -134,16 +149,27 @@ export class Membership {
   /**
    * Asks the engine for a node, which may have joined since the last renewal. Searches for one node are made together.
    *
-   * @throws {ProtocolError} `connection_failed` or `timeout` if the engine does not answer, or has forgotten nodes that may
-   * not have announced themselves again yet.
+   * @throws {ProtocolError} `connection_failed` or `timeout` if the engine does not answer, at once if this node has no lease;
+   * `connection_failed` also if it has forgotten nodes that may not have announced themselves again yet.
    */
   async find(incarnation: string): Promise<KnownNode | undefined> {
+    this.assertLease();
     let search = this.#searches.get(incarnation);
     if (search === undefined) {
       search = this.#search(incarnation).finally(() => this.#searches.delete(incarnation));
       this.#searches.set(incarnation, search);
     }
     return await search;
+  }
+
+  /**
+   * Before a question to the engine for which a client would have to wait.
+   *
+   * @throws {ProtocolError} `connection_failed` if this node was a member, and its lease is over.
+   */
+  assertLease(): void {
+    if (this.#isMember && !this.hasLease)
+      throw new ProtocolError('connection_failed', 'the engine was not reached for the length of a lease');
   }
 
   async #search(incarnation: string): Promise<KnownNode | undefined> {
@@ -174,18 +200,30 @@ export class Membership {
   /** @param isFirst whether an engine that is unsuitable stops the server from starting. */
   async #renew(isFirst: boolean): Promise<void> {
     const { incarnation } = this.#options;
+    const { clock } = this.#options;
+    const since = clock.now();
     let list: NodeList;
     try {
       list = await this.#link.renew(incarnation, JSON.stringify(this.#announced), LEASE_MS);
     } catch (error) {
       if (isFirst && isProtocolError(error) && error.code === 'unsupported') throw error;
-      return this.#handleStalled(error);
+      this.#handleStalled(error);
+      return this.#checkLease();
     }
     if (this.#isStopped) return;
+    this.#leaseUntil = since + LEASE_MS;
+    this.#cancelLease();
+    this.#cancelLease = clock.after(this.#leaseUntil - clock.now(), () => this.#checkLease());
     const hasReturned = this.#isStalled;
     if (hasReturned) this.#handleBack();
     if (list.hasForgotten) this.#handleForgotten();
     this.#handleList(list, hasReturned || list.hasForgotten);
+  }
+
+  /** A process that stood still has no lease either, but its next renewal may succeed. */
+  #checkLease(): void {
+    if (this.#isStopped || !this.#isMember || !this.#isStalled || this.hasLease) return;
+    this.#options.onLeaseOver?.();
   }
 
   #handleStalled(error: unknown): void {

@@ -20,7 +20,14 @@ import { Leading, type LeadingHost } from './lead/leading.js';
 import { type KnownNode, Membership } from './membership.js';
 import { Moves, type MovingHost } from './moves/moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
-import { MOVE_PATH, PeerPort, type PeerService, RELAY_PATH, REPLIES_PATH } from './peer-port.js';
+import {
+  MOVE_PATH,
+  PeerPort,
+  type PeerService,
+  RELAY_PATH,
+  REPLIES_PATH,
+  STANDING_PATH,
+} from './peer-port.js';
 import { ClusterMoves } from './relay/cluster-moves.js';
 import { dialRelay, type RelayDialing } from './relay/relay-dial.js';
 import { RelayPeers, relayWebSocket } from './relay/relay-peers.js';
@@ -28,12 +35,15 @@ import { RelayTraffic } from './relay/relay-wire.js';
 import { RepliesService } from './replies/replies-service.js';
 import { Roster } from './roster.js';
 import { MOVE_PLACES, SERVICE_PLACES, ServicePlaces } from './service-places.js';
+import { Standing } from './standing.js';
 import { isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
 
 export interface ClusterHost extends LeadingHost {
   /** For sessions that are taken over. */
   readonly taking: TakingHost;
   readonly moving: MovingHost;
+  /** New clients are admitted, as far as this server alone decides that. */
+  admits(): boolean;
   /** Another node passes a connection on. */
   onPassed(wire: ServerWire, request: IncomingMessage, ticket: Ticket): void;
 }
@@ -50,6 +60,7 @@ export class ClusterNode implements Leader {
   readonly #tickets: Tickets;
   readonly #membership: Membership;
   readonly #leading: Leading;
+  readonly #standing: Standing;
   /** The time that other nodes take. They have no share that ends: what they pass on is for clients, too. */
   readonly #loop = createLoopShares(1);
   readonly moves: Moves;
@@ -77,6 +88,7 @@ export class ClusterNode implements Leader {
       logger: this.#logger,
       refusalOf: (node) => this.#refusalOf(node),
       onForgotten: () => this.moves.keepNow(),
+      onLeaseOver: () => void this.#standing.check(),
     });
     const { durability, timers, logger, seal } = host.options;
     let leaving: Leaving | undefined;
@@ -84,9 +96,20 @@ export class ClusterNode implements Leader {
       const common = { incarnation, link: backplane.connect(), logger, seal, timers, clock: systemClock };
       const isStalled = () => this.#membership.isStalled;
       this.records = new Records({ ...common, durability, isStalled });
-      this.#takeOvers = new TakeOvers({ ...common, records: this.records, host: host.taking });
+      const hasLease = () => this.#membership.hasLease;
+      this.#takeOvers = new TakeOvers({ ...common, records: this.records, host: host.taking, hasLease });
       leaving = new Leaving({ ...common, ...host.moving });
     }
+    this.#standing = new Standing({
+      membership: this.#membership,
+      dialing: (node) => this.#dialing(node, STANDING_PATH, this.#tickets.issueStanding(node.incarnation)),
+      admits: () => this.records?.isStalled === false && host.admits(),
+      onCutOff: () => {
+        if (durability?.degrades === false) leaving?.abandonAll();
+      },
+      clock: systemClock,
+      logger: this.#logger,
+    });
     this.moves = new Moves({
       leaving,
       incarnation,
@@ -124,6 +147,10 @@ export class ClusterNode implements Leader {
   /** Other nodes know of this one, and it knows their agents. */
   get isMember(): boolean {
     return this.#membership.isMember && this.#relayed?.roster.isReady !== false;
+  }
+  /** Its lease is over, and another node takes its durable sessions. */
+  get isCutOff(): boolean {
+    return this.#standing.isCutOff;
   }
   /** Nodes that count as alive, this one included. */
   get nodes(): number {
@@ -231,6 +258,12 @@ export class ClusterNode implements Leader {
       places: new ServicePlaces(MOVE_PLACES),
       accept: (ticket) => this.#tickets.acceptMove(ticket),
       onWire: (wire, source) => this.moves.accept(wire, source),
+    });
+    services.set(STANDING_PATH, {
+      adapter,
+      places: new ServicePlaces(SERVICE_PLACES),
+      accept: (ticket) => this.#tickets.acceptStanding(ticket),
+      onWire: (wire, source) => void this.#standing.answer(wire, source),
     });
     if (relayed !== undefined)
       services.set(RELAY_PATH, {

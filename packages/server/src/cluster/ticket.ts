@@ -118,6 +118,11 @@ export class Tickets {
     return this.#issueFor(REPLIES, target);
   }
 
+  /** A ticket for asking another node whether it reaches the engine. */
+  issueStanding(target: string): string {
+    return this.#issueFor(STANDING, target);
+  }
+
   #issueFor(purpose: string, target: string): string {
     const nonce = randomBytes(NONCE_BYTES).toString('base64');
     const content: RelayContent = [VERSION, target, this.#incarnation, this.#now(), nonce];
@@ -139,6 +144,11 @@ export class Tickets {
   /** Accepts a ticket of {@link issueReplies} once. */
   acceptReplies(text: string): { readonly source: string } | TicketRefusal {
     return this.#acceptFor(REPLIES, text);
+  }
+
+  /** Accepts a ticket of {@link issueStanding} once. */
+  acceptStanding(text: string): { readonly source: string } | TicketRefusal {
+    return this.#acceptFor(STANDING, text);
   }
 
   #acceptFor(purpose: string, text: string): { readonly source: string } | TicketRefusal {
@@ -207,6 +217,7 @@ const TICKET = 'parlance ticket 1\n';
 const RELAY = 'parlance relay 1\n';
 const MOVE = 'parlance move 1\n';
 const REPLIES = 'parlance replies 1\n';
+const STANDING = 'parlance standing 1\n';
 const ADDRESS = 'parlance node 1\n';
 
 function sign(secret: Uint8Array, purpose: string, payload: Uint8Array): Buffer {

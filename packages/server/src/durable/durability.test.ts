@@ -104,4 +104,13 @@ describe('a durable session', () => {
     await expect(second).rejects.toThrow('fenced');
     expect(calls).toEqual(['closed', 'over']);
   });
+
+  it('leaves the record to another node, and so neither writes nor forgets anything', async () => {
+    const { durability, calls } = setUp();
+    const waiting = durability.recorded();
+    durability.leave();
+    durability.end(new Error('given up'));
+    await expect(waiting).rejects.toThrow('given up');
+    expect(calls).toEqual(['closed', 'closed']);
+  });
 });

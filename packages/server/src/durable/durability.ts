@@ -23,6 +23,8 @@ export class Durability {
   #taken = 0;
   /** The application has handled messages up to this one at another node. */
   #handledBefore = 0;
+  /** The record is for another node to go on with. */
+  #isLeft = false;
   /** Calls of {@link commit} that are under way. */
   #commits = 0;
   readonly #waiting = new Set<Waiting>();
@@ -123,17 +125,18 @@ export class Durability {
     });
   }
 
-  /** Nothing is written any more. */
-  close(): void {
+  /** Another node may go on with the session. Nothing is written any more, nor is the record forgotten at the end. */
+  leave(): void {
+    this.#isLeft = true;
     this.#recorder.close();
   }
 
   /** The session is over here. */
   end(error: Error | undefined): void {
-    this.close();
+    this.#recorder.close();
     for (const { reject } of this.#waiting)
       reject(error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' }));
     this.#waiting.clear();
-    this.#onEnd();
+    if (!this.#isLeft) this.#onEnd();
   }
 }

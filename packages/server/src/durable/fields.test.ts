@@ -18,7 +18,7 @@ const ALI = 'ali \u00e9\u{1f600}';
 
 const TURN: Turn = {
   ...{ number: 1, begin: undefined, accept: undefined, handled: undefined, state: undefined },
-  ...{ messages: [], confirmed: undefined, streams: new Map() },
+  ...{ messages: [], confirmed: undefined, streams: new Map(), isBehind: undefined },
 };
 const FIRST: Turn = { ...TURN, begin: Uint8Array.of(0, 255), accept: { tokens: ['aa', 'bb'], attempt: 3 } };
 const STREAM = {
@@ -144,6 +144,7 @@ describe('the record of a durable session as fields', () => {
           },
         ],
       ]),
+      isBehind: false,
     });
   });
 
@@ -194,9 +195,20 @@ describe('the record of a durable session as fields', () => {
     expect(fields.names).toEqual(['accept', 'begin', 'principal', 'said']);
   });
 
-  it('does not count up to what a client has heard of and the engine has forgotten', () => {
+  it('does not count up to what a client has heard of and the engine has forgotten, but says so', () => {
     const fields = written({ confirmed: Number.MAX_SAFE_INTEGER });
-    expect(fields.names).toEqual(['accept', 'begin', 'principal']);
+    expect(fields.names).toEqual(['accept', 'begin', 'principal', 'said']);
+    expect(fields.read()).toMatchObject({ said: Number.MAX_SAFE_INTEGER, messages: [] });
+  });
+
+  it('says that the client is to be told of lost turns, until it knows', () => {
+    const fields = written({ isBehind: true });
+    expect(fields.read().isBehind).toBe(true);
+    fields.write(0, { ...TURN, number: 3, handled: 1 });
+    expect(fields.read().isBehind).toBe(true);
+    fields.write(0, { ...TURN, number: 4, isBehind: false });
+    expect(fields.read().isBehind).toBe(false);
+    expect(fields.names).not.toContain('behind');
   });
 
   it.each<[string, Record<string, string | undefined>]>([

@@ -12,6 +12,7 @@ import { pack, unpack } from './packed.js';
  *     s<stream>              how often its handler was started, whether it is started again, and the ID of its kept reply
  *     p<stream>.<number>     a part of its reply
  *     x<stream>              how the reply has ended: empty, or the body of the error frame
+ *     behind                 is there if the client is to be told that the record has lost turns
  */
 
 export interface FieldChanges {
@@ -51,7 +52,7 @@ export class FieldWriter {
   }
 
   /** Each turn once, in order. */
-  write({ begin, accept, handled, state, messages, confirmed, streams }: Turn): FieldChanges {
+  write({ begin, accept, handled, state, messages, confirmed, streams, isBehind }: Turn): FieldChanges {
     const changes: FieldChanges = { set: new Map(), remove: [] };
     const { set, remove } = changes;
     if (begin !== undefined) {
@@ -66,10 +67,16 @@ export class FieldWriter {
       set.set('said', bytesOf(String(number)));
       set.set(`m${number}`, body);
     }
-    // A client may have heard of messages that the engine has forgotten.
     const last = Math.min(confirmed ?? 0, this.#said);
     for (; this.#confirmed < last; this.#confirmed++) remove.push(`m${this.#confirmed + 1}`);
     this.#confirmed = Math.max(this.#confirmed, confirmed ?? 0);
+    // The client has heard of messages that the engine has forgotten. The next process need not find that out again.
+    if (this.#confirmed > this.#said) {
+      this.#said = this.#confirmed;
+      set.set('said', bytesOf(String(this.#said)));
+    }
+    if (isBehind === true) set.set('behind', bytesOf('1'));
+    else if (isBehind === false) remove.push('behind');
     for (const [id, turn] of streams) this.#writeStream(id, turn, changes);
     return changes;
   }
@@ -205,6 +212,7 @@ export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord 
       said,
       messages: inOrder(messages, said),
       streams,
+      isBehind: fields.has('behind'),
     },
   };
 }

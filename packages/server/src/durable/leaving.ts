@@ -1,5 +1,5 @@
-import type { Logger, Timers } from '@parlance/protocol';
-import { type Clock, guard, loggable } from '@parlance/protocol/internal';
+import type { Logger, ProtocolError, Timers } from '@parlance/protocol';
+import { type Clock, fencedError, guard, loggable } from '@parlance/protocol/internal';
 import type { AgentMoves } from '../agents/moves.js';
 import type { BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
@@ -71,6 +71,20 @@ export class Leaving {
     await Promise.all(this.#underWay.values());
   }
 
+  /**
+   * Gives up all sessions at once, as if this process had died: other nodes may take them by now, and the engine is not
+   * reached. Handlers are stopped with `fenced`. What the engine still executes of writes that were under way is in order: they
+   * are whole turns, of which nothing was told, and refused once another node has the session.
+   */
+  abandonAll(): void {
+    for (const session of this.#sessions)
+      guard(session, () => {
+        session.freeze();
+        session.durability?.leave();
+        this.#letGo(session, fencedError());
+      });
+  }
+
   get #sessions(): ServerEndpoint[] {
     const sessions = [...this.#options.sessions.values()];
     return sessions.filter(({ isDurable, hasEnded }) => isDurable && !hasEnded);
@@ -101,12 +115,17 @@ export class Leaving {
     if (session.hasEnded) return;
     this.#unsaid.add(id);
     session.giveUp();
-    session.durability?.close();
+    session.durability?.leave();
     const isSaid = await this.#say(session);
-    guard(session, () => session.loseWire(SERVICE_RESTART, 'the session goes on at another node'));
-    session.forget();
+    // It was abandoned meanwhile.
+    if (!session.hasEnded) this.#letGo(session);
     if (isSaid) this.#unsaid.delete(id);
-    const fields = { event: 'session.given_up', session: id };
+  }
+
+  #letGo(session: ServerEndpoint, failure?: ProtocolError): void {
+    guard(session, () => session.loseWire(SERVICE_RESTART, 'the session goes on at another node'));
+    session.forget(failure);
+    const fields = { event: 'session.given_up', session: session.id };
     this.#options.logger.info(fields, 'the session waits for another node');
   }
 

@@ -56,7 +56,8 @@ export interface DurabilityOptions {
   readonly stallMs?: number | undefined;
   /**
    * An engine that is unavailable: sessions `wait`, or `degrade`: they go on, lose what the engine does not know if their node
-   * ends, and are on record again when the engine answers. Clients can resume only when it does, in both cases.
+   * ends, and are on record again when the engine answers. Clients can resume only when it does, in both cases. If another node
+   * reaches it, sessions that wait go on there after 5 s, and those that degrade stay.
    *
    * @default 'wait'
    */

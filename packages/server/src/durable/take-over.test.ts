@@ -38,7 +38,7 @@ async function setUp({ refusal, former }: { readonly refusal?: Refusal; readonly
       admitted.splice(admitted.indexOf(`${address} ${principal}`), 1),
   } as unknown as TakingHost;
   const records = { release: async () => {} } as unknown as Records;
-  const takeOversWith = (engine: BackplaneLink) =>
+  const takeOversWith = (engine: BackplaneLink, hasLease = true) =>
     new TakeOvers({
       incarnation: 'here',
       host,
@@ -46,6 +46,7 @@ async function setUp({ refusal, former }: { readonly refusal?: Refusal; readonly
       link: engine,
       logger: SILENT_LOGGER,
       seal: undefined,
+      hasLease: () => hasLease,
     });
   const origin = { ip: '10.0.0.1', agentId: undefined, headers: {}, isForwarded: false };
   const claimant = (offer: HelloPayload = hello, principal = 'ann') => ({
@@ -123,6 +124,13 @@ describe('taking a durable session over', () => {
     fail(new Error('no answer'));
     expect(await first).toBe('busy');
     expect([takeOvers.isUnderWay(SESSION), takeOvers.count, admitted]).toEqual([false, 0, []]);
+  });
+
+  it('has to be tried again while the lease of this node is over, and asks the engine nothing', async () => {
+    const { takeOversWith, claimant, link } = await setUp();
+    const readSession = () => Promise.reject(new Error('not to be asked'));
+    expect(await takeOversWith({ ...link, readSession }, false).takeOver(claimant())).toBe('busy');
+    expect(await takeOversWith(link, true).takeOver(claimant())).not.toBe('busy');
   });
 
   it('ends what this node has had of it before another one claimed it', async () => {

@@ -46,6 +46,8 @@ export interface TakeOversOptions {
   readonly logger: Logger;
   /** With which records are sealed. */
   readonly seal: Seal | undefined;
+  /** Whether no other node takes this one for dead, so that the session would stay here. */
+  hasLease(): boolean;
 }
 
 /** Takes durable sessions from nodes that have died. */
@@ -77,7 +79,7 @@ export class TakeOvers {
    */
   async takeOver(claimant: Claimant): Promise<TakeOverOutcome> {
     const { sessionId } = claimant;
-    if (this.#underWay.has(sessionId)) return 'busy';
+    if (this.#underWay.has(sessionId) || !this.#options.hasLease()) return 'busy';
     this.#underWay.add(sessionId);
     try {
       return await this.#takeOver(claimant);

@@ -6,8 +6,16 @@ import type { Observed } from './observed.js';
 /** What becomes of durable sessions and of the engine that keeps them, as the log names it. */
 const DURABLE_EVENTS = [
   ...['session.taken_over', 'session.given_up', 'session.fenced', 'session.degraded', 'takeover.failed'],
-  ...['record.gone', 'record.behind', 'record.full', 'record.changed', 'record.kept', 'records.stalled'],
-  ...['engine.stalled', 'engine.answered', 'engine.back'],
+  ...[
+    'record.gone',
+    'record.behind',
+    'record.lost',
+    'record.full',
+    'record.changed',
+    'record.kept',
+    'records.stalled',
+  ],
+  ...['engine.stalled', 'engine.answered', 'engine.back', 'node.cut_off'],
 ];
 
 /** Reads the metrics of a cluster; a server on its own has none. */

@@ -29,8 +29,9 @@ export class DurableChannel extends RecordingChannel {
   }
 
   /** Goes on with what another process had. A client can only resume this with what it has. */
-  restore({ handled, state, said, messages, streams }: DurableRecord): void {
+  restore({ handled, state, said, messages, streams, isBehind = false }: DurableRecord): void {
     this.state = state;
+    this.isBehind = isBehind;
     this.handled = this.recorded = this.received = handled;
     this.said = this.told = said;
     this.isRestored = true;
@@ -89,7 +90,10 @@ export class DurableChannel extends RecordingChannel {
     const former = this.link.parts.streams;
     const left = isReloaded ? this.#leave() : [];
     const messages = this.outbox.rebuild();
-    const continuation = continuationOf(this.streams, have);
+    const continuation = continuationOf(this.streams, have, this.options.tellsBeside === true);
+    // A page that was loaded again lists no requests, and misses none.
+    const lacksStreams = !isReloaded && continuation.isBehind;
+    if (lacksStreams || have.messages > this.said || have.sent > this.handled) this.#setBehind(true);
     const { adopted, forgotten, cancelled, over, interrupted, again } = continuation;
     const local = Math.max(former.last.local, have.heard);
     const remote = Math.max(former.last.remote, have.opened, ...this.streams.keys());
@@ -133,6 +137,16 @@ export class DurableChannel extends RecordingChannel {
     this.recorder.handled(written);
     const message = `${lost} messages of a page before are not on record as handled, and come no more`;
     this.session.emit({ type: 'warning', message });
+  }
+
+  handleBehindTold(): void {
+    if (this.isBehind) this.#setBehind(false);
+  }
+
+  /** On record, as an ACCEPT may be lost together with its process. */
+  #setBehind(isBehind: boolean): void {
+    this.isBehind = isBehind;
+    this.recorder.behind(isBehind);
   }
 
   #tellMessages({ messages }: Have, told: readonly OutgoingBody[]): void {

@@ -417,7 +417,8 @@ describe('a client of a durable session', () => {
     expect(pair.heard.at(-1)).toMatchObject({ type: 'state', state: 'established' });
     expect(pair.heard).toContainEqual({ type: 'end', streamId: 1 });
     expect(textsOf(pair.told, 'request')).toEqual([]);
-    expect(server.durable?.pollTurn(true)?.streams.get(1)).toMatchObject({ isForgotten: true });
+    // Soon, as the client names it no more.
+    expect(pair.turns.at(-1)?.streams.get(1)).toMatchObject({ isForgotten: true });
   });
 
   it('counts what it has not read from processes before, up to a bound', () => {

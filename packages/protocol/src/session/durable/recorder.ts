@@ -8,6 +8,7 @@ interface NextTurn {
   confirmed: number | undefined;
   readonly messages: NumberedBody[];
   readonly streams: Map<number, NextStreamTurn>;
+  isBehind: boolean | undefined;
   /** What waits for this turn, in order. */
   readonly waiting: (() => void)[];
   /** Bytes of bodies. */
@@ -94,6 +95,10 @@ export class Recorder {
     next.bytes += body.length;
   }
 
+  behind(isBehind: boolean): void {
+    this.#due().isBehind = isBehind;
+  }
+
   confirmed(count: number): void {
     this.#turn().confirmed = count;
   }
@@ -137,7 +142,7 @@ export class Recorder {
   #turn(): NextTurn {
     this.#next ??= {
       ...{ begin: undefined, accept: undefined, handled: undefined, state: undefined, confirmed: undefined },
-      ...{ messages: [], streams: new Map(), waiting: [], bytes: 0, isDue: false },
+      ...{ messages: [], streams: new Map(), isBehind: undefined, waiting: [], bytes: 0, isDue: false },
     };
     return this.#next;
   }

@@ -54,6 +54,8 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   protected skip = 0;
   /** This process has the session from its record, and the client has not written anything since. */
   isRestored = false;
+  /** The client has heard of turns that the record lacked, and may not know that. */
+  isBehind = false;
 
   constructor(session: ChannelHost, options: ChannelOptions) {
     super(session, options);
@@ -344,7 +346,10 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   #handleCancel(streamId: number): void {
     const stream = this.streams.get(streamId);
     const isOpen = stream?.end !== undefined || this.link.parts.streams.get(streamId) !== undefined;
-    if (stream !== undefined && !isOpen) this.forgetStream(streamId);
+    if (stream === undefined || isOpen) return;
+    // Soon, as a client that does not name the stream would seem to have heard an end that is not on record.
+    this.recordEnd(streamId, stream, COMPLETE);
+    this.forgetStream(streamId);
   }
 
   /** The application hears of a request when its start is on record. */

@@ -158,7 +158,7 @@ describe('a page that is loaded again', () => {
     pair.server.durable?.repeat(id);
     pair.record();
     const hello = pair.reload();
-    const record = { attempt: 1, isRepeatable: true, parts: [], end: undefined };
+    const record = { attempt: 1, isRepeatable: true, kept: undefined, parts: [], end: undefined };
     pair.takeOver({ streams: new Map([[id, record]]) });
     pair.answer(hello);
     expect(pair.heard.find(({ type }) => type === 'takenUp')).toMatchObject({ cancelled: [id] });

@@ -7,6 +7,8 @@ export interface DurableSession {
   readonly state: Uint8Array | undefined;
   /** One-way messages of the client that are handled. */
   readonly handled: number;
+  /** The client that has resumed it had heard of turns that the record lacked, and is told so. */
+  readonly isBehind: boolean;
   /** Everything that is worth a turn is on record. */
   readonly isIdle: boolean;
   /**

@@ -42,16 +42,37 @@ export interface Continuation {
   readonly interrupted: readonly number[];
   /** The client writes these again. */
   readonly again: readonly number[];
+  /** The client has heard of a start, a part or an end that is not on record. */
+  readonly isBehind: boolean;
 }
 
-export function continuationOf(streams: ReadonlyMap<number, DurableStream>, have: Have): Continuation {
+/** @param tellsBeside the client may have parts that are not on record, although nothing was forgotten. */
+export function continuationOf(
+  streams: ReadonlyMap<number, DurableStream>,
+  have: Have,
+  tellsBeside: boolean,
+): Continuation {
   const held = new Map(have.streams.map((stream) => [stream.id, stream]));
   const forgotten = [...streams.keys()].filter((id) => !held.has(id));
   const lists: Record<Fate, number[]> = { cancelled: [], over: [], interrupted: [], again: [] };
   for (const stream of have.streams) lists[fateOf(stream, streams.get(stream.id))].push(stream.id);
   const { cancelled, over, interrupted } = lists;
   const adopted = [...cancelled, ...over, ...interrupted].map((id) => openStream(id, false));
-  return { adopted, forgotten, ...lists };
+  const isBehind =
+    forgotten.some((id) => streams.get(id)?.end === undefined) ||
+    have.streams.some((stream) => hasMore(stream, streams.get(stream.id), tellsBeside));
+  return { adopted, forgotten, ...lists, isBehind };
+}
+
+/** Whether the client has heard more of a reply than is on record. */
+function hasMore(
+  { isCancelled, isAcknowledged, parts }: HeldStream,
+  known: DurableStream | undefined,
+  tellsBeside: boolean,
+): boolean {
+  if (isCancelled) return false;
+  if (known === undefined) return isAcknowledged || parts > 0;
+  return known.end === undefined && parts > known.parts && (known.isRepeatable || !tellsBeside);
 }
 
 type Fate = 'cancelled' | 'over' | 'interrupted' | 'again';
@@ -61,5 +82,6 @@ function fateOf({ isCancelled, isAcknowledged, parts }: HeldStream, known: Durab
   // The engine has forgotten a request whose handler was started.
   if (known === undefined) return isAcknowledged || parts > 0 ? 'interrupted' : 'again';
   if (known.end !== undefined) return 'over';
-  return known.isRepeatable ? 'again' : 'interrupted';
+  // A handler that is called again does not know the parts that the engine has forgotten, and cannot continue behind them.
+  return known.isRepeatable && parts <= known.parts ? 'again' : 'interrupted';
 }

@@ -23,9 +23,11 @@ export interface Turn {
   readonly state: Uint8Array | undefined;
   /** One-way messages to the client. */
   readonly messages: readonly NumberedBody[];
-  /** Messages to the client up to this one are not needed any more. */
+  /** The client has the messages up to this one, even if the record knows none of them. */
   readonly confirmed: number | undefined;
   readonly streams: ReadonlyMap<number, StreamTurn>;
+  /** Whether the client is to be told that the record was behind. */
+  readonly isBehind: boolean | undefined;
 }
 
 export interface AcceptedResume {
@@ -67,6 +69,8 @@ export interface DurableRecord {
   /** Those of them that are not confirmed, in order. */
   readonly messages: readonly NumberedBody[];
   readonly streams: ReadonlyMap<number, StreamRecord>;
+  /** The record was behind what the client knew, and the client may not have been told. @default false */
+  readonly isBehind?: boolean | undefined;
 }
 
 export interface StreamRecord {

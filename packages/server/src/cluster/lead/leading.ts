@@ -80,6 +80,7 @@ export class Leading {
         const outcome = owner === undefined ? UNKNOWN : await this.#leadTo(owner, request);
         if (outcome !== UNKNOWN) return outcome;
         // It may have moved.
+        membership.assertLease();
         const next = await moves.find(sessionId);
         if (next === undefined) return UNKNOWN;
         if (next === this.#options.incarnation) return await this.#findHere(request);
@@ -126,6 +127,7 @@ export class Leading {
       return this.#options.membership.get(incarnation) ?? (await this.#options.membership.find(incarnation));
     } catch (error) {
       // The engine may have forgotten that node, and still know where the session is now.
+      this.#options.membership.assertLease();
       if ((await this.#options.moves.find(sessionId)) === undefined) throw error;
       return undefined;
     }

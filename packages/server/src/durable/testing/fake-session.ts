@@ -2,7 +2,7 @@ import type { DurableSession, Turn } from '@parlance/protocol/internal';
 
 const TURN: Omit<Turn, 'number'> = {
   ...{ begin: undefined, accept: undefined, handled: undefined, state: undefined },
-  ...{ messages: [], confirmed: undefined, streams: new Map() },
+  ...{ messages: [], confirmed: undefined, streams: new Map(), isBehind: undefined },
 };
 
 /** A session whose turns say that one message more is handled. */
@@ -10,6 +10,7 @@ export class FakeSession implements DurableSession {
   /** In the next turn. */
   state: Uint8Array | undefined;
   handled = 0;
+  readonly isBehind = false;
   recorded = 0;
   #turns = 0;
   #pending = false;
