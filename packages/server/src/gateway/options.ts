@@ -21,8 +21,9 @@ export interface OpenAIGatewayOptions {
   /** Models that clients may use. @default every model */
   readonly models?: AllowedModels | undefined;
   /**
-   * Whether requests to `/responses` may refer to stored responses (`previous_response_id`, `conversation`). With
-   * one API key for all, any principal that knows an ID can continue the conversation it names.
+   * Whether requests to `/responses` may refer to stored responses (`previous_response_id`, `conversation`, items of the
+   * type `item_reference`). With one API key for all, any principal that knows an ID can continue the conversation it
+   * names. If `false`, a body that some reader might take for such a request is refused too, with `bad_request`.
    * @default true
    */
   readonly storedResponses?: boolean | undefined;
