@@ -167,14 +167,14 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       if (options.respond?.(request, response) !== true) requireUpgrade(response, path);
     });
     this.#listener = listener;
-    this.#upgrades.attach(listener.http, true);
+    this.#upgrades.attach(listener.http);
     const { port, host, authority } = listener;
     logger.info({ event: 'server.listening', host, port, path }, 'listening');
     return { port, host, url: `ws://${authority}${path}` };
   }
 
   attach(server: HttpServer): () => void {
-    const detach = this.#upgrades.attach(server, false);
+    const detach = this.#upgrades.attach(server);
     // A client that connects before this has finished waits for it: see the endpoint.
     this.#loading.loadLater();
     return detach;
