@@ -44,6 +44,7 @@ import {
   type ListenOptions,
   openListener,
   requireUpgrade,
+  respondWith,
 } from './http/listener.js';
 import { type Peer, Upgrades } from './http/upgrade.js';
 import type { ServerWire } from './http/ws.js';
@@ -164,7 +165,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     const { path, logger } = this.options;
     const listener = await openListener(options, this.options, (request, response) => {
       if (this.#observation.respondBeside(request, response)) return;
-      if (options.respond?.(request, response) !== true) requireUpgrade(response, path);
+      if (!respondWith(options.respond, request, response, logger)) requireUpgrade(response, path);
     });
     this.#listener = listener;
     this.#upgrades.attach(listener.http);

@@ -14,17 +14,17 @@ const paths = new WeakMap<object, string>();
 
 /**
  * Milliseconds that other listeners of an HTTP server have to touch the socket of an upgrade, or `helloTimeoutMs` if that is
- * less. Clients wait 5 s before they say that nobody answers; Socket.IO allows others 1 s.
+ * less. Clients wait 5 s before they report that there is no answer; Socket.IO allows others 1 s.
  */
 const UNTOUCHED_MS = 3_000;
 
 /**
  * Upgrades for paths that no session server serves. Node leaves their sockets to the listeners of `upgrade`: if none
- * takes one, nobody answers it, closes it, or hears an error of it, which would end the process.
+ * takes one, it is neither answered nor closed, and an error of it would end the process.
  *
  * Whether another listener takes a socket cannot be known at once, because it may wait for something first. So a socket
- * that nobody uses within `helloTimeoutMs` is answered with 404, earlier if nobody even listens to its errors, and at once if
- * there is no other listener. Who authenticates first listens to errors, but so does Vite to those of sockets it leaves.
+ * that no listener uses within `helloTimeoutMs` is answered with 404, earlier if none even listens to its errors, and at once if
+ * there is no other listener. A listener that authenticates first listens to errors, but so does Vite to those of sockets it leaves.
  */
 export class Unclaimed {
   readonly #options: Pick<ResolvedServerOptions, 'path' | 'trustedProxies' | 'limits' | 'timers'>;
@@ -77,7 +77,7 @@ export class Unclaimed {
   }
 }
 
-/** Whether somebody reads the socket, has ended it, or has written more than `written` bytes. Node itself leaves it unread. */
+/** Whether a listener reads the socket, has ended it, or has written more than `written` bytes. Node itself leaves it unread. */
 function isUsed(socket: Duplex, written: number): boolean {
   return (
     socket.destroyed ||
