@@ -77,6 +77,7 @@ describe.each(places)(
         faults.length = 0;
         const provoked = Promise.resolve(place.provoke()).then(() => 'done', described);
         const outcome = await Promise.race([provoked, pause(3_000, 'silent')]);
+        for (let left = 300; calls === 0 && left > 0; left--) await pause(20);
         await pause(10);
         const said = await Promise.race([
           place.neighbour().then(() => undefined, String),

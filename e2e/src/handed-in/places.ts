@@ -52,8 +52,6 @@ const isOfVictim = (session: Session) => session.principal === VICTIM;
 /** Answers of a server whose functions have no faults. */
 const SOUND: ServerOptions = {
   onError: quiet,
-  // A machine that stalls would make the victim wait for seconds.
-  loopShare: 1,
   authenticate: ({ token = 'neighbour' }) => ({
     principal: token,
     ...(token === VICTIM && { agentId: 'a' }),

@@ -123,6 +123,14 @@ function boundConnections(
   });
 }
 
+/** Closes the port and its connections. */
+export async function shutListener({ http }: Pick<Listener, 'http'>): Promise<void> {
+  if (!http.listening) return;
+  const closed = closeListener(http);
+  http.closeAllConnections();
+  await closed;
+}
+
 /** Accepts no new connections; resolves when the last one is closed. */
 export function closeListener(http: HttpServer): Promise<void> {
   return new Promise((resolve) => http.close(() => resolve()));
