@@ -104,7 +104,7 @@ export class GuardedStore {
   }
 }
 
-/** A promise of this runtime, whatever the store has returned. */
+/** A promise of this runtime for anything that the store has returned. */
 async function later(call: () => unknown): Promise<unknown> {
   return await call();
 }

@@ -1,6 +1,6 @@
 /**
  * What is parsed as Markdown. The parser takes quadratic time for some texts and recurses for each level of a quote or a
- * list, and a model, or whoever writes what it repeats, may send any text. So the paragraphs, lists and tables that
+ * list, and a model may send any text. So the paragraphs, lists and tables that
  * are over a bound are shown as they were written.
  */
 

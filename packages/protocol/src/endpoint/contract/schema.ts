@@ -60,7 +60,7 @@ export async function check(
   }
 }
 
-/** A promise of this runtime, whatever the schema has returned. */
+/** A promise of this runtime for anything that the schema has returned. */
 async function settled(outcome: PromiseLike<unknown>): Promise<unknown> {
   return await outcome;
 }
