@@ -20,9 +20,7 @@ export function failureOf(error: unknown): Failure {
   return {
     reason: 'unknown',
     error:
-      read instanceof Error
-        ? read
-        : new Error('what was thrown is not an error: see cause', { cause: read }),
+      read instanceof Error ? read : new Error('what was thrown is not an error: see cause', { cause: read }),
   };
 }
 
