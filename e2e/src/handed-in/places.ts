@@ -494,7 +494,7 @@ export const OURS: Readonly<Record<string, RegExp>> = {
     /^(RequestContext|Message|Readable|AssembledTensor|StreamedTensor)\.\w+$/,
   'what we hand to a socket': /^WebSocketLike\.\w+\(\w+\)$/,
   'as in ServerOptions': /^TestServerOptions\./,
-  'as in ClientOptions': /^TestServer\.connect\(options\)\./,
+  'as in ClientOptions': /^(TestServer\.connect\(options\)|ChatConnection)\./,
 };
 
 function askingBack(): ServerOptions {
