@@ -108,6 +108,26 @@ describe('the admin port', () => {
     }
   });
 
+  it('writes no text of a stranger to the log', async () => {
+    const lines: unknown[] = [];
+    const log = (fields: unknown, message: unknown) => void lines.push(fields, message);
+    const { admin } = await serve({ logger: { debug: log, info: log, warn: log, error: log } });
+    for (const path of [
+      '/admin/canary',
+      '/admin/canary?canary=canary',
+      '/admin/sessions/canary/close',
+      '/canary',
+    ])
+      await ask(admin, path, {
+        token: 'canary-canary-canary',
+        method: 'POST',
+        headers: { origin: 'http://canary' },
+      });
+    await ask(admin, '/admin/canary', { token: undefined });
+    expect(lines).toContainEqual({ event: 'admin.refused', ip: '127.0.0.1' });
+    expect(JSON.stringify(lines)).not.toContain('canary');
+  });
+
   it('answers no page of another origin, and none that has re-pointed its name here', async () => {
     const { admin } = await serve({}, 'operate');
     for (const path of ['/admin/state', '/admin/drain', '/', '/assets/x.js']) {

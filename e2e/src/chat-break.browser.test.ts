@@ -320,6 +320,19 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       await expect.poll(copied).toBe('Look:\n\n```python\nprint("<b>")\n**not bold**');
     });
 
+    it('that would cost its parser too much is shown as it was written, beside the rest', async () => {
+      const quotes = '>'.repeat(5_000);
+      const stars = '***a'.repeat(25_000);
+      const pieces = ['# Before\n\n', quotes, '\n\n- one\n', '- two\n\n', stars, '\n\n**after**'];
+      const { page, complaints } = await answering(pieces);
+      const answer = page.locator('answer-text');
+      expect(await answer.locator('.plain').allTextContents()).toEqual([quotes, stars]);
+      expect(await answer.locator('h4').textContent()).toBe('Before');
+      expect(await answer.locator('li').count()).toBe(2);
+      expect(await answer.locator('strong').allTextContents()).toEqual(['after']);
+      expect(complaints.join('\n')).toBe('');
+    });
+
     it('keeps blocks that are complete as they are while the text grows', async () => {
       const pieces = Array.from({ length: 60 }, (_, i) => (i % 3 === 2 ? ' end.\n\n' : `word ${i} `));
       let end = (): void => {};

@@ -100,11 +100,44 @@ describe('a client', () => {
       '{"model":"m","previous_response_id":null,"previous_response_id":"resp_1"}',
       `{"previous_response_id":"resp_1","x":${'['.repeat(600)}${']'.repeat(600)}}`,
     ];
+    const folded = [
+      '{"model":"m","previou\u017f_response_id":"resp_1"}',
+      '{"model":"m","previou\\u017F_response_id":"resp_1"}',
+      '{"model":"m","previous\\u005fresponse_id":"resp_1"}',
+      '{"model":"m","conver\u017fation":"conv_1"}',
+      '{"model":"m","PREV\u0130OUS_RESPONSE_ID":"resp_1"}',
+      '{"model":"m","Conversation":null}',
+      '{"model":"m","conversation":null,"conversation":null}',
+      '{"model":"m","input":[{"type":"item_reference","id":"msg_1"}]}',
+      '{"model":"m","input":["x",[],{"role":"user","content":"a,b"} , {"id":"msg_1"}]}',
+      '{"model":"m","input":[{"id":"msg_1","type":null}]}',
+      '{"model":"m","input":[{"id":"msg_1","type":"item\\u005freference"}]}',
+      '{"model":"m","input":[{"id":"msg_1","type":"message","Type":"item_reference"}]}',
+      '{"model":"m","input":[{"id":"msg_1","type":"message","type":"item_reference"}]}',
+      '{"model":"m","input":[{"\\u0069d":"msg_1"}]}',
+      '{"model":"m","input":{"type":"item_reference","id":"msg_1"}}',
+      '{"model":"m","input":"x","\\u0049nput":[{"id":"msg_1"}]}',
+      '{"model":"m","input":"x","input":[{"id":"msg_1"}]}',
+    ];
+    bodies.push(...folded);
     const closed = await setUp(ok, { storedResponses: false });
-    for (const body of bodies) expect((await post(closed.session, '/responses', body)).status).toBe(400);
+    for (const body of bodies) {
+      const refused = await post(closed.session, '/responses', body);
+      expect(refused.status, body).toBe(400);
+      expect(await refused.json()).toMatchObject({ error: { code: 'bad_request' } });
+    }
     expect(closed.asked).toEqual([]);
     const none = '{"model":"m","previous_response_id":null,"input":"previous_response_id"}';
     expect((await post(closed.session, '/responses', none)).status).toBe(200);
+    const passing = [
+      '{"model":"m", "input" : [ {"type":"message","id":"msg_1","role":"user","content":"item_reference"} ],"Store":0}',
+      '{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"{\\"id\\":1}"}]},[],"x",{}]}',
+      '{"model":"m","metadata":{"conver\u017fation":1},"tools":[{"type":"x","type":"y"}],"\u017f":1,"input":[]}',
+    ];
+    for (const body of passing) {
+      expect((await post(closed.session, '/responses', body)).status, body).toBe(200);
+      expect(closed.asked.at(-1)?.body).toBe(body);
+    }
     // Other endpoints ignore it.
     expect((await post(closed.session, '/chat/completions', bodies[0] ?? '')).status).toBe(200);
     const free = await setUp(ok);

@@ -1,4 +1,11 @@
-import { CloseCode, type Crashable, guard, ProtocolError, type Wire } from '@parlance/protocol/client';
+import {
+  CloseCode,
+  type Crashable,
+  catchLate,
+  guard,
+  ProtocolError,
+  type Wire,
+} from '@parlance/protocol/client';
 
 /**
  * The part of the WebSocket interface that is used; browsers, workers (Cloudflare's too), Node 22 and `ws`
@@ -75,6 +82,8 @@ export function openWebSocket(
       { cause },
     );
   }
+  // A function in place of a class may have returned a promise.
+  catchLate(socket, () => {});
   socket.binaryType = 'arraybuffer';
   let failure: SocketFailure = { message: '', error: undefined };
   const { session } = events;

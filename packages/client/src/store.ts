@@ -37,7 +37,7 @@ export class GuardedStore {
   async read(): Promise<string | undefined> {
     const { store, key } = this.#options;
     try {
-      const value: unknown = await this.#within(Promise.resolve(store.getItem(key)));
+      const value: unknown = await this.#within(later(() => store.getItem(key)));
       if (value === null || value === undefined) return undefined;
       if (typeof value === 'string') return value;
       throw new TypeError(`getItem returned a ${typeof value}`);
@@ -73,7 +73,7 @@ export class GuardedStore {
       return this.#report(error);
     }
     if (typeof outcome !== 'object' || outcome === null) return;
-    this.#underWay = Promise.resolve(outcome)
+    this.#underWay = later(() => outcome)
       .then(ignore, (error: unknown) => this.#report(error))
       .then(() => {
         this.#underWay = undefined;
@@ -102,6 +102,11 @@ export class GuardedStore {
       'the store failed, so the next page may not be able to take the session up',
     );
   }
+}
+
+/** A promise of this runtime for anything that the store has returned. */
+async function later(call: () => unknown): Promise<unknown> {
+  return await call();
 }
 
 const ignore = () => {};

@@ -53,15 +53,8 @@ export { type Clock, createSweep, type Sweep, type Sweepable, systemClock } from
 // Guards and logs
 
 export { toProtocolError } from './base/errors.js';
-export {
-  attempt,
-  catchLate,
-  type Crashable,
-  guard,
-  guardLater,
-  guardLogger,
-  logCrash,
-} from './endpoint/guard.js';
+export { attempt, type Crashable, guard, guardLater, guardLogger, logCrash } from './endpoint/guard.js';
+export { ask, atOnce, catchLate, notify, readable } from './base/foreign.js';
 export { createErrorPrinter, reportError } from './endpoint/error-report.js';
 export { loggable, type LoggableError } from './endpoint/loggable.js';
 export { SILENT_LOGGER } from './endpoint/ports.js';

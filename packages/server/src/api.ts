@@ -32,20 +32,22 @@ export interface Server<Data = unknown> extends AsyncDisposal {
    * Starts an HTTP server, which also answers `/healthz`, `/readyz` and, if they are on, the metrics.
    *
    * @throws {ProtocolError} `invalid_option`; `connection_failed` if the port cannot be opened; `invalid_argument` if
-   * the server is already listening or was closed.
+   * the server is already listening, is about to, or was closed, meanwhile too.
    */
   listen(options?: ListenOptions): Promise<Listening>;
   /**
-   * Serves sessions on an existing HTTP server, at `path`. Returns a function that stops this.
+   * Serves sessions on an existing HTTP server, at `path`. Returns a function that stops this. Upgrades for other paths are
+   * left to its other listeners; those that none takes are answered with 404.
    *
-   * @throws {ProtocolError} `invalid_argument` if it is not an HTTP server, such as an Express app, or is attached already.
+   * @throws {ProtocolError} `invalid_argument` if it is not an HTTP server, such as an Express app, or is attached already, or
+   * if this server was closed.
    */
   attach(server: HttpServer): () => void;
   /**
    * Serves health, readiness and metrics on a separate port; the port of the sessions no longer serves metrics.
    *
    * @throws {ProtocolError} `invalid_option`; `connection_failed` if the port cannot be opened; `invalid_argument` if
-   * metrics are already being served.
+   * metrics are already being served, are about to be, or the server was closed.
    */
   listenMetrics(options?: ListenOptions): Promise<Listening>;
   /**
@@ -63,6 +65,9 @@ export interface Server<Data = unknown> extends AsyncDisposal {
    * @throws {ProtocolError} `invalid_option`.
    */
   drain(options?: DrainOptions): Promise<DrainResult>;
-  /** Closes every session, waits for this up to the closing timeout, and stops listening. */
+  /**
+   * Closes every session, waits for this up to the closing timeout, and stops listening. What is being opened is given up: a
+   * `listen` that has not resolved rejects. All calls get one promise.
+   */
   close(): Promise<void>;
 }

@@ -35,6 +35,7 @@ export class ServerLoading {
   #loading: Promise<void> | undefined;
   #stops: readonly (() => void)[] = [];
   isLoaded = false;
+  #isStopped = false;
 
   constructor(load: () => Promise<void>, chores: readonly Chore[], logger: Logger) {
     this.#load = load;
@@ -54,17 +55,24 @@ export class ServerLoading {
   /** Loads without a caller who waits; a failure is logged. */
   loadLater(): void {
     this.load().catch((error: unknown) => {
+      // It was given up.
+      if (this.#isStopped) return;
       const fields = { event: 'server.failed', err: loggable(error) };
       this.#logger.error(fields, 'loading vocabularies failed');
     });
   }
 
-  stop(): void {
+  /** Resolves when nothing loads any more. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await this.#loading?.catch(() => {});
     for (const stop of this.#stops) stop();
+    this.#stops = [];
   }
 
   async #run(): Promise<void> {
     await this.#load();
+    if (this.#isStopped) return;
     this.isLoaded = true;
     this.#stops = this.#chores.map(({ intervalMs, task }) => repeat(intervalMs, task, this.#logger));
   }

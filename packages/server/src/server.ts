@@ -18,7 +18,6 @@ import {
   sweepInterval,
   systemClock,
 } from '@parlance/protocol/internal';
-import { type OpenAdmin, openAdmin } from './admin/open.js';
 import type { Refusal } from './admission/admission.js';
 import { warnIfLocal } from './admission/authentication.js';
 import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from './admission/handshakes.js';
@@ -38,13 +37,8 @@ import type { ServerEndpoint } from './endpoint.js';
 import type { Group } from './groups/group.js';
 import { Groups } from './groups/groups.js';
 import { addressKey } from './http/addresses.js';
-import {
-  closeListener,
-  type Listener,
-  type ListenOptions,
-  openListener,
-  requireUpgrade,
-} from './http/listener.js';
+import type { ListenOptions } from './http/listener.js';
+import { closedError } from './http/port.js';
 import { type Peer, Upgrades } from './http/upgrade.js';
 import type { ServerWire } from './http/ws.js';
 import { loadCapabilities } from './load-codecs.js';
@@ -59,6 +53,7 @@ import { Replies } from './replies/replies.js';
 import { RestoredSession, type RestoringHost } from './restored-session.js';
 import type { ServerSession } from './served-session.js';
 import { choresOf, ServerLoading } from './server-loading.js';
+import { ServerPorts } from './server-ports.js';
 import { OfferedOptions } from './session-options.js';
 import { SessionRoute } from './session-route.js';
 
@@ -84,11 +79,11 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   readonly memory: MemoryBudget;
   readonly leader: ClusterNode | undefined;
   readonly agentMoves: AgentMoves | undefined;
-  #listener: Listener | undefined;
+  readonly #ports: ServerPorts;
   readonly #loading: ServerLoading;
-  #admin: OpenAdmin | undefined;
   #drain: Drain | undefined;
   #drained: Promise<DrainResult> | undefined;
+  #closed: Promise<void> | undefined;
 
   constructor(options: ServerOptions) {
     const resolved = resolveServerOptions(options);
@@ -145,6 +140,12 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       retryElsewhere: () => (this.leader?.moves.hasTargets ? this.admitPassed()?.retryAfterMs : undefined),
       onWire: (wire, peer, subprotocol, refusal) => this.#begin(wire, peer, subprotocol, refusal),
     });
+    this.#ports = new ServerPorts({
+      options: this.options,
+      upgrades: this.#upgrades,
+      observation: this.#observation,
+      load: () => this.#loading.load(),
+    });
     this.#directory = agents?.directory;
     this.#relay = agents?.relay;
     if (agents !== undefined) this.leader?.relay(agents, (sessionId) => this.find(sessionId));
@@ -156,32 +157,21 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   }
 
   async listen(options: ListenOptions = {}): Promise<Listening> {
-    if (this.#listener !== undefined)
-      throw new ProtocolError('invalid_argument', 'the server is already listening');
-    if (this.isClosing)
-      throw new ProtocolError('invalid_argument', 'the server was closed; create another one');
-    await this.#loading.load();
-    const { path, logger } = this.options;
-    const listener = await openListener(options, this.options, (request, response) => {
-      if (this.#observation.respondBeside(request, response)) return;
-      if (options.respond?.(request, response) !== true) requireUpgrade(response, path);
-    });
-    this.#listener = listener;
-    this.#upgrades.attach(listener.http, true);
-    const { port, host, authority } = listener;
-    logger.info({ event: 'server.listening', host, port, path }, 'listening');
-    return { port, host, url: `ws://${authority}${path}` };
+    this.#assertOpen();
+    return await this.#ports.listen(options);
   }
 
   attach(server: HttpServer): () => void {
-    const detach = this.#upgrades.attach(server, false);
+    this.#assertOpen();
+    const detach = this.#upgrades.attach(server);
     // A client that connects before this has finished waits for it: see the endpoint.
     this.#loading.loadLater();
     return detach;
   }
 
-  listenMetrics(options: ListenOptions = {}): Promise<Listening> {
-    return this.#observation.listen(options);
+  async listenMetrics(options: ListenOptions = {}): Promise<Listening> {
+    this.#assertOpen();
+    return await this.#observation.listen(options);
   }
 
   respond(request: IncomingMessage, response: ServerResponse): boolean {
@@ -189,7 +179,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   }
 
   get admin(): Listening | undefined {
-    return this.#admin?.listening;
+    return this.#ports.admin;
   }
 
   group(name: string): Group {
@@ -215,24 +205,29 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     return this.#drained;
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
     this.isClosing = true;
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
     const closed = this.#stopListening();
     await this.leader?.stop();
     await Promise.all([...this.#connections].map((session) => this.#closeConnection(session)));
     this.#replies.stopAll(closing());
-    this.#listener?.http.closeAllConnections();
+    this.#ports.closeConnections();
     await closed;
     await this.leader?.close();
-    await Promise.all([this.#observation.close(), this.#admin?.close()]);
-    this.#listener = undefined;
-    this.#loading.stop();
+    // What is being opened or loaded is given up.
+    await this.#ports.close();
+    await this.#loading.stop();
     this.#sweep.stop();
     this.options.logger.info({ event: 'server.closed' }, 'closed');
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   // --- as the host of connections
@@ -375,11 +370,14 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     evicted.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
   }
 
+  #assertOpen(): void {
+    if (this.isClosing) throw closedError();
+  }
+
   /** Accepts no new connections; open ones stay. */
   #stopListening(): Promise<void> {
     this.#upgrades.detachAll();
-    const http = this.#listener?.http;
-    return http?.listening ? closeListener(http) : Promise.resolve();
+    return this.#ports.stopListening();
   }
 
   async #load(): Promise<void> {
@@ -403,7 +401,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       drain: (options: DrainOptions) => this.drain(options),
       finishDrain: () => this.#drain?.finish(),
     };
-    this.#admin ??= await openAdmin(server, () => this.#observation.metricsOnDemand());
+    await this.#ports.openAdmin(server);
   }
 }
 

@@ -5,7 +5,7 @@ import { extname, join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { ProtocolError } from '@parlance/protocol';
-import { assertOptions } from '@parlance/protocol/internal';
+import { assertOptions, atOnce } from '@parlance/protocol/internal';
 import { checkHost, checkOrigin, pathOf } from './admission/admission.js';
 import { createTrustedProxies, isForwarded, isLoopback } from './http/addresses.js';
 
@@ -108,7 +108,8 @@ function readFiles(folder: string, edit: (html: string) => string): ReadonlyMap<
     const type = MEDIA_TYPES[extname(name)];
     if (type === undefined) continue;
     const content = readFileSync(absolute);
-    const body = extname(name) === '.html' ? Buffer.from(edit(content.toString('utf8'))) : content;
+    const body =
+      extname(name) === '.html' ? Buffer.from(atOnce(edit(content.toString('utf8')), 'edit')) : content;
     files.set(`/${name}`, {
       type,
       body,

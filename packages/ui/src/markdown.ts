@@ -2,13 +2,15 @@ import createDOMPurify, { type Config } from 'dompurify';
 import { Marked, type Token, type TokensList } from 'marked';
 import { copy as copyText } from './clipboard.js';
 import { create } from './dom.js';
+import { segmentsOf } from './markdown-bounds.js';
 
 /** Markdown of a model as elements. Loaded when the first answer arrives. */
 
 /** A paragraph, list, table or the like. */
 export interface Block {
   readonly source: string;
-  readonly tokens: readonly Token[];
+  /** `undefined` if it is shown as it was written. */
+  readonly tokens: readonly Token[] | undefined;
 }
 
 export interface Blocks {
@@ -43,17 +45,30 @@ const ALLOWED = {
 
 /** Divides a text into its blocks. A fence that is not closed yet is a code block to the end. */
 export function blocksOf(text: string): Blocks {
-  const tokens: TokensList = marked.lexer(text);
-  const blocks: { source: string; tokens: Token[] }[] = [];
-  for (const token of tokens) {
-    const last = blocks.at(-1);
-    if (token.type === 'space' && last !== undefined) last.source += token.raw;
-    else blocks.push({ source: token.raw, tokens: [token] });
+  const blocks: { source: string; tokens: Token[] | undefined }[] = [];
+  let hasLinks = false;
+  for (const { text: piece, isPlain } of segmentsOf(text)) {
+    if (isPlain) {
+      blocks.push({ source: piece, tokens: undefined });
+      continue;
+    }
+    const tokens: TokensList = marked.lexer(piece);
+    hasLinks ||= Object.keys(tokens.links).length > 0;
+    for (const token of tokens) {
+      const last = blocks.at(-1);
+      if (token.type === 'space' && last !== undefined) last.source += token.raw;
+      else blocks.push({ source: token.raw, tokens: [token] });
+    }
   }
-  return { blocks, hasLinks: Object.keys(tokens.links).length > 0 };
+  return { blocks, hasLinks };
 }
 
-export function render({ tokens }: Block): DocumentFragment {
+export function render({ source, tokens }: Block): DocumentFragment {
+  if (tokens === undefined) {
+    const plain = document.createDocumentFragment();
+    plain.append(create('p', { className: 'plain', dir: 'auto' }, source.trimEnd()));
+    return plain;
+  }
   const fragment = purify.sanitize(marked.parser([...tokens]), ALLOWED);
   for (const link of fragment.querySelectorAll('a')) {
     if (!link.hasAttribute('href')) continue;

@@ -1,5 +1,12 @@
 import type { FollowedReply, Metadata } from '@parlance/protocol';
-import { CHAT, type ChatEnvelope, chatReplyName, isProtocolError, loggable } from '@parlance/protocol/client';
+import {
+  CHAT,
+  type ChatEnvelope,
+  chatReplyName,
+  guardLogger,
+  isProtocolError,
+  loggable,
+} from '@parlance/protocol/client';
 import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai';
 import { ChatSessions } from './chat-sessions.js';
 import { chunksOf } from './chunks.js';
@@ -157,7 +164,7 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
     } catch (error) {
       // It has ended by itself, and is forgotten.
       if (isProtocolError(error) && error.code === 'unknown_reply') return;
-      const { logger = console } = this.#options;
+      const logger = guardLogger(this.#options.logger ?? console);
       logger.warn({ event: 'chat.unstopped', err: loggable(error) }, 'an answer could not be stopped');
     }
   }

@@ -1,3 +1,4 @@
+import { notify } from '@parlance/protocol/client';
 import type { Direction } from '@parlance/protocol/inspect';
 import type { WebSocketConstructor } from '../connection.js';
 
@@ -17,14 +18,9 @@ export interface SocketWatcher {
  */
 export function watchSockets(WebSocket: WebSocketConstructor, watcher: SocketWatcher): WebSocketConstructor {
   let connections = 0;
-  let hasFailed = false;
-  const tell = (report: () => void) => {
-    try {
-      report();
-    } catch (error) {
-      if (!hasFailed) console.error('the inspection of a WebSocket has failed:', error);
-      hasFailed = true;
-    }
+  const onThrown = createFaultPrinter();
+  const tell = (report: () => unknown) => {
+    notify(report, onThrown);
   };
 
   return class extends WebSocket {
@@ -39,7 +35,7 @@ export function watchSockets(WebSocket: WebSocketConstructor, watcher: SocketWat
       this.addEventListener('message', ({ data }) =>
         tell(() => {
           const frame = frameOf(data);
-          if (frame !== undefined) watcher.onFrame(connection, 'received', frame);
+          return frame === undefined ? undefined : watcher.onFrame(connection, 'received', frame);
         }),
       );
       this.addEventListener('close', ({ code = 1006, reason = '' }) =>
@@ -54,6 +50,15 @@ export function watchSockets(WebSocket: WebSocketConstructor, watcher: SocketWat
       if (onWritten === undefined) super.send(data);
       else super.send(data, onWritten);
     }
+  };
+}
+
+/** Prints the first fault of an inspection. */
+export function createFaultPrinter(): (error: unknown) => void {
+  let hasFailed = false;
+  return (error) => {
+    if (!hasFailed) console.error('the inspection of a WebSocket has failed:', error);
+    hasFailed = true;
   };
 }
 

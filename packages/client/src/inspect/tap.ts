@@ -1,6 +1,7 @@
+import { notify } from '@parlance/protocol/client';
 import { createRecorder, type InspectionEvent, type RecorderOptions } from '@parlance/protocol/inspect';
 import type { WebSocketConstructor } from '../connection.js';
-import { watchSockets } from './socket.js';
+import { createFaultPrinter, watchSockets } from './socket.js';
 
 /**
  * Records what travels over the connections of one session: a class for the option `WebSocket` of `connect` that gives
@@ -19,7 +20,10 @@ export function tap(
   options: RecorderOptions = {},
 ): WebSocketConstructor {
   const recorder = createRecorder(options);
-  const pass = (events: readonly InspectionEvent[]) => events.forEach(sink);
+  const onThrown = createFaultPrinter();
+  const pass = (events: readonly InspectionEvent[]) => {
+    for (const event of events) notify(() => sink(event), onThrown);
+  };
   return watchSockets(WebSocket, {
     onOpening: (connection, url) => pass(recorder.opening(now(), connection, url)),
     onOpen: (connection) => pass(recorder.open(now(), connection)),

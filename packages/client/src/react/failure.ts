@@ -1,3 +1,4 @@
+import { readable } from '@parlance/protocol/client';
 import { CloseCode, isProtocolError, type ProtocolError, type RequestError, type Session } from '../index.js';
 
 /** Why something has failed, for the user of a page to read in words of the application. */
@@ -14,13 +15,12 @@ export interface Failure {
 export const NO_FAILURE: Failure = { reason: undefined, error: undefined };
 
 export function failureOf(error: unknown): Failure {
-  if (isProtocolError(error)) return { reason: reasonOf(error), error };
+  const read = readable(error);
+  if (isProtocolError(read)) return { reason: reasonOf(read), error: read };
   return {
     reason: 'unknown',
     error:
-      error instanceof Error
-        ? error
-        : new Error('what was thrown is not an error: see cause', { cause: error }),
+      read instanceof Error ? read : new Error('what was thrown is not an error: see cause', { cause: read }),
   };
 }
 

@@ -10,6 +10,7 @@ import type {
   UnconfirmedBody,
 } from '@parlance/protocol';
 import {
+  atOnce,
   type BlobBody,
   type Content,
   contentOf,
@@ -328,7 +329,7 @@ export class TabOutbound implements UserOutbound {
   #traced(options: Call['options']): Call['options'] {
     const { metadata } = options;
     if (metadata?.['traceparent'] !== undefined) return options;
-    const traceparent = this.#options.traceparent?.();
+    const traceparent = atOnce(this.#options.traceparent?.(), 'traceparent');
     return traceparent === undefined ? options : { ...options, metadata: { ...metadata, traceparent } };
   }
 }

@@ -1,6 +1,6 @@
 import { RequestError } from '../base/errors.js';
+import { notify, readable } from '../base/foreign.js';
 import { TokenBucket } from '../base/token-bucket.js';
-import { catchLate } from './guard.js';
 import { originalOf } from './loggable.js';
 
 /** The log line that an error belongs to. */
@@ -27,12 +27,10 @@ export function reportError(
   message: string,
 ): void {
   const found = originalOf(fields['err']);
-  if (found === undefined || found.error instanceof RequestError) return;
+  if (found === undefined || readable(found.error) instanceof RequestError) return;
   const { event, session } = fields;
   const context = { event: String(event), message, ...(typeof session === 'string' && { session }) };
-  try {
-    catchLate(onError(found.error, context) as unknown, () => {});
-  } catch {}
+  notify(() => onError(found.error, context));
 }
 
 /** Errors that are printed at once, and then one in each second. */

@@ -1,3 +1,4 @@
+import { notify } from '../base/foreign.js';
 import type { Clock, Sweepable } from '../platform/clock.js';
 import { loggable } from './loggable.js';
 import type { Logger } from './ports.js';
@@ -41,16 +42,6 @@ export function attempt(step: () => void): { readonly error: unknown } | undefin
   }
 }
 
-/**
- * Catches the errors of an application's function that is not awaited, but may be asynchronous.
- *
- * @param outcome the value that the function returned.
- */
-export function catchLate(outcome: unknown, onThrown: (error: unknown) => void): void {
-  if (typeof outcome !== 'object' || outcome === null) return;
-  Promise.resolve(outcome).catch(onThrown);
-}
-
 /** The clock of one session: an error in one of its timers ends the session. */
 export class GuardedClock implements Clock {
   readonly #clock: Clock;
@@ -84,22 +75,18 @@ const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
  * Wraps a logger so that it never throws or rejects: a log line that cannot be written must not end a
  * session.
  *
- * @param report called as well with each line about an error, unless it is for debugging. Must not throw.
+ * @param report called as well with each line about an error, unless it is for debugging.
  */
 export function guardLogger(logger: Logger, report?: Logger['warn']): Logger {
   const guarded = {} as Record<(typeof LEVELS)[number], Logger['info']>;
   for (const level of LEVELS) {
     guarded[level] = (fields, message) => {
-      try {
-        catchLate(logger[level](fields, message) as unknown, ignore);
-      } catch {}
-      if (fields['err'] !== undefined && level !== 'debug') report?.(fields, message);
+      notify(() => logger[level](fields, message));
+      if (fields['err'] !== undefined && level !== 'debug') attempt(() => report?.(fields, message));
     };
   }
   return guarded;
 }
-
-const ignore = () => {};
 
 /** Logs the fault that ended a session. */
 export function logCrash(logger: Logger, session: string | undefined, error: unknown): void {

@@ -1,4 +1,4 @@
-import { catchLate } from './guard.js';
+import { notify } from '../base/foreign.js';
 import { loggable } from './loggable.js';
 import type { Logger } from './ports.js';
 import type { SessionEvents } from './session.js';
@@ -33,12 +33,7 @@ export class Listeners {
       const fields = { event: 'listener.failed', session: session.id, err: loggable(error) };
       session.logger.error(fields, `a listener of "${name}" threw`);
     };
-    for (const listener of this.#byName?.get(name) ?? []) {
-      try {
-        catchLate((listener as (event: SessionEvents[Name]) => unknown)(event), onThrown);
-      } catch (error) {
-        onThrown(error);
-      }
-    }
+    for (const listener of this.#byName?.get(name) ?? [])
+      notify(() => (listener as (event: SessionEvents[Name]) => unknown)(event), onThrown);
   }
 }

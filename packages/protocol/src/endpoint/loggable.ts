@@ -31,16 +31,6 @@ export function loggable(error: unknown, causes = MAX_CAUSES): LoggableError {
   return description;
 }
 
-/** Returns the error, or another one if even its type cannot be read, as with a proxy that throws. */
-export function readable(error: unknown): unknown {
-  try {
-    void (error instanceof Error);
-    return error;
-  } catch {
-    return new Error('an error that cannot be read', { cause: error });
-  }
-}
-
 /** What was described; it goes to `onError`, and never into a log. */
 const originals = new WeakMap<object, { readonly error: unknown }>();
 

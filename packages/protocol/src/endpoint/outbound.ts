@@ -1,5 +1,6 @@
 import { parts } from '#parts';
 import { Subprotocol } from '../base/constants.js';
+import { atOnce } from '../base/foreign.js';
 import type { BodyCoder, BodyCoderOptions } from '../codec/coder.js';
 import { LateCoder } from '../codec/late-coder.js';
 import type { LaterCodec } from '../control/messages.js';
@@ -329,7 +330,7 @@ export class Outbound {
 
   #traced(metadata: Metadata | undefined): Metadata | undefined {
     if (metadata?.['traceparent'] !== undefined) return metadata;
-    const traceparent = this.#host.options.traceparent?.();
+    const traceparent = atOnce(this.#host.options.traceparent?.(), 'traceparent');
     return traceparent === undefined ? metadata : { ...metadata, traceparent };
   }
 }

@@ -1,5 +1,6 @@
 import type { EncodingName } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
+import { notify } from '../base/foreign.js';
 import { createEncoding, type Encoding } from './encoding.js';
 import { loadedEncodings as encodings } from './loaded.js';
 import { importTokens, isPackageInstalled, readTokens, type VocabularySource } from './source.js';
@@ -19,7 +20,8 @@ export interface LoadOptions {
   readonly signal?: AbortSignal | undefined;
   /**
    * Called at the beginning, after each chunk of a `source`, and at the end. A package arrives in one piece,
-   * so a page that shows progress should serve the file itself and pass its body as `source`.
+   * so a page that shows progress should serve the file itself and pass its body as `source`. What it throws rejects
+   * this call.
    */
   readonly onProgress?: ((progress: LoadProgress) => void) | undefined;
   /**
@@ -29,6 +31,7 @@ export interface LoadOptions {
   readonly source?: VocabularySource | undefined;
 }
 
+/** Does not throw. */
 type ProgressListener = (progress: LoadProgress) => void;
 
 interface Load {
@@ -72,12 +75,18 @@ export async function loadEncoding(name: EncodingName, options: LoadOptions = {}
   const load = loads.get(name) ?? startLoad(VOCABULARIES[name], options.source);
   const caller = {};
   load.waiting.add(caller);
-  if (onProgress !== undefined) load.listeners.add(onProgress);
+  // Other callers wait for the same load.
+  let fail: (error: unknown) => void = () => {};
+  const failed = new Promise<never>((_resolve, reject) => {
+    fail = reject;
+  });
+  const listener: ProgressListener = (progress) => notify(() => onProgress?.(progress), fail);
+  load.listeners.add(listener);
   try {
-    return await unlessAborted(load.promise, signal);
+    return await Promise.race([unlessAborted(load.promise, signal), failed]);
   } finally {
     load.waiting.delete(caller);
-    if (onProgress !== undefined) load.listeners.delete(onProgress);
+    load.listeners.delete(listener);
   }
 }
 

@@ -97,7 +97,8 @@ export class Admin {
     }
     if (!this.#isAuthentic(request)) {
       response.setHeader('www-authenticate', 'Bearer');
-      const fields = { event: 'admin.refused', ip: request.socket.remoteAddress, path };
+      // Without the path, which is a stranger's text.
+      const fields = { event: 'admin.refused', ip: request.socket.remoteAddress };
       this.#log.warn(fields, 'a request to the admin port has no token, or a wrong one');
       return fail(response, 401, 'unauthenticated', 'present the admin token as Authorization: Bearer');
     }

@@ -5,7 +5,7 @@ import {
   type ReceivedBody,
   readM2MBodyHeader,
 } from '@parlance/protocol';
-import { catchLate, loggable } from '@parlance/protocol/internal';
+import { ask, loggable } from '@parlance/protocol/internal';
 
 /** Which agents may see and reach each other. */
 
@@ -99,21 +99,18 @@ export class Policy {
   ): string | AgentName | undefined {
     const { route } = this.#options;
     if (route === undefined) return name;
-    const onThrown = (error: unknown) => {
+    const onThrown = (error: unknown): undefined => {
       const fields = { event: 'agents.route_failed', err: loggable(error) };
       this.#logger.error(fields, 'agents.route failed; no agent is reached');
     };
-    try {
-      const routed = route(name, new Question(from, kind, body)) ?? name;
+    const read = (routed: unknown): string | AgentName => {
+      if (routed === undefined || routed === null) return name;
       if (typeof routed === 'string') return routed;
-      catchLate(routed, onThrown);
-      const { principal, id } = routed;
+      const { principal, id } = routed as Partial<AgentName>;
       if (typeof principal === 'string' && typeof id === 'string') return { principal, id };
       throw new TypeError('agents.route returned neither a string nor { principal, id }');
-    } catch (error) {
-      onThrown(error);
-      return undefined;
-    }
+    };
+    return ask(() => route(name, new Question(from, kind, body)), read, onThrown);
   }
 
   #allows(question: Question): boolean {
@@ -122,15 +119,13 @@ export class Policy {
     const onThrown = (error: unknown) => {
       const fields = { event: 'agents.authorize_failed', err: loggable(error) };
       this.#logger.error(fields, 'agents.authorize threw; the request is refused');
-    };
-    try {
-      const answer: unknown = authorize(question);
-      catchLate(answer, onThrown);
-      return answer === true;
-    } catch (error) {
-      onThrown(error);
       return false;
-    }
+    };
+    return ask(
+      () => authorize(question),
+      (answer) => answer === true,
+      onThrown,
+    );
   }
 }
 

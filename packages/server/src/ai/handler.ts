@@ -9,9 +9,11 @@ import {
 } from '@parlance/protocol';
 import {
   assertOptions,
+  atOnce,
   CONTINUATION,
   type Continuation,
   chatReplyName,
+  guardLogger,
   loggable,
   type OptionKinds,
   SILENT_LOGGER,
@@ -95,7 +97,8 @@ export function chatHandler<ChatMessage extends UIMessage = UIMessage>(
   options: ChatHandlerOptions<ChatMessage> = {},
 ): RequestHandler {
   assertOptions(options, KINDS);
-  const { otherwise, keep = {}, logger = SILENT_LOGGER } = options;
+  const { otherwise, keep = {} } = options;
+  const logger = guardLogger(options.logger ?? SILENT_LOGGER);
   if (keep !== false) assertOptions(keep, KEEP_KINDS, 'keep');
 
   async function* answerChat(
@@ -165,7 +168,7 @@ function streamOf<ChatMessage extends UIMessage>(
         originalMessages: chat.messages,
         generateMessageId: randomUUID,
         onError: (error) => errors.add(error),
-        ...(typeof stream === 'function' ? stream(chat) : stream),
+        ...(typeof stream === 'function' ? atOnce(stream(chat), 'stream') : stream),
       });
     }
     if ('getReader' in answer) return answer;

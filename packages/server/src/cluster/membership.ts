@@ -5,6 +5,8 @@ import type { Backplane, BackplaneLink, ListedNode, NodeList } from '../backplan
 /** How long a node counts as alive after its last renewal, and how often it renews, in milliseconds. */
 export const LEASE_MS = 5_000;
 export const RENEW_MS = 1_500;
+/** How long a node that leaves waits for the engine, in milliseconds; its lease ends in any case. */
+const LEAVE_MS = 2_000;
 /** Clocks may differ by this much before it is logged, in milliseconds; tickets are valid for 30 s. */
 const MAX_SKEW_MS = 10_000;
 /** Nodes that are known, beside which no others are; a record has at most this many characters. */
@@ -63,6 +65,8 @@ export class Membership {
   /** Incarnations whose records were refused, so that each is logged once. */
   readonly #refused = new Set<string>();
   #announced: NodeRecord | undefined;
+  /** The latest renewal. */
+  #renewing: Promise<void> | undefined;
   #isMember = false;
   #isStalled = false;
   #isSkewed = false;
@@ -104,6 +108,7 @@ export class Membership {
    * @throws {ProtocolError} `unsupported` if the engine is unsuitable.
    */
   async start(record: NodeRecord): Promise<void> {
+    if (this.#isStopped) return;
     this.#announced = record;
     await this.#renew(true);
     this.#schedule();
@@ -121,13 +126,22 @@ export class Membership {
     await this.#renew(false);
   }
 
-  /** Leaves the cluster. Never rejects. */
+  /** Leaves the cluster, also if the node is just being announced. Never rejects. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancel();
     this.#cancelLease();
-    if (this.#isMember) await this.#link.withdraw(this.#options.incarnation).catch(() => {});
+    await Promise.race([
+      this.#leave(),
+      new Promise<void>((resolve) => this.#options.clock.after(LEAVE_MS, resolve)),
+    ]);
     await this.#link.close();
+  }
+
+  async #leave(): Promise<void> {
+    // The engine might take up an announcement that is on its way after the withdrawal.
+    await this.#renewing?.catch(() => {});
+    if (this.#announced !== undefined) await this.#link.withdraw(this.#options.incarnation).catch(() => {});
   }
 
   /** A node that counts as alive. */
@@ -198,7 +212,13 @@ export class Membership {
   }
 
   /** @param isFirst whether an engine that is unsuitable stops the server from starting. */
-  async #renew(isFirst: boolean): Promise<void> {
+  #renew(isFirst: boolean): Promise<void> {
+    const renewing = this.#tryToRenew(isFirst);
+    this.#renewing = renewing;
+    return renewing;
+  }
+
+  async #tryToRenew(isFirst: boolean): Promise<void> {
     const { incarnation } = this.#options;
     const { clock } = this.#options;
     const since = clock.now();
@@ -207,6 +227,7 @@ export class Membership {
       list = await this.#link.renew(incarnation, JSON.stringify(this.#announced), LEASE_MS);
     } catch (error) {
       if (isFirst && isProtocolError(error) && error.code === 'unsupported') throw error;
+      if (this.#isStopped) return;
       this.#handleStalled(error);
       return this.#checkLease();
     }

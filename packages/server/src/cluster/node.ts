@@ -70,6 +70,7 @@ export class ClusterNode implements Leader {
   #replies: RepliesService | undefined;
   #port: PeerPort | undefined;
   #isClosed = false;
+  #starting: Promise<void> | undefined;
   #stopTicks: () => void = () => {};
 
   constructor(host: ClusterHost, options: ResolvedNodeOptions) {
@@ -287,6 +288,11 @@ export class ClusterNode implements Leader {
    * is unsuitable.
    */
   async start(): Promise<void> {
+    this.#starting = this.#start();
+    await this.#starting;
+  }
+
+  async #start(): Promise<void> {
     const { host, port, tls, advertise, secrets } = this.#options;
     const { timers } = this.#host.options;
     const opened = await PeerPort.open({
@@ -307,11 +313,13 @@ export class ClusterNode implements Leader {
     const { incarnation } = this;
     const [secret] = secrets;
     try {
-      await this.records?.start();
-      await this.#membership.start({
-        address,
-        proof: proveAddress(secret as Uint8Array, incarnation, address),
-      });
+      if (!this.#isClosed) await this.records?.start();
+      if (!this.#isClosed)
+        await this.#membership.start({
+          address,
+          proof: proveAddress(secret as Uint8Array, incarnation, address),
+        });
+      if (!this.#isClosed) await this.#relayed?.roster.start();
     } catch (error) {
       await opened.close();
       throw error;
@@ -319,7 +327,6 @@ export class ClusterNode implements Leader {
     // The server was closed meanwhile.
     if (this.#isClosed) return await opened.close();
     this.#port = opened;
-    await this.#relayed?.roster.start();
     this.#stopTicks = repeat(TICK_MS, () => this.#tick(), this.#logger);
     this.#logger.info({ event: 'node.listening', node: incarnation, address }, 'listening for other nodes');
   }
@@ -367,6 +374,8 @@ export class ClusterNode implements Leader {
     await this.#replies?.close();
     await this.records?.close();
     await this.#membership.stop();
+    // Without its connections to the engine, a start that is under way ends.
+    await this.#starting?.catch(() => {});
     await this.#port?.close();
     this.#port = undefined;
   }

@@ -1,5 +1,6 @@
 import { isProtocolError, type Logger, ProtocolError, type Timers } from '@parlance/protocol';
 import {
+  atOnce,
   type Clock,
   type DurableRecord,
   type DurableSession,
@@ -98,7 +99,7 @@ export class Records {
 
   /** Whether the session of a client is to be put on record. */
   wants(candidate: DurableCandidate): boolean {
-    return this.#options.durability.wants(candidate) === true;
+    return atOnce(this.#options.durability.wants(candidate), 'durable') === true;
   }
 
   /** A session was accepted, and agreed on this. */

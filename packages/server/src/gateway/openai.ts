@@ -24,6 +24,7 @@ import {
 } from './options.js';
 import { createReply } from './reply.js';
 import type { GatewayBody } from './request-body.js';
+import { assertSelfContained } from './stored-responses.js';
 import { callUpstream } from './upstream.js';
 import {
   beginProgress,
@@ -230,20 +231,6 @@ function onlyAllowed(isAllowed: (model: string) => boolean): (text: string) => s
   };
 }
 
-/**
- * Refuses references to earlier responses: the upstream stores all of them under one key and does not check which
- * principal they belong to.
- */
-function assertSelfContained(content: GatewayBody): void {
-  const { found } = content.scanStrictly();
-  for (const name of ['previous_response_id', 'conversation'] as const) {
-    const key = found.get(name);
-    // With several keys it is unclear which one counts; a single null is the same as an absent key.
-    if (key === undefined || (key.count === 1 && isNull(key.value))) continue;
-    throw new GatewayFailure('bad_request', `${name}: references to stored responses are not allowed`);
-  }
-}
-
 /** Keeps the reply to a request for a stream if the options say so. */
 function keepStream(
   request: Message,
@@ -255,10 +242,6 @@ function keepStream(
   if (keep === false || !content.isForStream) return;
   const name = head === undefined ? undefined : replyName(head.headers);
   keepByPolicy(keep, request, context, logger, { name });
-}
-
-function isNull(value: Uint8Array): boolean {
-  return value.length === 4 && value[0] === 0x6e;
 }
 
 async function keyOf(gateway: ResolvedGatewayOptions, session: Session): Promise<string> {

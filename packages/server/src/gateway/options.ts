@@ -1,5 +1,12 @@
 import { type Logger, ProtocolError, type Session } from '@parlance/protocol';
-import { assertOptions, loggable, type OptionKinds, SILENT_LOGGER } from '@parlance/protocol/internal';
+import {
+  assertOptions,
+  guardLogger,
+  loggable,
+  notify,
+  type OptionKinds,
+  SILENT_LOGGER,
+} from '@parlance/protocol/internal';
 import type { KeepPolicy } from '../replies/options.js';
 import type { FilesPolicy } from './endpoints.js';
 import { type AllowedModels, createModelPolicy, type ModelPolicy } from './models.js';
@@ -21,8 +28,9 @@ export interface OpenAIGatewayOptions {
   /** Models that clients may use. @default every model */
   readonly models?: AllowedModels | undefined;
   /**
-   * Whether requests to `/responses` may refer to stored responses (`previous_response_id`, `conversation`). With
-   * one API key for all, any principal that knows an ID can continue the conversation it names.
+   * Whether requests to `/responses` may refer to stored responses (`previous_response_id`, `conversation`, items of the
+   * type `item_reference`). With one API key for all, any principal that knows an ID can continue the conversation it
+   * names. If `false`, a body that some reader might take for such a request is refused too, with `bad_request`.
    * @default true
    */
   readonly storedResponses?: boolean | undefined;
@@ -111,7 +119,8 @@ export function resolveGatewayOptions(
   options: OpenAIGatewayOptions = {} as OpenAIGatewayOptions,
 ): ResolvedGatewayOptions {
   assertOptions(options, KINDS);
-  const { apiKey = '', models, onUsage, logger = SILENT_LOGGER } = options;
+  const { apiKey = '', models, onUsage } = options;
+  const logger = guardLogger(options.logger ?? SILENT_LOGGER);
   if (typeof apiKey === 'string') assertKey(apiKey);
   const headers = resolveHeaders(options.headers);
   return Object.freeze({
@@ -126,11 +135,10 @@ export function resolveGatewayOptions(
     maxBodySize: count('maxBodySize', options.maxBodySize ?? 512 * 1024 * 1024, 1),
     keep: options.keep ?? false,
     onUsage(request: GatewayRequest) {
-      try {
-        onUsage?.(request);
-      } catch (error) {
-        logger.error({ event: 'usage.failed', err: loggable(error) }, 'onUsage threw');
-      }
+      notify(
+        () => onUsage?.(request),
+        (error) => logger.error({ event: 'usage.failed', err: loggable(error) }, 'onUsage threw'),
+      );
     },
     maxRetries: count('maxRetries', options.maxRetries ?? 2, 0),
     maxRetryDelayMs: count('maxRetryDelayMs', options.maxRetryDelayMs ?? 5_000, 0),

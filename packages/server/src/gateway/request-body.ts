@@ -4,7 +4,7 @@ import { GatewayFailure, readRequest } from './failure.js';
 import { type ScanResult, scanObject } from './scan.js';
 
 /** Fields that the gateway bases decisions on. */
-const FIELDS = ['model', 'previous_response_id', 'conversation', 'stream'] as const;
+const FIELDS = ['model', 'previous_response_id', 'conversation', 'input', 'stream'] as const;
 export type ScannedField = (typeof FIELDS)[number];
 
 /** The body of a request, decoded and scanned on first use. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { MAX_SCANNED_DEPTH, MAX_SCANNED_VALUES, readText, scanObject } from './scan.js';
+import { elementsOf, MAX_SCANNED_DEPTH, MAX_SCANNED_VALUES, readText, scanObject } from './scan.js';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const scan = (text: string) => scanObject(bytes(text), ['model', 'conversation']);
@@ -84,6 +84,55 @@ it.each([
   expect(scan(json).fault).toBeUndefined();
   expect(count(json)).toBe(times);
   expect(scan(json).found.get('model')?.isExact).toBe(isExact);
+});
+
+it('finds a key in each character that a reader which ignores case takes for letters of ASCII', () => {
+  const isAscii = (text: string) => /^[\0-\x7f]+$/.test(text);
+  const folding: string[] = [];
+  for (let code = 0x80; code < 0x110000; code++) {
+    if (code >= 0xd800 && code < 0xe000) continue;
+    const character = String.fromCodePoint(code);
+    const lower = character.toLowerCase();
+    // Readers that compare character by character read the i with a dot of Turkish without its dot.
+    for (const form of new Set([lower.toUpperCase().toLowerCase(), lower.replace('\u0307', '')])) {
+      if (!isAscii(form)) continue;
+      folding.push(character);
+      for (const written of [character, `\\u${code.toString(16).padStart(4, '0')}`]) {
+        const { found } = scanObject(bytes(`{"<${written}>":1}`), [`<${form}>`]);
+        expect(found.get(`<${form}>`), written).toMatchObject({ count: 1, isExact: false });
+      }
+    }
+  }
+  expect(folding.join('')).toBe(
+    '\u00df\u0130\u0131\u017f\u1e9e\u212a\ufb00\ufb01\ufb02\ufb03\ufb04\ufb05\ufb06',
+  );
+});
+
+it('takes no other character for a letter', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme', minLength: 1 }), (text) => {
+      fc.pre(!/[ksıİſK]/iu.test(text));
+      for (const key of [`${text}sk`, `s${text}k`, `sk${text}`])
+        expect(scanObject(bytes(JSON.stringify({ [key]: 1 })), ['sk']).found.size).toBe(0);
+    }),
+  );
+  for (const key of ['s\\u017', 's\\u212b', 's\u0085', 's\u{1d574}'])
+    expect(scanObject(bytes(`{"${key}":1}`), ['sk', 'si']).found.size).toBe(0);
+});
+
+it('splits an array into its elements', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.jsonValue({ stringUnit: 'grapheme' }), { minLength: 1 }),
+      fc.nat(2),
+      (list, indent) => {
+        const elements = [...elementsOf(bytes(JSON.stringify(list, null, indent)))];
+        const values = elements.map((element) => JSON.parse(new TextDecoder().decode(element)) as unknown);
+        expect(values).toEqual(JSON.parse(JSON.stringify(list)));
+      },
+    ),
+  );
+  for (const other of ['{"a":[1]}', '"[1,2]"', '1', '']) expect([...elementsOf(bytes(other))]).toEqual([]);
 });
 
 it.each([

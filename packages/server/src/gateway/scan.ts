@@ -8,7 +8,7 @@
 /** `malformed`: not one JSON object. `beyond_limits`: the scan gave up, so the fields are unknown. */
 export type ScanFault = 'malformed' | 'beyond_limits';
 
-/** Top-level keys that equal a name if case and escapes are ignored. */
+/** Top-level keys that equal a name if case (that of Unicode, as some readers ignore it) and escapes are ignored. */
 export interface FoundKey {
   readonly count: number;
   /** All of them are spelled exactly like the name. */
@@ -133,8 +133,7 @@ function scan<Name extends string>(
         if (isKey) {
           if (depth === 1) {
             key = names.find((name) => equalsFolded(json, start, at, name));
-            // An escape makes a key longer than its name.
-            isExact = key !== undefined && at - start === key.length && isLower(json, start, at);
+            isExact = key !== undefined && equals(json, start, at, key);
           }
           expected = AFTER_KEY;
           continue;
@@ -204,11 +203,31 @@ function endOfString(json: Uint8Array, start: number): number {
   }
 }
 
+/**
+ * Characters outside ASCII that some way to ignore case takes for letters of ASCII: the simple and the full folding of
+ * Unicode (Go's `encoding/json` has the simple one), and comparing in upper case or in lower case, as Java does.
+ */
+const FOLDED: ReadonlyMap<number, string> = new Map([
+  [0x017f, 's'],
+  [0x212a, 'k'],
+  [0x0130, 'i'],
+  [0x0131, 'i'],
+  [0x00df, 'ss'],
+  [0x1e9e, 'ss'],
+  [0xfb00, 'ff'],
+  [0xfb01, 'fi'],
+  [0xfb02, 'fl'],
+  [0xfb03, 'ffi'],
+  [0xfb04, 'ffl'],
+  [0xfb05, 'st'],
+  [0xfb06, 'st'],
+]);
+
 /** Whether the string between `start` and `end` equals `name` if case and escapes are ignored. */
 function equalsFolded(json: Uint8Array, start: number, end: number, name: string): boolean {
   let at = start;
-  for (let i = 0; i < name.length; i++) {
-    if (at >= end) return false;
+  let matched = 0;
+  while (at < end && matched < name.length) {
     let unit = json[at++] as number;
     if (unit === BACKSLASH) {
       // Other escapes never stand for a character of a name.
@@ -216,11 +235,28 @@ function equalsFolded(json: Uint8Array, start: number, end: number, name: string
       unit = 0;
       for (let digit = at + 1; digit < at + 5; digit++) unit = unit * 16 + hexDigit(json[digit] as number);
       at += 5;
+    } else if (unit >= 0x80) {
+      // No character of four bytes folds to ASCII.
+      const more = unit >= 0xe0 ? 2 : 1;
+      unit &= more === 2 ? 0x0f : 0x1f;
+      for (let i = 0; i < more; i++) unit = (unit << 6) | ((json[at++] as number) & 0x3f);
     }
     if (unit >= 0x41 && unit <= 0x5a) unit += 0x20;
-    if (unit !== name.charCodeAt(i)) return false;
+    if (unit === name.charCodeAt(matched)) {
+      matched++;
+      continue;
+    }
+    const letters = FOLDED.get(unit);
+    if (letters === undefined || !name.startsWith(letters, matched)) return false;
+    matched += letters.length;
   }
-  return at === end;
+  return at === end && matched === name.length;
+}
+
+function equals(json: Uint8Array, start: number, end: number, name: string): boolean {
+  if (end - start !== name.length) return false;
+  for (let i = 0; i < name.length; i++) if (json[start + i] !== name.charCodeAt(i)) return false;
+  return true;
 }
 
 /** `NaN` if the byte is not a digit. */
@@ -230,12 +266,31 @@ function hexDigit(byte: number): number {
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : Number.NaN;
 }
 
-function isLower(json: Uint8Array, start: number, end: number): boolean {
-  for (let at = start; at < end; at++) {
-    const byte = json[at] as number;
-    if (byte >= 0x41 && byte <= 0x5a) return false;
+/** The bytes of each element of a JSON array; none of any other value. @param json must have been scanned without a fault. */
+export function* elementsOf(json: Uint8Array): Generator<Uint8Array> {
+  if (json[0] !== 0x5b /* [ */) return;
+  let depth = 0;
+  let start = 1;
+  for (let at = 0; at < json.length; at++) {
+    switch (json[at]) {
+      case QUOTE:
+        at = endOfString(json, at + 1);
+        break;
+      case 0x5b /* [ */:
+      case 0x7b /* { */:
+        depth++;
+        break;
+      case 0x5d /* ] */:
+      case 0x7d /* } */:
+        depth--;
+        break;
+      case 0x2c /* , */:
+        if (depth !== 1) break;
+        yield json.subarray(start, at);
+        start = at + 1;
+    }
   }
-  return true;
+  yield json.subarray(start, json.length - 1);
 }
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

@@ -7,7 +7,7 @@ import {
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ProtocolError } from '@parlance/protocol';
-import { assertOptions, loggable } from '@parlance/protocol/internal';
+import { ask, assertOptions, loggable } from '@parlance/protocol/internal';
 import type { ResolvedServerOptions } from '../options.js';
 import { isTrustedProxy, socketKey } from './addresses.js';
 
@@ -123,9 +123,37 @@ function boundConnections(
   });
 }
 
+/** Closes the port and its connections. */
+export async function shutListener({ http }: Pick<Listener, 'http'>): Promise<void> {
+  if (!http.listening) return;
+  const closed = closeListener(http);
+  http.closeAllConnections();
+  await closed;
+}
+
 /** Accepts no new connections; resolves when the last one is closed. */
 export function closeListener(http: HttpServer): Promise<void> {
   return new Promise((resolve) => http.close(() => resolve()));
+}
+
+/** Whether the application answers a request. One that it fails to answer is dropped. */
+export function respondWith(
+  respond: ListenOptions['respond'],
+  request: IncomingMessage,
+  response: ServerResponse,
+  logger: ResolvedServerOptions['logger'],
+): boolean {
+  if (respond === undefined) return false;
+  return ask(
+    () => respond(request, response),
+    (given) => given === true,
+    (error) => {
+      const fields = { event: 'http.failed', err: loggable(error) };
+      logger.error(fields, 'listen.respond threw; the connection of the request is dropped');
+      response.destroy();
+      return true;
+    },
+  );
 }
 
 /** The answer to requests that are not for the server's pages. */

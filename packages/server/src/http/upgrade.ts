@@ -7,6 +7,8 @@ import type { Ticket } from '../cluster/ticket.js';
 import type { ResolvedServerOptions } from '../options.js';
 import { addressKey, clientAddress, isForwarded } from './addresses.js';
 import { assertHttpServer } from './attachable.js';
+import { refuseUpgrade } from './refuse-upgrade.js';
+import { Unclaimed } from './unclaimed.js';
 import {
   createWebSocketAdapter,
   type ServerWire,
@@ -58,19 +60,22 @@ export function webSocketOptions({ limits, timers }: ResolvedServerOptions): Web
 export class Upgrades {
   readonly #host: UpgradesOptions;
   readonly #adapter: WebSocketAdapter;
+  readonly #unclaimed: Unclaimed;
   readonly #attached = new Map<HttpServer, () => void>();
   #hasWarned = false;
 
   constructor(host: UpgradesOptions) {
     this.#host = host;
     this.#adapter = createWebSocketAdapter(webSocketOptions(host.options));
+    this.#unclaimed = new Unclaimed(host.options);
   }
 
   /**
-   * @param ownsServer whether no other handler answers for other paths.
+   * Upgrades for other paths are left to the other listeners of the HTTP server, and answered if none takes them.
+   *
    * @throws {ProtocolError} `invalid_argument` if it is not an HTTP server, or if this one is attached to it already.
    */
-  attach(server: HttpServer, ownsServer: boolean): () => void {
+  attach(server: HttpServer): () => void {
     assertHttpServer(server);
     if (this.#attached.has(server)) {
       throw new ProtocolError(
@@ -80,7 +85,8 @@ export class Upgrades {
     }
     const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       try {
-        this.#handleUpgrade(request, socket, head, ownsServer);
+        if (pathOf(request) === this.#host.options.path) this.#handleUpgrade(request, socket, head);
+        else this.#unclaimed.handle(request, socket, server, onUpgrade);
       } catch (error) {
         // There may be no session yet that this could end.
         this.#host.options.logger.error(
@@ -90,6 +96,7 @@ export class Upgrades {
         socket.destroy();
       }
     };
+    this.#unclaimed.register(onUpgrade);
     server.on('upgrade', onUpgrade);
     const detach = () => {
       server.off('upgrade', onUpgrade);
@@ -103,14 +110,9 @@ export class Upgrades {
     for (const detach of this.#attached.values()) detach();
   }
 
-  #handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer, ownsServer: boolean): void {
+  #handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const { options, connect, onWire } = this.#host;
-    const { path, trustedProxies } = options;
-    if (pathOf(request) !== path) {
-      // Other paths of an application's HTTP server are the application's.
-      if (ownsServer) refuseUpgrade(socket, 404, `Not found. The session endpoint is ${path}.`);
-      return;
-    }
+    const { trustedProxies } = options;
     if (hasBody(request)) {
       refuseUpgrade(socket, 400, 'A WebSocket upgrade request must not have a body.');
       return;
@@ -154,37 +156,4 @@ export class Upgrades {
 export function hasBody({ headers }: IncomingMessage): boolean {
   const length = headers['content-length'];
   return headers['transfer-encoding'] !== undefined || (length !== undefined && !/^0+$/.test(length));
-}
-
-const REASONS = {
-  400: 'Bad Request',
-  401: 'Unauthorized',
-  404: 'Not Found',
-  410: 'Gone',
-  429: 'Too Many Requests',
-  503: 'Service Unavailable',
-};
-
-/**
- * Answers with a plain HTTP error, if the request is not for a session, its address is over a limit, or another node has
- * no ticket.
- *
- * @param retryAfterMs sent to the client in whole seconds.
- */
-export function refuseUpgrade(
-  socket: Duplex,
-  status: keyof typeof REASONS,
-  message: string,
-  retryAfterMs?: number,
-): void {
-  socket.on('error', () => {});
-  const body = `${message}\n`;
-  const head = [
-    `HTTP/1.1 ${status} ${REASONS[status]}`,
-    'Connection: close',
-    'Content-Type: text/plain; charset=utf-8',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    ...(retryAfterMs === undefined ? [] : [`Retry-After: ${Math.ceil(retryAfterMs / 1000)}`]),
-  ];
-  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
 }

@@ -1,7 +1,8 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { ProtocolError, type RequestHandler } from '@parlance/protocol';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { RequestHandler } from '@parlance/protocol';
 import type { Listening } from '../api.js';
-import { closeListener, type Listener, type ListenOptions, openListener } from '../http/listener.js';
+import { type Listener, type ListenOptions, openListener, shutListener } from '../http/listener.js';
+import { Port } from '../http/port.js';
 import type { ResolvedServerOptions } from '../options.js';
 import { instrument } from './instrument.js';
 import type { Metrics } from './metrics.js';
@@ -18,7 +19,7 @@ export class Observation {
   readonly #status: StatusPages;
   #metrics: Metrics | undefined;
   #tracing: Tracing | undefined;
-  #listener: Listener | undefined;
+  readonly #port = new Port<Listener>('the metrics are already being served', shutListener);
 
   /** @param isReady returns whether new sessions are admitted. */
   constructor(options: ResolvedServerOptions, observed: Observed, isReady: () => boolean) {
@@ -59,7 +60,7 @@ export class Observation {
 
   /** Like {@link respond}, on the port of the sessions, which has no metrics if they are on a separate port. */
   respondBeside(request: IncomingMessage, response: ServerResponse): boolean {
-    const path = this.#listener === undefined ? this.#options.metricsPath : undefined;
+    const path = this.#port.opened === undefined ? this.#options.metricsPath : undefined;
     return this.#status.respond(request, response, path);
   }
 
@@ -71,27 +72,22 @@ export class Observation {
 
   async listen(options: ListenOptions): Promise<Listening> {
     const { metricsPath: path = DEFAULT_PATH, logger } = this.#options;
-    if (this.#listener !== undefined)
-      throw new ProtocolError('invalid_argument', 'the metrics are already being served');
-    await this.#loadMetrics();
-    const listener = await openListener(options, this.#options, (request, response) => {
+    const onRequest: RequestListener = (request, response) => {
       if (this.#status.respond(request, response, path)) return;
       response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' });
       response.end(`Not found. The metrics are at ${path}.\n`);
-    });
-    this.#listener = listener;
+    };
+    const listener = await this.#port.open(
+      () => this.#loadMetrics(),
+      () => openListener(options, this.#options, onRequest),
+    );
     const { port, host, authority } = listener;
     logger.info({ event: 'metrics.listening', host, port, path }, 'serving metrics');
     return { port, host, url: `http://${authority}${path}` };
   }
 
-  async close(): Promise<void> {
-    const http = this.#listener?.http;
-    this.#listener = undefined;
-    if (http === undefined) return;
-    const closed = closeListener(http);
-    http.closeAllConnections();
-    await closed;
+  close(): Promise<void> {
+    return this.#port.close();
   }
 
   /** The metrics library is loaded only if metrics are wanted. */

@@ -1,4 +1,5 @@
 import { ProtocolError, toProtocolError } from '../../base/errors.js';
+import { atOnce, readable } from '../../base/foreign.js';
 import { decodeAvpHello, encodeAvpHello, type JsonObject } from './hello.js';
 import type { ModelIdentity } from './identity.js';
 import type { AvpMode } from './metadata.js';
@@ -59,12 +60,13 @@ export function agreeOnAvp(own: AvpOptions, peer: string): Compatibility {
   const local = own.identity;
   if (local === undefined || remote === undefined) return { mode: 'json', mapId: '', path: 'json_fallback' };
   try {
+    const { maps } = own;
     return resolveCompatibility(local, remote, {
-      maps: own.maps,
-      localTokens: own.tokens?.(local),
-      remoteTokens: own.tokens?.(remote),
+      maps: maps && { has: (id) => atOnce(maps.has(id), 'avp.maps.has') },
+      localTokens: atOnce(own.tokens?.(local), 'avp.tokens'),
+      remoteTokens: atOnce(own.tokens?.(remote), 'avp.tokens'),
     });
   } catch (error) {
-    throw toProtocolError(error, 'internal', 'the avp option threw when asked for maps or tokens');
+    throw toProtocolError(readable(error), 'internal', 'the avp option threw when asked for maps or tokens');
   }
 }

@@ -47,7 +47,7 @@ export async function check(
   let result: unknown;
   try {
     const outcome: unknown = schema['~standard'].validate(value);
-    result = isThenable(outcome) ? await orAbort(outcome, signal) : outcome;
+    result = isThenable(outcome) ? await orAbort(settled(outcome), signal) : outcome;
   } catch (cause) {
     if (signal.aborted) throw signal.reason;
     throw new ProtocolError('internal', `${what} threw an error`, { cause });
@@ -58,6 +58,11 @@ export async function check(
   } catch (cause) {
     throw new ProtocolError('internal', `${what} returned neither a value nor issues`, { cause });
   }
+}
+
+/** A promise of this runtime for anything that the schema has returned. */
+async function settled(outcome: PromiseLike<unknown>): Promise<unknown> {
+  return await outcome;
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {

@@ -1,10 +1,11 @@
 import { isProtocolError, ProtocolError, RequestError } from '../../base/errors.js';
 import { get, isFields } from '../../base/fields.js';
+import { readable } from '../../base/foreign.js';
 import type { CodedBody } from '../../codec/body.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
 import type { Pulls } from '../http/pulls.js';
-import { loggable, readable } from '../loggable.js';
+import { loggable } from '../loggable.js';
 import { CodedPart, encodePart, type PartCoder } from '../messages/encode-part.js';
 import type { Message, ReceivedMessage } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';

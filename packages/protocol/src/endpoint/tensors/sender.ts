@@ -1,5 +1,6 @@
 import { platform } from '#platform';
 import { ProtocolError } from '../../base/errors.js';
+import { catchLate } from '../../base/foreign.js';
 import { encodeAvp, payloadOf } from '../../codec/avp/frame.js';
 import { encodeAvpTextMessage } from '../../codec/avp/hello.js';
 import { encodeTrailer, encodeTransferHead, TRAILER_SIZE } from '../../codec/avp/transfer.js';
@@ -74,7 +75,7 @@ export class TensorSender {
       if (size <= MAX_WHOLE_SIZE) {
         const frame = encodeAvp({ ...tensor, data });
         await open(frame.length, frame).whole();
-        onProgress?.(size, size);
+        catchLate(onProgress?.(size, size), ignore);
         return;
       }
       // Reports an invalid view before anything is sent.
@@ -125,7 +126,7 @@ export class TensorSender {
       pump();
       await written(id);
       if (reply.isOver) return false;
-      onProgress?.(sent, size);
+      catchLate(onProgress?.(sent, size), (error) => reply.abort(error));
     }
     if (sent < size)
       throw new ProtocolError('bad_tensor', `data has only ${sent} of the stated ${size} bytes`);

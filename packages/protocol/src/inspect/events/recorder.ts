@@ -1,4 +1,5 @@
 import type { Subprotocol } from '../../base/constants.js';
+import { atOnce } from '../../base/foreign.js';
 import type { Limits } from '../../base/limits.js';
 import { withoutSecrets } from '../map-fields.js';
 import { type Direction, type FollowedFrame, followSession, type SessionStep } from '../session.js';
@@ -77,7 +78,7 @@ export function createRecorder(options: RecorderOptions = {}): Recorder {
   /** The selection that led to the body of a frame. */
   const selectionOf = (direction: Direction, { explanation }: FollowedFrame) => {
     if (selection === undefined || direction !== 'sent' || explanation.codec === undefined) return undefined;
-    const found = selection();
+    const found = atOnce(selection(), 'selection');
     if (found === undefined || found === lastSelection) return undefined;
     // The last message that was coded need not be the one that is written now.
     if (found.body.length !== explanation.sizes.body) return undefined;

@@ -7,7 +7,7 @@ import type { DurableRecord, StreamRecord } from './turn.js';
 
 type Offer = NonNullable<HelloPayload['resume']>;
 
-const STREAM: StreamRecord = { attempt: 1, isRepeatable: false, parts: [], end: undefined };
+const STREAM: StreamRecord = { attempt: 1, isRepeatable: false, kept: undefined, parts: [], end: undefined };
 const streamsOf = (stream: Partial<StreamRecord>) => new Map([[1, { ...STREAM, ...stream }]]);
 const COMPLETE = new Uint8Array(0);
 

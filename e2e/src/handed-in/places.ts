@@ -1,0 +1,515 @@
+import { createServer as createHttpServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type ClientOptions, type ClientSession, connect, loadEncoding } from '@parlance/client';
+import { type ChatSessionSource, SessionChatTransport } from '@parlance/client/ai';
+import { contractClient, defineContract } from '@parlance/client/contract';
+import { tap, watchSockets } from '@parlance/client/inspect';
+import {
+  createServer,
+  type ModelIdentity,
+  memoryCluster,
+  type Server,
+  type ServerOptions,
+  type Session,
+} from '@parlance/server';
+import { chatHandler } from '@parlance/server/ai';
+import { serve } from '@parlance/server/contract';
+import { createOpenAIGateway, type OpenAIGatewayOptions } from '@parlance/server/openai';
+import { createUserInterface } from '@parlance/server/ui';
+import type { UIMessage } from 'ai';
+import WebSocket from 'ws';
+
+/** The places in which functions of an application are called: how to hand one in, and how to have it called. */
+
+/** The function of the application, whatever its type is. */
+// biome-ignore lint/suspicious/noExplicitAny: it stands for functions of all types
+type Foreign = any;
+
+/** What is set up with a function. */
+export interface Place {
+  /** Has the function called. May reject, and need not settle. */
+  provoke(): unknown;
+  /** Something else that the function must not touch. Rejects if it was touched. */
+  neighbour(): Promise<unknown>;
+}
+
+/** @param use closes something when the test is over. */
+export type SetUp = (foreign: Foreign, use: <T extends AsyncDisposable>(resource: T) => T) => Promise<Place>;
+
+const RECONNECT = { reconnect: false } as const;
+const quiet = () => {};
+const VICTIM = 'victim';
+
+/** Only the victim's calls reach the function; others get the answer of an application without faults. */
+const onlyFor =
+  (foreign: Foreign, isVictim: (...given: Foreign[]) => boolean, otherwise: Foreign) =>
+  (...given: Foreign[]) =>
+    isVictim(...given) ? foreign(...given) : otherwise;
+
+let others = 0;
+const isOfVictim = (session: Session) => session.principal === VICTIM;
+
+/** Answers of a server whose functions have no faults. */
+const SOUND: ServerOptions = {
+  onError: quiet,
+  authenticate: ({ token = 'neighbour' }) => ({
+    principal: token,
+    ...(token === VICTIM && { agentId: 'a' }),
+  }),
+  onRequest: ({ text }) => `re: ${text}`,
+  onSession: async (session) => {
+    for await (const message of session) await session.send(message.text);
+  },
+};
+
+async function listening(options: ServerOptions, use: Parameters<SetUp>[1], listen = {}) {
+  const server: Server = use(createServer({ ...SOUND, ...options }));
+  return { server, ...(await server.listen(listen)) };
+}
+
+type Provoke = (session: ClientSession, url: string) => unknown;
+
+/** A server with options, a neighbour that stays, and a victim that comes each time. */
+async function atServer(
+  options: ServerOptions,
+  use: Parameters<SetUp>[1],
+  provoke: Provoke = (session) => session.request('hello'),
+  client: ClientOptions | (() => ClientOptions) = {},
+): Promise<Place> {
+  const { url } = await listening(options, use);
+  const dial = async (token: string, more: ClientOptions = {}) =>
+    use(await connect(url, { WebSocket, ...RECONNECT, onError: quiet, token, ...more }));
+  const neighbour = await dial('neighbour');
+  return {
+    provoke: async () => {
+      const session = await dial(VICTIM, typeof client === 'function' ? client() : client);
+      await soon(provoke(session, url));
+    },
+    neighbour: () => asks(neighbour),
+  };
+}
+
+async function asks(session: ClientSession): Promise<void> {
+  const { text } = await session.request('hello');
+  if (text !== 're: hello') throw new Error(`the neighbour got "${text}"`);
+}
+
+/** Waits for what need not settle, as the function may hang. */
+const soon = (value: unknown, ms = 60) =>
+  Promise.race([Promise.resolve(value), new Promise((resolve) => setTimeout(resolve, ms))]);
+
+/** A client with options beside a server without faults. */
+const atClient = async (
+  options: (foreign: Foreign) => ClientOptions,
+  foreign: Foreign,
+  use: Parameters<SetUp>[1],
+  provoke: Provoke = (session) => session.request('hello'),
+  server: ServerOptions = {},
+): Promise<Place> => {
+  const { url } = await listening(server, use);
+  const neighbour = use(await connect(url, { WebSocket, onError: quiet }));
+  return {
+    provoke: async () => {
+      const attempt = connect(url, {
+        WebSocket,
+        ...RECONNECT,
+        token: VICTIM,
+        onError: quiet,
+        ...options(foreign),
+      });
+      attempt.then(use, quiet);
+      const session = (await soon(attempt, 2_000)) as ClientSession | undefined;
+      if (session !== undefined) await soon(provoke(session, url));
+    },
+    neighbour: () => asks(neighbour),
+  };
+};
+
+async function upstream(use: Parameters<SetUp>[1], status = 200): Promise<string> {
+  const http = createHttpServer((_request, response) => {
+    response.writeHead(status, { 'content-type': 'application/json' }).end('{}');
+  });
+  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+  use({ [Symbol.asyncDispose]: async () => void http.close().closeAllConnections() });
+  return `http://127.0.0.1:${(http.address() as AddressInfo).port}/v1`;
+}
+
+const gatewayWith =
+  (
+    options: (foreign: Foreign) => Partial<OpenAIGatewayOptions>,
+    body = '{"model":"m","messages":[],"stream":true}',
+  ): SetUp =>
+  async (foreign, use) => {
+    const gateway = createOpenAIGateway({ baseUrl: await upstream(use), ...options(foreign) });
+    const onRequest: ServerOptions['onRequest'] = (request, context) =>
+      isOfVictim(context.session) ? gateway(request, context) : `re: ${request.text}`;
+    return await atServer({ onRequest }, use, (session) => session.request(body));
+  };
+
+const CHAT: UIMessage[] = [{ id: '1', role: 'user', parts: [{ type: 'text', text: 'hello' }] }];
+const chat = (options: object) => async (source: ChatSessionSource) =>
+  new SessionChatTransport(source, options as never).sendMessages({
+    ...{
+      trigger: 'submit-message',
+      chatId: 'c',
+      messageId: undefined,
+      messages: CHAT,
+      abortSignal: undefined,
+    },
+  });
+
+const chatServer = (onRequest: ServerOptions['onRequest']): ServerOptions => ({
+  onRequest: (request, context) =>
+    isOfVictim(context.session) ? onRequest?.(request, context) : (`re: ${request.text}` as Foreign),
+});
+
+async function readAll(stream: ReadableStream<unknown>): Promise<void> {
+  for await (const _ of stream);
+}
+
+const loggerOf = (foreign: Foreign) => ({ debug: foreign, info: foreign, warn: foreign, error: foreign });
+const fetches: Provoke = (session) => session.fetch('http://session/x');
+const MODEL: ModelIdentity = {
+  modelFamily: 'own',
+  modelId: 'own/model',
+  modelHash: 'a'.repeat(64),
+  hiddenDim: 4096,
+  numLayers: 32,
+  numKvHeads: 8,
+  headDim: 128,
+  tokenizerHash: 'c'.repeat(64),
+};
+const OTHER_MODEL = {
+  ...MODEL,
+  modelFamily: 'other',
+  modelHash: 'b'.repeat(64),
+  tokenizerHash: 'd'.repeat(64),
+};
+/** Another model each time, because what two ends have agreed on is kept. */
+const otherEnd = () => ({ avp: { identity: { ...OTHER_MODEL, modelId: `other/${++others}` } } });
+const TENSOR = { data: new Int8Array(8), shape: [8], dtype: 'int8', payloadType: 'hidden_state' } as const;
+
+/** A session with one answer that cannot be stopped. */
+const UNSTOPPABLE = {
+  replies: async () => [{ id: 'reply_1', name: 'chat:c', isOwn: true, state: 'running', parts: 1 }],
+  follow: () => ({
+    async *[Symbol.asyncIterator]() {},
+    stop: () => Promise.reject(new Error('it cannot be stopped')),
+    cancel: quiet,
+  }),
+};
+
+async function* failingSource(): AsyncGenerator<Uint8Array> {
+  yield new Uint8Array(1);
+  throw new Error('the source has failed');
+}
+
+const fails = () => {
+  throw new Error('a fault of the application');
+};
+
+const schemaOf = (validate: Foreign) => ({ '~standard': { version: 1, vendor: 'own', validate } }) as const;
+
+const store = (foreign: Foreign, faulty: string) => {
+  const sound: Record<string, Foreign> = { getItem: () => null, setItem: quiet, removeItem: quiet };
+  // Only a session that comes back can be taken up.
+  return { reconnect: true, store: { ...sound, [faulty]: foreign } as Foreign };
+};
+
+const watching = (name: string): SetUp => {
+  const watcher = { onOpening: quiet, onOpen: quiet, onFrame: quiet, onClosed: quiet };
+  return (foreign, use) =>
+    atClient(
+      (each) => ({ WebSocket: watchSockets(WebSocket as Foreign, { ...watcher, [name]: each }) }),
+      foreign,
+      use,
+      (session) => session.close(),
+    );
+};
+
+const ENGINE = 'an engine or its client, which the tests of the backplane break in all ways';
+const IN_PAGES = 'runs in pages only, where an error ends nothing and reaches the state of the hook';
+
+/** With each name that the types have, how the function is called, or why it is not one of an application. */
+export const PLACES: Readonly<Record<string, SetUp | string>> = {
+  'ServerOptions.authenticate': (foreign, use) =>
+    atServer(
+      { authenticate: onlyFor(foreign, ({ token }) => token === VICTIM, { principal: 'neighbour' }) },
+      use,
+    ),
+  'ServerOptions.onSession': (foreign, use) =>
+    atServer({ onSession: onlyFor(foreign, isOfVictim, undefined) }, use, (session) => session.closed),
+  'ServerOptions.onRequest': (foreign, use) =>
+    atServer(
+      {
+        onRequest: (request, context) =>
+          isOfVictim(context.session) ? foreign(request, context) : `re: ${request.text}`,
+      },
+      use,
+    ),
+  'ServerOptions.onFetch': (foreign, use) => atServer({ onFetch: foreign }, use, fetches),
+  'ServerOptions.onError': (foreign, use) =>
+    atServer(
+      {
+        onError: foreign,
+        onRequest: ({ text }, { session }) => (isOfVictim(session) ? fails() : `re: ${text}`),
+      },
+      use,
+    ),
+  'ServerOptions.logger': (foreign, use) =>
+    atServer(
+      {
+        logger: loggerOf(foreign),
+        onRequest: ({ text }, { session }) => (isOfVictim(session) ? fails() : `re: ${text}`),
+      },
+      use,
+    ),
+  'ServerOptions.scan': (foreign, use) =>
+    atServer(
+      {
+        scan: (message, context) =>
+          isOfVictim(context.session) ? foreign(message, context) : { safe: true },
+      },
+      use,
+    ),
+  'ServerOptions.use[]': (foreign, use) =>
+    atServer(
+      { use: [(context, next) => (isOfVictim(context.session) ? foreign(context, next) : next())] },
+      use,
+      async (session) => {
+        await session.send('hello');
+        await session.request('hello');
+      },
+    ),
+  'ServerOptions.durable': (foreign, use) =>
+    atServer(
+      {
+        cluster: memoryCluster(),
+        node: { secret: '0123456789abcdef0123456789abcdef' },
+        durable: onlyFor(foreign, ({ principal }) => principal === VICTIM, false),
+      },
+      use,
+      undefined,
+      // Only a session that comes back can be on record.
+      { reconnect: true },
+    ),
+  'AgentsOptions.authorize': (foreign, use) =>
+    atServer(
+      {
+        agents: { authorize: foreign },
+        authenticate: ({ token = 'neighbour' }) => ({ principal: token, agentId: token }),
+      },
+      use,
+      (session) => session.request('x', { to: VICTIM }),
+    ),
+  'AgentsOptions.route': (foreign, use) =>
+    atServer({ agents: { route: foreign } }, use, (session) => session.request('x', { to: 'b' })),
+  'RepliesOptions.keep': (foreign, use) =>
+    atServer(
+      {
+        replies: {
+          keep: (request, context: Foreign) => (isOfVictim(context.session) ? foreign(request) : false),
+        },
+      },
+      use,
+    ),
+  'RepliesOptions.authorize': (foreign, use) =>
+    atServer(
+      {
+        replies: { authorize: foreign },
+        onRequest: ({ text }, context) => {
+          if (text === 'keep') context.keep({ name: 'kept', share: 'others' });
+          return `re: ${text}`;
+        },
+      },
+      use,
+      // Each time another principal, because the answers of one are waited for one after the other.
+      async (session, url) => {
+        await session.request('keep');
+        const token = `other ${++others}`;
+        const other = await connect(url, { WebSocket, ...RECONNECT, token, onError: quiet });
+        await soon(other.replies());
+        void other.close().catch(quiet);
+      },
+    ),
+  'ListenOptions.respond': async (foreign, use) => {
+    const { url, port } = await listening({}, use, { respond: foreign });
+    const neighbour = use(await connect(url, { WebSocket, onError: quiet }));
+    return {
+      provoke: () =>
+        soon(fetch(`http://127.0.0.1:${port}/`, { signal: AbortSignal.timeout(200) }).catch(quiet)),
+      neighbour: () => asks(neighbour),
+    };
+  },
+  'ServerSession.on(listener)': (foreign, use) =>
+    atServer(
+      {
+        onSession: (session) => {
+          if (isOfVictim(session)) for (const name of ['state', 'error'] as const) session.on(name, foreign);
+        },
+      },
+      use,
+      (session) => session.close(),
+    ),
+  'OpenAIGatewayOptions.apiKey': gatewayWith((apiKey) => ({ apiKey })),
+  'OpenAIGatewayOptions.models': gatewayWith((models) => ({ models })),
+  'OpenAIGatewayOptions.keep': gatewayWith((keep) => ({ keep })),
+  'OpenAIGatewayOptions.fetch': gatewayWith((fetch) => ({ fetch })),
+  'OpenAIGatewayOptions.onUsage': gatewayWith((onUsage) => ({ onUsage })),
+  'OpenAIGatewayOptions.logger': gatewayWith((foreign) => ({
+    logger: loggerOf(foreign),
+    baseUrl: 'http://127.0.0.1:1/v1',
+    maxRetries: 0,
+  })),
+  'chatHandler(answer)': (foreign, use) =>
+    atServer(chatServer(chatHandler(foreign)), use, async (session) => readAll(await chat({})(session))),
+  'ChatHandlerOptions.stream': (foreign, use) => {
+    const answer = () => ({ toUIMessageStream: () => new ReadableStream({ start: (each) => each.close() }) });
+    const onRequest = chatHandler(answer as Foreign, { stream: foreign });
+    return atServer(chatServer(onRequest), use, async (session) => readAll(await chat({})(session)));
+  },
+  'ChatHandlerOptions.otherwise': (foreign, use) =>
+    atServer(chatServer(chatHandler(fails, { otherwise: foreign })), use),
+  'ChatHandlerOptions.logger': (foreign, use) =>
+    atServer(chatServer(chatHandler(fails, { logger: loggerOf(foreign) })), use, async (session) =>
+      readAll(await chat({})(session)),
+    ),
+  'Handlers[key]': (foreign, use) => {
+    const contract = defineContract({ ask: { input: schemaOf((value: unknown) => ({ value })) } });
+    return atServer(chatServer(serve(contract, { ask: foreign } as Foreign)), use, (session) =>
+      (contractClient(contract, session).call as Foreign).ask('x'),
+    );
+  },
+  'ServeOptions.otherwise': (foreign, use) =>
+    atServer(chatServer(serve(defineContract({}), {}, { otherwise: foreign })), use),
+  'Schema.~standard.validate': (foreign, use) => {
+    const sound = defineContract({ ask: { input: schemaOf((value: unknown) => ({ value })) } });
+    const faulty = defineContract({ ask: { input: schemaOf(foreign) } });
+    return atServer(chatServer(serve(faulty, { ask: quiet } as Foreign)), use, (session) =>
+      (contractClient(sound, session).call as Foreign).ask('x'),
+    );
+  },
+  'ClientOptions.WebSocket': (foreign, use) =>
+    atClient(
+      () => ({
+        WebSocket: class {
+          constructor() {
+            // biome-ignore lint/correctness/noConstructorReturn: as a function that is called with `new` does
+            return foreign();
+          }
+        } as Foreign,
+      }),
+      foreign,
+      use,
+    ),
+  'ClientOptions.logger': (foreign, use) =>
+    atClient((each) => ({ logger: loggerOf(each), onRequest: fails }), foreign, use, undefined, askingBack()),
+  'ClientOptions.onError': (foreign, use) =>
+    atClient((onError) => ({ onError, onRequest: fails }), foreign, use, undefined, askingBack()),
+  'ClientOptions.onRequest': (foreign, use) =>
+    atClient((onRequest) => ({ onRequest }), foreign, use, undefined, askingBack()),
+  'ClientOptions.onFetch': (foreign, use) =>
+    atClient((onFetch) => ({ onFetch }), foreign, use, undefined, {
+      onSession: async (session) => void (await session.fetch('http://session/x').catch(quiet)),
+    }),
+  'ClientOptions.token': (foreign, use) => atClient((token) => ({ token }), foreign, use),
+  'ClientOptions.traceparent': (foreign, use) => atClient((traceparent) => ({ traceparent }), foreign, use),
+  'SessionStore.getItem': (foreign, use) => atClient((each) => store(each, 'getItem'), foreign, use),
+  'SessionStore.setItem': (foreign, use) => atClient((each) => store(each, 'setItem'), foreign, use),
+  'SessionStore.removeItem': (foreign, use) =>
+    atClient(
+      (each) => store(each, 'removeItem'),
+      foreign,
+      use,
+      (session) => session.close(),
+    ),
+  'SessionChatTransport(session)': async (foreign, use) => {
+    const place = await atServer({}, use);
+    return { ...place, provoke: () => soon(chat({})(foreign)) };
+  },
+  'SessionChatTransportOptions.body': transportWith('body'),
+  'SessionChatTransportOptions.headers': transportWith('headers'),
+  'SessionChatTransportOptions.prepareSendMessagesRequest': transportWith('prepareSendMessagesRequest'),
+  'SessionChatTransportOptions.logger': async (foreign, use) => ({
+    ...(await atServer({}, use)),
+    provoke: async () => {
+      const stopping = new AbortController();
+      const transport = new SessionChatTransport(UNSTOPPABLE as Foreign, { logger: loggerOf(foreign) });
+      await transport.reconnectToStream({ chatId: 'c', abortSignal: stopping.signal });
+      stopping.abort();
+    },
+  }),
+  'SendTensorOptions.fallback': (foreign, use) =>
+    atServer(
+      { avp: { identity: MODEL } },
+      use,
+      (session) => session.sendTensor(TENSOR, { fallback: foreign }),
+      otherEnd,
+    ),
+  'AvpOptions.maps.has': (foreign, use) =>
+    atServer({ avp: { identity: MODEL, maps: { has: foreign } } }, use, undefined, otherEnd),
+  'AvpOptions.tokens': (foreign, use) =>
+    atServer({ avp: { identity: MODEL, tokens: foreign } }, use, undefined, otherEnd),
+  'SendTensorOptions.onProgress': tensorWith((onProgress) => ({ onProgress })),
+  'SocketWatcher.onOpening': watching('onOpening'),
+  'SocketWatcher.onOpen': watching('onOpen'),
+  'SocketWatcher.onFrame': watching('onFrame'),
+  'SocketWatcher.onClosed': watching('onClosed'),
+  'tap(sink)': (foreign, use) =>
+    atClient((sink) => ({ WebSocket: tap(WebSocket as Foreign, sink) }), foreign, use),
+  'RecorderOptions.selection': (foreign, use) =>
+    atClient(
+      (selection) => ({ WebSocket: tap(WebSocket as Foreign, quiet, { selection } as Foreign) }),
+      foreign,
+      use,
+    ),
+  'LoadOptions.onProgress': async (foreign, use) => ({
+    ...(await atServer({}, use)),
+    // A source that fails, so that the next call loads again.
+    provoke: () => loadEncoding('LLAMA_BPE', { onProgress: foreign, source: failingSource() }),
+  }),
+  'UserInterfaceOptions.edit': async (foreign, use) => ({
+    ...(await atServer({}, use)),
+    provoke: async () => createUserInterface({ edit: foreign }),
+  }),
+
+  // Those of others, or none of an application.
+  'Backplane.connect': ENGINE,
+  'IoredisClient.call': ENGINE,
+  'IoredisClient.callBuffer': ENGINE,
+  'IoredisClient.duplicate': ENGINE,
+  'NodeRedisClient.sendCommand': ENGINE,
+  'NodeRedisClient.duplicate': ENGINE,
+  'memoryCluster(now)': 'a clock for tests',
+  'tap(WebSocket)': 'as ClientOptions.WebSocket',
+  'watchSockets(WebSocket)': 'as ClientOptions.WebSocket',
+  'useSession(source)': IN_PAGES,
+  'ReadOptions.read': IN_PAGES,
+};
+
+/** Types whose objects we make, and whose members and methods are therefore ours; options that stand for others here. */
+export const OURS: Readonly<Record<string, RegExp>> = {
+  'objects of ours that are handed back': /^(Calling|Chat|Client|Server)?Session\.\w+$/,
+  'what a handler or a reader gets':
+    /^(RequestContext|Message|Readable|AssembledTensor|StreamedTensor)\.\w+$/,
+  'what we hand to a socket': /^WebSocketLike\.\w+\(\w+\)$/,
+  'as in ServerOptions': /^TestServerOptions\./,
+  'as in ClientOptions': /^(TestServer\.connect\(options\)|ChatConnection)\./,
+};
+
+function askingBack(): ServerOptions {
+  return { onSession: async (session) => void (await session.request('and you?').catch(quiet)) };
+}
+
+function transportWith(name: string): SetUp {
+  return (foreign, use) =>
+    atServer(
+      chatServer(chatHandler(() => new ReadableStream({ start: (each) => each.close() }))),
+      use,
+      async (session) => readAll(await chat({ [name]: foreign })(session)),
+    );
+}
+
+function tensorWith(options: (foreign: Foreign) => Foreign): SetUp {
+  return (foreign, use) => atServer({}, use, (session) => session.sendTensor(TENSOR, options(foreign)));
+}

@@ -1,0 +1,79 @@
+import { ProtocolError } from './errors.js';
+
+/**
+ * Calls of functions that an application has handed in. Such a function may throw or reject with anything, also with a
+ * value that throws itself when it is looked at; it may return anything, settle never or twice, and be asynchronous
+ * although its type says that it is not. An error that no one catches ends a process of Node with every session in it.
+ *
+ * - {@link notify}: its result is not wanted.
+ * - {@link ask}: its result is wanted at once.
+ * - {@link atOnce}: as `ask`, but the caller is to get what it throws.
+ * - A result that may be waited for is awaited within a `try`; what it throws becomes {@link readable} there.
+ */
+
+/** Calls a function whose result is not wanted. @param onThrown gets what it throws, now or later, if that can be read. */
+export function notify(call: () => unknown, onThrown: (error: unknown) => void = ignore): void {
+  ask(call, ignore, onThrown);
+}
+
+/**
+ * Calls a function that answers at once.
+ *
+ * @param read makes the answer of what it returned, and throws if that is none.
+ * @param onThrown makes the answer if anything throws; also called if the function returned a promise that rejects.
+ */
+export function ask<Answer>(
+  call: () => unknown,
+  read: (given: unknown) => Answer,
+  onThrown: (error: unknown) => Answer,
+): Answer {
+  try {
+    const given = call();
+    catchLate(given, onThrown);
+    return read(given);
+  } catch (error) {
+    return onThrown(readable(error));
+  }
+}
+
+/** What a function returned that answers at once. @throws {ProtocolError} `invalid_argument` if it is a promise. */
+export function atOnce<Value>(given: Value, name: string): Value {
+  if (typeof given !== 'object' || given === null || !('then' in given)) return given;
+  catchLate(given, ignore);
+  throw new ProtocolError('invalid_argument', `${name}: the function must not return a promise`);
+}
+
+/**
+ * Catches the error of what a function returned that is not awaited.
+ *
+ * @param given the value that the function returned.
+ */
+export function catchLate(given: unknown, onThrown: (error: unknown) => unknown): void {
+  if ((typeof given !== 'object' && typeof given !== 'function') || given === null) return;
+  void settled(given, onThrown);
+}
+
+/** Never rejects. */
+async function settled(given: unknown, onThrown: (error: unknown) => unknown): Promise<void> {
+  try {
+    // In contrast to its methods, `await` is not the application's.
+    await given;
+  } catch (error) {
+    try {
+      onThrown(readable(error));
+    } catch {}
+  }
+}
+
+/** Returns the error, or another one if this one throws when it is looked at, as a proxy may. */
+export function readable(error: unknown): unknown {
+  try {
+    if (error instanceof Error)
+      void [error.name, error.message, error.stack, error.cause, 'code' in error && error.code];
+    return error;
+  } catch {
+    return new Error('an error that cannot be read', { cause: error });
+  }
+}
+
+function ignore(): void {}

@@ -1,0 +1,68 @@
+import { ProtocolError } from '@parlance/protocol';
+
+/**
+ * A port that a server opens at most once. Opening it takes time, and the server may be asked to open it again or to
+ * close meanwhile: there is one promise of it, and what opens too late is closed at once.
+ */
+export class Port<Opened> {
+  readonly #already: string;
+  readonly #shut: (opened: Opened) => Promise<void>;
+  #opening: Promise<Opened> | undefined;
+  #isClosed = false;
+  /** While the port is open. */
+  opened: Opened | undefined;
+
+  /**
+   * @param already why it is not opened twice, for an error.
+   * @param shut closes it, and resolves when that is done.
+   */
+  constructor(already: string, shut: (opened: Opened) => Promise<void>) {
+    this.#already = already;
+    this.#shut = shut;
+  }
+
+  /**
+   * If `prepare` or `open` fails, the port may be opened again.
+   *
+   * @param prepare what has to be done first.
+   * @throws {ProtocolError} `invalid_argument` if it is open, being opened or closed; what the two functions throw.
+   */
+  async open(prepare: () => Promise<void>, open: () => Promise<Opened>): Promise<Opened> {
+    this.#assertOpen();
+    if (this.#opening !== undefined) throw new ProtocolError('invalid_argument', this.#already);
+    this.#opening = this.#run(prepare, open);
+    try {
+      return await this.#opening;
+    } catch (error) {
+      this.#opening = undefined;
+      throw error;
+    }
+  }
+
+  /** Resolves when it is closed, and will not be open any more. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#opening?.catch(() => {});
+    const { opened } = this;
+    this.opened = undefined;
+    if (opened !== undefined) await this.#shut(opened);
+  }
+
+  async #run(prepare: () => Promise<void>, open: () => Promise<Opened>): Promise<Opened> {
+    await prepare();
+    this.#assertOpen();
+    const opened = await open();
+    if (this.#isClosed) await this.#shut(opened);
+    this.#assertOpen();
+    this.opened = opened;
+    return opened;
+  }
+
+  #assertOpen(): void {
+    if (this.#isClosed) throw closedError();
+  }
+}
+
+export function closedError(): ProtocolError {
+  return new ProtocolError('invalid_argument', 'the server was closed; create another one');
+}

@@ -1,0 +1,41 @@
+import type { Duplex } from 'node:stream';
+
+const REASONS = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  404: 'Not Found',
+  410: 'Gone',
+  429: 'Too Many Requests',
+  503: 'Service Unavailable',
+};
+
+/** Milliseconds that a client has to read the answer and close. Cutting it off earlier could lose the answer. */
+const LINGER_MS = 1_000;
+
+/**
+ * Answers with a plain HTTP error, if the request is not for a session, its address is over a limit, or another node has
+ * no ticket. Closes the connection, even if the client does not.
+ *
+ * @param retryAfterMs sent to the client in whole seconds.
+ */
+export function refuseUpgrade(
+  socket: Duplex,
+  status: keyof typeof REASONS,
+  message: string,
+  retryAfterMs?: number,
+): void {
+  socket.on('error', () => {});
+  const body = `${message}\n`;
+  const head = [
+    `HTTP/1.1 ${status} ${REASONS[status]}`,
+    'Connection: close',
+    'Content-Type: text/plain; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    ...(retryAfterMs === undefined ? [] : [`Retry-After: ${Math.ceil(retryAfterMs / 1000)}`]),
+  ];
+  const lingering = setTimeout(() => socket.destroy(), LINGER_MS);
+  socket.once('close', () => clearTimeout(lingering));
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  // Node notices the end of a connection only if it is read.
+  socket.resume();
+}

@@ -1,0 +1,96 @@
+import type { Server as HttpServer, IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { pathOf } from '../admission/admission.js';
+import { Handshakes, MAX_HANDSHAKES } from '../admission/handshakes.js';
+import type { ResolvedServerOptions } from '../options.js';
+import { addressKey, clientAddress } from './addresses.js';
+import { refuseUpgrade } from './refuse-upgrade.js';
+
+/** A listener of the event `upgrade`. */
+type UpgradeListener = (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
+
+/** The paths that the listeners of session servers serve. Several servers may be attached to one HTTP server. */
+const paths = new WeakMap<object, string>();
+
+/**
+ * Milliseconds that other listeners of an HTTP server have to touch the socket of an upgrade, or `helloTimeoutMs` if that is
+ * less. Clients wait 5 s before they report that there is no answer; Socket.IO allows others 1 s.
+ */
+const UNTOUCHED_MS = 3_000;
+
+/**
+ * Upgrades for paths that no session server serves. Node leaves their sockets to the listeners of `upgrade`: if none
+ * takes one, it is neither answered nor closed, and an error of it would end the process.
+ *
+ * Whether another listener takes a socket cannot be known at once, because it may wait for something first. So a socket
+ * that no listener uses within `helloTimeoutMs` is answered with 404, earlier if none even listens to its errors, and at once if
+ * there is no other listener. A listener that authenticates first listens to errors, but so does Vite to those of sockets it leaves.
+ */
+export class Unclaimed {
+  readonly #options: Pick<ResolvedServerOptions, 'path' | 'trustedProxies' | 'limits' | 'timers'>;
+  readonly #waiting: Handshakes<Duplex>;
+  readonly #answers = new WeakMap<Duplex, () => void>();
+
+  constructor(options: Pick<ResolvedServerOptions, 'path' | 'trustedProxies' | 'limits' | 'timers'>) {
+    this.#options = options;
+    this.#waiting = new Handshakes(options.limits.handshakesPerIp, MAX_HANDSHAKES);
+  }
+
+  /** @param listener serves sessions at the path of the options. */
+  register(listener: UpgradeListener): void {
+    paths.set(listener, this.#options.path);
+  }
+
+  /** @param listener the registered one that got the event. */
+  handle(request: IncomingMessage, socket: Duplex, server: HttpServer, listener: UpgradeListener): void {
+    const listeners = server.listeners('upgrade');
+    const ours = listeners.filter((each) => paths.has(each));
+    const served = ours.map((each) => paths.get(each));
+    const path = pathOf(request);
+    // Another session server takes it, or takes care of it.
+    if (served.some((each) => each === path) || ours[0] !== listener) return;
+    const answer = () =>
+      refuseUpgrade(socket, 404, `Not found. The session endpoint is ${served.join(' or ')}.`);
+    if (ours.length === listeners.length) answer();
+    else if (!isUsed(socket, writtenTo(socket))) this.#wait(request, socket, answer);
+  }
+
+  #wait(request: IncomingMessage, socket: Duplex, answer: () => void): void {
+    const { trustedProxies, timers } = this.#options;
+    const written = writtenTo(socket);
+    socket.on('error', ignore);
+    const settle = () => {
+      clearTimeout(timer);
+      this.#waiting.delete(socket);
+      this.#answers.delete(socket);
+      if (!isUsed(socket, written)) answer();
+    };
+    const firstMs = Math.min(UNTOUCHED_MS, timers.helloTimeoutMs);
+    let timer = setTimeout(() => {
+      if (isUsed(socket, written) || socket.listenerCount('error') === 1) settle();
+      else timer = setTimeout(settle, timers.helloTimeoutMs - firstMs);
+    }, firstMs);
+    socket.once('close', settle);
+    this.#answers.set(socket, settle);
+    const evicted = this.#waiting.add(socket, addressKey(clientAddress(request, trustedProxies)));
+    if (evicted !== undefined) this.#answers.get(evicted)?.();
+  }
+}
+
+/** Whether a listener reads the socket, has ended it, or has written more than `written` bytes. Node itself leaves it unread. */
+function isUsed(socket: Duplex, written: number): boolean {
+  return (
+    socket.destroyed ||
+    socket.writableEnded ||
+    socket.readableFlowing !== null ||
+    socket.listenerCount('data') + socket.listenerCount('readable') > 0 ||
+    writtenTo(socket) > written
+  );
+}
+
+/** Bytes; the connection may have carried answers to earlier requests. */
+function writtenTo(socket: Duplex): number {
+  return 'bytesWritten' in socket && typeof socket.bytesWritten === 'number' ? socket.bytesWritten : 0;
+}
+
+const ignore = () => {};
