@@ -103,6 +103,7 @@ export class Leaving {
     session.giveUp();
     session.durability?.close();
     const isSaid = await this.#say(session);
+    session.isElsewhere = true;
     guard(session, () => session.loseWire(SERVICE_RESTART, 'the session goes on at another node'));
     session.forget();
     if (isSaid) this.#unsaid.delete(id);
