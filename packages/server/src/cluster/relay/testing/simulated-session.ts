@@ -90,7 +90,7 @@ interface Carried {
 /** As the relay uses it. */
 interface SimulatedCore {
   readonly awaitedCodecs: ReadonlySet<unknown>;
-  readonly channel: { consume(stream: number, charge: number): boolean };
+  readonly channel: Readonly<Record<string, unknown>> & { consume(stream: number, charge: number): boolean };
   readonly durable?: Pick<DurableSession, 'afterRecord' | 'hear' | 'heard'>;
 }
 
