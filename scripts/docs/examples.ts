@@ -1,6 +1,7 @@
 import { RequestError } from '../../packages/protocol/src/base/errors.js';
 import type { AcceptPayload } from '../../packages/protocol/src/control/messages.js';
 import { STANDARD_VALUES } from '../../packages/protocol/src/control/standard.js';
+import { encodeMetadata, REDELIVERED } from '../../packages/protocol/src/endpoint/messages/metadata.js';
 import {
   type CodedBody,
   decodeAvp,
@@ -67,20 +68,20 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
       bytes.length,
     );
 
+  const hi = {
+    codec: 0,
+    bytes: new TextEncoder().encode('hi'),
+    originalLength: 2,
+    secret: false,
+    alias: 0,
+  } as const;
   const addressed = encodeBodyFrame(
-    {
-      kind: LinkKind.REQUEST,
-      streamId: 3,
-      codec: 0,
-      bytes: new TextEncoder().encode('hi'),
-      originalLength: 2,
-      secret: false,
-      metadata: undefined,
-      alias: 0,
-    },
+    { ...hi, kind: LinkKind.REQUEST, streamId: 3, metadata: undefined },
     0,
     2,
   );
+  const mark = encodeMetadata({ [REDELIVERED]: true }, 64);
+  const redelivered = encodeBodyFrame({ ...hi, kind: LinkKind.MESSAGE, streamId: 0, metadata: mark }, 0, 2);
   const hello = encodeControl({ type: 'HELLO', sessionId: null, timestamp: TIMESTAMP, payload: HELLO });
   const ping = encodeControl({ type: 'PING', sessionId: SESSION_ID, timestamp: TIMESTAMP, payload: {} });
   const close = encodeControl({
@@ -236,6 +237,7 @@ export async function buildExamples(): Promise<ReadonlyMap<string, string>> {
     ['example link-credit', hex(encodeSignalFrame(LinkKind.CREDIT, 0, Uint8Array.of(0x80, 0x80, 0x40)))],
     ['example link-alias', hex(encodeSignalFrame(LinkKind.ALIAS, 0, new TextEncoder().encode('worker-1')))],
     ['example link-addressed', hex(addressed)],
+    ['example link-redelivered', hex(redelivered)],
     [
       'example hello-nested',
       fence(

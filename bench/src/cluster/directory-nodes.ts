@@ -70,6 +70,8 @@ class DirectoryNode {
       isNodeAlive: () => true,
       targetOf: (_node, { sessionId, ...agent }) =>
         ({ id: sessionId, ...agent, isRemote: true, state: 'established' }) as RelayTarget,
+      durableMs: 0,
+      targetAway: ({ session }) => session,
       reroute() {},
       forget() {},
     });

@@ -78,7 +78,7 @@ export { TokenBucket } from './base/token-bucket.js';
 
 export { type Fields, get, isCount, isFields } from './base/fields.js';
 export { CodedPart } from './endpoint/messages/encode-part.js';
-export { decodeMetadata, encodeMetadata } from './endpoint/messages/metadata.js';
+export { decodeMetadata, encodeMetadata, REDELIVERED } from './endpoint/messages/metadata.js';
 export type { ReplyInfo } from './endpoint/requests/follow.js';
 export {
   DEFAULT_REPLY_TTL_MS,

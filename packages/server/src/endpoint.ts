@@ -86,6 +86,8 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   isAnonymous = false;
   /** Whose kept replies it has, if it is anonymous and has proved to continue another session. */
   actsFor: string | undefined;
+  /** Another node has the durable session, or will have it: its end here is no end. */
+  isElsewhere = false;
   #isAbandoned = false;
   /** Of a session that is on record. */
   durability: Durability | undefined;

@@ -56,6 +56,7 @@ export class SessionRoute implements EventRoute {
       case 'message':
         if (event.body.agent === undefined) return false;
         core.channel.consume(0, event.body.charge);
+        if (event.number !== undefined) this.#session.handleDone(event.number);
         break;
       case 'request':
         if (event.body.agent === undefined) return false;

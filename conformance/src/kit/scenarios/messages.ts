@@ -33,6 +33,19 @@ export const MESSAGES: readonly Scenario[] = [
     },
   },
   {
+    name: 'messages/redelivered',
+    section: '§11 Agents: delivery',
+    title:
+      'A message that may have been delivered before says so in its metadata, and is a message like any other.',
+    async run(kit) {
+      const session = await kit.session();
+      const metadata = packed({ '@redelivered': true });
+      await session.link.writeBody(Kind.MESSAGE, 0, { bytes: 'one', metadata });
+      await session.link.writeBody(Kind.MESSAGE, 0, { bytes: 'two' });
+      await checkTally(session, ['one', 'two']);
+    },
+  },
+  {
     name: 'messages/sent',
     section: '§4 The link: streams',
     title: 'The peer sends one-way messages on stream 0, in order.',

@@ -12,6 +12,7 @@ import { pulls } from './http/pulls.js';
 import { loggable } from './loggable.js';
 import { Intake, type IntakeEvent } from './messages/intake.js';
 import { createMessage, type ReceivedMessage } from './messages/message.js';
+import { isRedelivered } from './messages/metadata.js';
 import type { Outbound } from './outbound.js';
 import type { EventRoute } from './ports.js';
 import type { CallOptions, OwnHandler, Responder } from './requests/responder.js';
@@ -130,7 +131,7 @@ export class Inbound {
   }
 
   #deliver(event: IntakeEvent, reservation: Reservation | undefined): void {
-    if (this.#route(event, reservation)) return this.#passOver(event);
+    if (this.#route(event, reservation)) return;
     const { mailbox, options, scanner } = this.#host;
     switch (event.type) {
       case 'message': {
@@ -144,7 +145,7 @@ export class Inbound {
           if (this.#host.hasHandled?.(number)) return this.#skip(message, event);
           message.number = number;
           message.redelivered = event.redelivered;
-        }
+        } else if (event.body.agent !== undefined) message.redelivered = isRedelivered(message);
         if (scanner === undefined) mailbox.push(message);
         else scanner.takeMessage(message, () => mailbox.push(message));
         return;

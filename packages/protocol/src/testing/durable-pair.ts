@@ -141,10 +141,17 @@ export class DurablePair {
         .filter((value) => value !== undefined)
         .at(-1);
     const messages = this.turns.flatMap((turn) => turn.messages);
+    const open = new Set<number>();
+    for (const { opened, settled } of this.turns) {
+      for (const number of opened) open.add(number);
+      for (const number of settled) open.delete(number);
+    }
     return {
       begin: last(({ begin }) => begin) as Uint8Array,
       accept: last(({ accept }) => accept) as DurableRecord['accept'],
       handled: last(({ handled }) => handled) ?? 0,
+      open: [...open],
+      heard: new Map(),
       state: last(({ state }) => state),
       said: messages.at(-1)?.number ?? 0,
       messages,

@@ -119,15 +119,7 @@ export class SimulatedEngine implements TakeOverEngine {
       id,
       { ...stream, parts: [...stream.parts] },
     ]);
-    return {
-      begin,
-      accept,
-      handled,
-      state,
-      said,
-      messages: [...messages],
-      isBehind,
-      streams: new Map(copies),
-    };
+    const rest = { open: [], heard: new Map(), messages: [...messages], isBehind, streams: new Map(copies) };
+    return { begin, accept, handled, state, said, ...rest };
   }
 }

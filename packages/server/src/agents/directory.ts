@@ -43,6 +43,8 @@ export interface Cohort {
   isAlive(agent: Agent): boolean;
   /** What all nodes call the present state of the agent. */
   versionOf(agent: Agent): string;
+  /** Another node has the durable session of the agent, or will have it. Returns what takes messages to it until then. */
+  handleAway(agent: Agent): RelayTarget | undefined;
 }
 
 type Introduction = Pick<Agent, 'description' | 'stated'>;
@@ -173,8 +175,21 @@ export class Directory implements Sweepable {
   leave(session: ServerEndpoint): void {
     const agent = this.agentOf(session);
     if (agent === undefined) return;
+    const standIn = session.isElsewhere ? this.cohort?.handleAway(agent) : undefined;
+    if (standIn !== undefined) {
+      const version = this.#versionOf(agent);
+      this.handleMoved(agent, standIn);
+      return this.addRemote(standIn, agent.description, true, version);
+    }
     this.#remove(agent);
     this.cohort?.handleLeft(agent);
+  }
+
+  /** What stands for a session that was here and goes on at another node. */
+  standInOf({ id, principal = '', agentId, isElsewhere }: RelayTarget): RelayTarget | undefined {
+    if (isElsewhere !== true || agentId === undefined) return undefined;
+    const agent = this.#get(principal, agentId);
+    return agent?.session.id === id && agent.session.isRemote ? agent.session : undefined;
   }
 
   /** An agent of another node is present, or has changed. */
@@ -304,6 +319,10 @@ export class Directory implements Sweepable {
     // As JSON, so that different pairs never give the same text.
     const name = JSON.stringify([principal, id]);
     return `~${createHmac('sha256', this.#key).update(ADDRESS).update(name).digest('base64url')}`;
+  }
+
+  get limits(): Limits {
+    return this.#options.limits;
   }
 
   /** What addresses are derived from. In a cluster, all nodes have the same. */

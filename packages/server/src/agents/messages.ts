@@ -2,15 +2,19 @@ import { ProtocolError, type ReceivedBody, type Undelivered } from '@parlance/pr
 import { DELIVERY, encodeUndelivered, type Reservation } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { targetOf } from './agent.js';
+import { Heard, type MessagePlace } from './heard.js';
 import {
   type CounterState,
   DeliveryLog,
+  type Entry,
+  type Loss,
   MessageCounter,
   type MessageRange,
+  newEntry,
   type PendingDelivery,
   type RemoteDelivery,
 } from './pending-deliveries.js';
-import { addressed } from './recode.js';
+import { addressed, marked } from './recode.js';
 import type { RelayTarget } from './target.js';
 import type { Transit } from './transit.js';
 
@@ -19,6 +23,8 @@ interface PeerState {
   readonly deliveries: DeliveryLog;
   /** Counts the messages from the session. */
   readonly counter: MessageCounter;
+  /** Which messages of others it has. */
+  readonly heard: Heard;
 }
 
 /** What the relay knows of the messages of a session that moves. */
@@ -28,13 +34,17 @@ export interface MessagesState {
   /** Its own messages whose fate is not known. */
   readonly pending: readonly MessageRange[];
   readonly counter: CounterState;
+  /** What it has of each sender. */
+  readonly heard: Heard['entries'];
 }
 
 /** Of a message that was reported already. */
 const FORGOTTEN: RemoteDelivery = {
+  handleTaken() {},
   handleWritten() {},
   handleConfirmed() {},
   handleLost() {},
+  handleAway() {},
   handleRefused() {},
 };
 
@@ -54,16 +64,29 @@ export class RelayedMessages {
     this.#transit = transit;
   }
 
-  /** @param reservation the memory that the body takes if it has to be coded again. */
-  take(source: ServerEndpoint, to: string, body: ReceivedBody, reservation: Reservation | undefined): void {
+  /**
+   * @param reservation the memory that the body takes if it has to be coded again.
+   * @param place of a message of a durable session. @default it is the next one, and was never sent
+   */
+  take(
+    source: ServerEndpoint,
+    to: string,
+    body: ReceivedBody,
+    reservation: Reservation | undefined,
+    place?: MessagePlace,
+  ): void {
     const transit = this.#transit;
-    const ordinal = this.#of(source).counter.next(to);
+    const { counter } = this.#of(source);
+    const delivery: PendingDelivery = {
+      ...{ source, to, ordinal: counter.next(to), charge: body.charge, reservation },
+      ...(place ?? { number: counter.nextOfAll(), isAgain: false }),
+      onSettled: place && (() => source.handleDone(place.number)),
+    };
     try {
-      const target = targetOf(transit.admit(source, to, 'message', body));
-      this.#pass(target, body, { source, to, ordinal, charge: body.charge, reservation });
+      this.#pass(targetOf(transit.admit(source, to, 'message', body)), body, delivery);
     } catch (error) {
       reservation?.release();
-      this.#refuse(source, to, ordinal, body.charge, transit.refuse(error, to));
+      this.#refuse(delivery, transit.refuse(error, to));
     }
   }
 
@@ -76,11 +99,13 @@ export class RelayedMessages {
     source: RelayTarget,
     target: RelayTarget,
     body: ReceivedBody,
+    place: MessagePlace,
     remote: RemoteDelivery,
     reservation: Reservation | undefined,
   ): void {
-    const { charge } = body;
-    this.#pass(target, body, { source, remote, to: '', ordinal: undefined, charge, reservation });
+    const onSettled = () => remote.handleTaken();
+    const rest = { to: '', ordinal: undefined, charge: body.charge, reservation, onSettled };
+    this.#pass(target, body, { source, remote, ...rest, ...place });
   }
 
   /**
@@ -91,7 +116,7 @@ export class RelayedMessages {
   handleRefused(target: RelayTarget, place: number, error: ProtocolError | undefined): void {
     const refused = this.#peers.get(target)?.deliveries.removeUnwritten(place);
     if (refused === undefined) return;
-    const { source, remote, to, ordinal, charge, reservation } = refused;
+    const { source, remote, to, reservation } = refused;
     if (remote !== undefined) {
       this.#release(refused);
       if (error === undefined) remote.handleLost();
@@ -101,15 +126,27 @@ export class RelayedMessages {
     if (error === undefined) return this.#handleUnknown(refused);
     reservation?.release();
     source.relayed--;
-    this.#refuse(source, to, ordinal, charge, this.#transit.refuse(error, to));
+    this.#refuse(refused, this.#transit.refuse(error, to));
+  }
+
+  /** The sender of a message to `target` is elsewhere. @param place among those that are not written. */
+  handleStale(target: RelayTarget, place: number): void {
+    const stale = this.#peers.get(target)?.deliveries.removeUnwritten(place);
+    if (stale !== undefined) this.#release(stale);
+  }
+
+  /** So many of the oldest messages to `target` that are not written may have arrived, and are sent again. */
+  handleDoubt(target: RelayTarget, count: number): void {
+    this.#peers.get(target)?.deliveries.handleDoubt(count);
   }
 
   /** A message that is not written may arrive, but nothing will be known of it. */
   #handleUnknown(delivery: PendingDelivery): void {
-    const { source, to, ordinal } = delivery;
+    const { source, to, ordinal, onSettled } = delivery;
     this.#release(delivery);
     this.#transit.stats.unknown++;
     this.#report(source, { to, outcome: 'unknown', reason: 'peer_gone', first: ordinal, count: 1 });
+    onSettled?.();
   }
 
   /** So many of the oldest messages to `target` that are not confirmed are lost. */
@@ -137,37 +174,72 @@ export class RelayedMessages {
   /** @throws {ProtocolError} if the body cannot be coded or sent. */
   #pass(target: RelayTarget, body: ReceivedBody, delivery: PendingDelivery): void {
     const transit = this.#transit;
-    const { source } = delivery;
-    let deliveries: DeliveryLog | undefined;
+    const { source, number, isAgain, onSettled } = delivery;
+    const before = this.#peers.get(target)?.heard ?? new Heard();
+    const verdict = target.isRemote ? 'new' : before.check(source.id, delivery);
+    const kept = target.core.durable === undefined ? undefined : body;
+    const entry = newEntry(delivery, verdict === 'known', kept);
+    if (verdict === 'known') return this.#passOver(target, entry);
+    let log: DeliveryLog | undefined;
     const onWritten = (frame: number) => {
-      const written = deliveries?.handleWritten(frame, target.core.channel.framesConfirmed);
-      if (written === undefined) return;
-      this.#release(written);
-      written.remote?.handleWritten();
+      const { framesConfirmed } = target.core.channel;
+      for (const written of log?.handleWritten(entry, frame, framesConfirmed) ?? [])
+        this.#handleWritten(written);
     };
-    const coded = addressed(transit.convert(body, source, target), transit.nameOf(source, target), onWritten);
+    const converted = transit.convert(body, source, target);
+    const { maxMetadataSize } = transit.limits;
+    const coded = addressed(
+      target.isRemote ? converted : marked(converted, verdict === 'unsure', maxMetadataSize),
+      transit.nameOf(source, target),
+      onWritten,
+    );
     target.perform((core) => {
+      const { channel, durable } = core;
       // Nothing is kept of a message to a session that takes no command any more.
-      ({ deliveries } = this.#of(target));
-      deliveries.add(delivery);
+      const { deliveries, heard } = this.#of(target);
+      log = deliveries;
+      deliveries.add(entry);
       source.relayed++;
       try {
-        core.channel.send(coded);
+        if (channel.relay === undefined) channel.send(coded);
+        else return channel.relay(coded, { number, isAgain, onTaken: () => onSettled?.() });
       } catch (error) {
         deliveries.removeLast();
         source.relayed--;
         throw error;
       }
+      // In the same turn as the message.
+      heard.add(source.id, { number, isAgain }, (sender, mark) => durable?.hear(sender, mark));
+      this.#settleWhenTaken(core, entry);
     }, source);
   }
 
-  #refuse(
-    source: RelayTarget,
-    to: string,
-    first: number | undefined,
-    charge: number,
-    { code }: ProtocolError,
-  ): void {
+  /** The session has the message already. */
+  #passOver(target: RelayTarget, entry: Entry): void {
+    const { deliveries } = this.#of(target);
+    entry.source.relayed++;
+    const written = deliveries.addKnown(entry, target.core.channel.framesConfirmed);
+    for (const each of written) this.#handleWritten(each);
+    this.#settleWhenTaken(target.core, entry);
+  }
+
+  /** What was sent to a session is in it, or will be when it is on record. */
+  #settleWhenTaken({ durable }: RelayTarget['core'], entry: Entry): void {
+    const settle = () => {
+      entry.body = undefined;
+      entry.onSettled?.();
+    };
+    if (durable === undefined) settle();
+    else durable.afterRecord(settle);
+  }
+
+  #handleWritten(written: PendingDelivery): void {
+    this.#release(written);
+    written.remote?.handleWritten();
+  }
+
+  #refuse(refused: PendingDelivery, { code }: ProtocolError): void {
+    const { source, to, ordinal: first, charge, isAgain, onSettled } = refused;
     // The credit is returned when the report is written, so a sender that does not read its reports is held back.
     const reports = this.#reports.get(source) ?? new Set();
     this.#reports.set(source, reports);
@@ -179,15 +251,49 @@ export class RelayedMessages {
       this.#transit.returnCredit(source, 0, charge);
     };
     reports.add(release);
-    this.#report(source, { to, outcome: 'not_sent', reason: code, first, count: 1 }, release);
+    // It may have arrived when it was sent before.
+    const outcome = isAgain ? 'unknown' : 'not_sent';
+    this.#report(source, { to, outcome, reason: code, first, count: 1 }, release);
+    onSettled?.();
   }
 
   handleRebuilt(session: ServerEndpoint, confirmed: number): void {
     this.#peers.get(session)?.deliveries.handleRebuilt(confirmed);
   }
 
+  /**
+   * Another node has a durable session, or will have it. What is on record of it, it has.
+   *
+   * @param target takes the other messages of senders of this node.
+   */
+  handleAway(session: RelayTarget, target: RelayTarget): void {
+    this.#reports.delete(session);
+    const state = this.#peers.get(session);
+    this.#peers.delete(session);
+    for (const entry of state?.deliveries.takeAll() ?? []) {
+      const { source, to, remote, body, isReleased } = entry;
+      const charge = isReleased ? 0 : entry.charge;
+      if (!isReleased) this.#release(entry, body === undefined);
+      if (remote !== undefined) remote.handleAway();
+      else if (body !== undefined && source.isElsewhere !== true) {
+        try {
+          this.#pass(target, body, { ...entry, charge, reservation: undefined, isAgain: true });
+        } catch (error) {
+          this.#refuse({ ...entry, charge, source, isAgain: true }, this.#transit.refuse(error, to));
+        }
+      }
+    }
+  }
+
+  /** The session is over, so nothing of it comes again. */
+  forgetSender(sessionId: string): void {
+    for (const [{ core }, { heard }] of this.#peers)
+      heard.forget(sessionId, (sender, mark) => core.durable?.hear(sender, mark));
+  }
+
   /** @param isCertain whether what is not known to be written was not. */
   handleEnded(session: RelayTarget, isCertain: boolean): void {
+    if (!session.isRemote) this.forgetSender(session.id);
     this.#reports.delete(session);
     const state = this.#peers.get(session);
     if (state === undefined) return;
@@ -200,12 +306,13 @@ export class RelayedMessages {
     this.#reportAll(deliveries.takeLosses(session.core.channel.framesConfirmed, isCertain));
   }
 
-  #reportAll(losses: ReturnType<DeliveryLog['takeLosses']>): void {
+  #reportAll(losses: readonly Loss[]): void {
     const { stats } = this.#transit;
-    for (const { source, report } of losses) {
+    for (const { source, report, onSettled } of losses) {
       if (report.outcome === 'unknown') stats.unknown += report.count;
       else stats.refused += report.count;
       this.#report(source, report);
+      for (const settle of onSettled) settle();
     }
   }
 
@@ -233,15 +340,24 @@ export class RelayedMessages {
     return {
       frames: state?.deliveries.frames(session.core.channel.framesConfirmed) ?? [],
       pending,
-      counter: state?.counter.state() ?? { counts: [], hasForgotten: false },
+      counter: state?.counter.state() ?? { counts: [], hasForgotten: false, last: 0 },
+      heard: state?.heard.entries ?? [],
     };
   }
 
   /** A session has come here. @param remote tells the node that keeps account of messages to it. */
-  restore(session: ServerEndpoint, { frames, counter }: MessagesState, remote: RemoteDelivery): void {
+  restore(session: ServerEndpoint, { frames, counter, heard }: MessagesState, remote: RemoteDelivery): void {
     const state = this.#of(session);
     state.deliveries.restore(session, frames, remote);
     state.counter.restore(counter);
+    state.heard.restore(heard);
+  }
+
+  /** A durable session goes on here. How many messages its client has sent to each name is not on record. */
+  takeOver(session: ServerEndpoint): void {
+    const state = this.#of(session);
+    state.counter.restore({ counts: [], hasForgotten: true, last: 0 });
+    state.heard.restore(session.core.durable?.heard ?? []);
   }
 
   /**
@@ -330,16 +446,16 @@ export class RelayedMessages {
   }
 
   /** The message is written, or never will be. */
-  #release({ source, remote, charge, reservation }: PendingDelivery): void {
+  #release({ source, remote, charge, reservation }: PendingDelivery, returnsCredit = true): void {
     reservation?.release();
     source.relayed--;
-    if (remote === undefined) this.#transit.returnCredit(source, 0, charge);
+    if (remote === undefined && returnsCredit) this.#transit.returnCredit(source, 0, charge);
   }
 
   #of(session: RelayTarget): PeerState {
     let state = this.#peers.get(session);
     if (state === undefined) {
-      state = { deliveries: new DeliveryLog(), counter: new MessageCounter() };
+      state = { deliveries: new DeliveryLog(), counter: new MessageCounter(), heard: new Heard() };
       this.#peers.set(session, state);
     }
     return state;

@@ -39,7 +39,12 @@ export function readAgentState(text: string): AgentState {
         return [nameOf(name), countOf(count)] as const;
       }),
       hasForgotten: get(counter, 'hasForgotten') === true,
+      last: countOf(get(counter, 'last')),
     },
+    heard: listOf(get(fields, 'heard')).map((each) => {
+      const [sender, number] = listOf(each);
+      return [nameOf(sender), countOf(number)] as const;
+    }),
     watch: watch === undefined ? undefined : readWatch(watch),
   };
 }

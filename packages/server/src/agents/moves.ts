@@ -39,6 +39,12 @@ export interface MovePeers {
    * @returns what has stood for it here, and goes on for what is under way.
    */
   adopt(agent: Agent, from: string, account: AccountEvents): HoldingTarget | undefined;
+  /**
+   * The agent of a durable session is here, which no node has had any more.
+   *
+   * @returns as {@link adopt}.
+   */
+  takeOver(agent: Agent): HoldingTarget | undefined;
 }
 
 export interface AccountEvents {
@@ -163,12 +169,13 @@ export class AgentMoves {
   /** What the other node needs, as JSON. Call it when {@link isQuiet}, with the snapshot. */
   stateOf(session: ServerEndpoint): string {
     const agent = this.#directory.agentOf(session);
-    const { frames, pending, counter } = this.#relay.messages.stateOf(session);
+    const { frames, pending, counter, heard } = this.#relay.messages.stateOf(session);
     const state: AgentState = {
       stated: agent && statedOf(agent.stated ?? {}),
       frames,
       pending,
       counter,
+      heard,
       watch: this.#directory.watchers.stateOf(session),
     };
     return JSON.stringify(state);
@@ -209,7 +216,9 @@ export class AgentMoves {
   takeOver(session: ServerEndpoint, stated: StringMap): void {
     if (session.agentId === undefined || !isAgentId(session.agentId)) return;
     if (stated['agents'] === undefined || session.negotiated.extensions['agents'] === undefined) return;
-    this.#directory.cohort?.handlePresent(this.#directory.adopt(session, stated));
+    this.#relay.messages.takeOver(session);
+    const agent = this.#directory.adopt(session, stated);
+    this.#goOnWith(agent, this.peers?.takeOver(agent));
   }
 
   #adoptAgent(session: ServerEndpoint, stated: StringMap, state: AgentState, from: string): void {
@@ -231,12 +240,18 @@ export class AgentMoves {
     };
     const handleNothing = () => {};
     messages.restore(session, state, {
+      handleTaken: handleNothing,
+      handleAway: handleNothing,
       handleWritten: handleNothing,
       handleConfirmed: () => account.confirm(),
       handleLost: handleNothing,
       handleRefused: handleNothing,
     });
-    const former = this.peers?.adopt(agent, from, account);
+    this.#goOnWith(agent, this.peers?.adopt(agent, from, account));
+  }
+
+  /** What has stood for the agent here takes messages until everything is written that it has. */
+  #goOnWith(agent: Agent, former: HoldingTarget | undefined): void {
     if (former === undefined || former.isIdle) return;
     agent.former = former;
     former.onSettled = () => {

@@ -1,10 +1,13 @@
-import type { ProtocolError, Undelivered } from '@parlance/protocol';
+import type { ProtocolError, ReceivedBody, Undelivered } from '@parlance/protocol';
 import type { Reservation } from '@parlance/protocol/internal';
+import type { MessagePlace } from './heard.js';
 import type { RelayTarget } from './target.js';
 
 /** A one-way message on its way to another session. */
-export interface PendingDelivery {
+export interface PendingDelivery extends MessagePlace {
   source: RelayTarget;
+  /** The session has it, or its sender is told that it has not. Safe to call again. */
+  readonly onSettled?: (() => void) | undefined;
   /** Of a sender at another node, which keeps account of the message itself; `undefined` of one at this node. */
   remote?: RemoteDelivery | undefined;
   /** As the sender named it. */
@@ -19,10 +22,14 @@ export interface PendingDelivery {
 
 /** Tells the node of a sender about its message. */
 export interface RemoteDelivery {
+  /** The session has it; on record, if it is durable. */
+  handleTaken(): void;
   handleWritten(): void;
   handleConfirmed(): void;
   /** It may arrive or not, and nothing more will be known of it. */
   handleLost(): void;
+  /** The session goes on at another node, to which the sender's node sends the message again if necessary. */
+  handleAway(): void;
   handleRefused(error: ProtocolError): void;
 }
 
@@ -34,6 +41,12 @@ export interface Entry extends PendingDelivery {
   frame: number;
   /** It was written before, on a link that was rebuilt, so the sender's credit was returned. */
   isReleased: boolean;
+  /** The session has it already, so it is not written again. */
+  readonly isKnown: boolean;
+  /** It was sent, and may have arrived, on a connection that is lost. */
+  isDoubtful: boolean;
+  /** What to send again if the session goes on elsewhere without it. */
+  body: ReceivedBody | undefined;
 }
 
 /** One-way messages to a session that it has not confirmed, in order. */
@@ -43,8 +56,33 @@ export class DeliveryLog {
   #head = 0;
   #unwritten = 0;
 
-  add({ source, remote, to, ordinal, charge, reservation }: PendingDelivery): void {
-    this.#entries.push({ source, remote, to, ordinal, charge, reservation, frame: 0, isReleased: false });
+  add(entry: Entry): void {
+    this.#entries.push(entry);
+  }
+
+  /**
+   * Adds a message that the session has already. It counts as written and confirmed with what is before it.
+   *
+   * @returns those that count as written now.
+   */
+  addKnown(entry: Entry, confirmed: number): readonly PendingDelivery[] {
+    this.#entries.push(entry);
+    const written = this.#passKnown();
+    this.#forget(confirmed);
+    return written;
+  }
+
+  #passKnown(): PendingDelivery[] {
+    const passed: PendingDelivery[] = [];
+    for (;;) {
+      const entry = this.#entries[this.#unwritten];
+      if (entry?.isKnown !== true) return passed;
+      const before = this.#unwritten > this.#head ? this.#entries[this.#unwritten - 1] : undefined;
+      entry.frame = before?.frame ?? 0;
+      this.#unwritten++;
+      if (!entry.isReleased) passed.push(entry);
+      entry.isReleased = true;
+    }
   }
 
   /** The message that was added last could not be sent. */
@@ -53,20 +91,33 @@ export class DeliveryLog {
   }
 
   /**
-   * The oldest unwritten message is written. Returns it, unless it was written before.
+   * A message is written, mostly the oldest one that was not.
    *
    * @param frame number of its last frame.
    * @param confirmed frames that the session has confirmed.
+   * @returns the messages that are written now and were not written before.
    */
-  handleWritten(frame: number, confirmed: number): PendingDelivery | undefined {
-    const entry = this.#entries[this.#unwritten];
-    if (entry === undefined) return undefined;
+  handleWritten(entry: Entry, frame: number, confirmed: number): readonly PendingDelivery[] {
+    if (this.#entries[this.#unwritten] !== entry) {
+      // Another node had no memory for those before it yet.
+      const at = this.#entries.indexOf(entry, this.#unwritten);
+      if (at < 0) return [];
+      this.#entries.splice(at, 1);
+      this.#entries.splice(this.#unwritten, 0, entry);
+    }
     this.#unwritten++;
     entry.frame = frame;
     const { isReleased } = entry;
     entry.isReleased = true;
+    const known = this.#passKnown();
     this.#forget(confirmed);
-    return isReleased ? undefined : entry;
+    return isReleased ? known : [entry, ...known];
+  }
+
+  /** So many of the oldest messages that are not written may have arrived, and are sent again. */
+  handleDoubt(count: number): void {
+    for (const entry of this.#entries.slice(this.#unwritten, this.#unwritten + count))
+      entry.isDoubtful = true;
   }
 
   /** Another node has refused the unwritten message at this place among them. Returns it. */
@@ -89,6 +140,8 @@ export class DeliveryLog {
   handleRebuilt(confirmed: number): void {
     this.#forget(confirmed);
     this.#unwritten = this.#head;
+    this.#passKnown();
+    this.#forget(confirmed);
   }
 
   /**
@@ -97,17 +150,20 @@ export class DeliveryLog {
    * @param isCertain whether what is not known to be written was not.
    * @param count only so many messages, the oldest ones.
    */
-  takeLosses(
-    confirmed: number,
-    isCertain = true,
-    count = Infinity,
-  ): { readonly source: RelayTarget; readonly report: Undelivered }[] {
+  takeLosses(confirmed: number, isCertain = true, count = Infinity): readonly Loss[] {
     this.#forget(confirmed);
     const lost = this.#entries.splice(this.#head, count);
     this.#entries.splice(0, this.#head);
     this.#unwritten = Math.max(0, this.#unwritten - this.#head - lost.length);
     this.#head = 0;
     return reportsOf(lost, isCertain);
+  }
+
+  /** Empties the log of a session that another node has. */
+  takeAll(): readonly Entry[] {
+    const left = this.#entries.slice(this.#head);
+    this.#entries.length = this.#head = this.#unwritten = 0;
+    return left;
   }
 
   // --- of a session that moves
@@ -143,7 +199,10 @@ export class DeliveryLog {
   /** Messages that another node has written, in order. */
   restore(source: RelayTarget, frames: readonly number[], remote: RemoteDelivery): void {
     const rest = { source, remote, to: '', ordinal: undefined, charge: 0, reservation: undefined };
-    for (const frame of frames) this.#entries.push({ ...rest, frame, isReleased: true });
+    const place = { number: 0, isAgain: false };
+    // Nothing tells that they are written again on a rebuilt link.
+    for (const frame of frames)
+      this.#entries.push({ ...newEntry({ ...rest, ...place }, true), frame, isReleased: true });
     this.#unwritten = this.#entries.length;
   }
 
@@ -183,28 +242,44 @@ export class DeliveryLog {
 
 const COMPACT_AT = 256;
 
-function reportsOf(
-  entries: readonly Entry[],
-  isCertain: boolean,
-): { readonly source: RelayTarget; readonly report: Undelivered }[] {
+/** @param body to be sent again if necessary. */
+export function newEntry(delivery: PendingDelivery, isKnown: boolean, body?: ReceivedBody): Entry {
+  const { source, remote, to, ordinal, charge, reservation, number, isAgain, onSettled } = delivery;
+  const state = { frame: 0, isReleased: false, isKnown, isDoubtful: false, body };
+  // Field by field, so that all of them have one shape.
+  return { source, remote, to, ordinal, charge, reservation, number, isAgain, onSettled, ...state };
+}
+
+/** Consecutive messages that are lost, and the report of that. */
+export interface Loss {
+  readonly source: RelayTarget;
+  readonly report: Undelivered;
+  readonly onSettled: readonly (() => void)[];
+}
+
+function reportsOf(entries: readonly Entry[], isCertain: boolean): readonly Loss[] {
   const reports: {
     source: RelayTarget;
     report: { -readonly [Key in keyof Undelivered]: Undelivered[Key] };
+    onSettled: (() => void)[];
   }[] = [];
   /** The last report for each sender: order matters for each sender, not between them. */
   const latest = new Map<RelayTarget, (typeof reports)[number]>();
-  for (const { source, remote, to, ordinal, isReleased } of entries) {
+  for (const { source, remote, to, ordinal, isReleased, isDoubtful, isAgain, onSettled } of entries) {
     if (remote !== undefined) continue;
     // The page before may have received what was written.
-    const outcome = isReleased || !isCertain ? 'unknown' : 'not_sent';
-    const last = latest.get(source)?.report;
+    const mayHave = isReleased || isDoubtful || isAgain || !isCertain;
+    const outcome = mayHave ? 'unknown' : 'not_sent';
+    const before = latest.get(source);
+    const last = before?.report;
     const next = last?.first === undefined ? undefined : last.first + last.count;
     if (last !== undefined && last.to === to && last.outcome === outcome && next === ordinal) {
       last.count++;
+      if (onSettled !== undefined) before?.onSettled.push(onSettled);
       continue;
     }
     const report = { to, outcome, reason: 'peer_gone', first: ordinal, count: 1 } as const;
-    const addressed = { source, report };
+    const addressed = { source, report, onSettled: onSettled === undefined ? [] : [onSettled] };
     latest.set(source, addressed);
     reports.push(addressed);
   }
@@ -214,12 +289,20 @@ function reportsOf(
 export interface CounterState {
   readonly counts: readonly (readonly [name: string, count: number])[];
   readonly hasForgotten: boolean;
+  /** The number of the last message to any name. */
+  readonly last: number;
 }
 
 /** Counts the messages of one session by the name that they are addressed to. */
 export class MessageCounter {
   readonly #counts = new Map<string, number>();
   #hasForgotten = false;
+  #last = 0;
+
+  /** The number of the next message to any name, from 1 on. */
+  nextOfAll(): number {
+    return ++this.#last;
+  }
 
   /** The number of the next message for `name`, from 1 on; `undefined` if it may be wrong. */
   next(name: string): number | undefined {
@@ -235,10 +318,11 @@ export class MessageCounter {
 
   /** What another node goes on counting with. */
   state(): CounterState {
-    return { counts: [...this.#counts], hasForgotten: this.#hasForgotten };
+    return { counts: [...this.#counts], hasForgotten: this.#hasForgotten, last: this.#last };
   }
 
-  restore({ counts, hasForgotten }: CounterState): void {
+  restore({ counts, hasForgotten, last }: CounterState): void {
+    this.#last = last;
     for (const [name, count] of counts.slice(0, MAX_NAMES)) this.#counts.set(name, count);
     this.#hasForgotten = hasForgotten || counts.length > MAX_NAMES;
   }

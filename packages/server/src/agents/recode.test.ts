@@ -1,5 +1,7 @@
 import { BodyCodec, type LaterCodec, type Negotiated, type ReceivedBody } from '@parlance/protocol';
+import { decodeMetadata, encodeMetadata } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
+import { errorCode } from '../../../protocol/src/testing/error-code.js';
 import * as recoding from './recode.js';
 
 const having = (algorithms: Negotiated['algorithms'], encoding: Negotiated['encoding'] = 'CL100K_BASE') =>
@@ -52,5 +54,33 @@ describe('a body', () => {
     expect(isSharedCoding(body(BodyCodec.PLAIN, NOTHING), all, none)).toBe(true);
     for (const codec of [BodyCodec.M2M, BodyCodec.TOKEN_NATIVE, BodyCodec.BROTLI])
       expect(isSharedCoding(body(codec, NOTHING), all, none)).toBe(false);
+  });
+});
+
+describe('a message', () => {
+  const sent = (metadata: Record<string, boolean | string> | undefined) => ({
+    ...{ codec: BodyCodec.PLAIN, bytes: Uint8Array.of(1), originalLength: 1, secret: false },
+    metadata: encodeMetadata(metadata, 1_000),
+  });
+  const marked = (
+    metadata: Record<string, boolean | string> | undefined,
+    isRedelivered: boolean,
+    most = 1_000,
+  ) => decodeMetadata(recoding.marked(sent(metadata), isRedelivered, most).metadata, 4);
+
+  it('says that it may have been delivered before only if the server says so', () => {
+    expect(marked(undefined, false)).toEqual({});
+    expect(marked({ a: 'b', '@redelivered': true }, false)).toEqual({ a: 'b' });
+    expect(marked({ '@redelivered': true }, false)).toEqual({});
+    expect(marked(undefined, true)).toEqual({ '@redelivered': true });
+    expect(marked({ a: 'b', '@redelivered': false }, true)).toEqual({ a: 'b', '@redelivered': true });
+  });
+
+  it('is refused if it cannot say so', () => {
+    const size = 1 + '@redelivered'.length + 2;
+    expect(marked(undefined, true, size)).toEqual({ '@redelivered': true });
+    expect(errorCode(() => marked(undefined, true, size - 1))).toBe('metadata_too_large');
+    const broken = { ...sent(undefined), metadata: Uint8Array.of(0xc1) };
+    expect(errorCode(() => recoding.marked(broken, false, 1_000))).toBe('bad_message');
   });
 });

@@ -7,7 +7,7 @@ import {
   type Negotiated,
   type ReceivedBody,
 } from '@parlance/protocol';
-import type { BodyCoder } from '@parlance/protocol/internal';
+import { type BodyCoder, decodeMetadata, encodeMetadata, REDELIVERED } from '@parlance/protocol/internal';
 
 /** Bodies that another session can read are relayed unchanged; others are coded again. */
 
@@ -50,6 +50,21 @@ export function addressed(
   const relayed = agent !== undefined;
   // Field by field: spreading takes as long as all other work of the relay on a message.
   return { codec, bytes, originalLength, secret, metadata, deferred, agent, onWritten, onDropped, relayed };
+}
+
+/** Deepest nesting of metadata that is read here, which its receiver reads anyway. */
+const MAX_DEPTH = 32;
+
+/**
+ * A one-way message that says whether it may have been delivered before; its sender cannot say that.
+ *
+ * @throws {ProtocolError} what decoding metadata throws, and `metadata_too_large` if it has to say so.
+ */
+export function marked(body: CodedBody, isRedelivered: boolean, maxSize: number): CodedBody {
+  if (body.metadata === undefined && !isRedelivered) return body;
+  const { [REDELIVERED]: _stated, ...metadata } = decodeMetadata(body.metadata, MAX_DEPTH);
+  const all = isRedelivered ? { ...metadata, [REDELIVERED]: true } : metadata;
+  return { ...body, metadata: encodeMetadata(all, maxSize) };
 }
 
 /** Decodes the text of token parts; a character may be split between two of them. */

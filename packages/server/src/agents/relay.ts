@@ -2,6 +2,7 @@ import type { Logger, ProtocolError, SessionEvent } from '@parlance/protocol';
 import { type BodyEvent, DIRECTORY, type Reservation } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { Directory } from './directory.js';
+import type { MessagePlace } from './heard.js';
 import { RelayedMessages } from './messages.js';
 import type { Policy } from './policy.js';
 import { RelayedRequests } from './requests.js';
@@ -39,7 +40,7 @@ export class Relay {
     switch (event.type) {
       case 'message':
         if (event.body.agent === undefined) return false;
-        this.messages.take(session, event.body.agent, event.body, reservation);
+        this.messages.take(session, event.body.agent, event.body, reservation, placeOf(event));
         return true;
       case 'request': {
         const { streamId, body } = event;
@@ -107,7 +108,17 @@ export class Relay {
   handleEnded(session: RelayTarget, isCertain = true): void {
     if (this.#moved.has(session)) return;
     this.requests.handleEnded(session);
+    const standIn = this.#directory.standInOf(session);
+    if (standIn !== undefined) return this.messages.handleAway(session, standIn);
     this.messages.handleEnded(session, isCertain);
     if (!session.isRemote) this.onEnded?.(session);
   }
+}
+
+/** The place of a message of a durable session, which has a number at all nodes. */
+function placeOf({
+  number,
+  redelivered = false,
+}: SessionEvent & { type: 'message' }): MessagePlace | undefined {
+  return number === undefined ? undefined : { number, isAgain: redelivered };
 }

@@ -159,6 +159,16 @@ export class RelayedRequests {
     return true;
   }
 
+  /** A request is lost with the connection to the node of `target`. @param isCertain whether it was not sent. */
+  handleLost(target: RelayTarget, targetStream: number, isCertain: boolean): void {
+    const request = this.#table.receivedBy(target, targetStream);
+    if (request === undefined) return;
+    this.#table.handleAnswered(request);
+    request.handleDropped();
+    const error = peerGone(request, 'cannot be reached', isCertain);
+    request.source.tell((core) => core.channel.fail(request.sourceStream, error));
+  }
+
   /** The node of `target` has refused a request. */
   reject(target: RelayTarget, targetStream: number, error: ProtocolError): void {
     const request = this.#table.receivedBy(target, targetStream);
@@ -365,7 +375,11 @@ function forRequester(error: ReplyError, request: RelayedRequest): ReplyError {
   return isInterruption ? peerGone(request, 'was interrupted: its page was loaded again') : error;
 }
 
-function peerGone({ to, lastFrame }: RelayedRequest, fate: string): ProtocolError {
-  const known = lastFrame > 0 ? 'it may have begun to work on the request' : 'it never had the request';
+function peerGone(
+  { to, lastFrame }: RelayedRequest,
+  fate: string,
+  isCertain = lastFrame === 0,
+): ProtocolError {
+  const known = !isCertain ? 'it may have begun to work on the request' : 'it never had the request';
   return new ProtocolError('peer_gone', `the session of agent ${to} ${fate}; ${known}`);
 }

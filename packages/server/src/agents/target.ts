@@ -6,7 +6,8 @@ import type {
   SessionState,
   Undelivered,
 } from '@parlance/protocol';
-import type { BodyCoder } from '@parlance/protocol/internal';
+import type { BodyCoder, BodyToSend, DurableSession } from '@parlance/protocol/internal';
+import type { MessagePlace } from './heard.js';
 
 /** What the relay asks of the session of an agent: one of this node, or its stand-in for one of another node. */
 export interface RelayTarget {
@@ -20,6 +21,10 @@ export interface RelayTarget {
   state: SessionState;
   /** Bodies for the session go unchanged to its node, which codes them if necessary. */
   readonly isRemote: boolean;
+  /** It is on record, so that it outlives its node. */
+  readonly isDurable: boolean;
+  /** Another node has the durable session, or will have it: its client says again what no other session has. */
+  readonly isElsewhere?: boolean;
   /** Bodies of this session that wait to be written to other sessions. */
   relayed: number;
   /**
@@ -41,6 +46,8 @@ export interface RelayTarget {
 
 export interface RelayCore {
   readonly channel: RelayChannel;
+  /** Of a durable session of this node. */
+  readonly durable?: Pick<DurableSession, 'afterRecord' | 'hear'> | undefined;
   /** Codecs that the client has not loaded yet. */
   readonly awaitedCodecs: ReadonlySet<LaterCodec>;
 }
@@ -61,4 +68,12 @@ export type RelayChannel = Pick<
   | 'isWanted'
   | 'framesConfirmed'
   | 'queuedOn'
->;
+> & {
+  /** In place of `send`: passes a message on to the node of the session. */
+  readonly relay?: ((body: BodyToSend, place: RelayedPlace) => void) | undefined;
+};
+
+export interface RelayedPlace extends MessagePlace {
+  /** The session has the message; on record, if it is durable. */
+  readonly onTaken: () => void;
+}

@@ -1,6 +1,7 @@
 import {
   BodyCodec,
   type CodedBody,
+  type Limits,
   type Logger,
   ProtocolError,
   type ReceivedBody,
@@ -45,8 +46,10 @@ export class Transit {
   /** Sessions whose credit was returned and has to be advertised. */
   #due = new Set<RelayTarget>();
   readonly #unreported = new WeakSet<RelayTarget>();
+  readonly limits: Pick<Limits, 'maxMetadataSize'>;
 
   constructor(directory: Directory, policy: Policy, logger: Logger) {
+    this.limits = directory.limits;
     this.#directory = directory;
     this.#policy = policy;
     this.#logger = logger;

@@ -4,7 +4,7 @@ import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Agents } from '../agents/create.js';
 import { keepsReplies, type ReplyEngine } from '../backplane/replies.js';
 import { Leaving } from '../durable/leaving.js';
-import { Records } from '../durable/records.js';
+import { Records, recordMsOf } from '../durable/records.js';
 import { TakeOvers, type TakingHost } from '../durable/take-over.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { webSocketOptions } from '../http/upgrade.js';
@@ -211,6 +211,8 @@ export class ClusterNode implements Leader {
       now: () => systemClock.now(),
       isNodeAlive,
       targetOf: (node, agent) => peers.targetOf(node, agent),
+      durableMs: recordMsOf(options.timers),
+      targetAway: (agent) => peers.handleAway(agent),
       reroute: (target, node) => peers.reroute(target, node),
       forget: (target) => peers.forget(target),
     });

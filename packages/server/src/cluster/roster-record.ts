@@ -39,7 +39,22 @@ export function recordOf({ party, session, stated, isSuspended }: Agent): string
   const { algorithms, encoding } = session.negotiated;
   const { agents, avp } = stated ?? {};
   const { principal, id } = party;
-  return JSON.stringify({ principal, id, suspended: isSuspended, algorithms, encoding, agents, avp });
+  const durable = session.isDurable || undefined;
+  return JSON.stringify({
+    principal,
+    id,
+    suspended: isSuspended,
+    algorithms,
+    encoding,
+    agents,
+    avp,
+    durable,
+  });
+}
+
+/** The same agent, which has no connection. */
+export function suspended(record: string): string {
+  return JSON.stringify({ ...(JSON.parse(record) as object), suspended: true });
 }
 
 export function readRecord(key: string, sessionId: string, { record }: AgentEntry, limits: Limits) {
@@ -57,7 +72,7 @@ export function readRecord(key: string, sessionId: string, { record }: AgentEntr
     };
     const negotiated = readAgreement(get(fields, 'algorithms'), get(fields, 'encoding'));
     return {
-      agent: { sessionId, principal, agentId: id, negotiated },
+      agent: { sessionId, principal, agentId: id, negotiated, isDurable: get(fields, 'durable') === true },
       description: readAgent(stated, limits),
       isSuspended: get(fields, 'suspended') === true,
     };

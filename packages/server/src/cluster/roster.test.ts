@@ -61,8 +61,10 @@ async function join(
     logger: SILENT_LOGGER,
     now: () => time,
     isNodeAlive: (node) => !dead.has(node),
-    targetOf: (_node, { sessionId, principal, agentId, negotiated }) =>
-      ({ id: sessionId, principal, agentId, negotiated, isRemote: true }) as never as RelayTarget,
+    targetOf: (_node, { sessionId, ...agent }) =>
+      ({ id: sessionId, ...agent, isRemote: true }) as never as RelayTarget,
+    durableMs: 60_000,
+    targetAway: ({ session }) => session,
     reroute: () => {},
     forget: () => {},
   });

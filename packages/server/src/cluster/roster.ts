@@ -7,7 +7,15 @@ import type { AgentEntry, AgentEntryChange, BackplaneLink } from '../backplane/b
 import type { ServerEndpoint } from '../endpoint.js';
 import { keyOf } from '../keys.js';
 import type { RemoteAgent } from './relay/remote-session.js';
-import { digestOf, type Holder, holderName, readHolder, readRecord, recordOf } from './roster-record.js';
+import {
+  digestOf,
+  type Holder,
+  holderName,
+  readHolder,
+  readRecord,
+  recordOf,
+  suspended,
+} from './roster-record.js';
 
 /**
  * A node that is not known yet counts as alive for this long, in milliseconds: it may have joined just now. An agent that the
@@ -30,6 +38,10 @@ export interface RosterOptions {
   readonly now: () => number;
   readonly isNodeAlive: (incarnation: string) => boolean;
   readonly targetOf: (node: string, agent: RemoteAgent) => RelayTarget;
+  /** How long an agent whose session is durable stays after its node is gone, in milliseconds. */
+  readonly durableMs: number;
+  /** The stand-in for an agent of this node whose durable session another node has, or will have. */
+  readonly targetAway: (agent: Agent) => RelayTarget;
   /** What is for the agent goes to another node from now on. */
   readonly reroute: (target: RelayTarget, node: string) => void;
   /** The stand-in is not needed any more. */
@@ -49,6 +61,8 @@ interface Other extends AgentEntry {
   readonly seenAt: number;
   /** It has moved from here, which the backplane may not know yet. */
   readonly isMoved?: boolean | undefined;
+  /** Its node is gone since then, and its session is durable. A clock reading. */
+  awaitedSince?: number | undefined;
 }
 
 /** Keeps the directories of all nodes the same, by what the backplane knows of agents. */
@@ -95,8 +109,9 @@ export class Roster implements Cohort {
   /** Removes the agents of nodes that are gone. */
   handleTick(): void {
     this.#endGrace();
-    for (const [key, { holder, node, sessionId, seenAt, isMoved }] of this.#others) {
-      if (this.#isNodeAlive(node, seenAt)) continue;
+    for (const [key, other] of this.#others) {
+      const { holder, node, sessionId, seenAt, isMoved } = other;
+      if (this.#isNodeAlive(node, seenAt) || this.#isAwaited(other)) continue;
       this.#drop(key);
       this.#table.delete(key);
       this.#write(key, () => this.#remove(key, holder));
@@ -104,6 +119,21 @@ export class Roster implements Cohort {
       const own = holderName(this.#options.incarnation, sessionId);
       if (isMoved === true) this.#write(key, () => this.#remove(key, own));
     }
+  }
+
+  /** Any node may go on with the session of an agent whose node is gone. */
+  #isAwaited(other: Other): boolean {
+    const { directory, durableMs, now } = this.#options;
+    const { target, record } = other;
+    if (!target.isDurable) return false;
+    if (other.awaitedSince === undefined) {
+      other.awaitedSince = now();
+      const agent = directory.agentOf(target);
+      target.state = 'suspended';
+      if (agent?.isSuspended === false)
+        directory.addRemote(target, agent.description, true, digestOf(suspended(record)));
+    }
+    return now() - other.awaitedSince < durableMs;
   }
 
   #holderOf({ session }: Agent): string {
@@ -123,6 +153,38 @@ export class Roster implements Cohort {
     const seenAt = this.#options.now();
     const record = recordOf(agent);
     this.#others.set(key, { holder, record, node, sessionId, target, seenAt, isMoved: true });
+  }
+
+  handleAway(agent: Agent): RelayTarget | undefined {
+    const key = keyOf(agent.party.principal, agent.id);
+    if (this.#own.get(key)?.agent !== agent) return undefined;
+    const { targetAway, incarnation, now } = this.#options;
+    this.#own.delete(key);
+    const { id: sessionId } = agent.session;
+    const holder = this.#holderOf(agent);
+    agent.isSuspended = true;
+    const record = recordOf(agent);
+    const target = targetAway(agent);
+    const place = { holder, record, node: incarnation, sessionId, target };
+    this.#others.set(key, { ...place, seenAt: now(), isMoved: true });
+    this.#write(key, async () => void (await this.#options.link.putAgent(key, { holder, record }, holder)));
+    // Another node may have announced it already.
+    queueMicrotask(() => this.#reconcile(key));
+    return target;
+  }
+
+  /**
+   * The session of an agent is here, which no node has had any more.
+   *
+   * @returns as {@link adopt}.
+   */
+  takeOver(agent: Agent): RelayTarget | undefined {
+    const key = keyOf(agent.party.principal, agent.id);
+    const known = this.#others.get(key);
+    const isSame = known?.sessionId === agent.session.id;
+    if (isSame) this.#others.delete(key);
+    this.handlePresent(agent);
+    return isSame ? known.target : undefined;
   }
 
   /**

@@ -9,6 +9,7 @@ function setUp() {
   const calls: string[] = [];
   const waiting: (() => void)[] = [];
   let handled = 0;
+  const open = new Set<number>();
   const durable: Partial<DurableSession> = {
     get handled() {
       return handled;
@@ -18,6 +19,8 @@ function setUp() {
       handled = number;
       calls.push(`handled ${number}`);
     },
+    isOpen: (number) => open.has(number),
+    settle: (number) => void open.delete(number),
     commit(number, state, bodies) {
       calls.push(`commit ${number}: ${state === undefined ? 'no' : 'a'} state, ${bodies.length} messages`);
       handled = Math.max(handled, number);
@@ -43,10 +46,20 @@ function setUp() {
   const wait = (work: Promise<unknown>) => {
     coded = work;
   };
-  return { durability, calls, record, wait };
+  return { durability, calls, record, wait, open };
 }
 
 describe('a durable session', () => {
+  it('passes over messages for other agents that have not got them', () => {
+    const { durability, calls, open } = setUp();
+    for (const number of [1, 2, 4]) open.add(number);
+    durability.handleDone(3);
+    expect(calls).toEqual(['handled 3']);
+    durability.handleDone(1);
+    durability.handleDone(4);
+    expect([calls.slice(1), [...open]]).toEqual([['handled 4'], [2]]);
+  });
+
   it('has handled messages up to the first one that is not', () => {
     const { durability, calls } = setUp();
     for (const number of [2, 4, 1, 3]) durability.handleDone(number);

@@ -19,6 +19,8 @@ export class Durability {
   readonly #onEnd: () => void;
   /** Messages that are handled although one before them is not. */
   readonly #done = new Set<number>();
+  /** The last one of them. */
+  #lastDone = 0;
   /** The last message that the application has taken. */
   #taken = 0;
   /** The application has handled messages up to this one at another node. */
@@ -52,9 +54,11 @@ export class Durability {
     this.#taken = number;
   }
 
-  /** The application does not need a message any more. */
+  /** The application does not need a message any more, or the session of the agent that it is for has it. */
   handleDone(number: number): void {
+    this.#durable.settle(number);
     this.#done.add(number);
+    this.#lastDone = Math.max(this.#lastDone, number);
     // It is handled with the state that follows from it.
     if (this.#commits === 0) this.#advance();
   }
@@ -80,7 +84,11 @@ export class Durability {
     const done = this.#done;
     let { handled } = this.#durable;
     for (const number of done) if (number <= handled) done.delete(number);
-    while (done.delete(handled + 1)) handled++;
+    // Those for other agents may be handled later.
+    for (let next = handled + 1; next <= this.#lastDone; next++) {
+      if (done.delete(next)) handled = next;
+      else if (!this.#durable.isOpen(next)) break;
+    }
     this.#durable.handle(handled);
     this.wake();
   }

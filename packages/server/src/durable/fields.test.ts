@@ -19,6 +19,7 @@ const ALI = 'ali \u00e9\u{1f600}';
 const TURN: Turn = {
   ...{ number: 1, begin: undefined, accept: undefined, handled: undefined, state: undefined },
   ...{ messages: [], confirmed: undefined, streams: new Map(), isBehind: undefined },
+  ...{ opened: [], settled: [], heard: new Map() },
 };
 const FIRST: Turn = { ...TURN, begin: Uint8Array.of(0, 255), accept: { tokens: ['aa', 'bb'], attempt: 3 } };
 const STREAM = {
@@ -129,11 +130,26 @@ describe('the record of a durable session as fields', () => {
   it('is what was written', () => {
     const fields = written(
       { handled: 4, state: Uint8Array.of(7), messages: [{ number: 1, body: Uint8Array.of(128) }] },
+      {
+        opened: [2, 3],
+        heard: new Map([
+          ['sess_a', 5],
+          ['sess_b', 8],
+        ]),
+      },
+      {
+        settled: [3],
+        heard: new Map([
+          ['sess_b', 9],
+          ['sess_a', 0],
+        ]),
+      },
       { streams: streamsOf([3, { attempt: 1, isRepeatable: true, parts: [part('a'), part('b')] }]) },
       { streams: streamsOf([3, { from: 2, parts: [part('c')], end: part('why') }]) },
     );
     expect(fields.read()).toEqual({
       ...{ begin: Uint8Array.of(0, 255), accept: { tokens: ['aa', 'bb'], attempt: 3 }, handled: 4 },
+      ...{ open: [2], heard: new Map([['sess_b', 9]]) },
       ...{ state: Uint8Array.of(7), said: 1, messages: [{ number: 1, body: Uint8Array.of(128) }] },
       streams: new Map([
         [
@@ -216,6 +232,7 @@ describe('the record of a durable session as fields', () => {
     ['without tokens', { accept: '3' }],
     ['without an attempt', { accept: ' aa' }],
     ['with half a count', { handled: '1.5' }],
+    ['with a negative number of another session', { hsess_a: '-1' }],
     ['with a negative count', { said: '-1' }],
     ['with a message missing', { said: '3', m1: 'a', m3: 'c' }],
     ['with messages that were not said', { said: '1', m2: 'b' }],

@@ -8,6 +8,8 @@ import { pack, unpack } from './packed.js';
  *     begin, principal       what never changes, the first of them packed
  *     accept                 the last attempt, and the hashes of the valid tokens
  *     handled, said, state   counts of messages, and the application's state
+ *     o<number>              a message of the client to another agent that no session has yet, although it counts as handled
+ *     h<session>             a mark of the last message that another session has sent to this one
  *     m<number>              a message to the client
  *     s<stream>              how often its handler was started, whether it is started again, and the ID of its kept reply
  *     p<stream>.<number>     a part of its reply
@@ -28,6 +30,7 @@ interface Stream {
   parts: number;
 }
 
+const NOTHING = new Uint8Array(0);
 const textOf = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString();
 const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text));
@@ -52,7 +55,8 @@ export class FieldWriter {
   }
 
   /** Each turn once, in order. */
-  write({ begin, accept, handled, state, messages, confirmed, streams, isBehind }: Turn): FieldChanges {
+  write({ begin, accept, handled, opened, settled, heard, ...turn }: Turn): FieldChanges {
+    const { state, messages, confirmed, streams, isBehind } = turn;
     const changes: FieldChanges = { set: new Map(), remove: [] };
     const { set, remove } = changes;
     if (begin !== undefined) {
@@ -61,6 +65,12 @@ export class FieldWriter {
     }
     if (accept !== undefined) set.set('accept', bytesOf([accept.attempt, ...accept.tokens].join(' ')));
     if (handled !== undefined) set.set('handled', bytesOf(String(handled)));
+    for (const number of opened) set.set(`o${number}`, NOTHING);
+    for (const number of settled) remove.push(`o${number}`);
+    for (const [sender, number] of heard) {
+      if (number === 0) remove.push(`h${sender}`);
+      else set.set(`h${sender}`, bytesOf(String(number)));
+    }
     if (state !== undefined) set.set('state', state);
     for (const { number, body } of messages) {
       this.#said = number;
@@ -174,6 +184,8 @@ export interface ReadRecord {
 export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord {
   const messages = new Map<number, Uint8Array>();
   const streams = new Map<number, ReadStream>();
+  const open: number[] = [];
+  const heard = new Map<string, number>();
   const streamOf = (id: number): ReadStream => {
     const stream = streams.get(id) ?? {
       attempt: 0,
@@ -186,8 +198,10 @@ export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord 
     return stream;
   };
   for (const [name, value] of fields) {
-    const [, kind, id, part] = /^([mspx])(\d{1,16})(?:\.(\d{1,16}))?$/.exec(name) ?? [];
-    if (kind === 'm') messages.set(Number(id), value);
+    const [, kind, id, part] = /^([mospx])(\d{1,16})(?:\.(\d{1,16}))?$/.exec(name) ?? [];
+    if (name.startsWith('h') && name !== 'handled') heard.set(name.slice(1), countOf(textOf(value)));
+    else if (kind === 'o') open.push(countOf(id as string));
+    else if (kind === 'm') messages.set(Number(id), value);
     else if (kind === 'p') streamOf(Number(id)).parts[Number(part)] = value;
     else if (kind === 'x') streamOf(Number(id)).end = value;
     else if (kind === 's') Object.assign(streamOf(Number(id)), readSpelled(textOf(value)));
@@ -208,6 +222,8 @@ export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord 
       begin,
       accept,
       handled: countOf(textAt('handled') ?? '0'),
+      open: open.sort((a, b) => a - b),
+      heard,
       state,
       said,
       messages: inOrder(messages, said),

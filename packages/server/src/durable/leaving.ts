@@ -123,6 +123,7 @@ export class Leaving {
   }
 
   #letGo(session: ServerEndpoint, failure?: ProtocolError): void {
+    session.isElsewhere = true;
     guard(session, () => session.loseWire(SERVICE_RESTART, 'the session goes on at another node'));
     session.forget(failure);
     const fields = { event: 'session.given_up', session: session.id };

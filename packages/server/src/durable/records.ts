@@ -52,6 +52,7 @@ export const recordMsOf = ({ resumeWindowMs }: Timers): number =>
  */
 export function dropFenced(session: ServerEndpoint, logger: Logger): void {
   logger.warn({ event: 'session.fenced', session: session.id }, 'another node has the session; it ends here');
+  session.isElsewhere = true;
   session.loseWire(SERVICE_RESTART, 'another node has the session');
   session.abort(fencedError());
 }

@@ -8,6 +8,9 @@ import { decodeMap, encodeMap } from '../../control/envelope.js';
  */
 export const MAX_METADATA_ENTRIES = 256;
 
+/** The entry of a one-way message of another agent that may have been delivered before. Only servers set it. */
+export const REDELIVERED = '@redelivered';
+
 /** Sent with the body of a request or reply: HTTP status and headers, `traceparent`, a deadline. */
 export type Metadata = Readonly<Record<string, MetadataValue>>;
 export type MetadataValue =
@@ -58,3 +61,17 @@ function withinEntries<Result>(task: () => Result): Result {
 }
 
 const EMPTY: Metadata = Object.freeze({});
+
+/** Whether the server says that a message of another agent may have been delivered before. */
+export function isRedelivered(message: {
+  readonly received: { readonly metadata?: unknown };
+  readonly metadata: Metadata;
+}) {
+  if (message.received.metadata === undefined) return false;
+  try {
+    return message.metadata[REDELIVERED] === true;
+  } catch {
+    // Who reads the metadata learns what is wrong with them.
+    return false;
+  }
+}

@@ -29,10 +29,13 @@ export class DurableChannel extends RecordingChannel {
   }
 
   /** Goes on with what another process had. A client can only resume this with what it has. */
-  restore({ handled, state, said, messages, streams, isBehind = false }: DurableRecord): void {
+  restore({ handled, open, heard, state, said, messages, streams, isBehind = false }: DurableRecord): void {
     this.state = state;
     this.isBehind = isBehind;
-    this.handled = this.recorded = this.received = handled;
+    this.heard = heard;
+    this.handled = this.recorded = handled;
+    for (const number of open) this.open.set(number, false);
+    this.received = this.settledUpTo;
     this.said = this.told = said;
     this.isRestored = true;
     this.size = state?.length ?? 0;
@@ -131,8 +134,10 @@ export class DurableChannel extends RecordingChannel {
    * is gone with them, and its numbers are not used again.
    */
   #countFrom({ written }: Have): void {
-    const lost = this.isRestored ? written - this.handled : 0;
+    const open = this.isRestored ? [...this.open.keys()] : [];
+    const lost = this.isRestored ? written - this.handled + open.length : 0;
     if (lost <= 0) return;
+    for (const number of open) this.settle(number);
     this.handled = this.recorded = this.received = written;
     this.recorder.handled(written);
     const message = `${lost} messages of a page before are not on record as handled, and come no more`;
@@ -162,11 +167,12 @@ export class DurableChannel extends RecordingChannel {
   #awaitMessages({ sent, written }: Have): void {
     this.isRestored = true;
     // What the client has had acknowledged is handled, even if the engine has forgotten that.
+    for (const number of this.open.keys()) if (number <= sent) this.settle(number);
     if (sent > this.handled) {
       this.handled = this.recorded = sent;
       this.recorder.handled(sent);
     }
-    this.received = this.handled;
+    this.received = Math.max(this.settledUpTo, sent);
     this.redelivered = Math.max(this.redelivered, written);
   }
 

@@ -105,6 +105,70 @@ describe('a durable session', () => {
     expect(said).toEqual(['one', 'two', 'three']);
   });
 
+  describe('whose client writes to other agents', () => {
+    /** One for agent bob, one for the application, another one for bob. */
+    const written = () => {
+      const pair = new Pair().run().record();
+      pair.client.channel.send({ ...body('to bob'), agent: 'bob' });
+      pair.client.channel.send(body('mine'));
+      pair.client.channel.send({ ...body('to bob as well'), agent: 'bob' });
+      pair.run();
+      expect([1, 2, 3].map((number) => pair.server.durable?.isOpen(number))).toEqual([true, false, true]);
+      return pair;
+    };
+    const told = (pair: Pair, since: number) =>
+      pair.told.slice(since).flatMap((event) => (event.type === 'message' ? [event.number] : []));
+
+    it('acknowledges none of them before it is settled, although later ones are handled', () => {
+      const pair = written();
+      pair.server.durable?.handle(2);
+      pair.record().later(1_000);
+      expect(pair.turns.at(-1)).toMatchObject({ handled: 2, opened: [1] });
+      expect(pair.client.channel.framesUnconfirmed).toBe(3);
+      pair.server.durable?.settle(1);
+      pair.later(1_000);
+      expect(pair.client.channel.framesUnconfirmed).toBe(3);
+      pair.record().later(1_000);
+      expect(pair.turns.at(-1)).toMatchObject({ handled: undefined, settled: [1] });
+      expect(pair.client.channel.framesUnconfirmed).toBe(1);
+    });
+
+    it('gets those again that are not settled, and hears no other one twice', () => {
+      const pair = written();
+      pair.server.durable?.handle(2);
+      pair.record();
+      const since = pair.told.length;
+      const hello = pair.kill();
+      pair.takeOver().resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
+      pair.run().record().run();
+      expect(told(pair, since)).toEqual([1, 3]);
+      const again = pair.told.slice(since).filter(({ type }) => type === 'message');
+      expect(again).toMatchObject([{ redelivered: true }, { redelivered: true }]);
+      pair.server.durable?.settle(1);
+      pair.server.durable?.settle(3);
+      pair.server.durable?.handle(3);
+      pair.record().later(1_000);
+      expect(pair.client.channel.framesUnconfirmed).toBe(0);
+    });
+
+    it('says nothing of one that is settled before it counts as handled', () => {
+      const pair = written();
+      pair.server.durable?.settle(1);
+      pair.server.durable?.handle(2);
+      pair.record();
+      expect(pair.turns.at(-1)).toMatchObject({ handled: 2, opened: [], settled: [] });
+    });
+
+    it('says nothing of one that is settled in the turn in which it counts as handled', () => {
+      const pair = written();
+      pair.server.durable?.handle(2);
+      pair.server.durable?.settle(1);
+      pair.record().later(1_000);
+      expect(pair.turns.at(-1)).toMatchObject({ handled: 2, opened: [], settled: [] });
+      expect(pair.client.channel.framesUnconfirmed).toBe(1);
+    });
+  });
+
   it('starts a handler when its start is on record, and not for a request that was cancelled meanwhile', () => {
     const pair = new Pair().run().record();
     pair.client.channel.request(body('one'));

@@ -4,6 +4,9 @@ interface NextTurn {
   begin: Uint8Array | undefined;
   accept: AcceptedResume | undefined;
   handled: number | undefined;
+  readonly opened: number[];
+  readonly settled: number[];
+  readonly heard: Map<string, number>;
   state: Uint8Array | undefined;
   confirmed: number | undefined;
   readonly messages: NumberedBody[];
@@ -85,6 +88,24 @@ export class Recorder {
     this.#due().handled = count;
   }
 
+  /** A message of the client for another agent is among those that are handled, and is not. */
+  opened(number: number): void {
+    this.#due().opened.push(number);
+  }
+
+  /** It is. */
+  settled(number: number): void {
+    const next = this.#due();
+    const at = next.opened.indexOf(number);
+    if (at < 0) next.settled.push(number);
+    else next.opened.splice(at, 1);
+  }
+
+  /** Another session has sent a message, or with 0 is forgotten. */
+  heard(sender: string, mark: number): void {
+    this.#turn().heard.set(sender, mark);
+  }
+
   state(state: Uint8Array): void {
     this.#due().state = state;
   }
@@ -143,6 +164,7 @@ export class Recorder {
     this.#next ??= {
       ...{ begin: undefined, accept: undefined, handled: undefined, state: undefined, confirmed: undefined },
       ...{ messages: [], streams: new Map(), isBehind: undefined, waiting: [], bytes: 0, isDue: false },
+      ...{ opened: [], settled: [], heard: new Map() },
     };
     return this.#next;
   }

@@ -28,6 +28,7 @@ interface HeldFrame {
 export class RecordingChannel extends LinkChannel implements DurableSession {
   state: Uint8Array | undefined;
   handled = 0;
+  heard: ReadonlyMap<string, number> = new Map();
   protected readonly options: ChannelOptions;
   protected readonly recorder = new Recorder();
   protected readonly kept = new KeptMessages();
@@ -38,6 +39,8 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   protected readonly starting = new Map<number, boolean>();
   protected received = 0;
   protected recorded = 0;
+  /** Messages of the client for other agents that are not settled; `true` if they are, and that is not on record. */
+  protected readonly open = new Map<number, boolean>();
   /** Messages of the client up to this one may have reached the application of a former process. */
   protected redelivered = 0;
   /** The last message that the link has, and the one before the first that {@link #kept} has seen. */
@@ -122,11 +125,39 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
 
   handle(number: number): void {
     if (number <= this.handled || number > this.received) return;
+    for (let each = this.handled + 1; each <= number; each++)
+      if (this.open.has(each)) this.recorder.opened(each);
     this.handled = number;
     this.recorder.handled(number);
     this.recorder.after(() => {
       this.recorded = Math.max(this.recorded, number);
     });
+  }
+
+  isOpen(number: number): boolean {
+    return this.open.get(number) === false;
+  }
+
+  settle(number: number): void {
+    if (this.open.get(number) !== false) return;
+    if (number > this.handled) {
+      this.open.delete(number);
+      return;
+    }
+    this.open.set(number, true);
+    this.recorder.settled(number);
+    this.recorder.after(() => this.open.delete(number));
+  }
+
+  hear(sender: string, mark: number): void {
+    this.recorder.heard(sender, mark);
+  }
+
+  /** All messages of the client up to this one are handled, and none of them is open. */
+  protected get settledUpTo(): number {
+    let first = this.handled + 1;
+    for (const number of this.open.keys()) first = Math.min(first, number);
+    return first - 1;
   }
 
   setState(state: Uint8Array): void {
@@ -329,6 +360,12 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
       case 'message': {
         const number = ++this.received;
         this.held.push({ frame: this.framesReceived, message: number, isRecorded: false });
+        // A process before has handled it, unlike one that came earlier.
+        if (number <= this.handled && !this.open.has(number)) {
+          this.consume(0, event.body.charge);
+          return undefined;
+        }
+        if (event.body.agent !== undefined && !this.open.has(number)) this.open.set(number, false);
         return { ...event, number, redelivered: number <= this.redelivered };
       }
       case 'request':
@@ -377,7 +414,9 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   #acknowledgeRecorded(now: number): void {
     const held = this.held;
     for (let { first } = held; first !== undefined; first = held.first) {
-      const isRecorded = first.message === undefined ? first.isRecorded : first.message <= this.recorded;
+      const { message } = first;
+      const isRecorded =
+        message === undefined ? first.isRecorded : message <= this.recorded && !this.open.has(message);
       if (!isRecorded) break;
       held.shift();
     }

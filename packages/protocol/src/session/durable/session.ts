@@ -24,6 +24,20 @@ export interface DurableSession {
   /** @throws {ProtocolError} `over_budget` if the record would become too large. */
   setState(state: Uint8Array): void;
   /**
+   * Whether a message of the client is for another agent, whose session may not have it yet. Until {@link settle} the client
+   * keeps it, and says it again to another process, also if later ones are handled.
+   */
+  isOpen(number: number): boolean;
+  /** The session of that agent has the message, on record if that one is durable, or the client is told that it has not. */
+  settle(number: number): void;
+  /** What {@link hear} has put on record in processes before this one. */
+  readonly heard: ReadonlyMap<string, number>;
+  /**
+   * A message to the client that was sent just now is that of another session, which has this mark from now on. 0 forgets the
+   * session.
+   */
+  hear(sender: string, mark: number): void;
+  /**
    * Puts a state and messages to the client on record, and the messages of the client up to `handled` as handled: all of it
    * in one turn, or nothing.
    *

@@ -17,8 +17,14 @@ export interface Turn {
   readonly begin: Uint8Array | undefined;
   /** Who may resume the session from now on: ACCEPT is not sent before that is on record. */
   readonly accept: AcceptedResume | undefined;
-  /** One-way messages of the client that are handled. */
+  /** One-way messages of the client that are handled, but for those that are on record as open. */
   readonly handled: number | undefined;
+  /** Messages of the client to other agents, among those that are handled, which no agent's session has yet. */
+  readonly opened: readonly number[];
+  /** Such messages that were on record as open, and are not any more. */
+  readonly settled: readonly number[];
+  /** A mark for each other session that has sent a message to this one; 0 forgets a session. */
+  readonly heard: ReadonlyMap<string, number>;
   /** The application's state of the session. */
   readonly state: Uint8Array | undefined;
   /** One-way messages to the client. */
@@ -63,6 +69,10 @@ export interface DurableRecord {
   readonly begin: Uint8Array;
   readonly accept: AcceptedResume;
   readonly handled: number;
+  /** Messages up to that one that are not handled: they are for other agents, and no session has them yet. */
+  readonly open: readonly number[];
+  /** The mark of each session that has sent messages to this one. */
+  readonly heard: ReadonlyMap<string, number>;
   readonly state: Uint8Array | undefined;
   /** The number of the last message to the client. */
   readonly said: number;

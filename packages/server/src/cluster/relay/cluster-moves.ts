@@ -56,7 +56,15 @@ export class ClusterMoves implements MovePeers {
       inflow.confirmed++;
     };
     this.#peers.expectAccount(agent.session.id, { from, inflow, onReport, onSettled });
-    const former = this.#roster.adopt(agent, from);
+    return this.#goOnWith(this.#roster.adopt(agent, from));
+  }
+
+  takeOver(agent: Agent): RemoteTarget | undefined {
+    this.#peers.handleTakenOver(agent.session.id);
+    return this.#goOnWith(this.#roster.takeOver(agent));
+  }
+
+  #goOnWith(former: RelayTarget | undefined): RemoteTarget | undefined {
     if (!(former instanceof RemoteTarget)) return undefined;
     this.#peers.reroute(former);
     return former;

@@ -73,12 +73,13 @@ describe('a connection between nodes', () => {
 });
 
 describe('the state of an agent that moves', () => {
-  const good = { frames: [], pending: [], counter: { counts: [], hasForgotten: false } };
+  const counter = { counts: [], hasForgotten: false, last: 0 };
+  const good = { frames: [], pending: [], counter, heard: [] };
 
   it('is read as it was written', () => {
-    expect(readAgentState(JSON.stringify({ ...good, frames: [3], pending: [['a', null, 2]] }))).toEqual({
-      ...good,
-      frames: [3],
+    const state = { ...good, frames: [3], heard: [['sess_a', 4]], pending: [['a', null, 2]] };
+    expect(readAgentState(JSON.stringify(state))).toEqual({
+      ...state,
       pending: [['a', undefined, 2]],
       stated: undefined,
       watch: undefined,
@@ -93,7 +94,10 @@ describe('the state of an agent that moves', () => {
     JSON.stringify({ ...good, frames: 1 }),
     JSON.stringify({ ...good, pending: [['a', 1]] }),
     JSON.stringify({ ...good, pending: [['a'.repeat(1_025), 1, 1]] }),
-    JSON.stringify({ ...good, counter: { counts: [], hasForgotten: 1 } }),
+    JSON.stringify({ ...good, counter: { ...counter, hasForgotten: 1 } }),
+    JSON.stringify({ ...good, counter: { ...counter, last: -1 } }),
+    JSON.stringify({ ...good, heard: [['sess_a', 1.5]] }),
+    JSON.stringify({ ...good, heard: [['a'.repeat(1_025), 1]] }),
     JSON.stringify({ ...good, watch: { stream: 'x', sent: [] } }),
     JSON.stringify({ ...good, stated: { agents: 1 } }),
     JSON.stringify({ ...good, stated: { agents: 'x'.repeat(32 * 1_024 + 1) } }),

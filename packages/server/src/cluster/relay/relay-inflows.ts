@@ -83,6 +83,17 @@ export class Inflows {
     }
   }
 
+  /** The other node is to begin again: a session is not here any more, and will be here or elsewhere. */
+  beginAgain(id: string): void {
+    const inflows = this.#bySession.get(id) ?? [];
+    this.#bySession.delete(id);
+    for (const { way } of inflows) {
+      this.#byWay.delete(way);
+      this.#onChange(-1);
+      this.#send('again', [way]);
+    }
+  }
+
   /** The other node knows that all that was written is confirmed. */
   get isSettled(): boolean {
     for (const { written, toldConfirmed } of this.#byWay.values()) if (written > toldConfirmed) return false;

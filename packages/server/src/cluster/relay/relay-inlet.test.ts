@@ -54,7 +54,7 @@ describe('a node that speaks for a session', () => {
   it('of its own is heard', async () => {
     const { other, session, tell, open, stop } = await connected();
     open(newSessionId(other.name));
-    tell('message', [1, 1, 7, ...BODY], Buffer.from('hi'));
+    tell('message', [1, 1, 7, 1, 0, ...BODY], Buffer.from('hi'));
     expect(session.waiting).toBe(1);
     await stop();
   });
@@ -64,7 +64,7 @@ describe('a node that speaks for a session', () => {
     const { node, session, sent, state, tell, open, stop } = await connected();
     const forged = newSessionId(node.name);
     open(forged);
-    tell('message', [1, 1, 7, ...BODY], Buffer.from('hi'));
+    tell('message', [1, 1, 7, 1, 0, ...BODY], Buffer.from('hi'));
     tell('request', [1, 2, 7, ...BODY], Buffer.from('hi'));
     tell('tensor', [1, 3, 7, 2], Buffer.from('hi'));
     expect(sent.slice(1).map((message) => message.slice(0, -1))).toEqual([
@@ -189,11 +189,11 @@ describe('another node', () => {
   it('does not speak for a session that is here, except while it is about to move', async () => {
     const { node, session, sent, tell, stop } = await connected();
     tell('open', [1, session.id, 'acme', 'ada', ['NONE'], null]);
-    tell('message', [1, 1, 7, ...BODY], Buffer.from('hi'));
+    tell('message', [1, 1, 7, 1, 0, ...BODY], Buffer.from('hi'));
     expect([session.waiting, sent.at(-1)?.slice(0, 4)]).toEqual([0, ['refused', 7, 1, 'forbidden']]);
     node.moves.hold(session as never);
     tell('open', [2, session.id, 'acme', 'ada', ['NONE'], null]);
-    tell('message', [2, 2, 7, ...BODY], Buffer.from('hi'));
+    tell('message', [2, 2, 7, 2, 0, ...BODY], Buffer.from('hi'));
     expect(session.waiting).toBe(1);
     await stop();
   });

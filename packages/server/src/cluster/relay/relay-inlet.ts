@@ -6,6 +6,7 @@ import {
   type Undelivered,
 } from '@parlance/protocol';
 import { MAX_PRINCIPAL_LENGTH } from '../../admission/authentication.js';
+import type { MessagePlace } from '../../agents/heard.js';
 import type { Relay } from '../../agents/relay.js';
 import type { RelayTarget } from '../../agents/target.js';
 import { RelayEnd, type RelayEndOptions } from './relay-end.js';
@@ -93,7 +94,10 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
   }
 
   /** What the other node has under way to sessions of this one. */
-  get inflows(): Pick<Inflows, 'end' | 'hold' | 'isHolding' | 'isSettled' | 'release' | 'tellConfirmed'> {
+  get inflows(): Pick<
+    Inflows,
+    'beginAgain' | 'end' | 'hold' | 'isHolding' | 'isSettled' | 'release' | 'tellConfirmed'
+  > {
     return this.#inflows;
   }
 
@@ -251,7 +255,10 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
       if (this.#requests.has(number) || !source.begin(number)) throw malformed();
       this.#requests.set(number, source);
     }
-    if (type === 'message') return this.#takeMessage(source, number, way, inflow, readBody(fields, bytes));
+    if (type === 'message') {
+      const place = { number: countField(fields[0]), isAgain: fields[1] === 1 };
+      return this.#takeMessage(source, number, way, inflow, place, readBody(fields.slice(2), bytes));
+    }
     const id = inflow?.id ?? '';
     const target = inflow?.isCut === false ? find(id) : undefined;
     const refuse = (error: unknown) =>
@@ -298,6 +305,7 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
     number: number,
     way: number,
     inflow: Inflow | undefined,
+    place: MessagePlace,
     body: ReceivedBody,
   ): void {
     const { relay, memoryOf, find } = this.#options;
@@ -311,10 +319,12 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
     if (!this.quota.tryHoldMessage(body.charge)) return refuse(tooMuch());
     const release = () => this.quota.releaseMessage(body.charge);
     const remote = {
+      handleTaken: () => this.send('taken', [way, number]),
+      handleAway: release,
       handleWritten: () => {
         release();
         inflow.toldConfirmed = inflow.confirmed;
-        this.send('written', [way, ++inflow.written, inflow.confirmed]);
+        this.send('written', [way, number, ++inflow.written, inflow.confirmed]);
       },
       handleConfirmed: () => {
         inflow.confirmed++;
@@ -338,7 +348,7 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
       const now = inflow.isCut ? undefined : find(id);
       try {
         if (now === undefined) throw gone();
-        relay.messages.takeAdmitted(source, now, body, remote, reservation);
+        relay.messages.takeAdmitted(source, now, body, place, remote, reservation);
       } catch (error) {
         reservation?.release();
         remote.handleRefused(relay.transit.reasonOf(error, id));

@@ -128,13 +128,13 @@ export class RelayLink extends RelayEnd implements TargetWire {
 
   #endTarget(target: RemoteTarget, refs: readonly number[], isCertain: boolean, way?: number): void {
     const { relay } = this.#options;
-    const loss = target.handleLost(this, way);
+    const loss = target.handleLost(this, way, isCertain);
     if (loss === 'all') return this.#forgetTarget(target, isCertain);
-    // The rest is on its way to where the session is now.
-    for (const ref of refs) {
-      const gone = new ProtocolError('peer_gone', 'the connection to the node of the agent is lost');
+    // Messages are sent again, or are on their way to where the session is now. A node that cannot be reached fails also
+    // the requests that wait for it.
+    for (const ref of isCertain ? [...refs, ...target.waitingRequests] : refs) {
+      relay.requests.handleLost(target, ref, isCertain);
       target.forget(ref);
-      relay.requests.fail(target, ref, gone);
     }
     if (loss.messages > 0) relay.messages.handleLost(target, loss, isCertain);
   }
@@ -164,6 +164,8 @@ export class RelayLink extends RelayEnd implements TargetWire {
         return;
       case 'ready':
       case 'hold':
+      case 'again':
+      case 'taken':
       case 'written':
       case 'confirmed':
       case 'refused':
@@ -206,7 +208,7 @@ export class RelayLink extends RelayEnd implements TargetWire {
   }
 
   #handleWay(
-    type: 'ready' | 'hold' | 'written' | 'confirmed' | 'refused' | 'lost' | 'gone',
+    type: 'ready' | 'hold' | 'again' | 'taken' | 'written' | 'confirmed' | 'refused' | 'lost' | 'gone',
     way: number,
     fields: readonly unknown[],
   ): void {
@@ -218,10 +220,16 @@ export class RelayLink extends RelayEnd implements TargetWire {
     }
     if (target === undefined) return;
     if (type === 'ready') return target.handleReady(way);
+    if (type === 'again') {
+      this.#ways.delete(way);
+      return target.handleAgain(way);
+    }
     const number = countField(fields[0]);
     switch (type) {
+      case 'taken':
+        return target.handleTaken(number);
       case 'written':
-        return target.handleWritten(way, number, countField(fields[1]));
+        return target.handleWritten(way, number, countField(fields[1]), countField(fields[2]));
       case 'confirmed':
         return target.handleConfirmed(way, number);
       case 'refused':

@@ -9,11 +9,12 @@ export { countField, malformed, shortField, textField } from '../peer-message.js
  * other one answers. A message is the length of its head in 4 bytes, the head as JSON, and bytes.
  *
  * From the node of the sender: `open` names a sender by a number, and `use` a way to a session, on which messages count from
- * 1 on; `message`, `request` and `tensor` begin something on a way, `piece` goes on with a tensor, `cancel` ends a request,
+ * 1 on; `message`, `request` and `tensor` begin something on a way (a message with its number in the session of its sender, and
+ * whether it comes again), `piece` goes on with a tensor, `cancel` ends a request,
  * `read` returns credit of replies, `close` ends a sender, `leave` a way. From the node of the receiver: `ready` lets what
- * waits for a way begin, and `hold` lets it wait again, which `holding` confirms; `written`, `confirmed`, `refused` and
- * `lost` are about messages on a way, `credit` about a request; `part`, `response`, `end`, `fail` and `reject` answer it;
- * `gone` ends a way. From the former node of a session that has moved to the other one: `account` says that it keeps account
+ * waits for a way begin, and `hold` lets it wait again, which `holding` confirms; `taken` says that a session has a message,
+ * `written`, `confirmed`, `refused` and `lost` are about messages on a way, `credit` about a request; `part`, `response`, `end`, `fail` and `reject` answer it;
+ * `gone` ends a way, and `again` as well, for a session that goes on: what is not written is sent again on another way. From the former node of a session that has moved to the other one: `account` says that it keeps account
  * of messages of or to the session, and names a way to it; `report` tells the session of a message of its that is lost,
  * `settled` says that it knows the fate of all others. `ping` says that the node is there.
  */
@@ -31,6 +32,7 @@ export type RelayMessageType =
   | 'piece'
   | 'cancel'
   | 'read'
+  | 'taken'
   | 'written'
   | 'confirmed'
   | 'refused'
@@ -41,6 +43,7 @@ export type RelayMessageType =
   | 'fail'
   | 'reject'
   | 'gone'
+  | 'again'
   | 'lost'
   | 'account'
   | 'report'

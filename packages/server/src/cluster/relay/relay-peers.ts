@@ -105,6 +105,30 @@ export class RelayPeers {
 
   // --- agents that move
 
+  /**
+   * The durable session of an agent of this node goes on elsewhere, or will.
+   *
+   * @returns what holds messages to it until it is known where.
+   */
+  handleAway({ session, former }: Agent): RemoteTarget {
+    for (const link of this.#links.values()) link.handleEnded(session);
+    const { id: sessionId, principal = '', agentId = '', negotiated } = session;
+    const agent = { sessionId, principal, agentId, negotiated, isDurable: true };
+    // What has not been written since it came here waits there.
+    const target = former instanceof RemoteTarget ? former : this.holdFor(agent);
+    target.onSettled = undefined;
+    target.state = 'suspended';
+    this.#forwarded.set(target.id, target);
+    for (const inlet of this.#inlets.keys()) inlet.inflows.beginAgain(target.id);
+    return target;
+  }
+
+  /** The session of an agent that no node has had any more is here. */
+  handleTakenOver(sessionId: string): void {
+    this.#forwarded.delete(sessionId);
+    this.releaseOthers(sessionId);
+  }
+
   /** Holds what is for an agent of this node, while nothing is known of where it will be. */
   holdFor(agent: RemoteAgent): RemoteTarget {
     return this.#createTarget(agent, this.#options.incarnation, undefined);
@@ -153,15 +177,30 @@ export class RelayPeers {
   }
 
   #createTarget(agent: RemoteAgent, node: string, route: Route | undefined): RemoteTarget {
-    const host: TargetHost = { ...this.#host(node), newRef: () => ++this.#lastRef };
+    const host: TargetHost = {
+      ...this.#host(node),
+      newRef: () => ++this.#lastRef,
+      onDoubt: (doubtful, count) => this.#options.relay.messages.handleDoubt(doubtful, count),
+      onStale: (stale, place) => this.#options.relay.messages.handleStale(stale, place),
+    };
     const target = new RemoteTarget(agent, host, route);
     this.#targets.add(target);
     return target;
   }
 
-  /** The agent is not known any more. */
+  /** The agent is not known any more: its session is over. */
   forget(target: RelayTarget): void {
-    if (target instanceof RemoteTarget) this.#targets.delete(target);
+    if (target instanceof RemoteTarget) {
+      this.#targets.delete(target);
+      target.isDropped = true;
+      // Otherwise its node says which messages it had.
+      if (!target.hasLeg) {
+        this.#options.relay.handleEnded(target);
+        target.reset();
+      }
+    }
+    if (this.#options.findSession(target.id) === undefined)
+      this.#options.relay.messages.forgetSender(target.id);
     if (this.#forwarded.get(target.id) !== target) return;
     this.#forwarded.delete(target.id);
     // Those that wait to hear where it is need not wait any more.
@@ -169,7 +208,13 @@ export class RelayPeers {
   }
 
   #routeTo(node: string): Route {
-    return { connect: () => this.#linkTo(node) };
+    const { incarnation, isNodeAlive } = this.#options;
+    return {
+      connect: () => this.#linkTo(node),
+      get isAlive() {
+        return node === incarnation || isNodeAlive(node);
+      },
+    };
   }
 
   #find(sessionId: string): Agent | undefined {
@@ -211,8 +256,10 @@ export class RelayPeers {
   /** A node speaks for sessions that have begun there, and for agents that are known, as those may have moved. */
   #maySpeakFor(node: string, { sessionId, principal, agentId }: RemoteAgent): boolean {
     if (node === this.#options.incarnation || incarnationOf(sessionId) === node) return true;
-    // Only this node knows what a session says that is here, unless it is about to be elsewhere.
-    if (this.#find(sessionId)?.isHeld === false) return false;
+    // Only this node knows what a session says that is here, unless it is about to be elsewhere. A durable one may be
+    // elsewhere already, and any node may claim it.
+    const here = this.#find(sessionId);
+    if (here?.isHeld === false && !here.session.isDurable) return false;
     return this.#options.directory.find(principal, { principal, id: agentId })?.session.id === sessionId;
   }
 

@@ -10,6 +10,8 @@ export interface RemoteAgent {
   readonly principal: string;
   readonly agentId: string;
   readonly negotiated: Pick<Negotiated, 'algorithms' | 'encoding'>;
+  /** @default false */
+  readonly isDurable?: boolean | undefined;
 }
 
 export interface RemoteHost {
@@ -43,14 +45,19 @@ export abstract class RemoteSession implements RelayTarget {
   readonly id: string;
   readonly principal: string;
   readonly agentId: string;
+  readonly isDurable: boolean;
   readonly negotiated: RemoteAgent['negotiated'];
   readonly core: RelayTarget['core'];
   readonly #host: RemoteHost;
   #coder: BodyCoder | undefined;
   #intake: RelayIntake | undefined;
 
-  constructor({ sessionId, principal, agentId, negotiated }: RemoteAgent, host: RemoteHost) {
+  constructor(
+    { sessionId, principal, agentId, negotiated, isDurable = false }: RemoteAgent,
+    host: RemoteHost,
+  ) {
     this.id = sessionId;
+    this.isDurable = isDurable;
     this.principal = principal;
     this.agentId = agentId;
     this.negotiated = negotiated;

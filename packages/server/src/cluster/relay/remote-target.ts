@@ -1,5 +1,6 @@
 import type { BodyToSend, OutgoingTransfer } from '@parlance/protocol';
-import type { RelayChannel, RelayTarget } from '../../agents/target.js';
+import type { RelayChannel, RelayedPlace, RelayTarget } from '../../agents/target.js';
+import { type Asked, AskedRequests } from './asked-requests.js';
 import { bodyParts, chargeOf } from './relay-message.js';
 import {
   type RemoteAgent,
@@ -7,18 +8,24 @@ import {
   RemoteSession,
   type RemoteWire,
   UNUSED,
-  type UnderWay,
 } from './remote-session.js';
+import { type Sent, SentMessages } from './sent-messages.js';
 
 export interface TargetHost extends RemoteHost {
   /** A number for a request or a way, which no other one of this node has. */
   newRef(): number;
+  /** So many of the oldest messages that are not written may have arrived, and are sent again. */
+  onDoubt(target: RemoteTarget, count: number): void;
+  /** A message is not sent, as another node has its sender by now. @param place among those that are not written. */
+  onStale(target: RemoteTarget, place: number): void;
 }
 
 /** The way to the node of a session. */
 export interface Route {
   /** The connection to the node, which may be opened by this. */
   connect(): TargetWire;
+  /** Whether the node may answer. */
+  readonly isAlive: boolean;
 }
 
 export interface TargetWire extends RemoteWire {
@@ -32,17 +39,6 @@ export interface TargetWire extends RemoteWire {
   open(ref: number, target: RemoteTarget, source: RelayTarget): void;
   /** A sender is over. */
   handleEnded(source: RelayTarget): void;
-}
-
-interface Asked {
-  /** `undefined` while it is held. */
-  wire: TargetWire | undefined;
-  readonly underWay: UnderWay[];
-  /** Of a tensor, bytes that are not written. */
-  left: number;
-  readonly onLast: ((frame: number) => void) | undefined;
-  /** Credit of replies that have come and are not written. */
-  owed: number;
 }
 
 /** A way on which messages went, whose counts begin at `base`. */
@@ -73,16 +69,12 @@ export type Loss =
  */
 export class RemoteTarget extends RemoteSession {
   readonly #targetHost: TargetHost;
-  readonly #asked = new Map<number, Asked>();
-  /** Requests that are over, but whose replies are not all written. */
-  readonly #answered = new Map<number, Asked>();
+  readonly #asked = new AskedRequests();
   #route: Route | undefined;
   /** Taken as soon as nothing is under way on the present route. */
   #next: Route | undefined;
   #held: (() => void)[] = [];
-  /** Messages that its node has not written, by their numbers. */
-  #unwritten: { readonly number: number; readonly onWritten: ((frame: number) => void) | undefined }[] = [];
-  #lastMessage = 0;
+  readonly #sent = new SentMessages();
   #written = 0;
   #confirmed = 0;
   /** Where the next connection begins to count. */
@@ -90,6 +82,10 @@ export class RemoteTarget extends RemoteSession {
   #leg: Leg | undefined;
   #former: Leg | undefined;
   #source: RelayTarget | undefined;
+  /** The node could not be reached, and is tried again with the next tick. */
+  #isResting = false;
+  /** The agent is not known any more, so that what is lost is not sent again. */
+  isDropped = false;
   /** Called when a new route is taken, or nothing is under way on it any more. */
   onSettled: (() => void) | undefined;
 
@@ -117,13 +113,13 @@ export class RemoteTarget extends RemoteSession {
       get framesConfirmed() {
         return confirmed();
       },
-      send: (body) => this.#send(body, this.#source as RelayTarget),
+      relay: (body, place) => this.#send(body, place, this.#source as RelayTarget),
       request: (body) => this.#request(body, this.#source as RelayTarget),
       transfer: (transfer) => this.#transfer(transfer, this.#source as RelayTarget),
       feed: (ref, bytes, onWritten) => this.#feed(ref, bytes, onWritten),
       cancel: (ref) => this.#cancel(ref),
       consume: (ref, charge) => {
-        this.#pay(ref, charge);
+        this.#asked.pay(ref, charge);
         return false;
       },
     };
@@ -133,6 +129,16 @@ export class RemoteTarget extends RemoteSession {
 
   get #isHeld(): boolean {
     return this.#next !== undefined || this.#leg?.isReady !== true;
+  }
+
+  /** Requests that wait for a connection. */
+  get waitingRequests(): readonly number[] {
+    return this.#asked.waiting;
+  }
+
+  /** Something may be under way on a connection. */
+  get hasLeg(): boolean {
+    return this.#leg !== undefined;
   }
 
   /** There is no route yet, so nothing is under way. */
@@ -148,16 +154,48 @@ export class RemoteTarget extends RemoteSession {
 
   /** All that was sent is written. */
   get #isWritten(): boolean {
-    if (this.#unwritten.length > 0) return false;
-    for (const { wire, underWay } of this.#asked.values())
-      if (wire !== undefined && underWay.length > 0) return false;
-    return true;
+    return this.#sent.size === 0 && this.#asked.isWritten;
   }
 
   /** The session is elsewhere. */
   reroute(route: Route): void {
     this.#next = route;
+    // Its former node puts nothing on record any more, so it need not be waited for.
+    if (this.isDurable && this.#leg !== undefined) {
+      this.#leg.wire.leave(this.#leg.number);
+      this.#sendAgain(true);
+    }
     this.#settle();
+  }
+
+  /** The session is not at its node for now. */
+  handleAgain(number: number): void {
+    if (this.#leg?.number !== number) return;
+    this.#sendAgain(true);
+    this.#settle();
+    this.#beginIfNeeded();
+  }
+
+  /** Nothing is known of what is under way: it is sent again, in front of what waits. */
+  #sendAgain(isDoubtful: boolean): void {
+    const again = this.#sent.takeAll(isDoubtful);
+    this.#leg = undefined;
+    this.#base = this.#written;
+    if (isDoubtful) this.#targetHost.onDoubt(this, again.length);
+    this.#held.unshift(...again.map((sent) => () => this.#through(sent.source, this.#write(sent))));
+  }
+
+  override handleTick(): void {
+    super.handleTick();
+    if (this.#route?.isAlive === false) return;
+    this.#isResting = false;
+    this.#beginIfNeeded();
+  }
+
+  #beginIfNeeded(): void {
+    const isSettled = this.#leg === undefined && this.#next === undefined;
+    if (isSettled && this.#held.length > 0 && !this.#isResting && this.#route !== undefined)
+      this.#begin(this.#route);
   }
 
   /**
@@ -204,6 +242,7 @@ export class RemoteTarget extends RemoteSession {
       this.#leg = undefined;
       this.#route = this.#next;
       this.#next = undefined;
+      this.#isResting = false;
       if (this.#held.length > 0) this.#begin(this.#route);
     }
     this.onSettled?.();
@@ -219,17 +258,23 @@ export class RemoteTarget extends RemoteSession {
     };
     if (!this.#isHeld) return go();
     this.#held.push(go);
-    if (this.#leg === undefined && this.#next === undefined && this.#route !== undefined)
-      this.#begin(this.#route);
+    this.#beginIfNeeded();
   }
 
-  #send(body: BodyToSend, source: RelayTarget): void {
-    const { fields, parts } = bodyParts(body);
-    this.#through(source, (leg, sender) => {
-      const number = ++this.#lastMessage;
-      this.#unwritten.push({ number, onWritten: body.onWritten });
-      leg.wire.send('message', [sender, number, leg.number, ...fields], ...parts);
-    });
+  #send(body: BodyToSend, { number, isAgain, onTaken }: RelayedPlace, source: RelayTarget): void {
+    const sent: Sent = { own: 0, number, isAgain, onTaken, source, body };
+    this.#through(source, this.#write(sent));
+  }
+
+  #write(sent: Sent): (leg: Leg, sender: number) => void {
+    return (leg, sender) => {
+      const { number, isAgain, body, source } = sent;
+      if (source.isElsewhere === true) return this.#targetHost.onStale(this, this.#sent.size);
+      const { fields, parts } = bodyParts(body);
+      this.#sent.add(sent);
+      const place = [sender, sent.own, leg.number, number, isAgain ? 1 : 0];
+      leg.wire.send('message', [...place, ...fields], ...parts);
+    };
   }
 
   #request(body: BodyToSend, source: RelayTarget): number {
@@ -254,7 +299,7 @@ export class RemoteTarget extends RemoteSession {
 
   #open(asked: Asked, source: RelayTarget, send: (leg: Leg, sender: number, ref: number) => void): number {
     const ref = this.#targetHost.newRef();
-    this.#asked.set(ref, asked);
+    this.#asked.add(ref, asked);
     this.#through(source, (leg, sender) => {
       // Its sender has left while it was held.
       if (this.#asked.get(ref) !== asked) return;
@@ -279,17 +324,7 @@ export class RemoteTarget extends RemoteSession {
 
   /** A reply that costs so much has come. */
   owe(ref: number, charge: number): void {
-    const asked = this.#asked.get(ref);
-    if (asked !== undefined) asked.owed += charge;
-  }
-
-  /** It is written. */
-  #pay(ref: number, charge: number): void {
-    const asked = this.#asked.get(ref) ?? this.#answered.get(ref);
-    if (asked === undefined) return;
-    asked.owed -= charge;
-    asked.wire?.send('read', [ref, charge]);
-    if (asked.owed <= 0) this.#answered.delete(ref);
+    this.#asked.owe(ref, charge);
   }
 
   /** Calls `send` after what begins the request was sent. */
@@ -300,15 +335,20 @@ export class RemoteTarget extends RemoteSession {
 
   // --- what its node says
 
-  /** @param written messages that were written, of all that were not refused. @param confirmed of those. */
-  handleWritten(way: number, written: number, confirmed: number): void {
+  /** The session has a message. */
+  handleTaken(own: number): void {
+    this.#sent.handleTaken(own);
+  }
+
+  /**
+   * A message is written.
+   *
+   * @param written messages that were written, of all that were not refused.
+   * @param confirmed of those.
+   */
+  handleWritten(way: number, own: number, written: number, confirmed: number): void {
     this.handleConfirmed(way, Math.min(confirmed, written));
-    const base = this.#baseOf(way);
-    while (base !== undefined && this.#written < base + written) {
-      const next = this.#unwritten.shift();
-      if (next === undefined) break;
-      next.onWritten?.(++this.#written);
-    }
+    if (this.#baseOf(way) !== undefined) this.#sent.handleWritten(own)?.body.onWritten?.(++this.#written);
     this.#settle();
   }
 
@@ -324,51 +364,43 @@ export class RemoteTarget extends RemoteSession {
 
   /** Returns the place of the message among those that are not written; -1 if it is none of them. */
   handleRefused(number: number): number {
-    const place = this.#unwritten.findIndex((each) => each.number === number);
-    if (place >= 0) this.#unwritten.splice(place, 1);
+    const place = this.#sent.handleRefused(number);
     queueMicrotask(() => this.#settle());
     return place;
   }
 
   /** The other node has written what cost so much. */
   handleCredit(ref: number, charge: number): void {
-    const asked = this.#asked.get(ref);
-    const first = asked?.underWay[0];
-    if (asked === undefined || first === undefined || first.charge !== charge) return;
-    asked.underWay.shift();
-    first.onWritten();
-    if (asked.onLast !== undefined) {
-      asked.left -= charge - chargeOf(0);
-      if (asked.left <= 0) asked.onLast(1);
-    }
+    this.#asked.handleCredit(ref, charge);
     this.#settle();
   }
 
   /** The request is over. */
   forget(ref: number): void {
-    const asked = this.#asked.get(ref);
-    this.#asked.delete(ref);
-    if (asked !== undefined && asked.owed > 0) this.#answered.set(ref, asked);
-    // What its sender has written of a tensor that was refused is not under way any more.
-    for (const { onWritten } of asked?.underWay ?? []) onWritten();
+    this.#asked.forget(ref);
     this.#settle();
   }
 
   /**
    * A connection, or one way on it, is over. Afterwards the target knows nothing of what was on it.
    *
-   * @param way `undefined` for the connection.
+   * @param way `undefined` for the connection; else the session is over there.
+   * @param isCertain whether nothing was sent on the connection.
    */
-  handleLost(wire: TargetWire, way?: number): Loss {
+  handleLost(wire: TargetWire, way: number | undefined, isCertain: boolean): Loss {
     const isLost = (leg: Leg | undefined) => leg?.wire === wire && (way === undefined || leg.number === way);
     const confirmed = this.#confirmed;
     if (isLost(this.#leg)) {
-      if (this.#next === undefined) return 'all';
-      // What is held was never on it.
-      const messages = this.#written - confirmed + this.#unwritten.length;
-      this.#forgetCounts();
-      queueMicrotask(() => this.#settle());
-      return { messages, confirmed };
+      if (this.#next === undefined && (way !== undefined || this.isDropped)) return 'all';
+      // A node that was reached is there again in a moment, or not any more.
+      this.#isResting = isCertain || this.#route?.isAlive !== true;
+      this.#sendAgain(way !== undefined || !isCertain);
+      queueMicrotask(() => {
+        this.#settle();
+        this.#beginIfNeeded();
+      });
+      // What is written is confirmed with what comes after it, or is lost with the session.
+      return { messages: 0, confirmed };
     }
     if (!isLost(this.#former)) return { messages: 0, confirmed: 0 };
     const messages = Math.max(0, this.#base - confirmed);
@@ -381,13 +413,13 @@ export class RemoteTarget extends RemoteSession {
   reset(): void {
     this.#held = [];
     this.closeIntake();
-    for (const ref of [...this.#asked.keys()]) this.forget(ref);
+    for (const ref of this.#asked.refs) this.forget(ref);
     this.#forgetCounts();
     this.#settle();
   }
 
   #forgetCounts(): void {
-    this.#unwritten = [];
+    this.#sent.takeAll(false);
     this.#written = 0;
     this.#confirmed = 0;
     this.#base = 0;

@@ -3,6 +3,7 @@ import type { DurableSession, Turn } from '@parlance/protocol/internal';
 const TURN: Omit<Turn, 'number'> = {
   ...{ begin: undefined, accept: undefined, handled: undefined, state: undefined },
   ...{ messages: [], confirmed: undefined, streams: new Map(), isBehind: undefined },
+  ...{ opened: [], settled: [], heard: new Map() },
 };
 
 /** A session whose turns say that one message more is handled. */
@@ -43,6 +44,12 @@ export class FakeSession implements DurableSession {
     this.#isPresent = false;
     this.recorded = this.#turns;
   }
+  isOpen(): boolean {
+    return false;
+  }
+  settle(): void {}
+  readonly heard = new Map<string, number>();
+  hear(): void {}
   setState(): void {}
   commit(): void {}
   repeat(): void {}

@@ -1,5 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
+import { newSessionId } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../../../endpoint.js';
+import { Life, SimulatedDurableSession } from './durable-session.js';
 import { type Random, type SimulatedNode, settled, World } from './relay-world.js';
 import { Client, SimulatedSession } from './simulated-session.js';
 
@@ -23,6 +25,9 @@ export interface Faults {
   readonly kill?: number;
   /** Of a move that has waited for too long: that it has to be now. */
   readonly settle?: number;
+  /** That a node gives a durable session up, or another one takes it although the first one has it. */
+  readonly giveUp?: number;
+  readonly steal?: number;
 }
 
 interface Moving {
@@ -41,12 +46,18 @@ export class History {
   moves = 0;
   cuts = 0;
   settles = 0;
+  givenUp = 0;
+  takeOvers = 0;
   #moving: Moving[] = [];
   #lastStream = 1;
   #isResting = false;
 
-  constructor(seed: number) {
+  /** How many of the agents have durable sessions. Then they ask nothing, and watch nothing. */
+  readonly durable: number;
+
+  constructor(seed: number, durable = 0) {
     this.random = seeded(seed);
+    this.durable = durable;
   }
 
   pick<Item>(items: readonly Item[]): Item | undefined {
@@ -67,10 +78,14 @@ export class History {
   async run(faults: Faults): Promise<void> {
     const { world, clients } = this;
     for (let i = 0; i < 3; i++) await world.addNode();
-    for (const [i, client] of clients.entries()) world.nodes[i % 3]?.join(client);
+    for (const [i, client] of clients.entries()) {
+      const node = world.nodes[i % 3] as SimulatedNode;
+      if (i < this.durable) node.take(new Life(client, newSessionId(node.name)));
+      else node.join(client);
+    }
     await settled();
     await settled();
-    for (const { session } of this.sessions) this.#watch(session);
+    if (this.durable === 0) for (const { session } of this.sessions) this.#watch(session);
     await settled();
     for (let step = 0; step < STEPS; step++) {
       this.#act();
@@ -78,6 +93,10 @@ export class History {
       if (this.random() < (faults.cut ?? 0)) this.#cut();
       if (this.random() < (faults.move ?? 0)) this.#beginMove();
       if (this.random() < (faults.kill ?? 0)) this.#kill();
+      if (this.durable > 0) {
+        if (this.alive.length < 3) await world.addNode();
+        this.#goOnDurably(faults);
+      }
       this.#goOnMoving(faults.settle);
       if (step % 20 === 0) this.#tick();
       if (step % 7 === 0) await settled();
@@ -92,13 +111,13 @@ export class History {
   }
 
   #act(): void {
-    const actor = this.pick(this.sessions)?.session;
+    const actor = this.pick(this.sessions.filter(({ session }) => !session.isFenced))?.session;
     const to = this.pick(NAMES);
     if (actor === undefined || to === undefined || to === actor.agentId) return;
     const [stream] = actor.asked.keys();
     const what = this.random();
     if (what < 0.7 && stream !== undefined) actor.reply(stream);
-    else if (what < 0.1 && actor.hasCredit) actor.ask(to, this.#newStream());
+    else if (what < 0.1 && this.durable === 0 && actor.hasCredit) actor.ask(to, this.#newStream());
     else if (actor.hasCredit) actor.say(to);
   }
 
@@ -124,8 +143,52 @@ export class History {
     this.world.cut(Math.floor(this.random() * this.world.ends.length));
   }
 
+  get durableSessions() {
+    return this.alive.flatMap((node) =>
+      [...node.sessions.values()].flatMap((session) =>
+        session instanceof SimulatedDurableSession ? [{ node, session }] : [],
+      ),
+    );
+  }
+
+  /** Durable sessions are put on record, given up, taken over and fenced, in any order. */
+  #goOnDurably({ giveUp = 0, steal = 0 }: Faults): void {
+    const { random, world } = this;
+    for (const { node, session } of this.durableSessions) {
+      if (random() < 0.3) session.record();
+      if (session.isFenced && random() < 0.1) this.#leave(node, session);
+      else if (!session.isFenced && random() < giveUp) {
+        this.givenUp++;
+        this.#leave(node, session);
+        world.waiting.push(session.life);
+      } else if (!session.isFenced && random() < steal) {
+        const other = this.pick(this.alive.filter((each) => each !== node && !each.sessions.has(session.id)));
+        other?.take(session.life);
+        this.takeOvers++;
+      }
+    }
+    if (random() < 0.05) this.#takeOver();
+  }
+
+  #leave(node: SimulatedNode, session: SimulatedDurableSession): void {
+    session.isElsewhere = true;
+    node.forget(session);
+  }
+
+  #takeOver(): void {
+    const { waiting } = this.world;
+    const at = Math.floor(this.random() * waiting.length);
+    const life = waiting[at];
+    const node = life && this.pick(this.alive.filter(({ sessions }) => !sessions.has(life.sessionId)));
+    if (life === undefined || node === undefined) return;
+    waiting.splice(at, 1);
+    node.take(life);
+    this.takeOvers++;
+  }
+
   #beginMove(): void {
-    const { node: from, session } = this.pick(this.sessions) ?? {};
+    const plain = this.sessions.filter(({ session }) => !session.isDurable);
+    const { node: from, session } = this.pick(plain) ?? {};
     const to = this.pick(this.alive.filter((node) => node !== from));
     if (from === undefined || session === undefined || to === undefined) return;
     // A node that hands sessions over takes none, so a session does not come back before its node knows that it has gone.
@@ -192,6 +255,11 @@ export class History {
     this.#isResting = true;
     for (const move of this.#moving) move.patience = Math.min(move.patience, 20);
     for (let round = 0; round < 60; round++) {
+      while (this.world.waiting.length > 0) this.#takeOver();
+      for (const { node, session } of this.durableSessions) {
+        if (session.isFenced) this.#leave(node, session);
+        else session.record();
+      }
       while (this.world.dialing.length > 0) this.world.dialing.shift()?.();
       for (const { pair } of this.world.ends)
         for (const end of pair) while (end.queue.length > 0) end.deliver();
@@ -216,9 +284,10 @@ export class History {
         const receiver = this.clients.find(({ name }) => name === to) as Client;
         const heard = new Set(receiver.heard.get(sender.name));
         const reported = sender.reported.get(to);
+        let unnumbered = sender.unnumbered.get(to) ?? 0;
         for (let number = 1; number <= count; number++) {
           const outcome = reported?.get(number);
-          if (!heard.has(number) && outcome === undefined)
+          if (!heard.has(number) && outcome === undefined && unnumbered-- <= 0)
             faults.push(`${sender.name} ${to} ${number} was lost`);
           if (heard.has(number) && outcome === 'not_sent')
             faults.push(`${sender.name} ${to} ${number} was heard and not sent`);
@@ -243,6 +312,7 @@ export class History {
     const lost = new Set(this.clients.filter(({ isLost }) => isLost).map(({ name }) => name));
     for (const { session } of this.sessions) {
       const { client } = session;
+      if (this.durable > 0 && client.known.size === 0) continue;
       if (session.spent !== 0) faults.push(`${client.name} has ${session.spent} bytes of credit less`);
       const due = NAMES.filter((name) => name !== client.name && !lost.has(name));
       if ([...client.known.keys()].sort().join() !== due.join())

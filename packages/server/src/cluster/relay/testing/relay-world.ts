@@ -10,9 +10,13 @@ import type { ServerWire, WireEvents } from '../../../http/ws.js';
 import { Roster } from '../../roster.js';
 import { ClusterMoves } from '../cluster-moves.js';
 import { RelayPeers } from '../relay-peers.js';
+import { type Life, SimulatedDurableSession } from './durable-session.js';
 import { type Client, LIMITS, SimulatedSession } from './simulated-session.js';
 
 /** Nodes without sockets: every byte between them and to their clients moves when the world says so. */
+
+/** How long an agent of a dead node is waited for if its session is durable, in milliseconds of the world. */
+const DURABLE_MS = 600_000;
 
 export type Random = () => number;
 
@@ -90,6 +94,8 @@ export class SimulatedNode {
       now: () => world.time,
       isNodeAlive,
       targetOf: (name, agent) => peers.targetOf(name, agent),
+      durableMs: DURABLE_MS,
+      targetAway: (agent) => peers.handleAway(agent),
       reroute: (target, name) => peers.reroute(target, name),
       forget: (target) => peers.forget(target),
     });
@@ -124,6 +130,20 @@ export class SimulatedNode {
     return session;
   }
 
+  /** Goes on with a durable session that another node had, or begins it. */
+  take(life: Life): void {
+    const session = new SimulatedDurableSession(life, this.relay);
+    const endpoint = session as never as ServerEndpoint;
+    this.sessions.set(session.id, session);
+    if (life.epoch > 1) {
+      this.moves.takeOver(endpoint, { agents: '{}' });
+      session.goOn();
+      return;
+    }
+    this.directory.claim(endpoint, { agents: '{}' });
+    this.directory.join(endpoint);
+  }
+
   /** What a server does with a session that is over. */
   forget(session: SimulatedSession): void {
     session.state = 'closed';
@@ -146,6 +166,8 @@ export class World {
     readonly pair: readonly [End, End];
   }[] = [];
   readonly dialing: (() => void)[] = [];
+  /** Durable sessions of processes that have died or given them up. */
+  readonly waiting: Life[] = [];
   time = 0;
   readonly #cluster = memoryCluster(() => this.time);
 
@@ -183,7 +205,8 @@ export class World {
   kill(node: SimulatedNode): void {
     node.isAlive = false;
     for (const session of node.sessions.values()) {
-      session.client.isLost = true;
+      if (session instanceof SimulatedDurableSession) this.waiting.push(session.life);
+      else session.client.isLost = true;
       session.state = 'closed';
     }
     node.sessions.clear();

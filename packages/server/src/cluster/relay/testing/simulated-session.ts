@@ -5,7 +5,7 @@ import {
   type SessionEvent,
   type Undelivered,
 } from '@parlance/protocol';
-import { createBodyCoder } from '@parlance/protocol/internal';
+import { createBodyCoder, type DurableSession } from '@parlance/protocol/internal';
 import type { Relay } from '../../../agents/relay.js';
 import type { ServerEndpoint } from '../../../endpoint.js';
 
@@ -35,12 +35,20 @@ export class Client {
   /** Messages that were heard after later ones. */
   readonly late: (readonly [from: string, number: number])[] = [];
   isLost = false;
+  /** Senders of messages that were not marked. */
+  readonly unmarked = new Set<string>();
+  /** Messages to each name that were reported without their numbers. */
+  readonly unnumbered = new Map<string, number>();
 
   constructor(name: string) {
     this.name = name;
   }
 
-  takeReport({ to, outcome, first = 0, count }: Undelivered): void {
+  takeReport({ to, outcome, first, count }: Undelivered): void {
+    if (first === undefined) {
+      this.unnumbered.set(to, (this.unnumbered.get(to) ?? 0) + count);
+      return;
+    }
     const reported = this.reported.get(to) ?? new Map<number, Undelivered['outcome']>();
     this.reported.set(to, reported);
     for (let i = first; i < first + count; i++) {
@@ -49,19 +57,24 @@ export class Client {
     }
   }
 
-  takeMessage(from: string, number: number): void {
+  /** @param isMarked whether it may have been delivered before, as the server says. */
+  takeMessage(from: string, number: number, isMarked = false): void {
     const heard = this.heard.get(from) ?? [];
     this.heard.set(from, heard);
+    // A session that knows the sender from its first message on knows what it has heard.
+    if (isMarked && this.unmarked.has(from)) this.faults.push(`${this.name}: ${from} ${number} was marked`);
+    if (!isMarked) this.unmarked.add(from);
     if (heard.includes(number)) this.faults.push(`${this.name}: ${from} ${number} was heard twice`);
     if (number < Math.max(0, ...heard)) this.late.push([from, number]);
     heard.push(number);
   }
 }
 
-interface Queued {
+export interface Queued {
   readonly stream: number;
   readonly text: string;
   readonly from: string | undefined;
+  readonly isMarked?: boolean | undefined;
   readonly onWritten?: ((frame: number) => void) | undefined;
 }
 
@@ -74,23 +87,35 @@ interface Carried {
   readonly lastStream: number;
 }
 
+/** As the relay uses it. */
+interface SimulatedCore {
+  readonly awaitedCodecs: ReadonlySet<unknown>;
+  readonly channel: Readonly<Record<string, unknown>> & { consume(stream: number, charge: number): boolean };
+  readonly durable?: Pick<DurableSession, 'afterRecord' | 'hear' | 'heard'>;
+}
+
 /** The session of a client at one node, as the relay sees it. */
 export class SimulatedSession {
   readonly id: string;
   readonly client: Client;
   readonly principal = PRINCIPAL;
+  readonly isDurable: boolean = false;
   readonly negotiated = NEGOTIATED;
   readonly isRemote = false;
   readonly awaitedCodecs = new Set();
   state: 'established' | 'suspended' | 'closed' = 'established';
   relayed = 0;
+  /** Another process has the session. */
+  get isFenced(): boolean {
+    return false;
+  }
   /** A snapshot was taken. */
   isFrozen = false;
   /** Credit that is not returned. */
   spent = 0;
   #frames = 0;
   #confirmed = 0;
-  #queue: Queued[] = [];
+  protected queue: Queued[] = [];
   #lastStream = 0;
   /** Requests of other agents, with the parts that are still to be said. */
   readonly asked = new Map<number, number>();
@@ -120,14 +145,14 @@ export class SimulatedSession {
     this.spent = carried.spent;
     this.#lastStream = carried.lastStream;
     // Callbacks do not move.
-    this.#queue = carried.queue.map(({ stream, text, from }) => ({ stream, text, from }));
+    this.queue = carried.queue.map(({ stream, text, from, isMarked }) => ({ stream, text, from, isMarked }));
   }
 
   get agentId(): string {
     return this.client.name;
   }
 
-  get core() {
+  get core(): SimulatedCore {
     const frames = () => this.#confirmed;
     const isWanted = (stream: number) => this.#wanted.has(stream);
     return {
@@ -138,10 +163,10 @@ export class SimulatedSession {
         },
         isWanted,
         queuedOn: () => 0,
-        send: (body: Body) => this.#put(0, body),
+        send: (body: Body) => this.put(0, body),
         request: (body: Body) => {
           this.#lastStream += 2;
-          this.#put(this.#lastStream, body);
+          this.put(this.#lastStream, body);
           return this.#lastStream;
         },
         transfer: ({ first }: { readonly first: Uint8Array }) => {
@@ -152,9 +177,9 @@ export class SimulatedSession {
         feed: (_stream: number, bytes: Uint8Array) => {
           this.pieces.push(bytes.length);
         },
-        chunk: (stream: number, body: Body) => this.#put(stream, body),
+        chunk: (stream: number, body: Body) => this.put(stream, body),
         respond: (stream: number, body: Body) => {
-          this.#put(stream, body);
+          this.put(stream, body);
           this.#end(stream, 'ended');
         },
         end: (stream: number) => this.#end(stream, 'ended'),
@@ -221,15 +246,19 @@ export class SimulatedSession {
   say(to: string): void {
     const number = (this.client.sent.get(to) ?? 0) + 1;
     this.client.sent.set(to, number);
-    this.#take({ type: 'message', body: this.#body(`${this.client.name} ${number}`, to) } as SessionEvent);
+    this.sayNumbered(number, to);
+  }
+
+  protected sayNumbered(number: number, to: string): void {
+    this.take({ type: 'message', body: this.bodyOf(`${this.client.name} ${number}`, to) } as SessionEvent);
   }
 
   ask(to: string, stream: number): void {
     this.#wanted.add(stream);
     this.client.replies.set(stream, []);
-    const body = this.#body(`ask ${stream}`, to);
+    const body = this.bodyOf(`ask ${stream}`, to);
     this.#own.set(stream, body.charge);
-    this.#take({ type: 'request', streamId: stream, body } as SessionEvent);
+    this.take({ type: 'request', streamId: stream, body } as SessionEvent);
   }
 
   /** Says the next part of a reply, or ends it. */
@@ -237,22 +266,22 @@ export class SimulatedSession {
     const left = this.asked.get(stream) ?? 0;
     if (left > 0) {
       this.asked.set(stream, left - 1);
-      const body = this.#body(`part ${4 - left}`, undefined);
-      this.#take({ type: 'part', streamId: stream, body } as SessionEvent);
+      const body = this.bodyOf(`part ${4 - left}`, undefined);
+      this.take({ type: 'part', streamId: stream, body } as SessionEvent);
       return;
     }
     this.asked.delete(stream);
-    this.#take({ type: 'end', streamId: stream } as SessionEvent);
+    this.take({ type: 'end', streamId: stream } as SessionEvent);
   }
 
-  #take(event: SessionEvent): void {
+  protected take(event: SessionEvent): void {
     if ('body' in event) this.spent += event.body.charge;
     const isRelayed = this.#relay.take(this as never as ServerEndpoint, event, undefined);
     // The request that it answers is over, so the session reads it itself.
     if (!isRelayed && 'body' in event) this.spent -= event.body.charge;
   }
 
-  #body(text: string, agent: string | undefined): ReceivedBody {
+  protected bodyOf(text: string, agent: string | undefined): ReceivedBody {
     const bytes = new TextEncoder().encode(text);
     const rest = { originalLength: bytes.length, secret: false, metadata: undefined, agent };
     return { codec: BodyCodec.PLAIN, bytes, charge: bytes.length + 8, ...rest };
@@ -260,31 +289,32 @@ export class SimulatedSession {
 
   // --- what its connection does
 
-  #put(stream: number, { bytes, agent, onWritten }: Body): void {
-    this.#queue.push({ stream, text: new TextDecoder().decode(bytes), from: agent, onWritten });
+  protected put(stream: number, { bytes, agent, metadata, onWritten }: Body): void {
+    const isMarked = metadata !== undefined;
+    this.queue.push({ stream, text: new TextDecoder().decode(bytes), from: agent, isMarked, onWritten });
   }
 
   #end(stream: number, how: string): void {
     // The stream is over, and with it what it holds.
     this.spent -= this.#own.get(stream) ?? 0;
     if (this.#own.delete(stream)) this.#over.add(stream);
-    if (this.#wanted.delete(stream)) this.#queue.push({ stream, text: `!${how}`, from: undefined });
+    if (this.#wanted.delete(stream)) this.queue.push({ stream, text: `!${how}`, from: undefined });
   }
 
   get waiting(): number {
-    return this.#queue.length;
+    return this.queue.length;
   }
 
   writeOne(): void {
-    const next = this.#queue.shift();
+    const next = this.queue.shift();
     if (next === undefined) return;
-    const { stream, text, from, onWritten } = next;
+    const { stream, text, from, isMarked, onWritten } = next;
     if (text.startsWith('!')) return void this.client.replies.get(stream)?.push(text.slice(1));
     const frame = ++this.#frames;
     if (stream !== 0 && text.startsWith('ask')) this.asked.set(stream, 3);
     else if (stream !== 0) this.client.replies.get(stream)?.push(text);
     else if (from?.startsWith('@')) this.client.takeReport(JSON.parse(text) as Undelivered);
-    else this.client.takeMessage(from ?? '', Number(text.split(' ')[1]));
+    else this.client.takeMessage(from ?? '', Number(text.split(' ')[1]), isMarked);
     onWritten?.(frame);
   }
 
@@ -298,14 +328,15 @@ export class SimulatedSession {
       frames: this.#frames,
       confirmed: this.#confirmed,
       spent: this.spent,
-      queue: this.#queue,
+      queue: this.queue,
       lastStream: this.#lastStream,
     };
   }
 }
 
-type Body = {
+export type Body = {
   readonly bytes: Uint8Array;
   readonly agent?: string | undefined;
+  readonly metadata?: Uint8Array | undefined;
   readonly onWritten?: ((frame: number) => void) | undefined;
 };
