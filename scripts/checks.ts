@@ -41,7 +41,7 @@ async function withRedis(check: () => Promise<Tally>): Promise<Tally> {
 }
 
 async function chaosOfCluster(...options: string[]): Promise<Tally> {
-  const seconds = process.env['CHAOS_SECONDS'] ?? '60';
+  const seconds = process.env['CHAOS_SECONDS'] ?? '30';
   return await withRedis(() => node('e2e/src/chaos/main.ts', '--cluster', '--seconds', seconds, ...options));
 }
 
@@ -130,33 +130,42 @@ export const CHECKS: readonly Check[] = [
     run: () => node('e2e/src/bundlers/main.ts', '--short', packOnce()),
   },
   {
-    name: 'chaos, 60 s',
+    name: 'chaos, 30 s',
     isTest: false,
-    run: () => node('e2e/src/chaos/main.ts', '--seconds', process.env['CHAOS_SECONDS'] ?? '60'),
+    run: () => node('e2e/src/chaos/main.ts', '--seconds', process.env['CHAOS_SECONDS'] ?? '30'),
   },
   {
-    name: 'fuzz, 60 s',
+    name: 'fuzz, 30 s',
     isTest: false,
     // The same inputs every time: this fails for a change and not by chance. `npm run fuzz` takes others.
     run: () =>
       node(
         'conformance/src/fuzz/main.ts',
         '--seconds',
-        process.env['FUZZ_SECONDS'] ?? '60',
+        process.env['FUZZ_SECONDS'] ?? '30',
         '--seed',
         process.env['FUZZ_SEED'] ?? '1',
       ),
   },
   {
-    name: 'chaos of a cluster, 60 s',
+    name: 'chaos of a cluster, 30 s',
     isTest: false,
     // A fifth of the sessions of `npm run chaos -- --cluster`, for machines with two cores that do other things as well.
     run: () => chaosOfCluster('--streams', '40', '--idle', '200'),
   },
   {
-    name: 'chaos of durable sessions, 60 s',
+    name: 'chaos of durable sessions, 30 s',
     isTest: false,
     run: () => chaosOfCluster('--durable', '--sessions', '15'),
+  },
+  {
+    name: 'chaos of crossings, 2 × 15 s',
+    isTest: false,
+    // The same histories every time. `npm run chaos -- --crossings` takes others.
+    run: () =>
+      withRedis(() =>
+        node('e2e/src/chaos/main.ts', '--crossings', '--seconds', '15', '--seed', '1', '--seeds', '2'),
+      ),
   },
   {
     name: 'attack, short',

@@ -16,6 +16,8 @@ const FORMER = 0;
 const NEXT = 1;
 const SESSIONS = 4;
 const OUTAGE_MS = 1_500;
+/** Against hanging only: at the deadline of a drain handlers are aborted, and what has not moved stays. */
+const DRAIN_MS = 60_000;
 
 let nodes: Nodes | undefined;
 const sessions: Session[] = [];
@@ -64,7 +66,7 @@ async function drainUntil(watch: WatchNodes) {
   const used = sessions.map((session) => useSession(session, () => isOver));
   await pause(100);
   started.choose(NEXT);
-  const drained = started.nodes[FORMER]?.process.call('drain', 5_000).catch(() => undefined);
+  const drained = started.nodes[FORMER]?.process.call('drain', DRAIN_MS).catch(() => undefined);
   return async () => {
     started.choose(NEXT, 2);
     await drained;

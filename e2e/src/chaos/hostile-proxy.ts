@@ -30,6 +30,8 @@ export interface HostileProxy extends AsyncDisposable {
   readonly opened: number;
   /** Whether new connections are refused. */
   refuses: boolean;
+  /** Called with each new connection, before anything passes. @default does nothing */
+  onOpened: (connection: ProxiedConnection) => void;
 }
 
 /** @param target the port that connections go to; a function is asked for each of them. */
@@ -48,6 +50,7 @@ export async function createHostileProxy(target: number | (() => number)): Promi
     const pair = new Pair(near, far);
     pairs.add(pair);
     pair.onOver = () => pairs.delete(pair);
+    proxy.onOpened(pair);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const proxy: HostileProxy = {
@@ -59,6 +62,7 @@ export async function createHostileProxy(target: number | (() => number)): Promi
       return opened;
     },
     refuses: false,
+    onOpened: () => {},
     async [Symbol.asyncDispose]() {
       for (const pair of pairs) pair.reset();
       await new Promise((resolve) => server.close(resolve));

@@ -2,6 +2,8 @@ import { readCommandLine, wholeNumber } from '../../../scripts/command-line.js';
 import { runDeploy } from './cluster/deploy.js';
 import { runFaults } from './cluster/faults.js';
 import { PLANTS, type Plant } from './cluster/plant.js';
+import { CROSSING_PLANTS, type CrossingPlant } from './crossings/plant.js';
+import { runCrossings } from './crossings/run.js';
 import { DURABLE_PLANTS, type DurablePlant } from './durable/plant.js';
 import { runDurable } from './durable/run.js';
 import { type RunReport, runChaos } from './run.js';
@@ -13,13 +15,14 @@ npm run chaos -- --histories N [--seed S]
 npm run chaos -- --cluster [deploy | faults] [--seconds N] [--streams N] [--idle N] [--plant FAULT]
 npm run chaos -- --redis [--seconds N] [--seed S]
 npm run chaos -- --cluster --durable [--seconds N] [--sessions M] [--seed S] [--plant FAULT | --plants]
+npm run chaos -- --crossings [--seconds N] [--seed S] [--seeds N] [--plant FAULT | --plants]
 
   --seconds N     duration, over real sockets and a proxy that breaks, delays and freezes
                   connections (default: 60)
   --sessions M    concurrent sessions (default: 50)
   --histories N   random histories on the simulated network instead
-  --seed S        repeats the histories of an earlier run; with --durable, what happens to the nodes, and with
-                  --redis to the connections
+  --seed S        repeats the histories of an earlier run; with --durable, what happens to the nodes; with --redis, to
+                  the connections; with --crossings, all that is done, and when
   --redis         60 connections to a Redis are refused, reset and silenced, and Redis is paused, killed and
                   takes no more of them; all have to answer within 7 s after that
   --cluster       three nodes in processes of their own, with Redis, behind a proxy that picks any of
@@ -31,7 +34,11 @@ npm run chaos -- --cluster --durable [--seconds N] [--sessions M] [--seed S] [--
   --plant FAULT   a fault that has to be found, to check the checker: ${Object.keys(PLANTS).join(', ')}
   --durable       sessions that outlive their nodes: nodes are killed, paused and drained, Redis is killed and
                   paused, and no session may end. Its faults: ${Object.keys(DURABLE_PLANTS).join(', ')}
-  --plants        one run for each of these faults; fails if one is not found`;
+  --crossings     agents with durable and plain sessions ask, tell and follow on three nodes that are killed,
+                  drained, paused and cut off, with a Redis that is slow, silent, restarted and full. Each error has
+                  to be one that the documents allow. Its faults: ${Object.keys(CROSSING_PLANTS).join(', ')}
+  --seeds N       so many histories, one after another, from the seed on (default: 1)
+  --plants        one run for each fault of the kind of chaos; fails if one is not found`;
 
 const { values, positionals } = readCommandLine(USAGE, {
   allowPositionals: true,
@@ -45,6 +52,8 @@ const { values, positionals } = readCommandLine(USAGE, {
     streams: { type: 'string', default: '200' },
     idle: { type: 'string', default: '1000' },
     durable: { type: 'boolean', default: false },
+    crossings: { type: 'boolean', default: false },
+    seeds: { type: 'string', default: '1' },
     plant: { type: 'string' },
     plants: { type: 'boolean', default: false },
     log: { type: 'string' },
@@ -73,6 +82,7 @@ process.exit(faults.length > 0 ? 1 : 0);
 
 function runChosen(): Promise<readonly string[]> {
   if (values.redis) return runRedis();
+  if (values.crossings) return runHistoriesOfCrossings();
   if (values.cluster) return values.durable ? runDurableSessions() : runCluster();
   return values.histories === undefined ? runSockets() : runSimulation(values.histories);
 }
@@ -124,29 +134,50 @@ async function runRedis(): Promise<readonly string[]> {
 }
 
 async function runDurableSessions(): Promise<readonly string[]> {
-  const { plant, log } = values;
-  if (positionals.length > 0 || (plant !== undefined && !Object.hasOwn(DURABLE_PLANTS, plant))) {
-    console.error(`unknown scenario or fault\n\n${USAGE}`);
-    process.exit(2);
-  }
   const options = {
     nodes: NODES,
     seconds: wholeNumber('seconds', values.seconds, USAGE),
     sessions: wholeNumber('sessions', values.sessions, USAGE),
     seed: seedOf(),
-    log,
+    log: values.log,
   };
-  const run = async (planted: DurablePlant | undefined) => {
-    const { faults, lines } = await runDurable({ ...options, plant: planted });
-    for (const line of lines) console.log(line);
-    for (const line of kindsOf(faults)) console.log(line);
+  return await runPlanted(DURABLE_PLANTS, async (plant: DurablePlant | undefined) => {
+    const { faults, lines } = await runDurable({ ...options, plant });
+    for (const line of [...lines, ...kindsOf(faults)]) console.log(line);
     return faults;
-  };
-  if (!values.plants) return await run(plant as DurablePlant | undefined);
+  });
+}
+
+async function runHistoriesOfCrossings(): Promise<readonly string[]> {
+  const seconds = wholeNumber('seconds', values.seconds, USAGE);
+  const seeds = wholeNumber('seeds', values.seeds, USAGE);
+  const first = seedOf();
+  return await runPlanted(CROSSING_PLANTS, async (plant: CrossingPlant | undefined) => {
+    const all: string[] = [];
+    for (let seed = first; seed < first + seeds; seed++) {
+      const { faults, lines } = await runCrossings({ seconds, seed, plant, log: values.log });
+      for (const line of lines) console.log(line);
+      all.push(...faults.map((fault) => `seed ${seed}: ${fault}`));
+    }
+    return all;
+  });
+}
+
+/** One run, with the fault that was asked for, or one for each fault, which it has to find. */
+async function runPlanted<Name extends string>(
+  plants: Readonly<Record<Name, string>>,
+  run: (plant: Name | undefined) => Promise<readonly string[]>,
+): Promise<readonly string[]> {
+  const { plant } = values;
+  if (positionals.length > 0 || (plant !== undefined && !Object.hasOwn(plants, plant))) {
+    console.error(`unknown scenario or fault\n\n${USAGE}`);
+    process.exit(2);
+  }
+  if (!values.plants) return await run(plant as Name | undefined);
   const unseen: string[] = [];
-  for (const [name, what] of Object.entries(DURABLE_PLANTS)) {
+  for (const [name, what] of Object.entries<string>(plants)) {
     console.log(`${name}: ${what}`);
-    if ((await run(name as DurablePlant)).length === 0) unseen.push(`nothing was found although ${what}`);
+    if ((await run(name as Name)).length === 0) unseen.push(`nothing was found although ${what}`);
   }
   return unseen;
 }

@@ -14,7 +14,7 @@ export interface StormCounts {
 }
 
 export interface StormOptions {
-  readonly proxy: HostileProxy;
+  readonly proxy: Pick<HostileProxy, 'connections' | 'refuses'>;
   readonly counts: StormCounts;
   /** Average time between two failures, in milliseconds. */
   readonly everyMs: number;

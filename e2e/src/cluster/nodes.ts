@@ -63,10 +63,12 @@ export async function startNodes(
     watchers.push(proxy);
     return proxy;
   };
-  const add = async (): Promise<Node> => {
-    const index = added++;
+  const start = async (index: number): Promise<Node> => {
+    let target = 0;
+    // It listens before a port is looked for that the node may take, so that it does not take that one itself.
+    const peers = await createCuttingProxy(() => target);
     const peerPort = Number(await freePort());
-    const peers = await createCuttingProxy((await watched('peer', index, peerPort))?.port ?? peerPort);
+    target = (await watched('peer', index, peerPort))?.port ?? peerPort;
     const engine = await watched('engine', index, Number(new URL(redis.url).port));
     const setup: NodeSetup = {
       url: engine === undefined ? redis.url : `redis://127.0.0.1:${engine.port}`,
@@ -80,10 +82,25 @@ export async function startNodes(
       [JSON.stringify(setup)],
       FLAGS,
     );
-    const node = { process, peers, engine, port: await process.call('port') };
+    const port = await process.call('port').catch(async (error: unknown) => {
+      await peers[Symbol.asyncDispose]();
+      throw error;
+    });
+    const node = { process, peers, engine, port };
     while ((await process.call('events'))['node.member'] === undefined) await pause(20);
     nodes[index] = node;
     return node;
+  };
+  /** A port that was free may be taken by the time a node listens there; then it tries another one. */
+  const add = async (): Promise<Node> => {
+    const index = added++;
+    for (let triesLeft = 3; ; triesLeft--) {
+      try {
+        return await start(index);
+      } catch (error) {
+        if (triesLeft === 0) throw error;
+      }
+    }
   };
   await Promise.all(Array.from({ length: count }, add));
   let chosen: readonly number[] = nodes.map((_node, index) => index);

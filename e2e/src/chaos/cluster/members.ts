@@ -12,6 +12,8 @@ import type { OutsideCommands } from './outside.js';
 /** Nodes as processes, Redis, and what is around them; nodes come and go. */
 
 export interface Member {
+  /** The so-many-th node that was started, from 0. */
+  readonly number: number;
   readonly process: Child<NodeCommands>;
   readonly incarnation: string;
   readonly port: number;
@@ -52,8 +54,8 @@ export class Members implements AsyncDisposable {
   readonly #options: MembersOptions;
   readonly #secret = randomBytes(24).toString('base64');
   readonly #cpuMs = new Map<number, number>();
-  #engine = '';
   #upstream = 0;
+  #added = 0;
 
   static async start(count: number, options: MembersOptions): Promise<Members> {
     const members = new Members(await startRedis(...(options.redis ?? [])), options);
@@ -72,7 +74,6 @@ export class Members implements AsyncDisposable {
     const { outside } = this;
     this.url = `ws://127.0.0.1:${await outside.call('front')}/session`;
     this.#upstream = await outside.call('upstream');
-    this.#engine = `redis://127.0.0.1:${await this.#guard(Number(new URL(this.redis.url).port))}`;
   }
 
   /** A port that was free may be taken by the time a node listens there; then it tries another one. */
@@ -88,11 +89,13 @@ export class Members implements AsyncDisposable {
 
   async #add(): Promise<Member> {
     const { drainMs, returnWithinMs, program = UPSTREAM_NODE, more, log } = this.#options;
+    const number = this.#added++;
     const peerPort = Number(await freePort());
+    const enginePort = await this.#guard(engineOf(number), 'engine', Number(new URL(this.redis.url).port));
     const common: NodeSetup = {
-      redis: this.#engine,
+      redis: `redis://127.0.0.1:${enginePort}`,
       peerPort,
-      advertise: `ws://127.0.0.1:${await this.#guard(peerPort)}`,
+      advertise: `ws://127.0.0.1:${await this.#guard(`peer ${number}`, `peer ${number}`, peerPort)}`,
       secret: this.#secret,
       drainMs,
       returnWithinMs,
@@ -102,7 +105,7 @@ export class Members implements AsyncDisposable {
     const process = startChild<NodeCommands>(program, [JSON.stringify(setup)]);
     const port = await process.call('port');
     const incarnation = await within(START_MS, 'a node did not join', () => process.call('incarnation'));
-    const member = { process, port, incarnation };
+    const member = { number, process, port, incarnation };
     this.alive.push(member);
     await this.#route();
     return member;
@@ -172,8 +175,8 @@ export class Members implements AsyncDisposable {
     );
   }
 
-  async #guard(port: number): Promise<number> {
-    return this.#options.hasGuards ? await this.outside.call('guard', port) : port;
+  async #guard(name: string, group: string, port: number): Promise<number> {
+    return this.#options.hasGuards ? await this.outside.call('guard', { name, group, port }) : port;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -182,6 +185,9 @@ export class Members implements AsyncDisposable {
     await this.redis[Symbol.asyncDispose]();
   }
 }
+
+/** The name of the proxy between a node and Redis. */
+export const engineOf = (node: number): string => `engine ${node}`;
 
 /** Asks until there is an answer that is not empty. */
 async function within<T>(ms: number, failure: string, ask: () => Promise<T>): Promise<NonNullable<T>> {

@@ -17,8 +17,16 @@ export type Effect =
   | readonly [kind: 'start', question: string, attempt: number, said: number]
   /** It has yielded the last part. */
   | readonly [kind: 'done', question: string]
+  /** It has called `keep`. */
+  | readonly [kind: 'kept', question: string, reply: string]
+  /** Its signal has aborted. */
+  | readonly [kind: 'stopped', question: string, code: string]
   /** The node has heard that another one has the session. */
   | readonly [kind: 'fenced', session: string]
+  /** `onSession` has got an error. */
+  | readonly [kind: 'ended', session: string, code: string]
+  /** A reply is no longer kept. */
+  | readonly [kind: 'unkept', reply: string, why: string]
   | readonly [kind: 'fault', what: string];
 
 export interface DatedEffect {

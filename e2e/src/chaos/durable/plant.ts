@@ -69,7 +69,7 @@ function answeredEarly(isEarly: (write: SessionWrite) => boolean) {
 }
 
 /** An object whose other members, private ones too, are those of `target`. */
-function replaced<T extends object>(target: T, members: Partial<T>): T {
+export function replaced<T extends object>(target: T, members: Partial<T>): T {
   return new Proxy(target, {
     get(_target, name) {
       if (Object.hasOwn(members, name)) return Reflect.get(members, name);

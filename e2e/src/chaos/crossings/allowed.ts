@@ -1,0 +1,254 @@
+/**
+ * Which errors the documents allow for what has happened. An error without a row that fits is a fault, whatever its code.
+ */
+
+/** Something that happens to nodes, Redis and users, with those whom it happens to. */
+export interface Happening {
+  readonly kind:
+    | 'killed'
+    /** Told to drain; lasts until the process has ended. */
+    | 'drained'
+    /** Stopped, or cut off from Redis, for a while. */
+    | 'paused'
+    | 'parted'
+    | 'redis'
+    /** An agent has another page. */
+    | 'reloaded';
+  /** Unix milliseconds. */
+  readonly from: number;
+  to: number;
+  /** The process ID of a node, or the name of an agent. */
+  readonly whom: number | string | undefined;
+}
+
+/** A call, session or handler that has ended with an error. */
+export interface Failure {
+  readonly of:
+    | 'request'
+    /** A request to another agent. */
+    | 'relayed'
+    /** Following a reply, which may be tried again from the same position, and the end of that. */
+    | 'following'
+    | 'followed'
+    | 'session'
+    | 'send'
+    /** Of messages that were not delivered. */
+    | 'report'
+    | 'handler';
+  readonly code: string;
+  /** Whether the session whose call it is, or in which the handler runs, is durable. */
+  readonly isDurable: boolean;
+  readonly session: string;
+  /** Whether the handler is called again, as far as that is on record. */
+  readonly isAgain: boolean;
+  /** A bound or the engine has ended the record of the reply before its end. */
+  readonly isUnkept: boolean;
+  /** When it began and ended; Unix milliseconds. */
+  readonly from: number;
+  readonly to: number;
+  /** Nodes that ran the handler, and nodes that had the session. */
+  readonly handlers: readonly number[];
+  readonly owners: readonly number[];
+  /** The agent whose session it is. */
+  readonly who: string;
+  /** The question that it is about. */
+  readonly question: string | undefined;
+}
+
+interface Row {
+  readonly of: readonly Failure['of'][];
+  readonly codes: readonly string[];
+  readonly if?: (failure: Failure) => boolean;
+  readonly after: readonly Happening['kind'][];
+  /** Whom it has to happen to: a node that ran the handler or had the session, the agent itself, or anyone. */
+  readonly at: 'handler' | 'owner' | 'self' | 'anyone';
+  /** The document, and its section. */
+  readonly says: string;
+}
+
+/** What ends with the node that has it: a lease is over before others know that it is gone. */
+const NODE_LOST = ['killed', 'paused', 'parted'] as const;
+const NODE_LEFT = [...NODE_LOST, 'drained'] as const;
+const durable = ({ isDurable }: Failure) => isDurable;
+const plain = ({ isDurable }: Failure) => !isDurable;
+
+export const ALLOWED: readonly Row[] = [
+  {
+    of: ['request'],
+    codes: ['interrupted', 'draining'],
+    if: ({ isDurable, isAgain }) => isDurable && !isAgain,
+    after: NODE_LEFT,
+    at: 'handler',
+    says: "DURABLE.md, What survives what: a reply with onLost('fail')",
+  },
+  {
+    of: ['request'],
+    codes: ['draining'],
+    if: plain,
+    after: ['drained'],
+    at: 'handler',
+    says: 'CLUSTER.md, Replacing a node: at the deadline',
+  },
+  {
+    of: ['session', 'request', 'relayed', 'following', 'send'],
+    codes: ['session_lost'],
+    if: plain,
+    after: NODE_LOST,
+    at: 'owner',
+    says: 'CLUSTER.md, What works now: the owner dies, or is paused or unreachable for longer than its lease',
+  },
+  {
+    of: ['relayed'],
+    codes: ['interrupted', 'peer_gone'],
+    if: durable,
+    after: NODE_LEFT,
+    at: 'anyone',
+    says: 'DURABLE.md, What survives what: requests to and from other agents',
+  },
+  {
+    of: ['relayed'],
+    codes: ['peer_gone'],
+    after: [...NODE_LEFT, 'reloaded'],
+    at: 'anyone',
+    says: 'agents.md, Relay: the session of the target ends; resume.md, REB-5',
+  },
+  {
+    of: ['relayed'],
+    codes: ['draining'],
+    after: ['drained'],
+    at: 'anyone',
+    says: 'CLUSTER.md, Replacing a node: at the deadline',
+  },
+  {
+    of: ['relayed'],
+    codes: ['unknown_agent'],
+    after: [...NODE_LEFT, 'reloaded', 'redis'],
+    at: 'anyone',
+    says: 'agents.md, Relay: an unknown agent; CLUSTER.md, Not yet: agents of a node that dies',
+  },
+  {
+    of: ['report'],
+    codes: ['unknown_agent', 'peer_gone'],
+    after: [...NODE_LEFT, 'reloaded', 'redis'],
+    at: 'anyone',
+    says: 'agents.md, Delivery',
+  },
+  {
+    of: ['following'],
+    codes: ['interrupted', 'peer_gone'],
+    if: durable,
+    after: NODE_LEFT,
+    at: 'owner',
+    says: 'DURABLE.md, What survives what: replies that are being followed',
+  },
+  {
+    of: ['following', 'followed'],
+    codes: ['interrupted', 'draining'],
+    if: ({ isAgain }) => !isAgain,
+    after: NODE_LEFT,
+    at: 'handler',
+    says: 'CLUSTER.md, Kept replies: the node of a kept reply dies; at the deadline of a drain',
+  },
+  {
+    of: ['following', 'followed'],
+    codes: ['timeout'],
+    after: ['redis', 'parted', 'paused'],
+    at: 'anyone',
+    says: 'CLUSTER.md, Replies that outlive their node: through a slow or absent Redis',
+  },
+  {
+    of: ['following', 'followed'],
+    codes: ['timeout', 'interrupted', 'unknown_reply'],
+    if: ({ isUnkept }) => isUnkept,
+    after: ['redis', 'paused', 'parted'],
+    at: 'anyone',
+    says: 'CLUSTER.md, When Redis fails: for longer, the reply is no longer kept',
+  },
+  {
+    of: ['handler'],
+    codes: ['draining', 'session_closed'],
+    after: ['drained'],
+    at: 'handler',
+    says: 'CLUSTER.md, Replacing a node; DURABLE.md, Draining and closing',
+  },
+  {
+    of: ['handler'],
+    codes: ['fenced', 'interrupted'],
+    after: ['paused', 'parted', 'redis'],
+    at: 'anyone',
+    says: 'DURABLE.md, What survives what: and comes back to life',
+  },
+  {
+    of: ['handler'],
+    codes: ['interrupted'],
+    after: ['reloaded'],
+    at: 'anyone',
+    says: 'resume.md, REB-5',
+  },
+  {
+    of: ['handler'],
+    codes: ['cancelled'],
+    after: [...NODE_LEFT, 'reloaded'],
+    at: 'anyone',
+    says: 'errors.md: given up, as the session of its requester has ended or the way to it is lost',
+  },
+  {
+    of: ['handler'],
+    codes: ['taken_over', 'session_lost'],
+    after: ['reloaded', ...NODE_LOST],
+    at: 'anyone',
+    says: 'agents.md, AGT-3; errors.md',
+  },
+  {
+    of: ['session'],
+    codes: ['reloaded'],
+    if: plain,
+    after: NODE_LOST,
+    at: 'owner',
+    says: 'CLUSTER.md, What works now: the owner dies; the next page finds nothing to take up',
+  },
+  {
+    of: ['handler'],
+    codes: ['session_closed'],
+    after: ['reloaded'],
+    at: 'self',
+    says: 'errors.md: the session of the page that answers is closed',
+  },
+];
+
+/** How long after it is over something still has effects: a lease, a drain, and reading through Redis for 10 s. */
+export const AFTERMATH_MS = 15_000;
+
+/** The row that allows a failure; `undefined` if none does. */
+export function rowFor(failure: Failure, happenings: readonly Happening[]): Row | undefined {
+  return ALLOWED.find(
+    (row) =>
+      row.of.includes(failure.of) &&
+      row.codes.includes(failure.code) &&
+      row.if?.(failure) !== false &&
+      happenings.some((happening) => row.after.includes(happening.kind) && concerns(row, happening, failure)),
+  );
+}
+
+/** Whether the documents allow that something of this kind ends, whatever its error. */
+export function mayEnd(call: Omit<Failure, 'code'>, happenings: readonly Happening[]): boolean {
+  return ALLOWED.some(
+    ({ of, codes }) =>
+      of.includes(call.of) && codes.some((code) => rowFor({ ...call, code }, happenings) !== undefined),
+  );
+}
+
+function concerns({ at }: Row, { from, to, whom }: Happening, failure: Failure): boolean {
+  if (from > failure.to || to + AFTERMATH_MS < failure.from) return false;
+  switch (at) {
+    case 'handler':
+      // Without a line of its start it is not known which node ran it.
+      return failure.handlers.length === 0 || failure.handlers.includes(whom as number);
+    case 'owner':
+      return failure.owners.includes(whom as number);
+    case 'self':
+      return whom === failure.who;
+    case 'anyone':
+      return true;
+  }
+}

@@ -1,0 +1,244 @@
+import { describe, expect, it } from 'vitest';
+import type { DatedEffect } from '../durable/effects.js';
+import { CrossingLedger } from './ledger.js';
+import { partOf, type Question } from './settings.js';
+import { describeStep, stepsOf } from './steps.js';
+import type { Page } from './told.js';
+
+const ANN: Page = { name: 'd0.0', agent: 'd0', session: 'sess_ann' };
+const BOB: Page = { name: 'd1.0', agent: 'd1', session: 'sess_bob' };
+const PAT: Page = { name: 'p0.0', agent: 'p0', session: 'sess_pat' };
+const NODE = 7;
+const QUESTION: Question = { id: 'q0', parts: 3, paceMs: 1, keep: 'name', again: true };
+
+/** A reply of three parts that is complete, so that there is one. */
+function account() {
+  const ledger = new CrossingLedger();
+  for (const page of [ANN, BOB, PAT]) ledger.join(page);
+  ledger.asks(ANN, QUESTION, undefined);
+  for (let i = 0; i < 3; i++) ledger.part('q0', partOf('q0', i, 1));
+  ledger.kept('q0', 'reply_1');
+  ledger.ended('q0');
+  return ledger;
+}
+
+/** A reply that ends early with an error. */
+function failing(page: Page, code: string, parts: number, question: Partial<Question> = {}) {
+  const ledger = account();
+  ledger.asks(page, { ...QUESTION, id: 'q1', ...question }, undefined);
+  for (let i = 0; i < parts; i++) ledger.part('q1', partOf('q1', i, 1));
+  return { ledger, fail: () => ledger.failed('q1', code) };
+}
+
+const began: DatedEffect = { at: 0, pid: NODE, effect: ['start', 'q1', 1, 0] };
+const had = (session: string): DatedEffect => ({ at: 0, pid: NODE, effect: ['begin', session, 0] });
+const judged = (ledger: CrossingLedger, effects: readonly DatedEffect[] = []) =>
+  ledger.judge(effects).map(({ what }) => what);
+
+describe('the ledger of a history', () => {
+  it('finds nothing where there is nothing to find', () => {
+    const ledger = account();
+    const number = ledger.say(ANN.name);
+    ledger.echo(`${ANN.name} ${number} 1`);
+    ledger.told.accepted(ANN, 'd1', ledger.told.tell(ANN, 'd1'));
+    ledger.told.read(BOB, 'sess_ann d0 1', false);
+    const follower = ledger.follows('d1', 'q0', 1);
+    ledger.followed(follower, partOf('q0', 1, 1), 2);
+    ledger.followed(follower, partOf('q0', 2, 1), 3);
+    ledger.followEnded(follower);
+    expect(ledger.isWaiting).toBe(false);
+    expect(judged(ledger)).toEqual([]);
+  });
+
+  describe('of followers', () => {
+    it.each([
+      ['a hole', [0, 2], 1, 'd1: follows q0 from 0, and read part 2 and not 1'],
+      ['a part of a log that begins anew', [2], 1, 'd1: follows q0 from 0, and read part 2 and not 0'],
+      ['a part that another call of the handler has said', [0, 1], 2, 'd1: read "q0:0:2 " of q0 as part 0'],
+    ])('finds %s', (_what, parts, attempt, fault) => {
+      const ledger = account();
+      const follower = ledger.follows('d1', 'q0', 0);
+      for (const [i, part] of parts.entries()) ledger.followed(follower, partOf('q0', part, attempt), i + 1);
+      expect(judged(ledger)).toContainEqual(expect.stringContaining(fault));
+    });
+
+    it('finds an end before the last part', () => {
+      const ledger = account();
+      const follower = ledger.follows('d1', 'q0', 0);
+      ledger.followed(follower, partOf('q0', 0, 1), 1);
+      ledger.followEnded(follower);
+      expect(judged(ledger)).toEqual(['d1: q0 was complete after 1 parts from 0 on, of 3']);
+    });
+
+    it('finds another ID', () => {
+      const ledger = account();
+      ledger.kept('q0', 'reply_2');
+      expect(judged(ledger)).toEqual(['d0: q0 is kept as reply_2, and was as reply_1']);
+    });
+  });
+
+  describe('of messages between agents', () => {
+    /** Three numbers, and what of them is read. */
+    const told = (read: (ledger: CrossingLedger) => void) => {
+      const ledger = account();
+      for (let i = 0; i < 3; i++) ledger.told.accepted(ANN, 'd1', ledger.told.tell(ANN, 'd1'));
+      read(ledger);
+      return judged(ledger);
+    };
+    const reads =
+      (...numbers: readonly number[]) =>
+      (ledger: CrossingLedger) => {
+        for (const number of numbers) ledger.told.read(BOB, `sess_ann d0 ${number}`, false);
+      };
+    const LOST = { to: 'd1', outcome: 'unknown', reason: 'peer_gone', first: 2, count: 1 } as const;
+
+    it('finds one that comes again, late, never, or from nobody', () => {
+      expect(told(reads(1, 2, 2, 3))).toEqual(['d1.0: read number 2 of d0 (sess_ann) again, unmarked']);
+      expect(told(reads(1, 3, 2))).toEqual(['d1.0: read number 2 of d0 (sess_ann) after 3']);
+      expect(told(reads(1, 2))).toEqual(['d0: told d1 what it has not read, and was told nothing of: 3']);
+      expect(told(reads(1, 2, 3, 4))).toEqual([
+        'd1.0: read number 4 of d0 (sess_ann), which nobody has told it',
+      ]);
+    });
+
+    it('allows one that comes again and is marked, and one that is reported for a reason', () => {
+      const again = (ledger: CrossingLedger) => ledger.told.read(BOB, 'sess_ann d0 2', true);
+      expect(told((ledger) => [reads(1, 2, 3), again].map((each) => each(ledger)))).toEqual([]);
+      const report = (ledger: CrossingLedger) => ledger.reported(ANN, LOST);
+      const kill = (ledger: CrossingLedger) => ledger.happened('killed', NODE);
+      expect(told((ledger) => [kill, reads(1, 3), report].map((each) => each(ledger)))).toEqual([]);
+      expect(told((ledger) => [reads(1, 3), report].map((each) => each(ledger)))).toEqual([
+        expect.stringContaining('1 messages to d1 from 2 on are unknown with peer_gone, which nothing'),
+      ]);
+    });
+  });
+
+  describe('of errors', () => {
+    it('allows those that the documents allow for what has happened to the node, and no others', () => {
+      const again = { again: false };
+      for (const [page, code, parts, question, kind, isAllowed] of [
+        [ANN, 'interrupted', 1, again, 'killed', true],
+        [ANN, 'interrupted', 1, again, 'redis', false],
+        [ANN, 'internal', 1, again, 'killed', false],
+        // Its handler is called again.
+        [ANN, 'interrupted', 1, {}, 'killed', false],
+        // That is on record with its first part.
+        [ANN, 'interrupted', 0, {}, 'killed', true],
+        [ANN, 'session_lost', 1, again, 'killed', false],
+        [PAT, 'session_lost', 1, {}, 'killed', true],
+        [PAT, 'session_lost', 1, {}, 'drained', false],
+        [PAT, 'draining', 1, {}, 'drained', true],
+      ] as const) {
+        const { ledger, fail } = failing(page, code, parts, question);
+        ledger.happened(kind, NODE);
+        fail();
+        const faults = judged(ledger, [began, had(page.session)]);
+        expect([page.agent, code, parts, kind, faults.length === 0]).toEqual([
+          page.agent,
+          code,
+          parts,
+          kind,
+          isAllowed,
+        ]);
+      }
+    });
+
+    it('allows nothing for what happens to another node, or before', () => {
+      const elsewhere = failing(ANN, 'interrupted', 1, { again: false });
+      elsewhere.ledger.happened('killed', NODE + 1);
+      elsewhere.fail();
+      const fault = expect.stringContaining('q1 ended after 1 of 3 parts with interrupted, which nothing');
+      expect(judged(elsewhere.ledger, [began])).toContainEqual(fault);
+      const before = failing(ANN, 'interrupted', 1, { again: false });
+      before.ledger.happened('killed', NODE).to = 0;
+      before.fail();
+      expect(judged(before.ledger, [began])).toContainEqual(fault);
+    });
+
+    it('finds what a node says of itself, and a session that ends for nothing', () => {
+      const ledger = account();
+      ledger.sessionEnded(ANN, 'internal', 'the session failed');
+      const crash: DatedEffect = { at: 0, pid: NODE, effect: ['fault', 'session.crashed: Error'] };
+      expect(judged(ledger, [crash])).toEqual([
+        'process 7: session.crashed: Error',
+        expect.stringContaining(
+          'd0: the session sess_ann ended (the session failed) with internal, which nothing',
+        ),
+      ]);
+    });
+
+    it('counts replies that nothing may end, and wants some', () => {
+      const { ledger } = failing(ANN, '', 1);
+      expect(judged(ledger)).toEqual([
+        'd0: q1 is stuck after 1 of 3 parts',
+        'replies: only 1 of 2 that nothing may end are complete',
+      ]);
+      expect(judged(new CrossingLedger())).toEqual([
+        'replies: only 0 of 0 that nothing may end are complete',
+      ]);
+    });
+  });
+
+  describe('of messages to the server', () => {
+    it('finds one that is lost, doubled or forgotten', () => {
+      for (const [echoes, fault] of [
+        [['d0.0 1 1'], 'd0.0: lost or early: echo 1, not 0'],
+        [['d0.0 0 1', 'd0.0 0 2', 'd0.0 1 3'], 'd0.0: doubled or late: echo 0, not 1'],
+        [['d0.0 0 1', 'd0.0 1 1'], 'd0.0: forgotten: the application has counted 1 messages, not 2'],
+        [['d0.0 0 1'], 'd0.0: lost: 1 of 2 messages to the server came back'],
+      ] as const) {
+        const ledger = account();
+        for (let i = 0; i < 2; i++) ledger.say(ANN.name);
+        for (const echo of echoes) ledger.echo(echo);
+        expect(judged(ledger)).toContain(fault);
+      }
+    });
+
+    it('goes on in the next page of the same session', () => {
+      const ledger = account();
+      ledger.say(ANN.name);
+      ledger.say(ANN.name);
+      ledger.echo('d0.0 0 1');
+      ledger.pageLeft(ANN);
+      const next = { ...ANN, name: 'd0.1' };
+      ledger.join(next);
+      ledger.say(next.name);
+      ledger.say(next.name);
+      // The second message of the page before was lost with it, or was handled.
+      for (const echo of ['d0.1 0 2', 'd0.1 1 3']) ledger.echo(echo);
+      expect(judged(ledger)).toEqual([]);
+    });
+  });
+});
+
+describe('the steps of a history', () => {
+  it('follow from the seed', () => {
+    const lines = (seed: number) => stepsOf(seed, 60).map(describeStep);
+    expect(lines(1)).toEqual(lines(1));
+    expect(lines(1)).not.toEqual(lines(2));
+  });
+
+  it('have all acts, in order, within their time', () => {
+    const steps = [1, 2, 3, 4, 5].flatMap((seed) => {
+      const times = stepsOf(seed, 60).map(({ at }) => at);
+      expect(times).toEqual([...times].sort((one, other) => one - other));
+      expect(times.at(-1)).toBeLessThan(60_000);
+      return stepsOf(seed, 60);
+    });
+    const acts = [
+      'ask',
+      'say',
+      'tell',
+      'follow',
+      'device',
+      'reload',
+      'cut',
+      'freeze',
+      'kill',
+      'drain',
+      'pause',
+    ];
+    const all = [...acts, 'part', 'slow', 'restart', 'fill', 'silence'];
+    expect(new Set(steps.map((step) => step.do))).toEqual(new Set(all));
+  });
+});

@@ -1,0 +1,111 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isProtocolError } from '@parlance/protocol';
+import { createServer, type Message, type RequestContext, type ServerSession } from '@parlance/server';
+import { redis } from '@parlance/server/redis';
+import { type LogFields, NodeProcess, type NodeSetup } from '../cluster/node-process.js';
+import { createEffects } from '../durable/effects.js';
+import { RESUME_WINDOW_MS } from '../durable/settings.js';
+import { type CrossingPlant, plantFault, withPlant } from './plant.js';
+import { PLAIN_AGENTS, partOf, type Question } from './settings.js';
+
+/** One node with agents, of which some have durable sessions, and replies that are kept in Redis. */
+
+export interface CrossingNodeSetup extends NodeSetup {
+  /** The file of outside effects. */
+  readonly effects: string;
+  readonly plant: CrossingPlant | undefined;
+}
+
+/** Events that say that the server itself has failed, or a function of this application. */
+const CRASHES: ReadonlySet<string> = new Set([
+  'session.crashed',
+  'session.failed',
+  'server.failed',
+  'relay.failed',
+  'agents.failed',
+  'request.failed',
+]);
+
+const node = new NodeProcess<CrossingNodeSetup>();
+const { effects, plant, redis: url, drainMs, returnWithinMs } = node.setup;
+const effect = createEffects(effects);
+for (const event of ['uncaughtException', 'unhandledRejection'] as const)
+  process.on(event, (error) => effect('fault', `${event}: ${described(error)}`));
+await plantFault(plant);
+
+const options = node.options(noteLog);
+const server = createServer<{ readonly count: number }>({
+  ...options,
+  timers: { ...options.timers, resumeWindowMs: RESUME_WINDOW_MS },
+  cluster: withPlant(redis({ url }), plant),
+  durable: ({ agentId = '' }) => !PLAIN_AGENTS.includes(agentId),
+  authenticate: ({ token, agentId }) =>
+    token === undefined ? null : { principal: token, ...(agentId !== undefined && { agentId }) },
+  replies: {
+    store: 'engine',
+    keep: (request) => {
+      const { id, keep } = request.json<Question>();
+      return keep === 'policy' ? { name: id } : undefined;
+    },
+  },
+  onError: (error, { event }) => {
+    if (CRASHES.has(event)) effect('fault', `${event}: ${described(error)}`);
+  },
+  onSession: count,
+  onRequest: answer,
+});
+
+function noteLog(fields: LogFields): void {
+  const { event, session, reply } = fields;
+  if (event === 'session.fenced') effect('fenced', String(session));
+  if (event === 'reply.full') effect('unkept', String(reply), described(fields['err']));
+}
+
+function described(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : JSON.stringify(error);
+}
+
+async function count(session: ServerSession<{ readonly count: number }>): Promise<void> {
+  try {
+    await countAll(session);
+  } catch (error) {
+    effect('ended', session.id, isProtocolError(error) ? error.code : described(error));
+  }
+}
+
+/** Answers `PAGE NUMBER MS` with the page, the number and how many there were. */
+async function countAll(session: ServerSession<{ readonly count: number }>): Promise<void> {
+  let { count } = session.data ?? { count: 0 };
+  effect('begin', session.id, count);
+  for await (const { text } of session) {
+    const [page = '', number = '', workMs = '0'] = text.split(' ');
+    await sleep(Number(workMs));
+    count++;
+    const send = `${page} ${number} ${count}`;
+    if (session.isDurable) await session.commit({ state: { count }, send: [send] });
+    else {
+      session.data = { count };
+      await session.send(send);
+    }
+  }
+}
+
+async function* answer(
+  request: Message,
+  { attempt, said, onLost, keep, signal }: RequestContext,
+): AsyncGenerator<string> {
+  const question = request.json<Question>();
+  const { id, parts, paceMs } = question;
+  effect('start', id, attempt, said.length);
+  if (question.again) onLost('again');
+  if (question.keep === 'name') effect('kept', id, keep({ name: id })?.id ?? '');
+  signal.addEventListener('abort', () => effect('stopped', id, String(signal.reason?.code ?? signal.reason)));
+  for (let part = said.length; part < parts; part++) {
+    if (signal.aborted) return;
+    yield partOf(id, part, attempt);
+    await sleep(Math.random() * 2 * paceMs);
+  }
+  effect('done', id);
+}
+
+await node.serve(server, async () => void (await server.drain({ timeoutMs: drainMs, returnWithinMs })));

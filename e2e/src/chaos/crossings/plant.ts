@@ -1,0 +1,52 @@
+import { ProtocolError } from '@parlance/protocol';
+import type { Backplane } from '@parlance/server';
+import { keepsReplies } from '../../../../packages/server/src/backplane/replies.js';
+import { ServerEndpoint } from '../../../../packages/server/src/endpoint.js';
+import { replaced } from '../durable/plant.js';
+
+/** Faults that were found once and are put back on purpose, because a ledger that has found nothing may be blind. */
+
+export const CROSSING_PLANTS = {
+  log: 'a kept reply begins anew for its followers when its handler is called again',
+  ended: 'an end that is told to a session given up crashes it',
+  repeat: 'messages to an agent come again, unmarked, after a takeover',
+} as const;
+export type CrossingPlant = keyof typeof CROSSING_PLANTS;
+
+/** Breaks the rule in this process, if that is not up to the engine. */
+export async function plantFault(plant: CrossingPlant | undefined): Promise<void> {
+  if (plant === 'ended') crashWhenFrozen();
+  if (plant === 'repeat') await forgetHeard();
+}
+
+/** What a feature tells a session that another node will have counts as a fault of this session. */
+function crashWhenFrozen(): void {
+  const { tell } = ServerEndpoint.prototype;
+  const { crash } = Object.getPrototypeOf(Object.getPrototypeOf(ServerEndpoint.prototype));
+  ServerEndpoint.prototype.tell = function (this: ServerEndpoint, command) {
+    if (!this.isFrozen) tell.call(this, command);
+    else crash.call(this, new ProtocolError('session_closed', 'the session was closed'));
+  };
+}
+
+/** A session takes each message of another one for a new one. */
+async function forgetHeard(): Promise<void> {
+  const file = new URL('../../../../packages/server/src/agents/heard.ts', import.meta.url);
+  const { Heard } = await import(String(file));
+  Heard.prototype.check = () => 'new';
+}
+
+/** An engine that breaks the rule, if that is up to the engine: what was kept before a takeover is not read. */
+export function withPlant(engine: Backplane, plant: CrossingPlant | undefined): Backplane {
+  if (plant !== 'log' || !keepsReplies(engine)) return engine;
+  const connectReplies = () => {
+    const replies = engine.connectReplies();
+    const read: typeof replies.read = async (id, after) => {
+      const pieces = await replies.read(id, after);
+      const from = pieces?.claims?.at(-1)?.from ?? 0;
+      return await replies.read(id, after + from);
+    };
+    return replaced(replies, { read });
+  };
+  return replaced(engine, { connectReplies });
+}

@@ -1,0 +1,292 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Report } from '../cluster/deploy.js';
+import { engineOf, type Member, Members } from '../cluster/members.js';
+import { readEffects } from '../durable/effects.js';
+import { Agent, followElsewhere } from './agent.js';
+import type { Happening } from './allowed.js';
+import { CrossingLedger, type Fault } from './ledger.js';
+import type { CrossingNodeSetup } from './node.js';
+import type { CrossingPlant } from './plant.js';
+import { AGENTS, NODES } from './settings.js';
+import { describeStep, type Step, stepsOf } from './steps.js';
+
+/**
+ * One history: agents with durable and plain sessions ask, tell and follow while nodes, Redis and connections fail. The seed
+ * says what is done and when; what comes of it is up to real processes and sockets, and judged by the ledger.
+ */
+
+export interface CrossingOptions {
+  readonly seconds: number;
+  readonly seed: number;
+  readonly plant: CrossingPlant | undefined;
+  /** A file for what the nodes log. */
+  readonly log: string | undefined;
+}
+
+const DRAIN = { drainMs: 1_800, returnWithinMs: 500 };
+const SLOW_MS = 50;
+const REST_MS = 60_000;
+const POLL_MS = 50;
+/** Twice the time after which nodes look for others. */
+const KNOWN_MS = 3_000;
+/** Steps that are printed before the first contradiction, beside those that make something fail. */
+const SHOWN_STEPS = 60;
+
+export async function runCrossings(options: CrossingOptions): Promise<Report> {
+  const { plant, log } = options;
+  const folder = await mkdtemp(join(tmpdir(), 'parlance-chaos-'));
+  const effects = join(folder, 'effects');
+  const more: Pick<CrossingNodeSetup, 'effects' | 'plant'> = { effects, plant };
+  try {
+    await using members = await Members.start(NODES, {
+      ...DRAIN,
+      ...{ more, log, hasGuards: true },
+      program: new URL('./node.ts', import.meta.url),
+      // With `everysec`, Redis may hold writes back for 2 s while the disk is slow, and lose them when it is killed.
+      redis: ['--appendonly', 'yes', '--appendfsync', 'always'],
+    });
+    return await new Crossings(options, members, effects).run();
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+class Crossings {
+  readonly #options: CrossingOptions;
+  readonly #members: Members;
+  readonly #effects: string;
+  readonly #ledger = new CrossingLedger();
+  readonly #agents = new Map<string, Agent>();
+  /** The node in each place; `undefined` until the next one has come. */
+  readonly #nodes: (Member | undefined)[];
+  /** Those that are paused or cut off. */
+  readonly #away = new Set<Member>();
+  /** When nodes came that were not there from the beginning; Unix milliseconds. */
+  readonly #cameAt = new Map<Member, number>();
+  readonly #done: { readonly step: Step; readonly at: number; readonly isSkipped: boolean }[] = [];
+  #startedAt = 0;
+  readonly #underWay = new Map<Promise<void>, Step>();
+
+  constructor(options: CrossingOptions, members: Members, effects: string) {
+    this.#options = options;
+    this.#members = members;
+    this.#effects = effects;
+    this.#nodes = [...members.alive];
+  }
+
+  async run(): Promise<Report> {
+    const { seed, seconds } = this.#options;
+    const ledger = this.#ledger;
+    const onStray = (error: unknown) => ledger.fault('clients', `unhandled: ${String(error)}`);
+    process.on('unhandledRejection', onStray).on('uncaughtException', onStray);
+    for (const name of AGENTS) this.#agents.set(name, await this.#open(name));
+    const start = performance.now();
+    this.#startedAt = Date.now();
+    for (const step of stepsOf(seed, seconds)) {
+      await sleep(Math.max(0, start + step.at - performance.now()));
+      this.#begin(step);
+    }
+    await this.#rest();
+    process.off('unhandledRejection', onStray).off('uncaughtException', onStray);
+    const faults = ledger.judge(readEffects(this.#effects));
+    return {
+      faults: faults.map((fault) => this.#dated(fault)),
+      lines: [...this.#figures(), ...this.#history(faults)],
+    };
+  }
+
+  async #open(name: string): Promise<Agent> {
+    const port = await this.#members.outside.call('door', name);
+    const agent = new Agent(name, `ws://127.0.0.1:${port}/session`, this.#ledger);
+    await agent.page();
+    return agent;
+  }
+
+  #begin(step: Step): void {
+    const doing = this.#do(step);
+    this.#done.push({ step, at: Date.now(), isSkipped: doing === undefined });
+    if (doing === undefined) return;
+    const guarded = doing.catch((error: unknown) =>
+      this.#ledger.fault('clients', `${describeStep(step)}: ${String(error)}`),
+    );
+    const settled = guarded.finally(() => this.#underWay.delete(settled));
+    this.#underWay.set(settled, step);
+  }
+
+  /** @returns `undefined` if there is nothing that it could happen to. */
+  #do(step: Step): Promise<void> | undefined {
+    const { outside, url } = this.#members;
+    switch (step.do) {
+      case 'ask':
+        return this.#agent(step.who).ask(step, step.to);
+      case 'say':
+        return this.#agent(step.who).say(step.workMs);
+      case 'tell':
+        return this.#agent(step.who).tell(step.to, step.count);
+      case 'follow':
+        return this.#agent(step.who).follow(step);
+      case 'device':
+        return followElsewhere(step.name, url, step, this.#ledger);
+      case 'reload':
+        return this.#agent(step.who).reload();
+      case 'cut':
+        return outside.call('strike', { names: [step.who], blow: { kind: 'cut' } });
+      case 'freeze':
+        return outside.call('strike', { names: [step.who], blow: { kind: 'freeze', ms: step.ms } });
+      case 'kill':
+      case 'drain':
+      case 'pause':
+      case 'part': {
+        const member = this.#nodes[step.node];
+        const isAlone = !this.#nodes.some((node) => node !== member && this.#isWell(node));
+        return member === undefined || this.#away.has(member) || isAlone
+          ? undefined
+          : this.#fail(step, member);
+      }
+      default:
+        return this.#failRedis(step);
+    }
+  }
+
+  /** Whether a node can take what another one leaves: the others have known it for a while. */
+  #isWell(node: Member | undefined): boolean {
+    return (
+      node !== undefined && !this.#away.has(node) && Date.now() - (this.#cameAt.get(node) ?? 0) > KNOWN_MS
+    );
+  }
+
+  #agent(name: string): Agent {
+    return this.#agents.get(name) as Agent;
+  }
+
+  // --- what fails
+
+  async #fail(step: Extract<Step, { readonly node: number }>, member: Member): Promise<void> {
+    const { pid } = member.process;
+    switch (step.do) {
+      case 'kill': {
+        this.#happen('killed', pid).to = Date.now();
+        this.#nodes[step.node] = undefined;
+        await this.#members.kill(member);
+        return await this.#replace(step.node);
+      }
+      case 'drain': {
+        const happening = this.#happen('drained', pid);
+        this.#nodes[step.node] = undefined;
+        const [{ hasEnded }] = await Promise.all([this.#members.stop(member), this.#replace(step.node)]);
+        happening.to = Date.now();
+        if (!hasEnded) this.#ledger.fault(`node ${step.node}`, 'did not end after its drain');
+        return;
+      }
+      case 'pause': {
+        const happening = this.#happen('paused', pid);
+        this.#away.add(member);
+        process.kill(pid, 'SIGSTOP');
+        await sleep(step.ms);
+        if (member.process.end === undefined) process.kill(pid, 'SIGCONT');
+        this.#away.delete(member);
+        happening.to = Date.now();
+        return;
+      }
+      case 'part': {
+        const happening = this.#happen('parted', pid);
+        this.#away.add(member);
+        const blow = { kind: 'freeze', ms: step.ms } as const;
+        await this.#members.outside.call('strike', { names: [engineOf(member.number)], blow });
+        this.#away.delete(member);
+        happening.to = Date.now();
+      }
+    }
+  }
+
+  async #replace(node: number): Promise<void> {
+    const member = await this.#members.add();
+    this.#cameAt.set(member, Date.now());
+    this.#nodes[node] = member;
+  }
+
+  async #failRedis(
+    step: Extract<Step, { readonly do: 'slow' | 'silence' | 'restart' | 'fill' }>,
+  ): Promise<void> {
+    const { redis, outside, alive } = this.#members;
+    const names = alive.map(({ number }) => engineOf(number));
+    const happening = this.#happen('redis', undefined);
+    switch (step.do) {
+      case 'slow':
+        await outside.call('strike', { names, blow: { kind: 'slow', ms: step.ms, delayMs: SLOW_MS } });
+        break;
+      case 'silence':
+        await outside.call('strike', { names, blow: { kind: 'silence' } });
+        break;
+      case 'restart':
+        await redis.kill();
+        await sleep(step.ms);
+        await redis.restart();
+        break;
+      case 'fill':
+        await redis.client.config('SET', 'maxmemory', '1');
+        await sleep(step.ms);
+        await redis.client.config('SET', 'maxmemory', '0');
+    }
+    happening.to = Date.now();
+  }
+
+  #happen(kind: Happening['kind'], whom: number | undefined): Happening {
+    return this.#ledger.happened(kind, whom);
+  }
+
+  // --- the end
+
+  /** Waits until all that has begun is over, and everything that was said has come back. */
+  async #rest(): Promise<void> {
+    const end = performance.now() + REST_MS;
+    const isBusy = () => this.#underWay.size > 0 || this.#ledger.isWaiting;
+    while (isBusy() && performance.now() < end) await sleep(POLL_MS);
+    for (const step of this.#underWay.values())
+      this.#ledger.fault(
+        'clients',
+        `stuck for ${REST_MS} ms after the last step: ${describeStep(step).trim()}`,
+      );
+    for (const { process: child, number } of this.#members.alive)
+      if (child.end !== undefined) this.#ledger.fault(`node ${number}`, `ended by itself: ${child.end}`);
+  }
+
+  #figures(): readonly string[] {
+    const { seed, seconds } = this.#options;
+    const { counts, questions, happenings, told } = this.#ledger;
+    const kinds = new Map<string, number>();
+    for (const { step, isSkipped } of this.#done)
+      if (!isSkipped) kinds.set(step.do, (kinds.get(step.do) ?? 0) + 1);
+    return [
+      `crossings, seed ${seed}, ${seconds} s: ${[...kinds].map(([kind, count]) => `${count} × ${kind}`).join(', ')}`,
+      `  ${counts.complete} of ${counts.expected} replies that nothing may end are complete, of ${questions}; ${counts.followed} were followed to their end`,
+      `  ${told.counts.read} messages of agents read, ${told.counts.marked} marked, ${told.counts.reported} reported as not delivered; ${counts.allowed} errors that the documents allow for ${happenings.length} events`,
+    ];
+  }
+
+  #dated({ at, what }: Fault): string {
+    return `at ${((at - this.#startedAt) / 1_000).toFixed(3)}: ${what}`;
+  }
+
+  /** The steps up to the first contradiction. */
+  #history(faults: readonly Fault[]): readonly string[] {
+    const [first] = faults;
+    if (first === undefined) return [];
+    const before = this.#done.filter(({ at }) => at <= first.at);
+    const shown = before.filter(({ step }, i) => i >= before.length - SHOWN_STEPS || !USUAL.has(step.do));
+    return [
+      `the steps of seed ${this.#options.seed}, without what users did long before:`,
+      ...shown.map(
+        ({ step, isSkipped }) =>
+          `${describeStep(step)}${isSkipped ? ' (not, as too few nodes are well)' : ''}`,
+      ),
+      `the first contradiction: ${this.#dated(first)}`,
+    ];
+  }
+}
+
+/** What users do all the time. */
+const USUAL: ReadonlySet<string> = new Set(['ask', 'say', 'tell', 'follow', 'device', 'cut']);

@@ -1,0 +1,215 @@
+import { createRandom, type Random } from '../../../../packages/protocol/src/testing/chaos/random.js';
+import { AGENTS, NODES, type Question } from './settings.js';
+
+/** The grammar of a history: what happens, and when, follows from the seed alone. */
+
+/** How a follower finds its reply, and whether it begins with the first part or where the requester is. */
+export interface Following {
+  readonly question: string;
+  readonly by: 'name' | 'id';
+  readonly from: 'start' | 'here';
+}
+
+export type Act =
+  /** A question for the server, or for another agent. */
+  | ({ readonly do: 'ask'; readonly who: string; readonly to?: string } & Question)
+  /** A message to the server, whose handler takes some time for it. */
+  | { readonly do: 'say'; readonly who: string; readonly workMs: number }
+  /** Messages to another agent. */
+  | { readonly do: 'tell'; readonly who: string; readonly to: string; readonly count: number }
+  | ({ readonly do: 'follow'; readonly who: string } & Following)
+  /** A second device follows. */
+  | ({ readonly do: 'device'; readonly name: string } & Following)
+  /** A new client takes the place of the present one, with the same store. */
+  | { readonly do: 'reload'; readonly who: string }
+  | { readonly do: 'cut'; readonly who: string }
+  | { readonly do: 'freeze'; readonly who: string; readonly ms: number }
+  | { readonly do: 'kill' | 'drain'; readonly node: number }
+  /** SIGSTOP, or nothing passes between the node and Redis. */
+  | { readonly do: 'pause' | 'part'; readonly node: number; readonly ms: number }
+  /** Redis takes 100 ms; ends and starts again with its data; takes no writes. */
+  | { readonly do: 'slow' | 'restart' | 'fill'; readonly ms: number }
+  /** All present connections to Redis are dead, and new ones work. */
+  | { readonly do: 'silence' };
+
+export type Step = Act & { readonly at: number };
+
+/** Average times between two acts of users, two faults of nodes, and two of Redis, in milliseconds. */
+const USERS_MS = 110;
+const NODES_MS = 2_200;
+const REDIS_MS = 5_500;
+/** Nothing fails before that, and nothing begins to fail in this time before the end. */
+const QUIET_MS = 1_500;
+/** Time in which a node is expected to take the place of another one, or to be itself again. */
+const START_MS = 3_500;
+/** Longer than a lease, in some cases. */
+const MAX_AWAY_MS = 8_000;
+
+export function stepsOf(seed: number, seconds: number): readonly Step[] {
+  const endMs = seconds * 1_000;
+  const steps = [
+    ...userSteps(createRandom(seed), endMs),
+    ...failures(createRandom(seed + 1), endMs - QUIET_MS),
+  ];
+  return steps.sort((one, other) => one.at - other.at);
+}
+
+/** A time around the average, but never none. */
+const around = (random: Random, ms: number): number => random.below(2 * ms) + 1;
+
+// --- users
+
+function* userSteps(random: Random, endMs: number): Generator<Step> {
+  /** Questions that the server keeps; the newest are the last. */
+  const kept: string[] = [];
+  let number = 0;
+  for (let at = around(random, USERS_MS); at < endMs; at += around(random, USERS_MS)) {
+    const who = pick(random, AGENTS);
+    const to = pick(
+      random,
+      AGENTS.filter((each) => each !== who),
+    );
+    const name = `q${number++}`;
+    const choice = random.below(100);
+    if (choice < 22) {
+      const keep = pick(random, ['name', 'name', 'policy', 'policy', 'no'] as const);
+      if (keep !== 'no') kept.push(name);
+      yield { at, do: 'ask', who, id: name, ...lengthOf(random), keep, again: random.chance(60) };
+    } else if (choice < 32)
+      yield { at, do: 'ask', who, to, id: name, ...lengthOf(random), keep: 'no', again: false };
+    else if (choice < 52) {
+      const workMs = random.chance(12) ? 500 + random.below(2_000) : random.below(8);
+      yield { at, do: 'say', who, workMs };
+    } else if (choice < 74) yield { at, do: 'tell', who, to, count: 1 + random.below(6) };
+    else if (choice < 92) {
+      const question = recent(random, kept);
+      if (question === undefined) continue;
+      const following = {
+        question,
+        by: pick(random, ['name', 'id'] as const),
+        from: pick(random, ['start', 'here'] as const),
+      };
+      if (choice < 86) yield { at, do: 'follow', who, ...following };
+      else yield { at, do: 'device', name: `device ${name}`, ...following };
+    } else if (choice < 94) yield { at, do: 'reload', who };
+    else if (choice < 98) yield { at, do: 'cut', who };
+    else yield { at, do: 'freeze', who, ms: 200 + random.below(3_000) };
+  }
+}
+
+/** Some replies are under way for seconds, so that something happens to their nodes. */
+function lengthOf(random: Random): { readonly parts: number; readonly paceMs: number } {
+  if (random.chance(30)) return { parts: 80 + random.below(120), paceMs: 20 };
+  return { parts: 1 + random.below(40), paceMs: 15 };
+}
+
+/** One of the newest, but the older ones now and then. */
+function recent(random: Random, names: readonly string[]): string | undefined {
+  return random.pick(random.chance(75) ? names.slice(-5) : names);
+}
+
+function pick<T>(random: Random, items: readonly T[]): T {
+  return items[random.below(items.length)] as T;
+}
+
+// --- what fails
+
+/** At least one node and, between two of its failures, Redis are well at any time, as far as that can be said before. */
+function* failures(random: Random, endMs: number): Generator<Step> {
+  /** Until when each node is expected to be away. */
+  const away = new Array<number>(NODES).fill(0);
+  let redisAt = QUIET_MS + around(random, REDIS_MS);
+  for (let at = QUIET_MS + random.below(NODES_MS); at < endMs; at += around(random, NODES_MS)) {
+    while (redisAt < at) {
+      const [step, ms] = redisFailure(random, redisAt);
+      yield step;
+      redisAt += ms + around(random, REDIS_MS);
+      // Drains beside a slow Redis are where two promises meet.
+      if (step.do !== 'slow') continue;
+      const drainAt = step.at + 300 + random.below(700);
+      const node = well(random, away, drainAt);
+      if (node === undefined || drainAt >= endMs) continue;
+      away[node] = drainAt + START_MS;
+      yield { at: drainAt, do: 'drain', node };
+    }
+    const node = well(random, away, at);
+    if (node === undefined) continue;
+    const step = nodeFailure(random, node, at);
+    away[node] = at + ('ms' in step ? step.ms : START_MS) + 500;
+    yield step;
+  }
+}
+
+/** A node that may fail now; `undefined` if too few are well. */
+function well(random: Random, away: readonly number[], at: number): number | undefined {
+  const nodes = [...away.keys()].filter((node) => (away[node] as number) <= at);
+  return nodes.length < 2 ? undefined : random.pick(nodes);
+}
+
+function nodeFailure(random: Random, node: number, at: number): Extract<Step, { readonly node: number }> {
+  const choice = random.below(100);
+  if (choice < 45) return { at, do: 'kill', node };
+  if (choice < 65) return { at, do: 'drain', node };
+  const ms = random.chance(60) ? 300 + random.below(2_000) : 3_500 + random.below(MAX_AWAY_MS - 3_500);
+  return { at, do: choice < 83 ? 'pause' : 'part', node, ms };
+}
+
+function redisFailure(random: Random, at: number): readonly [step: Step, ms: number] {
+  const choice = random.below(100);
+  if (choice < 40) {
+    const ms = 2_500 + random.below(3_000);
+    return [{ at, do: 'slow', ms }, ms];
+  }
+  if (choice < 60) return [{ at, do: 'silence' }, 4_000];
+  const ms = 200 + random.below(choice < 80 ? 2_000 : 3_500);
+  return [{ at, do: choice < 80 ? 'restart' : 'fill', ms }, ms + 500];
+}
+
+// --- for people
+
+const SECOND = 1_000;
+
+/** One line, such as `12.340 d0 asks q17: 40 parts, kept by name, again`. */
+export function describeStep(step: Step): string {
+  return `${(step.at / SECOND).toFixed(3).padStart(7)}  ${describeAct(step)}`;
+}
+
+function describeAct(act: Act): string {
+  switch (act.do) {
+    case 'ask': {
+      const kept = { name: ', kept by name', policy: ', kept by policy', no: '' }[act.keep];
+      const again = act.again ? ', again' : '';
+      return `${act.who} asks ${act.to ?? 'the server'} ${act.id}: ${act.parts} parts, one in ${act.paceMs} ms${kept}${again}`;
+    }
+    case 'say':
+      return `${act.who} says a number to the server, whose handler takes ${act.workMs} ms`;
+    case 'tell':
+      return `${act.who} tells ${act.to} ${act.count} numbers`;
+    case 'follow':
+      return `${act.who} follows ${act.question} by ${act.by} from ${act.from}`;
+    case 'device':
+      return `${act.name} follows ${act.question} by ${act.by} from ${act.from}`;
+    case 'reload':
+      return `${act.who} reloads`;
+    case 'cut':
+      return `the connection of ${act.who} is cut`;
+    case 'freeze':
+      return `the connection of ${act.who} is frozen for ${act.ms} ms`;
+    case 'kill':
+      return `node ${act.node} is killed`;
+    case 'drain':
+      return `node ${act.node} drains`;
+    case 'pause':
+      return `node ${act.node} is paused for ${act.ms} ms`;
+    case 'part':
+      return `node ${act.node} is cut off from Redis for ${act.ms} ms`;
+    case 'slow':
+      return `Redis is 100 ms away for ${act.ms} ms`;
+    case 'restart':
+      return `Redis ends, and starts again with its data after ${act.ms} ms`;
+    case 'fill':
+      return `Redis is full for ${act.ms} ms`;
+    case 'silence':
+      return 'all present connections to Redis fall silent';
+  }
+}

@@ -1,0 +1,103 @@
+import type { Undelivered } from '@parlance/client';
+
+/** What agents tell each other by number, and what comes of it. */
+
+/** What one page knows of its place. */
+export interface Page {
+  /** Unique among all pages. */
+  readonly name: string;
+  readonly agent: string;
+  readonly session: string;
+}
+
+/** What one session has told one agent, by number from 1 on. */
+interface Line {
+  readonly by: Page;
+  readonly to: string;
+  last: number;
+  readonly reported: Set<number>;
+  /** Numbers that were accepted, and that must arrive or be reported while both sessions go on. */
+  readonly accepted: Set<number>;
+  readonly read: Set<number>;
+}
+
+export class Told {
+  readonly counts = { read: 0, marked: 0, reported: 0 };
+  readonly #fault: (name: string, what: string) => void;
+  /** By sending session and receiving agent. */
+  readonly #lines = new Map<string, Line>();
+  /** The largest unmarked number, by sending session and receiving one. */
+  readonly #lastRead = new Map<string, number>();
+  readonly #unmarked = new Set<string>();
+
+  constructor(fault: (name: string, what: string) => void) {
+    this.#fault = fault;
+  }
+
+  /** @returns the number to tell. */
+  tell(by: Page, to: string): number {
+    return ++this.#lineOf(by, to).last;
+  }
+
+  accepted(by: Page, to: string, number: number): void {
+    this.#lineOf(by, to).accepted.add(number);
+  }
+
+  reported(by: Page, { to, first = 1, count }: Undelivered): void {
+    this.counts.reported += count;
+    const { reported } = this.#lineOf(by, to);
+    for (let number = first; number < first + count; number++) reported.add(number);
+  }
+
+  /** @param text the session and the agent that told, and the number. */
+  read(receiver: Page, text: string, isMarked: boolean): void {
+    const [session = '', agent = '', numberText] = text.split(' ');
+    const number = Number(numberText);
+    const line = this.#lines.get(`${session} ${receiver.agent}`);
+    const what = `number ${number} of ${agent} (${session})`;
+    if (line === undefined || !(number <= line.last))
+      return this.#fault(receiver.name, `read ${what}, which nobody has told it`);
+    this.counts.read++;
+    line.read.add(number);
+    if (isMarked) {
+      this.counts.marked++;
+      return;
+    }
+    const pair = `${session} ${receiver.session}`;
+    if (this.#unmarked.has(`${pair} ${number}`))
+      return this.#fault(receiver.name, `read ${what} again, unmarked`);
+    this.#unmarked.add(`${pair} ${number}`);
+    const last = this.#lastRead.get(pair) ?? 0;
+    // What was reported may arrive after later ones, as agents.md says under "Delivery".
+    if (number < last && !line.reported.has(number)) this.#fault(receiver.name, `read ${what} after ${last}`);
+    this.#lastRead.set(pair, Math.max(last, number));
+  }
+
+  /**
+   * Numbers that have neither arrived nor been reported although both sessions have gone on, with one page each.
+   *
+   * @param hasEnded whether a session has ended.
+   */
+  missing(
+    pages: readonly Page[],
+    hasEnded: (session: string) => boolean,
+  ): readonly { readonly by: string; readonly to: string; readonly numbers: readonly number[] }[] {
+    return [...this.#lines.values()].flatMap(({ by, to, accepted, reported, read }) => {
+      const sessions = new Set(pages.filter(({ agent }) => agent === to).map(({ session }) => session));
+      const senders = pages.filter(({ session }) => session === by.session);
+      const hasChanged = sessions.size > 1 || senders.length > 1 || [by.session, ...sessions].some(hasEnded);
+      const numbers = [...accepted].filter((number) => !read.has(number) && !reported.has(number));
+      return hasChanged || numbers.length === 0 ? [] : [{ by: by.agent, to, numbers }];
+    });
+  }
+
+  #lineOf(by: Page, to: string): Line {
+    const key = `${by.session} ${to}`;
+    let line = this.#lines.get(key);
+    if (line === undefined) {
+      line = { by, to, last: 0, reported: new Set(), accepted: new Set(), read: new Set() };
+      this.#lines.set(key, line);
+    }
+    return line;
+  }
+}
