@@ -21,7 +21,7 @@ function setUp() {
       isAtRest: () => true,
       holdInput() {},
       stopReading() {},
-      freeze: () => done.push(`${id} frozen`),
+      giveUp: () => done.push(`${id} given up`),
       durability: { leave: () => done.push(`${id} left`) },
       loseWire: (code: number) => done.push(`${id} lost ${code}`),
       forget: (error?: { code: string }) => {
@@ -56,7 +56,7 @@ describe('a node that is cut off', () => {
     add('a');
     add('plain', { isDurable: false });
     leaving.abandonAll();
-    expect(done).toEqual(['a frozen', 'a left', 'a lost 1012', 'a ended fenced']);
+    expect(done).toEqual(['a given up', 'a left', 'a lost 1012', 'a ended fenced']);
     expect(events).toEqual(['session.given_up']);
     expect(calls).toEqual([]);
     // Once.
@@ -67,13 +67,13 @@ describe('a node that is cut off', () => {
   it('drops the others if one of them fails', () => {
     const { add, done, leaving } = setUp();
     add('a', {
-      freeze: () => {
+      giveUp: () => {
         throw new Error('a fault');
       },
     });
     add('b');
     leaving.abandonAll();
-    expect(done).toEqual(['a crashed', 'b frozen', 'b left', 'b lost 1012', 'b ended fenced']);
+    expect(done).toEqual(['a crashed', 'b given up', 'b left', 'b lost 1012', 'b ended fenced']);
   });
 
   it('drops a session that it gives up for a drain, while the engine does not answer', async () => {

@@ -79,7 +79,7 @@ export class Leaving {
   abandonAll(): void {
     for (const session of this.#sessions)
       guard(session, () => {
-        session.freeze();
+        session.giveUp();
         session.durability?.leave();
         this.#letGo(session, fencedError());
       });
