@@ -208,7 +208,7 @@ export class ToldWorld {
       case 'freeze':
         return endpoint.freeze();
       case 'thaw':
-        // A session that is given up is not in the hands of whoever thaws.
+        // Nothing thaws a session that is given up.
         return endpoint.isDurable ? undefined : endpoint.thaw();
       case 'cut':
         return endpoint.loseWire(1012, 'come again');
@@ -246,7 +246,7 @@ export class ToldWorld {
     this.#givingUp.add(given);
   }
 
-  /** Nothing happens to sessions any more. Whoever was not ended has to be well, and nothing may be left of the others. */
+  /** Nothing happens to sessions any more. A session that was not ended has to be well, and nothing may be left of the others. */
   async settle(): Promise<void> {
     await this.pass(5_000);
     for (const name of NAMES) {
