@@ -5,6 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { redisMissing, startRedis } from '../../packages/server/src/backplane/testing/redis-server.js';
 import { createSilentProxy } from '../../packages/server/src/backplane/testing/silent-proxy.js';
+import { freePort } from './cli-process.js';
 import { pause } from './peers.js';
 
 /** Nodes whose connections to Redis fall silent, while those that are opened later work. */
@@ -83,9 +84,12 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node whose Redis 
     await using engine = await startRedis();
     await using proxy = await createSilentProxy(Number(new URL(engine.url).port));
     proxy.arrivals = 'silent';
+    const port = Number(await freePort());
     const { server, saidOf } = createNode(proxy.port);
-    const { port } = await server.listen();
-    expect(await statusOf(port)).toBe(503);
+    const listening = server.listen({ port });
+    // It says so from the beginning, and not only when its first attempts are over.
+    await expect.poll(() => statusOf(port).catch(() => 0), { timeout: 1_500 }).toBe(503);
+    await listening;
     await pause(4_000);
     expect(await statusOf(port)).toBe(503);
     expect(saidOf('engine.stalled')).toEqual([

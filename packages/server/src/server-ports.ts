@@ -43,11 +43,12 @@ export class ServerPorts {
       if (observation.respondBeside(request, response)) return;
       if (!respondWith(listen.respond, request, response, logger)) requireUpgrade(response, path);
     };
-    const { port, host, authority } = await this.#sessions.open(load, async () => {
+    // A client that connects before the server is loaded waits for that.
+    const { port, host, authority } = await this.#sessions.open(async () => {
       const opened = await openListener(listen, options, onRequest);
       upgrades.attach(opened.http);
       return opened;
-    });
+    }, load);
     logger.info({ event: 'server.listening', host, port, path }, 'listening');
     return { port, host, url: `ws://${authority}${path}` };
   }
@@ -55,10 +56,7 @@ export class ServerPorts {
   /** Opens the operator's port if the options say so, and if it is not open. */
   async openAdmin(server: Administered): Promise<void> {
     if (this.#admin.opened !== undefined) return;
-    await this.#admin.open(
-      async () => {},
-      () => openAdmin(server, () => this.#host.observation.metricsOnDemand()),
-    );
+    await this.#admin.open(() => openAdmin(server, () => this.#host.observation.metricsOnDemand()));
   }
 
   get admin(): Listening | undefined {

@@ -144,7 +144,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       options: this.options,
       upgrades: this.#upgrades,
       observation: this.#observation,
-      load: () => this.#loading.load(),
+      load: () => this.#loading.load().then(() => this.#assertOpen()),
     });
     this.#directory = agents?.directory;
     this.#relay = agents?.relay;

@@ -22,15 +22,15 @@ export class Port<Opened> {
   }
 
   /**
-   * If `prepare` or `open` fails, the port may be opened again.
+   * If `open` or `load` fails, the port may be opened again.
    *
-   * @param prepare what has to be done first.
+   * @param load what the server needs before it is ready; the port is open meanwhile, and says that it is not.
    * @throws {ProtocolError} `invalid_argument` if it is open, being opened or closed; what the two functions throw.
    */
-  async open(prepare: () => Promise<void>, open: () => Promise<Opened>): Promise<Opened> {
+  async open(open: () => Promise<Opened>, load: () => Promise<void> = async () => {}): Promise<Opened> {
     this.#assertOpen();
     if (this.#opening !== undefined) throw new ProtocolError('invalid_argument', this.#already);
-    this.#opening = this.#run(prepare, open);
+    this.#opening = this.#run(open, load);
     try {
       return await this.#opening;
     } catch (error) {
@@ -42,20 +42,28 @@ export class Port<Opened> {
   /** Resolves when it is closed, and will not be open any more. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    await this.#leave();
     await this.#opening?.catch(() => {});
+  }
+
+  async #run(open: () => Promise<Opened>, load: () => Promise<void>): Promise<Opened> {
+    const opened = await open();
+    this.opened = opened;
+    try {
+      this.#assertOpen();
+      await load();
+      this.#assertOpen();
+    } catch (error) {
+      await this.#leave();
+      throw error;
+    }
+    return opened;
+  }
+
+  async #leave(): Promise<void> {
     const { opened } = this;
     this.opened = undefined;
     if (opened !== undefined) await this.#shut(opened);
-  }
-
-  async #run(prepare: () => Promise<void>, open: () => Promise<Opened>): Promise<Opened> {
-    await prepare();
-    this.#assertOpen();
-    const opened = await open();
-    if (this.#isClosed) await this.#shut(opened);
-    this.#assertOpen();
-    this.opened = opened;
-    return opened;
   }
 
   #assertOpen(): void {

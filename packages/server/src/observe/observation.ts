@@ -77,10 +77,10 @@ export class Observation {
       response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' });
       response.end(`Not found. The metrics are at ${path}.\n`);
     };
-    const listener = await this.#port.open(
-      () => this.#loadMetrics(),
-      () => openListener(options, this.#options, onRequest),
-    );
+    const listener = await this.#port.open(async () => {
+      await this.#loadMetrics();
+      return await openListener(options, this.#options, onRequest);
+    });
     const { port, host, authority } = listener;
     logger.info({ event: 'metrics.listening', host, port, path }, 'serving metrics');
     return { port, host, url: `http://${authority}${path}` };

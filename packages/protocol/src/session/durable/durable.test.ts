@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Extension } from '../../base/constants.js';
+import { ProtocolError } from '../../base/errors.js';
 import type { HelloPayload } from '../../control/messages.js';
 import {
   body,
@@ -40,6 +41,18 @@ describe('a durable session', () => {
     pair.client.openChannel(durable);
     pair.client.releaseFrames(0);
     expect(textsOf(pair.run().heard, 'message')).toEqual(['at once']);
+  });
+
+  it.each(['fail', 'refuse'] as const)('tells a request that it has to %s when that is on record', (verb) => {
+    const pair = new Pair().run().record();
+    const id = pair.client.channel.request(body('a'));
+    pair.run().record();
+    pair.server.channel[verb](id, new ProtocolError('peer_gone', 'the agent is gone'));
+    const failed = () => pair.run().heard.some(({ type }) => type === 'failure');
+    expect(failed()).toBe(false);
+    pair.record();
+    expect(failed()).toBe(true);
+    expect(pair.turns.at(-1)?.streams.get(id)?.end?.length).toBeGreaterThan(0);
   });
 
   it('tells a message when it is on record', () => {

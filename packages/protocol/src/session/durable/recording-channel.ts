@@ -1,7 +1,7 @@
 import { ProtocolError } from '../../base/errors.js';
 import { Fifo } from '../../base/fifo.js';
 import { type BodyToSend, bodyOf } from '../../link/body-to-send.js';
-import { encodeFailure } from '../../link/failure.js';
+import { encodeFailure, encodeVerdict } from '../../link/failure.js';
 import { decodeLinkFrame, isCounted, LinkKind, type OutgoingBody } from '../../link/frame.js';
 import { KeptMessages } from '../../link/kept-messages.js';
 import type { LinkEvent } from '../../link/link.js';
@@ -262,7 +262,17 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   override fail(streamId: number, error: unknown): void {
     const stream = this.#openOf(streamId);
     if (stream === undefined || !this.session.isOpen) return super.fail(streamId, error);
-    const failure = encodeFailure(error);
+    this.#failWith(streamId, stream, encodeFailure(error));
+  }
+
+  /** A tensor is not on record; a request that is refused has ended. */
+  override refuse(streamId: number, error: ProtocolError): void {
+    const stream = this.#openOf(streamId);
+    if (stream === undefined || !this.session.isOpen) return super.refuse(streamId, error);
+    this.#failWith(streamId, stream, encodeVerdict(error));
+  }
+
+  #failWith(streamId: number, stream: DurableStream, failure: Uint8Array): void {
     this.recordEnd(streamId, stream, failure);
     this.recorder.after(() => {
       this.session.touch();
