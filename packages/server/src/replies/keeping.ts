@@ -154,8 +154,8 @@ export class Keeping {
   }
 
   /**
-   * As long as the engine does not answer, nobody knows what others have read, so the handler waits. What the requester gets
-   * is what they have read, also if the log takes no more.
+   * As long as the engine does not answer, nobody knows which parts others have read, so the handler waits. The requester gets
+   * all of them, also if the log takes no more.
    *
    * @param records the parts that are on record with the session.
    */

@@ -30,7 +30,7 @@ const OPTIONS = {
   logger: SILENT_LOGGER,
   maxMetadataSize: 100,
   clock: systemClock,
-  read: async (blob: Blob) => new Uint8Array(await blob.arrayBuffer()),
+  read: async (blob: Pick<Blob, 'arrayBuffer'>) => new Uint8Array(await blob.arrayBuffer()),
   batch: undefined,
 };
 
