@@ -114,6 +114,37 @@ describe.each([
 });
 
 describe('a client that takes a session up', () => {
+  it.each([new MemoryStore(), new SlowStore()])(
+    'that is refused or finds no server leaves the session to the one after it, %#',
+    async (store) => {
+      let isBusy = false;
+      const { dial, sessions } = await serve({
+        authenticate: () => {
+          if (isBusy) throw new Error('the directory of users is away');
+          return { principal: 'ada' };
+        },
+      });
+      const first = await dial(store);
+      const { id } = first;
+      await first.detach();
+      class Unreachable extends WebSocket {
+        constructor(_url: string | URL, subprotocols?: string | string[]) {
+          super('ws://127.0.0.1:1/session', subprotocols);
+        }
+      }
+      await expect(dial(store, { WebSocket: Unreachable })).rejects.toMatchObject({ retryable: true });
+      const reconnect = { minDelayMs: 1, maxDelayMs: 5, connectWithinMs: 50 };
+      await expect(dial(store, { WebSocket: Unreachable, reconnect })).rejects.toThrow();
+      isBusy = true;
+      await expect(dial(store)).rejects.toThrow();
+      isBusy = false;
+      const last = await dial(store);
+      expect([last.id, last.isTakenUp, sessions.length]).toEqual([id, true, 1]);
+      await last.close();
+      await expect.poll(() => store.entry).toBeUndefined();
+    },
+  );
+
   it('learns which requests were interrupted, in a task after connect', async () => {
     let reason: unknown;
     const { dial } = await serve({

@@ -100,6 +100,8 @@ export class TakeUp {
   isAway = false;
   /** Requests of the former page that were interrupted when this one took its session up. */
   interrupted: readonly number[] | undefined;
+  /** The server has accepted a session of this page. */
+  #hasBegun = false;
   #isOver = false;
   #hasWarned = false;
 
@@ -160,6 +162,7 @@ export class TakeUp {
       if (isStale && ticket.sessionId === written.sessionId) void this.#write(ticket, false);
       return;
     }
+    this.#hasBegun = true;
     if (ticket === undefined) return this.#giveUp();
     if (this.#lock?.sessionId !== ticket.sessionId) this.#takeLock(ticket.sessionId, LOCK_WAIT_MS);
     // The numbers of messages that a durable session has written must not be used again, even after a crash.
@@ -230,13 +233,15 @@ export class TakeUp {
   /** The session is over, or is left with its entry in place. */
   end(): void {
     if (this.#isOver) return;
-    // A session that never began has not changed what there was.
-    const hasBegun = this.#written !== undefined;
     this.#isOver = true;
     this.#cancelWrite?.();
     this.#releaseLock();
     used.get(this.#options.store)?.delete(this.#key);
-    if (hasBegun && !this.isAway) void this.#store.remove();
+    if (this.isAway) return;
+    if (this.#hasBegun) return void this.#store.remove();
+    // A page that was not accepted leaves what there was. Without locks, only a detached entry may be taken.
+    const ticket = this.#written ?? this.#claimed;
+    if (this.#locks === undefined && ticket !== undefined) void this.#write(ticket, true);
   }
 
   async #find(): Promise<void> {

@@ -83,7 +83,10 @@ export class Agent {
   }
 
   async ask(question: Question, to: string | undefined): Promise<void> {
-    const page = await this.page();
+    let page: OpenPage;
+    // It may be left in the turn in which it is given out.
+    do page = await this.page();
+    while (page.isLeft);
     await page.ask(question, to);
   }
 

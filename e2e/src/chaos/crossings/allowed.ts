@@ -45,6 +45,8 @@ export interface Failure {
   readonly isUnkept: boolean;
   /** When it began and ended; Unix milliseconds. */
   readonly from: number;
+  /** When the reply was asked for that is followed. @default from */
+  readonly since?: number | undefined;
   readonly to: number;
   /** Nodes that ran the handler, and nodes that had the session. */
   readonly handlers: readonly number[];
@@ -60,6 +62,8 @@ interface Row {
   readonly codes: readonly string[];
   readonly if?: (failure: Failure) => boolean;
   readonly after: readonly Happening['kind'][];
+  /** The reply itself has ended, perhaps long before: who follows it later reads the same end. @default false */
+  readonly isLasting?: boolean;
   /** Whom it has to happen to: a node that ran the handler or had the session, the agent itself, or anyone. */
   readonly at: 'handler' | 'owner' | 'self' | 'anyone';
   /** The document, and its section. */
@@ -146,8 +150,9 @@ export const ALLOWED: readonly Row[] = [
     codes: ['interrupted', 'draining'],
     if: ({ isAgain }) => !isAgain,
     after: NODE_LEFT,
+    isLasting: true,
     at: 'handler',
-    says: 'CLUSTER.md, Kept replies: the node of a kept reply dies; at the deadline of a drain',
+    says: 'CLUSTER.md, Kept replies: the node of a kept reply dies, "and so do those who come later"; at the deadline of a drain',
   },
   {
     of: ['following', 'followed'],
@@ -161,8 +166,17 @@ export const ALLOWED: readonly Row[] = [
     codes: ['timeout', 'interrupted', 'unknown_reply'],
     if: ({ isUnkept }) => isUnkept,
     after: ['redis', 'paused', 'parted'],
+    isLasting: true,
     at: 'anyone',
     says: 'CLUSTER.md, When Redis fails: for longer, the reply is no longer kept',
+  },
+  {
+    of: ['request'],
+    codes: ['interrupted'],
+    if: (failure) => plain(failure) && failure.isUnkept,
+    after: ['paused', 'parted'],
+    at: 'handler',
+    says: 'CLUSTER.md, Replies that outlive their node: if the node was only paused, its handler is aborted when it is back',
   },
   {
     of: ['handler'],
@@ -238,8 +252,9 @@ export function mayEnd(call: Omit<Failure, 'code'>, happenings: readonly Happeni
   );
 }
 
-function concerns({ at }: Row, { from, to, whom }: Happening, failure: Failure): boolean {
-  if (from > failure.to || to + AFTERMATH_MS < failure.from) return false;
+function concerns({ at, isLasting }: Row, { from, to, whom }: Happening, failure: Failure): boolean {
+  const since = isLasting === true ? (failure.since ?? failure.from) : failure.from;
+  if (from > failure.to || to + AFTERMATH_MS < since) return false;
   switch (at) {
     case 'handler':
       // Without a line of its start it is not known which node ran it.

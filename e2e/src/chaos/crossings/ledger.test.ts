@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { DatedEffect } from '../durable/effects.js';
 import { CrossingLedger } from './ledger.js';
 import { partOf, type Question } from './settings.js';
@@ -153,6 +153,42 @@ describe('the ledger of a history', () => {
       before.ledger.happened('killed', NODE).to = 0;
       before.fail();
       expect(judged(before.ledger, [began])).toContainEqual(fault);
+    });
+
+    it('allows who follows a reply later to read how it has ended long before', () => {
+      vi.useFakeTimers();
+      for (const [again, isUnkept, codes] of [
+        [false, false, ['interrupted', 'draining']],
+        [true, true, ['timeout']],
+        [true, false, []],
+      ] as const) {
+        const { ledger, fail } = failing(ANN, 'interrupted', 1, { again });
+        ledger.kept('q1', 'reply_2');
+        ledger.happened('killed', NODE).to = Date.now();
+        ledger.happened('redis', undefined).to = Date.now();
+        fail();
+        vi.advanceTimersByTime(60_000);
+        for (const code of ['interrupted', 'draining', 'timeout'])
+          ledger.followFailed(ledger.follows('d1', 'q1', 0), 'sess_bob', code, true);
+        const unkept: DatedEffect = { at: 0, pid: NODE, effect: ['unkept', 'reply_2', 'timeout'] };
+        const faults = judged(ledger, isUnkept ? [began, unkept] : [began]);
+        const refused = faults.filter((what) => what.startsWith('d1: following q1'));
+        expect(refused.length).toBe(3 - codes.length - (isUnkept ? 1 : 0));
+        for (const code of codes) expect(refused.join()).not.toContain(`with ${code}`);
+      }
+      vi.useRealTimers();
+    });
+
+    it('allows a plain requester to hear that its node seemed to be gone', () => {
+      for (const isUnkept of [true, false]) {
+        const { ledger, fail } = failing(PAT, 'interrupted', 1);
+        ledger.kept('q1', 'reply_2');
+        ledger.happened('paused', NODE);
+        fail();
+        const unkept: DatedEffect = { at: 0, pid: NODE, effect: ['unkept', 'reply_2', 'interrupted'] };
+        const faults = judged(ledger, isUnkept ? [began, unkept] : [began]);
+        expect(faults.some((what) => what.includes('q1 ended'))).toBe(!isUnkept);
+      }
     });
 
     it('finds what a node says of itself, and a session that ends for nothing', () => {

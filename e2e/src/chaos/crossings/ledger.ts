@@ -188,7 +188,10 @@ export class CrossingLedger extends Ledger {
     const isAgain = this.#isAgain(asked);
     const by = isFinal ? isDurable(asked.page.agent) : follower.isDurable;
     this.#failures.push({
-      failure: { of, code, who, session, question, isAgain, isDurable: by, from: at, to: Date.now() },
+      failure: {
+        ...{ of, code, who, session, question, isAgain, isDurable: by },
+        ...{ from: at, since: asked.at, to: Date.now() },
+      },
       what,
     });
   }

@@ -1,6 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import { loggable, MemoryBudget } from '@parlance/protocol/internal';
 import { type EngineBounds, type EngineEntry, type EngineHead, UNKNOWN } from '../backplane/replies.js';
+import { claimReply, type GoingOn, type GoneOn } from './claiming.js';
 import { EngineWriter, type EngineWriterOptions, LIVE_MARGIN_MS } from './engine-writer.js';
 import { Followed } from './followed.js';
 import { isChanged } from './is-changed.js';
@@ -26,12 +27,6 @@ export interface EngineLogOptions extends OrphansOptions {
   /** How long it is waited after a call that was not answered, in milliseconds. @default 100 or 200 */
   readonly retryMs?: number | undefined;
 }
-
-/** A reply with which this node goes on, or why it does not: see `ClaimOutcome`. */
-export type GoneOn =
-  | { readonly outcome: 'gone' }
-  | { readonly outcome: 'ended' | 'over' | 'given_up'; readonly head: EngineHead }
-  | { readonly outcome: 'done'; readonly parts: number; readonly head: EngineHead };
 
 /** No incarnation is like this. */
 export const NO_WRITER = '-';
@@ -105,20 +100,17 @@ export class EngineReplyLog implements ReplyLog {
   /**
    * Goes on with a reply that another node has written, which is refused from now on.
    *
-   * @param epoch of the new writer.
-   * @throws {ProtocolError} `timeout`, `authentication_failed`, `bad_message`.
+   * @throws {ProtocolError} as `claimReply`; `timeout` only if the reply is not wanted any more.
    */
-  async goOn(id: string, epoch: number, onFailed: OnFailed): Promise<GoneOn> {
-    const { engine, incarnation } = this.#options;
-    const entry = await this.#patiently(() => engine.find(id));
-    if (entry === undefined) return { outcome: 'gone' };
-    const { parts: _parts, end: _end, idleMs: _idleMs, ...former } = entry;
-    const head: EngineHead = { ...former, by: incarnation, epoch };
-    const liveMs = this.#liveMsOf(head);
-    const claimed = await this.#patiently(() => engine.claim(head, incarnation, liveMs));
-    if (claimed.outcome === 'done') this.#write(head, onFailed, claimed);
-    const { outcome } = claimed;
-    return outcome === 'gone' ? { outcome } : { ...claimed, head };
+  async goOn(id: string, going: GoingOn): Promise<GoneOn> {
+    const host = {
+      ...this.#options,
+      liveMsOf: (head: EngineHead) => this.#liveMsOf(head),
+      patiently: <Result>(run: () => Promise<Result>) => this.#patiently(run, going.isWanted),
+    };
+    const gone = await claimReply(host, id, going);
+    if (gone.outcome === 'done') this.#write(gone.head, going.onFailed, gone.from);
+    return gone;
   }
 
   /** Writes nothing of a reply any more, with which another node goes on. */
@@ -372,8 +364,11 @@ export class EngineReplyLog implements ReplyLog {
     } else logger.info({ event: 'replies.back' }, 'the engine takes kept replies again');
   }
 
-  /** @throws {ProtocolError} `timeout`, `authentication_failed`. */
-  async #patiently<Result>(run: () => Promise<Result>): Promise<Result> {
+  /**
+   * @param isAwaited whether an engine that has not answered for long is waited for. @default it is not
+   * @throws {ProtocolError} `timeout`, `authentication_failed`.
+   */
+  async #patiently<Result>(run: () => Promise<Result>, isAwaited = () => false): Promise<Result> {
     const deadline = performance.now() + PATIENCE_MS;
     for (;;) {
       try {
@@ -383,7 +378,7 @@ export class EngineReplyLog implements ReplyLog {
       } catch (cause) {
         this.#handleAnswer(cause);
         if (isChanged(cause)) throw cause;
-        if (this.#isClosed || performance.now() >= deadline)
+        if (this.#isClosed || (performance.now() >= deadline && !isAwaited()))
           throw new ProtocolError('timeout', 'the engine that has the reply does not answer', { cause });
         await pause(this.#options.retryMs ?? RETRY_MS);
       }

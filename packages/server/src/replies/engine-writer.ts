@@ -56,6 +56,8 @@ export class EngineWriter {
   readonly head: EngineHead;
   /** Nothing more is written. */
   isOver = false;
+  /** The reply is in the engine, and its end was not sent there. */
+  #isOpen: boolean;
   /** Reading of `performance.now()`. */
   overSince = 0;
   readonly #options: EngineWriterOptions;
@@ -77,6 +79,7 @@ export class EngineWriter {
     const { parts, offset } = options.from ?? { parts: 0, offset: 0 };
     this.#recorded = parts;
     this.#offset = offset;
+    this.#isOpen = options.from !== undefined;
     this.#tail = new Tail(parts);
   }
 
@@ -97,7 +100,10 @@ export class EngineWriter {
   async open(): Promise<void> {
     const { engine, bounds } = this.#options;
     const outcome = await this.#call(() => engine.open(this.head, bounds, this.liveMs));
-    if (outcome !== 'too_many_replies' && outcome !== 'over_budget') return;
+    if (outcome !== 'too_many_replies' && outcome !== 'over_budget') {
+      this.#isOpen = true;
+      return;
+    }
     this.isOver = true;
     throw errorOf(outcome, bounds);
   }
@@ -130,6 +136,7 @@ export class EngineWriter {
     const { engine, bounds, by } = this.#options;
     const { head } = this;
     const parts = this.#recorded;
+    this.#isOpen = false;
     const outcome = await this.#call(() => engine.end({ ...head, parts, by, end }, bounds));
     if (outcome === undefined) return;
     if (outcome === 'reply_too_large' || outcome === 'over_budget') throw errorOf(outcome, bounds);
@@ -146,22 +153,27 @@ export class EngineWriter {
   /** Never rejects. */
   async drop(): Promise<void> {
     await this.#writing;
+    this.#isOpen = false;
     await this.#call(() => this.#options.engine.drop(this.head));
     this.#handleOver();
   }
 
   /** Says that the reply is still written. @returns how long ago it was followed elsewhere, in milliseconds. Never rejects. */
   async keep(): Promise<number> {
-    if (this.#failure !== undefined || this.isOver) return Infinity;
+    if (!this.#isKept) return Infinity;
     try {
       const kept = await this.#options.engine.keep(this.head, this.liveMs);
       if (kept.outcome === 'done') return kept.followedMs;
-      // An answer that was overtaken by the end says nothing.
-      if (!this.isOver) this.#handleOutcome(kept.outcome);
+      // An answer that has met the end on its way says nothing.
+      if (this.#isKept) this.#handleOutcome(kept.outcome);
     } catch {
       // The next part tells.
     }
     return Infinity;
+  }
+
+  get #isKept(): boolean {
+    return this.#isOpen && this.#failure === undefined && !this.isOver;
   }
 
   get #hasRoom(): boolean {

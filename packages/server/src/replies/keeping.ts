@@ -153,7 +153,12 @@ export class Keeping {
     }
   }
 
-  /** @param records the parts that are on record with the session. */
+  /**
+   * As long as the engine does not answer, nobody knows which parts others have read, so the handler waits. The requester gets
+   * all of them, also if the log takes no more.
+   *
+   * @param records the parts that are on record with the session.
+   */
   async #goOn(
     engine: EngineReplyLog,
     request: KeptRequest,
@@ -163,32 +168,31 @@ export class Keeping {
   ): Promise<TakenUp> {
     const { limits } = this.#host.options;
     const begun: { recording?: Recording } = {};
-    const gone = await engine.goOn(id, session.epoch, (error, isFenced) =>
-      begun.recording?.handleFailed(error, isFenced),
-    );
-    if (gone.outcome === 'gone') return { state: records.length === 0 ? 'unbegun' : 'lost' };
-    if (gone.outcome === 'ended' || gone.outcome === 'given_up') return { state: 'unkept' };
-    const { head } = gone;
-    const rest: Uint8Array[] = [];
-    for (;;) {
-      const pieces = await engine.read(id, records.length + rest.length);
-      if (pieces === undefined) return { state: 'lost' };
-      rest.push(...pieces.records);
-      if (gone.outcome === 'over' && pieces.end !== undefined) {
-        const { failure, metadata } = pieces.end;
-        const error = failure && decodeFailure(failure, limits.maxJsonDepth);
-        const parts = records.length + rest.length;
-        const recorder = this.#record(head, session, { request, parts, isOver: true });
-        return { state: 'found', recorder, rest: rest.map(saidOf), end: { error, metadata } };
-      }
-      if (pieces.records.length === 0) break;
+    const gone = await engine.goOn(id, {
+      epoch: session.epoch,
+      after: records.length,
+      onFailed: (error, isFenced) => begun.recording?.handleFailed(error, isFenced),
+      isWanted: () => !session.hasEnded && request.isWanted(),
+    });
+    if (!('head' in gone)) {
+      if (gone.outcome === 'ended') return { state: 'unkept' };
+      return { state: gone.outcome === 'gone' && records.length === 0 ? 'unbegun' : 'lost' };
     }
-    if (gone.outcome !== 'done') return { state: 'lost' };
-    const { parts } = gone;
-    const recording = this.#record(head, session, { request, parts });
-    begun.recording = recording;
-    for (const record of records.slice(parts)) void recording.appendRecord(record);
-    return { state: 'found', recorder: recording, rest: rest.map(saidOf) };
+    const { outcome, head, from, end } = gone;
+    const rest = gone.rest.map(saidOf);
+    if (outcome !== 'done') {
+      const parts = records.length + rest.length;
+      const recorder = this.#record(head, session, { request, parts, isOver: true });
+      recorder.isFull = outcome === 'given_up';
+      if (recorder.isFull) return { state: 'unkept', recorder, rest };
+      const failure = end?.failure;
+      const error = failure && decodeFailure(failure, limits.maxJsonDepth);
+      return { state: 'found', recorder, rest, end: { error, metadata: end?.metadata } };
+    }
+    const recorder = this.#record(head, session, { request, parts: from.parts });
+    begun.recording = recorder;
+    for (const record of records.slice(from.parts)) void recorder.appendRecord(record);
+    return { state: 'found', recorder, rest };
   }
 
   /** The record of the reply is lost: those who follow it by its name are told so, and get no other one. */

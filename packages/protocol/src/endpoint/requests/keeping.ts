@@ -161,8 +161,18 @@ export type TakenUp =
       /** The handler had ended. */
       readonly end?: { readonly error: unknown; readonly metadata: Uint8Array | undefined } | undefined;
     }
-  /** `unkept`: it had ended because a bound was met; `unbegun`: it was never there. */
-  | { readonly state: 'lost' | 'unkept' | 'unbegun' };
+  /**
+   * It takes no more: a bound was met, or the engine was away for too long. If parts of it can still be read, the requester
+   * gets them as well, from a recorder that is full.
+   */
+  | {
+      readonly state: 'unkept';
+      readonly recorder?: ReplyRecorder;
+      readonly rest?: readonly CodedBody[];
+      readonly end?: undefined;
+    }
+  /** `unbegun`: it was never there. */
+  | { readonly state: 'lost' | 'unbegun'; readonly recorder?: undefined };
 
 /** Records one reply. After its end, and after a bound was met, the methods do nothing. */
 export interface ReplyRecorder {

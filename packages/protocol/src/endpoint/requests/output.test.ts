@@ -508,6 +508,25 @@ describe('a kept reply of a process before', () => {
     expect(requester.got).toEqual(['c']);
   });
 
+  it('that its record takes no more of still gives the requester what others have read', async () => {
+    for (const room of [0, Infinity]) {
+      const { output, requester } = begin();
+      const recorder = recordOf('abcd');
+      recorder.isFull = true;
+      requester.room = room;
+      requester.former = { state: 'unkept', recorder, rest: ['c', 'd'].map(partOf) };
+      const all = await output.takeUp({ kept, said });
+      expect(all?.map(textOf)).toEqual(['a', 'b', 'c', 'd']);
+      expect(output.keep({})).toBeUndefined();
+      const written = output.part(partOf('e'));
+      requester.give(100);
+      await written;
+      await output.end();
+      expect(requester.got).toEqual(['c', 'd', 'e', '!end']);
+      expect(recorder.bodies.map(textOf).join('')).toBe('abcd');
+    }
+  });
+
   it('whose record is lost is told so when its name is known', async () => {
     const { output, requester } = begin();
     requester.former = { state: 'lost' };

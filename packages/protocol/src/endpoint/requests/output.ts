@@ -79,6 +79,8 @@ export class Output {
   /** What processes before have left of the reply, and of its record. */
   #former: Former = {};
   #formerState: TakenUp['state'] | undefined;
+  /** Processes before have said parts, so that this is not a reply of one part. */
+  isContinued = false;
   /** Settles when the requester has caught up with the record; `undefined` while it is not behind. */
   #catchUp: Promise<void> | undefined;
 
@@ -121,12 +123,14 @@ export class Output {
   async takeUp(former: Former): Promise<readonly CodedBody[] | undefined> {
     const { kept, said = [] } = former;
     this.#former = former;
+    this.isContinued = said.some(hasContent);
     if (kept === undefined) return said;
     const taken = await this.#sink.takeUp(kept, said);
     this.#formerState = taken.state;
-    if (taken.state !== 'found') return said;
-    const { recorder, rest, end } = taken;
+    if (taken.recorder === undefined) return said;
+    const { recorder, rest = [], end } = taken;
     this.#begin(recorder, said);
+    if (rest.length > 0) this.isContinued = true;
     if (this.#sent < recorder.parts) this.#catchUp = this.#feed(recorder);
     if (end === undefined) return [...said, ...rest];
     await this.#catchUp;
@@ -186,7 +190,7 @@ export class Output {
   part(body: CodedBody): Promise<void> {
     this.#hasParts = true;
     const record = this.#record;
-    return record === undefined ? this.#sendDirectly(body) : this.#partOnRecord(body, record);
+    return record === undefined ? this.#sendNext(body) : this.#partOnRecord(body, record);
   }
 
   /** The methods that end the reply return `undefined` if they have nothing to wait for. */
@@ -197,7 +201,7 @@ export class Output {
     });
   }
 
-  /** The whole reply. */
+  /** The whole reply, unless it {@link isContinued}. */
   respond(body: CodedBody): Promise<void> | undefined {
     const recorded = this.#record?.append(body);
     const finish = () => this.#finish(undefined, () => this.#sink.respond(body));
@@ -214,7 +218,13 @@ export class Output {
     return this.#finish(error, () => this.#sink.refuse(error));
   }
 
-  #sendDirectly(body: CodedBody, metadata = this.#takePending()): Promise<void> {
+  /** Behind what is read from the record. */
+  #sendNext(body: CodedBody, metadata = this.#takePending()): Promise<void> {
+    if (this.#catchUp === undefined) return this.#sendDirectly(body, metadata);
+    return this.#catchUp.then(() => this.#sendDirectly(body, metadata));
+  }
+
+  #sendDirectly(body: CodedBody, metadata: Pending | undefined): Promise<void> {
     this.#announce(metadata);
     this.#sink.chunk(body);
     return this.#sink.ready();
@@ -230,11 +240,7 @@ export class Output {
   }
 
   #tell(body: CodedBody, metadata: Pending | undefined, record: ReplyRecorder): Promise<void> {
-    if (record.isFull) {
-      if (record.isUnbegun) this.#untold = undefined;
-      if (this.#catchUp === undefined) return this.#sendDirectly(body, metadata);
-      return this.#catchUp.then(() => this.#sendDirectly(body, metadata));
-    }
+    if (record.isFull) return this.#sendNext(body, metadata);
     // The requester may have got the part from the record in between.
     const isBehind = this.#sent < record.parts;
     if (this.#catchUp !== undefined || !isBehind || !this.#sink.isWanted()) return RESOLVED;
@@ -284,7 +290,7 @@ export class Output {
   #takeUntold(): string | undefined {
     const untold = this.#untold;
     this.#untold = undefined;
-    return untold;
+    return this.#recorder?.isUnbegun === true ? undefined : untold;
   }
 
   /** The handler's metadata with the ID of the kept reply; `undefined` if that is too large. */

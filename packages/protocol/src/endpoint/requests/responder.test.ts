@@ -12,8 +12,9 @@ import { SILENT_LOGGER } from '../ports.js';
 import type { Session } from '../session.js';
 import { isTurnOver } from '../turn.js';
 import { Cancellation } from './cancellation.js';
+import type { KeptRequest } from './keeping.js';
 import type { ReplySink } from './output.js';
-import { answer, type RequestHandler } from './responder.js';
+import { answer, type RequestHandler, Responder } from './responder.js';
 
 const coder = createBodyCoder({
   algorithms: ['NONE'],
@@ -22,6 +23,16 @@ const coder = createBodyCoder({
   security: undefined,
   yield: () => Promise.resolve(),
 });
+
+const OPTIONS = {
+  session: { id: 'sess' } as Session,
+  coder,
+  logger: SILENT_LOGGER,
+  maxMetadataSize: 100,
+  clock: systemClock,
+  read: async (blob: Pick<Blob, 'arrayBuffer'>) => new Uint8Array(await blob.arrayBuffer()),
+  batch: undefined,
+};
 
 /** Returns everything that `handler` sends to the requester for a request with `metadata`. */
 async function replyOf(
@@ -32,12 +43,15 @@ async function replyOf(
     body: bytes = encodeUtf8('ask'),
     request,
     rest = () => undefined,
+    said,
   }: {
     metadata?: Uint8Array;
     isWanted?: () => boolean;
     body?: Uint8Array;
     request?: ReceivedMessage;
     rest?: (size: number) => Promise<void> | undefined;
+    /** Of a process before. */
+    said?: readonly CodedBody[];
   } = {},
 ) {
   const sent: unknown[] = [];
@@ -61,18 +75,44 @@ async function replyOf(
     takeUp: async () => ({ state: 'unbegun' }),
   };
   const body = { ...plainBody(bytes), originalLength: undefined, charge: 0, metadata };
-  await answer(request ?? createMessage(body, coder), handler, new Cancellation(), sink, {
-    session: { id: 'sess' } as Session,
-    coder,
-    logger: SILENT_LOGGER,
-    maxMetadataSize: 100,
-    clock: systemClock,
-    read: async (blob) => new Uint8Array(await blob.arrayBuffer()),
-    rest,
-    batch: undefined,
-  });
+  const message = request ?? createMessage(body, coder);
+  await answer(message, handler, new Cancellation(), sink, { ...OPTIONS, rest }, { said });
   return sent;
 }
+
+it('sends what one part returns behind the parts of a process before as another part', async () => {
+  expect(await replyOf(() => 'whole', { said: [] })).toEqual(['response', 'whole']);
+  const handler: RequestHandler = async (_request, { said, setMetadata }) => {
+    setMetadata({ n: 1 });
+    return `${said.length} more`;
+  };
+  // A RESPONSE after parts is a fault of the protocol.
+  const sent = await replyOf(handler, { said: [plainBody(encodeUtf8('first'))] });
+  expect(sent).toEqual(['part', '', { n: 1 }, 'part', '1 more', 'end']);
+  expect(await replyOf(() => undefined, { said: [plainBody(encodeUtf8('a'))] })).toEqual(['part', '', 'end']);
+});
+
+it('knows of a handler that is called again before that says so once more', async () => {
+  const isRepeated: boolean[] = [];
+  const note = ({ isRepeated: is }: KeptRequest) => void isRepeated.push(is());
+  const channel = { consume: () => false, respond() {}, isWanted: () => true, runToCompletion() {} };
+  const responder = new Responder({
+    ...{ ...OPTIONS, rest: () => undefined, core: { channel } as never, pump() {}, ready: async () => {} },
+    ...{ hasRoom: () => true, onAnswered() {}, repeat() {}, markKept: () => undefined },
+    keeper: {
+      keep: (request) => note(request) as undefined,
+      takeUp: async (request) => {
+        note(request);
+        return { state: 'unkept' };
+      },
+    },
+  });
+  const message = createMessage({ ...plainBody(encodeUtf8('ask')), charge: 0 }, coder);
+  const keeps: RequestHandler = (_request, { keep }) => void keep({});
+  await responder.run(1, message, keeps);
+  await responder.run(3, message, keeps, { attempt: 2, kept: 'reply_a', said: [] });
+  expect(isRepeated).toEqual([false, true]);
+});
 
 it('joins parts while the handler asks for it, and keeps their order with other parts', async () => {
   const sent = await replyOf(async function* (_request, { setBatch }) {

@@ -103,7 +103,12 @@ export class Responder {
     handler: OwnHandler | undefined,
     call: CallOptions = {},
   ): Promise<void> {
-    const running: Running = { cancellation: new Cancellation(), runsToCompletion: false, isRepeated: false };
+    const running: Running = {
+      cancellation: new Cancellation(),
+      runsToCompletion: false,
+      // One that was called again is on record as such, also before it says so itself.
+      isRepeated: (call.attempt ?? 1) > 1,
+    };
     this.#running.set(streamId, running);
     const { core, pump, session, logger } = this.#options;
     // The handler takes the request now.
@@ -305,6 +310,10 @@ export async function answer(
         }
       }
       if (batch !== undefined) await batch.flush();
+      const ended = output.end();
+      if (ended !== undefined) await ended;
+    } else if (output.isContinued) {
+      await sendPart(reply === undefined ? '' : (reply as Part));
       const ended = output.end();
       if (ended !== undefined) await ended;
     } else {

@@ -1,0 +1,161 @@
+import { ProtocolError } from '@parlance/protocol';
+import { encodeFailure, newReplyId } from '@parlance/protocol/internal';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { MemoryReplies } from '../backplane/memory-replies.js';
+import type { EngineHead, ReplyEngine } from '../backplane/replies.js';
+import { EngineReplyLog } from './engine-log.js';
+
+/** A node that goes on with replies of others, and one whose answers come in an order of their own. */
+
+const BOUNDS = { maxReplies: 100, maxReplyBytes: 4 << 20, maxOwnerBytes: 32 << 20, maxBytes: 256 << 20 };
+const LOGGER = { debug() {}, info() {}, warn() {}, error() {} };
+const away = () => new ProtocolError('timeout', 'away');
+
+const open: EngineReplyLog[] = [];
+afterEach(async () => {
+  vi.useRealTimers();
+  await Promise.all(open.splice(0).map((log) => log.close()));
+});
+
+/** The engine, with calls of which the test decides what becomes. */
+function around(memory: MemoryReplies, calls: Partial<ReplyEngine>): ReplyEngine {
+  const get = (_: object, name: keyof ReplyEngine) => calls[name] ?? memory[name].bind(memory);
+  return new Proxy({} as ReplyEngine, { get: get as never });
+}
+
+function logOf(engine: ReplyEngine, incarnation: string): EngineReplyLog {
+  const options = { engine, bounds: BOUNDS, incarnation, logger: LOGGER, now: Date.now, retryMs: 5 };
+  const log = new EngineReplyLog({ ...options, isAlive: async () => true });
+  open.push(log);
+  return log;
+}
+
+const headOf = (): EngineHead => ({
+  ...{
+    id: newReplyId('aaaaaa'),
+    owner: 'principal:ada',
+    principal: 'ada',
+    name: undefined,
+    share: undefined,
+  },
+  ...{ encoding: undefined, ttlMs: 60_000, startedAt: 0, by: 'aaaaaa', epoch: 0 },
+});
+const RECORDS = ['a', 'b', 'c'].map((text) => Uint8Array.from([0, text.charCodeAt(0)]));
+const END = { at: 0, failure: undefined, metadata: undefined };
+
+/** A reply of three parts that a node has left. */
+async function left(memory: MemoryReplies): Promise<EngineHead> {
+  const head = headOf();
+  await memory.open(head, BOUNDS, 60_000);
+  await memory.append({ ...head, from: 0, offset: 0, records: RECORDS, metadata: [] }, BOUNDS);
+  return head;
+}
+
+const going = (after: number, isWanted = () => false) => ({
+  ...{ epoch: 1, after, onFailed: () => {}, isWanted },
+});
+
+describe('a node that goes on with a reply', () => {
+  it('learns the parts that others may have, also if the log takes no more', async () => {
+    const failure = encodeFailure(away());
+    for (const why of [undefined, 'given_up'] as const) {
+      const memory = new MemoryReplies(Date.now);
+      const head = await left(memory);
+      if (why !== undefined)
+        await memory.end({ ...head, parts: undefined, by: 'aaaaaa', end: { ...END, failure }, why }, BOUNDS);
+      for (const after of [0, 2, 3, 5]) {
+        const gone = await logOf(memory, 'bbbbbb').goOn(head.id, going(after));
+        expect(gone).toMatchObject({ outcome: why ?? 'done', rest: RECORDS.slice(after) });
+      }
+    }
+  });
+
+  it('waits for an engine that does not answer for as long as the reply is wanted', async () => {
+    for (const call of ['find', 'claim', 'read'] as const) {
+      vi.useFakeTimers();
+      const memory = new MemoryReplies(Date.now);
+      const { id } = await left(memory);
+      let isAway = true;
+      const engine = around(memory, {
+        [call]: async (...args: never[]) => {
+          if (isAway) throw away();
+          return await (memory[call] as (...args: never[]) => unknown).apply(memory, args);
+        },
+      });
+      const log = logOf(engine, 'bbbbbb');
+      let isWanted = true;
+      const outcomes: unknown[] = [];
+      const goOn = () =>
+        log
+          .goOn(
+            id,
+            going(1, () => isWanted),
+          )
+          .then(
+            ({ outcome }) => outcomes.push(outcome),
+            ({ code }: ProtocolError) => outcomes.push(code),
+          );
+      void goOn();
+      await vi.advanceTimersByTimeAsync(20_000);
+      expect(outcomes).toEqual([]);
+      isWanted = false;
+      await vi.advanceTimersByTimeAsync(10);
+      // Nothing here seems to write it, so that others end it.
+      expect([outcomes, log.usage.replies]).toEqual([['timeout'], 0]);
+      isAway = false;
+      await goOn();
+      expect(outcomes).toEqual(['timeout', 'done']);
+      await log.end(id, END);
+      vi.useRealTimers();
+    }
+  });
+});
+
+describe('a node that says that it still writes a reply', () => {
+  it('makes nothing of an answer that has met the end on the way', async () => {
+    const memory = new MemoryReplies(Date.now);
+    let answer = () => {};
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const engine = around(memory, {
+      end: async (...args) => {
+        const outcome = await memory.end(...args);
+        await answered;
+        return outcome;
+      },
+    });
+    const log = logOf(engine, 'aaaaaa');
+    const failures: unknown[] = [];
+    const head = headOf();
+    await log.open(head, (error) => failures.push(error));
+    const ended = log.end(head.id, END);
+    await vi.waitFor(async () => expect((await memory.find(head.id))?.end).toBeDefined());
+    await log.isFollowed(head.id);
+    answer();
+    await ended;
+    expect(failures).toEqual([]);
+  });
+
+  it('does not ask for it before it is there', async () => {
+    const memory = new MemoryReplies(Date.now);
+    let isAway = true;
+    const engine = around(memory, {
+      open: async (...args) => {
+        if (isAway) throw away();
+        return await memory.open(...args);
+      },
+    });
+    const log = logOf(engine, 'aaaaaa');
+    const failures: unknown[] = [];
+    const head = headOf();
+    const opened = log.open(head, (error) => failures.push(error));
+    await log.isFollowed(head.id);
+    isAway = false;
+    await opened;
+    expect(failures).toEqual([]);
+    await log.append(head.id, RECORDS[0] as Uint8Array);
+    await log.end(head.id, END);
+    expect((await memory.find(head.id))?.parts).toBe(1);
+  });
+});
