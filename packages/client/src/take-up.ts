@@ -45,7 +45,7 @@ export async function openWithStore(
     try {
       return await open(takeUp);
     } catch (error) {
-      takeUp?.end();
+      await takeUp?.end();
       throw error;
     }
   };
@@ -101,6 +101,10 @@ export class TakeUp {
   /** Requests of the former page that were interrupted when this one took its session up. */
   interrupted: readonly number[] | undefined;
   #isOver = false;
+  /** Of {@link end}. */
+  #ended = Promise.resolve();
+  /** The server has accepted a session. */
+  #hasBegun = false;
   #hasWarned = false;
 
   /**
@@ -160,6 +164,7 @@ export class TakeUp {
       if (isStale && ticket.sessionId === written.sessionId) void this.#write(ticket, false);
       return;
     }
+    this.#hasBegun = true;
     if (ticket === undefined) return this.#giveUp();
     if (this.#lock?.sessionId !== ticket.sessionId) this.#takeLock(ticket.sessionId, LOCK_WAIT_MS);
     // The numbers of messages that a durable session has written must not be used again, even after a crash.
@@ -227,16 +232,24 @@ export class TakeUp {
     await written;
   }
 
-  /** The session is over, or is left with its entry in place. */
-  end(): void {
-    if (this.#isOver) return;
-    // A session that never began has not changed what there was.
-    const hasBegun = this.#written !== undefined;
-    this.#isOver = true;
+  /** The session is over, or is left with its entry in place. Resolves when the entry says so. Never rejects. */
+  end(): Promise<void> {
+    if (!this.#isOver) {
+      this.#isOver = true;
+      this.#ended = this.#end();
+    }
+    return this.#ended;
+  }
+
+  async #end(): Promise<void> {
     this.#cancelWrite?.();
+    const ticket = this.#core?.ticket ?? this.#claimed;
+    // The session that this page was to take up waits for the next attempt: nothing uses it.
+    if (!this.#hasBegun && !this.isAway && this.#claimed !== undefined && ticket !== undefined)
+      await this.#write(ticket, true);
     this.#releaseLock();
     used.get(this.#options.store)?.delete(this.#key);
-    if (hasBegun && !this.isAway) void this.#store.remove();
+    if (this.#hasBegun && !this.isAway) await this.#store.remove();
   }
 
   async #find(): Promise<void> {
