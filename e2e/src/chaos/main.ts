@@ -2,7 +2,7 @@ import { readCommandLine, wholeNumber } from '../../../scripts/command-line.js';
 import { runDeploy } from './cluster/deploy.js';
 import { runFaults } from './cluster/faults.js';
 import { PLANTS, type Plant } from './cluster/plant.js';
-import { CROSSING_PLANTS, type CrossingPlant, isOf } from './crossings/plant.js';
+import { CROSSING_PLANTS, type CrossingPlant, isOf, PLANT_SEEDS } from './crossings/plant.js';
 import { runCrossings } from './crossings/run.js';
 import { DURABLE_PLANTS, type DurablePlant } from './durable/plant.js';
 import { runDurable } from './durable/run.js';
@@ -152,8 +152,8 @@ async function runDurableSessions(): Promise<readonly string[]> {
 async function runHistoriesOfCrossings(): Promise<readonly string[]> {
   const seconds = wholeNumber('seconds', values.seconds, USAGE);
   const seeds = wholeNumber('seeds', values.seeds, USAGE);
-  const first = seedOf();
   const run = async (plant: CrossingPlant | undefined) => {
+    const first = seedOf(plant && PLANT_SEEDS[plant]);
     const all: string[] = [];
     for (let seed = first; seed < first + seeds; seed++) {
       const { faults, lines } = await runCrossings({ seconds, seed, plant, log: values.log });
@@ -191,8 +191,8 @@ async function runPlanted<Name extends string>(
   return unseen;
 }
 
-function seedOf(): number {
-  return values.seed === undefined ? Date.now() % 2 ** 31 : wholeNumber('seed', values.seed, USAGE, 0);
+function seedOf(standard = Date.now() % 2 ** 31): number {
+  return values.seed === undefined ? standard : wholeNumber('seed', values.seed, USAGE, 0);
 }
 
 /** How many faults there are of each kind. */

@@ -13,6 +13,9 @@ export const CROSSING_PLANTS = {
 } as const;
 export type CrossingPlant = keyof typeof CROSSING_PLANTS;
 
+/** Histories in which they show: followers of a reply whose handler is called again, and sessions that act in a drain. */
+export const PLANT_SEEDS: Readonly<Record<CrossingPlant, number>> = { log: 4, ended: 1, repeat: 1 };
+
 /** The contradiction that each makes. Others may have nothing to do with it. */
 const CONTRADICTIONS: Readonly<Record<CrossingPlant, RegExp>> = {
   log: /: follows (q\d+) from \d+, and read part \d+ and not |: read "(q\d+):\d+:\d+ " of \2 as part \d+, and its requester /,
@@ -56,7 +59,7 @@ export function withPlant(engine: Backplane, plant: CrossingPlant | undefined): 
     const read: typeof replies.read = async (id, after) => {
       const pieces = await replies.read(id, after);
       const from = pieces?.claims?.at(-1)?.from ?? 0;
-      // Who goes on with the reply has what was said before.
+      // A reader that is further has what was said before.
       return after < from ? await replies.read(id, after + from) : pieces;
     };
     return replaced(replies, { read });
