@@ -44,6 +44,20 @@ class SlowStore extends MemoryStore {
   }
 }
 
+/** Connects to a port at which nobody listens. */
+class NoServer extends WebSocket {
+  constructor(_url: string | URL, protocols?: string | string[]) {
+    super('ws://127.0.0.1:1', protocols);
+  }
+}
+
+/** Hears nothing of what its server says. */
+class Deaf extends WebSocket {
+  override emit(event: string | symbol, ...rest: unknown[]): boolean {
+    return event === 'message' || super.emit(event, ...rest);
+  }
+}
+
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 interface Line {
@@ -110,6 +124,27 @@ describe.each([
     expect(store.entry).toMatchObject({ sessionId: id, detached: false });
     await second.close();
     await expect.poll(() => store.entries.size).toBe(0);
+  });
+
+  it.each([
+    ['that nobody answers', NoServer],
+    ['whose answer is lost', Deaf],
+  ])('takes it up in its next attempt after one %s', async (_what, Broken) => {
+    const { dial, sessions } = await serve();
+    const store = create();
+    const first = await dial(store);
+    const { id } = first;
+    await first.detach();
+    const broken = { WebSocket: Broken, timers: { acceptTimeoutMs: 100 } };
+    // Several connections, of which each has to be a new one for the server.
+    const reconnect = { connectWithinMs: 60, minDelayMs: 5, maxDelayMs: 5 };
+    for (let i = 0; i < 2; i++)
+      await expect(dial(store, { ...broken, reconnect })).rejects.toMatchObject({ retryable: true });
+    const second = await dial(store);
+    expect([second.id, second.isTakenUp]).toEqual([id, true]);
+    await second.send('two');
+    expect(await next(second)).toBe('heard two');
+    expect(sessions).toHaveLength(1);
   });
 });
 

@@ -2,7 +2,7 @@ import { readCommandLine, wholeNumber } from '../../../scripts/command-line.js';
 import { runDeploy } from './cluster/deploy.js';
 import { runFaults } from './cluster/faults.js';
 import { PLANTS, type Plant } from './cluster/plant.js';
-import { CROSSING_PLANTS, type CrossingPlant } from './crossings/plant.js';
+import { CROSSING_PLANTS, type CrossingPlant, isOf, PLANT_SEEDS } from './crossings/plant.js';
 import { runCrossings } from './crossings/run.js';
 import { DURABLE_PLANTS, type DurablePlant } from './durable/plant.js';
 import { runDurable } from './durable/run.js';
@@ -38,7 +38,8 @@ npm run chaos -- --crossings [--seconds N] [--seed S] [--seeds N] [--plant FAULT
                   drained, paused and cut off, with a Redis that is slow, silent, restarted and full. Each error has
                   to be one that the documents allow. Its faults: ${Object.keys(CROSSING_PLANTS).join(', ')}
   --seeds N       so many histories, one after another, from the seed on (default: 1)
-  --plants        one run for each fault of the kind of chaos; fails if one is not found`;
+  --plants        one run for each fault of the kind of chaos; fails if one is not found, with --crossings by a
+                  contradiction that comes of it`;
 
 const { values, positionals } = readCommandLine(USAGE, {
   allowPositionals: true,
@@ -151,8 +152,8 @@ async function runDurableSessions(): Promise<readonly string[]> {
 async function runHistoriesOfCrossings(): Promise<readonly string[]> {
   const seconds = wholeNumber('seconds', values.seconds, USAGE);
   const seeds = wholeNumber('seeds', values.seeds, USAGE);
-  const first = seedOf();
-  return await runPlanted(CROSSING_PLANTS, async (plant: CrossingPlant | undefined) => {
+  const run = async (plant: CrossingPlant | undefined) => {
+    const first = seedOf(plant && PLANT_SEEDS[plant]);
     const all: string[] = [];
     for (let seed = first; seed < first + seeds; seed++) {
       const { faults, lines } = await runCrossings({ seconds, seed, plant, log: values.log });
@@ -160,13 +161,19 @@ async function runHistoriesOfCrossings(): Promise<readonly string[]> {
       all.push(...faults.map((fault) => `seed ${seed}: ${fault}`));
     }
     return all;
-  });
+  };
+  return await runPlanted(CROSSING_PLANTS, run, isOf);
 }
 
-/** One run, with the fault that was asked for, or one for each fault, which it has to find. */
+/**
+ * One run, with the fault that was asked for, or one for each fault, which it has to find.
+ *
+ * @param isOfPlant whether what was found is what the fault makes. @default anything is
+ */
 async function runPlanted<Name extends string>(
   plants: Readonly<Record<Name, string>>,
   run: (plant: Name | undefined) => Promise<readonly string[]>,
+  isOfPlant: (plant: Name, found: string) => boolean = () => true,
 ): Promise<readonly string[]> {
   const { plant } = values;
   if (positionals.length > 0 || (plant !== undefined && !Object.hasOwn(plants, plant))) {
@@ -177,13 +184,15 @@ async function runPlanted<Name extends string>(
   const unseen: string[] = [];
   for (const [name, what] of Object.entries<string>(plants)) {
     console.log(`${name}: ${what}`);
-    if ((await run(name as Name)).length === 0) unseen.push(`nothing was found although ${what}`);
+    const found = (await run(name as Name)).find((fault) => isOfPlant(name as Name, fault));
+    if (found === undefined) unseen.push(`nothing was found that comes of it that ${what}`);
+    else console.log(`found: ${found}`);
   }
   return unseen;
 }
 
-function seedOf(): number {
-  return values.seed === undefined ? Date.now() % 2 ** 31 : wholeNumber('seed', values.seed, USAGE, 0);
+function seedOf(standard = Date.now() % 2 ** 31): number {
+  return values.seed === undefined ? standard : wholeNumber('seed', values.seed, USAGE, 0);
 }
 
 /** How many faults there are of each kind. */

@@ -168,7 +168,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
 
   async close(options: CloseOptions = {}): Promise<CloseResult> {
     this.#isCloseRequested = true;
-    this.#options.takeUp?.end();
+    void this.#options.takeUp?.end();
     return await this.#current.close(options);
   }
 
@@ -367,7 +367,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#hasEnded = true;
     if (continuation !== undefined) this.#endAnyway(error);
     this.#over.settle(this.#current.core.closeStatement, error);
-    this.#options.takeUp?.end();
+    void this.#options.takeUp?.end();
     const departure = this.#departure;
     this.#departure = undefined;
     const failure =

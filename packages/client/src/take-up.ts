@@ -45,7 +45,7 @@ export async function openWithStore(
     try {
       return await open(takeUp);
     } catch (error) {
-      takeUp?.end();
+      await takeUp?.end();
       throw error;
     }
   };
@@ -103,6 +103,8 @@ export class TakeUp {
   /** The server has accepted a session of this page. */
   #hasBegun = false;
   #isOver = false;
+  /** Of {@link end}. */
+  #ended = Promise.resolve();
   #hasWarned = false;
 
   /**
@@ -230,18 +232,24 @@ export class TakeUp {
     await written;
   }
 
-  /** The session is over, or is left with its entry in place. */
-  end(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+  /** The session is over, or is left with its entry in place. Resolves when the entry says so. Never rejects. */
+  end(): Promise<void> {
+    if (!this.#isOver) {
+      this.#isOver = true;
+      this.#ended = this.#end();
+    }
+    return this.#ended;
+  }
+
+  async #end(): Promise<void> {
     this.#cancelWrite?.();
+    const ticket = this.#core?.ticket ?? this.#claimed;
+    // The session that this page was to take up waits for the next attempt: nothing uses it.
+    if (!this.#hasBegun && !this.isAway && this.#claimed !== undefined && ticket !== undefined)
+      await this.#write(ticket, true);
     this.#releaseLock();
     used.get(this.#options.store)?.delete(this.#key);
-    if (this.isAway) return;
-    if (this.#hasBegun) return void this.#store.remove();
-    // A page that was not accepted leaves what there was. Without locks, only a detached entry may be taken.
-    const ticket = this.#written ?? this.#claimed;
-    if (this.#locks === undefined && ticket !== undefined) void this.#write(ticket, true);
+    if (this.#hasBegun && !this.isAway) await this.#store.remove();
   }
 
   async #find(): Promise<void> {

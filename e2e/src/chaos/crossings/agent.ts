@@ -70,6 +70,15 @@ export class Agent {
     this.#opening = this.#open();
   }
 
+  /** Begins something in the present page, or in the next one while that is loaded. */
+  async #in<Result>(act: (page: OpenPage) => Result): Promise<Awaited<Result>> {
+    for (;;) {
+      const page = await this.page();
+      // Another one that has waited for the page may have left it just now.
+      if (!page.isLeft) return await act(page);
+    }
+  }
+
   /** Waits for the next page while one is loaded. */
   async page(): Promise<OpenPage> {
     let opening: Promise<OpenPage>;
@@ -83,34 +92,31 @@ export class Agent {
   }
 
   async ask(question: Question, to: string | undefined): Promise<void> {
-    let page: OpenPage;
-    // It may be left in the turn in which it is given out.
-    do page = await this.page();
-    while (page.isLeft);
-    await page.ask(question, to);
+    await this.#in((page) => page.ask(question, to));
   }
 
   async say(workMs: number): Promise<void> {
-    const page = await this.page();
-    const { place } = page;
-    const number = this.#ledger.say(place.name);
-    await page.send(`a number to the server`, `${place.name} ${number} ${workMs}`, undefined, place);
+    await this.#in((page) => {
+      const { place } = page;
+      const number = this.#ledger.say(place.name);
+      return page.send(`a number to the server`, `${place.name} ${number} ${workMs}`, undefined, place);
+    });
   }
 
   async tell(to: string, count: number): Promise<void> {
     for (let i = 0; i < count; i++) {
-      const page = await this.page();
-      const { place } = page;
-      const number = this.#ledger.told.tell(place, to);
-      const isSent = await page.send(
-        `number ${number} to ${to}`,
-        `${place.session} ${this.name} ${number}`,
-        to,
-        place,
-      );
+      const isSent = await this.#in((page) => this.#tellOne(page, to));
       if (!isSent) return;
-      this.#ledger.told.accepted(place, to, number);
     }
+  }
+
+  async #tellOne(page: OpenPage, to: string): Promise<boolean> {
+    const { place } = page;
+    const number = this.#ledger.told.tell(place, to);
+    const text = `${place.session} ${this.name} ${number}`;
+    const isSent = await page.send(`number ${number} to ${to}`, text, to, place);
+    if (isSent) this.#ledger.told.accepted(place, to, number);
+    return isSent;
   }
 
   async follow(following: Following): Promise<void> {
@@ -119,7 +125,10 @@ export class Agent {
 
   /** Leaves the page, as by its reload button, and goes on with the replies that are kept. */
   async reload(): Promise<void> {
-    const former = await this.page();
+    await this.#in((page) => this.#reload(page));
+  }
+
+  async #reload(former: OpenPage): Promise<void> {
     const happening = this.#ledger.happened('reloaded', this.name);
     const unread = former.leave();
     const { place } = former;
@@ -179,7 +188,9 @@ export class OpenPage {
     this.#nextNumber = nextNumber;
     this.#place = this.#join();
     session.on('reset', ({ reason }) => {
-      if (reason !== 'reloaded') this.#lose('session_lost', reason);
+      // Redis loses nothing that it has confirmed here.
+      if (reason === 'record_behind') ledger.fault(agent, `the record of ${session.id} was behind`);
+      else if (reason !== 'reloaded') this.#lose('session_lost', reason);
     });
     // The event `reset` follows if the session is lost, and another one follows it.
     session.on('error', ({ code, message }) => {

@@ -2,6 +2,9 @@
  * Which errors the documents allow for what has happened. An error without a row that fits is a fault, whatever its code.
  */
 
+/** How long after it is over something still has effects: a lease, a drain, and reading through Redis for 10 s. */
+export const AFTERMATH_MS = 15_000;
+
 /** Something that happens to nodes, Redis and users, with those whom it happens to. */
 export interface Happening {
   readonly kind:
@@ -13,7 +16,9 @@ export interface Happening {
     | 'parted'
     | 'redis'
     /** An agent has another page. */
-    | 'reloaded';
+    | 'reloaded'
+    /** Another session has become the agent; lasts as long as the one that had been it. */
+    | 'replaced';
   /** Unix milliseconds. */
   readonly from: number;
   to: number;
@@ -45,8 +50,8 @@ export interface Failure {
   readonly isUnkept: boolean;
   /** When it began and ended; Unix milliseconds. */
   readonly from: number;
-  /** When the reply was asked for that is followed. @default from */
-  readonly since?: number | undefined;
+  /** When its handler was asked for, if that is another time: a reply that is followed keeps its end. @default from */
+  readonly askedAt?: number | undefined;
   readonly to: number;
   /** Nodes that ran the handler, and nodes that had the session. */
   readonly handlers: readonly number[];
@@ -64,6 +69,8 @@ interface Row {
   readonly after: readonly Happening['kind'][];
   /** The reply itself has ended, perhaps long before: who follows it later reads the same end. @default false */
   readonly isLasting?: boolean;
+  /** What has to happen meanwhile, or shortly before, as well: to anyone. @default nothing */
+  readonly beside?: readonly Happening['kind'][];
   /** Whom it has to happen to: a node that ran the handler or had the session, the agent itself, or anyone. */
   readonly at: 'handler' | 'owner' | 'self' | 'anyone';
   /** The document, and its section. */
@@ -100,6 +107,30 @@ export const ALLOWED: readonly Row[] = [
     after: NODE_LOST,
     at: 'owner',
     says: 'CLUSTER.md, What works now: the owner dies, or is paused or unreachable for longer than its lease',
+  },
+  {
+    of: ['session', 'request', 'relayed', 'following', 'send'],
+    codes: ['session_lost'],
+    if: plain,
+    after: ['drained'],
+    beside: [...NODE_LOST, 'redis'],
+    at: 'owner',
+    says: 'CLUSTER.md, Replacing a node: could not move by the deadline, as Redis or the other node did not answer',
+  },
+  {
+    of: ['session'],
+    codes: ['taken_over'],
+    if: ({ from, to }) => to - from < AFTERMATH_MS,
+    after: [...NODE_LEFT, 'redis'],
+    at: 'anyone',
+    says: 'CLUSTER.md, Not yet: a session that its client never heard of is registered later',
+  },
+  {
+    of: ['request', 'relayed', 'following', 'send'],
+    codes: ['taken_over'],
+    after: ['replaced'],
+    at: 'self',
+    says: 'agents.md, AGT-3',
   },
   {
     of: ['relayed'],
@@ -230,9 +261,6 @@ export const ALLOWED: readonly Row[] = [
   },
 ];
 
-/** How long after it is over something still has effects: a lease, a drain, and reading through Redis for 10 s. */
-export const AFTERMATH_MS = 15_000;
-
 /** The row that allows a failure; `undefined` if none does. */
 export function rowFor(failure: Failure, happenings: readonly Happening[]): Row | undefined {
   return ALLOWED.find(
@@ -240,7 +268,12 @@ export function rowFor(failure: Failure, happenings: readonly Happening[]): Row 
       row.of.includes(failure.of) &&
       row.codes.includes(failure.code) &&
       row.if?.(failure) !== false &&
-      happenings.some((happening) => row.after.includes(happening.kind) && concerns(row, happening, failure)),
+      happenings.some(
+        (happening) =>
+          row.after.includes(happening.kind) &&
+          concerns(row, happening, failure) &&
+          isBeside(row, happening, happenings),
+      ),
   );
 }
 
@@ -252,9 +285,19 @@ export function mayEnd(call: Omit<Failure, 'code'>, happenings: readonly Happeni
   );
 }
 
+function isBeside({ beside }: Row, { from, to }: Happening, happenings: readonly Happening[]): boolean {
+  return (
+    beside === undefined ||
+    happenings.some(
+      (other) => beside.includes(other.kind) && other.from <= to && from <= other.to + AFTERMATH_MS,
+    )
+  );
+}
+
 function concerns({ at, isLasting }: Row, { from, to, whom }: Happening, failure: Failure): boolean {
-  const since = isLasting === true ? (failure.since ?? failure.from) : failure.from;
-  if (from > failure.to || to + AFTERMATH_MS < since) return false;
+  const { askedAt = failure.from } = failure;
+  const begun = isLasting === true || at === 'handler' ? askedAt : failure.from;
+  if (from > failure.to || to + AFTERMATH_MS < begun) return false;
   switch (at) {
     case 'handler':
       // Without a line of its start it is not known which node ran it.

@@ -1,6 +1,8 @@
-import { describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { DatedEffect } from '../durable/effects.js';
+import { AFTERMATH_MS } from './allowed.js';
 import { CrossingLedger } from './ledger.js';
+import { CROSSING_PLANTS, isOf } from './plant.js';
 import { partOf, type Question } from './settings.js';
 import { describeStep, stepsOf } from './steps.js';
 import type { Page } from './told.js';
@@ -35,6 +37,13 @@ const had = (session: string): DatedEffect => ({ at: 0, pid: NODE, effect: ['beg
 const judged = (ledger: CrossingLedger, effects: readonly DatedEffect[] = []) =>
   ledger.judge(effects).map(({ what }) => what);
 
+/** Lets the clock of the ledger go on. */
+function pass(ms: number): void {
+  if (!vi.isFakeTimers()) vi.useFakeTimers({ toFake: ['Date'] });
+  vi.setSystemTime(Date.now() + ms);
+}
+afterEach(() => void vi.useRealTimers());
+
 describe('the ledger of a history', () => {
   it('finds nothing where there is nothing to find', () => {
     const ledger = account();
@@ -68,6 +77,24 @@ describe('the ledger of a history', () => {
       ledger.followed(follower, partOf('q0', 0, 1), 1);
       ledger.followEnded(follower);
       expect(judged(ledger)).toEqual(['d1: q0 was complete after 1 parts from 0 on, of 3']);
+    });
+
+    it('allows an end for what has happened to the handler, however late they come', () => {
+      for (const [node, isAllowed] of [
+        [NODE, true],
+        [NODE + 1, false],
+      ] as const) {
+        pass(1);
+        const ledger = account();
+        ledger.asks(ANN, { ...QUESTION, id: 'q1', again: false }, undefined);
+        ledger.happened('killed', node).to = Date.now();
+        ledger.failed('q1', 'interrupted');
+        pass(AFTERMATH_MS + 1);
+        const follower = ledger.follows('d1', 'q1', 0);
+        ledger.followFailed(follower, BOB.session, 'interrupted', true);
+        const found = judged(ledger, [began]).filter((fault) => fault.startsWith('d1'));
+        expect([node, found.length === 0]).toEqual([node, isAllowed]);
+      }
     });
 
     it('finds another ID', () => {
@@ -140,6 +167,41 @@ describe('the ledger of a history', () => {
           kind,
           isAllowed,
         ]);
+      }
+    });
+
+    it('allows that a plain session ends in a drain only if Redis or another node fails meanwhile', () => {
+      for (const [kind, isAllowed] of [
+        ['redis', true],
+        ['paused', true],
+        ['reloaded', false],
+      ] as const) {
+        for (const page of [PAT, ANN]) {
+          pass(1);
+          const { ledger, fail } = failing(page, 'session_lost', 1);
+          ledger.happened(kind, NODE + 1).to = Date.now();
+          pass(AFTERMATH_MS);
+          ledger.happened('drained', NODE);
+          fail();
+          const faults = judged(ledger, [began, had(page.session)]);
+          expect([kind, page, faults.length === 0]).toEqual([kind, page, isAllowed && page === PAT]);
+        }
+      }
+    });
+
+    it('allows that another session becomes the agent only soon after it has begun', () => {
+      for (const [age, isAllowed] of [
+        [AFTERMATH_MS - 1, true],
+        [AFTERMATH_MS, false],
+      ] as const) {
+        pass(1);
+        const { ledger, fail } = failing(PAT, 'taken_over', 1);
+        ledger.happened('redis', undefined);
+        pass(age);
+        fail();
+        ledger.sessionEnded(PAT, 'taken_over', 'a newer session is agent p0');
+        const found = judged(ledger).filter((fault) => fault.startsWith('p0'));
+        expect([age, found.length === 0]).toEqual([age, isAllowed]);
       }
     });
 
@@ -244,6 +306,25 @@ describe('the ledger of a history', () => {
       for (const echo of ['d0.1 0 2', 'd0.1 1 3']) ledger.echo(echo);
       expect(judged(ledger)).toEqual([]);
     });
+  });
+});
+
+describe('a plant', () => {
+  it('is found by what it makes, and by nothing else', () => {
+    const made = {
+      log: 'at 1.0: d1: follows q0 from 0, and read part 2 and not 0',
+      ended: 'at 1.0: process 7: session.crashed: ProtocolError: the session was closed',
+      repeat: 'at 1.0: d1.0: read number 2 of d0 (sess_ann) again, unmarked',
+    };
+    const others = [
+      'at 1.0: d0: q1 is stuck after 1 of 3 parts',
+      'at 1.0: process 7: session.crashed: Error',
+    ];
+    for (const plant of Object.keys(CROSSING_PLANTS) as (keyof typeof made)[]) {
+      const found = [...Object.values(made), ...others].filter((fault) => isOf(plant, fault));
+      expect(found).toEqual([made[plant]]);
+    }
+    expect(isOf('log', 'd1: read "q0:0:2 " of q0 as part 0, and its requester "q0:0:1 "')).toBe(true);
   });
 });
 

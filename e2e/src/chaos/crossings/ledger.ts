@@ -82,6 +82,8 @@ export class CrossingLedger extends Ledger {
     this.lostSession(name, why);
     this.#ends.set(session, code);
     const at = this.#pages.get(name)?.at ?? 0;
+    if (code === 'taken_over')
+      this.happenings.push({ kind: 'replaced', whom: page.agent, from: at, to: Date.now() });
     this.#fail('session', page, code, at, `the session ${session} ended (${why})`);
   }
 
@@ -190,7 +192,7 @@ export class CrossingLedger extends Ledger {
     this.#failures.push({
       failure: {
         ...{ of, code, who, session, question, isAgain, isDurable: by },
-        ...{ from: at, since: asked.at, to: Date.now() },
+        ...{ from: at, to: Date.now(), askedAt: asked.at },
       },
       what,
     });

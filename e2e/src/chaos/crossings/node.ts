@@ -79,7 +79,9 @@ async function countAll(session: ServerSession<{ readonly count: number }>): Pro
   effect('begin', session.id, count);
   for await (const { text } of session) {
     const [page = '', number = '', workMs = '0'] = text.split(' ');
-    await sleep(Number(workMs));
+    // As CLUSTER.md asks: one that does not return keeps its session until the deadline of a drain.
+    const signal = session.isDurable ? undefined : session.signal;
+    await sleep(Number(workMs), undefined, { signal }).catch(() => {});
     count++;
     const send = `${page} ${number} ${count}`;
     if (session.isDurable) await session.commit({ state: { count }, send: [send] });

@@ -13,6 +13,21 @@ export const CROSSING_PLANTS = {
 } as const;
 export type CrossingPlant = keyof typeof CROSSING_PLANTS;
 
+/** Histories in which they show: followers of a reply whose handler is called again, and sessions that act in a drain. */
+export const PLANT_SEEDS: Readonly<Record<CrossingPlant, number>> = { log: 4, ended: 1, repeat: 1 };
+
+/** The contradiction that each makes. Others may have nothing to do with it. */
+const CONTRADICTIONS: Readonly<Record<CrossingPlant, RegExp>> = {
+  log: /: follows (q\d+) from \d+, and read part \d+ and not |: read "(q\d+):\d+:\d+ " of \2 as part \d+, and its requester /,
+  ended: /session\.crashed: .*the session was closed/,
+  repeat: /: read number \d+ of \S+ \(\S+\) again, unmarked/,
+};
+
+/** Whether a fault that was found is one that a plant makes. */
+export function isOf(plant: CrossingPlant, fault: string): boolean {
+  return CONTRADICTIONS[plant].test(fault);
+}
+
 /** Breaks the rule in this process, if that is not up to the engine. */
 export async function plantFault(plant: CrossingPlant | undefined): Promise<void> {
   if (plant === 'ended') crashWhenFrozen();
@@ -44,7 +59,8 @@ export function withPlant(engine: Backplane, plant: CrossingPlant | undefined): 
     const read: typeof replies.read = async (id, after) => {
       const pieces = await replies.read(id, after);
       const from = pieces?.claims?.at(-1)?.from ?? 0;
-      return await replies.read(id, after + from);
+      // A reader that is further has what was said before.
+      return after < from ? await replies.read(id, after + from) : pieces;
     };
     return replaced(replies, { read });
   };

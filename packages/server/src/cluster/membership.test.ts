@@ -18,6 +18,9 @@ class Engine implements Backplane {
   searches = 0;
   /** How long a renewal takes, in milliseconds. */
   delayMs = 0;
+  /** So many of the next calls fail. */
+  failures = 0;
+  renewals = 0;
   /** Whether the next renewal finds that it has forgotten all nodes. */
   isEmptied = false;
   /** How far its clock is ahead, in milliseconds. */
@@ -28,9 +31,11 @@ class Engine implements Backplane {
     const link = this.#cluster.connect();
     const check = () => {
       if (this.failure !== undefined) throw this.failure;
+      if (this.failures-- > 0) throw GONE;
     };
     return {
       renew: async (incarnation, record, leaseMs) => {
+        this.renewals++;
         check();
         const { delayMs } = this;
         if (delayMs > 0) await new Promise<void>((resolve) => void clock.after(delayMs, resolve));
@@ -155,6 +160,39 @@ describe('a node', () => {
     expect(a.get('bbbbbb')).toBeUndefined();
     expect(a.size).toBe(1);
     expect(named('node.left')).toMatchObject([{ node: 'bbbbbb' }]);
+  });
+
+  describe('that drains', () => {
+    const renewalsOf = async (node: Membership) => {
+      engine.renewals = 0;
+      await node.announceDraining();
+      return engine.renewals;
+    };
+
+    it('asks the engine once if it knows a node that takes sessions', async () => {
+      const a = await join('aaaaaa');
+      const b = await join('bbbbbb');
+      expect(await renewalsOf(b)).toBe(1);
+      await pass(RENEW_MS);
+      expect(a.get('bbbbbb')?.draining).toBe(true);
+    });
+
+    it('asks once more if the engine does not answer, and knows who has joined meanwhile', async () => {
+      const a = await join('aaaaaa');
+      await join('bbbbbb');
+      engine.failures = 1;
+      expect(await renewalsOf(a)).toBe(2);
+      expect([a.isStalled, [...a.others].length]).toEqual([false, 1]);
+      engine.failure = GONE;
+      expect(await renewalsOf(a)).toBe(2);
+    });
+
+    it('asks once more if it knows none but those that drain as well', async () => {
+      const a = await join('aaaaaa');
+      expect(await renewalsOf(a)).toBe(2);
+      const b = await join('bbbbbb');
+      expect(await renewalsOf(b)).toBe(2);
+    });
   });
 
   it('leaves at once if it is stopped', async () => {

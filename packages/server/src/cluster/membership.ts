@@ -119,11 +119,17 @@ export class Membership {
     return this.#others.values();
   }
 
-  /** Tells other nodes that this one drains. Never rejects. */
+  /**
+   * Tells other nodes that this one drains, and asks for those that its sessions may go to. Asks once more if the engine does
+   * not answer, as after a silence over a connection that is then replaced, or if there are none, as they may just join.
+   * Never rejects.
+   */
   async announceDraining(): Promise<void> {
     if (this.#announced === undefined || this.#isStopped) return;
     this.#announced = { ...this.#announced, draining: true };
     await this.#renew(false);
+    const hasTargets = this.living.some(({ draining }) => draining !== true);
+    if (this.#isStalled || !hasTargets) await this.#renew(false);
   }
 
   /** Leaves the cluster, also if the node is just being announced. Never rejects. */

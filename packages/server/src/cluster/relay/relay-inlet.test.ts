@@ -45,7 +45,7 @@ async function connected() {
   tell('use', [7, session.id]);
   expect(sent).toEqual([['ready', 7]]);
   const drain = () => events?.onDrain();
-  return { node, other, session, sent, state, tell, open, drain, stop: () => world.stop() };
+  return { world, node, other, session, sent, state, tell, open, drain, stop: () => world.stop() };
 }
 
 const BODY = [0, 2, 0, -1];
@@ -75,6 +75,27 @@ describe('a node that speaks for a session', () => {
     const events = warn.mock.calls.map(([fields]) => fields);
     expect(events).toEqual([expect.objectContaining({ event: 'peer.forged', session: forged })]);
     expect([session.waiting, state.isOver]).toEqual([0, false]);
+    await stop();
+  });
+});
+
+describe('a node that speaks for an agent that is not known yet', () => {
+  it('is refused as one whose sender is gone, and heard when the agent is known', async () => {
+    const warn = vi.spyOn(SILENT_LOGGER, 'warn');
+    const { world, session, sent, tell, open, stop } = await connected();
+    const third = await world.addNode();
+    // As if it had moved: the engine knows it before the node does.
+    open(third.join(new Client('bob')).id);
+    tell('message', [1, 1, 7, 1, 0, ...BODY], Buffer.from('hi'));
+    tell('request', [1, 2, 7, ...BODY], Buffer.from('hi'));
+    expect(sent.slice(1).map((message) => message.slice(0, -1))).toEqual([
+      ['refused', 7, 1, 'peer_gone'],
+      ['reject', 2, 'peer_gone'],
+    ]);
+    expect([warn.mock.calls, session.waiting]).toEqual([[], 0]);
+    await settled();
+    tell('message', [1, 2, 7, 2, 0, ...BODY], Buffer.from('hi'));
+    expect(session.waiting).toBe(1);
     await stop();
   });
 });

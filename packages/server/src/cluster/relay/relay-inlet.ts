@@ -24,17 +24,14 @@ import {
 } from './relay-message.js';
 import { MAX_UNWRITTEN, type NodeWire } from './relay-wire.js';
 import { type RemoteAgent, type RemoteHost, RemoteSource, type RemoteWire } from './remote-session.js';
+import { type SpeakingFor, Strangers } from './strangers.js';
 
-export interface RelayInletOptions extends RemoteHost, RelayEndOptions {
+export interface RelayInletOptions extends RemoteHost, RelayEndOptions, SpeakingFor {
   readonly relay: Relay;
   /** The session of an agent of this node. */
   readonly find: (sessionId: string) => RelayTarget | undefined;
   /** Whether the session takes what is new; `gone` if it is not known, and has not moved from here. */
   readonly accessTo: (sessionId: string) => 'open' | 'held' | 'gone';
-  /** Whether the other node may speak for the session of an agent. */
-  readonly maySpeakFor: (agent: RemoteAgent) => boolean;
-  /** It may not. */
-  readonly onForged: (agent: RemoteAgent) => void;
   /** Bytes of memory that a body takes to be coded again. */
   readonly memoryOf: (body: ReceivedBody, from: RelayTarget, to: RelayTarget) => number;
   /** The other node keeps account of a session that has moved here. Returns what is known of messages to it. */
@@ -57,8 +54,7 @@ const WAY_CHARGE = 512;
 export class RelayInlet extends RelayEnd implements RemoteWire {
   readonly #options: RelayInletOptions;
   readonly #sources = new Map<number, RemoteSource>();
-  /** Senders for which the other node may not speak. */
-  readonly #forged = new Set<number>();
+  readonly #strangers: Strangers;
   readonly #requests = new Map<number, RemoteSource>();
   /** Bytes of each tensor that have not come yet. */
   readonly #tensors = new Map<number, number>();
@@ -68,6 +64,7 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
   constructor(wire: NodeWire, options: RelayInletOptions) {
     super(options);
     this.#options = options;
+    this.#strangers = new Strangers(options);
     this.wire.open(wire);
     this.#inflows = new Inflows(
       options.accessTo,
@@ -142,7 +139,7 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
       case 'open':
         return this.#open(number, fields);
       case 'close': {
-        this.#forged.delete(number);
+        this.#strangers.delete(number);
         const source = this.#sources.get(number);
         if (source === undefined) return;
         this.#sources.delete(number);
@@ -153,8 +150,8 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
       case 'message':
       case 'request':
       case 'tensor': {
-        const source = this.#sources.get(number);
-        if (source === undefined) return this.#refuseForged(type, number, fields);
+        const source = this.#sources.get(number) ?? this.#reconsider(number);
+        if (source === undefined) return this.#refuseStranger(type, number, fields);
         const [own, way] = [countField(fields[1]), countField(fields[2])];
         return this.#begin(type, source, own, way, fields.slice(3), bytes);
       }
@@ -216,7 +213,8 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
 
   /** @throws {ProtocolError} `bad_message`, `over_budget`. */
   #open(number: number, [, id, principal, agentId, algorithms, encoding]: readonly unknown[]): void {
-    if (this.#sources.has(number) || this.#sources.size + this.#forged.size >= MAX_SOURCES) throw malformed();
+    if (this.#sources.has(number) || this.#sources.size + this.#strangers.size >= MAX_SOURCES)
+      throw malformed();
     const negotiated = readAgreement(algorithms, encoding);
     const agent = {
       sessionId: shortField(id, MAX_ID),
@@ -224,21 +222,30 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
       agentId: shortField(agentId, MAX_ID),
       negotiated,
     };
-    if (!this.#options.maySpeakFor(agent)) {
-      this.#forged.add(number);
-      return this.#options.onForged(agent);
-    }
+    if (this.#strangers.check(number, agent)) this.#introduce(number, agent);
+  }
+
+  #reconsider(number: number): RemoteSource | undefined {
+    const agent = this.#strangers.take(number);
+    return agent && this.#introduce(number, agent);
+  }
+
+  /** @throws {ProtocolError} `over_budget`. */
+  #introduce(number: number, agent: RemoteAgent): RemoteSource {
     if (!this.quota.hasRoom(costOf(agent))) throw tooMuch();
     this.quota.add(costOf(agent));
-    this.#sources.set(number, new RemoteSource(agent, this.#options, this, (ref) => this.#forget(ref)));
+    const source = new RemoteSource(agent, this.#options, this, (ref) => this.#forget(ref));
+    this.#sources.set(number, source);
+    return source;
   }
 
   /** @throws {ProtocolError} `bad_message` if the sender was never introduced. */
-  #refuseForged(type: RelayMessageType, number: number, fields: readonly unknown[]): void {
-    if (!this.#forged.has(number)) throw malformed();
-    const [own, why] = [countField(fields[1]), 'the node may not speak for the sender'];
-    if (type === 'message') this.send('refused', [countField(fields[2]), own, 'forbidden', why]);
-    else this.send('reject', [own, 'forbidden', why]);
+  #refuseStranger(type: RelayMessageType, number: number, fields: readonly unknown[]): void {
+    const refusal = this.#strangers.refusalOf(number);
+    if (refusal === undefined) throw malformed();
+    const own = countField(fields[1]);
+    if (type === 'message') this.send('refused', [countField(fields[2]), own, ...refusal]);
+    else this.send('reject', [own, ...refusal]);
   }
 
   #begin(

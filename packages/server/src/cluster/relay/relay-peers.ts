@@ -254,13 +254,15 @@ export class RelayPeers {
   }
 
   /** A node speaks for sessions that have begun there, and for agents that are known, as those may have moved. */
-  #maySpeakFor(node: string, { sessionId, principal, agentId }: RemoteAgent): boolean {
+  #maySpeakFor(node: string, { sessionId, principal, agentId }: RemoteAgent): boolean | undefined {
     if (node === this.#options.incarnation || incarnationOf(sessionId) === node) return true;
     // Only this node knows what a session says that is here, unless it is about to be elsewhere. A durable one may be
     // elsewhere already, and any node may claim it.
     const here = this.#find(sessionId);
     if (here?.isHeld === false && !here.session.isDurable) return false;
-    return this.#options.directory.find(principal, { principal, id: agentId })?.session.id === sessionId;
+    const known = this.#options.directory.find(principal, { principal, id: agentId });
+    const isUnknown = known === undefined && incarnationOf(sessionId) !== this.#options.incarnation;
+    return isUnknown ? undefined : known?.session.id === sessionId;
   }
 
   #handleForged(node: string, { sessionId }: RemoteAgent): void {
