@@ -40,6 +40,16 @@ async function withRedis(check: () => Promise<Tally>): Promise<Tally> {
   return { passed: 0, failed: 0, skipped: 1, notes: [redisMissing] };
 }
 
+/** As tests with real processes: in CI what fails is run once more, and the summary lists it as `RETRIED`. */
+async function twiceInCi(what: string, check: () => Promise<Tally>): Promise<Tally> {
+  const first = await check();
+  if (first.failed === 0 || process.env['CI'] !== 'true') return first;
+  const second = await check();
+  if (second.failed > 0) return second;
+  const notes = (first.failures ?? []).map((failure) => `RETRIED ${what}\n${failure}`);
+  return { ...second, notes: [...(second.notes ?? []), ...notes] };
+}
+
 async function chaosOfCluster(...options: string[]): Promise<Tally> {
   const seconds = process.env['CHAOS_SECONDS'] ?? '30';
   return await withRedis(() => node('e2e/src/chaos/main.ts', '--cluster', '--seconds', seconds, ...options));
@@ -164,7 +174,9 @@ export const CHECKS: readonly Check[] = [
     // The same histories every time. `npm run chaos -- --crossings` takes others.
     run: () =>
       withRedis(() =>
-        node('e2e/src/chaos/main.ts', '--crossings', '--seconds', '15', '--seed', '1', '--seeds', '2'),
+        twiceInCi('chaos of crossings', () =>
+          node('e2e/src/chaos/main.ts', '--crossings', '--seconds', '15', '--seed', '1', '--seeds', '2'),
+        ),
       ),
   },
   {
