@@ -367,7 +367,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#hasEnded = true;
     if (continuation !== undefined) this.#endAnyway(error);
     this.#over.settle(this.#current.core.closeStatement, error);
-    void this.#options.takeUp?.end();
+    void this.#options.takeUp?.end(error);
     const departure = this.#departure;
     this.#departure = undefined;
     const failure =

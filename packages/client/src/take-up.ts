@@ -45,7 +45,7 @@ export async function openWithStore(
     try {
       return await open(takeUp);
     } catch (error) {
-      await takeUp?.end();
+      await takeUp?.end(error);
       throw error;
     }
   };
@@ -63,6 +63,14 @@ function assertStore({ getItem, setItem, removeItem }: SessionStore): void {
   if (isStore) return;
   const message = 'store: expected the methods getItem, setItem and removeItem, which sessionStorage has';
   throw new ProtocolError('invalid_option', message);
+}
+
+/** One end has broken the protocol, so its session is over (docs/protocol/session.md, SES-4). */
+function isViolation(error: unknown): boolean {
+  return (
+    error instanceof ProtocolError &&
+    (error.closeCode === CloseCode.BAD_FRAME || error.closeCode === CloseCode.TOO_LARGE)
+  );
 }
 
 /** The sessions of the page, for what takes them up and leaves them. */
@@ -232,24 +240,29 @@ export class TakeUp {
     await written;
   }
 
-  /** The session is over, or is left with its entry in place. Resolves when the entry says so. Never rejects. */
-  end(): Promise<void> {
+  /**
+   * The session is over, or is left with its entry in place. Resolves when the entry says so. Never rejects.
+   *
+   * @param error why.
+   */
+  end(error?: unknown): Promise<void> {
     if (!this.#isOver) {
       this.#isOver = true;
-      this.#ended = this.#end();
+      this.#ended = this.#end(isViolation(error));
     }
     return this.#ended;
   }
 
-  async #end(): Promise<void> {
+  async #end(isViolated: boolean): Promise<void> {
     this.#cancelWrite?.();
     const ticket = this.#core?.ticket ?? this.#claimed;
+    const isOver = this.#hasBegun || isViolated;
     // The session that this page was to take up waits for the next attempt: nothing uses it.
-    if (!this.#hasBegun && !this.isAway && this.#claimed !== undefined && ticket !== undefined)
+    if (!isOver && !this.isAway && this.#claimed !== undefined && ticket !== undefined)
       await this.#write(ticket, true);
     this.#releaseLock();
     used.get(this.#options.store)?.delete(this.#key);
-    if (this.#hasBegun && !this.isAway) await this.#store.remove();
+    if (isOver && !this.isAway) await this.#store.remove();
   }
 
   async #find(): Promise<void> {
