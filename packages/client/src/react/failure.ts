@@ -1,4 +1,3 @@
-import { readable } from '@parlance/protocol/client';
 import { CloseCode, isProtocolError, type ProtocolError, type RequestError, type Session } from '../index.js';
 
 /** Why something has failed, for the user of a page to read in words of the application. */
@@ -15,12 +14,19 @@ export interface Failure {
 export const NO_FAILURE: Failure = { reason: undefined, error: undefined };
 
 export function failureOf(error: unknown): Failure {
-  const read = readable(error);
-  if (isProtocolError(read)) return { reason: reasonOf(read), error: read };
+  try {
+    if (isProtocolError(error)) return { reason: reasonOf(error), error };
+    if (error instanceof Error) {
+      // A page shows these, and a proxy may throw when it is looked at.
+      void [error.name, error.message, error.stack];
+      return { reason: 'unknown', error };
+    }
+  } catch {
+    return { reason: 'unknown', error: new Error('an error that cannot be read', { cause: error }) };
+  }
   return {
     reason: 'unknown',
-    error:
-      read instanceof Error ? read : new Error('what was thrown is not an error: see cause', { cause: read }),
+    error: new Error('what was thrown is not an error: see cause', { cause: error }),
   };
 }
 
