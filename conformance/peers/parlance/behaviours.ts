@@ -15,9 +15,9 @@ interface Tally {
 
 /** What only one of the two ends can do, and only as a process. */
 export interface Host {
-  /** Begins to drain, and serves anew afterwards. */
+  /** Begins to drain, and accepts sessions again afterwards. */
   drain?(timeoutMs: number, returnWithinMs: number): void;
-  /** Ends as if the process had died, and serves anew. */
+  /** Ends as if the process had died, and starts again. */
   restart?(): void;
   /** Goes on as a page that is loaded again. */
   reload?(): void;

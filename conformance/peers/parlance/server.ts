@@ -38,7 +38,7 @@ export async function serve(port = 0): Promise<Served> {
     at = taken;
     return url;
   };
-  /** Serves anew at the same port. */
+  /** Closes the server, and starts another one at the same port. */
   const again = async (leave: (server: Server) => Promise<unknown>): Promise<void> => {
     const former = server;
     await leave(former);
@@ -59,7 +59,7 @@ export async function serve(port = 0): Promise<Served> {
 
 const forgetting = async (): Promise<void> => forget();
 
-/** `NAME` and `NAME:MS`, after which the credentials end; `wrong` is nobody's. */
+/** The credentials `NAME` name a principal; those of `NAME:MS` end after MS milliseconds; `wrong` is refused. */
 function identityOf(token: string, agentId: string | undefined) {
   const [principal = '', ms] = token.split(':');
   if (principal === 'wrong') return undefined;

@@ -6,7 +6,7 @@ import type { GoesOn } from './link.js';
 import type { Session } from './session.js';
 import type { Wire } from './wire.js';
 
-/** Sessions that go on over a link that begins anew (section 6): after a reload, or from the record. */
+/** Sessions that go on over a new link (section 6): after a reload, or from the record. */
 
 /** What ACCEPT says about the session of before. */
 export interface Rebuilt {

@@ -57,7 +57,7 @@ export class Kit {
     return session;
   }
 
-  /** A session that is expected to begin once the peer serves anew. */
+  /** Begins a session as soon as the peer, which is restarting, accepts one. */
   async sessionAnew(offer: Offer = {}): Promise<Session> {
     const deadline = Date.now() + this.door.timeoutMs;
     for (;;) {
