@@ -50,7 +50,7 @@ async function setUp({ refusal, former }: { readonly refusal?: Refusal; readonly
     });
   const origin = { ip: '10.0.0.1', agentId: undefined, headers: {}, isForwarded: false };
   const claimant = (offer: HelloPayload = hello, principal = 'ann') => ({
-    ...{ sessionId: SESSION, offer, identity: { principal }, origin },
+    ...{ sessionId: SESSION, offer, identity: { principal }, origin, gone: 'dead' },
   });
   const unchanged: SessionRecord = { owner: 'dead', epoch: 0 };
   return { link, hello, takeOvers: takeOversWith(link), takeOversWith, claimant, admitted, unchanged };
@@ -105,6 +105,14 @@ describe('taking a durable session over', () => {
       return await link.claimSession(id, move);
     };
     const takeOvers = takeOversWith({ ...link, claimSession });
+    expect(await takeOvers.takeOver(claimant())).toBe('busy');
+    expect(await link.findSession(SESSION)).toEqual({ owner: 'other', epoch: 1 });
+    expect(admitted).toEqual([]);
+  });
+
+  it('has to be tried again if another node was faster than the reading, which is not taken from it', async () => {
+    const { takeOvers, claimant, link, admitted } = await setUp();
+    await link.claimSession(SESSION, { from: 'dead', epoch: 0, to: 'other', ttlMs: 60_000 });
     expect(await takeOvers.takeOver(claimant())).toBe('busy');
     expect(await link.findSession(SESSION)).toEqual({ owner: 'other', epoch: 1 });
     expect(admitted).toEqual([]);

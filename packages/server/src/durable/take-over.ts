@@ -34,6 +34,8 @@ export interface Claimant {
   readonly offer: HelloPayload;
   readonly identity: CheckedIdentity;
   readonly origin: Origin;
+  /** The node that the record named when that node was found to be gone. */
+  readonly gone: string;
 }
 
 export type TakeOverOutcome = 'here' | 'busy' | 'stale_attempt' | ResumeRefusal | Refusal;
@@ -72,8 +74,8 @@ export class TakeOvers {
   }
 
   /**
-   * Goes on with a session that no node has, for a client that may resume it. What a node that lives has is refused to it
-   * by the engine from then on, so that a wrong guess costs nothing but the time.
+   * Goes on with a session that no node has, for a client that may resume it. If that node was alive after all, the engine
+   * refuses its writes from then on, so that a wrong guess costs nothing but the time.
    *
    * @returns `busy` if another node is faster, or the engine does not answer. Never rejects.
    */
@@ -94,24 +96,26 @@ export class TakeOvers {
 
   async #takeOver(claimant: Claimant): Promise<TakeOverOutcome> {
     const { host, link, incarnation, seal } = this.#options;
-    const { sessionId, identity, origin } = claimant;
+    const { sessionId, identity, origin, gone } = claimant;
     const names = seal === undefined ? HEAD_FIELDS : RecordSeal.namesFor(HEAD_FIELDS);
     const reading = await link.readSession(sessionId, names);
     if (reading === undefined) return UNKNOWN;
     const refusal = this.#refusalOf(claimant, reading);
     if (refusal !== undefined) return refusal;
+    // Another node was faster. Nobody has found that one to be gone.
+    if (reading.owner !== gone) return 'busy';
     const principal = countedPrincipal(identity.principal, host.options);
     const address = addressKey(origin.ip);
     const full = host.admitTakenOver(address, principal);
     if (full !== undefined) return full;
     let isHere = false;
     try {
-      const { owner: from, epoch } = reading;
       const ttlMs = recordMsOf(host.options.timers);
-      const claimed = await link.claimSession(sessionId, { from, epoch, to: incarnation, ttlMs });
+      const move = { from: gone, epoch: reading.epoch, to: incarnation, ttlMs };
+      const claimed = await link.claimSession(sessionId, move);
       if (claimed === undefined) return 'busy';
       this.#dropFormer(sessionId);
-      const begun = this.#begin(claimant, claimed, from);
+      const begun = this.#begin(claimant, claimed);
       isHere = begun === 'here';
       return begun;
     } finally {
@@ -153,9 +157,9 @@ export class TakeOvers {
     }
   }
 
-  #begin(claimant: Claimant, { fields, epoch }: SessionReading, from: string): 'here' | ResumeRefusal {
+  #begin(claimant: Claimant, { fields, epoch }: SessionReading): 'here' | ResumeRefusal {
     const { host, records, logger, seal } = this.#options;
-    const { sessionId, offer, origin } = claimant;
+    const { sessionId, offer, origin, gone } = claimant;
     let taken: TakenOverSession;
     let read: ReadRecord;
     let opened: OpenedRecord | undefined;
@@ -172,7 +176,7 @@ export class TakeOvers {
     records.goOn(session, durable, read.record, fields, opened?.seal);
     this.#done++;
     logger.info(
-      { event: 'session.taken_over', session: sessionId, node: from, epoch },
+      { event: 'session.taken_over', session: sessionId, node: gone, epoch },
       'a durable session of a node that is gone goes on here',
     );
     host.onTakenOver(session, offer);

@@ -85,9 +85,9 @@ export class Leading {
         if (next === undefined) return UNKNOWN;
         if (next === this.#options.incarnation) return await this.#findHere(request);
         // That node has died, or it has claimed the session and the answer of the engine was lost.
-        if (next === owner?.incarnation) return await this.#takeOver(request);
+        if (next === owner?.incarnation) return await this.#takeOver(request, next);
         owner = next === NO_NODE ? undefined : (membership.get(next) ?? (await membership.find(next)));
-        if (owner === undefined) return await this.#takeOver(request);
+        if (owner === undefined) return await this.#takeOver(request, next);
       }
       return BUSY;
     } catch {
@@ -101,13 +101,14 @@ export class Leading {
     const { host, moves } = this.#options;
     if (moves.isArriving(request.sessionId)) return BUSY;
     // It was claimed, and the answer of the engine was lost.
-    return host.find(request.sessionId) === undefined ? await this.#takeOver(request) : 'here';
+    if (host.find(request.sessionId) !== undefined) return 'here';
+    return await this.#takeOver(request, this.#options.incarnation);
   }
 
-  async #takeOver(request: LeadRequest): Promise<LeadOutcome> {
+  async #takeOver(request: LeadRequest, gone: string): Promise<LeadOutcome> {
     const { takeOvers } = this.#options;
     if (request.signal.aborted) return 'done';
-    const outcome = takeOvers === undefined ? UNKNOWN : await takeOvers.takeOver(request);
+    const outcome = takeOvers === undefined ? UNKNOWN : await takeOvers.takeOver({ ...request, gone });
     return outcome === 'busy' ? BUSY : outcome;
   }
 
