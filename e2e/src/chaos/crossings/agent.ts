@@ -338,8 +338,9 @@ async function followReply(
       return ledger.followEnded(follower);
     } catch (error) {
       if (reader.isLeft) continue;
-      failures = follower.texts.length > before ? 1 : failures + 1;
       const code = codeOf(error);
+      // The end of its own session says nothing about the reply.
+      if (code !== 'session_lost') failures = follower.texts.length > before ? 1 : failures + 1;
       const isFinal = failures >= TRIES || !COMES_BACK.has(code);
       ledger.followFailed(follower, id, code, isFinal);
       if (isFinal) return;
