@@ -239,8 +239,11 @@ export class CrossingLedger extends Ledger {
     for (const [id, asked] of this.#asks) this.#judgeReply(id, asked, places);
     for (const { failure, what } of this.#failures) this.#judgeFailure(places.of(failure), what);
     for (const follower of this.#followers) this.#comparePrefix(follower);
-    for (const { by, to, numbers } of this.#missing())
-      this.fault(by, `told ${to} what it has not read, and was told nothing of: ${numbers.join(', ')}`);
+    for (const { by, to, between, numbers } of this.#missing())
+      this.fault(
+        by,
+        `told ${to} what it has not read, and was told nothing of: ${numbers.join(', ')} (${between.join(' to ')})`,
+      );
     for (const [name, { said, heard, lost }] of this.users)
       if (lost === undefined && heard !== said)
         this.fault(name, `lost: ${heard} of ${said} messages to the server came back`);

@@ -21,6 +21,14 @@ interface Line {
   readonly read: Set<number>;
 }
 
+interface Missing {
+  readonly by: string;
+  readonly to: string;
+  /** The sessions of both. */
+  readonly between: readonly string[];
+  readonly numbers: readonly number[];
+}
+
 export class Told {
   readonly counts = { read: 0, marked: 0, reported: 0 };
   readonly #fault: (name: string, what: string) => void;
@@ -78,16 +86,14 @@ export class Told {
    *
    * @param hasEnded whether a session has ended.
    */
-  missing(
-    pages: readonly Page[],
-    hasEnded: (session: string) => boolean,
-  ): readonly { readonly by: string; readonly to: string; readonly numbers: readonly number[] }[] {
+  missing(pages: readonly Page[], hasEnded: (session: string) => boolean): readonly Missing[] {
     return [...this.#lines.values()].flatMap(({ by, to, accepted, reported, read }) => {
       const sessions = new Set(pages.filter(({ agent }) => agent === to).map(({ session }) => session));
       const senders = pages.filter(({ session }) => session === by.session);
       const hasChanged = sessions.size > 1 || senders.length > 1 || [by.session, ...sessions].some(hasEnded);
       const numbers = [...accepted].filter((number) => !read.has(number) && !reported.has(number));
-      return hasChanged || numbers.length === 0 ? [] : [{ by: by.agent, to, numbers }];
+      const between = [by.session, ...sessions];
+      return hasChanged || numbers.length === 0 ? [] : [{ by: by.agent, to, between, numbers }];
     });
   }
 
