@@ -101,6 +101,15 @@ export const ALLOWED: readonly Row[] = [
     says: 'CLUSTER.md, Replacing a node: at the deadline',
   },
   {
+    of: ['following'],
+    codes: ['draining'],
+    if: plain,
+    after: ['drained'],
+    beside: [...NODE_LOST, 'redis'],
+    at: 'owner',
+    says: 'CLUSTER.md, Replacing a node: at the deadline, as the session could not move before',
+  },
+  {
     of: ['session', 'request', 'relayed', 'following', 'send'],
     codes: ['session_lost'],
     if: plain,
