@@ -30,7 +30,11 @@ const node = new NodeProcess<CrossingNodeSetup>();
 const { effects, plant, redis: url, drainMs, returnWithinMs } = node.setup;
 const effect = createEffects(effects);
 for (const event of ['uncaughtException', 'unhandledRejection'] as const)
-  process.on(event, (error) => effect('fault', `${event}: ${described(error)}`));
+  process.on(event, (error) => {
+    // It is started again, at another port.
+    if (isPortTaken(error)) process.exit(1);
+    effect('fault', `${event}: ${described(error)}`);
+  });
 await plantFault(plant);
 
 const options = node.options(noteLog);
@@ -111,3 +115,8 @@ async function* answer(
 }
 
 await node.serve(server, async () => void (await server.drain({ timeoutMs: drainMs, returnWithinMs })));
+
+function isPortTaken(error: unknown): boolean {
+  const { cause } = error as { readonly cause?: NodeJS.ErrnoException };
+  return cause?.code === 'EADDRINUSE';
+}
