@@ -122,7 +122,9 @@ describe('the ledger of a history', () => {
     it('finds one that comes again, late, never, or from nobody', () => {
       expect(told(reads(1, 2, 2, 3))).toEqual(['d1.0: read number 2 of d0 (sess_ann) again, unmarked']);
       expect(told(reads(1, 3, 2))).toEqual(['d1.0: read number 2 of d0 (sess_ann) after 3']);
-      expect(told(reads(1, 2))).toEqual(['d0: told d1 what it has not read, and was told nothing of: 3']);
+      expect(told(reads(1, 2))).toEqual([
+        'd0: told d1 what it has not read, and was told nothing of: 3 (sess_ann to sess_bob)',
+      ]);
       expect(told(reads(1, 2, 3, 4))).toEqual([
         'd1.0: read number 4 of d0 (sess_ann), which nobody has told it',
       ]);
@@ -136,6 +138,16 @@ describe('the ledger of a history', () => {
       expect(told((ledger) => [kill, reads(1, 3), report].map((each) => each(ledger)))).toEqual([]);
       expect(told((ledger) => [reads(1, 3), report].map((each) => each(ledger)))).toEqual([
         expect.stringContaining('1 messages to d1 from 2 on are unknown with peer_gone, which nothing'),
+      ]);
+    });
+
+    it('allows as many to be missing as were reported without a number, and no more', () => {
+      const lost = (count: number) => (ledger: CrossingLedger) =>
+        ledger.reported(ANN, { ...LOST, first: undefined, count });
+      const kill = (ledger: CrossingLedger) => ledger.happened('killed', NODE);
+      expect(told((ledger) => [kill, reads(2), lost(2)].map((each) => each(ledger)))).toEqual([]);
+      expect(told((ledger) => [kill, reads(2), lost(1)].map((each) => each(ledger)))).toEqual([
+        'd0: told d1 what it has not read, and was told nothing of: 1, 3 (sess_ann to sess_bob)',
       ]);
     });
   });

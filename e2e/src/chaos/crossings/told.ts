@@ -16,6 +16,8 @@ interface Line {
   readonly to: string;
   last: number;
   readonly reported: Set<number>;
+  /** How many were reported by a node that has taken the session over, and knows no numbers. */
+  unnumbered: number;
   /** Numbers that were accepted, and that must arrive or be reported while both sessions go on. */
   readonly accepted: Set<number>;
   readonly read: Set<number>;
@@ -51,9 +53,14 @@ export class Told {
     this.#lineOf(by, to).accepted.add(number);
   }
 
-  reported(by: Page, { to, first = 1, count }: Undelivered): void {
+  reported(by: Page, { to, first, count }: Undelivered): void {
     this.counts.reported += count;
-    const { reported } = this.#lineOf(by, to);
+    const line = this.#lineOf(by, to);
+    if (first === undefined) {
+      line.unnumbered += count;
+      return;
+    }
+    const { reported } = line;
     for (let number = first; number < first + count; number++) reported.add(number);
   }
 
@@ -77,7 +84,8 @@ export class Told {
     this.#unmarked.add(`${pair} ${number}`);
     const last = this.#lastRead.get(pair) ?? 0;
     // What was reported may arrive after later ones, as agents.md says under "Delivery".
-    if (number < last && !line.reported.has(number)) this.#fault(receiver.name, `read ${what} after ${last}`);
+    const isReported = line.reported.has(number) || line.unnumbered > 0;
+    if (number < last && !isReported) this.#fault(receiver.name, `read ${what} after ${last}`);
     this.#lastRead.set(pair, Math.max(last, number));
   }
 
@@ -87,13 +95,13 @@ export class Told {
    * @param hasEnded whether a session has ended.
    */
   missing(pages: readonly Page[], hasEnded: (session: string) => boolean): readonly Missing[] {
-    return [...this.#lines.values()].flatMap(({ by, to, accepted, reported, read }) => {
+    return [...this.#lines.values()].flatMap(({ by, to, accepted, reported, unnumbered, read }) => {
       const sessions = new Set(pages.filter(({ agent }) => agent === to).map(({ session }) => session));
       const senders = pages.filter(({ session }) => session === by.session);
       const hasChanged = sessions.size > 1 || senders.length > 1 || [by.session, ...sessions].some(hasEnded);
       const numbers = [...accepted].filter((number) => !read.has(number) && !reported.has(number));
       const between = [by.session, ...sessions];
-      return hasChanged || numbers.length === 0 ? [] : [{ by: by.agent, to, between, numbers }];
+      return hasChanged || numbers.length <= unnumbered ? [] : [{ by: by.agent, to, between, numbers }];
     });
   }
 
@@ -101,7 +109,7 @@ export class Told {
     const key = `${by.session} ${to}`;
     let line = this.#lines.get(key);
     if (line === undefined) {
-      line = { by, to, last: 0, reported: new Set(), accepted: new Set(), read: new Set() };
+      line = { by, to, last: 0, reported: new Set(), unnumbered: 0, accepted: new Set(), read: new Set() };
       this.#lines.set(key, line);
     }
     return line;
