@@ -1,7 +1,7 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import type { AsyncDisposal } from '@parlance/protocol';
 import type { RelayStats } from './agents/transit.js';
-import type { DrainOptions, DrainResult } from './drain.js';
+import type { DrainOptions, DrainResult } from './drain-options.js';
 import type { Group } from './groups/group.js';
 import type { ListenOptions } from './http/listener.js';
 import type { ServerSession } from './served-session.js';

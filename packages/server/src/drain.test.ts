@@ -2,22 +2,20 @@ import { describe, expect, it } from 'vitest';
 import { Drain } from './drain.js';
 
 const MINUTE = 60_000;
-const NO_REPLIES = { running: 0, stopAll() {}, beginHandOver() {}, async finishHandOver() {} };
 
 /** A drain that waits for the handler of one kept reply. */
 function setUp() {
   const stopped: string[] = [];
   const replies = {
     running: 1,
-    stopAll({ message }: Error) {
+    cut({ message }: Error) {
       stopped.push(message);
     },
-    beginHandOver() {},
-    async finishHandOver(timeoutMs: number) {
+    async finish(timeoutMs: number) {
       stopped.push(`${timeoutMs} ms to hand over`);
     },
   };
-  const drain = new Drain(new Map(), replies, 0, Date.now() + MINUTE);
+  const drain = new Drain(new Map(), [replies], 0, Date.now() + MINUTE);
   return { drain, stopped };
 }
 
@@ -51,7 +49,7 @@ describe('a drain that an operator finishes', () => {
 
   it('keeps the deadline if that has passed', () => {
     const deadline = Date.now() - MINUTE;
-    const drain = new Drain(new Map(), NO_REPLIES, 0, deadline);
+    const drain = new Drain(new Map(), [], 0, deadline);
     drain.finish();
     expect(drain.progress.deadline).toBe(deadline);
   });

@@ -1,43 +1,10 @@
 import { CloseCode, CloseReason, Extension, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
-import { assertOptions } from '@parlance/protocol/internal';
 import type { DrainProgress } from './admin/figures.js';
 import type { Refusal } from './admission/admission.js';
 import type { Moves } from './cluster/moves/moves.js';
+import type { DrainResult } from './drain-options.js';
 import type { ServerEndpoint } from './endpoint.js';
-import type { Replies } from './replies/replies.js';
-
-export interface DrainOptions {
-  /** How long open streams may take to finish, in milliseconds. @default 30,000 */
-  readonly timeoutMs?: number | undefined;
-  /**
-   * Clients reconnect at random times within this many milliseconds after they have left, so that they do not
-   * all arrive at once. @default 5,000
-   */
-  readonly returnWithinMs?: number | undefined;
-  /**
-   * Stops listening at once, so that a successor can take over the port while streams finish here. A session
-   * that loses its connection after that cannot resume. @default false: connections are accepted until the end,
-   * so that lost ones can resume
-   */
-  readonly releasePort?: boolean | undefined;
-}
-
-export interface ResolvedDrainOptions {
-  readonly timeoutMs: number;
-  readonly returnWithinMs: number;
-  readonly releasePort: boolean;
-}
-
-/** @throws {ProtocolError} `invalid_option`. */
-export function resolveDrainOptions(options: DrainOptions): ResolvedDrainOptions {
-  assertOptions(options, { timeoutMs: 'number', returnWithinMs: 'number', releasePort: 'flag' }, 'drain');
-  const { timeoutMs = 30_000, returnWithinMs = 5_000, releasePort = false } = options;
-  for (const [name, value] of Object.entries({ timeoutMs, returnWithinMs })) {
-    if (!(value >= 0 && value < 2 ** 31))
-      throw new ProtocolError('invalid_option', `drain.${name} must be 0 to ${2 ** 31 - 1} ms, not ${value}`);
-  }
-  return { timeoutMs, returnWithinMs, releasePort };
-}
+import type { DrainPart } from './parts/part.js';
 
 /** The delay after which a client that leaves now, or is refused, should reconnect. */
 function returnDelay(withinMs: number): number {
@@ -60,22 +27,8 @@ const RETURN_MS = 5_000;
 /** How long sessions without a connection may take to go to other nodes after the deadline, in milliseconds. */
 const PARK_MS = 10_000;
 
-/** The outcome of a drain. */
-export interface DrainResult {
-  /** Sessions that ended by themselves. */
-  readonly left: number;
-  /** Sessions that were closed at the deadline with streams still open. */
-  readonly interrupted: number;
-  /** Sessions that were without a connection at the deadline, or for 5 s with something under way. */
-  readonly lost: number;
-  /** Sessions that other nodes of the cluster go on with; `undefined` without a cluster. */
-  readonly moved?: number | undefined;
-}
-
-type DrainedReplies = Pick<Replies, 'running' | 'stopAll' | 'beginHandOver' | 'finishHandOver'>;
-
-/** How long handing replies over to other nodes may take beyond the deadline, in milliseconds. */
-const HAND_OVER_MS = 5_000;
+/** How long parts may take to finish beyond the deadline, in milliseconds. */
+const FINISH_MS = 5_000;
 
 /** How long other nodes may take to confirm what agents that have moved were sent, in milliseconds. */
 const SETTLE_MS = 5_000;
@@ -85,8 +38,8 @@ export class Drain {
   readonly #sessions: ReadonlyMap<string, ServerEndpoint>;
   #deadline: number;
   readonly #total: number;
-  /** Kept replies outlive their sessions. */
-  readonly #replies: DrainedReplies;
+  /** What outlives sessions, such as kept replies. */
+  readonly #parts: readonly DrainPart[];
   readonly #goAway: (retryAfterMs: number) => GoAwayPayload;
   readonly #returnWithinMs: number;
   readonly #moves: Pick<Moves, 'hasTargets' | 'parkAll' | 'settle'> | undefined;
@@ -103,7 +56,7 @@ export class Drain {
    */
   constructor(
     sessions: ReadonlyMap<string, ServerEndpoint>,
-    replies: DrainedReplies,
+    parts: readonly DrainPart[],
     returnWithinMs: number,
     deadline: number,
     moves?: Pick<Moves, 'hasTargets' | 'parkAll' | 'settle'>,
@@ -112,7 +65,7 @@ export class Drain {
     this.#sessions = sessions;
     this.#deadline = deadline;
     this.#total = sessions.size;
-    this.#replies = replies;
+    this.#parts = parts;
     this.#returnWithinMs = returnWithinMs;
     this.#goAway = (retryAfterMs) => ({ retryAfterMs, deadline });
   }
@@ -141,7 +94,7 @@ export class Drain {
     session.abort(new ProtocolError('draining', 'the client was away while the server drained'));
   }
 
-  /** A session has ended, or the handler of a kept reply. */
+  /** A session has ended, or what a part waits for. */
   handleEnded(): void {
     if (this.#isEmpty) this.#stopWaiting?.();
   }
@@ -154,7 +107,7 @@ export class Drain {
   }
 
   get #isEmpty(): boolean {
-    return this.#sessions.size === 0 && this.#replies.running === 0;
+    return this.#sessions.size === 0 && this.#parts.every(({ running = 0 }) => running === 0);
   }
 
   /** @param isAnnounced resolves when other nodes know, and this one knows them. */
@@ -162,7 +115,7 @@ export class Drain {
     if (isAnnounced !== undefined) await isAnnounced;
     const sessions = [...this.#sessions.values()];
     const endsAt = Date.now() + timeoutMs;
-    this.#replies.beginHandOver();
+    for (const part of this.#parts) part.begin?.();
     for (const session of sessions) {
       this.#sayFarewell(session);
       if (!session.hasWire) this.handleLost(session);
@@ -172,7 +125,8 @@ export class Drain {
     if (!this.#isEmpty) await this.#moves?.parkAll(PARK_MS);
     const moved = this.#moves && sessions.filter(({ hasMoved }) => hasMoved).length;
     const left = [...this.#sessions.values()];
-    this.#replies.stopAll(new ProtocolError('draining', 'the server was drained'));
+    const drained = new ProtocolError('draining', 'the server was drained');
+    for (const part of this.#parts) part.cut?.(drained);
     const result = {
       left: sessions.length - left.length - (moved ?? 0) - this.#gone,
       interrupted: left.filter(({ state, core }) => state !== 'suspended' && core.channel.openStreams > 0)
@@ -186,14 +140,13 @@ export class Drain {
         if (!session.hasFarewell) session.sendGoAway(this.#goAway(returnDelay(this.#returnWithinMs)));
         if (session.hasWire) return session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server was drained');
         // Too late to resume it; a client that tries is told that it is gone.
-        session.abort(new ProtocolError('draining', 'the server was drained'));
+        session.abort(drained);
         return undefined;
       }),
     );
+    const finishMs = this.#isFinishing ? FINISH_MS : Math.max(endsAt - Date.now(), FINISH_MS);
     await Promise.all([
-      this.#replies.finishHandOver(
-        this.#isFinishing ? HAND_OVER_MS : Math.max(endsAt - Date.now(), HAND_OVER_MS),
-      ),
+      ...this.#parts.map((part) => part.finish?.(finishMs)),
       this.#moves?.settle(SETTLE_MS),
     ]);
     return result;

@@ -91,6 +91,8 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   #isAbandoned = false;
   /** Of a session that is on record. */
   durability: Durability | undefined;
+  /** What parts keep of the session; see `Slot`. */
+  slots: unknown[] | undefined;
   /** Created when the client has first left messages unread. */
   #unread: UnreadWatch | undefined;
 
@@ -106,6 +108,11 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   /** A server loads everything before it listens. */
   override get isPreloaded(): boolean {
     return true;
+  }
+
+  /** Why it is over, in one word. */
+  endOf(error: ProtocolError | undefined): string {
+    return this.hasMoved ? 'moved' : (error?.code ?? 'closed');
   }
 
   get hasWire(): boolean {

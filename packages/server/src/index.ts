@@ -6,7 +6,7 @@ export * from '@parlance/protocol/application';
 
 export type { Authenticate, Credentials, Identity } from './admission/admission.js';
 export type { Listening, Server } from './api.js';
-export type { DrainOptions, DrainResult } from './drain.js';
+export type { DrainOptions, DrainResult } from './drain-options.js';
 export type { Group, GroupSendOptions, GroupSent } from './groups/group.js';
 export type {
   Hook,
@@ -17,7 +17,7 @@ export type {
 } from './hooks/hook.js';
 export type { DurabilityOptions, DurableCandidate, DurablePolicy } from './durable/options.js';
 export type { ListenOptions } from './http/listener.js';
-export type { ServerOptions } from './options.js';
+export type { ServerOptions } from './server-options.js';
 export type { AdminOptions } from './admin/options.js';
 export type { CommitOptions, ServerSession } from './served-session.js';
 export { createServer } from './create-server.js';

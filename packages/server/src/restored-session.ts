@@ -1,7 +1,6 @@
 import { ProtocolError } from '@parlance/protocol';
 import {
   createMessage,
-  type ReplyKeeper,
   restoreSession,
   type ServerSessionCore,
   systemClock,
@@ -15,7 +14,7 @@ import type { MovedHere } from './cluster/moves/moves.js';
 import { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
 import { LoopQueue } from './loop-queue.js';
-import type { Replies } from './replies/replies.js';
+import type { FollowState } from './replies/follows.js';
 import { clientInfo } from './served-session.js';
 import { type ConnectionHost, SessionSettings } from './session-settings.js';
 
@@ -26,7 +25,7 @@ export interface RestoringHost extends ConnectionHost {
   /** The session is here from now on. @param adopt makes it the agent that it was. */
   onRestored(session: ServerEndpoint, adopt: () => void): void;
   readonly agentMoves: AgentMoves | undefined;
-  readonly keeper: ReplyKeeper & Pick<Replies, 'resume'>;
+  resumeFollow(session: ServerEndpoint, state: FollowState): void;
 }
 
 /** A session waits for the loop, and a connection is not read meanwhile. This one may have none. */
@@ -113,7 +112,7 @@ export class RestoredSession extends SessionSettings implements MovedHere {
     const { session } = this;
     const agent = this.#agent;
     this.host.onRestored(session, () => agent && this.host.agentMoves?.adopt(session, agent, from));
-    for (const state of this.#follows) this.host.keeper.resume(session, state);
+    for (const state of this.#follows) this.host.resumeFollow(session, state);
     lead?.handOver(this.session, this.#input);
     this.session.handleTick();
   }

@@ -1,12 +1,12 @@
 import type { Logger } from '@parlance/protocol';
 import { loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
 import type { Quotas } from './admission/quotas.js';
+import type { Parts } from './parts/parts.js';
 import { repeat } from './repeat.js';
-import type { Replies } from './replies/replies.js';
 
 /** How often quotas forget addresses that have nothing against them. */
 const FORGET_INTERVAL_MS = 30_000;
-/** How often suspended sessions that hold too much memory are evicted, and kept replies that are over forgotten. */
+/** How often suspended sessions that hold too much memory are evicted, and parts do what they repeat. */
 const SWEEP_INTERVAL_MS = 1_000;
 
 /** A task that a server repeats while it runs. */
@@ -18,12 +18,12 @@ interface Chore {
 export function choresOf(
   quotas: Pick<Quotas, 'sweep'>,
   memory: Pick<MemoryBudget, 'sweep'>,
-  replies: Pick<Replies, 'sweep'>,
+  parts: Pick<Parts, 'tick'>,
 ): readonly Chore[] {
   return [
     { intervalMs: FORGET_INTERVAL_MS, task: () => quotas.sweep(systemClock.now()) },
     { intervalMs: SWEEP_INTERVAL_MS, task: () => memory.sweep(systemClock.now()) },
-    { intervalMs: SWEEP_INTERVAL_MS, task: () => replies.sweep() },
+    { intervalMs: SWEEP_INTERVAL_MS, task: () => parts.tick() },
   ];
 }
 

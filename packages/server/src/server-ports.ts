@@ -1,6 +1,4 @@
 import type { RequestListener } from 'node:http';
-import type { Administered } from './admin/admin.js';
-import { type OpenAdmin, openAdmin } from './admin/open.js';
 import type { Listening } from './api.js';
 import {
   closeListener,
@@ -13,34 +11,31 @@ import {
 } from './http/listener.js';
 import { Port } from './http/port.js';
 import type { Upgrades } from './http/upgrade.js';
-import type { Observation } from './observe/observation.js';
+import type { StatusPages } from './observe/status.js';
 import type { ResolvedServerOptions } from './options.js';
 
 interface ServerPortsOptions {
   readonly options: ResolvedServerOptions;
   readonly upgrades: Upgrades;
-  readonly observation: Observation;
+  readonly pages: StatusPages;
   /** Loads what the server needs before it accepts connections. */
   readonly load: () => Promise<void>;
 }
 
-/** The ports that a server opens itself: for sessions, for its operator, and for its metrics. */
+/** The port of a server's sessions. */
 export class ServerPorts {
   readonly #host: ServerPortsOptions;
   readonly #sessions = new Port<Listener>('the server is already listening', shutListener);
-  readonly #admin = new Port<OpenAdmin | undefined>('the admin port is already open', async (admin) =>
-    admin?.close(),
-  );
 
   constructor(host: ServerPortsOptions) {
     this.#host = host;
   }
 
   async listen(listen: ListenOptions): Promise<Listening> {
-    const { options, upgrades, observation, load } = this.#host;
+    const { options, upgrades, pages, load } = this.#host;
     const { path, logger } = options;
     const onRequest: RequestListener = (request, response) => {
-      if (observation.respondBeside(request, response)) return;
+      if (pages.respond(request, response, 'sessions')) return;
       if (!respondWith(listen.respond, request, response, logger)) requireUpgrade(response, path);
     };
     // A client that connects before the server is loaded waits for that.
@@ -51,16 +46,6 @@ export class ServerPorts {
     }, load);
     logger.info({ event: 'server.listening', host, port, path }, 'listening');
     return { port, host, url: `ws://${authority}${path}` };
-  }
-
-  /** Opens the operator's port if the options say so, and if it is not open. */
-  async openAdmin(server: Administered): Promise<void> {
-    if (this.#admin.opened !== undefined) return;
-    await this.#admin.open(() => openAdmin(server, () => this.#host.observation.metricsOnDemand()));
-  }
-
-  get admin(): Listening | undefined {
-    return this.#admin.opened?.listening;
   }
 
   /** Accepts no new connections; open ones stay. Resolves when the last one is closed. */
@@ -74,8 +59,8 @@ export class ServerPorts {
     this.#sessions.opened?.http.closeAllConnections();
   }
 
-  /** Resolves when all are closed, also those that were being opened, and none will be open any more. */
-  async close(): Promise<void> {
-    await Promise.all([this.#sessions.close(), this.#host.observation.close(), this.#admin.close()]);
+  /** Resolves when it is closed, also if it was being opened, and will not be open any more. */
+  close(): Promise<void> {
+    return this.#sessions.close();
   }
 }

@@ -1,41 +1,28 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import {
   CloseReason,
-  Extension,
   type HelloPayload,
   ProtocolError,
   type RequestHandler,
-  type ResumeOffer,
   type SessionOptions,
   type Subprotocol,
 } from '@parlance/protocol';
-import {
-  attempt,
-  createSweep,
-  type EventRoute,
-  guard,
-  MemoryBudget,
-  sweepInterval,
-  systemClock,
-} from '@parlance/protocol/internal';
+import { createSweep, guard, MemoryBudget, sweepInterval, systemClock } from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
 import { warnIfLocal } from './admission/authentication.js';
 import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from './admission/handshakes.js';
 import { ServerAdmission } from './admission/server-admission.js';
-import { createAgents } from './agents/create.js';
-import type { Directory } from './agents/directory.js';
+import { AGENTS } from './agents/feature.js';
 import type { AgentMoves } from './agents/moves.js';
-import type { Relay } from './agents/relay.js';
-import type { RelayStats } from './agents/transit.js';
 import type { Listening, Server } from './api.js';
+import { durableFigures, nodeFigures } from './cluster/figures.js';
 import { isReadyIn, joinCluster } from './cluster/join.js';
 import type { ClusterNode } from './cluster/node.js';
 import { Connection } from './connection.js';
-import { Drain, type DrainOptions, type DrainResult, resolveDrainOptions } from './drain.js';
+import { Drain } from './drain.js';
+import { type DrainOptions, type DrainResult, resolveDrainOptions } from './drain-options.js';
 import type { TakingHost } from './durable/take-over.js';
 import type { ServerEndpoint } from './endpoint.js';
-import type { Group } from './groups/group.js';
-import { Groups } from './groups/groups.js';
 import { addressKey } from './http/addresses.js';
 import type { ListenOptions } from './http/listener.js';
 import { closedError } from './http/port.js';
@@ -43,22 +30,30 @@ import { type Peer, Upgrades } from './http/upgrade.js';
 import type { ServerWire } from './http/ws.js';
 import { loadCapabilities } from './load-codecs.js';
 import { createLoopShares, type LoopShares } from './loop-shares.js';
-import type { Metrics } from './observe/metrics.js';
-import { Observation } from './observe/observation.js';
-import { observedOf } from './observe/observed.js';
-import { Totals } from './observe/totals.js';
+import type { ServerObserver } from './observe/observer.js';
+import { StatusPages } from './observe/status.js';
 import { startOnSession } from './on-session.js';
-import { resolveServerOptions, type ServerOptions } from './options.js';
-import { Replies } from './replies/replies.js';
+import type { ResolvedServerOptions } from './options.js';
+import { type Feature, METER, NODE } from './parts/part.js';
+import { Parts, type ServerOfParts } from './parts/parts.js';
+import { KEPT_REPLIES } from './replies/feature.js';
+import type { FollowState } from './replies/follows.js';
 import { RestoredSession, type RestoringHost } from './restored-session.js';
 import type { ServerSession } from './served-session.js';
 import { choresOf, ServerLoading } from './server-loading.js';
 import { ServerPorts } from './server-ports.js';
 import { OfferedOptions } from './session-options.js';
-import { SessionRoute } from './session-route.js';
 
-export class SessionServer extends ServerAdmission implements Server, RestoringHost, TakingHost {
-  readonly options: RestoringHost['options'];
+/** What applications call by names of their own. */
+type OwnMembers = 'group' | 'relayStats' | 'admin' | 'listenMetrics';
+
+/** Admits connections, and has the sessions that begin on them. Everything else is done by its parts. */
+export class SessionServer
+  extends ServerAdmission
+  implements Omit<Server, OwnMembers>, RestoringHost, TakingHost
+{
+  readonly options: ResolvedServerOptions;
+  readonly parts: Parts;
   readonly #offered: OfferedOptions;
   readonly #endpoints = new Map<string, ServerEndpoint>();
   readonly sessions = new Map<string, ServerSession>();
@@ -66,14 +61,9 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   readonly #connections = new Set<ServerEndpoint>();
   readonly #upgrades: Upgrades;
   readonly #sweep;
-  /** Exists only with `authenticate`: an unproved agent ID identifies no agent. */
-  readonly #directory: Directory | undefined;
-  readonly #relay: Relay | undefined;
-  readonly #replies: Replies;
   readonly #handshakes: Handshakes<ServerEndpoint>;
-  readonly #groups: Groups;
-  readonly #totals = new Totals();
-  readonly #observation: Observation;
+  readonly #pages: StatusPages;
+  readonly #meter;
   readonly onRequest: RequestHandler | undefined;
   readonly loop: LoopShares;
   readonly memory: MemoryBudget;
@@ -85,19 +75,19 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   #drained: Promise<DrainResult> | undefined;
   #closed: Promise<void> | undefined;
 
-  constructor(options: ServerOptions) {
-    const resolved = resolveServerOptions(options);
-    const { limits, timers, onRequest } = resolved;
+  /** @throws {ProtocolError} `invalid_option`. */
+  constructor(options: ResolvedServerOptions, features: readonly Feature[]) {
+    const { limits, timers, onRequest, logger } = options;
     super(limits);
-    this.options = resolved;
-    this.#offered = new OfferedOptions(this.options);
-    const onOver = () => this.#drain?.handleEnded();
-    this.#groups = new Groups((sessionId) => this.find(sessionId), limits.maxMessageSize);
-    this.#replies = new Replies({ options: this.options, now: Date.now, onOver });
-    this.loop = createLoopShares(this.options.loopShare);
-    this.memory = new MemoryBudget(this.options.processMemory);
+    this.options = options;
+    this.loop = createLoopShares(options.loopShare);
+    this.memory = new MemoryBudget(options.processMemory);
     this.#handshakes = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
-    const agents = createAgents(this.options);
+    this.parts = new Parts(features, this.#partHost(), logger);
+    this.#offered = new OfferedOptions(options, this.parts);
+    this.#meter = this.parts.use(METER);
+    this.onRequest = onRequest && this.parts.wrap(onRequest);
+    const agents = this.parts.use(AGENTS);
     this.agentMoves = agents?.moves;
     this.leader = joinCluster({
       options: this.options,
@@ -115,24 +105,24 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
       onPassed: (wire, request, ticket) =>
         this.#begin(wire, { ip: ticket.ip, request, ticket }, ticket.subprotocol, undefined),
     });
-    this.leader?.serveReplies(this.#replies);
-    const observed = observedOf({
-      isDraining: () => this.isDraining,
-      connections: this.#connections,
-      sessions: () => this.#endpoints.values(),
-      replies: this.#replies,
-      cluster: this.leader,
-      totals: this.#totals,
-      directory: agents?.directory,
-      relayStats: () => this.relayStats(),
-      limits,
+    const replies = this.parts.use(KEPT_REPLIES);
+    if (replies !== undefined) this.leader?.serveReplies(replies);
+    if (agents !== undefined) this.leader?.relay(agents, (sessionId) => this.find(sessionId));
+    if (this.leader !== undefined) {
+      this.parts.provide(NODE, this.leader);
+      this.parts.figures.push(...nodeFigures(this.leader), ...durableFigures(this.#endpoints, options.feed));
+    }
+    this.#loading = new ServerLoading(
+      () => this.#load(),
+      choresOf(this.quotas, this.memory, this.parts),
+      logger,
+    );
+    this.#pages = new StatusPages({
+      isReady: () => this.#loading.isLoaded && isReadyIn(this.leader) && this.admitPassed() === undefined,
+      pageAt: (path, port) => this.parts.pageAt(path, port),
+      site: options,
+      logger,
     });
-    const isReady = () =>
-      this.#loading.isLoaded && isReadyIn(this.leader) && this.admitPassed() === undefined;
-    const chores = choresOf(this.quotas, this.memory, this.#replies);
-    this.#loading = new ServerLoading(() => this.#load(), chores, this.options.logger);
-    this.#observation = new Observation(this.options, observed, isReady);
-    this.onRequest = onRequest && this.#observation.instrument(this.#replies.keepChosen(onRequest));
     this.#sweep = createSweep(sweepInterval(timers));
     this.#upgrades = new Upgrades({
       options: this.options,
@@ -143,47 +133,46 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#ports = new ServerPorts({
       options: this.options,
       upgrades: this.#upgrades,
-      observation: this.#observation,
-      load: () => this.#loading.load().then(() => this.#assertOpen()),
+      pages: this.#pages,
+      load: () => this.#loading.load().then(() => this.assertOpen()),
     });
-    this.#directory = agents?.directory;
-    this.#relay = agents?.relay;
-    if (agents !== undefined) this.leader?.relay(agents, (sessionId) => this.find(sessionId));
     warnIfLocal(this.options);
   }
 
-  relayStats(): RelayStats {
-    return { forwarded: 0, recoded: 0, refused: 0, unknown: 0, ...this.#relay?.stats };
+  #partHost(): ServerOfParts {
+    const { options, memory } = this;
+    const drainProgress = () => this.#drain?.progress;
+    return {
+      options,
+      memory,
+      sessions: this.#endpoints,
+      connections: this.#connections,
+      get drainProgress() {
+        return drainProgress();
+      },
+      drain: (given) => this.drain(given),
+      finishDrain: () => this.#drain?.finish(),
+      find: (sessionId) => this.find(sessionId),
+      settled: () => this.#drain?.handleEnded(),
+      respond: (request, response, port) => this.#pages.respond(request, response, port),
+    };
   }
 
   async listen(options: ListenOptions = {}): Promise<Listening> {
-    this.#assertOpen();
+    this.assertOpen();
     return await this.#ports.listen(options);
   }
 
   attach(server: HttpServer): () => void {
-    this.#assertOpen();
+    this.assertOpen();
     const detach = this.#upgrades.attach(server);
     // A client that connects before this has finished waits for it: see the endpoint.
     this.#loading.loadLater();
     return detach;
   }
 
-  async listenMetrics(options: ListenOptions = {}): Promise<Listening> {
-    this.#assertOpen();
-    return await this.#observation.listen(options);
-  }
-
   respond(request: IncomingMessage, response: ServerResponse): boolean {
-    return this.#observation.respond(request, response);
-  }
-
-  get admin(): Listening | undefined {
-    return this.#ports.admin;
-  }
-
-  group(name: string): Group {
-    return this.#groups.named(name);
+    return this.#pages.respond(request, response, 'application');
   }
 
   drain(options: DrainOptions = {}): Promise<DrainResult> {
@@ -194,7 +183,8 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     logger.info({ event: 'server.draining', sessions, timeoutMs, returnWithinMs }, 'draining');
     this.returnWithinMs = returnWithinMs;
     const deadline = Date.now() + timeoutMs;
-    this.#drain = new Drain(this.#endpoints, this.#replies, returnWithinMs, deadline, this.leader?.moves);
+    const { drains } = this.parts;
+    this.#drain = new Drain(this.#endpoints, drains, returnWithinMs, deadline, this.leader?.moves);
     const isAnnounced = this.leader?.drain(deadline, returnWithinMs);
     if (releasePort) this.#stopListening();
     this.#drained = this.#drain.run(timeoutMs, isAnnounced).then((result) => {
@@ -215,7 +205,7 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     const closed = this.#stopListening();
     await this.leader?.stop();
     await Promise.all([...this.#connections].map((session) => this.#closeConnection(session)));
-    this.#replies.stopAll(closing());
+    await this.parts.close(closing());
     this.#ports.closeConnections();
     await closed;
     await this.leader?.close();
@@ -245,29 +235,13 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     return this.#endpoints.get(sessionId);
   }
 
-  routeOf(session: ServerEndpoint): EventRoute | undefined {
-    const relay = this.#relay;
-    if (relay === undefined && session.negotiated.extensions[Extension.REPLIES] === undefined)
-      return undefined;
-    return new SessionRoute(session, this.#replies, relay);
-  }
-
-  get keeper(): Replies {
-    return this.#replies;
-  }
-
-  adoptReplies(session: ServerEndpoint, resume: ResumeOffer): void {
-    this.#replies.adopt(session, resume);
-  }
-
-  claim(session: ServerEndpoint, { extensions }: HelloPayload): Refusal | undefined {
-    return this.#directory?.claim(session, extensions);
+  resumeFollow(session: ServerEndpoint, state: FollowState): void {
+    this.parts.use(KEPT_REPLIES)?.resume(session, state);
   }
 
   onReady(session: ServerEndpoint): void {
     this.#handshakes.delete(session);
-    this.observer?.handleAccepted((systemClock.now() - session.helloAt) / 1000);
-    this.#establish(session, () => this.#directory?.join(session));
+    this.#establish(session, () => this.parts.ready(session));
   }
 
   onRestored(session: ServerEndpoint, adopt: () => void): void {
@@ -307,22 +281,18 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   }
 
   onResumed(session: ServerEndpoint, own: ServerEndpoint): void {
-    const gapMs = session.hasWire ? 0 : Date.now() - session.lostAt;
-    this.observer?.handleResumed(gapMs / 1000);
-    this.#forget(own);
+    this.parts.resumed(session);
+    this.#forget(own, undefined);
   }
 
-  readonly onLed = (own: ServerEndpoint): void => this.#forget(own);
+  readonly onLed = (own: ServerEndpoint): void => this.#forget(own, undefined);
 
   onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
-    this.#forget(session);
-    this.#replies.handleEnded(session, error);
+    this.#forget(session, error);
     if (this.#endpoints.get(session.id) !== session) return;
     this.#endpoints.delete(session.id);
     this.sessions.delete(session.id);
-    const reason = session.hasMoved ? 'moved' : (error?.code ?? 'closed');
-    this.observer?.handleEnded(reason);
-    const fields = { event: 'session.ended', session: session.id, reason };
+    const fields = { event: 'session.ended', session: session.id, reason: session.endOf(error) };
     const { unknownMessages } = session.core;
     this.options.logger.info(
       unknownMessages === 0 ? fields : { ...fields, unknownMessages },
@@ -331,26 +301,16 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     this.#drain?.handleEnded();
   }
 
-  /** Drops the session that began on a connection; what it has sent and received stays in the totals. */
-  #forget(session: ServerEndpoint): void {
+  /** Drops the session that began on a connection. */
+  #forget(session: ServerEndpoint, error: ProtocolError | undefined): void {
     this.#handshakes.delete(session);
     this.#connections.delete(session);
     this.#sweep.delete(session);
-    // A fault in one of these steps must not leave the session in the others.
-    const steps = [
-      () => this.#totals.add(session),
-      () => this.#groups.forget(session),
-      () => this.#directory?.leave(session),
-      () => this.#relay?.handleEnded(session),
-    ];
-    for (const step of steps) {
-      const failed = attempt(step);
-      if (failed !== undefined) session.crash(failed.error);
-    }
+    this.parts.ended(session, error);
   }
 
-  get observer(): Metrics | undefined {
-    return this.#observation.metrics;
+  get observer(): ServerObserver | undefined {
+    return this.#meter?.observer;
   }
 
   protected get isDraining(): boolean {
@@ -370,7 +330,8 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
     evicted.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
   }
 
-  #assertOpen(): void {
+  /** @throws {ProtocolError} `invalid_argument` if the server was closed. */
+  protected assertOpen(): void {
     if (this.isClosing) throw closedError();
   }
 
@@ -381,27 +342,13 @@ export class SessionServer extends ServerAdmission implements Server, RestoringH
   }
 
   async #load(): Promise<void> {
-    const { capabilities } = this.options;
+    const { capabilities } = this.#offered;
     const [loaded] = await Promise.all([
       loadCapabilities(capabilities, this.options.logger),
-      this.#openAdmin(),
-      this.#observation.load(),
+      this.parts.start(),
       this.leader?.start(),
     ]);
     if (loaded !== capabilities) this.#offered.offer(loaded);
-  }
-
-  async #openAdmin(): Promise<void> {
-    const server = {
-      options: this.options,
-      sessions: () => this.#endpoints.values(),
-      find: (sessionId: string) => this.find(sessionId),
-      drainProgress: () => this.#drain?.progress,
-      node: this.leader?.incarnation,
-      drain: (options: DrainOptions) => this.drain(options),
-      finishDrain: () => this.#drain?.finish(),
-    };
-    await this.#ports.openAdmin(server);
   }
 }
 

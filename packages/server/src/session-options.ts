@@ -1,15 +1,29 @@
 import { type Capabilities, type SessionOptions, Subprotocol } from '@parlance/protocol';
-import { AgreementCache, systemClock } from '@parlance/protocol/internal';
+import { AgreementCache, resolveCapabilities, systemClock } from '@parlance/protocol/internal';
 import type { ResolvedServerOptions } from './options.js';
+import type { Parts } from './parts/parts.js';
 
 /** What the sessions of a server can agree on, by subprotocol; the cores of all sessions share it. */
 export class OfferedOptions {
   readonly #options: ResolvedServerOptions;
+  readonly #parts: Pick<Parts, 'core'>;
   readonly #bySubprotocol = new Map<Subprotocol, SessionOptions>();
+  readonly capabilities: Capabilities;
 
-  constructor(options: ResolvedServerOptions) {
+  /** @throws {ProtocolError} `invalid_option`. */
+  constructor(options: ResolvedServerOptions, parts: Pick<Parts, 'core' | 'offer' | 'extensions'>) {
     this.#options = options;
-    this.offer(options.capabilities);
+    this.#parts = parts;
+    const { capabilities, onSession, limits, security, node, durability } = options;
+    const { securityScanning = parts.offer.securityScanning } = capabilities;
+    const offer = {
+      ...{ ...capabilities, ...parts.offer, ...parts.core, securityScanning, security },
+      ...{ takesMessages: onSession !== undefined, rebuilds: true },
+      ...{ moves: node !== undefined, durables: durability !== undefined },
+      extensions: { agents: false, replies: false, ...parts.extensions, ...capabilities.extensions },
+    };
+    this.capabilities = resolveCapabilities(offer, limits);
+    this.offer(this.capabilities);
   }
 
   of(subprotocol: Subprotocol): SessionOptions {
@@ -18,23 +32,21 @@ export class OfferedOptions {
 
   /** Sets what sessions that begin from now on can agree on. */
   offer(capabilities: Capabilities): void {
-    const { limits, timers, avp, security, durability } = this.#options;
+    const { limits, timers, security, durability } = this.#options;
     const { maxSessionBytes: maxRecordSize, tellsBeside } = durability ?? {};
     const { timeOrigin } = systemClock;
     const agreements = new AgreementCache();
-    for (const subprotocol of Object.values(Subprotocol)) {
-      const shared = {
-        capabilities,
-        limits,
-        timers,
-        avp,
-        security,
-        agreements,
-        timeOrigin,
-        maxRecordSize,
-        tellsBeside,
-      };
-      this.#bySubprotocol.set(subprotocol, { role: 'server', subprotocol, ...shared });
-    }
+    const own = {
+      capabilities,
+      limits,
+      timers,
+      security,
+      agreements,
+      timeOrigin,
+      maxRecordSize,
+      tellsBeside,
+    };
+    for (const subprotocol of Object.values(Subprotocol))
+      this.#bySubprotocol.set(subprotocol, { role: 'server', subprotocol, ...own, ...this.#parts.core });
   }
 }

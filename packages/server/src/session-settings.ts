@@ -12,19 +12,16 @@ import {
   type EventRoute,
   type Mailbox,
   type MemoryBudget,
-  type ReplyKeeper,
   type ServerSessionCore,
   systemClock,
 } from '@parlance/protocol/internal';
 import type { HandshakeHost } from './admission/handshake.js';
-import { RelayScan } from './agents/relay-scan.js';
-import { Scanner } from './agents/scan.js';
 import type { ServerEndpoint, ServerEndpointOptions } from './endpoint.js';
-import type { Hook } from './hooks/hook.js';
 import type { LoopQueue } from './loop-queue.js';
 import type { LoopShares } from './loop-shares.js';
 import { MovableMailbox } from './movable-mailbox.js';
 import type { SessionObserver } from './observe/observer.js';
+import type { Parts } from './parts/parts.js';
 
 /** What a connection needs from its server. */
 export interface ConnectionHost extends HandshakeHost {
@@ -43,10 +40,7 @@ export interface ConnectionHost extends HandshakeHost {
   onLed(own: ServerEndpoint): void;
   /** `undefined` without metrics. */
   readonly observer: SessionObserver | undefined;
-  /** Keeps replies. */
-  readonly keeper: ReplyKeeper;
-  /** The route of events for other sessions and for kept replies; `undefined` without both. */
-  routeOf(session: ServerEndpoint): EventRoute | undefined;
+  readonly parts: Parts;
   /** The session is established and may be handed to the application. */
   onReady(session: ServerEndpoint): void;
   /** The session has lost its connection; another one may resume it. */
@@ -87,35 +81,31 @@ export abstract class SessionSettings implements ServerEndpointOptions {
   get mailbox(): Mailbox | undefined {
     return this.host.leader === undefined ? undefined : new MovableMailbox();
   }
-  get hooks(): readonly Hook[] {
-    return this.host.options.use;
+  get hooks(): ServerEndpointOptions['hooks'] {
+    return this.host.parts.endpoint.hooks;
   }
   get observer(): SessionObserver | undefined {
     return this.host.observer;
   }
   get batch(): EndpointOptions['batch'] {
-    return this.host.options.batch;
+    return this.host.parts.endpoint.batch;
   }
   get security(): EndpointOptions['security'] {
     return this.host.options.security;
   }
-  get keeper(): ReplyKeeper {
-    return this.host.keeper;
+  get keeper(): EndpointOptions['keeper'] {
+    return this.host.parts.endpoint.keeper;
   }
   get createScanner(): EndpointOptions['createScanner'] {
-    const { scan, logger } = this.host.options;
-    return scan && ((host) => new Scanner(scan, host, logger));
+    return this.host.parts.endpoint.createScanner;
   }
   get transfers(): EndpointOptions['transfers'] {
-    return this.host.options.transfers;
+    return this.host.parts.endpoint.transfers;
   }
   get logger(): Logger {
     return this.host.options.logger;
   }
   get route(): EventRoute | undefined {
-    const { session } = this;
-    const route = this.host.routeOf(session);
-    const scanner = session.scanner as Scanner | undefined;
-    return route && scanner ? new RelayScan(route, scanner, session) : route;
+    return this.host.parts.routeOf(this.session);
   }
 }

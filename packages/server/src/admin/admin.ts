@@ -1,35 +1,21 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { isProtocolError } from '@parlance/protocol';
+import { isProtocolError, type Logger } from '@parlance/protocol';
 import { guardLater, loggable } from '@parlance/protocol/internal';
 import { bearerToken, checkHost, checkOrigin, pathOf } from '../admission/admission.js';
 import type { Listening } from '../api.js';
 import { limitedLog } from '../cluster/limited-log.js';
-import type { DrainOptions } from '../drain.js';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { DrainOptions } from '../drain-options.js';
 import { closeListener, type Listener, openListener } from '../http/listener.js';
 import type { Metrics } from '../observe/metrics.js';
-import type { ResolvedServerOptions } from '../options.js';
+import { NODE, type PartHost } from '../parts/part.js';
 import { AdminEvents } from './events.js';
-import type { AdminState, DrainProgress } from './figures.js';
+import type { AdminState } from './figures.js';
 import type { ResolvedAdminOptions } from './options.js';
 import { listSessions } from './sessions.js';
 import { stateOf } from './state.js';
 
-/** What the admin port reads from its server, and asks of it. */
-export interface Administered {
-  readonly options: ResolvedServerOptions;
-  sessions(): Iterable<ServerEndpoint>;
-  find(sessionId: string): ServerEndpoint | undefined;
-  drainProgress(): DrainProgress | undefined;
-  readonly node: string | undefined;
-  /** @throws {ProtocolError} `invalid_option`. */
-  drain(options: DrainOptions): Promise<unknown>;
-  /** The deadline of the drain is now. */
-  finishDrain(): void;
-}
-
-type Pages = (request: IncomingMessage, response: ServerResponse) => boolean;
+export type Pages = (request: IncomingMessage, response: ServerResponse) => boolean;
 
 /** Bytes of the body of a request. */
 const MAX_BODY = 4096;
@@ -41,17 +27,21 @@ const MAX_BODY = 4096;
  */
 export class Admin {
   readonly #options: ResolvedAdminOptions;
-  readonly #server: Administered;
-  readonly #metrics: Metrics;
+  readonly #server: PartHost;
+  readonly #metrics: Metrics | undefined;
   readonly #pages: Pages;
   readonly #token: Buffer;
   readonly #events: AdminEvents;
   readonly #startedAt = Date.now();
-  readonly #log: ResolvedServerOptions['logger'];
+  readonly #log: Logger;
   #listener: Listener | undefined;
 
-  /** @param pages answers requests for the files of the page; returns `false` for others. */
-  constructor(options: ResolvedAdminOptions, server: Administered, metrics: Metrics, pages: Pages) {
+  private constructor(
+    options: ResolvedAdminOptions,
+    server: PartHost,
+    metrics: Metrics | undefined,
+    pages: Pages,
+  ) {
     this.#options = options;
     this.#server = server;
     this.#metrics = metrics;
@@ -61,18 +51,42 @@ export class Admin {
     this.#log = limitedLog(server.options.logger);
   }
 
-  async listen(): Promise<Listening> {
+  /**
+   * @param pages answers requests for the files of the page; returns `false` for others.
+   * @throws {ProtocolError} `connection_failed` if the port cannot be opened.
+   */
+  static async open(
+    options: ResolvedAdminOptions,
+    server: PartHost,
+    metrics: Metrics | undefined,
+    pages: Pages,
+  ): Promise<Admin> {
+    const opened = new Admin(options, server, metrics, pages);
+    try {
+      await opened.#listen();
+      return opened;
+    } catch (error) {
+      await opened.close();
+      throw error;
+    }
+  }
+
+  async #listen(): Promise<void> {
     const { port, host, mode } = this.#options;
     const { options } = this.#server;
-    const listener = await openListener({ port, host }, options, (request, response) => {
+    this.#listener = await openListener({ port, host }, options, (request, response) => {
       this.#respond(request, response);
     });
-    this.#listener = listener;
     options.logger.info(
-      { event: 'admin.listening', host: listener.host, port: listener.port, mode },
+      { event: 'admin.listening', host: this.#listener.host, port: this.#listener.port, mode },
       'admin port',
     );
-    return { port: listener.port, host: listener.host, url: `http://${listener.authority}/` };
+  }
+
+  get listening(): Listening | undefined {
+    const { port, host, authority } = this.#listener ?? {};
+    if (port === undefined || host === undefined) return undefined;
+    return { port, host, url: `http://${authority}/` };
   }
 
   async close(): Promise<void> {
@@ -136,7 +150,7 @@ export class Admin {
     drained.catch((error: unknown) => {
       this.#log.error({ event: 'admin.failed', path, err: loggable(error) }, 'the drain failed');
     });
-    send(response, 202, { draining: this.#server.drainProgress() ?? null });
+    send(response, 202, { draining: this.#server.drainProgress ?? null });
   }
 
   async #read(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
@@ -144,7 +158,7 @@ export class Admin {
     if (path === '/admin/state') return send(response, 200, await this.#state());
     if (path === '/admin/sessions') {
       const { options } = this.#server;
-      const list = listSessions(this.#server.sessions(), query, options.timers);
+      const list = listSessions(this.#server.sessions.values(), query, options.timers);
       if (list === undefined)
         return fail(response, 400, 'bad_request', 'unknown sort or show, or a wrong limit');
       return send(response, 200, list);
@@ -156,23 +170,23 @@ export class Admin {
 
   async #state(): Promise<AdminState> {
     return stateOf({
-      node: this.#server.node,
+      node: this.#server.use(NODE)?.incarnation,
       mode: this.#options.mode,
       startedAt: this.#startedAt,
-      draining: this.#server.drainProgress(),
-      samples: await this.#metrics.samples(),
+      draining: this.#server.drainProgress,
+      samples: (await this.#metrics?.samples()) ?? new Map(),
     });
   }
 
   #finishDrain(response: ServerResponse): void {
-    if (this.#server.drainProgress() === undefined)
+    if (this.#server.drainProgress === undefined)
       return fail(response, 409, 'not_draining', 'the server does not drain');
     this.#server.options.logger.info(
       { event: 'admin.drain_finished' },
       'an operator moves the deadline of the drain to now',
     );
     this.#server.finishDrain();
-    send(response, 202, { draining: this.#server.drainProgress() ?? null });
+    send(response, 202, { draining: this.#server.drainProgress ?? null });
   }
 
   #closeSession(response: ServerResponse, sessionId: string): void {

@@ -19,8 +19,7 @@ export type ResolvedAdminOptions = Required<{
 const MIN_TOKEN = 16;
 
 /** @throws {ProtocolError} `invalid_option`; its message never contains the token. */
-export function resolveAdminOptions(given: AdminOptions | undefined): ResolvedAdminOptions | undefined {
-  if (given === undefined) return undefined;
+export function resolveAdminOptions(given: AdminOptions): ResolvedAdminOptions {
   assertOptions(given, { port: 'number', host: 'text', token: 'text', mode: 'text' }, 'admin');
   const { port = 0, host = '127.0.0.1', token, mode = 'read' } = given;
   if (typeof token !== 'string' || !/^[!-~]+$/.test(token) || token.length < MIN_TOKEN)

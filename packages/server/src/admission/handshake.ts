@@ -5,7 +5,6 @@ import {
   Extension,
   type HelloPayload,
   ProtocolError,
-  type ResumeOffer,
   ResumeRefusal,
   Subprotocol,
 } from '@parlance/protocol';
@@ -19,6 +18,7 @@ import { addressKey } from '../http/addresses.js';
 import type { Peer } from '../http/upgrade.js';
 import { type ServerWire, terminateSoon } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
+import type { Parts } from '../parts/parts.js';
 import { clientInfo } from '../served-session.js';
 import { bearerToken, type CheckedIdentity, type Refusal, UNCHECKED, unauthenticated } from './admission.js';
 import { countedPrincipal } from './authentication.js';
@@ -34,8 +34,7 @@ export interface HandshakeHost {
   checkAttempt(address: string, isNew: boolean): Refusal | undefined;
   /** Asked before a session is accepted: refuses while draining, or beyond a quota. Counts the session it admits. */
   admit(address: string, principal: string | undefined): Refusal | undefined;
-  /** Before ACCEPT: whether the session may be the agent that it has authenticated as. */
-  claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
+  readonly parts: Pick<Parts, 'claim' | 'accepted'>;
   /** Leads connections to other nodes; `undefined` without a cluster. */
   readonly leader: Leader | undefined;
   /** Refuses, while the server closes, a connection that another node passes on. */
@@ -44,8 +43,6 @@ export interface HandshakeHost {
   find(sessionId: string): ServerEndpoint | undefined;
   /** The connection resumes `session` in place of its own. */
   onResumed(session: ServerEndpoint, own: ServerEndpoint): void;
-  /** The session begins in place of the one that HELLO names, and may continue to follow its replies. */
-  adoptReplies(session: ServerEndpoint, resume: ResumeOffer): void;
   /** The session that HELLO names cannot be resumed, and a new one begins. */
   onNotResumed(reason: ResumeRefusal): void;
   /** The client is refused with REJECT. */
@@ -303,7 +300,7 @@ export class Handshake {
     session.isAnonymous = counted === undefined;
     this.#events.onIdentified(counted);
     session.memoryKeys = this.#memoryKeys(counted);
-    const conflict = this.#host.claim(session, hello);
+    const conflict = this.#host.parts.claim(session, hello);
     if (conflict !== undefined) {
       this.#host.onFailure(addressKey(this.#ip));
       return this.refuse(conflict);
@@ -316,7 +313,7 @@ export class Handshake {
     if (outcome.accepted) {
       if (core.durable !== undefined) this.#host.leader?.records?.begin(session, core.durable);
       if (how.refusal !== undefined) this.#reportNotResumed(hello, how.refusal);
-      if (hello.resume !== undefined) this.#host.adoptReplies(session, hello.resume);
+      this.#host.parts.accepted(session, hello.resume);
       const { algorithms, encoding } = outcome.agreement;
       const fields = { event: 'session.accepted', ip: this.#ip, session: core.id, algorithms, encoding };
       logger.info(fields, 'session accepted');

@@ -3,7 +3,7 @@ import { systemClock } from '@parlance/protocol/internal';
 import { joiningRefusal } from '../cluster/join.js';
 import type { ClusterNode } from '../cluster/node.js';
 import { drainingRefusal } from '../drain.js';
-import type { Metrics } from '../observe/metrics.js';
+import type { ServerObserver } from '../observe/observer.js';
 import type { Refusal } from './admission.js';
 import { Quotas } from './quotas.js';
 
@@ -12,7 +12,7 @@ export abstract class ServerAdmission {
   protected readonly quotas: Quotas;
   abstract readonly leader: ClusterNode | undefined;
   /** `undefined` without metrics. */
-  abstract readonly observer: Metrics | undefined;
+  abstract readonly observer: ServerObserver | undefined;
   constructor(limits: Limits) {
     this.quotas = new Quotas(limits);
   }

@@ -2,10 +2,11 @@ import {
   BodyCodec,
   type Logger,
   type M2MHeader,
+  ProtocolError,
   type ReceivedBody,
   readM2MBodyHeader,
 } from '@parlance/protocol';
-import { ask, loggable } from '@parlance/protocol/internal';
+import { ask, assertOptions, loggable, type OptionKinds } from '@parlance/protocol/internal';
 
 /** Which agents may see and reach each other. */
 
@@ -65,6 +66,22 @@ export interface AgentsOptions {
    * @default `to` itself
    */
   readonly route?: ((to: string, question: RouteQuestion) => string | AgentName) | undefined;
+}
+
+const KINDS: OptionKinds<AgentsOptions> = { onConflict: 'text', authorize: 'function', route: 'function' };
+const CONFLICTS: readonly AgentsOptions['onConflict'][] = ['takeOver', 'refuse'];
+
+/**
+ * @param isProven whether the server has `authenticate`, without which nobody proves agent IDs.
+ * @throws {ProtocolError} `invalid_option`.
+ */
+export function assertAgents(options: AgentsOptions, isProven: boolean): void {
+  assertOptions(options, KINDS, 'agents');
+  const { onConflict } = options;
+  if (onConflict !== undefined && !CONFLICTS.includes(onConflict))
+    throw new ProtocolError('invalid_option', `agents.onConflict must be one of ${CONFLICTS.join(', ')}`);
+  if (!isProven)
+    throw new ProtocolError('invalid_option', 'agents requires authenticate, which proves agent IDs');
 }
 
 export class Policy {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Logger } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
-import type { Agents } from '../agents/create.js';
+import type { Agents } from '../agents/feature.js';
 import { keepsReplies, type ReplyEngine } from '../backplane/replies.js';
 import { Leaving } from '../durable/leaving.js';
 import { Records, recordMsOf } from '../durable/records.js';
@@ -180,11 +180,11 @@ export class ClusterNode implements Leader {
 
   /** Lets agents of this node and of others know and reach each other. Called before {@link start}. */
   relay(
-    { directory, relay, moves }: Agents,
+    { directory, relay, moves, onConflict }: Agents,
     findSession: (sessionId: string) => ServerEndpoint | undefined,
   ): void {
     const { options, memory } = this.#host;
-    const { limits, logger, agents } = options;
+    const { limits, logger } = options;
     const membership = this.#membership;
     const isNodeAlive = (incarnation: string) => membership.isAlive(incarnation);
     const way: RelayDialing = {
@@ -205,7 +205,7 @@ export class ClusterNode implements Leader {
       link: this.#options.backplane.connect(),
       incarnation: this.incarnation,
       directory,
-      onConflict: agents?.onConflict ?? 'takeOver',
+      onConflict,
       limits,
       logger,
       now: () => systemClock.now(),

@@ -29,16 +29,12 @@ export async function runHooks(
 }
 
 /** The handler with hooks around it. */
-export function hookRequests(
-  handler: RequestHandler<ServerSession> | undefined,
-  hooks: readonly Hook[],
-): RequestHandler | undefined {
-  // Each session of a server is a `ServerSession`.
-  const answer = handler as RequestHandler | undefined;
-  if (answer === undefined || hooks.length === 0) return answer;
+export function hookRequests(handler: RequestHandler, hooks: readonly Hook[]): RequestHandler {
+  if (hooks.length === 0) return handler;
   return async (message, context) => {
+    // Each session of a server is a `ServerSession`.
     const session = context.session as ServerSession;
     const request: HookContext = { ...context, session, kind: 'request', message };
-    return await runHooks(hooks, request, () => answer(message, context));
+    return await runHooks(hooks, request, () => handler(message, context));
   };
 }

@@ -19,14 +19,3 @@ export function createMetricKit(registry: Registry): MetricKit {
       new Histogram({ name: `parlance_${name}`, help, buckets: [...buckets], registers }),
   };
 }
-
-/** Replaces the values of a counter by counts that are kept elsewhere. */
-export function setCounts<Label extends string>(
-  counter: Counter<Label>,
-  label: Label,
-  counts: Readonly<Record<string, number>>,
-): void {
-  counter.reset();
-  for (const [value, count] of Object.entries(counts))
-    counter.inc({ [label]: value } as Record<Label, string>, count);
-}

@@ -1,22 +1,21 @@
 import { type MetricObjectWithValues, type MetricValue, Registry } from 'prom-client';
 import type { Sample } from '../admin/figures.js';
-import type { Refusal } from '../admission/admission.js';
-import { clusterMetrics } from './cluster-metrics.js';
-import type { EventFeed } from './event-feed.js';
+import type { PartHost } from '../parts/part.js';
+import { figureMetrics } from './figures.js';
 import { GatewayMetrics } from './gateway-metrics.js';
 import type { RequestObserver } from './instrument.js';
 import { createMetricKit } from './metric-kit.js';
 import { nodeMetrics, packageVersion } from './node-metrics.js';
-import type { Observed } from './observed.js';
-import type { SessionObserver } from './observer.js';
+import type { ServerObserver } from './observer.js';
 import { sessionMetrics } from './session-metrics.js';
+import type { Totals } from './totals.js';
 
 /**
  * The server's metrics in Prometheus format: base units, and labels with a handful of values, never an ID.
  * Traffic is not counted here but summed up from the sessions when the metrics are collected, so metrics cost
  * nothing per message.
  */
-export interface Metrics extends SessionObserver, RequestObserver {
+export interface Metrics extends ServerObserver, RequestObserver {
   readonly contentType: string;
   /** All metrics in Prometheus text format. */
   expose(): Promise<string>;
@@ -26,8 +25,6 @@ export interface Metrics extends SessionObserver, RequestObserver {
   handleAccepted(seconds: number): void;
   /** @param gap seconds without a connection. */
   handleResumed(gap: number): void;
-  handleNotResumed(reason: string): void;
-  handleRefused(refusal: Refusal): void;
   handleEnded(code: string): void;
 }
 
@@ -38,11 +35,13 @@ const GAP_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 600];
 /** Seconds: from one machine to the other end of the world and a bad day. */
 const ROUND_TRIP_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
-export function createMetrics(observed: Observed, feed: EventFeed): Metrics {
+/** @param totals what all sessions have sent and received. */
+export function createMetrics(host: PartHost, totals: () => Totals): Metrics {
+  const { limits, feed } = host.options;
   const registry = new Registry();
   const kit = createMetricKit(registry);
-  const readSessions = sessionMetrics(observed, kit);
-  const readCluster = clusterMetrics(observed, kit, feed);
+  const readSessions = sessionMetrics(host, totals, kit);
+  const readFigures = figureMetrics(host.figures(), kit);
   const gateway = new GatewayMetrics(kit);
   const accepted = kit.counter('sessions_accepted', 'Sessions accepted and sessions resumed.', ['kind']);
   const refused = kit.counter('sessions_refused', 'Clients that were refused, by REJECT and close code.', [
@@ -87,8 +86,7 @@ export function createMetrics(observed: Observed, feed: EventFeed): Metrics {
     .gauge('build_info', '1, with the version of the server.', ['version'])
     .set({ version: packageVersion() }, 1);
   const limit = kit.gauge('limit', 'The limits of the server that are finite, by name.', ['name']);
-  for (const [name, value] of Object.entries(observed.limits))
-    if (Number.isFinite(value)) limit.set({ name }, value);
+  for (const [name, value] of Object.entries(limits)) if (Number.isFinite(value)) limit.set({ name }, value);
   feed.subscribe(({ event }) => {
     if (event === 'scan.blocked' || event === 'scan.failed') blocked.inc();
   });
@@ -96,7 +94,7 @@ export function createMetrics(observed: Observed, feed: EventFeed): Metrics {
 
   const read = (): void => {
     readSessions();
-    readCluster();
+    readFigures();
   };
 
   return {

@@ -1,3 +1,4 @@
+import type { Refusal } from '../admission/admission.js';
 import type { TokenUsage } from '../gateway/usage.js';
 
 /** What a server is told about its sessions and gateways, beyond what it reads from them; nothing without metrics. */
@@ -12,6 +13,12 @@ export interface SessionObserver {
   handleUpstream(attempt: UpstreamAttempt): void;
   /** A request to a gateway is over. @param tokens `undefined` if the upstream reported none. */
   handleTokens(model: string | undefined, tokens: TokenUsage | undefined): void;
+}
+
+/** What it is told in addition by the server itself. */
+export interface ServerObserver extends SessionObserver {
+  handleNotResumed(reason: string): void;
+  handleRefused(refusal: Refusal): void;
 }
 
 export type TransferOutcome = 'whole' | 'refused' | 'cancelled' | 'lost';

@@ -1,41 +1,23 @@
 import type { ContextUse } from '@parlance/protocol';
+import type { PartHost } from '../parts/part.js';
 import type { MetricKit } from './metric-kit.js';
-import { setCounts } from './metric-kit.js';
-import type { Observed } from './observed.js';
+import type { Totals } from './totals.js';
 
 const DIRECTIONS = ['sent', 'received'] as const;
 
 /** Reads what the sessions of a server are doing, and what they have sent and received. */
-export function sessionMetrics(observed: Observed, kit: MetricKit): () => void {
+export function sessionMetrics(
+  host: Pick<PartHost, 'sessions' | 'connections' | 'drainProgress'>,
+  totalsOf: () => Totals,
+  kit: MetricKit,
+): () => void {
   const connections = kit.gauge('connections', 'Open connections, including those without a session yet.');
   const sessions = kit.gauge('sessions', 'Sessions, by whether they have a connection.', ['state']);
   const blocked = kit.gauge('sessions_blocked', 'Sessions that wait for credit from their peer.');
   const streams = kit.gauge('streams_open', 'Open streams of all sessions, in both directions.');
   const queued = kit.gauge('queued_bytes', 'Bytes of bodies waiting to be written.');
   const context = kit.gauge('context_bytes', 'Bytes of messages that are kept to code others against.');
-  const agents = kit.gauge('agents', 'Agents that have their session at this node.');
-  const kept = kit.gauge('replies_kept', 'Replies that are kept, by whether their handlers run.', ['state']);
-  const keptBytes = kit.gauge('replies_kept_bytes', 'Bytes of memory of all kept replies.');
-  const followers = kit.gauge('replies_followers', 'Sessions that follow a reply whose handler runs.');
-  const unkept = kit.counter(
-    'replies_unkept',
-    'Replies that were to be kept, and for which there was no room.',
-  );
-  const dropped = kit.counter(
-    'replies_dropped',
-    'Kept replies that had to go before their time, to make room.',
-  );
   const draining = kit.gauge('draining', '1 while the server drains, else 0.');
-  const relayed = kit.counter(
-    'relay_bodies',
-    'Bodies from agent to agent, by whether they passed unchanged or were coded again.',
-    ['how'],
-  );
-  const undelivered = kit.counter(
-    'undelivered',
-    'Messages and requests between agents that were refused, and messages whose fate is unknown.',
-    ['outcome'],
-  );
   const wireBytes = kit.counter(
     'wire_bytes',
     'Bytes of all WebSocket messages, including control messages.',
@@ -58,7 +40,7 @@ export function sessionMetrics(observed: Observed, kit: MetricKit): () => void {
 
   const readSessions = (): void => {
     const counts = { connected: 0, suspended: 0, blocked: 0, streams: 0, queued: 0, context: 0 };
-    for (const session of observed.sessions()) {
+    for (const session of host.sessions.values()) {
       const stats = session.stats();
       counts[session.state === 'suspended' ? 'suspended' : 'connected']++;
       counts.streams += stats.openStreams;
@@ -75,7 +57,7 @@ export function sessionMetrics(observed: Observed, kit: MetricKit): () => void {
   };
 
   const readTotals = (): void => {
-    const totals = observed.totals();
+    const totals = totalsOf();
     for (const each of [wireBytes, messages, codedBytes, contentBytes, bodies, tokens, tensors, tensorBytes])
       each.reset();
     for (const direction of DIRECTIONS) {
@@ -97,21 +79,8 @@ export function sessionMetrics(observed: Observed, kit: MetricKit): () => void {
   return () => {
     readSessions();
     readTotals();
-    connections.set(observed.connections);
-    draining.set(observed.isDraining ? 1 : 0);
-    agents.set(observed.agents);
-    const { running, usage } = observed.replies;
-    kept.set({ state: 'running' }, running);
-    kept.set({ state: 'over' }, Math.max(0, usage.replies - running));
-    keptBytes.set(usage.bytes);
-    followers.set(observed.replies.followers);
-    unkept.reset();
-    unkept.inc(observed.replies.unkept);
-    dropped.reset();
-    dropped.inc(observed.replies.dropped);
-    const { forwarded, recoded, refused, unknown } = observed.relayStats();
-    setCounts(relayed, 'how', { passed: forwarded, recoded });
-    setCounts(undelivered, 'outcome', { refused, unknown });
+    connections.set([...host.connections].filter(({ hasWire }) => hasWire).length);
+    draining.set(host.drainProgress === undefined ? 0 : 1);
   };
 }
 

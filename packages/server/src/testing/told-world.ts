@@ -139,7 +139,7 @@ export class ToldWorld {
   }
 
   #endpoint(name: Name): ServerEndpoint | undefined {
-    return (this.#test.server as SessionServer).find(this.#client(name).id);
+    return (this.#test.server as TestServer['server'] & SessionServer).find(this.#client(name).id);
   }
 
   async pass(ms: number): Promise<void> {
@@ -231,7 +231,7 @@ export class ToldWorld {
 
   /** As a node that drains does. */
   #giveUp(endpoint: ServerEndpoint): void {
-    const { leader, options, agentMoves } = this.#test.server as SessionServer;
+    const { leader, options, agentMoves } = this.#test.server as TestServer['server'] & SessionServer;
     const { incarnation } = leader as NonNullable<typeof leader>;
     const leaving = new Leaving({
       incarnation,

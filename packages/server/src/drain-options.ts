@@ -1,0 +1,47 @@
+import { ProtocolError } from '@parlance/protocol';
+import { assertOptions } from '@parlance/protocol/internal';
+
+export interface DrainOptions {
+  /** How long open streams may take to finish, in milliseconds. @default 30,000 */
+  readonly timeoutMs?: number | undefined;
+  /**
+   * Clients reconnect at random times within this many milliseconds after they have left, so that they do not
+   * all arrive at once. @default 5,000
+   */
+  readonly returnWithinMs?: number | undefined;
+  /**
+   * Stops listening at once, so that a successor can take over the port while streams finish here. A session
+   * that loses its connection after that cannot resume. @default false: connections are accepted until the end,
+   * so that lost ones can resume
+   */
+  readonly releasePort?: boolean | undefined;
+}
+
+export interface ResolvedDrainOptions {
+  readonly timeoutMs: number;
+  readonly returnWithinMs: number;
+  readonly releasePort: boolean;
+}
+
+/** @throws {ProtocolError} `invalid_option`. */
+export function resolveDrainOptions(options: DrainOptions): ResolvedDrainOptions {
+  assertOptions(options, { timeoutMs: 'number', returnWithinMs: 'number', releasePort: 'flag' }, 'drain');
+  const { timeoutMs = 30_000, returnWithinMs = 5_000, releasePort = false } = options;
+  for (const [name, value] of Object.entries({ timeoutMs, returnWithinMs })) {
+    if (!(value >= 0 && value < 2 ** 31))
+      throw new ProtocolError('invalid_option', `drain.${name} must be 0 to ${2 ** 31 - 1} ms, not ${value}`);
+  }
+  return { timeoutMs, returnWithinMs, releasePort };
+}
+
+/** The outcome of a drain. */
+export interface DrainResult {
+  /** Sessions that ended by themselves. */
+  readonly left: number;
+  /** Sessions that were closed at the deadline with streams still open. */
+  readonly interrupted: number;
+  /** Sessions that were without a connection at the deadline, or for 5 s with something under way. */
+  readonly lost: number;
+  /** Sessions that other nodes of the cluster go on with; `undefined` without a cluster. */
+  readonly moved?: number | undefined;
+}

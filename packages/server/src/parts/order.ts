@@ -1,0 +1,30 @@
+import { ProtocolError } from '@parlance/protocol';
+
+/** What is put in order. */
+export interface Ordered {
+  readonly name: string;
+  /** Names of those that come before this one if they are there. */
+  readonly after?: readonly string[] | undefined;
+}
+
+/**
+ * The same in an order in which each comes after those that it names, else as they are given.
+ *
+ * @throws {ProtocolError} `invalid_option` if some each come after the other.
+ */
+export function inOrder<Item extends Ordered>(items: readonly Item[]): readonly Item[] {
+  const ordered = new Set<Item>();
+  const visit = (item: Item, way: readonly string[]): void => {
+    if (ordered.has(item)) return;
+    const further = [...way, item.name];
+    if (way.includes(item.name)) {
+      const message = `features: ${further.slice(way.indexOf(item.name)).join(' comes after ')}`;
+      throw new ProtocolError('invalid_option', message);
+    }
+    for (const name of item.after ?? [])
+      for (const other of items) if (other.name === name) visit(other, further);
+    ordered.add(item);
+  };
+  for (const item of items) visit(item, []);
+  return [...ordered];
+}

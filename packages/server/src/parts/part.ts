@@ -1,0 +1,170 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type {
+  CodedBody,
+  HelloPayload,
+  ProtocolError,
+  RequestHandler,
+  ResumeOffer,
+  SessionOptions,
+} from '@parlance/protocol';
+import type { EventRoute, MemoryBudget, OwnHandler, resolveCapabilities } from '@parlance/protocol/internal';
+import type { DrainProgress } from '../admin/figures.js';
+import type { Refusal } from '../admission/admission.js';
+import type { DrainOptions, DrainResult } from '../drain-options.js';
+import type { ServerEndpoint, ServerEndpointOptions } from '../endpoint.js';
+import type { ServerObserver } from '../observe/observer.js';
+import type { ResolvedServerOptions } from '../options.js';
+import type { Slot } from './slot.js';
+
+/** A capability of a server beyond sessions, such as `groups()`. It may be given to several servers. */
+export interface Feature {
+  /** A server has one feature of a name. */
+  readonly name: string;
+  /** Features that are installed before this one if they are there: those whose ports it uses, and those around it. */
+  readonly after?: readonly string[] | undefined;
+  /**
+   * Called once for each server, before any session.
+   *
+   * @internal
+   * @throws {ProtocolError} `invalid_option`.
+   */
+  install(host: PartHost): Part;
+}
+
+/** Something that one part gives to others, by its type. */
+export class Port<Value> {
+  declare readonly value: Value;
+  readonly name: string;
+  constructor(name: string) {
+    this.name = name;
+  }
+}
+
+/** The server as its parts see it. */
+export interface PartHost {
+  /** The options of the server itself. */
+  readonly options: ResolvedServerOptions;
+  /** The memory of all sessions together. */
+  readonly memory: MemoryBudget;
+  /** Sessions that were established and have not ended, by ID. */
+  readonly sessions: ReadonlyMap<string, ServerEndpoint>;
+  /** Those that began on a connection to this server, established or not. */
+  readonly connections: ReadonlySet<ServerEndpoint>;
+  /** `undefined` unless the server drains. */
+  readonly drainProgress: DrainProgress | undefined;
+  /** @throws {ProtocolError} `invalid_option`. */
+  drain(options: DrainOptions): Promise<DrainResult>;
+  /** The deadline of the drain is now. */
+  finishDrain(): void;
+  find(sessionId: string): ServerEndpoint | undefined;
+  /** State of one part per session, made on first use and gone with the session. */
+  slot<State>(create: (session: ServerEndpoint) => State): Slot<State, ServerEndpoint>;
+  provide<Value>(port: Port<Value>, value: Value): void;
+  /** What a feature before this one has provided. */
+  use<Value>(port: Port<Value>): Value | undefined;
+  /** What has kept the server from having drained may be over. */
+  settled(): void;
+  /** Of all parts. Complete once all are installed. */
+  figures(): readonly Figure[];
+  /** Answers a request for one of the server's pages. Returns `false` for other requests. */
+  respond(request: IncomingMessage, response: ServerResponse, port: PagePort): boolean;
+}
+
+/** Who is told what no hook is called for. `undefined` until it is loaded. */
+export const METER = new Port<{ readonly observer: ServerObserver | undefined }>('meter');
+
+/** The server as one node of a cluster. */
+export const NODE = new Port<{ readonly incarnation: string }>('node');
+
+/** What the cores of all sessions get from one part. No two parts give the same. */
+export type CoreOptions = Pick<SessionOptions, 'avp'>;
+
+/** What the endpoints of all sessions get from one part. No two parts give the same. */
+export type PartEndpoint = Pick<
+  ServerEndpointOptions,
+  'keeper' | 'batch' | 'transfers' | 'createScanner' | 'hooks'
+>;
+
+/** What HELLO may agree on because a part is there. */
+export type Offer = Pick<Parameters<typeof resolveCapabilities>[0], 'securityScanning'>;
+
+/** An address that the server answers itself, such as `@replies`. */
+export interface OwnName {
+  /** Only sessions that have agreed on it have the name. */
+  readonly extension: string;
+  /** @param said what a node that has died has answered. */
+  handlerFor(session: ServerEndpoint, stream: number, said: readonly CodedBody[] | undefined): OwnHandler;
+}
+
+/** Where a page is asked for: on a server of the application, on the port of sessions, or on one that a part has opened. */
+export type PagePort = 'application' | 'sessions' | 'separate';
+
+/** A page of the server. */
+export interface Page {
+  readonly type: string;
+  /** `undefined` while it is loaded. The promise rejects with what prevents it. */
+  readonly read: (() => Promise<string>) | undefined;
+}
+
+/** What a part does while its server drains. */
+export interface DrainPart {
+  /** What has to end beside sessions. */
+  readonly running?: number | undefined;
+  /** Sessions are about to be told. */
+  begin?(): void;
+  /** It is the deadline. */
+  cut?(reason: ProtocolError): void;
+  /** The sessions are closed. */
+  finish?(timeoutMs: number): Promise<void>;
+}
+
+/** A number of the metrics. */
+export interface Figure {
+  /** Without `parlance_` and `_total`. */
+  readonly name: string;
+  readonly help: string;
+  /** @default none */
+  readonly labels?: readonly string[] | undefined;
+  /** It only grows. @default false */
+  readonly isCount?: boolean | undefined;
+  /** Calls `set` with each value that it has now. */
+  read(set: (value: number, labels?: Readonly<Record<string, string>>) => void): void;
+}
+
+/**
+ * A feature in one server. Every member is optional. Hooks are called in the order of {@link Feature.after}; one that throws
+ * ends the session that it was called for, and no other.
+ */
+export interface Part {
+  readonly core?: CoreOptions | undefined;
+  readonly endpoint?: PartEndpoint | undefined;
+  readonly offer?: Offer | undefined;
+  /** By name. */
+  readonly names?: Readonly<Record<string, OwnName>> | undefined;
+  /** Names of extensions that sessions may agree on because it is there. */
+  readonly extensions?: readonly string[] | undefined;
+  readonly figures?: readonly Figure[] | undefined;
+  readonly drain?: DrainPart | undefined;
+  /** A handler around another one. The first part is the outermost. */
+  wrap?(next: RequestHandler): RequestHandler;
+  /** Takes the events that are not for the application. The first part is the outermost. */
+  route?(session: ServerEndpoint, next: EventRoute | undefined): EventRoute | undefined;
+  /** Before ACCEPT, when it is known who the client is. */
+  claim?(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
+  /** A new session was accepted. @param resume the one that its client would have resumed. */
+  accepted?(session: ServerEndpoint, resume: ResumeOffer | undefined): void;
+  /** A new session is established. */
+  ready?(session: ServerEndpoint): void;
+  /** Another connection is about to carry the session. */
+  resumed?(session: ServerEndpoint): void;
+  /** The session is over here, also one that was never established and is not in {@link PartHost.sessions}. */
+  ended?(session: ServerEndpoint, error: ProtocolError | undefined): void;
+  /** The page at a path; `undefined` if it has none there. */
+  page?(path: string, port: PagePort): Page | undefined;
+  /** Loads what it needs, before clients are admitted. Called again if that has failed. */
+  start?(): Promise<void> | void;
+  /** Called about once a second, after {@link start}. */
+  tick?(): void;
+  /** The sessions of the server are closed. The last part is the first. */
+  close?(reason: ProtocolError): Promise<void> | void;
+}

@@ -1,0 +1,238 @@
+import {
+  CloseCode,
+  type HelloPayload,
+  type Logger,
+  ProtocolError,
+  type RequestHandler,
+  type ResumeOffer,
+} from '@parlance/protocol';
+import { attempt, type EventRoute, guard, loggable } from '@parlance/protocol/internal';
+import type { Refusal } from '../admission/admission.js';
+import type { ServerEndpoint } from '../endpoint.js';
+import { NamesRoute } from './names-route.js';
+import { inOrder, type Ordered } from './order.js';
+import type {
+  CoreOptions,
+  DrainPart,
+  Feature,
+  Figure,
+  Offer,
+  Page,
+  PagePort,
+  Part,
+  PartEndpoint,
+  PartHost,
+  Port,
+} from './part.js';
+import { Slot } from './slot.js';
+
+type Named = Part & Ordered;
+type Having<Hook extends keyof Part> = Named & { readonly [Name in Hook]-?: NonNullable<Part[Name]> };
+
+/** What a server gives its parts itself. */
+export type ServerOfParts = Omit<PartHost, 'slot' | 'provide' | 'use' | 'figures'>;
+
+/** What the parts of a server do together, in one list for each hook: a hook that no part has costs nothing. */
+export class Parts {
+  readonly core: CoreOptions;
+  readonly endpoint: PartEndpoint;
+  readonly offer: Offer;
+  readonly figures: Figure[];
+  readonly drains: readonly DrainPart[];
+  /** By name, for those that parts serve. */
+  readonly extensions: Readonly<Record<string, boolean>>;
+  readonly #all: readonly Named[];
+  readonly #ports = new Map<Port<unknown>, unknown>();
+  readonly #logger: Logger;
+  readonly #routes;
+  readonly #claims;
+  readonly #accepted;
+  readonly #ready;
+  readonly #resumed;
+  readonly #ended;
+  readonly #pages;
+  readonly #ticks;
+  readonly #started = new Set<Named>();
+  #slots = 0;
+
+  /** @throws {ProtocolError} `invalid_option`, and what a feature throws that cannot be installed. */
+  constructor(features: readonly Feature[], server: ServerOfParts, logger: Logger) {
+    this.#logger = logger;
+    const own: Omit<PartHost, keyof ServerOfParts> = {
+      slot: (create) => new Slot(this.#slots++, create, () => this.#slots),
+      provide: (port, value) => this.provide(port, value),
+      use: (port) => this.use(port),
+      figures: () => this.figures,
+    };
+    // The getters of the server stay getters.
+    const host: PartHost = Object.defineProperties({} as PartHost, {
+      ...Object.getOwnPropertyDescriptors(server),
+      ...Object.getOwnPropertyDescriptors(own),
+    });
+    // A part may be an object of a class, whose hooks are not members of its own.
+    this.#all = inOrder(features).map((feature) => {
+      const { name, after } = feature;
+      return Object.assign(feature.install(host), { name, after });
+    });
+    this.core = this.#merged('core');
+    this.endpoint = this.#merged('endpoint');
+    this.offer = this.#merged('offer');
+    this.figures = this.#having('figures').flatMap(({ figures }) => figures);
+    const extensions = this.#having('extensions').flatMap((part) => part.extensions);
+    this.extensions = Object.fromEntries(extensions.map((name) => [name, true]));
+    this.drains = this.#having('drain').map(({ drain }) => drain);
+    this.#routes = this.#all
+      .filter(({ names, route }) => names !== undefined || route !== undefined)
+      .reverse();
+    this.#claims = this.#having('claim');
+    this.#accepted = this.#having('accepted');
+    this.#ready = this.#having('ready');
+    this.#resumed = this.#having('resumed');
+    this.#ended = this.#having('ended');
+    this.#pages = this.#having('page');
+    this.#ticks = this.#having('tick');
+  }
+
+  /** The features, in the order in which they were installed. */
+  get order(): readonly string[] {
+    return this.#all.map(({ name }) => name);
+  }
+
+  #having<Hook extends keyof Part>(hook: Hook): Having<Hook>[] {
+    return this.#all.filter((part): part is Having<Hook> => part[hook] !== undefined);
+  }
+
+  #merged<Values extends 'core' | 'endpoint' | 'offer'>(kind: Values): NonNullable<Part[Values]> {
+    const all: Record<string, unknown> = {};
+    for (const { name, [kind]: values } of this.#having(kind))
+      for (const [key, value] of Object.entries(values)) {
+        if (key in all) throw new ProtocolError('invalid_option', `${name}: another feature sets ${key}`);
+        all[key] = value;
+      }
+    return all;
+  }
+
+  provide<Value>(port: Port<Value>, value: Value): void {
+    this.#ports.set(port, value);
+  }
+
+  /** What a part has provided. */
+  use<Value>(port: Port<Value>): Value | undefined {
+    return this.#ports.get(port) as Value | undefined;
+  }
+
+  wrap(handler: RequestHandler): RequestHandler {
+    return this.#having('wrap').reduceRight((next, part) => part.wrap(next), handler);
+  }
+
+  /** Where events of a session go that are not for the application. */
+  routeOf(session: ServerEndpoint): EventRoute | undefined {
+    let route: EventRoute | undefined;
+    for (const part of this.#routes) {
+      if (part.names !== undefined) route = NamesRoute.around(session, part.names, route);
+      if (part.route !== undefined) route = part.route(session, route);
+    }
+    return route;
+  }
+
+  claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined {
+    for (const part of this.#claims) {
+      let refusal: Refusal | undefined;
+      const failed = attempt(() => {
+        refusal = part.claim(session, hello);
+      });
+      if (failed !== undefined) return this.#refuseFor(part, failed.error);
+      if (refusal !== undefined) return refusal;
+    }
+    return undefined;
+  }
+
+  #refuseFor({ name }: Named, error: unknown): Refusal {
+    const fields = { event: 'part.failed', part: name, err: loggable(error) };
+    this.#logger.error(fields, 'a feature of the server has failed, so the client was refused');
+    return FAILED;
+  }
+
+  accepted(session: ServerEndpoint, resume: ResumeOffer | undefined): void {
+    each(session, this.#accepted, (part) => part.accepted(session, resume));
+  }
+
+  ready(session: ServerEndpoint): void {
+    each(session, this.#ready, (part) => part.ready(session));
+  }
+
+  resumed(session: ServerEndpoint): void {
+    each(session, this.#resumed, (part) => part.resumed(session));
+  }
+
+  ended(session: ServerEndpoint, error: ProtocolError | undefined): void {
+    each(session, this.#ended, (part) => part.ended(session, error));
+  }
+
+  pageAt(path: string, port: PagePort): Page | undefined {
+    for (const part of this.#pages) {
+      const page = part.page(path, port);
+      if (page !== undefined) return page;
+    }
+    return undefined;
+  }
+
+  /**
+   * Starts each part when those that it comes after have started, and not again if it is called again.
+   *
+   * @throws what prevents a part from starting.
+   */
+  async start(): Promise<void> {
+    const starting = new Map<string, Promise<unknown>>();
+    for (const part of this.#all) {
+      const before = Promise.all((part.after ?? []).map((name) => starting.get(name)));
+      starting.set(
+        part.name,
+        before.then(() => this.#start(part)),
+      );
+    }
+    await Promise.all(starting.values());
+  }
+
+  async #start(part: Named): Promise<void> {
+    if (this.#started.has(part)) return;
+    await part.start?.();
+    this.#started.add(part);
+  }
+
+  tick(): void {
+    for (const part of this.#ticks) this.#run(part, () => part.tick());
+  }
+
+  /** Never rejects: a part that fails does not keep the others from closing. */
+  async close(reason: ProtocolError): Promise<void> {
+    for (const part of this.#having('close').reverse()) {
+      try {
+        await part.close(reason);
+      } catch (error) {
+        this.#report(part, error);
+      }
+    }
+  }
+
+  #run(part: Named, task: () => void): void {
+    const failed = attempt(task);
+    if (failed !== undefined) this.#report(part, failed.error);
+  }
+
+  #report({ name }: Named, error: unknown): void {
+    const fields = { event: 'part.failed', part: name, err: loggable(error) };
+    this.#logger.error(fields, 'a feature of the server has failed');
+  }
+}
+
+/** Calls all of them; a fault in one ends the session, and keeps none of the others from it. */
+function each<Item>(session: ServerEndpoint, parts: readonly Item[], call: (part: Item) => void): void {
+  for (const part of parts) guard(session, () => call(part));
+}
+
+const FAILED: Refusal = {
+  code: 'UNKNOWN',
+  message: 'the server failed; its log says why',
+  closeCode: CloseCode.INTERNAL,
+};

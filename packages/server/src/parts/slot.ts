@@ -1,0 +1,38 @@
+/** What has slots: a session of a server. */
+export interface Slotted {
+  slots: unknown[] | undefined;
+}
+
+/** The state that one part keeps of each session. It goes with the session. */
+export class Slot<State, Session extends Slotted = Slotted> {
+  readonly #index: number;
+  readonly #create: (session: Session) => State;
+  readonly #count: () => number;
+
+  /**
+   * @param create makes the state when it is first needed.
+   * @param count slots of all parts together, once all are installed.
+   */
+  constructor(index: number, create: (session: Session) => State, count: () => number) {
+    this.#index = index;
+    this.#create = create;
+    this.#count = count;
+  }
+
+  /** The state, if the session has one. */
+  peek({ slots }: Slotted): State | undefined {
+    return slots?.[this.#index] as State | undefined;
+  }
+
+  /** The state, made if the session has none. */
+  of(session: Session): State {
+    return this.peek(session) ?? this.set(session, this.#create(session));
+  }
+
+  set(session: Slotted, state: State): State {
+    // At its full length: an array that grows takes room for 17.
+    session.slots ??= new Array<unknown>(this.#count()).fill(undefined);
+    session.slots[this.#index] = state;
+    return state;
+  }
+}

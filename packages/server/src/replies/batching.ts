@@ -1,0 +1,13 @@
+import type { BatchOptions } from '@parlance/protocol';
+import { resolveBatchOptions } from '@parlance/protocol/internal';
+import type { Feature } from '../parts/part.js';
+
+/**
+ * Joins small parts of replies; a handler may override it.
+ *
+ * @throws {ProtocolError} `invalid_option`.
+ */
+export function batching(options: BatchOptions): Feature {
+  const batch = resolveBatchOptions(options);
+  return { name: 'batching', install: () => ({ endpoint: { batch } }) };
+}

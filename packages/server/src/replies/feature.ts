@@ -1,0 +1,88 @@
+import { Extension, type ProtocolError, type ResumeOffer } from '@parlance/protocol';
+import { REPLIES } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
+import { type Feature, type Figure, type OwnName, type Part, Port } from '../parts/part.js';
+import type { ResolvedRepliesOptions } from './options.js';
+import { Replies } from './replies.js';
+
+export const KEPT_REPLIES = new Port<Replies>('replies');
+
+/** Replies that outlive the session that has asked for them. On by default. */
+export const keptReplies = (options: ResolvedRepliesOptions): Feature => ({
+  name: 'replies',
+  after: ['metrics', 'tracing', 'scan'],
+  install(host) {
+    const replies = new Replies({
+      options: { ...host.options, replies: options },
+      now: Date.now,
+      onOver: () => host.settled(),
+    });
+    host.provide(KEPT_REPLIES, replies);
+    return partOf(replies);
+  },
+});
+
+function partOf(replies: Replies): Part {
+  const name: OwnName = {
+    extension: Extension.REPLIES,
+    handlerFor: (session, stream, said) => replies.handlerFor(session, stream, said),
+  };
+  return {
+    extensions: [Extension.REPLIES],
+    endpoint: { keeper: replies },
+    names: { [REPLIES]: name },
+    figures: figuresOf(replies),
+    drain: {
+      get running() {
+        return replies.running;
+      },
+      begin: () => replies.beginHandOver(),
+      cut: (reason) => replies.stopAll(reason),
+      finish: (timeoutMs) => replies.finishHandOver(timeoutMs),
+    },
+    wrap: (next) => replies.keepChosen(next),
+    accepted(session: ServerEndpoint, resume: ResumeOffer | undefined) {
+      if (resume !== undefined) replies.adopt(session, resume);
+    },
+    ended: (session: ServerEndpoint, error: ProtocolError | undefined) => replies.handleEnded(session, error),
+    tick: () => replies.sweep(),
+    close: (reason: ProtocolError) => replies.stopAll(reason),
+  };
+}
+
+function figuresOf(replies: Replies): readonly Figure[] {
+  return [
+    {
+      name: 'replies_kept',
+      help: 'Replies that are kept, by whether their handlers run.',
+      labels: ['state'],
+      read(set) {
+        const { running, usage } = replies;
+        set(running, { state: 'running' });
+        set(Math.max(0, usage.replies - running), { state: 'over' });
+      },
+    },
+    {
+      name: 'replies_kept_bytes',
+      help: 'Bytes of memory of all kept replies.',
+      read: (set) => set(replies.usage.bytes),
+    },
+    {
+      name: 'replies_followers',
+      help: 'Sessions that follow a reply whose handler runs.',
+      read: (set) => set(replies.followers),
+    },
+    {
+      name: 'replies_unkept',
+      help: 'Replies that were to be kept, and for which there was no room.',
+      isCount: true,
+      read: (set) => set(replies.unkept),
+    },
+    {
+      name: 'replies_dropped',
+      help: 'Kept replies that had to go before their time, to make room.',
+      isCount: true,
+      read: (set) => set(replies.dropped),
+    },
+  ];
+}
