@@ -22,6 +22,20 @@ export type { AdminOptions } from './admin/options.js';
 export type { CommitOptions, ServerSession } from './served-session.js';
 export { createServer } from './create-server.js';
 
+// Features
+
+export type { Feature } from './parts/part.js';
+export { without } from './parts/features.js';
+export { admin } from './admin/feature.js';
+export { agents } from './agents/feature.js';
+export { batching } from './replies/batching.js';
+export { groups } from './groups/feature.js';
+export { hooks } from './hooks/feature.js';
+export { metrics, type MetricsOptions } from './observe/feature.js';
+export { scan } from './agents/scan-feature.js';
+export { tensors, type TensorsOptions } from './tensors/feature.js';
+export { tracing } from './observe/tracing-feature.js';
+
 // HTTP in a session
 
 export type { SessionFetch } from '@parlance/protocol/http';

@@ -72,7 +72,7 @@ const KINDS: OptionKinds<AgentsOptions> = { onConflict: 'text', authorize: 'func
 const CONFLICTS: readonly AgentsOptions['onConflict'][] = ['takeOver', 'refuse'];
 
 /**
- * @param isProven whether the server has `authenticate`, without which nobody proves agent IDs.
+ * @param isProven whether the server has `authenticate`, which proves agent IDs.
  * @throws {ProtocolError} `invalid_option`.
  */
 export function assertAgents(options: AgentsOptions, isProven: boolean): void {

@@ -148,19 +148,6 @@ describe('parts', () => {
     expect([a.faults.length, b.faults.length, ended]).toEqual([1, 0, ['a', 'b']]);
   });
 
-  it('refuse a client if one of them fails before ACCEPT', () => {
-    const parts = partsOf(
-      feature('bad', {
-        claim() {
-          throw new Error('a fault');
-        },
-      }),
-    );
-    const { session, faults } = fakeSession('a');
-    expect(parts.claim(session, {} as never)).toMatchObject({ code: 'UNKNOWN' });
-    expect(faults).toEqual([]);
-  });
-
   it('start when those before them have started, and only once', async () => {
     const log: string[] = [];
     let fails = true;
@@ -185,7 +172,7 @@ describe('parts', () => {
     expect(log).toEqual(['early', 'late']);
   });
 
-  it('close from the last to the first, whatever one of them does', async () => {
+  it('close from the last to the first, also if one of them fails', async () => {
     const log: string[] = [];
     const parts = partsOf(
       feature('first', { close: () => void log.push('first') }),

@@ -1,5 +1,4 @@
 import {
-  CloseCode,
   type HelloPayload,
   type Logger,
   ProtocolError,
@@ -135,22 +134,13 @@ export class Parts {
     return route;
   }
 
+  /** Throws what a part throws, which ends the handshake. */
   claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined {
     for (const part of this.#claims) {
-      let refusal: Refusal | undefined;
-      const failed = attempt(() => {
-        refusal = part.claim(session, hello);
-      });
-      if (failed !== undefined) return this.#refuseFor(part, failed.error);
+      const refusal = part.claim(session, hello);
       if (refusal !== undefined) return refusal;
     }
     return undefined;
-  }
-
-  #refuseFor({ name }: Named, error: unknown): Refusal {
-    const fields = { event: 'part.failed', part: name, err: loggable(error) };
-    this.#logger.error(fields, 'a feature of the server has failed, so the client was refused');
-    return FAILED;
   }
 
   accepted(session: ServerEndpoint, resume: ResumeOffer | undefined): void {
@@ -230,9 +220,3 @@ export class Parts {
 function each<Item>(session: ServerEndpoint, parts: readonly Item[], call: (part: Item) => void): void {
   for (const part of parts) guard(session, () => call(part));
 }
-
-const FAILED: Refusal = {
-  code: 'UNKNOWN',
-  message: 'the server failed; its log says why',
-  closeCode: CloseCode.INTERNAL,
-};
