@@ -63,11 +63,7 @@ export abstract class MovingEndpoint extends Endpoint {
    */
   isQuiet(isLeft: (streamId: number) => boolean): boolean {
     if (this.hasEnded || this.#isFrozen || this.scanner?.isIdle === false) return false;
-    return (
-      this.mailbox instanceof MovableMailbox &&
-      this.isCalm((stream) => this.#isLeft(stream, isLeft)) &&
-      this.core.canSnapshot
-    );
+    return this.mailbox instanceof MovableMailbox && this.isCalm(isLeft) && this.core.canSnapshot;
   }
 
   /**
@@ -78,6 +74,8 @@ export abstract class MovingEndpoint extends Endpoint {
   isAtRest(isLeft: (streamId: number) => boolean): boolean {
     if (this.hasEnded || this.#isFrozen || this.scanner?.isIdle === false || !this.isCalm(isLeft))
       return false;
+    const { openStreams } = this.core.channel;
+    if (openStreams > 0 && this.#streamsOfHandlers.filter(isLeft).length < openStreams) return false;
     return !(this.mailbox instanceof MovableMailbox && this.mailbox.isReading);
   }
 
@@ -87,9 +85,8 @@ export abstract class MovingEndpoint extends Endpoint {
     return this.#follows;
   }
 
-  /** Whether another node goes on with a handler. */
-  #isLeft(streamId: number, isLeft: (streamId: number) => boolean): boolean {
-    return this.#follows?.has(streamId) === true || isLeft(streamId);
+  get #streamsOfHandlers(): number[] {
+    return [...(this.inbound.responder?.streams ?? [])];
   }
 
   /** Asks `onSession` to return. */
@@ -112,8 +109,8 @@ export abstract class MovingEndpoint extends Endpoint {
   failAll(reason: ProtocolError, isLeft: (streamId: number) => boolean): void {
     guard(this, () => {
       const { responder } = this.inbound;
-      for (const streamId of [...(responder?.streams ?? [])])
-        if (!this.#isLeft(streamId, isLeft)) responder?.fail(streamId, reason);
+      for (const streamId of this.#streamsOfHandlers)
+        if (!isLeft(streamId)) responder?.fail(streamId, reason);
       this.outbound.failCalls(reason);
       this.ending.failFlush(reason);
     });

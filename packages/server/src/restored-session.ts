@@ -7,14 +7,12 @@ import {
 } from '@parlance/protocol/internal';
 import { countedPrincipal } from './admission/authentication.js';
 import { renew, setOrigin } from './admission/renewal.js';
-import type { AgentMoves, AgentState } from './agents/moves.js';
 import type { Lead } from './cluster/lead/lead.js';
 import { decodeMoved, type MovedSession } from './cluster/moves/moved-session.js';
 import type { MovedHere } from './cluster/moves/moves.js';
 import { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
 import { LoopQueue } from './loop-queue.js';
-import type { FollowState } from './replies/follows.js';
 import { clientInfo } from './served-session.js';
 import { type ConnectionHost, SessionSettings } from './session-settings.js';
 
@@ -22,10 +20,8 @@ import { type ConnectionHost, SessionSettings } from './session-settings.js';
 export interface RestoringHost extends ConnectionHost {
   /** Counts the session, or throws why it is refused. */
   admitMoved(address: string, principal: string | undefined, isLed: boolean): void;
-  /** The session is here from now on. @param adopt makes it the agent that it was. */
-  onRestored(session: ServerEndpoint, adopt: () => void): void;
-  readonly agentMoves: AgentMoves | undefined;
-  resumeFollow(session: ServerEndpoint, state: FollowState): void;
+  /** The session is here from now on. @param begin gives parts what they have saved. */
+  onRestored(session: ServerEndpoint, begin: () => void): void;
 }
 
 /** A session waits for the loop, and a connection is not read meanwhile. This one may have none. */
@@ -40,9 +36,8 @@ export class RestoredSession extends SessionSettings implements MovedHere {
   readonly #address: string;
   readonly #principal: string | undefined;
   #isAdmitted = false;
-  readonly #agent: AgentState | undefined;
+  readonly #load: (session: ServerEndpoint, from: string) => void;
   readonly #input: MovedSession['input'];
-  readonly #follows: MovedSession['follows'];
 
   /**
    * @param epoch of its record.
@@ -56,8 +51,7 @@ export class RestoredSession extends SessionSettings implements MovedHere {
     if (this.core.id !== moved.id || (this.core.state === 'suspended') !== (lead === undefined))
       throw new ProtocolError('bad_message', 'the snapshot is not that of the session');
     this.#input = moved.input;
-    this.#follows = moved.follows;
-    this.#agent = moved.agent === undefined ? undefined : host.agentMoves?.read(moved.agent);
+    this.#load = host.parts.load(moved.parts);
     this.#address = addressKey(lead?.origin.ip ?? ip);
     this.#principal = countedPrincipal(principal, host.options);
     const key = this.#principal === undefined ? `address ${this.#address}` : `principal ${this.#principal}`;
@@ -110,9 +104,7 @@ export class RestoredSession extends SessionSettings implements MovedHere {
 
   begin(lead: Lead | undefined, from: string): void {
     const { session } = this;
-    const agent = this.#agent;
-    this.host.onRestored(session, () => agent && this.host.agentMoves?.adopt(session, agent, from));
-    for (const state of this.#follows) this.host.resumeFollow(session, state);
+    this.host.onRestored(session, () => this.#load(session, from));
     lead?.handOver(this.session, this.#input);
     this.session.handleTick();
   }

@@ -13,7 +13,6 @@ import { warnIfLocal } from './admission/authentication.js';
 import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from './admission/handshakes.js';
 import { ServerAdmission } from './admission/server-admission.js';
 import { AGENTS } from './agents/feature.js';
-import type { AgentMoves } from './agents/moves.js';
 import type { Listening, Server } from './api.js';
 import { durableFigures, nodeFigures } from './cluster/figures.js';
 import { isReadyIn, joinCluster } from './cluster/join.js';
@@ -37,7 +36,6 @@ import type { ResolvedServerOptions } from './options.js';
 import { type Feature, METER, NODE } from './parts/part.js';
 import { Parts, type ServerOfParts } from './parts/parts.js';
 import { KEPT_REPLIES } from './replies/feature.js';
-import type { FollowState } from './replies/follows.js';
 import { RestoredSession, type RestoringHost } from './restored-session.js';
 import type { ServerSession } from './served-session.js';
 import { choresOf, ServerLoading } from './server-loading.js';
@@ -68,7 +66,6 @@ export class SessionServer
   readonly loop: LoopShares;
   readonly memory: MemoryBudget;
   readonly leader: ClusterNode | undefined;
-  readonly agentMoves: AgentMoves | undefined;
   readonly #ports: ServerPorts;
   readonly #loading: ServerLoading;
   #drain: Drain | undefined;
@@ -88,7 +85,6 @@ export class SessionServer
     this.#meter = this.parts.use(METER);
     this.onRequest = onRequest && this.parts.wrap(onRequest);
     const agents = this.parts.use(AGENTS);
-    this.agentMoves = agents?.moves;
     this.leader = joinCluster({
       options: this.options,
       memory: this.memory,
@@ -98,7 +94,7 @@ export class SessionServer
       taking: this,
       moving: {
         sessions: this.#endpoints,
-        agents: agents?.moves,
+        parts: this.parts,
         run: (session) => this.#run(session),
         restore: (bytes, sessionId, lead) => RestoredSession.of(this, bytes, sessionId, lead),
       },
@@ -235,23 +231,19 @@ export class SessionServer
     return this.#endpoints.get(sessionId);
   }
 
-  resumeFollow(session: ServerEndpoint, state: FollowState): void {
-    this.parts.use(KEPT_REPLIES)?.resume(session, state);
-  }
-
   onReady(session: ServerEndpoint): void {
     this.#handshakes.delete(session);
     this.#establish(session, () => this.parts.ready(session));
   }
 
-  onRestored(session: ServerEndpoint, adopt: () => void): void {
+  onRestored(session: ServerEndpoint, begin: () => void): void {
     this.#connections.add(session);
     this.#sweep.add(session);
-    this.#establish(session, adopt);
+    this.#establish(session, begin);
   }
 
-  onTakenOver(session: ServerEndpoint, { extensions }: HelloPayload): void {
-    this.onRestored(session, () => this.agentMoves?.takeOver(session, extensions));
+  onTakenOver(session: ServerEndpoint, hello: HelloPayload): void {
+    this.onRestored(session, () => this.parts.takenOver(session, hello));
   }
 
   #establish(session: ServerEndpoint, join: () => void): void {

@@ -40,7 +40,7 @@ class AdminPart implements Part {
 
   async start(): Promise<void> {
     await this.#port.open(async () => {
-      const metrics = await this.#metrics?.load();
+      const metrics = await this.#metrics?.collect();
       const pages = await pagesOf(this.#host.options.logger);
       return await Admin.open(this.#options, this.#host, metrics, pages);
     });

@@ -32,13 +32,26 @@ export const agents = (options: AgentsOptions = {}): Feature => ({
     const key = randomBytes(32);
     const directory = new Directory({ onConflict, policy, key, limits, clock: systemClock, logger });
     const relay = new Relay(directory, policy, logger);
-    host.provide(AGENTS, { onConflict, directory, relay, moves: new AgentMoves(directory, relay) });
+    const moves = new AgentMoves(directory, relay);
+    host.provide(AGENTS, { onConflict, directory, relay, moves });
     return {
       extensions: [Extension.AGENTS],
       figures: figuresOf(directory, relay, host.sessions),
       claim: (session, { extensions }) => directory.claim(session, extensions),
       ready: (session) => directory.join(session),
       route: (session) => new RelayRoute(session, relay),
+      takenOver: (session, { extensions }) => moves.takeOver(session, extensions),
+      hold: (session) => moves.hold(session),
+      quiet: (session) => moves.isQuiet(session),
+      leaves: (session, stream) => moves.isWatch(session, stream),
+      settle: (session, reason) => moves.settle(session, reason),
+      moved: (session, node) => moves.handleMoved(session, node),
+      release: (session) => moves.release(session),
+      save: (session) => moves.stateOf(session),
+      load(saved) {
+        const state = moves.read(saved);
+        return (session, from) => moves.adopt(session, state, from);
+      },
       ended(session) {
         try {
           directory.leave(session);

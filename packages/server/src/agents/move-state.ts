@@ -18,8 +18,8 @@ const MAX_NAME = 1_024;
 const MAX_DESCRIPTION = 32 * 1024;
 
 /** @throws {ProtocolError} `bad_message`. */
-export function readAgentState(text: string): AgentState {
-  if (text.length > MAX_STATE) throw malformed();
+export function readAgentState(text: unknown): AgentState {
+  if (typeof text !== 'string' || text.length > MAX_STATE) throw malformed();
   let fields: unknown;
   try {
     fields = JSON.parse(text);

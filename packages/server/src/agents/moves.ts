@@ -166,9 +166,11 @@ export class AgentMoves {
     target.reset();
   }
 
-  /** What the other node needs, as JSON. Call it when {@link isQuiet}, with the snapshot. */
-  stateOf(session: ServerEndpoint): string {
+  /** What the other node needs, as JSON; `undefined` for nothing. Call it when {@link isQuiet}, with the snapshot. */
+  stateOf(session: ServerEndpoint): string | undefined {
     const agent = this.#directory.agentOf(session);
+    const watch = this.#directory.watchers.stateOf(session);
+    if (agent === undefined && watch === undefined) return undefined;
     const { frames, pending, counter, heard } = this.#relay.messages.stateOf(session);
     const state: AgentState = {
       stated: agent && statedOf(agent.stated ?? {}),
@@ -176,7 +178,7 @@ export class AgentMoves {
       pending,
       counter,
       heard,
-      watch: this.#directory.watchers.stateOf(session),
+      watch,
     };
     return JSON.stringify(state);
   }
@@ -193,8 +195,8 @@ export class AgentMoves {
     this.#directory.handleMoved(agent, target);
   }
 
-  /** @throws {ProtocolError} `bad_message` if the text is not a state of {@link stateOf}. */
-  read(text: string): AgentState {
+  /** @throws {ProtocolError} `bad_message` if it is not a state of {@link stateOf}. */
+  read(text: unknown): AgentState {
     return readAgentState(text);
   }
 
@@ -205,11 +207,6 @@ export class AgentMoves {
     if (watch !== undefined) {
       session.answer(watch.stream, NO_BODY, this.#directory.watchers.resumed(session, watch));
     }
-  }
-
-  /** Whether a session watches the directory. */
-  hasWatch(session: ServerEndpoint): boolean {
-    return this.#directory.watchers.has(session);
   }
 
   /** A session of a node that has died goes on here as its agent, of which others may have kept the entry. */

@@ -124,10 +124,6 @@ export class Watchers {
     watcher.wake();
   }
 
-  has(asker: ServerEndpoint): boolean {
-    return this.#watchers.has(asker);
-  }
-
   isQuiet(asker: ServerEndpoint): boolean {
     return this.#watchers.get(asker)?.isIdle !== false;
   }

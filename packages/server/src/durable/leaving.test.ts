@@ -44,7 +44,8 @@ function setUp() {
     },
   } as unknown as BackplaneLink;
   const leaving = new Leaving({
-    ...{ incarnation: 'here', link, sessions, agents: undefined, clock, timers: resolveTimers() },
+    parts: { leaves: () => false },
+    ...{ incarnation: 'here', link, sessions, clock, timers: resolveTimers() },
     logger: { debug: log, info: log, warn: log, error: log },
   });
   return { add, done, events, calls, clock, leaving };

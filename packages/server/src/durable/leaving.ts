@@ -1,8 +1,8 @@
 import type { Logger, ProtocolError, Timers } from '@parlance/protocol';
 import { type Clock, fencedError, guard, loggable } from '@parlance/protocol/internal';
-import type { AgentMoves } from '../agents/moves.js';
 import type { BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { LeavingParts } from '../parts/parts.js';
 import { repeat } from '../repeat.js';
 import { recordMsOf, SERVICE_RESTART } from './records.js';
 
@@ -12,7 +12,7 @@ export interface LeavingOptions {
   readonly link: BackplaneLink;
   /** All sessions of this node. */
   readonly sessions: ReadonlyMap<string, ServerEndpoint>;
-  readonly agents: AgentMoves | undefined;
+  readonly parts: Pick<LeavingParts, 'leaves'>;
   readonly timers: Timers;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -91,10 +91,7 @@ export class Leaving {
   }
 
   #isCalm(session: ServerEndpoint): boolean {
-    const { agents } = this.#options;
-    const watches = agents?.hasWatch(session) ? 1 : 0;
-    if (session.core.channel.openStreams > watches) return false;
-    return session.isAtRest((stream) => agents?.isWatch(session, stream) === true);
+    return session.isAtRest((stream) => this.#options.parts.leaves(session, stream, 'record'));
   }
 
   #leave(session: ServerEndpoint): void {

@@ -96,11 +96,11 @@ export class ServerMetrics implements Part {
   }
 
   async start(): Promise<void> {
-    if (this.#path !== undefined) await this.load();
+    if (this.#path !== undefined) await this.collect();
   }
 
   /** The metrics, whether they are served or not. Their library is loaded only if they are wanted. */
-  async load(): Promise<Metrics> {
+  async collect(): Promise<Metrics> {
     if (this.#metrics !== undefined) return this.#metrics;
     const { createMetrics } = await import('./metrics.js');
     this.#metrics ??= createMetrics(this.#host, () => this.#totals.with(this.#host.connections));
@@ -116,7 +116,7 @@ export class ServerMetrics implements Part {
       response.end(`Not found. The metrics are at ${path}.\n`);
     };
     const listener = await this.#port.open(async () => {
-      await this.load();
+      await this.collect();
       return await openListener(options, server, onRequest);
     });
     const { port, host, authority } = listener;

@@ -157,8 +157,31 @@ export interface Part {
   ready?(session: ServerEndpoint): void;
   /** Another connection is about to carry the session. */
   resumed?(session: ServerEndpoint): void;
+  /** A session of a node that has died goes on here, from its record. @param hello of the client that has come back to it. */
+  takenOver?(session: ServerEndpoint, hello: HelloPayload): void;
   /** The session is over here, also one that was never established and is not in {@link PartHost.sessions}. */
   ended?(session: ServerEndpoint, error: ProtocolError | undefined): void;
+  /** The session may leave: what others have for it waits from now on. Again is allowed. */
+  hold?(session: ServerEndpoint): void;
+  /** Whether nothing is under way between a session that is held and others. */
+  quiet?(session: ServerEndpoint): boolean;
+  /** Whether the handler of a stream goes on where the session goes: at once, or when another node reads its record. */
+  leaves?(session: ServerEndpoint, stream: number, how: 'move' | 'record'): boolean;
+  /** There is no more time: what keeps a session here ends with `reason`. */
+  settle?(session: ServerEndpoint, reason: ProtocolError): void;
+  /** The session is at another node now, and is about to be forgotten here. */
+  moved?(session: ServerEndpoint, node: string): void;
+  /** The session stays. */
+  release?(session: ServerEndpoint): void;
+  /** What the part has to know where the session goes, as a value of MessagePack; `undefined` for nothing. */
+  save?(session: ServerEndpoint): unknown;
+  /**
+   * Reads what {@link save} has written, before it is decided that the session is taken.
+   *
+   * @returns is called when the session is here. `from` is the node that had it.
+   * @throws {ProtocolError} `bad_message`.
+   */
+  load?(saved: unknown): (session: ServerEndpoint, from: string) => void;
   /** The page at a path; `undefined` if it has none there. */
   page?(path: string, port: PagePort): Page | undefined;
   /** Loads what it needs, before clients are admitted. Called again if that has failed. */

@@ -5,7 +5,7 @@ import {
   type RequestHandler,
   type ResumeOffer,
 } from '@parlance/protocol';
-import { attempt, type EventRoute, guard, loggable } from '@parlance/protocol/internal';
+import { attempt, type EventRoute, type Fields, guard, loggable } from '@parlance/protocol/internal';
 import type { Refusal } from '../admission/admission.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { NamesRoute } from './names-route.js';
@@ -31,6 +31,12 @@ type Having<Hook extends keyof Part> = Named & { readonly [Name in Hook]-?: NonN
 /** What a server gives its parts itself. */
 export type ServerOfParts = Omit<PartHost, 'slot' | 'provide' | 'use' | 'figures'>;
 
+/** What a session that leaves asks of the parts of its server. */
+export type LeavingParts = Pick<
+  Parts,
+  'hold' | 'isQuiet' | 'leaves' | 'settle' | 'moved' | 'release' | 'save'
+>;
+
 /** What the parts of a server do together, in one list for each hook: a hook that no part has costs nothing. */
 export class Parts {
   readonly core: CoreOptions;
@@ -48,7 +54,9 @@ export class Parts {
   readonly #accepted;
   readonly #ready;
   readonly #resumed;
+  readonly #takenOver;
   readonly #ended;
+  readonly #leaves;
   readonly #pages;
   readonly #ticks;
   readonly #started = new Set<Named>();
@@ -87,7 +95,9 @@ export class Parts {
     this.#accepted = this.#having('accepted');
     this.#ready = this.#having('ready');
     this.#resumed = this.#having('resumed');
+    this.#takenOver = this.#having('takenOver');
     this.#ended = this.#having('ended');
+    this.#leaves = this.#having('leaves');
     this.#pages = this.#having('page');
     this.#ticks = this.#having('tick');
   }
@@ -158,6 +168,62 @@ export class Parts {
   ended(session: ServerEndpoint, error: ProtocolError | undefined): void {
     each(session, this.#ended, (part) => part.ended(session, error));
   }
+
+  takenOver(session: ServerEndpoint, hello: HelloPayload): void {
+    each(session, this.#takenOver, (part) => part.takenOver(session, hello));
+  }
+
+  // --- sessions that leave
+
+  hold(session: ServerEndpoint): void {
+    each(session, this.#having('hold'), (part) => part.hold(session));
+  }
+
+  isQuiet(session: ServerEndpoint): boolean {
+    return this.#having('quiet').every((part) => part.quiet(session));
+  }
+
+  leaves(session: ServerEndpoint, stream: number, how: 'move' | 'record'): boolean {
+    return this.#leaves.some((part) => part.leaves(session, stream, how));
+  }
+
+  settle(session: ServerEndpoint, reason: ProtocolError): void {
+    each(session, this.#having('settle'), (part) => part.settle(session, reason));
+  }
+
+  moved(session: ServerEndpoint, node: string): void {
+    each(session, this.#having('moved'), (part) => part.moved(session, node));
+  }
+
+  release(session: ServerEndpoint): void {
+    each(session, this.#having('release'), (part) => part.release(session));
+  }
+
+  /** By the names of parts. Throws what one of them throws. */
+  save(session: ServerEndpoint): Readonly<Record<string, unknown>> {
+    const all: Record<string, unknown> = {};
+    for (const part of this.#having('save')) {
+      const saved = part.save(session);
+      if (saved !== undefined) all[part.name] = saved;
+    }
+    return all;
+  }
+
+  /** @throws {ProtocolError} `bad_message`, also for what no part here has saved: it must not be lost in silence. */
+  load(saved: Fields): (session: ServerEndpoint, from: string) => void {
+    const loading = this.#having('load');
+    const begins = Object.entries(saved).map(([name, value]) => {
+      const part = loading.find((each) => each.name === name);
+      if (part !== undefined) return part.load(value);
+      throw new ProtocolError(
+        'bad_message',
+        `the session has a state of ${name}, which this node does not have`,
+      );
+    });
+    return (session, from) => each(session, begins, (begin) => begin(session, from));
+  }
+
+  // --- the whole server
 
   pageAt(path: string, port: PagePort): Page | undefined {
     for (const part of this.#pages) {

@@ -1,7 +1,8 @@
 import { Extension, type ProtocolError, type ResumeOffer } from '@parlance/protocol';
-import { REPLIES } from '@parlance/protocol/internal';
+import { listsOf, REPLIES, REPLY_ID_PREFIX, type ValueList } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { type Feature, type Figure, type OwnName, type Part, Port } from '../parts/part.js';
+import type { FollowState } from './follows.js';
 import type { ResolvedRepliesOptions } from './options.js';
 import { Replies } from './replies.js';
 
@@ -44,10 +45,37 @@ function partOf(replies: Replies): Part {
     accepted(session: ServerEndpoint, resume: ResumeOffer | undefined) {
       if (resume !== undefined) replies.adopt(session, resume);
     },
+    leaves: (session, stream, how) => how === 'move' && session.follows.has(stream),
+    save({ follows: { states } }) {
+      return states.length === 0 ? undefined : states.map(followValues);
+    },
+    load(saved) {
+      const states = listsOf(saved, 'a follower', readFollow);
+      return (session) => {
+        for (const state of states) replies.resume(session, state);
+      };
+    },
     ended: (session: ServerEndpoint, error: ProtocolError | undefined) => replies.handleEnded(session, error),
     tick: () => replies.sweep(),
     close: (reason: ProtocolError) => replies.stopAll(reason),
   };
+}
+
+const MAX_ID = 64;
+const IS_TOLD = 1;
+const HAS_PARTS = 2;
+
+function followValues({ stream, id, next, isTold, hasParts }: FollowState): readonly unknown[] {
+  return [stream, id, next, (isTold ? IS_TOLD : 0) | (hasParts ? HAS_PARTS : 0)];
+}
+
+function readFollow(list: ValueList): FollowState {
+  const stream = list.count(0xffff_ffff);
+  const id = list.text(MAX_ID);
+  if (!id.startsWith(REPLY_ID_PREFIX)) throw list.bad('of a kept reply');
+  const next = list.count(Number.MAX_SAFE_INTEGER);
+  const flags = list.count(IS_TOLD | HAS_PARTS);
+  return { stream, id, next, isTold: (flags & IS_TOLD) !== 0, hasParts: (flags & HAS_PARTS) !== 0 };
 }
 
 function figuresOf(replies: Replies): readonly Figure[] {

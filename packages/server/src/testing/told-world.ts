@@ -231,13 +231,13 @@ export class ToldWorld {
 
   /** As a node that drains does. */
   #giveUp(endpoint: ServerEndpoint): void {
-    const { leader, options, agentMoves } = this.#test.server as TestServer['server'] & SessionServer;
+    const { leader, options, parts } = this.#test.server as TestServer['server'] & SessionServer;
     const { incarnation } = leader as NonNullable<typeof leader>;
     const leaving = new Leaving({
       incarnation,
       link: delayed(options.node?.backplane.connect() as BackplaneLink),
       sessions: new Map([[endpoint.id, endpoint]]),
-      agents: agentMoves,
+      parts,
       timers: options.timers,
       clock: endpoint.options.clock,
       logger: options.logger,

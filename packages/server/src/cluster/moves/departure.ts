@@ -1,8 +1,8 @@
 import { isProtocolError, type Logger } from '@parlance/protocol';
-import { guard, loggable, systemClock, type Wire } from '@parlance/protocol/internal';
-import type { AgentMoves } from '../../agents/moves.js';
+import { loggable, systemClock, type Wire } from '@parlance/protocol/internal';
 import type { BackplaneLink } from '../../backplane/backplane.js';
 import type { ServerEndpoint } from '../../endpoint.js';
+import type { LeavingParts } from '../../parts/parts.js';
 import type { KnownNode } from '../membership.js';
 import { type MoveChannel, MoveRefused, STEP_MS } from './move-channel.js';
 import { encodeMoved, isMovable } from './moved-session.js';
@@ -18,8 +18,7 @@ export interface DepartureHost {
   take(target: KnownNode): MoveChannel | undefined;
   /** @param isFree whether the other node takes another session on this connection. */
   giveBack(target: KnownNode, channel: MoveChannel, isFree: boolean): void;
-  /** Moves agents; `undefined` without any. */
-  readonly agents: AgentMoves | undefined;
+  readonly parts: LeavingParts;
   /** Calls `onSession` again for a session that stays. */
   run(session: ServerEndpoint): void;
   /** This node is being closed. */
@@ -76,7 +75,7 @@ export class Departure {
     try {
       const { wire } = this.#session;
       if (isLed !== (wire !== undefined)) return stays(CHANGED);
-      this.#host.agents?.hold(this.#session);
+      this.#host.parts.hold(this.#session);
       // What the client says from now on is for the other node, so that a client in a hurry does not keep its session here.
       const isOver = () => this.#session.wire !== wire || this.#begin();
       if (!(await this.#until(isOver, this.#patienceMs))) return stays('not quiet');
@@ -94,8 +93,8 @@ export class Departure {
   }
 
   get #isQuiet(): boolean {
-    const { agents } = this.#host;
-    return agents?.isQuiet(this.#session) !== false && isCalm(this.#session, agents);
+    const { parts } = this.#host;
+    return parts.isQuiet(this.#session) && isCalm(this.#session, parts);
   }
 
   /** Holds the session, if it is quiet and there is a connection for it. */
@@ -114,7 +113,6 @@ export class Departure {
   async #move(channel: MoveChannel, wire: Wire | undefined): Promise<boolean> {
     const session = this.#session;
     const { id, epoch } = session;
-    const { agents } = this.#host;
     if (session.wire !== wire) throw new Stays(CHANGED);
     if (wire !== undefined) {
       channel.send({ type: 'hold', session: id });
@@ -127,7 +125,7 @@ export class Departure {
     if (session.wire !== wire) throw new Stays(CHANGED);
     if (!this.#isQuiet || !isMovable(session)) throw new Stays('not quiet');
     session.freeze();
-    const bytes = encodeMoved(session, agents?.stateOf(session), systemClock.now());
+    const bytes = encodeMoved(session, this.#host.parts.save(session), systemClock.now());
     const sent = wire === undefined ? 0 : session.wireBytes.sent;
     channel.send({ type: 'snapshot', session: id, size: bytes.length, sent, epoch });
     try {
@@ -179,14 +177,14 @@ export class Departure {
 
   #leave(): void {
     const session = this.#session;
-    guard(session, () => this.#host.agents?.handleMoved(session, this.#target.incarnation));
+    this.#host.parts.moved(session, this.#target.incarnation);
     session.forget();
   }
 
   #stay(): void {
     const session = this.#session;
     session.thaw();
-    guard(session, () => this.#host.agents?.release(session));
+    this.#host.parts.release(session);
     // One that has not returned yet is not called again: the session moves when it does.
     if (this.#hasStopped && session.running === undefined && !session.hasEnded) this.#host.run(session);
   }
@@ -228,8 +226,8 @@ export class Departure {
 }
 
 /** Whether the session could move, but for what is under way between it and others. */
-export function isCalm(session: ServerEndpoint, agents: AgentMoves | undefined): boolean {
-  return session.isQuiet((streamId) => agents?.isWatch(session, streamId) === true);
+export function isCalm(session: ServerEndpoint, parts: LeavingParts): boolean {
+  return session.isQuiet((streamId) => parts.leaves(session, streamId, 'move'));
 }
 
 function stays(why: string): DepartureOutcome {

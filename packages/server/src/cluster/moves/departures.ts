@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { type Logger, ProtocolError } from '@parlance/protocol';
-import { attempt, guard, loggable, systemClock } from '@parlance/protocol/internal';
-import type { AgentMoves } from '../../agents/moves.js';
+import { attempt, loggable, systemClock } from '@parlance/protocol/internal';
 import type { BackplaneLink } from '../../backplane/backplane.js';
 import type { ServerEndpoint } from '../../endpoint.js';
+import type { LeavingParts } from '../../parts/parts.js';
 import { repeat } from '../../repeat.js';
 import type { KnownNode } from '../membership.js';
 import { Departure, type DepartureHost, type DepartureOutcome, isCalm } from './departure.js';
@@ -18,7 +18,7 @@ export interface DeparturesHost {
   /** How long a record lasts, in milliseconds. */
   readonly recordMs: number;
   readonly sessions: ReadonlyMap<string, ServerEndpoint>;
-  readonly agents: AgentMoves | undefined;
+  readonly parts: LeavingParts;
   /** Whether the engine does not answer, as far as is known. */
   isStalled(): boolean;
   nodes(): Iterable<KnownNode>;
@@ -119,8 +119,8 @@ export class Departures implements DepartureHost {
   get recordMs(): number {
     return this.#host.recordMs;
   }
-  get agents(): AgentMoves | undefined {
-    return this.#host.agents;
+  get parts(): LeavingParts {
+    return this.#host.parts;
   }
   run(session: ServerEndpoint): void {
     this.#host.run(session);
@@ -183,7 +183,7 @@ export class Departures implements DepartureHost {
     if (session.hasEnded || isKept(session)) return undefined;
     const target = this.#targetOf(session, isLed);
     if (target === undefined) return undefined;
-    if (!this.#channels.isReady(target) || !isCalm(session, this.agents)) return target;
+    if (!this.#channels.isReady(target) || !isCalm(session, this.parts)) return target;
     this.#depart(session, target, attempts, isLed);
     return undefined;
   }
@@ -271,24 +271,24 @@ export class Departures implements DepartureHost {
 
   /** What begins after the deadline fails as well. */
   #settle(session: ServerEndpoint): void {
-    const { agents } = this;
+    const { parts } = this;
     const attempts = this.#attemptsOf(session);
     const isUnderWay = session.isHeld && attempts.departure !== undefined;
     if (session.isFrozen || isUnderWay) return;
     const isLed = this.#targetOf(session, true) !== undefined;
     if (session.hasWire && isLed) session.holdInput();
-    if (attempts.isSettled && isCalm(session, agents) && (isLed || !session.hasWire)) return;
+    if (attempts.isSettled && isCalm(session, parts) && (isLed || !session.hasWire)) return;
     attempts.isSettled = true;
     const reason = new ProtocolError('draining', 'the server was drained');
-    guard(session, () => agents?.settle(session, reason));
-    session.failAll(reason, (streamId) => agents?.isWatch(session, streamId) === true);
+    parts.settle(session, reason);
+    session.failAll(reason, (streamId) => parts.leaves(session, streamId, 'move'));
     if (!isLed) session.loseWire(SERVICE_RESTART, 'the session goes on at another node');
   }
 
   #couldGo(session: ServerEndpoint): boolean {
     const { departure, refusals } = this.#attemptsOf(session);
     if (refusals >= MAX_REFUSALS) return false;
-    return departure !== undefined || isCalm(session, this.agents);
+    return departure !== undefined || isCalm(session, this.parts);
   }
 
   #isLeaving(session: ServerEndpoint): boolean {

@@ -2,12 +2,13 @@ import { BodyCodec, type Limits, ProtocolError, type ReceivedBody, Subprotocol }
 import {
   decodeSnapshot,
   encodeSnapshot,
+  type Fields,
   get,
   incarnationOf,
+  isFields,
   isStatedAgentId,
   listsOf,
   orNull,
-  REPLY_ID_PREFIX,
   ReceivedMessage,
   trimmed,
   ValueList,
@@ -15,7 +16,6 @@ import {
 import { MAX_PRINCIPAL_LENGTH } from '../../admission/authentication.js';
 import type { ServerEndpoint } from '../../endpoint.js';
 import type { MovableMailbox } from '../../movable-mailbox.js';
-import type { FollowState } from '../../replies/follows.js';
 import { assertDataSize, type ClientInfo, MAX_USER_AGENT } from '../../served-session.js';
 
 /** A session as it goes from node to node: its core, and what belongs to it beside that. */
@@ -37,14 +37,12 @@ export interface MovedSession {
   readonly since: number;
   /** The JSON of `ServerSession.data`. */
   readonly data: string | undefined;
-  /** What its new node has to know about it as an agent, as JSON. */
-  readonly agent: string | undefined;
   /** Messages of its connection that nothing has handled. */
   readonly input: readonly (Uint8Array | string)[];
   /** Messages that `onSession` has not read. */
   readonly unread: readonly ReceivedBody[];
-  /** The kept replies that it follows. */
-  readonly follows: readonly FollowState[];
+  /** What parts of its server have saved, by name. */
+  readonly parts: Fields;
 }
 
 const MAX_IP = 64;
@@ -58,20 +56,23 @@ export function isMovable({ mailbox }: ServerEndpoint): boolean {
 }
 
 /** @throws {ProtocolError} `invalid_argument` unless the session is quiet, `message_too_large` over 64 MiB. */
-export function encodeMoved(session: ServerEndpoint, agent: string | undefined, now: number): Uint8Array {
+export function encodeMoved(
+  session: ServerEndpoint,
+  parts: Readonly<Record<string, unknown>>,
+  now: number,
+): Uint8Array {
   const { core, principal, agentId, isAnonymous, actsFor, ip, dataText, since } = session;
   const { remoteAddress, userAgent } = session.client;
   const unread = [...(session.mailbox as MovableMailbox).unread];
-  const follows = session.follows.states;
   return encodeSnapshot({
     moved: trimmed([
       ...[session.id, core.subprotocol, ip, isAnonymous],
-      ...[orNull(principal), orNull(agentId), orNull(dataText), orNull(agent), orNull(actsFor)],
+      ...[orNull(principal), orNull(agentId), orNull(dataText), orNull(actsFor)],
       ...[since, remoteAddress, orNull(userAgent)],
     ]),
     core: core.snapshot(now),
     input: session.input.length === 0 ? undefined : session.input,
-    follows: follows.length === 0 ? undefined : follows.map(followValues),
+    parts: Object.keys(parts).length === 0 ? undefined : parts,
     unread: unread.length === 0 ? undefined : unread.map((each) => receivedValues(each as ReceivedMessage)),
   });
 }
@@ -94,7 +95,6 @@ export function decodeMoved(bytes: Uint8Array, limits: Limits): MovedSession {
   if (agentId !== undefined && !isStatedAgentId(agentId)) throw list.bad('of an agent with a valid ID');
   const data = list.optional((one) => one.text(Infinity));
   if (data !== undefined) assertData(data);
-  const agent = list.optional((one) => one.text(Infinity));
   const actsFor = list.optional((one) => one.text(MAX_IP * 2));
   const since = list.optional((one) => one.count(Number.MAX_SAFE_INTEGER)) ?? 0;
   const remoteAddress = list.optional((one) => one.text(MAX_IP)) ?? ip;
@@ -104,7 +104,8 @@ export function decodeMoved(bytes: Uint8Array, limits: Limits): MovedSession {
   const input =
     get(fields, 'input') === undefined ? [] : readInput(new ValueList(get(fields, 'input'), 'the input'));
   const unread = listsOf(get(fields, 'unread'), 'a message', (one) => readReceived(one, limits));
-  const follows = listsOf(get(fields, 'follows'), 'a follower', readFollow);
+  const parts = get(fields, 'parts') ?? {};
+  if (!isFields(parts)) throw list.bad('with what its parts have saved');
   return {
     id,
     subprotocol,
@@ -117,27 +118,10 @@ export function decodeMoved(bytes: Uint8Array, limits: Limits): MovedSession {
     client,
     since,
     data,
-    agent,
     input,
     unread,
-    follows,
+    parts,
   };
-}
-
-const IS_TOLD = 1;
-const HAS_PARTS = 2;
-
-function followValues({ stream, id, next, isTold, hasParts }: FollowState): readonly unknown[] {
-  return [stream, id, next, (isTold ? IS_TOLD : 0) | (hasParts ? HAS_PARTS : 0)];
-}
-
-function readFollow(list: ValueList): FollowState {
-  const stream = list.count(0xffff_ffff);
-  const id = list.text(MAX_IP);
-  if (!id.startsWith(REPLY_ID_PREFIX)) throw list.bad('of a kept reply');
-  const next = list.count(Number.MAX_SAFE_INTEGER);
-  const flags = list.count(IS_TOLD | HAS_PARTS);
-  return { stream, id, next, isTold: (flags & IS_TOLD) !== 0, hasParts: (flags & HAS_PARTS) !== 0 };
 }
 
 /** @throws {ProtocolError} `bad_message`, `message_too_large`. */

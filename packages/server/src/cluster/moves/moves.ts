@@ -1,11 +1,11 @@
 import { CloseCode, type Limits, type Logger, type Timers } from '@parlance/protocol';
 import { incarnationOf, loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
-import type { AgentMoves } from '../../agents/moves.js';
 import type { Backplane, BackplaneLink } from '../../backplane/backplane.js';
 import type { Leaving } from '../../durable/leaving.js';
 import { dropFenced, recordMsOf } from '../../durable/records.js';
 import type { ServerEndpoint } from '../../endpoint.js';
 import type { ServerWire } from '../../http/ws.js';
+import type { LeavingParts } from '../../parts/parts.js';
 import type { Lead } from '../lead/lead.js';
 import { limitedLog } from '../limited-log.js';
 import type { KnownNode } from '../membership.js';
@@ -17,8 +17,7 @@ import { encodeMoveMessage } from './move-message.js';
 /** What moving asks of its server. */
 export interface MovingHost {
   readonly sessions: ReadonlyMap<string, ServerEndpoint>;
-  /** Moves agents; `undefined` without any. */
-  readonly agents: AgentMoves | undefined;
+  readonly parts: LeavingParts;
   /** Calls `onSession` again for a session that stays. */
   run(session: ServerEndpoint): void;
   /** @throws {ProtocolError} if the session cannot go on here. */
