@@ -4,7 +4,9 @@ import { createServer, memoryCluster, type Server, type ServerOptions } from '@p
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
+import { AGENTS } from '../../packages/server/src/agents/feature.js';
 import { redisMissing, startRedis } from '../../packages/server/src/backplane/testing/redis-server.js';
+import type { SessionServer } from '../../packages/server/src/server.js';
 import { nextMessage } from './agents.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { failure } from './peers.js';
@@ -332,7 +334,7 @@ describe('agents whose node drains', () => {
 
 /** Requests that a node still knows. */
 const openRequests = ({ server }: { readonly server: Server }) =>
-  (server as unknown as { readonly leader: { readonly openRequests: number } }).leader.openRequests;
+  (server as unknown as SessionServer).parts.use(AGENTS)?.others?.peers.openRequests;
 
 describe('a node', () => {
   it('forgets requests that are answered, cancelled, refused, or whose asker has left', async () => {

@@ -1,19 +1,11 @@
 import { type HelloPayload, ProtocolError, type Subprotocol } from '@parlance/protocol';
-import {
-  type Crashable,
-  createServerSession,
-  guard,
-  type ServerSessionCore,
-  type SessionMemory,
-  systemClock,
-  type Wire,
-} from '@parlance/protocol/internal';
+import { createServerSession, guard, type ServerSessionCore, systemClock } from '@parlance/protocol/internal';
 import type { Refusal } from './admission/admission.js';
 import { countedPrincipal } from './admission/authentication.js';
 import { Handshake, type HandshakeEvents } from './admission/handshake.js';
 import { warnOfEnd } from './admission/keys.js';
 import { renew } from './admission/renewal.js';
-import type { Lead } from './cluster/lead/lead.js';
+import type { Guide, Target } from './admission/seek.js';
 import { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
 import { SocketMeter } from './http/socket-meter.js';
@@ -22,19 +14,6 @@ import type { Peer } from './http/upgrade.js';
 import { type ServerWire, terminateSoon, type WireEvents } from './http/ws.js';
 import { LoopQueue } from './loop-queue.js';
 import { type ConnectionHost, SessionSettings } from './session-settings.js';
-
-/** What a connection feeds: a session of this server, or a lead to another node's. */
-interface Target extends Crashable {
-  /** The connection that is in use. */
-  readonly wire: Wire | undefined;
-  readonly memory: SessionMemory;
-  /** Bytes of the longest WebSocket message; `undefined` before ACCEPT. */
-  readonly longestMessage: number | undefined;
-  handleMessage(data: Uint8Array | string, wire: Wire, now: number): void;
-  handleWritable(): void;
-  handleDisconnected(code: number, reason: string, wire: Wire): void;
-  abort(error: ProtocolError): void;
-}
 
 /** Reading up to this many bytes of an unfinished message is not counted as time of the loop. */
 const UNTIMED_UNFINISHED = 64 * 1024;
@@ -201,9 +180,9 @@ export class Connection extends SessionSettings implements WireEvents, Handshake
     this.#abandonOwn(session);
   }
 
-  onLed(lead: Lead): void {
-    this.#abandonOwn(lead);
-    lead.onHandedOver = (session) => {
+  onLed(guide: Guide): void {
+    this.#abandonOwn(guide);
+    guide.onHandedOver = (session) => {
       this.#target = session;
     };
     this.host.onLed(this.session);

@@ -3,13 +3,14 @@ import { AGENTS, agents } from './agents/feature.js';
 import { scan } from './agents/scan-feature.js';
 import type { RelayStats } from './agents/transit.js';
 import type { Listening, Server } from './api.js';
+import { nodes } from './cluster/feature.js';
+import { durable } from './durable/feature.js';
 import { GROUPS, groups } from './groups/feature.js';
 import type { Group } from './groups/group.js';
 import { hooks } from './hooks/feature.js';
 import type { ListenOptions } from './http/listener.js';
 import { METRICS, metrics, metricsOnDemand } from './observe/feature.js';
 import { tracing } from './observe/tracing-feature.js';
-import type { ResolvedServerOptions } from './options.js';
 import { chooseFeatures, isRemoved } from './parts/features.js';
 import type { Feature, Port } from './parts/part.js';
 import { batching } from './replies/batching.js';
@@ -56,14 +57,15 @@ export function createServer<Data = unknown>(options: ServerOptions<Data> = {}):
   // The type of the data exists for the application alone.
   const given = options as ServerOptions;
   const resolved = resolveServerOptions(given);
-  const features = chooseFeatures(defaultFeatures(given, resolved), given.features);
+  const features = chooseFeatures(defaultFeatures(given), given.features);
   return new DefaultServer(resolved, features) as Server<Data>;
 }
 
 /** What a server has without a word, and what its options ask for. */
-function defaultFeatures(options: ServerOptions, { replies }: ResolvedServerOptions): readonly Feature[] {
+function defaultFeatures(options: ServerOptions): readonly Feature[] {
   const { authenticate, extensions, batch, avp, transfers, use = [], scan: check } = options;
-  const { agents: agentsOptions } = options;
+  const { agents: agentsOptions, cluster, node, durability } = options;
+  const isDurable = options.durable !== undefined && options.durable !== false;
   const hasAgents =
     agentsOptions !== undefined || (authenticate === undefined ? extensions?.['agents'] : true);
   const all: (Feature | false | undefined)[] = [
@@ -72,7 +74,9 @@ function defaultFeatures(options: ServerOptions, { replies }: ResolvedServerOpti
     check && scan(check, options.securityScanning),
     tensors({ avp, transfers }),
     batch && batching(batch),
-    keptReplies(replies),
+    (cluster !== undefined || node !== undefined) && nodes(node),
+    (isDurable || durability !== undefined) && durable(options.durable ?? false, durability),
+    keptReplies(options.replies),
     hasAgents === true && extensions?.['agents'] !== false && agents(agentsOptions),
     use.length > 0 && hooks(use),
     groups(),

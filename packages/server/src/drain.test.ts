@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { Drain } from './drain.js';
+import type { DrainPart } from './parts/part.js';
 
 const MINUTE = 60_000;
 
 /** A drain that waits for the handler of one kept reply. */
-function setUp() {
+function setUp(...others: readonly DrainPart[]) {
   const stopped: string[] = [];
   const replies = {
     running: 1,
@@ -15,7 +16,7 @@ function setUp() {
       stopped.push(`${timeoutMs} ms to hand over`);
     },
   };
-  const drain = new Drain(new Map(), [replies], 0, Date.now() + MINUTE);
+  const drain = new Drain(new Map(), [...others, replies], 0, Date.now() + MINUTE);
   return { drain, stopped };
 }
 
@@ -34,15 +35,15 @@ describe('a drain that an operator finishes', () => {
   });
 
   it('waits for nothing if other nodes did not know of it yet', async () => {
-    const { drain, stopped } = setUp();
-    let announce = () => {};
-    const isAnnounced = new Promise<void>((resolve) => {
-      announce = resolve;
+    let tell = () => {};
+    const announced = new Promise<void>((resolve) => {
+      tell = resolve;
     });
-    const running = drain.run(MINUTE, isAnnounced);
+    const { drain, stopped } = setUp({ announce: () => announced });
+    const running = drain.run(MINUTE);
     drain.finish();
     expect(stopped).toEqual([]);
-    announce();
+    tell();
     expect(await running).toEqual(NOTHING);
     expect(stopped).toEqual(AT_THE_DEADLINE);
   });

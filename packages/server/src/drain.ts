@@ -1,7 +1,6 @@
-import { CloseCode, CloseReason, Extension, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
+import { CloseCode, CloseReason, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
 import type { DrainProgress } from './admin/figures.js';
 import type { Refusal } from './admission/admission.js';
-import type { Moves } from './cluster/moves/moves.js';
 import type { DrainResult } from './drain-options.js';
 import type { ServerEndpoint } from './endpoint.js';
 import type { DrainPart } from './parts/part.js';
@@ -24,14 +23,8 @@ export function drainingRefusal(returnWithinMs: number): Refusal {
 /** How long a client may be away before it counts as gone, in milliseconds. */
 const RETURN_MS = 5_000;
 
-/** How long sessions without a connection may take to go to other nodes after the deadline, in milliseconds. */
-const PARK_MS = 10_000;
-
 /** How long parts may take to finish beyond the deadline, in milliseconds. */
 const FINISH_MS = 5_000;
-
-/** How long other nodes may take to confirm what agents that have moved were sent, in milliseconds. */
-const SETTLE_MS = 5_000;
 
 /** Sends GOAWAY to every session and waits for them to end; closes those that are left at the deadline. */
 export class Drain {
@@ -42,7 +35,6 @@ export class Drain {
   readonly #parts: readonly DrainPart[];
   readonly #goAway: (retryAfterMs: number) => GoAwayPayload;
   readonly #returnWithinMs: number;
-  readonly #moves: Pick<Moves, 'hasTargets' | 'parkAll' | 'settle'> | undefined;
   #stopWaiting: (() => void) | undefined;
   /** An operator has moved the deadline to now. */
   #isFinishing = false;
@@ -50,18 +42,13 @@ export class Drain {
   #gone = 0;
   readonly #waiting = new Map<ServerEndpoint, NodeJS.Timeout>();
 
-  /**
-   * @param deadline Unix milliseconds.
-   * @param moves `undefined` without a cluster.
-   */
+  /** @param deadline Unix milliseconds. */
   constructor(
     sessions: ReadonlyMap<string, ServerEndpoint>,
     parts: readonly DrainPart[],
     returnWithinMs: number,
     deadline: number,
-    moves?: Pick<Moves, 'hasTargets' | 'parkAll' | 'settle'>,
   ) {
-    this.#moves = moves;
     this.#sessions = sessions;
     this.#deadline = deadline;
     this.#total = sessions.size;
@@ -74,9 +61,9 @@ export class Drain {
     return { deadline: this.#deadline, total: this.#total, left: this.#sessions.size };
   }
 
-  /** A session has lost its connection. Its client has a moment to come back, unless other nodes go on with it. */
+  /** A session has lost its connection. Its client has a moment to come back, unless it goes on elsewhere. */
   handleLost(session: ServerEndpoint): void {
-    if (session.isDurable || this.#moves?.hasTargets === true) return;
+    if (this.#isKept(session)) return;
     clearTimeout(this.#waiting.get(session));
     const ms = Math.max(0, session.lostAt + RETURN_MS - Date.now());
     this.#waiting.set(
@@ -110,20 +97,22 @@ export class Drain {
     return this.#sessions.size === 0 && this.#parts.every(({ running = 0 }) => running === 0);
   }
 
-  /** @param isAnnounced resolves when other nodes know, and this one knows them. */
-  async run(timeoutMs: number, isAnnounced?: Promise<void>): Promise<DrainResult> {
-    if (isAnnounced !== undefined) await isAnnounced;
+  async run(timeoutMs: number): Promise<DrainResult> {
+    for (const part of this.#parts) {
+      const announced = part.announce?.(this.#deadline, this.#returnWithinMs);
+      if (announced !== undefined) await announced;
+    }
     const sessions = [...this.#sessions.values()];
     const endsAt = Date.now() + timeoutMs;
-    for (const part of this.#parts) part.begin?.();
     for (const session of sessions) {
       this.#sayFarewell(session);
       if (!session.hasWire) this.handleLost(session);
     }
     await this.#emptyWithin(timeoutMs);
     for (const timer of this.#waiting.values()) clearTimeout(timer);
-    if (!this.#isEmpty) await this.#moves?.parkAll(PARK_MS);
-    const moved = this.#moves && sessions.filter(({ hasMoved }) => hasMoved).length;
+    const parking = this.#parts.filter(({ park }) => park !== undefined);
+    if (!this.#isEmpty) await Promise.all(parking.map((part) => part.park?.()));
+    const moved = parking.length === 0 ? undefined : sessions.filter(({ hasMoved }) => hasMoved).length;
     const left = [...this.#sessions.values()];
     const drained = new ProtocolError('draining', 'the server was drained');
     for (const part of this.#parts) part.cut?.(drained);
@@ -145,22 +134,18 @@ export class Drain {
       }),
     );
     const finishMs = this.#isFinishing ? FINISH_MS : Math.max(endsAt - Date.now(), FINISH_MS);
-    await Promise.all([
-      ...this.#parts.map((part) => part.finish?.(finishMs)),
-      this.#moves?.settle(SETTLE_MS),
-    ]);
+    await Promise.all([...this.#parts.map((part) => part.finish?.(finishMs))]);
     return result;
   }
 
-  /** A session that another node leads here goes on there, and so does one without a connection: its client need not know. */
+  #isKept(session: ServerEndpoint): boolean {
+    return this.#parts.some((part) => part.keeps?.(session));
+  }
+
   #sayFarewell(session: ServerEndpoint): void {
-    // Its client comes back when it is given up.
-    if (session.isDurable) return;
-    const isMoving = this.#moves?.hasTargets === true;
-    if (isMoving && (session.ledBy !== undefined || !session.hasWire)) return;
-    const goAway = this.#goAway(returnDelay(this.#returnWithinMs));
-    const comesBack = isMoving && session.negotiated.extensions[Extension.MOVE] !== undefined;
-    session.sendGoAway(comesBack ? { ...goAway, move: true } : goAway);
+    if (this.#isKept(session)) return;
+    const more = this.#parts.map((part) => part.farewell?.(session));
+    session.sendGoAway(Object.assign(this.#goAway(returnDelay(this.#returnWithinMs)), ...more));
   }
 
   #emptyWithin(timeoutMs: number): Promise<void> {

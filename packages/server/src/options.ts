@@ -7,11 +7,9 @@ import type {
   Timers,
 } from '@parlance/protocol';
 import type { Authenticate } from './admission/admission.js';
-import type { ResolvedNodeOptions } from './cluster/options.js';
-import type { ResolvedDurability } from './durable/options.js';
+import type { Backplane } from './backplane/backplane.js';
 import type { TrustedProxies } from './http/addresses.js';
 import type { EventFeed } from './observe/event-feed.js';
-import type { ResolvedRepliesOptions } from './replies/options.js';
 import type { Seal } from './seal/keys.js';
 import type { ServerSession } from './served-session.js';
 
@@ -30,15 +28,12 @@ export interface ResolvedServerOptions {
   readonly authenticate: Authenticate | undefined;
   readonly onSession: ((session: ServerSession) => void | Promise<void>) | undefined;
   readonly onRequest: RequestHandler | undefined;
-  readonly replies: ResolvedRepliesOptions;
   readonly logger: Logger;
   /** What {@link logger} gets. */
   readonly feed: EventFeed;
   readonly security: M2MSecurity | undefined;
   readonly trustedProxies: TrustedProxies;
-  /** `undefined` if no session is put on record. */
-  readonly durability: ResolvedDurability | undefined;
-  /** `undefined` without a cluster. */
-  readonly node: ResolvedNodeOptions | undefined;
+  /** Where nodes find each other and sessions are put on record; `undefined` without one. */
+  readonly engine: Backplane | undefined;
   readonly seal: Seal | undefined;
 }

@@ -8,21 +8,14 @@ import {
 import { countedPrincipal } from './admission/authentication.js';
 import { renew, setOrigin } from './admission/renewal.js';
 import type { Lead } from './cluster/lead/lead.js';
+import type { MovedHere } from './cluster/moves/departures.js';
 import { decodeMoved, type MovedSession } from './cluster/moves/moved-session.js';
-import type { MovedHere } from './cluster/moves/moves.js';
 import { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
 import { LoopQueue } from './loop-queue.js';
 import { clientInfo } from './served-session.js';
-import { type ConnectionHost, SessionSettings } from './session-settings.js';
-
-/** What a session of another node needs from its new server. */
-export interface RestoringHost extends ConnectionHost {
-  /** Counts the session, or throws why it is refused. */
-  admitMoved(address: string, principal: string | undefined, isLed: boolean): void;
-  /** The session is here from now on. @param begin gives parts what they have saved. */
-  onRestored(session: ServerEndpoint, begin: () => void): void;
-}
+import { SessionSettings } from './session-settings.js';
+import type { SessionsHost } from './sessions-host.js';
 
 /** A session waits for the loop, and a connection is not read meanwhile. This one may have none. */
 const NO_WIRE = { hold() {}, unhold() {} };
@@ -31,7 +24,7 @@ const NO_WIRE = { hold() {}, unhold() {} };
 export class RestoredSession extends SessionSettings implements MovedHere {
   readonly core: ServerSessionCore;
   readonly session: ServerEndpoint;
-  protected readonly host: RestoringHost;
+  protected readonly host: SessionsHost;
   protected readonly queue: LoopQueue;
   readonly #address: string;
   readonly #principal: string | undefined;
@@ -43,7 +36,7 @@ export class RestoredSession extends SessionSettings implements MovedHere {
    * @param epoch of its record.
    * @throws {ProtocolError} as `restoreSession`; `over_budget` if there is no memory for what it has not read.
    */
-  constructor(host: RestoringHost, moved: MovedSession, lead: Lead | undefined) {
+  constructor(host: SessionsHost, moved: MovedSession, lead: Lead | undefined) {
     super();
     const { principal, agentId, isAnonymous, actsFor, ip, client, since, data, unread, subprotocol } = moved;
     this.host = host;
@@ -81,7 +74,7 @@ export class RestoredSession extends SessionSettings implements MovedHere {
 
   /** @throws {ProtocolError} as the constructor and `decodeMoved`. */
   static of(
-    host: RestoringHost,
+    host: SessionsHost,
     bytes: Uint8Array,
     sessionId: string,
     lead: Lead | undefined,

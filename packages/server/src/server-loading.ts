@@ -29,7 +29,7 @@ export function choresOf(
 
 /** Loads what a server needs, once, and then repeats its chores until it stops. */
 export class ServerLoading {
-  readonly #load: () => Promise<void>;
+  readonly #load: () => Promise<unknown>;
   readonly #chores: readonly Chore[];
   readonly #logger: Logger;
   #loading: Promise<void> | undefined;
@@ -37,7 +37,7 @@ export class ServerLoading {
   isLoaded = false;
   #isStopped = false;
 
-  constructor(load: () => Promise<void>, chores: readonly Chore[], logger: Logger) {
+  constructor(load: () => Promise<unknown>, chores: readonly Chore[], logger: Logger) {
     this.#load = load;
     this.#chores = chores;
     this.#logger = logger;

@@ -29,14 +29,14 @@ import type { Authenticate } from './admission/admission.js';
 import type { AgentsOptions } from './agents/policy.js';
 import type { Scan } from './agents/scan.js';
 import type { Backplane } from './backplane/backplane.js';
-import { type NodeOptions, resolveNodeOptions } from './cluster/options.js';
-import { type DurabilityOptions, type DurablePolicy, resolveDurability } from './durable/options.js';
+import type { NodeOptions } from './cluster/options.js';
+import type { DurabilityOptions, DurablePolicy } from './durable/options.js';
 import type { Hook } from './hooks/hook.js';
 import { createTrustedProxies } from './http/addresses.js';
 import { EventFeed } from './observe/event-feed.js';
 import type { ResolvedServerOptions } from './options.js';
 import type { Feature } from './parts/part.js';
-import { type RepliesOptions, resolveRepliesOptions } from './replies/options.js';
+import type { RepliesOptions } from './replies/options.js';
 import { resolveLoopShare, resolveProcessMemory } from './resources.js';
 import { resolveSeal, type SealOptions } from './seal/keys.js';
 import type { ServerSession } from './served-session.js';
@@ -236,7 +236,6 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   const onRequest = options.onRequest as RequestHandler | undefined;
   const feed = new EventFeed();
   const logger = feed.around(resolveLogger(options));
-  const durability = resolveDurability(options.durable, options.durability, options.cluster);
   return Object.freeze({
     path,
     origins,
@@ -258,13 +257,11 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
       onFetch === undefined
         ? onRequest
         : createFetchHandler({ onRequest, onFetch, maxBodySize: limits.maxTransferSize, logger }),
-    replies: resolveRepliesOptions(options.replies, options.cluster),
     logger,
     feed,
     security: resolveSecurity(options.security),
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
-    durability,
-    node: resolveNodeOptions(options.cluster, options.node),
+    engine: options.cluster,
     seal: resolveSeal(options.seal, options.cluster),
   });
 }

@@ -14,12 +14,11 @@ export class OfferedOptions {
   constructor(options: ResolvedServerOptions, parts: Pick<Parts, 'core' | 'offer' | 'extensions'>) {
     this.#options = options;
     this.#parts = parts;
-    const { capabilities, onSession, limits, security, node, durability } = options;
+    const { capabilities, onSession, limits, security } = options;
     const { securityScanning = parts.offer.securityScanning } = capabilities;
     const offer = {
       ...{ ...capabilities, ...parts.offer, ...parts.core, securityScanning, security },
       ...{ takesMessages: onSession !== undefined, rebuilds: true },
-      ...{ moves: node !== undefined, durables: durability !== undefined },
       extensions: { agents: false, replies: false, ...parts.extensions, ...capabilities.extensions },
     };
     this.capabilities = resolveCapabilities(offer, limits);
@@ -32,8 +31,7 @@ export class OfferedOptions {
 
   /** Sets what sessions that begin from now on can agree on. */
   offer(capabilities: Capabilities): void {
-    const { limits, timers, security, durability } = this.#options;
-    const { maxSessionBytes: maxRecordSize, tellsBeside } = durability ?? {};
+    const { limits, timers, security } = this.#options;
     const { timeOrigin } = systemClock;
     const agreements = new AgreementCache();
     const own = {
@@ -43,8 +41,6 @@ export class OfferedOptions {
       security,
       agreements,
       timeOrigin,
-      maxRecordSize,
-      tellsBeside,
     };
     for (const subprotocol of Object.values(Subprotocol))
       this.#bySubprotocol.set(subprotocol, { role: 'server', subprotocol, ...own, ...this.#parts.core });

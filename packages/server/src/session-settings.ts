@@ -19,7 +19,6 @@ import type { HandshakeHost } from './admission/handshake.js';
 import type { ServerEndpoint, ServerEndpointOptions } from './endpoint.js';
 import type { LoopQueue } from './loop-queue.js';
 import type { LoopShares } from './loop-shares.js';
-import { MovableMailbox } from './movable-mailbox.js';
 import type { SessionObserver } from './observe/observer.js';
 import type { Parts } from './parts/parts.js';
 
@@ -79,7 +78,7 @@ export abstract class SessionSettings implements ServerEndpointOptions {
     return this.host.onRequest;
   }
   get mailbox(): Mailbox | undefined {
-    return this.host.leader === undefined ? undefined : new MovableMailbox();
+    return this.host.parts.endpoint.createMailbox?.();
   }
   get hooks(): ServerEndpointOptions['hooks'] {
     return this.host.parts.endpoint.hooks;

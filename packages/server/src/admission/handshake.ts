@@ -2,17 +2,12 @@ import type { IncomingMessage } from 'node:http';
 import {
   type AcceptOptions,
   CloseCode,
-  Extension,
   type HelloPayload,
   ProtocolError,
   ResumeRefusal,
   Subprotocol,
 } from '@parlance/protocol';
-import { encodeMap, loggable, newSessionId, systemClock, WAIT } from '@parlance/protocol/internal';
-import type { Lead } from '../cluster/lead/lead.js';
-import type { Leader, LeadOutcome } from '../cluster/lead/leader.js';
-import { NOT_RESUMED } from '../cluster/moves/ask.js';
-import { digestOf, type Ticket } from '../cluster/ticket.js';
+import { encodeMap, newSessionId, systemClock, WAIT } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey } from '../http/addresses.js';
 import type { Peer } from '../http/upgrade.js';
@@ -26,6 +21,7 @@ import { HandshakeGuard } from './handshake-guard.js';
 import { warnOfKeys } from './keys.js';
 import { grant, identifyOrigin, type Origin, originOf } from './renewal.js';
 import { resumable } from './resume.js';
+import { type Guide, NOT_RESUMED, type Passed, type Sought } from './seek.js';
 
 /** What a handshake needs from its server. */
 export interface HandshakeHost {
@@ -34,9 +30,9 @@ export interface HandshakeHost {
   checkAttempt(address: string, isNew: boolean): Refusal | undefined;
   /** Asked before a session is accepted: refuses while draining, or beyond a quota. Counts the session it admits. */
   admit(address: string, principal: string | undefined): Refusal | undefined;
-  readonly parts: Pick<Parts, 'claim' | 'accepted'>;
-  /** Leads connections to other nodes; `undefined` without a cluster. */
-  readonly leader: Leader | undefined;
+  readonly parts: Pick<Parts, 'seek' | 'records' | 'claim' | 'accepted'>;
+  /** Names the server in the IDs of its sessions. @default IDs name none */
+  readonly node: string | undefined;
   /** Refuses, while the server closes, a connection that another node passes on. */
   admitLed(): Refusal | undefined;
   /** A session by its ID, connected or suspended. */
@@ -60,7 +56,7 @@ export interface HandshakeEvents {
   /** The connection carries `session` from now on, and its own session is abandoned. */
   onResumed(session: ServerEndpoint): void;
   /** The connection carries a session of another node from now on, and its own session is abandoned. */
-  onLed(lead: Lead): void;
+  onLed(guide: Guide): void;
 }
 
 /** Milliseconds after which a client is told that its answer takes time. */
@@ -85,7 +81,7 @@ export class Handshake {
   readonly #upgrade: IncomingMessage;
   readonly #events: HandshakeEvents;
   readonly #guard: HandshakeGuard;
-  readonly #ticket: Ticket | undefined;
+  readonly #passed: Passed | undefined;
   /** The bytes of HELLO. */
   firstMessage: Uint8Array | string | undefined;
   #hasHello = false;
@@ -98,7 +94,7 @@ export class Handshake {
     session: ServerEndpoint,
     wire: ServerWire,
     subprotocol: Subprotocol,
-    { ip, request, ticket }: Peer,
+    { ip, request, passed }: Peer,
     events: HandshakeEvents,
   ) {
     this.#host = host;
@@ -107,15 +103,15 @@ export class Handshake {
     this.#subprotocol = subprotocol;
     this.#ip = ip;
     this.#upgrade = request;
-    this.#ticket = ticket;
+    this.#passed = passed;
     this.#events = events;
     this.#guard = new HandshakeGuard(request, wire, session, host.options);
   }
 
   async answer(hello: HelloPayload): Promise<void> {
     this.#hasHello = true;
-    if (this.#ticket !== undefined) return this.#answerPassed(hello, this.#ticket);
-    const { options, leader } = this.#host;
+    if (this.#passed !== undefined) return this.#answerPassed(hello, this.#passed);
+    const { options, parts } = this.#host;
     if (options.authenticate !== undefined) this.#delayed = setTimeout(() => this.#sayWait(), WAIT_AFTER_MS);
     const address = addressKey(this.#ip);
     const limited = this.#host.checkAttempt(address, hello.resume === undefined);
@@ -132,39 +128,21 @@ export class Handshake {
       return this.refuse(unauthenticated(token, options.authenticate === undefined));
     const principal = countedPrincipal(identity.principal, options);
     let found = this.#resumeHere(hello, identity, origin);
-    if (found === ResumeRefusal.UNKNOWN_SESSION && leader !== undefined) {
-      const outcome = await this.#lead(leader, hello, identity, origin);
+    if (found === ResumeRefusal.UNKNOWN_SESSION) {
+      const outcome = (await this.#seek(hello, identity, origin)) ?? found;
       if (outcome === 'done' || this.#session.core.state !== 'connecting') return;
       if (outcome === 'stale_attempt') return this.#abortStale();
       if (typeof outcome === 'object') return this.refuse(outcome);
       found = outcome === 'here' ? this.#resumeHere(hello, identity, origin) : outcome;
     }
     if (found === 'done') return;
-    const isDurable = this.#isDurable(hello, identity, origin);
+    const isDurable = parts.records(hello, identity, origin);
     if (typeof isDurable === 'object') return this.refuse(isDurable);
     const refused = this.#host.admit(address, principal);
     if (refused !== undefined) return this.refuse(refused);
     this.#events.onAdmitted();
     this.#accept(hello, identity, principal, { refusal: found, isDurable });
     grant(this.#session, identity, origin, options);
-  }
-
-  /** Whether the session is to be put on record, if it is a new one. */
-  #isDurable(
-    { extensions }: HelloPayload,
-    { principal, agentId }: CheckedIdentity,
-    { ip, headers }: Origin,
-  ): boolean | Refusal {
-    const records = this.#host.leader?.records;
-    if (records === undefined || extensions[Extension.DURABLE] === undefined) return false;
-    try {
-      const isDurable = records.wants({ principal, agentId, ip, headers });
-      return isDurable && records.isStalled ? STALLED : isDurable;
-    } catch (error) {
-      const fields = { event: 'durable.failed', ip, err: loggable(error) };
-      this.#host.options.logger.error(fields, 'the option durable threw, so the client was refused');
-      return FAILED;
-    }
   }
 
   /** A client that has heard nothing for 5 s takes the server for something else. */
@@ -198,18 +176,13 @@ export class Handshake {
   }
 
   /** Leads the connection to the node that has its session. */
-  async #lead(
-    leader: Leader,
-    offer: HelloPayload,
-    identity: CheckedIdentity,
-    origin: Origin,
-  ): Promise<LeadOutcome> {
+  #seek(offer: HelloPayload, identity: CheckedIdentity, origin: Origin): Promise<Sought> | undefined {
     const { resume } = offer;
     const hello = this.firstMessage;
-    if (resume === undefined || hello === undefined) return ResumeRefusal.UNKNOWN_SESSION;
+    if (resume === undefined || hello === undefined) return undefined;
     const principal = countedPrincipal(identity.principal, this.#host.options);
     this.#leading = new AbortController();
-    return await leader.lead({
+    return this.#host.parts.seek({
       sessionId: resume.sessionId,
       hello,
       offer,
@@ -219,23 +192,20 @@ export class Handshake {
       origin,
       wire: this.#wire,
       signal: this.#leading.signal,
-      onLed: (lead) => {
+      onLed: (guide) => {
         this.#leading = undefined;
         this.#events.onIdentified(principal);
-        this.#events.onLed(lead);
+        this.#events.onLed(guide);
       },
     });
   }
 
   /** Another node has authenticated the client, which may only resume the session that the ticket is for. */
-  #answerPassed(hello: HelloPayload, ticket: Ticket): void {
+  #answerPassed(hello: HelloPayload, passed: Passed): void {
     const { options } = this.#host;
-    const { identity, ip, headers, isForwarded } = ticket;
-    const isFor =
-      hello.resume?.sessionId === ticket.sessionId &&
-      digestOf(this.firstMessage ?? '') === ticket.helloDigest;
-    if (!isFor) {
-      const fields = { event: 'peer.refused', reason: 'other_hello', node: ticket.source };
+    const { identity, ip, headers, isForwarded, source, sessionId } = passed;
+    if (hello.resume?.sessionId !== sessionId || !passed.isFor(this.firstMessage ?? '')) {
+      const fields = { event: 'peer.refused', reason: 'other_hello', node: source };
       options.logger.warn(fields, 'another node has passed on a HELLO that its ticket is not for');
       return this.#session.abort(new ProtocolError('unauthenticated', 'the ticket is for another HELLO'));
     }
@@ -247,7 +217,7 @@ export class Handshake {
     if (typeof found !== 'object')
       return this.#wire.close(NOT_RESUMED, found ?? ResumeRefusal.UNKNOWN_SESSION);
     if (found.isFrozen) return this.refuse(MOVING);
-    this.#resume(found, hello, countedPrincipal(identity.principal, options), headers, ticket.source);
+    this.#resume(found, hello, countedPrincipal(identity.principal, options), headers, source);
     grant(found, identity, { ip, agentId: hello.agentId, headers, isForwarded }, options);
   }
 
@@ -306,12 +276,11 @@ export class Handshake {
       return this.refuse(conflict);
     }
     const { core } = session;
-    const outcome = core.accept(newSessionId(this.#host.leader?.incarnation), systemClock.now(), {
+    const outcome = core.accept(newSessionId(this.#host.node), systemClock.now(), {
       agentId,
       ...how,
     });
     if (outcome.accepted) {
-      if (core.durable !== undefined) this.#host.leader?.records?.begin(session, core.durable);
       if (how.refusal !== undefined) this.#reportNotResumed(hello, how.refusal);
       this.#host.parts.accepted(session, hello.resume);
       const { algorithms, encoding } = outcome.agreement;
@@ -347,7 +316,7 @@ export class Handshake {
   /** The connection ends, or is about to, without a session. */
   fail(error: ProtocolError | undefined): void {
     // Refusals are counted where they are decided, and an answer that takes too long is the server's fault.
-    const isFault = this.#ticket === undefined && FAULTS.has(error?.closeCode ?? 0);
+    const isFault = this.#passed === undefined && FAULTS.has(error?.closeCode ?? 0);
     const isOwnFault = isFault && !(this.#hasHello && error?.code === 'timeout');
     if (isOwnFault && error?.code !== 'rejected' && error?.side === 'local')
       this.#host.onFailure(addressKey(this.#ip));
@@ -355,20 +324,6 @@ export class Handshake {
     if (!this.#hasHello) terminateSoon(this.#wire);
   }
 }
-
-const STALLED: Refusal = {
-  code: 'SERVER_BUSY',
-  message: 'the server cannot put the session on record at present',
-  closeCode: CloseCode.DRAINING,
-  retryable: true,
-  retryAfterMs: 1_000,
-};
-
-const FAILED: Refusal = {
-  code: 'UNKNOWN',
-  message: 'the server failed; its log says why',
-  closeCode: CloseCode.INTERNAL,
-};
 
 /** The session is about to go on at another node. */
 const MOVING: Refusal = {

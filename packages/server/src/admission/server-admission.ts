@@ -1,25 +1,25 @@
 import { type Limits, ProtocolError, type ResumeRefusal } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
-import { joiningRefusal } from '../cluster/join.js';
-import type { ClusterNode } from '../cluster/node.js';
 import { drainingRefusal } from '../drain.js';
 import type { ServerObserver } from '../observe/observer.js';
+import type { Parts } from '../parts/parts.js';
 import type { Refusal } from './admission.js';
 import { Quotas } from './quotas.js';
 
-/** Which clients a server admits, by its own state and by the quotas of addresses and principals. */
+/** Which clients a server admits, by its own state, by its parts, and by the quotas of addresses and principals. */
 export abstract class ServerAdmission {
-  protected readonly quotas: Quotas;
-  abstract readonly leader: ClusterNode | undefined;
+  readonly quotas: Quotas;
+  abstract readonly parts: Pick<Parts, 'refuses'>;
   /** `undefined` without metrics. */
   abstract readonly observer: ServerObserver | undefined;
+  protected abstract readonly isDraining: boolean;
+  isClosing = false;
+  /** Clients come back within this many milliseconds. */
+  returnWithinMs = 0;
+
   constructor(limits: Limits) {
     this.quotas = new Quotas(limits);
   }
-
-  protected abstract readonly isDraining: boolean;
-  protected isClosing = false;
-  protected returnWithinMs = 0;
 
   /** The refusal of new sessions while the server drains or closes. */
   admitPassed(): Refusal | undefined {
@@ -32,8 +32,12 @@ export abstract class ServerAdmission {
   }
 
   admit(address: string, principal: string | undefined): Refusal | undefined {
-    const refused = this.admitPassed() ?? joiningRefusal(this.leader);
+    const refused = this.admitPassed() ?? this.parts.refuses();
     return refused ?? this.quotas.admit(address, principal, systemClock.now());
+  }
+
+  admitGuided(address: string): Refusal | undefined {
+    return this.admitPassed() ?? this.quotas.admitLed(address, systemClock.now());
   }
 
   /** Refuses a session of a node that has died, while draining or beyond a quota. It is not a new session. */
@@ -56,7 +60,7 @@ export abstract class ServerAdmission {
   }
 
   /** Counts an upgrade and returns 0, or returns the milliseconds for which the address gets HTTP 429. */
-  protected connect(address: string): number {
+  connect(address: string): number {
     const now = systemClock.now();
     const waitMs = this.quotas.connect(address, now);
     if (waitMs > 0) this.observer?.handleLimited(this.quotas.limitOf(address, now));

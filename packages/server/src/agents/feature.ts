@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { Extension } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
+import { CLUSTER, JOINING } from '../cluster/port.js';
+import { AgentsOfNodes } from '../cluster/relay/agents-of-nodes.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { type Feature, type Figure, Port } from '../parts/part.js';
 import { Directory } from './directory.js';
@@ -9,12 +11,11 @@ import { type AgentsOptions, assertAgents, Policy } from './policy.js';
 import { Relay } from './relay.js';
 import { RelayRoute } from './relay-route.js';
 
-/** The agents of a server: who they are, and what they say to each other. */
+/** The agents of a server. */
 export interface Agents {
-  readonly onConflict: 'takeOver' | 'refuse';
-  readonly directory: Directory;
   readonly relay: Relay;
-  readonly moves: AgentMoves;
+  /** `undefined` without a cluster. */
+  readonly others: AgentsOfNodes | undefined;
 }
 
 export const AGENTS = new Port<Agents>('agents');
@@ -22,7 +23,7 @@ export const AGENTS = new Port<Agents>('agents');
 /** Sessions with an agent ID that see and address each other. On by default with `authenticate`. */
 export const agents = (options: AgentsOptions = {}): Feature => ({
   name: 'agents',
-  after: ['metrics', 'tracing', 'scan', 'replies'],
+  after: ['metrics', 'tracing', 'scan', 'nodes', 'durable', 'replies'],
   install(host) {
     assertAgents(options, host.options.authenticate !== undefined);
     const { limits, logger } = host.options;
@@ -33,10 +34,17 @@ export const agents = (options: AgentsOptions = {}): Feature => ({
     const directory = new Directory({ onConflict, policy, key, limits, clock: systemClock, logger });
     const relay = new Relay(directory, policy, logger);
     const moves = new AgentMoves(directory, relay);
-    host.provide(AGENTS, { onConflict, directory, relay, moves });
+    const cluster = host.use(CLUSTER);
+    const others = cluster && new AgentsOfNodes(cluster, host, { onConflict, directory, relay, moves });
+    host.provide(AGENTS, { relay, others });
     return {
       extensions: [Extension.AGENTS],
-      figures: figuresOf(directory, relay, host.sessions),
+      figures: [...figuresOf(directory, relay, host.sessions), ...(others?.figures ?? [])],
+      drain: { finish: async (timeoutMs) => await others?.settle(timeoutMs) },
+      refuses: () => (others?.isReady === false ? JOINING : undefined),
+      start: () => others?.start(),
+      tick: () => others?.tick(),
+      close: () => others?.close(),
       claim: (session, { extensions }) => directory.claim(session, extensions),
       ready: (session) => directory.join(session),
       route: (session) => new RelayRoute(session, relay),

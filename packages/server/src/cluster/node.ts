@@ -1,57 +1,40 @@
-import type { IncomingMessage } from 'node:http';
 import type { Logger } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
-import type { Agents } from '../agents/feature.js';
+import type { Refusal } from '../admission/admission.js';
+import type { Sought, Wanted } from '../admission/seek.js';
+import type { BackplaneLink } from '../backplane/backplane.js';
 import { keepsReplies, type ReplyEngine } from '../backplane/replies.js';
-import { Leaving } from '../durable/leaving.js';
-import { Records, recordMsOf } from '../durable/records.js';
-import { TakeOvers, type TakingHost } from '../durable/take-over.js';
-import type { ServerEndpoint } from '../endpoint.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
 import { createLoopShares } from '../loop-shares.js';
-import { repeat } from '../repeat.js';
+import type { ResolvedRepliesOptions } from '../replies/options.js';
 import type { Replies } from '../replies/replies.js';
 import { SealedReplies } from '../seal/sealed-replies.js';
+import type { SessionsHost } from '../sessions-host.js';
 import { type Dialing, dialingTo } from './dialing.js';
 import { inTurns } from './in-turns.js';
-import type { Leader, LeadOutcome, LeadRequest } from './lead/leader.js';
-import { Leading, type LeadingHost } from './lead/leading.js';
+import { Leading } from './lead/leading.js';
 import { type KnownNode, Membership } from './membership.js';
-import { Moves, type MovingHost } from './moves/moves.js';
+import type { MovingHost } from './moves/departures.js';
+import { Moves } from './moves/moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
-import {
-  MOVE_PATH,
-  PeerPort,
-  type PeerService,
-  RELAY_PATH,
-  REPLIES_PATH,
-  STANDING_PATH,
-} from './peer-port.js';
-import { ClusterMoves } from './relay/cluster-moves.js';
-import { dialRelay, type RelayDialing } from './relay/relay-dial.js';
-import { RelayPeers, relayWebSocket } from './relay/relay-peers.js';
-import { RelayTraffic } from './relay/relay-wire.js';
+import { MOVE_PATH, PeerPort, type PeerService, REPLIES_PATH, STANDING_PATH } from './peer-port.js';
+import type { ClusterPort } from './port.js';
+import { JOINING } from './port.js';
+import type { RecordedSessions } from './recorded.js';
+import { relayWebSocket } from './relay/relay-peers.js';
 import { RepliesService } from './replies/replies-service.js';
-import { Roster } from './roster.js';
 import { MOVE_PLACES, SERVICE_PLACES, ServicePlaces } from './service-places.js';
 import { Standing } from './standing.js';
-import { isProven, proveAddress, type Ticket, Tickets } from './ticket.js';
+import { digestOf, isProven, proveAddress, Tickets } from './ticket.js';
 
-export interface ClusterHost extends LeadingHost {
-  /** For sessions that are taken over. */
-  readonly taking: TakingHost;
+export interface ClusterHost {
+  readonly server: SessionsHost;
   readonly moving: MovingHost;
-  /** New clients are admitted, as far as this server alone decides that. */
-  admits(): boolean;
-  /** Another node passes a connection on. */
-  onPassed(wire: ServerWire, request: IncomingMessage, ticket: Ticket): void;
 }
 
-const TICK_MS = 1_000;
-
 /** This server as one node of a cluster. */
-export class ClusterNode implements Leader {
+export class ClusterNode implements ClusterPort {
   readonly incarnation = newIncarnation();
   readonly #host: ClusterHost;
   readonly #options: ResolvedNodeOptions;
@@ -64,22 +47,23 @@ export class ClusterNode implements Leader {
   /** The time that other nodes take. They have no share that ends: what they pass on is for clients, too. */
   readonly #loop = createLoopShares(1);
   readonly moves: Moves;
-  readonly records: Records | undefined;
-  readonly #takeOvers: TakeOvers | undefined;
-  #relayed: { readonly peers: RelayPeers; readonly roster: Roster } | undefined;
+  /** Sessions on record; `undefined` if none are. Set before {@link start}. */
+  recorded: RecordedSessions | undefined;
+  /** What other nodes may connect for besides the connections of clients, by path. */
+  readonly #services = new Map<string, PeerService>();
   #replies: RepliesService | undefined;
   #port: PeerPort | undefined;
   #isClosed = false;
   #starting: Promise<void> | undefined;
-  #stopTicks: () => void = () => {};
 
   constructor(host: ClusterHost, options: ResolvedNodeOptions) {
     const { incarnation } = this;
     const { backplane, secrets } = options;
     this.#host = host;
     this.#options = options;
-    this.#logger = host.options.logger;
-    this.#webSocket = webSocketOptions(host.options);
+    const { server } = host;
+    this.#logger = server.options.logger;
+    this.#webSocket = webSocketOptions(server.options);
     this.#tickets = new Tickets({ secrets, incarnation, now: Date.now });
     this.#membership = new Membership({
       backplane,
@@ -91,47 +75,34 @@ export class ClusterNode implements Leader {
       onForgotten: () => this.moves.keepNow(),
       onLeaseOver: () => void this.#standing.check(),
     });
-    const { durability, timers, logger, seal } = host.options;
-    let leaving: Leaving | undefined;
-    if (durability !== undefined) {
-      const common = { incarnation, link: backplane.connect(), logger, seal, timers, clock: systemClock };
-      const isStalled = () => this.#membership.isStalled;
-      this.records = new Records({ ...common, durability, isStalled });
-      const hasLease = () => this.#membership.hasLease;
-      this.#takeOvers = new TakeOvers({ ...common, records: this.records, host: host.taking, hasLease });
-      leaving = new Leaving({ ...common, ...host.moving });
-    }
     this.#standing = new Standing({
       membership: this.#membership,
       dialing: (node) => this.#dialing(node, STANDING_PATH, this.#tickets.issueStanding(node.incarnation)),
-      admits: () => this.records?.isStalled === false && host.admits(),
-      onCutOff: () => {
-        if (durability?.degrades === false) leaving?.abandonAll();
-      },
+      admits: () => this.recorded?.isStalled === false && server.admitPassed() === undefined,
+      onCutOff: () => this.recorded?.handleCutOff(),
       clock: systemClock,
       logger: this.#logger,
     });
     this.moves = new Moves({
-      leaving,
       incarnation,
       backplane,
       host: host.moving,
-      memory: host.memory,
-      limits: host.options.limits,
-      timers: host.options.timers,
+      memory: server.memory,
+      limits: server.options.limits,
+      timers: server.options.timers,
       logger: this.#logger,
       leads: () => this.#leading.leads,
       isStalled: () => this.#membership.isStalled,
-      trySettle: () => this.#relayed?.peers.trySettle() !== false,
       nodes: () => this.#membership.others,
       dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
     });
     this.#leading = new Leading({
-      host,
+      host: server,
       incarnation,
       membership: this.#membership,
       moves: this.moves,
-      takeOvers: this.#takeOvers,
+      recorded: () => this.recorded,
+      isArriving: (sessionId) => this.#isArriving(sessionId),
       tickets: this.#tickets,
       webSocket: this.#webSocket,
       tls: options.tls,
@@ -139,15 +110,55 @@ export class ClusterNode implements Leader {
     });
   }
 
+  // --- for parts that reach beyond one node
+
+  get tickets(): Tickets {
+    return this.#tickets;
+  }
+  get isStalled(): boolean {
+    return this.#membership.isStalled;
+  }
+  get hasLease(): boolean {
+    return this.#membership.hasLease;
+  }
+  connect(): BackplaneLink {
+    return this.#options.backplane.connect();
+  }
+  isAlive(incarnation: string): boolean {
+    return this.#membership.isAlive(incarnation);
+  }
+  async locate(incarnation: string): Promise<KnownNode | undefined> {
+    return this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation));
+  }
+  dialing(node: KnownNode, path: string, ticket: string): Dialing {
+    return this.#dialing(node, path, ticket);
+  }
+  serve(path: string, accept: PeerService['accept'], onWire: PeerService['onWire']): void {
+    this.#addService(path, accept, (wire, source) => onWire(this.#inTurns(wire), source));
+  }
+
+  #addService(
+    path: string,
+    accept: PeerService['accept'],
+    onWire: PeerService['onWire'],
+    limits = SERVICE_PLACES,
+  ): void {
+    const { limits: ofServer } = this.#host.server.options;
+    const adapter = createWebSocketAdapter(relayWebSocket(this.#webSocket, ofServer));
+    this.#services.set(path, { adapter, places: new ServicePlaces(limits), accept, onWire });
+  }
+
   /** How another node is reached for what is between nodes. */
   #dialing(node: KnownNode, path: string, ticket: string): Dialing {
-    const webSocket = relayWebSocket(this.#webSocket, this.#host.options.limits);
+    const webSocket = relayWebSocket(this.#webSocket, this.#host.server.options.limits);
     return dialingTo(node, path, ticket, webSocket, this.#options.tls);
   }
 
-  /** Other nodes know of this one, and it knows their agents. */
-  get isMember(): boolean {
-    return this.#membership.isMember && this.#relayed?.roster.isReady !== false;
+  // --- as a part
+
+  /** The refusal of new sessions while other nodes do not know where they would be. */
+  refuses(): Refusal | undefined {
+    return this.#membership.isMember ? undefined : JOINING;
   }
   /** Its lease is over, and another node takes its durable sessions. */
   get isCutOff(): boolean {
@@ -157,79 +168,30 @@ export class ClusterNode implements Leader {
   get nodes(): number {
     return this.#membership.size;
   }
-  /** Requests between agents of this node and of others that are not over. */
-  get openRequests(): number {
-    return this.#relayed?.peers.openRequests ?? 0;
-  }
-  /** Connections on which this node and others relay. */
-  get relayLinks(): number {
-    return this.#relayed?.peers.size ?? 0;
-  }
-  /** What went on all such connections. */
-  get relayTraffic(): RelayTraffic {
-    return this.#relayed?.peers.traffic ?? new RelayTraffic();
-  }
   /** Connections that this node leads to others. */
   get led(): number {
     return this.#leading.leads.size;
   }
-  /** Sessions that were taken over from nodes that have died. */
-  get takenOver(): number {
-    return this.#takeOvers?.count ?? 0;
+
+  seek(wanted: Wanted): Promise<Sought> {
+    return this.#leading.lead(wanted);
   }
 
-  /** Lets agents of this node and of others know and reach each other. Called before {@link start}. */
-  relay(
-    { directory, relay, moves, onConflict }: Agents,
-    findSession: (sessionId: string) => ServerEndpoint | undefined,
-  ): void {
-    const { options, memory } = this.#host;
-    const { limits, logger } = options;
-    const membership = this.#membership;
-    const isNodeAlive = (incarnation: string) => membership.isAlive(incarnation);
-    const way: RelayDialing = {
-      locate: async (node) => membership.get(node) ?? (await membership.find(node)),
-      dialing: (node) => this.#dialing(node, RELAY_PATH, this.#tickets.issueRelay(node.incarnation)),
-    };
-    const peers: RelayPeers = new RelayPeers({
-      incarnation: this.incarnation,
-      options,
-      memory,
-      directory,
-      relay,
-      findSession,
-      isNodeAlive,
-      connect: (node, onOpen, onFailed) => void dialRelay(node, way, onOpen, onFailed),
-    });
-    const roster: Roster = new Roster({
-      link: this.#options.backplane.connect(),
-      incarnation: this.incarnation,
-      directory,
-      onConflict,
-      limits,
-      logger,
-      now: () => systemClock.now(),
-      isNodeAlive,
-      targetOf: (node, agent) => peers.targetOf(node, agent),
-      durableMs: recordMsOf(options.timers),
-      targetAway: (agent) => peers.handleAway(agent),
-      reroute: (target, node) => peers.reroute(target, node),
-      forget: (target) => peers.forget(target),
-    });
-    moves.peers = new ClusterMoves(peers, roster);
-    this.#relayed = { peers, roster };
+  #isArriving(sessionId: string): boolean {
+    return this.moves.isArriving(sessionId) || this.recorded?.isUnderWay(sessionId) === true;
   }
 
   /** Lets the sessions of all nodes read the kept replies of this one, and of all others. Called before {@link start}. */
-  serveReplies(replies: Replies): void {
+  serveReplies(replies: Replies, resolved: ResolvedRepliesOptions): void {
     const { backplane } = this.#options;
-    const { options, memory } = this.#host;
+    const { options, memory } = this.#host.server;
     this.#replies = new RepliesService({
       replies,
-      options,
+      options: { ...options, replies: resolved },
+      isDurable: this.recorded !== undefined,
       memory,
       link: backplane.connect(),
-      engine: this.#replyEngine,
+      engine: this.#replyEngineOf(resolved),
       incarnation: this.incarnation,
       membership: this.#membership,
       webSocket: this.#webSocket,
@@ -239,9 +201,9 @@ export class ClusterNode implements Leader {
   }
 
   /** `undefined` if the nodes keep the replies themselves. */
-  get #replyEngine(): ReplyEngine | undefined {
+  #replyEngineOf(replies: ResolvedRepliesOptions): ReplyEngine | undefined {
     const { backplane } = this.#options;
-    const { replies, seal } = this.#host.options;
+    const { seal } = this.#host.server.options;
     if (!replies.isOnEngine || !keepsReplies(backplane)) return undefined;
     const engine = backplane.connectReplies();
     return seal === undefined ? engine : new SealedReplies(engine, seal);
@@ -249,38 +211,6 @@ export class ClusterNode implements Leader {
 
   #inTurns(wire: ServerWire): ServerWire {
     return inTurns(wire, this.#loop, () => systemClock.now());
-  }
-
-  /** What other nodes may connect for besides the connections of clients. */
-  get #services(): ReadonlyMap<string, PeerService> {
-    const adapter = createWebSocketAdapter(relayWebSocket(this.#webSocket, this.#host.options.limits));
-    const [relayed, replies] = [this.#relayed, this.#replies];
-    const services = new Map<string, PeerService>();
-    services.set(MOVE_PATH, {
-      adapter,
-      places: new ServicePlaces(MOVE_PLACES),
-      accept: (ticket) => this.#tickets.acceptMove(ticket),
-      onWire: (wire, source) => this.moves.accept(wire, source),
-    });
-    services.set(STANDING_PATH, {
-      adapter,
-      places: new ServicePlaces(SERVICE_PLACES),
-      accept: (ticket) => this.#tickets.acceptStanding(ticket),
-      onWire: (wire, source) => void this.#standing.answer(wire, source),
-    });
-    if (relayed !== undefined)
-      services.set(RELAY_PATH, {
-        adapter,
-        places: new ServicePlaces(SERVICE_PLACES),
-        accept: (ticket) => this.#tickets.acceptRelay(ticket),
-        onWire: (wire, source) => relayed.peers.accept(this.#inTurns(wire), source),
-      });
-    if (replies !== undefined) {
-      const { service } = replies;
-      const onWire: PeerService['onWire'] = (wire, source) => service.onWire(this.#inTurns(wire), source);
-      services.set(REPLIES_PATH, { ...service, onWire });
-    }
-    return services;
   }
 
   /**
@@ -296,7 +226,25 @@ export class ClusterNode implements Leader {
 
   async #start(): Promise<void> {
     const { host, port, tls, advertise, secrets } = this.#options;
-    const { timers } = this.#host.options;
+    const { server } = this.#host;
+    const { timers } = server.options;
+    const tickets = this.#tickets;
+    this.#addService(
+      MOVE_PATH,
+      (ticket) => tickets.acceptMove(ticket),
+      (wire, source) => this.moves.accept(wire, source),
+      MOVE_PLACES,
+    );
+    this.#addService(
+      STANDING_PATH,
+      (ticket) => tickets.acceptStanding(ticket),
+      (wire, source) => void this.#standing.answer(wire, source),
+    );
+    if (this.#replies !== undefined) {
+      const { service } = this.#replies;
+      const onWire: PeerService['onWire'] = (wire, source) => service.onWire(this.#inTurns(wire), source);
+      this.#services.set(REPLIES_PATH, { ...service, onWire });
+    }
     const opened = await PeerPort.open({
       host,
       port,
@@ -306,22 +254,24 @@ export class ClusterNode implements Leader {
       adapter: createWebSocketAdapter(this.#webSocket),
       accept: (ticket) => this.#tickets.accept(ticket),
       services: this.#services,
-      isArriving: (sessionId) =>
-        this.moves.isArriving(sessionId) || this.#takeOvers?.isUnderWay(sessionId) === true,
-      hasSession: (sessionId) => this.#host.find(sessionId) !== undefined,
-      onWire: (wire, request, ticket) => this.#host.onPassed(wire, request, ticket),
+      isArriving: (sessionId) => this.#isArriving(sessionId),
+      hasSession: (sessionId) => server.find(sessionId) !== undefined,
+      onWire: (wire, request, ticket) => {
+        const { helloDigest, ip, subprotocol } = ticket;
+        const passed = { ...ticket, isFor: (hello: Uint8Array | string) => digestOf(hello) === helloDigest };
+        server.begin(wire, { ip, request, passed }, subprotocol, undefined);
+      },
     });
     const address = advertise ?? opened.address;
     const { incarnation } = this;
     const [secret] = secrets;
     try {
-      if (!this.#isClosed) await this.records?.start();
+      if (!this.#isClosed) await this.recorded?.prepare();
       if (!this.#isClosed)
         await this.#membership.start({
           address,
           proof: proveAddress(secret as Uint8Array, incarnation, address),
         });
-      if (!this.#isClosed) await this.#relayed?.roster.start();
     } catch (error) {
       await opened.close();
       throw error;
@@ -329,17 +279,13 @@ export class ClusterNode implements Leader {
     // The server was closed meanwhile.
     if (this.#isClosed) return await opened.close();
     this.#port = opened;
-    this.#stopTicks = repeat(TICK_MS, () => this.#tick(), this.#logger);
     this.#logger.info({ event: 'node.listening', node: incarnation, address }, 'listening for other nodes');
   }
 
-  #tick(): void {
+  tick(): void {
     this.#tickets.sweep();
     this.moves.handleTick();
-    this.records?.handleTick();
     this.#leading.handleTick();
-    this.#relayed?.roster.handleTick();
-    this.#relayed?.peers.handleTick();
     this.#replies?.peers.handleTick();
   }
 
@@ -347,43 +293,28 @@ export class ClusterNode implements Leader {
    * Sessions go to other nodes from now on, if there are any that take them. Never rejects.
    *
    * @param deadline Unix milliseconds.
-   * @param returnWithinMs clients of durable sessions come back within this time.
    */
-  async drain(deadline: number, returnWithinMs: number): Promise<void> {
-    this.leave();
-    await this.#membership.announceDraining();
-    this.moves.start(deadline, returnWithinMs);
-  }
-
-  /** Ends the connections that are led from here, so that their clients come back to other nodes. */
-  leave(): void {
+  async drain(deadline: number): Promise<void> {
     this.#leading.leave();
+    await this.#membership.announceDraining();
+    this.moves.start(deadline);
   }
 
   /** From now on no session goes or comes, and no connection is led. */
-  async stop(): Promise<void> {
-    this.leave();
+  async leave(): Promise<void> {
+    this.#leading.leave();
     await this.moves.close();
   }
 
   /** Leaves the cluster and closes the port. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.leave();
-    this.#stopTicks();
-    await this.#relayed?.roster.stop();
-    this.#relayed?.peers.close();
     await this.#replies?.close();
-    await this.records?.close();
     await this.#membership.stop();
     // Without its connections to the engine, a start that is under way ends.
     await this.#starting?.catch(() => {});
     await this.#port?.close();
     this.#port = undefined;
-  }
-
-  lead(request: LeadRequest): Promise<LeadOutcome> {
-    return this.#leading.lead(request);
   }
 
   #refusalOf({ incarnation, address, proof }: KnownNode): string | undefined {

@@ -54,11 +54,9 @@ const KINDS: OptionKinds<NodeOptions> = {
 export function resolveNodeOptions(
   cluster: Backplane | undefined,
   node: NodeOptions | undefined,
-): ResolvedNodeOptions | undefined {
-  if (cluster === undefined) {
-    if (node === undefined) return undefined;
+): ResolvedNodeOptions {
+  if (cluster === undefined)
     throw new ProtocolError('invalid_option', 'node: the option cluster says where nodes find each other');
-  }
   if (typeof cluster.connect !== 'function')
     throw new ProtocolError('invalid_option', 'cluster must be memoryCluster() or redis(…)');
   assertOptions(node, KINDS, 'node');

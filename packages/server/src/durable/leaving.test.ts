@@ -44,7 +44,7 @@ function setUp() {
     },
   } as unknown as BackplaneLink;
   const leaving = new Leaving({
-    parts: { leaves: () => false },
+    parts: () => ({ leaves: () => false }),
     ...{ incarnation: 'here', link, sessions, clock, timers: resolveTimers() },
     logger: { debug: log, info: log, warn: log, error: log },
   });

@@ -1,10 +1,10 @@
 import type { Logger, ProtocolError, Timers } from '@parlance/protocol';
 import { type Clock, fencedError, guard, loggable } from '@parlance/protocol/internal';
 import type { BackplaneLink } from '../backplane/backplane.js';
+import { NO_NODE, recordMsOf, SERVICE_RESTART } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { LeavingParts } from '../parts/parts.js';
 import { repeat } from '../repeat.js';
-import { recordMsOf, SERVICE_RESTART } from './records.js';
 
 export interface LeavingOptions {
   /** This node. */
@@ -12,14 +12,11 @@ export interface LeavingOptions {
   readonly link: BackplaneLink;
   /** All sessions of this node. */
   readonly sessions: ReadonlyMap<string, ServerEndpoint>;
-  readonly parts: Pick<LeavingParts, 'leaves'>;
+  readonly parts: () => Pick<LeavingParts, 'leaves'>;
   readonly timers: Timers;
   readonly clock: Clock;
   readonly logger: Logger;
 }
-
-/** In the record, in place of the node that has the session: any node may take it. No incarnation is like this. */
-export const NO_NODE = '-';
 
 /** How often sessions are looked at, in milliseconds. */
 const LOOK_MS = 20;
@@ -91,7 +88,7 @@ export class Leaving {
   }
 
   #isCalm(session: ServerEndpoint): boolean {
-    return session.isAtRest((stream) => this.#options.parts.leaves(session, stream, 'record'));
+    return session.isAtRest((stream) => this.#options.parts().leaves(session, stream, 'record'));
   }
 
   #leave(session: ServerEndpoint): void {

@@ -4,11 +4,11 @@ import {
   type Clock,
   type DurableRecord,
   type DurableSession,
-  fencedError,
   loggable,
 } from '@parlance/protocol/internal';
 import type { BackplaneLink, SessionReading } from '../backplane/backplane.js';
 import { checkDurability } from '../backplane/check-durability.js';
+import { dropFenced, recordMsOf, SERVICE_RESTART } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { keyOf } from '../keys.js';
 import type { Seal } from '../seal/keys.js';
@@ -35,28 +35,6 @@ export interface RecordsOptions {
 
 /** What surrounds bodies on record, besides as much as the bodies. */
 const ROOM_MARGIN = 128 * 1024;
-/** A record lasts longer than a client may be away. */
-const MARGIN_MS = 60_000;
-/** The longest time that Redis accepts for certain. */
-const MAX_MS = 30 * 24 * 3_600_000;
-/** To a client: its session goes on, and another connection may resume it. */
-export const SERVICE_RESTART = 1012;
-
-/** How long the record of a session lasts without a word of its node, in milliseconds. */
-export const recordMsOf = ({ resumeWindowMs }: Timers): number =>
-  Math.min(resumeWindowMs + MARGIN_MS, MAX_MS);
-
-/**
- * Ends a durable session that another node has claimed. If its client is connected here, it has come after the claim, or before
- * the claim was executed, and has to come again.
- */
-export function dropFenced(session: ServerEndpoint, logger: Logger): void {
-  logger.warn({ event: 'session.fenced', session: session.id }, 'another node has the session; it ends here');
-  session.isElsewhere = true;
-  session.loseWire(SERVICE_RESTART, 'another node has the session');
-  session.abort(fencedError());
-}
-
 /** Puts sessions of this node on record. */
 export class Records {
   readonly #options: RecordsOptions;

@@ -5,9 +5,10 @@ import { body, DURABLE_OPTIONS, DurablePair } from '../../../protocol/src/testin
 import type { Refusal } from '../admission/admission.js';
 import type { BackplaneLink, SessionRecord } from '../backplane/backplane.js';
 import { memoryCluster } from '../backplane/memory.js';
+import type { SessionsHost } from '../sessions-host.js';
 import { FieldWriter } from './fields.js';
 import type { Records } from './records.js';
-import { TakeOvers, type TakingHost } from './take-over.js';
+import { TakeOvers } from './take-over.js';
 
 /** A session whose node is dead, on record, and its client that has come here. */
 const SESSION = 'sess_one';
@@ -36,7 +37,7 @@ async function setUp({ refusal, former }: { readonly refusal?: Refusal; readonly
     find: () => former,
     release: (address: string, principal: string) =>
       admitted.splice(admitted.indexOf(`${address} ${principal}`), 1),
-  } as unknown as TakingHost;
+  } as unknown as SessionsHost;
   const records = { release: async () => {} } as unknown as Records;
   const takeOversWith = (engine: BackplaneLink, hasLease = true) =>
     new TakeOvers({

@@ -10,23 +10,14 @@ import type { CheckedIdentity, Refusal } from '../admission/admission.js';
 import { countedPrincipal } from '../admission/authentication.js';
 import type { Origin } from '../admission/renewal.js';
 import type { BackplaneLink, SessionReading } from '../backplane/backplane.js';
-import type { ServerEndpoint } from '../endpoint.js';
+import { dropFenced, recordMsOf } from '../cluster/recorded.js';
 import { addressKey } from '../http/addresses.js';
 import type { Seal } from '../seal/keys.js';
 import { type OpenedRecord, RecordSeal } from '../seal/record-seal.js';
-import type { ConnectionHost } from '../session-settings.js';
+import type { SessionsHost } from '../sessions-host.js';
 import { HEAD_FIELDS, type ReadRecord, readFields, readHead } from './fields.js';
 import type { Records } from './records.js';
-import { dropFenced, recordMsOf } from './records.js';
 import { TakenOverSession } from './taken-over.js';
-
-/** What taking over needs of the server. */
-export interface TakingHost extends ConnectionHost {
-  /** Counts the session, or says why it is refused. */
-  admitTakenOver(address: string, principal: string | undefined): Refusal | undefined;
-  /** The session is here from now on, as the agent that its HELLO describes. */
-  onTakenOver(session: ServerEndpoint, hello: HelloPayload): void;
-}
 
 /** A client whose session has no node any more, as far as is known. */
 export interface Claimant {
@@ -42,7 +33,7 @@ export type TakeOverOutcome = 'here' | 'busy' | 'stale_attempt' | ResumeRefusal 
 
 export interface TakeOversOptions {
   readonly incarnation: string;
-  readonly host: TakingHost;
+  readonly host: SessionsHost;
   readonly records: Records;
   readonly link: BackplaneLink;
   readonly logger: Logger;
@@ -179,7 +170,7 @@ export class TakeOvers {
       { event: 'session.taken_over', session: sessionId, node: gone, epoch },
       'a durable session of a node that is gone goes on here',
     );
-    host.onTakenOver(session, offer);
+    host.onRestored(session, () => host.parts.takenOver(session, offer));
     return 'here';
   }
 

@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import { ProtocolError, Subprotocol } from '@parlance/protocol';
 import { loggable, MAX_PIECE_SIZE } from '@parlance/protocol/internal';
 import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from '../admission/admission.js';
-import type { Ticket } from '../cluster/ticket.js';
+import type { Passed } from '../admission/seek.js';
 import type { ResolvedServerOptions } from '../options.js';
 import { addressKey, clientAddress, isForwarded } from './addresses.js';
 import { assertHttpServer } from './attachable.js';
@@ -21,8 +21,8 @@ export interface Peer {
   /** The client's address, as reported by trusted proxies if there are any. */
   readonly ip: string;
   readonly request: IncomingMessage;
-  /** Another node of the cluster has authenticated the client and passes its connection on. @default undefined */
-  readonly ticket?: Ticket | undefined;
+  /** Another server has authenticated the client and passes its connection on. @default undefined */
+  readonly passed?: Passed | undefined;
 }
 
 export interface UpgradesOptions {

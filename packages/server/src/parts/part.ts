@@ -1,15 +1,24 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type {
   CodedBody,
+  GoAwayPayload,
   HelloPayload,
   ProtocolError,
   RequestHandler,
   ResumeOffer,
   SessionOptions,
 } from '@parlance/protocol';
-import type { EventRoute, MemoryBudget, OwnHandler, resolveCapabilities } from '@parlance/protocol/internal';
+import type {
+  EventRoute,
+  Mailbox,
+  MemoryBudget,
+  OwnHandler,
+  resolveCapabilities,
+} from '@parlance/protocol/internal';
 import type { DrainProgress } from '../admin/figures.js';
-import type { Refusal } from '../admission/admission.js';
+import type { CheckedIdentity, Refusal } from '../admission/admission.js';
+import type { Origin } from '../admission/renewal.js';
+import type { Sought, Wanted } from '../admission/seek.js';
 import type { DrainOptions, DrainResult } from '../drain-options.js';
 import type { ServerEndpoint, ServerEndpointOptions } from '../endpoint.js';
 import type { ServerObserver } from '../observe/observer.js';
@@ -74,19 +83,28 @@ export interface PartHost {
 export const METER = new Port<{ readonly observer: ServerObserver | undefined }>('meter');
 
 /** The server as one node of a cluster. */
-export const NODE = new Port<{ readonly incarnation: string }>('node');
+export const NODE = new Port<{
+  /** Names it in the IDs of its sessions. */
+  readonly incarnation: string;
+}>('node');
 
 /** What the cores of all sessions get from one part. No two parts give the same. */
-export type CoreOptions = Pick<SessionOptions, 'avp'>;
+export type CoreOptions = Pick<SessionOptions, 'avp' | 'maxRecordSize' | 'tellsBeside'>;
 
 /** What the endpoints of all sessions get from one part. No two parts give the same. */
 export type PartEndpoint = Pick<
   ServerEndpointOptions,
   'keeper' | 'batch' | 'transfers' | 'createScanner' | 'hooks'
->;
+> & {
+  /** @default the mailbox of the endpoint */
+  readonly createMailbox?: (() => Mailbox) | undefined;
+};
 
 /** What HELLO may agree on because a part is there. */
-export type Offer = Pick<Parameters<typeof resolveCapabilities>[0], 'securityScanning'>;
+export type Offer = Pick<
+  Parameters<typeof resolveCapabilities>[0],
+  'securityScanning' | 'moves' | 'durables'
+>;
 
 /** An address that the server answers itself, such as `@replies`. */
 export interface OwnName {
@@ -110,9 +128,22 @@ export interface Page {
 export interface DrainPart {
   /** What has to end beside sessions. */
   readonly running?: number | undefined;
-  /** Sessions are about to be told. */
-  begin?(): void;
-  /** It is the deadline. */
+  /** Another server takes sessions and clients from this one. @default false */
+  readonly isElsewhere?: boolean | undefined;
+  /**
+   * The drain begins. Sessions are told when this has resolved.
+   *
+   * @param deadline Unix milliseconds.
+   * @param returnWithinMs clients come back within this time.
+   */
+  announce?(deadline: number, returnWithinMs: number): Promise<void> | void;
+  /** Whether the client of a session need not know: the session goes on elsewhere, or is given up when it can be. */
+  keeps?(session: ServerEndpoint): boolean;
+  /** What the client of another session is told besides. */
+  farewell?(session: ServerEndpoint): Pick<GoAwayPayload, 'move'> | undefined;
+  /** It is the deadline: sessions that are left go elsewhere, if they can. Never rejects. */
+  park?(): Promise<void>;
+  /** Sessions that are left are about to be closed. */
   cut?(reason: ProtocolError): void;
   /** The sessions are closed. */
   finish?(timeoutMs: number): Promise<void>;
@@ -149,6 +180,14 @@ export interface Part {
   wrap?(next: RequestHandler): RequestHandler;
   /** Takes the events that are not for the application. The first part is the outermost. */
   route?(session: ServerEndpoint, next: EventRoute | undefined): EventRoute | undefined;
+  /** Why no new session is admitted at present. */
+  refuses?(): Refusal | undefined;
+  /** Whether a balancer should send clients here, as far as the part decides that. */
+  isReady?(): boolean;
+  /** Looks for a session that is not here. `undefined` if the part does not look for it. Never rejects. */
+  seek?(wanted: Wanted): Promise<Sought> | undefined;
+  /** Whether a new session is put on record, or why it is refused; `undefined` if the part does not decide that. */
+  records?(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal | undefined;
   /** Before ACCEPT, when it is known who the client is. */
   claim?(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
   /** A new session was accepted. @param resume the one that its client would have resumed. */
@@ -188,6 +227,8 @@ export interface Part {
   start?(): Promise<void> | void;
   /** Called about once a second, after {@link start}. */
   tick?(): void;
+  /** The server closes: its sessions are about to be closed. */
+  leave?(): Promise<void> | void;
   /** The sessions of the server are closed. The last part is the first. */
   close?(reason: ProtocolError): Promise<void> | void;
 }

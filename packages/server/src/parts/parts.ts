@@ -6,7 +6,9 @@ import {
   type ResumeOffer,
 } from '@parlance/protocol';
 import { attempt, type EventRoute, type Fields, guard, loggable } from '@parlance/protocol/internal';
-import type { Refusal } from '../admission/admission.js';
+import type { CheckedIdentity, Refusal } from '../admission/admission.js';
+import type { Origin } from '../admission/renewal.js';
+import type { Sought, Wanted } from '../admission/seek.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { NamesRoute } from './names-route.js';
 import { inOrder, type Ordered } from './order.js';
@@ -42,7 +44,7 @@ export class Parts {
   readonly core: CoreOptions;
   readonly endpoint: PartEndpoint;
   readonly offer: Offer;
-  readonly figures: Figure[];
+  readonly figures: readonly Figure[];
   readonly drains: readonly DrainPart[];
   /** By name, for those that parts serve. */
   readonly extensions: Readonly<Record<string, boolean>>;
@@ -50,6 +52,9 @@ export class Parts {
   readonly #ports = new Map<Port<unknown>, unknown>();
   readonly #logger: Logger;
   readonly #routes;
+  readonly #refuses;
+  readonly #seeks;
+  readonly #records;
   readonly #claims;
   readonly #accepted;
   readonly #ready;
@@ -60,14 +65,21 @@ export class Parts {
   readonly #pages;
   readonly #ticks;
   readonly #started = new Set<Named>();
+  #isClosed = false;
   #slots = 0;
 
   /** @throws {ProtocolError} `invalid_option`, and what a feature throws that cannot be installed. */
-  constructor(features: readonly Feature[], server: ServerOfParts, logger: Logger) {
+  constructor(
+    features: readonly Feature[],
+    server: ServerOfParts,
+    logger: Logger,
+    given: readonly (readonly [Port<unknown>, unknown])[] = [],
+  ) {
     this.#logger = logger;
+    for (const [port, value] of given) this.#ports.set(port, value);
     const own: Omit<PartHost, keyof ServerOfParts> = {
       slot: (create) => new Slot(this.#slots++, create, () => this.#slots),
-      provide: (port, value) => this.provide(port, value),
+      provide: (port, value) => void this.#ports.set(port, value),
       use: (port) => this.use(port),
       figures: () => this.figures,
     };
@@ -91,6 +103,9 @@ export class Parts {
     this.#routes = this.#all
       .filter(({ names, route }) => names !== undefined || route !== undefined)
       .reverse();
+    this.#refuses = this.#having('refuses');
+    this.#seeks = this.#having('seek');
+    this.#records = this.#having('records');
     this.#claims = this.#having('claim');
     this.#accepted = this.#having('accepted');
     this.#ready = this.#having('ready');
@@ -121,10 +136,6 @@ export class Parts {
     return all;
   }
 
-  provide<Value>(port: Port<Value>, value: Value): void {
-    this.#ports.set(port, value);
-  }
-
   /** What a part has provided. */
   use<Value>(port: Port<Value>): Value | undefined {
     return this.#ports.get(port) as Value | undefined;
@@ -144,13 +155,23 @@ export class Parts {
     return route;
   }
 
-  /** Throws what a part throws, which ends the handshake. */
+  // --- a new session. What a part throws ends the handshake.
+
+  refuses(): Refusal | undefined {
+    return first(this.#refuses, (part) => part.refuses());
+  }
+
+  /** `undefined` if no part looks for it. Never rejects. */
+  seek(wanted: Wanted): Promise<Sought> | undefined {
+    return first(this.#seeks, (part) => part.seek(wanted));
+  }
+
+  records(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal {
+    return first(this.#records, (part) => part.records(hello, identity, origin)) ?? false;
+  }
+
   claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined {
-    for (const part of this.#claims) {
-      const refusal = part.claim(session, hello);
-      if (refusal !== undefined) return refusal;
-    }
-    return undefined;
+    return first(this.#claims, (part) => part.claim(session, hello));
   }
 
   accepted(session: ServerEndpoint, resume: ResumeOffer | undefined): void {
@@ -226,11 +247,16 @@ export class Parts {
   // --- the whole server
 
   pageAt(path: string, port: PagePort): Page | undefined {
-    for (const part of this.#pages) {
-      const page = part.page(path, port);
-      if (page !== undefined) return page;
-    }
-    return undefined;
+    return first(this.#pages, (part) => part.page(path, port));
+  }
+
+  isReady(): boolean {
+    return this.refuses() === undefined && this.#having('isReady').every((part) => part.isReady());
+  }
+
+  /** Another server takes sessions and clients from this one, which drains. */
+  get isElsewhere(): boolean {
+    return this.drains.some(({ isElsewhere }) => isElsewhere);
   }
 
   /**
@@ -251,7 +277,7 @@ export class Parts {
   }
 
   async #start(part: Named): Promise<void> {
-    if (this.#started.has(part)) return;
+    if (this.#isClosed || this.#started.has(part)) return;
     await part.start?.();
     this.#started.add(part);
   }
@@ -260,14 +286,22 @@ export class Parts {
     for (const part of this.#ticks) this.#run(part, () => part.tick());
   }
 
+  /** Never rejects. */
+  async leave(): Promise<void> {
+    for (const part of this.#having('leave')) await this.#attempt(part, () => part.leave());
+  }
+
   /** Never rejects: a part that fails does not keep the others from closing. */
   async close(reason: ProtocolError): Promise<void> {
-    for (const part of this.#having('close').reverse()) {
-      try {
-        await part.close(reason);
-      } catch (error) {
-        this.#report(part, error);
-      }
+    this.#isClosed = true;
+    for (const part of this.#having('close').reverse()) await this.#attempt(part, () => part.close(reason));
+  }
+
+  async #attempt(part: Named, task: () => Promise<void> | void): Promise<void> {
+    try {
+      await task();
+    } catch (error) {
+      this.#report(part, error);
     }
   }
 
@@ -280,6 +314,18 @@ export class Parts {
     const fields = { event: 'part.failed', part: name, err: loggable(error) };
     this.#logger.error(fields, 'a feature of the server has failed');
   }
+}
+
+/** The first answer that there is. */
+function first<Item, Answer>(
+  parts: readonly Item[],
+  ask: (part: Item) => Answer | undefined,
+): Answer | undefined {
+  for (const part of parts) {
+    const answer = ask(part);
+    if (answer !== undefined) return answer;
+  }
+  return undefined;
 }
 
 /** Calls all of them; a fault in one ends the session, and keeps none of the others from it. */

@@ -1,24 +1,24 @@
 import { Extension, type ProtocolError, type ResumeOffer } from '@parlance/protocol';
 import { listsOf, REPLIES, REPLY_ID_PREFIX, type ValueList } from '@parlance/protocol/internal';
+import { CLUSTER } from '../cluster/port.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import { type Feature, type Figure, type OwnName, type Part, Port } from '../parts/part.js';
+import type { Feature, Figure, OwnName, Part } from '../parts/part.js';
 import type { FollowState } from './follows.js';
-import type { ResolvedRepliesOptions } from './options.js';
+import { type RepliesOptions, resolveRepliesOptions } from './options.js';
 import { Replies } from './replies.js';
 
-export const KEPT_REPLIES = new Port<Replies>('replies');
-
 /** Replies that outlive the session that has asked for them. On by default. */
-export const keptReplies = (options: ResolvedRepliesOptions): Feature => ({
+export const keptReplies = (given: RepliesOptions = {}): Feature => ({
   name: 'replies',
-  after: ['metrics', 'tracing', 'scan'],
+  after: ['metrics', 'tracing', 'scan', 'nodes', 'durable'],
   install(host) {
+    const options = resolveRepliesOptions(given, host.options.engine);
     const replies = new Replies({
       options: { ...host.options, replies: options },
       now: Date.now,
       onOver: () => host.settled(),
     });
-    host.provide(KEPT_REPLIES, replies);
+    host.use(CLUSTER)?.serveReplies(replies, options);
     return partOf(replies);
   },
 });
@@ -37,7 +37,7 @@ function partOf(replies: Replies): Part {
       get running() {
         return replies.running;
       },
-      begin: () => replies.beginHandOver(),
+      announce: () => replies.beginHandOver(),
       cut: (reason) => replies.stopAll(reason),
       finish: (timeoutMs) => replies.finishHandOver(timeoutMs),
     },

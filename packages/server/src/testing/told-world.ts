@@ -5,7 +5,9 @@ import { memoryCluster } from '../backplane/memory.js';
 import { Leaving } from '../durable/leaving.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { createTestServer, type TestServer } from '../kit/kit.js';
+import { NODE } from '../parts/part.js';
 import type { SessionServer } from '../server.js';
+import { SESSIONS } from '../sessions-host.js';
 
 /**
  * A server in virtual time whose sessions use every feature that speaks to sessions, and are held, frozen, given up and ended
@@ -139,7 +141,9 @@ export class ToldWorld {
   }
 
   #endpoint(name: Name): ServerEndpoint | undefined {
-    return (this.#test.server as TestServer['server'] & SessionServer).find(this.#client(name).id);
+    return (this.#test.server as TestServer['server'] & SessionServer).parts
+      .use(SESSIONS)
+      ?.find(this.#client(name).id);
   }
 
   async pass(ms: number): Promise<void> {
@@ -231,13 +235,13 @@ export class ToldWorld {
 
   /** As a node that drains does. */
   #giveUp(endpoint: ServerEndpoint): void {
-    const { leader, options, parts } = this.#test.server as TestServer['server'] & SessionServer;
-    const { incarnation } = leader as NonNullable<typeof leader>;
+    const { options, parts } = this.#test.server as TestServer['server'] & SessionServer;
+    const { incarnation } = parts.use(NODE) as NonNullable<typeof NODE.value>;
     const leaving = new Leaving({
       incarnation,
-      link: delayed(options.node?.backplane.connect() as BackplaneLink),
+      link: delayed(options.engine?.connect() as BackplaneLink),
       sessions: new Map([[endpoint.id, endpoint]]),
-      parts,
+      parts: () => parts,
       timers: options.timers,
       clock: endpoint.options.clock,
       logger: options.logger,

@@ -1,6 +1,7 @@
 import { CloseCode, type Limits, type Logger, type ProtocolError } from '@parlance/protocol';
 import { loggable, type SessionMemory, systemClock } from '@parlance/protocol/internal';
 import type { Origin } from '../../admission/renewal.js';
+import type { Guide } from '../../admission/seek.js';
 import type { ServerEndpoint } from '../../endpoint.js';
 import { MAX_LINK_FRAME } from '../../http/unfinished-message.js';
 import type { ServerWire, WireEvents } from '../../http/ws.js';
@@ -32,7 +33,7 @@ export interface LeadOptions {
  * Passes every WebSocket message between a client and the node that has its session. It knows nothing of sessions: what
  * it does not pass on in time is not read, so the credit of the two ends bounds what waits here.
  */
-export class Lead implements WireEvents {
+export class Lead implements WireEvents, Guide {
   readonly #near: ServerWire;
   readonly #far: ServerWire;
   readonly #options: LeadOptions;

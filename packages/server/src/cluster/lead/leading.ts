@@ -1,20 +1,19 @@
 import type { TlsOptions } from 'node:tls';
 import { CloseCode, type Logger, ResumeRefusal } from '@parlance/protocol';
-import { incarnationOf, type MemoryBudget } from '@parlance/protocol/internal';
+import { incarnationOf } from '@parlance/protocol/internal';
 import type { Refusal } from '../../admission/admission.js';
-import { NO_NODE } from '../../durable/leaving.js';
-import type { TakeOvers } from '../../durable/take-over.js';
+import type { Sought, Wanted } from '../../admission/seek.js';
 import { addressKey } from '../../http/addresses.js';
 import type { ServerWire, WebSocketAdapterOptions } from '../../http/ws.js';
-import type { ResolvedServerOptions } from '../../options.js';
+import type { SessionsHost } from '../../sessions-host.js';
 import { clientSide } from '../client-side.js';
 import type { KnownNode, Membership } from '../membership.js';
 import { ABANDONED, type Answer, Ask } from '../moves/ask.js';
 import type { Moves } from '../moves/moves.js';
 import { PEER_PATH, TICKET_SCHEME } from '../peer-port.js';
+import { NO_NODE, type RecordedSessions } from '../recorded.js';
 import { digestOf, type Tickets } from '../ticket.js';
 import { Lead } from './lead.js';
-import type { LeadOutcome, LeadRequest } from './leader.js';
 
 /** How often a session may have moved while it is looked for. */
 const MAX_HOPS = 3;
@@ -26,15 +25,7 @@ const RETRY_MS = 250;
 const MAX_SILENT = 1_000;
 
 /** What leading needs of the server. */
-export interface LeadingHost {
-  readonly options: ResolvedServerOptions;
-  readonly memory: MemoryBudget;
-  /** Refuses a connection to be led while draining, or beyond a quota. Counts the one that it admits. */
-  admitLed(address: string): Refusal | undefined;
-  /** A connection that was counted is over. */
-  releaseLed(address: string): void;
-  find(sessionId: string): object | undefined;
-}
+export type LeadingHost = Pick<SessionsHost, 'options' | 'memory' | 'admitGuided' | 'release' | 'find'>;
 
 export interface LeadingOptions {
   readonly host: LeadingHost;
@@ -42,7 +33,9 @@ export interface LeadingOptions {
   readonly membership: Membership;
   readonly moves: Moves;
   /** `undefined` if no session is on record. */
-  readonly takeOvers: TakeOvers | undefined;
+  recorded(): RecordedSessions | undefined;
+  /** The session may be here in a moment. */
+  readonly isArriving: (sessionId: string) => boolean;
   readonly tickets: Tickets;
   readonly webSocket: WebSocketAdapterOptions;
   readonly tls: TlsOptions | undefined;
@@ -70,8 +63,8 @@ export class Leading {
     for (const lead of this.leads) lead.leave(LEAVING);
   }
 
-  /** As {@link Leader.lead}. */
-  async lead(request: LeadRequest): Promise<LeadOutcome> {
+  /** Leads a connection to the node that has its session. Never rejects. */
+  async lead(request: Wanted): Promise<Sought> {
     const { membership, moves } = this.#options;
     const { sessionId } = request;
     try {
@@ -97,27 +90,27 @@ export class Leading {
   }
 
   /** The record names this node. */
-  async #findHere(request: LeadRequest): Promise<LeadOutcome> {
-    const { host, moves } = this.#options;
-    if (moves.isArriving(request.sessionId)) return BUSY;
+  async #findHere(request: Wanted): Promise<Sought> {
+    const { host, isArriving } = this.#options;
+    if (isArriving(request.sessionId)) return BUSY;
     // It was claimed, and the answer of the engine was lost.
     if (host.find(request.sessionId) !== undefined) return 'here';
     return await this.#takeOver(request, this.#options.incarnation);
   }
 
-  async #takeOver(request: LeadRequest, gone: string): Promise<LeadOutcome> {
-    const { takeOvers } = this.#options;
+  async #takeOver(request: Wanted, gone: string): Promise<Sought> {
+    const recorded = this.#options.recorded();
     if (request.signal.aborted) return 'done';
-    const outcome = takeOvers === undefined ? UNKNOWN : await takeOvers.takeOver({ ...request, gone });
+    const outcome = recorded === undefined ? UNKNOWN : await recorded.takeOver({ ...request, gone });
     return outcome === 'busy' ? BUSY : outcome;
   }
 
-  async #leadTo(owner: KnownNode, request: LeadRequest): Promise<Asked> {
+  async #leadTo(owner: KnownNode, request: Wanted): Promise<Asked> {
     if (request.signal.aborted) return 'done';
     const address = addressKey(request.origin.ip);
-    const refused = this.#options.host.admitLed(address);
+    const refused = this.#options.host.admitGuided(address);
     if (refused !== undefined) return refused;
-    return await this.#ask(owner, request, () => this.#options.host.releaseLed(address));
+    return await this.#ask(owner, request, () => this.#options.host.release(address, undefined));
   }
 
   /** @throws {ProtocolError} if the engine does not answer, and the node is unknown without it. */
@@ -134,7 +127,7 @@ export class Leading {
     }
   }
 
-  async #ask(owner: KnownNode, request: LeadRequest, release: () => void): Promise<Asked> {
+  async #ask(owner: KnownNode, request: Wanted, release: () => void): Promise<Asked> {
     let answer = await this.#askOnce(owner, request, release);
     // If the process has died, the next connection is refused. If it was the network, the session must not be lost.
     if (answer.type === 'broken') answer = await this.#askOnce(owner, request, release);
@@ -154,7 +147,7 @@ export class Leading {
     }
   }
 
-  async #askOnce(owner: KnownNode, request: LeadRequest, release: () => void): Promise<Answer> {
+  async #askOnce(owner: KnownNode, request: Wanted, release: () => void): Promise<Answer> {
     const { sessionId, hello, subprotocol, identity, origin, signal } = request;
     if (signal.aborted) return ABANDONED;
     const { ip, headers, isForwarded } = origin;
@@ -176,7 +169,7 @@ export class Leading {
     return await ask.answer;
   }
 
-  #begin({ incarnation }: KnownNode, request: LeadRequest, far: ServerWire, release: () => void): Lead {
+  #begin({ incarnation }: KnownNode, request: Wanted, far: ServerWire, release: () => void): Lead {
     const { sessionId, wire, memoryKeys, origin, onLed } = request;
     const { limits } = this.#options.host.options;
     const memory = this.#options.host.memory.open(limits.sessionMemory);

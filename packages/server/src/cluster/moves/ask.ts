@@ -1,12 +1,10 @@
 import { CloseCode, ResumeRefusal } from '@parlance/protocol';
+import { NOT_RESUMED } from '../../admission/seek.js';
 import { type DialFailure, type DialOptions, dial, type ServerWire, type WireEvents } from '../../http/ws.js';
 import { GRACE_MS } from './move-channel.js';
 
 /** How long the owner of a session may take to answer a HELLO, in milliseconds. */
 export const ANSWER_TIMEOUT_MS = 1_000;
-
-/** With this code, and a {@link ResumeRefusal} as the reason, an owner closes a led connection that resumes nothing. */
-export const NOT_RESUMED = 4900;
 
 /**
  * What came of asking: the owner has answered and `begin` was called; the client may not resume, and begins a new session;

@@ -5,7 +5,9 @@ import type { BackplaneLink } from '../../backplane/backplane.js';
 import type { ServerEndpoint } from '../../endpoint.js';
 import type { LeavingParts } from '../../parts/parts.js';
 import { repeat } from '../../repeat.js';
+import type { Lead } from '../lead/lead.js';
 import type { KnownNode } from '../membership.js';
+import type { Restored } from './arrival.js';
 import { Departure, type DepartureHost, type DepartureOutcome, isCalm } from './departure.js';
 import type { MoveChannel, MoveDialing } from './move-channel.js';
 import { MoveChannels } from './move-channels.js';
@@ -17,14 +19,29 @@ export interface DeparturesHost {
   link(): BackplaneLink;
   /** How long a record lasts, in milliseconds. */
   readonly recordMs: number;
-  readonly sessions: ReadonlyMap<string, ServerEndpoint>;
-  readonly parts: LeavingParts;
+  readonly server: Pick<MovingHost, 'sessions' | 'parts' | 'run'>;
   /** Whether the engine does not answer, as far as is known. */
   isStalled(): boolean;
   nodes(): Iterable<KnownNode>;
   dialing(target: KnownNode): MoveDialing;
+}
+
+/** What moving asks of its server. */
+export interface MovingHost {
+  readonly sessions: ReadonlyMap<string, ServerEndpoint>;
+  /** Complete once all parts are installed. */
+  readonly parts: LeavingParts;
   /** Calls `onSession` again for a session that stays. */
   run(session: ServerEndpoint): void;
+  /** @throws {ProtocolError} if the session cannot go on here. */
+  restore(bytes: Uint8Array, sessionId: string, lead: Lead | undefined): MovedHere;
+}
+
+/** A session of another node that was restored. */
+export interface MovedHere extends Pick<Restored, 'discard'> {
+  readonly session: ServerEndpoint;
+  /** @param from the node that had it. */
+  begin(lead: Lead | undefined, from: string): void;
 }
 
 /** Sessions that are tried at a time, most of which wait for other nodes. */
@@ -120,10 +137,10 @@ export class Departures implements DepartureHost {
     return this.#host.recordMs;
   }
   get parts(): LeavingParts {
-    return this.#host.parts;
+    return this.#host.server.parts;
   }
   run(session: ServerEndpoint): void {
-    this.#host.run(session);
+    this.#host.server.run(session);
   }
   take(target: KnownNode): MoveChannel | undefined {
     return this.#channels.take(target);
@@ -136,7 +153,7 @@ export class Departures implements DepartureHost {
 
   /** Durable ones are given up instead. */
   get #sessions(): ServerEndpoint[] {
-    return [...this.#host.sessions.values()].filter(({ isDurable }) => !isDurable);
+    return [...this.#host.server.sessions.values()].filter(({ isDurable }) => !isDurable);
   }
 
   #look(): void {

@@ -1,35 +1,15 @@
 import { CloseCode, type Limits, type Logger, type Timers } from '@parlance/protocol';
 import { incarnationOf, loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
 import type { Backplane, BackplaneLink } from '../../backplane/backplane.js';
-import type { Leaving } from '../../durable/leaving.js';
-import { dropFenced, recordMsOf } from '../../durable/records.js';
-import type { ServerEndpoint } from '../../endpoint.js';
 import type { ServerWire } from '../../http/ws.js';
-import type { LeavingParts } from '../../parts/parts.js';
 import type { Lead } from '../lead/lead.js';
 import { limitedLog } from '../limited-log.js';
 import type { KnownNode } from '../membership.js';
+import { dropFenced, recordMsOf } from '../recorded.js';
 import { Arrival, type Restored } from './arrival.js';
-import { Departures } from './departures.js';
+import { Departures, type MovedHere, type MovingHost } from './departures.js';
 import type { MoveDialing } from './move-channel.js';
 import { encodeMoveMessage } from './move-message.js';
-
-/** What moving asks of its server. */
-export interface MovingHost {
-  readonly sessions: ReadonlyMap<string, ServerEndpoint>;
-  readonly parts: LeavingParts;
-  /** Calls `onSession` again for a session that stays. */
-  run(session: ServerEndpoint): void;
-  /** @throws {ProtocolError} if the session cannot go on here. */
-  restore(bytes: Uint8Array, sessionId: string, lead: Lead | undefined): MovedHere;
-}
-
-/** A session of another node that was restored. */
-export interface MovedHere extends Pick<Restored, 'discard'> {
-  readonly session: ServerEndpoint;
-  /** @param from the node that had it. */
-  begin(lead: Lead | undefined, from: string): void;
-}
 
 export interface MovesOptions {
   readonly incarnation: string;
@@ -40,20 +20,14 @@ export interface MovesOptions {
   readonly timers: Timers;
   readonly logger: Logger;
   readonly leads: () => ReadonlySet<Lead>;
-  /** Gives up durable sessions; `undefined` without any. */
-  readonly leaving: Leaving | undefined;
   /** Whether the engine does not answer, as far as is known. */
   isStalled(): boolean;
-  /** Tells others what became of messages of agents that have moved away. Returns whether all of it is known. */
-  trySettle(): boolean;
   nodes(): Iterable<KnownNode>;
   dialing(target: KnownNode): MoveDialing;
 }
 
 /** Connections on which sessions come, at a time. */
 const MAX_ARRIVALS = 128;
-/** How often it is asked whether messages of agents are confirmed, in milliseconds. */
-const LOOK_MS = 20;
 
 /** The sessions that go from this node to others, and those that come from others. */
 export class Moves {
@@ -73,7 +47,7 @@ export class Moves {
     const link = () => this.#connected;
     const recordMs = this.#recordMs;
     this.#departures = new Departures({
-      ...host,
+      server: host,
       incarnation,
       logger,
       recordMs,
@@ -109,7 +83,6 @@ export class Moves {
 
   /** The session may be here in a moment. */
   isArriving(sessionId: string): boolean {
-    if (this.#options.leaving?.isUnsaid(sessionId)) return true;
     return [...this.#arrivals].some((arrival) => arrival.sessionId === sessionId);
   }
 
@@ -214,36 +187,22 @@ export class Moves {
     return this.#departures.hasTargets;
   }
 
-  /**
-   * From now on sessions go to other nodes, as soon as they can.
-   *
-   * @param deadline Unix milliseconds.
-   * @param returnWithinMs clients of durable sessions come back within this time.
-   */
-  start(deadline: number, returnWithinMs: number): void {
+  /** From now on sessions go to other nodes, as soon as they can. @param deadline Unix milliseconds. */
+  start(deadline: number): void {
     this.#isDraining = true;
-    this.#options.leaving?.start(returnWithinMs);
     for (const arrival of this.#arrivals) arrival.cancel();
     this.#departures.start(deadline);
   }
 
   /** See {@link Departures.parkAll}. */
   async parkAll(timeoutMs: number): Promise<void> {
-    await Promise.all([this.#departures.parkAll(timeoutMs), this.#options.leaving?.all()]);
-  }
-
-  /** Waits until others know what became of messages of agents that were here, which only this node can tell them. */
-  async settle(timeoutMs: number): Promise<void> {
-    const end = systemClock.now() + timeoutMs;
-    while (!this.#options.trySettle() && systemClock.now() < end)
-      await new Promise<void>((resolve) => void setTimeout(resolve, LOOK_MS));
+    await this.#departures.parkAll(timeoutMs);
   }
 
   /** No session goes or comes any more. */
   async close(): Promise<void> {
     this.isClosed = true;
     for (const arrival of this.#arrivals) arrival.cancel();
-    await this.#options.leaving?.all();
     await this.#departures.close();
     await this.#link?.close();
   }

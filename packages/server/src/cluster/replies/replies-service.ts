@@ -5,6 +5,7 @@ import type { ReplyEngine } from '../../backplane/replies.js';
 import { isAwaited } from '../../durable/awaited.js';
 import { createWebSocketAdapter, type WebSocketAdapterOptions } from '../../http/ws.js';
 import type { ResolvedServerOptions } from '../../options.js';
+import type { ResolvedRepliesOptions } from '../../replies/options.js';
 import type { Replies } from '../../replies/replies.js';
 import { dialingTo } from '../dialing.js';
 import type { Membership } from '../membership.js';
@@ -17,7 +18,9 @@ import { RepliesPeers } from './replies-peers.js';
 
 export interface RepliesServiceOptions {
   readonly replies: Replies;
-  readonly options: ResolvedServerOptions;
+  readonly options: ResolvedServerOptions & { readonly replies: ResolvedRepliesOptions };
+  /** Sessions are on record. */
+  readonly isDurable: boolean;
   readonly memory: MemoryBudget;
   readonly link: BackplaneLink;
   /** Keeps the replies. @default the nodes keep them */
@@ -45,6 +48,7 @@ export class RepliesService {
     engine,
     incarnation,
     membership,
+    isDurable,
     ...rest
   }: RepliesServiceOptions) {
     const { tickets, tls } = rest;
@@ -84,7 +88,7 @@ export class RepliesService {
       placeOf: (id) => link.placeOfReply(id),
       reserve,
       engine,
-      awaitMs: options.durability === undefined ? 0 : options.timers.resumeWindowMs,
+      awaitMs: isDurable ? options.timers.resumeWindowMs : 0,
       isAwaited: (source, id) => isAwaited(link, options.seal, source, id),
     });
   }

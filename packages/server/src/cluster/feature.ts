@@ -1,0 +1,65 @@
+import { Extension } from '@parlance/protocol';
+import { MovableMailbox } from '../movable-mailbox.js';
+import { type Feature, NODE, type Part } from '../parts/part.js';
+import { RestoredSession } from '../restored-session.js';
+import { SESSIONS, type SessionsHost } from '../sessions-host.js';
+import { nodeFigures } from './figures.js';
+import { ClusterNode } from './node.js';
+import { type NodeOptions, resolveNodeOptions } from './options.js';
+import { CLUSTER } from './port.js';
+
+/** How long sessions without a connection may take to go to other nodes after the deadline, in milliseconds. */
+const PARK_MS = 10_000;
+
+/** Joins the nodes of a cluster, so that a connection may resume its session through any of them. */
+export const nodes = (options: NodeOptions = {}): Feature => ({
+  name: 'nodes',
+  after: ['metrics'],
+  install(host) {
+    const server = host.use(SESSIONS) as SessionsHost;
+    const node = new ClusterNode(
+      {
+        server,
+        moving: {
+          sessions: host.sessions,
+          get parts() {
+            return server.parts;
+          },
+          run: (session) => server.run(session),
+          restore: (bytes, sessionId, lead) => RestoredSession.of(server, bytes, sessionId, lead),
+        },
+      },
+      resolveNodeOptions(host.options.engine, options),
+    );
+    host.provide(NODE, node);
+    host.provide(CLUSTER, node);
+    return partOf(node);
+  },
+});
+
+function partOf(node: ClusterNode): Part {
+  const { moves } = node;
+  return {
+    offer: { moves: true },
+    endpoint: { createMailbox: () => new MovableMailbox() },
+    figures: nodeFigures(node),
+    drain: {
+      get isElsewhere() {
+        return moves.hasTargets;
+      },
+      announce: (deadline) => node.drain(deadline),
+      // One that another node leads here goes on there, and so does one without a connection.
+      keeps: ({ ledBy, hasWire }) => moves.hasTargets && (ledBy !== undefined || !hasWire),
+      farewell: ({ negotiated }) =>
+        moves.hasTargets && negotiated.extensions[Extension.MOVE] !== undefined ? { move: true } : undefined,
+      park: () => moves.parkAll(PARK_MS),
+    },
+    refuses: () => node.refuses(),
+    isReady: () => !node.isCutOff,
+    seek: (wanted) => node.seek(wanted),
+    start: () => node.start(),
+    tick: () => node.tick(),
+    leave: () => node.leave(),
+    close: () => node.close(),
+  };
+}

@@ -1,0 +1,145 @@
+import { CloseCode, Extension, type HelloPayload, type Logger } from '@parlance/protocol';
+import { loggable, systemClock } from '@parlance/protocol/internal';
+import type { CheckedIdentity, Refusal } from '../admission/admission.js';
+import type { Origin } from '../admission/renewal.js';
+import type { Wanted } from '../admission/seek.js';
+import { CLUSTER, type ClusterPort } from '../cluster/port.js';
+import type { RecordedSessions } from '../cluster/recorded.js';
+import type { ServerEndpoint } from '../endpoint.js';
+import type { DrainPart, Feature, Figure, Part, PartHost } from '../parts/part.js';
+import { SESSIONS, type SessionsHost } from '../sessions-host.js';
+import { durableFigures } from './figures.js';
+import { Leaving } from './leaving.js';
+import {
+  type DurabilityOptions,
+  type DurablePolicy,
+  type ResolvedDurability,
+  resolveDurability,
+} from './options.js';
+import { Records } from './records.js';
+import { TakeOvers } from './take-over.js';
+
+/**
+ * Puts sessions on record in the engine, so that they survive the death of this process, if their clients understand that.
+ *
+ * @param policy which sessions.
+ */
+export const durable = (policy: DurablePolicy = true, options: DurabilityOptions = {}): Feature => ({
+  name: 'durable',
+  after: ['metrics', 'nodes'],
+  install(host) {
+    const durability = resolveDurability(policy, options, host.options.engine);
+    const cluster = host.use(CLUSTER);
+    if (durability === undefined || cluster === undefined) return {};
+    return new DurablePart(host, durability, cluster);
+  },
+});
+
+class DurablePart implements Part, RecordedSessions {
+  readonly #logger: Logger;
+  readonly #durability: ResolvedDurability;
+  readonly #records: Records;
+  readonly #takeOvers: TakeOvers;
+  readonly #leaving: Leaving;
+  readonly offer = { durables: true };
+  readonly core;
+  readonly drain: DrainPart;
+  readonly figures: readonly Figure[];
+
+  constructor(host: PartHost, durability: ResolvedDurability, cluster: ClusterPort) {
+    const server = host.use(SESSIONS) as SessionsHost;
+    const { logger, seal, timers, feed } = host.options;
+    const { incarnation } = cluster;
+    const common = { incarnation, link: cluster.connect(), logger, seal, timers, clock: systemClock };
+    this.#logger = logger;
+    this.#durability = durability;
+    this.#records = new Records({ ...common, durability, isStalled: () => cluster.isStalled });
+    this.#takeOvers = new TakeOvers({
+      ...{ ...common, records: this.#records, host: server },
+      hasLease: () => cluster.hasLease,
+    });
+    this.#leaving = new Leaving({ ...common, sessions: host.sessions, parts: () => server.parts });
+    cluster.recorded = this;
+    this.core = { maxRecordSize: durability.maxSessionBytes, tellsBeside: durability.tellsBeside };
+    this.drain = {
+      announce: (_deadline, returnWithinMs) => this.#leaving.start(returnWithinMs),
+      // Its client comes back when it is given up.
+      keeps: ({ isDurable }) => isDurable,
+      park: () => this.#leaving.all(),
+    };
+    this.figures = durableFigures(host.sessions, feed);
+  }
+
+  records(
+    { extensions }: HelloPayload,
+    { principal, agentId }: CheckedIdentity,
+    { ip, headers }: Origin,
+  ): boolean | Refusal {
+    if (extensions[Extension.DURABLE] === undefined) return false;
+    try {
+      const isDurable = this.#records.wants({ principal, agentId, ip, headers });
+      return isDurable && this.#records.isStalled ? STALLED : isDurable;
+    } catch (error) {
+      const fields = { event: 'durable.failed', ip, err: loggable(error) };
+      this.#logger.error(fields, 'the option durable threw, so the client was refused');
+      return FAILED;
+    }
+  }
+
+  accepted(session: ServerEndpoint): void {
+    const { durable: recorded } = session.core;
+    if (recorded !== undefined) this.#records.begin(session, recorded);
+  }
+
+  tick(): void {
+    this.#records.handleTick();
+  }
+
+  async leave(): Promise<void> {
+    await this.#leaving.all();
+  }
+
+  async close(): Promise<void> {
+    await this.#records.close();
+  }
+
+  // --- for nodes
+
+  get isStalled(): boolean {
+    return this.#records.isStalled;
+  }
+
+  get takenCount(): number {
+    return this.#takeOvers.count;
+  }
+
+  prepare(): Promise<void> {
+    return this.#records.start();
+  }
+
+  takeOver(wanted: Wanted & { readonly gone: string }): ReturnType<RecordedSessions['takeOver']> {
+    return this.#takeOvers.takeOver(wanted);
+  }
+
+  isUnderWay(sessionId: string): boolean {
+    return this.#leaving.isUnsaid(sessionId) || this.#takeOvers.isUnderWay(sessionId);
+  }
+
+  handleCutOff(): void {
+    if (!this.#durability.degrades) this.#leaving.abandonAll();
+  }
+}
+
+const STALLED: Refusal = {
+  code: 'SERVER_BUSY',
+  message: 'the server cannot put the session on record at present',
+  closeCode: CloseCode.DRAINING,
+  retryable: true,
+  retryAfterMs: 1_000,
+};
+
+const FAILED: Refusal = {
+  code: 'UNKNOWN',
+  message: 'the server failed; its log says why',
+  closeCode: CloseCode.INTERNAL,
+};

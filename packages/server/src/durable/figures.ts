@@ -1,0 +1,34 @@
+import type { EventFeed } from '../observe/event-feed.js';
+import type { Figure, PartHost } from '../parts/part.js';
+
+/** What becomes of durable sessions and of the engine that keeps them, as the log names it. */
+const DURABLE_EVENTS = [
+  ...['session.taken_over', 'session.given_up', 'session.fenced', 'session.degraded', 'takeover.failed'],
+  ...['record.gone', 'record.behind', 'record.lost', 'record.full', 'record.changed', 'record.kept'],
+  ...['records.stalled', 'engine.stalled', 'engine.answered', 'engine.back', 'node.cut_off'],
+];
+
+/** The figures of sessions that are on record. Events are counted from now on. */
+export function durableFigures(sessions: PartHost['sessions'], feed: EventFeed): readonly Figure[] {
+  const counts = new Map(DURABLE_EVENTS.map((event) => [event, 0]));
+  feed.subscribe(({ event }) => {
+    const count = counts.get(event);
+    if (count !== undefined) counts.set(event, count + 1);
+  });
+  return [
+    {
+      name: 'sessions_durable',
+      help: 'Sessions of this node that are on record.',
+      read: (set) => set([...sessions.values()].filter(({ isDurable }) => isDurable).length),
+    },
+    {
+      name: 'durable_events',
+      help: 'What became of durable sessions and of the engine, by the event of the log.',
+      labels: ['event'],
+      isCount: true,
+      read(set) {
+        for (const [event, count] of counts) set(count, { event });
+      },
+    },
+  ];
+}

@@ -1,0 +1,188 @@
+import {
+  CloseReason,
+  ProtocolError,
+  type RequestHandler,
+  type SessionOptions,
+  type Subprotocol,
+} from '@parlance/protocol';
+import { createSweep, guard, MemoryBudget, sweepInterval, systemClock } from '@parlance/protocol/internal';
+import type { Refusal } from './admission/admission.js';
+import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from './admission/handshakes.js';
+import { ServerAdmission } from './admission/server-admission.js';
+import { Connection } from './connection.js';
+import type { Drain } from './drain.js';
+import type { ServerEndpoint } from './endpoint.js';
+import { addressKey } from './http/addresses.js';
+import type { Peer } from './http/upgrade.js';
+import type { ServerWire } from './http/ws.js';
+import { loadCapabilities } from './load-codecs.js';
+import { createLoopShares } from './loop-shares.js';
+import type { ServerObserver } from './observe/observer.js';
+import { startOnSession } from './on-session.js';
+import type { ResolvedServerOptions } from './options.js';
+import { METER, NODE } from './parts/part.js';
+import type { Parts } from './parts/parts.js';
+import type { ServerSession } from './served-session.js';
+import { OfferedOptions } from './session-options.js';
+import type { SessionsHost } from './sessions-host.js';
+
+/** The sessions of a server, from the connections on which they begin until they are over here. */
+export class Sessions extends ServerAdmission implements SessionsHost {
+  readonly options: ResolvedServerOptions;
+  readonly parts: Parts;
+  readonly onRequest: RequestHandler | undefined;
+  readonly memory: MemoryBudget;
+  readonly loop;
+  /** Those that were established and have not ended, by ID. */
+  readonly established = new Map<string, ServerEndpoint>();
+  /** The same, as the application has them. */
+  readonly served = new Map<string, ServerSession>();
+  /** The session that began on each connection, established or not. */
+  readonly connections = new Set<ServerEndpoint>();
+  drain: Drain | undefined;
+  readonly #offered: OfferedOptions;
+  readonly #handshakes: Handshakes<ServerEndpoint>;
+  readonly #sweep;
+  readonly #meter;
+
+  /** @param equip installs the parts of the server. */
+  constructor(options: ResolvedServerOptions, equip: (sessions: Sessions) => Parts) {
+    const { limits, timers, onRequest } = options;
+    super(limits);
+    this.options = options;
+    this.memory = new MemoryBudget(options.processMemory);
+    this.loop = createLoopShares(options.loopShare);
+    this.#handshakes = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
+    this.parts = equip(this);
+    this.onRequest = onRequest && this.parts.wrap(onRequest);
+    this.#offered = new OfferedOptions(options, this.parts);
+    this.#meter = this.parts.use(METER);
+    this.#sweep = createSweep(sweepInterval(timers));
+  }
+
+  /** Loads what sessions may agree on. */
+  async load(): Promise<void> {
+    const { capabilities } = this.#offered;
+    const loaded = await loadCapabilities(capabilities, this.options.logger);
+    if (loaded !== capabilities) this.#offered.offer(loaded);
+  }
+
+  /** Resolves when all are closed, or suspended for another server. No other one begins. */
+  async closeAll(): Promise<void> {
+    await Promise.all([...this.connections].map((session) => this.#close(session)));
+  }
+
+  async #close(session: ServerEndpoint): Promise<void> {
+    if (!session.hasWire) this.onWireLost(session);
+    // A client that waits for its session to be resumed would take another close code for the end of it.
+    else if (session.core.state === 'connecting') session.abort(closing());
+    else await session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server closes');
+  }
+
+  /** What it repeats, it repeats no more. */
+  stop(): void {
+    this.#sweep.stop();
+  }
+
+  begin(wire: ServerWire, peer: Peer, subprotocol: Subprotocol, refusal: Refusal | undefined): void {
+    const { session } = new Connection(this, wire, peer, subprotocol, refusal);
+    if (session.state === 'closed') return;
+    this.connections.add(session);
+    this.#sweep.add(session);
+    const { ip, passed } = peer;
+    const [key, most] = passed === undefined ? [addressKey(ip)] : ['other nodes', MAX_PASSED];
+    const evicted = this.#handshakes.add(session, key, most);
+    if (evicted === undefined) return;
+    this.observer?.handleLimited('handshakesPerIp');
+    evicted.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
+  }
+
+  // --- as the host of connections
+
+  get observer(): ServerObserver | undefined {
+    return this.#meter?.observer;
+  }
+
+  /** Names this server in the IDs of its sessions. */
+  get node(): string | undefined {
+    return this.parts.use(NODE)?.incarnation;
+  }
+
+  protected get isDraining(): boolean {
+    return this.drain !== undefined;
+  }
+
+  sessionOptions(subprotocol: Subprotocol): SessionOptions {
+    return this.#offered.of(subprotocol);
+  }
+
+  find(sessionId: string): ServerEndpoint | undefined {
+    return this.established.get(sessionId);
+  }
+
+  onHello(session: ServerEndpoint): void {
+    session.helloAt = systemClock.now();
+    this.#handshakes.handleHello(session);
+  }
+
+  onReady(session: ServerEndpoint): void {
+    this.#handshakes.delete(session);
+    this.#establish(session, () => this.parts.ready(session));
+  }
+
+  onRestored(session: ServerEndpoint, join: () => void): void {
+    this.connections.add(session);
+    this.#sweep.add(session);
+    this.#establish(session, join);
+  }
+
+  #establish(session: ServerEndpoint, join: () => void): void {
+    this.established.set(session.id, session);
+    this.served.set(session.id, session.session);
+    guard(session, join);
+    if (!session.hasEnded) this.run(session);
+  }
+
+  run(session: ServerEndpoint): void {
+    const { onSession, logger } = this.options;
+    if (onSession !== undefined) startOnSession(session, onSession, logger);
+  }
+
+  onWireLost(session: ServerEndpoint): void {
+    session.lostAt = Date.now();
+    // No client can resume on a server that accepts no more connections.
+    if (this.isClosing && !session.isDurable) session.abort(closing());
+    else this.drain?.handleLost(session);
+  }
+
+  onResumed(session: ServerEndpoint, own: ServerEndpoint): void {
+    this.parts.resumed(session);
+    this.#forget(own, undefined);
+  }
+
+  readonly onLed = (own: ServerEndpoint): void => this.#forget(own, undefined);
+
+  onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
+    this.#forget(session, error);
+    if (this.established.get(session.id) !== session) return;
+    this.established.delete(session.id);
+    this.served.delete(session.id);
+    const fields = { event: 'session.ended', session: session.id, reason: session.endOf(error) };
+    const { unknownMessages } = session.core;
+    this.options.logger.info(
+      unknownMessages === 0 ? fields : { ...fields, unknownMessages },
+      'session ended',
+    );
+    this.drain?.handleEnded();
+  }
+
+  /** Drops the session that began on a connection. */
+  #forget(session: ServerEndpoint, error: ProtocolError | undefined): void {
+    this.#handshakes.delete(session);
+    this.connections.delete(session);
+    this.#sweep.delete(session);
+    this.parts.ended(session, error);
+  }
+}
+
+export const closing = (): ProtocolError => new ProtocolError('draining', 'the server closes');
