@@ -40,9 +40,9 @@ describe('the option node', () => {
     expect(resolveNodeOptions(cluster, node)).toBeDefined();
   });
 
-  it('needs no secret in one process, and nothing without a cluster', () => {
-    expect(resolveNodeOptions(memoryCluster(), undefined)?.secrets).toHaveLength(1);
-    expect(resolveNodeOptions(undefined, undefined)).toBeUndefined();
+  it('needs no secret in one process, and needs a cluster', () => {
+    expect(resolveNodeOptions(memoryCluster(), undefined).secrets).toHaveLength(1);
+    expect(() => resolveNodeOptions(undefined, undefined)).toThrow('cluster');
     expect(() => createServer({ node: { secret: SECRET } })).toThrow('cluster');
     expect(() => createServer({ cluster: {} as never })).toThrow('memoryCluster()');
   });

@@ -96,6 +96,8 @@ export class ToldWorld {
       },
     });
     world = new ToldWorld(test);
+    // Clients come when the server has joined its cluster.
+    while (!world.#parts.isReady()) await world.pass(1);
     for (const name of NAMES) await world.#connect(name);
     return world;
   }
@@ -140,10 +142,12 @@ export class ToldWorld {
     return this.#clients.get(name) as Session;
   }
 
+  get #parts(): SessionServer['parts'] {
+    return (this.#test.server as TestServer['server'] & SessionServer).parts;
+  }
+
   #endpoint(name: Name): ServerEndpoint | undefined {
-    return (this.#test.server as TestServer['server'] & SessionServer).parts
-      .use(SESSIONS)
-      ?.find(this.#client(name).id);
+    return this.#parts.use(SESSIONS)?.find(this.#client(name).id);
   }
 
   async pass(ms: number): Promise<void> {
