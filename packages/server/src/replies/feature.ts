@@ -18,12 +18,14 @@ export const keptReplies = (given: RepliesOptions = {}): Feature => ({
       now: Date.now,
       onOver: () => host.settled(),
     });
-    host.use(CLUSTER)?.serveReplies(replies, options);
-    return partOf(replies);
+    const cluster = host.use(CLUSTER);
+    cluster?.serveReplies(replies, options);
+    return partOf(replies, cluster !== undefined);
   },
 });
 
-function partOf(replies: Replies): Part {
+/** @param isShared whether other nodes read the replies. */
+function partOf(replies: Replies, isShared: boolean): Part {
   const name: OwnName = {
     extension: Extension.REPLIES,
     handlerFor: (session, stream, said) => replies.handlerFor(session, stream, said),
@@ -32,7 +34,7 @@ function partOf(replies: Replies): Part {
     extensions: [Extension.REPLIES],
     endpoint: { keeper: replies },
     names: { [REPLIES]: name },
-    figures: figuresOf(replies),
+    figures: [...figuresOf(replies), ...(isShared ? sharedFiguresOf(replies) : [])],
     drain: {
       get running() {
         return replies.running;
@@ -111,6 +113,27 @@ function figuresOf(replies: Replies): readonly Figure[] {
       help: 'Kept replies that had to go before their time, to make room.',
       isCount: true,
       read: (set) => set(replies.dropped),
+    },
+  ];
+}
+
+function sharedFiguresOf(replies: Replies): readonly Figure[] {
+  return [
+    {
+      name: 'replies_read_elsewhere',
+      help: 'Kept replies of other nodes that sessions of this one read.',
+      read: (set) => set(replies.watched),
+    },
+    {
+      name: 'replies_moved',
+      help: 'Kept replies that had to go to another node, by whether one took them.',
+      labels: ['outcome'],
+      isCount: true,
+      read(set) {
+        const { moved, lost } = replies.handedOver;
+        set(moved, { outcome: 'moved' });
+        set(lost, { outcome: 'lost' });
+      },
     },
   ];
 }
