@@ -5,19 +5,29 @@ import {
   ResumeRefusal,
   Subprotocol,
 } from '@parlance/protocol';
-import { checkAccepted, loggable, readBegin } from '@parlance/protocol/internal';
+import {
+  checkAccepted,
+  type DurableSession,
+  loggable,
+  readBegin,
+  restoreDurableSession,
+  systemClock,
+} from '@parlance/protocol/internal';
 import type { CheckedIdentity, Refusal } from '../admission/admission.js';
 import { countedPrincipal } from '../admission/authentication.js';
 import type { Origin } from '../admission/renewal.js';
+import { AdoptedSession } from '../adopted-session.js';
 import type { BackplaneLink, SessionReading } from '../backplane/backplane.js';
 import { dropFenced, recordMsOf } from '../cluster/recorded.js';
+import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey } from '../http/addresses.js';
 import type { Seal } from '../seal/keys.js';
 import { type OpenedRecord, RecordSeal } from '../seal/record-seal.js';
+import { clientInfo } from '../served-session.js';
 import type { SessionsHost } from '../sessions-host.js';
 import { HEAD_FIELDS, type ReadRecord, readFields, readHead } from './fields.js';
 import type { Records } from './records.js';
-import { TakenOverSession } from './taken-over.js';
+import { dataTextOf } from './state.js';
 
 /** A client whose session has no node any more, as far as is known. */
 export interface Claimant {
@@ -151,20 +161,19 @@ export class TakeOvers {
   #begin(claimant: Claimant, { fields, epoch }: SessionReading): 'here' | ResumeRefusal {
     const { host, records, logger, seal } = this.#options;
     const { sessionId, offer, origin, gone } = claimant;
-    let taken: TakenOverSession;
+    let session: ServerEndpoint;
     let read: ReadRecord;
     let opened: OpenedRecord | undefined;
     try {
       opened = seal && RecordSeal.open(seal, sessionId, epoch, fields);
       read = readFields(opened?.fields ?? fields);
-      taken = new TakenOverSession(host, { ...read, epoch, origin });
+      session = this.#adopt(read, epoch, origin);
     } catch (error) {
       this.#report(sessionId, error);
       void records.release({ id: sessionId, epoch });
       return ResumeRefusal.NO_STATE;
     }
-    const { session, durable } = taken;
-    records.goOn(session, durable, read.record, fields, opened?.seal);
+    records.goOn(session, session.core.durable as DurableSession, read.record, fields, opened?.seal);
     this.#done++;
     logger.info(
       { event: 'session.taken_over', session: sessionId, node: gone, epoch },
@@ -172,6 +181,23 @@ export class TakeOvers {
     );
     host.onRestored(session, () => host.parts.takenOver(session, offer));
     return 'here';
+  }
+
+  /** It was admitted before its record was claimed. @throws {ProtocolError} as `restoreDurableSession`. */
+  #adopt({ record, principal }: ReadRecord, epoch: number, origin: Origin): ServerEndpoint {
+    const { host } = this.#options;
+    const options = host.sessionOptions(Subprotocol.BINARY);
+    const adopted = new AdoptedSession(host, {
+      ...{ principal, counted: principal, isAnonymous: principal === undefined, origin, ip: origin.ip },
+      agentId: readBegin(record.begin, options).agentId,
+      core: restoreDurableSession(options, record, systemClock.now()),
+      client: clientInfo(origin.ip, origin.headers),
+      since: Date.now(),
+      data: dataTextOf(record.state),
+    });
+    adopted.isAdmitted = true;
+    adopted.session.epoch = epoch;
+    return adopted.session;
   }
 
   #report(sessionId: string, error: unknown): void {
