@@ -52,18 +52,7 @@ export class Parts {
   readonly #ports = new Map<Port<unknown>, unknown>();
   readonly #logger: Logger;
   readonly #routes;
-  readonly #refuses;
-  readonly #seeks;
-  readonly #records;
-  readonly #claims;
-  readonly #accepted;
-  readonly #ready;
-  readonly #resumed;
-  readonly #takenOver;
-  readonly #ended;
-  readonly #leaves;
-  readonly #pages;
-  readonly #ticks;
+  readonly #lists = new Map<keyof Part, readonly Named[]>();
   readonly #started = new Set<Named>();
   #isClosed = false;
   #slots = 0;
@@ -100,21 +89,8 @@ export class Parts {
     const extensions = this.#having('extensions').flatMap((part) => part.extensions);
     this.extensions = Object.fromEntries(extensions.map((name) => [name, true]));
     this.drains = this.#having('drain').map(({ drain }) => drain);
-    this.#routes = this.#all
-      .filter(({ names, route }) => names !== undefined || route !== undefined)
-      .reverse();
-    this.#refuses = this.#having('refuses');
-    this.#seeks = this.#having('seek');
-    this.#records = this.#having('records');
-    this.#claims = this.#having('claim');
-    this.#accepted = this.#having('accepted');
-    this.#ready = this.#having('ready');
-    this.#resumed = this.#having('resumed');
-    this.#takenOver = this.#having('takenOver');
-    this.#ended = this.#having('ended');
-    this.#leaves = this.#having('leaves');
-    this.#pages = this.#having('page');
-    this.#ticks = this.#having('tick');
+    const hasRoute = ({ names, route }: Part) => names !== undefined || route !== undefined;
+    this.#routes = this.#all.filter(hasRoute).reverse();
   }
 
   /** The features, in the order in which they were installed. */
@@ -122,8 +98,14 @@ export class Parts {
     return this.#all.map(({ name }) => name);
   }
 
-  #having<Hook extends keyof Part>(hook: Hook): Having<Hook>[] {
-    return this.#all.filter((part): part is Having<Hook> => part[hook] !== undefined);
+  /** The parts that have a hook, looked for once. */
+  #having<Hook extends keyof Part>(hook: Hook): readonly Having<Hook>[] {
+    let having = this.#lists.get(hook);
+    if (having === undefined) {
+      having = this.#all.filter((part) => part[hook] !== undefined);
+      this.#lists.set(hook, having);
+    }
+    return having as readonly Having<Hook>[];
   }
 
   #merged<Values extends 'core' | 'endpoint' | 'offer'>(kind: Values): NonNullable<Part[Values]> {
@@ -158,40 +140,40 @@ export class Parts {
   // --- a new session. What a part throws ends the handshake.
 
   refuses(): Refusal | undefined {
-    return first(this.#refuses, (part) => part.refuses());
+    return first(this.#having('refuses'), (part) => part.refuses());
   }
 
   /** `undefined` if no part looks for it. Never rejects. */
   seek(wanted: Wanted): Promise<Sought> | undefined {
-    return first(this.#seeks, (part) => part.seek(wanted));
+    return first(this.#having('seek'), (part) => part.seek(wanted));
   }
 
   records(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal {
-    return first(this.#records, (part) => part.records(hello, identity, origin)) ?? false;
+    return first(this.#having('records'), (part) => part.records(hello, identity, origin)) ?? false;
   }
 
   claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined {
-    return first(this.#claims, (part) => part.claim(session, hello));
+    return first(this.#having('claim'), (part) => part.claim(session, hello));
   }
 
   accepted(session: ServerEndpoint, resume: ResumeOffer | undefined): void {
-    each(session, this.#accepted, (part) => part.accepted(session, resume));
+    each(session, this.#having('accepted'), (part) => part.accepted(session, resume));
   }
 
   ready(session: ServerEndpoint): void {
-    each(session, this.#ready, (part) => part.ready(session));
+    each(session, this.#having('ready'), (part) => part.ready(session));
   }
 
   resumed(session: ServerEndpoint): void {
-    each(session, this.#resumed, (part) => part.resumed(session));
+    each(session, this.#having('resumed'), (part) => part.resumed(session));
   }
 
   ended(session: ServerEndpoint, error: ProtocolError | undefined): void {
-    each(session, this.#ended, (part) => part.ended(session, error));
+    each(session, this.#having('ended'), (part) => part.ended(session, error));
   }
 
   takenOver(session: ServerEndpoint, hello: HelloPayload): void {
-    each(session, this.#takenOver, (part) => part.takenOver(session, hello));
+    each(session, this.#having('takenOver'), (part) => part.takenOver(session, hello));
   }
 
   // --- sessions that leave
@@ -205,7 +187,7 @@ export class Parts {
   }
 
   leaves(session: ServerEndpoint, stream: number, how: 'move' | 'record'): boolean {
-    return this.#leaves.some((part) => part.leaves(session, stream, how));
+    return this.#having('leaves').some((part) => part.leaves(session, stream, how));
   }
 
   settle(session: ServerEndpoint, reason: ProtocolError): void {
@@ -247,7 +229,7 @@ export class Parts {
   // --- the whole server
 
   pageAt(path: string, port: PagePort): Page | undefined {
-    return first(this.#pages, (part) => part.page(path, port));
+    return first(this.#having('page'), (part) => part.page(path, port));
   }
 
   isReady(): boolean {
@@ -265,25 +247,26 @@ export class Parts {
    * @throws what prevents a part from starting.
    */
   async start(): Promise<void> {
-    const starting = new Map<string, Promise<unknown>>();
+    const starting = new Map<string, Promise<void>>();
     for (const part of this.#all) {
-      const before = Promise.all((part.after ?? []).map((name) => starting.get(name)));
-      starting.set(
-        part.name,
-        before.then(() => this.#start(part)),
-      );
+      const before = (part.after ?? []).map((name) => starting.get(name));
+      starting.set(part.name, this.#start(part, before));
     }
     await Promise.all(starting.values());
   }
 
-  async #start(part: Named): Promise<void> {
+  async #start(part: Named, before: readonly (Promise<void> | undefined)[]): Promise<void> {
+    await Promise.all(before);
     if (this.#isClosed || this.#started.has(part)) return;
     await part.start?.();
     this.#started.add(part);
   }
 
   tick(): void {
-    for (const part of this.#ticks) this.#run(part, () => part.tick());
+    for (const part of this.#having('tick')) {
+      const failed = attempt(() => part.tick());
+      if (failed !== undefined) this.#report(part, failed.error);
+    }
   }
 
   /** Never rejects. */
@@ -294,7 +277,8 @@ export class Parts {
   /** Never rejects: a part that fails does not keep the others from closing. */
   async close(reason: ProtocolError): Promise<void> {
     this.#isClosed = true;
-    for (const part of this.#having('close').reverse()) await this.#attempt(part, () => part.close(reason));
+    for (const part of this.#having('close').toReversed())
+      await this.#attempt(part, () => part.close(reason));
   }
 
   async #attempt(part: Named, task: () => Promise<void> | void): Promise<void> {
@@ -303,11 +287,6 @@ export class Parts {
     } catch (error) {
       this.#report(part, error);
     }
-  }
-
-  #run(part: Named, task: () => void): void {
-    const failed = attempt(task);
-    if (failed !== undefined) this.#report(part, failed.error);
   }
 
   #report({ name }: Named, error: unknown): void {
