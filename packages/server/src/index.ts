@@ -29,10 +29,14 @@ export { without } from './parts/features.js';
 export { admin } from './admin/feature.js';
 export { agents } from './agents/feature.js';
 export { batching } from './replies/batching.js';
+export { durable } from './durable/feature.js';
 export { groups } from './groups/feature.js';
 export { hooks } from './hooks/feature.js';
+export { keptReplies } from './replies/feature.js';
 export { metrics, type MetricsOptions } from './observe/feature.js';
+export { nodes } from './cluster/feature.js';
 export { scan } from './agents/scan-feature.js';
+export { sealed } from './seal/sealed.js';
 export { tensors, type TensorsOptions } from './tensors/feature.js';
 export { tracing } from './observe/tracing-feature.js';
 

@@ -39,6 +39,7 @@ import type { Feature } from './parts/part.js';
 import type { RepliesOptions } from './replies/options.js';
 import { resolveLoopShare, resolveProcessMemory } from './resources.js';
 import { resolveSeal, type SealOptions } from './seal/keys.js';
+import { sealOf } from './seal/sealed.js';
 import type { ServerSession } from './served-session.js';
 
 /** @typeParam Data of `session.data`. */
@@ -147,6 +148,13 @@ export interface ServerOptions<Data = unknown> extends CapabilityOptions {
    */
   readonly tracing?: boolean | undefined;
   /**
+   * What outlives the server's process, for features such as `nodes()` and `durable()`: `redis(…)` of `@parlance/server/redis`, or
+   * `memoryCluster()` in tests.
+   *
+   * @default nothing does
+   */
+  readonly engine?: Backplane | undefined;
+  /**
    * Joins the nodes of a cluster, so that a connection may resume its session through any of them: `redis(…)` of
    * `@parlance/server/redis`, or `memoryCluster()` in tests. @default the server is on its own
    */
@@ -200,6 +208,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   metrics: ['flag', 'object'],
   admin: 'object',
   tracing: 'flag',
+  engine: 'object',
   cluster: 'object',
   durable: ['flag', 'function'],
   durability: 'object',
@@ -231,7 +240,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     }
   }
   const limits = resolveLimits(options.limits);
-  const { onFetch } = options;
+  const { onFetch, engine = options.cluster } = options;
   // Each session of a server is a `ServerSession`.
   const onRequest = options.onRequest as RequestHandler | undefined;
   const feed = new EventFeed();
@@ -261,8 +270,8 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     feed,
     security: resolveSecurity(options.security),
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
-    engine: options.cluster,
-    seal: resolveSeal(options.seal, options.cluster),
+    engine,
+    seal: sealOf(engine) ?? resolveSeal(options.seal, engine),
   });
 }
 

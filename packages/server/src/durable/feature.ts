@@ -1,4 +1,4 @@
-import { CloseCode, Extension, type HelloPayload, type Logger } from '@parlance/protocol';
+import { CloseCode, Extension, type HelloPayload, type Logger, ProtocolError } from '@parlance/protocol';
 import { loggable, systemClock } from '@parlance/protocol/internal';
 import type { CheckedIdentity, Refusal } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
@@ -30,7 +30,9 @@ export const durable = (policy: DurablePolicy = true, options: DurabilityOptions
   install(host) {
     const durability = resolveDurability(policy, options, host.options.engine);
     const cluster = host.use(CLUSTER);
-    if (durability === undefined || cluster === undefined) return {};
+    if (durability === undefined) return {};
+    if (cluster === undefined)
+      throw new ProtocolError('invalid_option', 'durable: the feature nodes says who takes its sessions');
     return new DurablePart(host, durability, cluster);
   },
 });

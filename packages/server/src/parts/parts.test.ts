@@ -1,7 +1,10 @@
 import { ProtocolError } from '@parlance/protocol';
 import { SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
+import { memoryCluster } from '../backplane/memory.js';
+import { nodes } from '../cluster/feature.js';
 import { createServer } from '../create-server.js';
+import { durable } from '../durable/feature.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { groups } from '../groups/feature.js';
 import type { SessionServer } from '../server.js';
@@ -44,6 +47,17 @@ describe('the order of parts', () => {
       ...['metrics', 'tracing', 'scan', 'tensors', 'batching', 'replies', 'agents', 'hooks'],
       ...['groups', 'admin'],
     ]);
+  });
+
+  it('has what needs an engine before what asks for it', () => {
+    const engine = memoryCluster();
+    const features = [durable(true, { volatile: true }), nodes()];
+    const server = createServer({ authenticate: () => ({ principal: 'p' }), engine, features });
+    expect(orderOf(server)).toEqual([
+      ...['metrics', 'tracing', 'tensors', 'nodes', 'durable', 'replies', 'agents', 'groups'],
+    ]);
+    expect(() => createServer({ engine, features: [durable()] })).toThrow('the feature nodes');
+    expect(() => createServer({ features: [nodes()] })).toThrow('the option cluster');
   });
 
   it('is as given, except that each comes after those that it names', () => {
