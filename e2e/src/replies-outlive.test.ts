@@ -95,7 +95,7 @@ async function start(owner: number, tag: string) {
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Redis', () => {
   beforeAll(async () => {
-    nodes = await startNodes(2, { store: 'engine' });
+    nodes = await startNodes(2);
     for (const index of [0, 1]) while ((await countAt(index, 'node.joined')) < 1) await pause(50);
   });
   afterAll(async () => {

@@ -72,10 +72,7 @@ export interface DrainResult {
   readonly moved?: number | undefined;
 }
 
-type DrainedReplies = Pick<Replies, 'running' | 'stopAll' | 'beginHandOver' | 'finishHandOver'>;
-
-/** How long handing replies over to other nodes may take beyond the deadline, in milliseconds. */
-const HAND_OVER_MS = 5_000;
+type DrainedReplies = Pick<Replies, 'running' | 'stopAll'>;
 
 /** How long other nodes may take to confirm what agents that have moved were sent, in milliseconds. */
 const SETTLE_MS = 5_000;
@@ -161,8 +158,6 @@ export class Drain {
   async run(timeoutMs: number, isAnnounced?: Promise<void>): Promise<DrainResult> {
     if (isAnnounced !== undefined) await isAnnounced;
     const sessions = [...this.#sessions.values()];
-    const endsAt = Date.now() + timeoutMs;
-    this.#replies.beginHandOver();
     for (const session of sessions) {
       this.#sayFarewell(session);
       if (!session.hasWire) this.handleLost(session);
@@ -190,12 +185,7 @@ export class Drain {
         return undefined;
       }),
     );
-    await Promise.all([
-      this.#replies.finishHandOver(
-        this.#isFinishing ? HAND_OVER_MS : Math.max(endsAt - Date.now(), HAND_OVER_MS),
-      ),
-      this.#moves?.settle(SETTLE_MS),
-    ]);
+    await this.#moves?.settle(SETTLE_MS);
     return result;
   }
 

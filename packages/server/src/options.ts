@@ -320,7 +320,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     use,
     batch: resolveBatchOptions(options.batch),
     agents,
-    replies: resolveRepliesOptions(options.replies, options.cluster),
+    replies: resolveRepliesOptions(options.replies),
     logger,
     feed,
     security: resolveSecurity(options.security),

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Logger } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Agents } from '../agents/create.js';
-import { keepsReplies, type ReplyEngine } from '../backplane/replies.js';
+import { isAwaited } from '../durable/awaited.js';
 import { Leaving } from '../durable/leaving.js';
 import { Records, recordMsOf } from '../durable/records.js';
 import { TakeOvers, type TakingHost } from '../durable/take-over.js';
@@ -11,7 +11,7 @@ import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
 import { createLoopShares } from '../loop-shares.js';
 import { repeat } from '../repeat.js';
-import type { Replies } from '../replies/replies.js';
+import type { Replies, RepliesNode } from '../replies/replies.js';
 import { SealedReplies } from '../seal/sealed-replies.js';
 import { type Dialing, dialingTo } from './dialing.js';
 import { inTurns } from './in-turns.js';
@@ -20,19 +20,11 @@ import { Leading, type LeadingHost } from './lead/leading.js';
 import { type KnownNode, Membership } from './membership.js';
 import { Moves, type MovingHost } from './moves/moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
-import {
-  MOVE_PATH,
-  PeerPort,
-  type PeerService,
-  RELAY_PATH,
-  REPLIES_PATH,
-  STANDING_PATH,
-} from './peer-port.js';
+import { MOVE_PATH, PeerPort, type PeerService, RELAY_PATH, STANDING_PATH } from './peer-port.js';
 import { ClusterMoves } from './relay/cluster-moves.js';
 import { dialRelay, type RelayDialing } from './relay/relay-dial.js';
 import { RelayPeers, relayWebSocket } from './relay/relay-peers.js';
 import { RelayTraffic } from './relay/relay-wire.js';
-import { RepliesService } from './replies/replies-service.js';
 import { Roster } from './roster.js';
 import { MOVE_PLACES, SERVICE_PLACES, ServicePlaces } from './service-places.js';
 import { Standing } from './standing.js';
@@ -67,7 +59,9 @@ export class ClusterNode implements Leader {
   readonly records: Records | undefined;
   readonly #takeOvers: TakeOvers | undefined;
   #relayed: { readonly peers: RelayPeers; readonly roster: Roster } | undefined;
-  #replies: RepliesService | undefined;
+  #replies: Replies | undefined;
+  /** Of kept replies whose requesters have durable sessions. */
+  #awaiting: Pick<RepliesNode, 'isAwaited' | 'awaitMs'> = {};
   #port: PeerPort | undefined;
   #isClosed = false;
   #starting: Promise<void> | undefined;
@@ -100,6 +94,10 @@ export class ClusterNode implements Leader {
       const hasLease = () => this.#membership.hasLease;
       this.#takeOvers = new TakeOvers({ ...common, records: this.records, host: host.taking, hasLease });
       leaving = new Leaving({ ...common, ...host.moving });
+      this.#awaiting = {
+        awaitMs: timers.resumeWindowMs,
+        isAwaited: (source, id) => isAwaited(common.link, seal, source, id),
+      };
     }
     this.#standing = new Standing({
       membership: this.#membership,
@@ -220,31 +218,19 @@ export class ClusterNode implements Leader {
     this.#relayed = { peers, roster };
   }
 
-  /** Lets the sessions of all nodes read the kept replies of this one, and of all others. Called before {@link start}. */
+  /** Keeps replies in the engine, where all nodes read them. Called before {@link start}. */
   serveReplies(replies: Replies): void {
     const { backplane } = this.#options;
-    const { options, memory } = this.#host;
-    this.#replies = new RepliesService({
-      replies,
-      options,
-      memory,
-      link: backplane.connect(),
-      engine: this.#replyEngine,
-      incarnation: this.incarnation,
-      membership: this.#membership,
-      webSocket: this.#webSocket,
-      tickets: this.#tickets,
-      tls: this.#options.tls,
-    });
-  }
-
-  /** `undefined` if the nodes keep the replies themselves. */
-  get #replyEngine(): ReplyEngine | undefined {
-    const { backplane } = this.#options;
-    const { replies, seal } = this.#host.options;
-    if (!replies.isOnEngine || !keepsReplies(backplane)) return undefined;
+    const { seal } = this.#host.options;
     const engine = backplane.connectReplies();
-    return seal === undefined ? engine : new SealedReplies(engine, seal);
+    const membership = this.#membership;
+    replies.join({
+      ...this.#awaiting,
+      engine: seal === undefined ? engine : new SealedReplies(engine, seal),
+      incarnation: this.incarnation,
+      isAlive: async (node) => (membership.get(node) ?? (await membership.find(node))) !== undefined,
+    });
+    this.#replies = replies;
   }
 
   #inTurns(wire: ServerWire): ServerWire {
@@ -254,7 +240,7 @@ export class ClusterNode implements Leader {
   /** What other nodes may connect for besides the connections of clients. */
   get #services(): ReadonlyMap<string, PeerService> {
     const adapter = createWebSocketAdapter(relayWebSocket(this.#webSocket, this.#host.options.limits));
-    const [relayed, replies] = [this.#relayed, this.#replies];
+    const relayed = this.#relayed;
     const services = new Map<string, PeerService>();
     services.set(MOVE_PATH, {
       adapter,
@@ -275,11 +261,6 @@ export class ClusterNode implements Leader {
         accept: (ticket) => this.#tickets.acceptRelay(ticket),
         onWire: (wire, source) => relayed.peers.accept(this.#inTurns(wire), source),
       });
-    if (replies !== undefined) {
-      const { service } = replies;
-      const onWire: PeerService['onWire'] = (wire, source) => service.onWire(this.#inTurns(wire), source);
-      services.set(REPLIES_PATH, { ...service, onWire });
-    }
     return services;
   }
 
@@ -340,7 +321,6 @@ export class ClusterNode implements Leader {
     this.#leading.handleTick();
     this.#relayed?.roster.handleTick();
     this.#relayed?.peers.handleTick();
-    this.#replies?.peers.handleTick();
   }
 
   /**

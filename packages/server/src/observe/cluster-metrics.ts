@@ -42,11 +42,6 @@ export function clusterMetrics(observed: Observed, kit: MetricKit, feed: EventFe
     'replies_read_elsewhere',
     'Kept replies of other nodes that sessions of this one read.',
   );
-  const moved = kit.counter(
-    'replies_moved',
-    'Kept replies that had to go to another node, by whether one took them.',
-    ['outcome'],
-  );
   const moves = kit.counter(
     'moves',
     'Sessions that have gone to other nodes, have come, could not go yet, or were taken over from dead nodes.',
@@ -65,8 +60,6 @@ export function clusterMetrics(observed: Observed, kit: MetricKit, feed: EventFe
     durable.set([...observed.sessions()].filter(({ isDurable }) => isDurable).length);
     led.set(cluster.led);
     remote.set(replies.watched);
-    const { moved: took, lost } = replies.handedOver;
-    setCounts(moved, 'outcome', { moved: took, lost });
     setCounts(moves, 'outcome', { ...cluster.moves.counts, taken_over: cluster.takenOver });
     const { relayLinks, relayTraffic } = cluster;
     links.set(relayLinks);

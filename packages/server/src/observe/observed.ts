@@ -16,10 +16,7 @@ export interface Observed {
   readonly agents: number;
   relayStats(): RelayStats;
   readonly limits: Limits;
-  readonly replies: Pick<
-    Replies,
-    'running' | 'followers' | 'usage' | 'unkept' | 'dropped' | 'watched' | 'handedOver'
-  >;
+  readonly replies: Pick<Replies, 'running' | 'followers' | 'usage' | 'unkept' | 'dropped' | 'watched'>;
   /** `undefined` without a cluster. */
   readonly cluster:
     | (Pick<ClusterNode, 'nodes' | 'led' | 'takenOver' | 'relayLinks' | 'relayTraffic'> & {
