@@ -221,6 +221,7 @@ export class MemoryReplies implements ReplyEngine {
 
   listen(by: string, onEnded: (id: string | undefined) => void): () => void {
     this.#listeners.set(by, onEnded);
+    queueMicrotask(() => this.#listeners.get(by)?.(undefined));
     return () => void this.#listeners.delete(by);
   }
 
