@@ -3,10 +3,10 @@ import { decodeFailure, newReplyId } from '@parlance/protocol/internal';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { MemoryReplies } from '../backplane/memory-replies.js';
-import { batchCharge, headCharge, type ReplyEngine, UNKNOWN } from '../backplane/replies.js';
+import { batchCharge, type EngineHead, headCharge, type ReplyEngine, UNKNOWN } from '../backplane/replies.js';
 import { EngineReplyLog } from './engine-log.js';
 import { BATCH_MS, MAX_PENDING, MAX_PENDING_BYTES } from './engine-writer.js';
-import type { Failing, ReplyHead } from './log.js';
+import type { Failing } from './log.js';
 import { News } from './news.js';
 
 const BOUNDS = { maxReplies: 100, maxReplyBytes: 4 << 20, maxOwnerBytes: 32 << 20, maxBytes: 256 << 20 };
@@ -22,7 +22,7 @@ interface TestNode {
   readonly log: EngineReplyLog;
   readonly incarnation: string;
   readonly failures: { readonly error: ProtocolError; readonly why: Failing }[];
-  begin(rest?: Partial<ReplyHead>): Promise<ReplyHead>;
+  begin(rest?: Partial<EngineHead>): Promise<EngineHead>;
 }
 
 function nodeOf(
@@ -52,7 +52,7 @@ function nodeOf(
     incarnation,
     failures,
     async begin(head = {}) {
-      const reply: ReplyHead = {
+      const reply: EngineHead = {
         id: newReplyId(incarnation),
         owner: 'principal:ada',
         principal: 'ada',
@@ -227,6 +227,18 @@ describe('a reply in the engine', () => {
     await log.end(id, END());
     expect(await memory.find(id)).toMatchObject({ parts: 6, end: { failure: undefined } });
     expect(engine.calls.append).toBe(4);
+  });
+
+  it('takes each part of a durable session at once, as the record of that does', async () => {
+    const memory = new MemoryReplies(Date.now);
+    const { log, begin } = nodeOf(memory);
+    const { id } = await begin({ source: { session: 'sess_a', stream: 1 } });
+    for (let parts = 1; parts <= 5; parts++) {
+      log.append(id, recordOf('x'));
+      await turn();
+      await turn();
+      expect((await memory.find(id))?.parts).toBe(parts);
+    }
   });
 
   it('is stopped from another node: its record ends at once, and its writer is told', async () => {

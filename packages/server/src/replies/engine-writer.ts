@@ -15,7 +15,7 @@ import { Tail } from './tail.js';
 /** Parts of one reply that may not be on record yet, and their bytes; beyond, the handler waits. */
 export const MAX_PENDING = 64;
 export const MAX_PENDING_BYTES = 256 * 1024;
-/** How long parts are collected for one call, in milliseconds. */
+/** How long parts are collected for one call, in milliseconds. Those of durable sessions go when they are on record with these. */
 export const BATCH_MS = 50;
 /** How long the engine may not take a part before the reply is no longer kept, in milliseconds. */
 export const STALL_MS = 5_000;
@@ -212,7 +212,7 @@ export class EngineWriter {
   async #collect(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
     const waitMs = this.#calledAt + BATCH_MS - performance.now();
-    if (waitMs > 0 && this.#hasRoom && !this.#isEnding)
+    if (this.head.source === undefined && waitMs > 0 && this.#hasRoom && !this.#isEnding)
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, waitMs);
         this.#hasten = () => {
