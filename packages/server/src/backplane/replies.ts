@@ -122,7 +122,7 @@ export interface EngineEnd extends ReplyKey {
   readonly ttlMs: number;
   /**
    * `orphaned`: its writer seems to be gone; `given_up`: a bound was met, so that the record is not the whole reply;
-   * `stopped`: somebody who may stop it has stopped it.
+   * `stopped`: a session that may stop it has stopped it.
    *
    * @default its handler has ended
    */
@@ -131,8 +131,8 @@ export interface EngineEnd extends ReplyKey {
 
 export type OpenOutcome = 'done' | 'too_many_replies' | 'over_budget';
 /**
- * `gone`: there is no such reply; `ended`: another node has ended or claimed it; `stopped`: another node has ended it because
- * somebody has stopped it; `behind`: parts that were on record are not any more.
+ * `gone`: there is no such reply; `ended`: another node has ended or claimed it; `stopped`: another node has stopped it; `behind`:
+ * parts that were on record are not any more.
  * With the two bounds nothing is added.
  */
 export type AppendOutcome =

@@ -148,7 +148,7 @@ function unreliable(
         last = last.then(turn).then(() => onNews(fate < 0.2 ? UNKNOWN : news));
       });
     },
-    // Nobody is told of what another node has ended.
+    // Writers are not told of what other nodes have ended.
     listen: () => () => {},
     vouch: (...proof) => engine.vouch(...proof),
     prove: (...proof) => engine.prove(...proof),

@@ -92,7 +92,10 @@ export class Vouching {
       if (key !== undefined) owners.assign(session, key, now() + maxTtlMs);
     } catch (error) {
       const fields = { event: 'replies.unproven', session: session.id, err: loggable(error) };
-      logger.warn(fields, 'nobody says who a session acts for; it gets no replies of an earlier one');
+      logger.warn(
+        fields,
+        'the engine does not say who a session acts for; it gets no replies of an earlier one',
+      );
     }
   }
 }
