@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Drain } from './drain.js';
 
 const MINUTE = 60_000;
-const NO_REPLIES = { running: 0, stopAll() {}, beginHandOver() {}, async finishHandOver() {} };
+const NO_REPLIES = { running: 0, stopAll() {} };
 
 /** A drain that waits for the handler of one kept reply. */
 function setUp() {
@@ -12,17 +12,13 @@ function setUp() {
     stopAll({ message }: Error) {
       stopped.push(message);
     },
-    beginHandOver() {},
-    async finishHandOver(timeoutMs: number) {
-      stopped.push(`${timeoutMs} ms to hand over`);
-    },
   };
   const drain = new Drain(new Map(), replies, 0, Date.now() + MINUTE);
   return { drain, stopped };
 }
 
 const NOTHING = { left: 0, interrupted: 0, lost: 0 };
-const AT_THE_DEADLINE = ['the server was drained', '5000 ms to hand over'];
+const AT_THE_DEADLINE = ['the server was drained'];
 
 describe('a drain that an operator finishes', () => {
   it('does at once what it does at its deadline', async () => {
