@@ -90,7 +90,7 @@ describe.skipIf(redisMissing !== undefined)(
     beforeEach(async () => {
       redis = await startRedis();
       [nodes, fronts, sessions] = [[], [], []];
-      setup = { store: 'engine' };
+      setup = {};
     });
 
     afterEach(async () => {
@@ -123,7 +123,7 @@ describe.skipIf(redisMissing !== undefined)(
       ['is killed', undefined],
       ['is killed, sealed', { key: randomBytes(32).toString('base64') }],
     ])('is one reply, also for its followers, if its node %s twice', async (_, seal) => {
-      setup = { store: 'engine', seal };
+      setup = { seal };
       const [a, other, b, c] = [await start(), await start(), await start(), await start()];
       const at = { node: a };
       const session = await dial(at);
@@ -286,37 +286,6 @@ describe.skipIf(redisMissing !== undefined)(
       fronts[0]?.refuse(false);
       expect((await asked).error?.code).toBe('cancelled');
       expect(await b.process.call('calls')).toEqual({});
-    });
-
-    it('fails for its followers if its record was in the memory of the node', async () => {
-      setup = { store: 'memory' };
-      const [a, b] = [await start(), await start()];
-      const at = { node: a };
-      const session = await dial(at);
-      const reader = await dial({ node: b });
-      const texts: string[] = [];
-      const reply = ask(session);
-      const asked = readAll(reply, texts);
-      await told(texts, 20);
-      const seen: string[] = [];
-      const follower = readAll(reader.follow('chat'), seen);
-      await told(seen, 20);
-      at.node = b;
-      await a.process.kill();
-      expect((await asked).error).toBeUndefined();
-      expect(texts).toHaveLength(PARTS);
-      expect((await follower).error?.code).toBe('interrupted');
-      expect(seen).toEqual(texts.slice(0, seen.length));
-      for (const [target, after] of [
-        ['chat', 0],
-        ['chat', 30],
-        [reply.keptId as string, 0],
-      ] as const) {
-        const { texts: parts, error } = await readAll(reader.follow(target, { after }));
-        expect([parts, error?.code]).toEqual([[], 'interrupted']);
-      }
-      expect(await b.process.call('kept')).toEqual([null]);
-      expect(await b.process.call('events')).toMatchObject({ 'reply.unkept': 1 });
     });
   },
 );

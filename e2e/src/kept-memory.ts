@@ -50,6 +50,7 @@ const ENGINE = {
   open: async () => 'done',
   append: async () => 'done',
   end: async () => 'done',
+  listen: () => () => {},
   close: async () => {},
 } as unknown as ReplyEngine;
 

@@ -1,8 +1,8 @@
 import { setTimeout } from 'node:timers/promises';
-import type { NodeReplyLog } from '../../packages/server/src/replies/log.js';
+import type { ReplyLog } from '../../packages/server/src/replies/log.js';
 
 /** A log that answers when the event loop has turned a few times. Calls that change a reply keep their order. */
-export function createLateLog(log: NodeReplyLog): NodeReplyLog {
+export function createLateLog(log: ReplyLog): ReplyLog {
   const order = new Map<string, Promise<unknown>>();
   const later = async <Result>(task: () => Result): Promise<Awaited<Result>> => {
     for (let turns = Math.floor(Math.random() * 4); turns > 0; turns--) {
@@ -34,10 +34,6 @@ export function createLateLog(log: NodeReplyLog): NodeReplyLog {
       for await (const entry of log.list(owner)) yield await later(() => entry);
     },
     sweep: (now) => log.sweep(now),
-    // What a node does with replies of its own is never asked of an engine.
-    receive: (head) => log.receive(head),
-    has: (id) => log.has(id),
-    all: () => log.all(),
     get usage() {
       return log.usage;
     },

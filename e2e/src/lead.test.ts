@@ -551,7 +551,7 @@ describe('readiness', () => {
 
   it('never begins with an engine that is unsuitable: the server does not listen', async () => {
     const old: Backplane = {
-      secret: 'a secret of 20 bytes',
+      ...cluster,
       connect: () => ({
         ...cluster.connect(),
         renew: () => Promise.reject(new ProtocolError('unsupported', 'too old')),

@@ -199,7 +199,7 @@ function unreliable(inner: Backplane, random: () => number, isOver: () => boolea
       throw new ProtocolError('timeout', 'the engine does not answer');
   };
   return {
-    ...(inner.secret === undefined ? {} : { secret: inner.secret }),
+    ...inner,
     connect: () => {
       const link = inner.connect();
       return {

@@ -37,7 +37,6 @@ async function node(url: string): Promise<TestNode> {
   const { server, url: own } = await peers.serve({
     cluster: redis({ url }),
     node: { secret: SECRET },
-    replies: { store: 'engine' },
     logger,
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
     async *onRequest({ text }, { keep }) {

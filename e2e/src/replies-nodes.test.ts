@@ -10,9 +10,8 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure } from './peers.js';
-import { store } from './replies-store.js';
 
-/** Kept replies on the nodes of one process: followed, stopped and listed from others, and moved by a drain. */
+/** Kept replies on the nodes of one process: followed, stopped and listed from others, and left by a drain. */
 
 let peers = createPeers();
 let cluster = memoryCluster();
@@ -81,7 +80,6 @@ async function node(options: ServerOptions = {}): Promise<TestNode> {
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
     onRequest: gated,
     ...options,
-    replies: { store, ...options.replies },
   });
   return { server, url, lines, logged: (event) => lines.filter((line) => line.event === event) };
 }
@@ -135,9 +133,6 @@ async function endOf(reply: FollowedReply): Promise<{ texts: string[]; error: Pr
   return { texts, error };
 }
 
-/** About replies that are in the memory of one node, and about how nodes tell each other of them. */
-const ofNode = it.skipIf(store === 'engine');
-
 describe('a reply of another node', () => {
   it('is named after that node, and read from any part, during and after', async () => {
     const [a, b, c] = [await node(), await node(), await node()];
@@ -180,36 +175,30 @@ describe('a reply of another node', () => {
     expect(await textsOf((await ada(b)).follow(id, { after: 7 }))).toEqual(WHOLE.slice(7));
   });
 
-  ofNode('is stopped from there, and counts its followers there', async () => {
+  it('is stopped from there, at once, for its requester and all followers', async () => {
     const [a, b] = [await node(), await node()];
-    const { id } = await ask(await ada(a), 'stop', 2);
-    const followers = () => metric(a.server, 'replies_followers');
+    const { id, reading } = await ask(await ada(a), 'stop', 2);
     const other = await ada(b);
     const reply = other.follow(id);
-    const ending = endOf(reply);
-    await expect.poll(followers).toBe(1);
+    const texts: string[] = [];
+    const ending = failure(
+      (async () => {
+        for await (const { text } of reply) texts.push(text);
+      })(),
+    );
+    await expect.poll(() => texts).toEqual(WHOLE.slice(0, 2));
     expect(await metric(b.server, 'replies_read_elsewhere')).toBe(1);
     await reply.stop();
-    const { texts, error } = await ending;
-    expect(texts).toEqual(WHOLE.slice(0, 2));
-    expect(error.code).toBe('cancelled');
+    // Its handler is silent, so that no part tells its node.
     await expect.poll(() => stopped).toContain('stop');
-    await expect.poll(followers).toBe(0);
+    expect((await failure(reading)).code).toBe('cancelled');
+    expect((await ending).code).toBe('cancelled');
     expect(await metric(b.server, 'replies_read_elsewhere')).toBe(0);
-  });
-
-  ofNode('has no follower any more when the follower leaves, or its node goes', async () => {
-    const [a, b] = [await node(), await node()];
-    const { id } = await ask(await ada(a), 'leave', 2);
-    const followers = () => metric(a.server, 'replies_followers');
-    const reader = await ada(b);
-    expect(await textsOf(reader.follow(id), 1)).toEqual(WHOLE.slice(0, 1));
-    await expect.poll(followers).toBe(0);
-    const again = endOf(reader.follow(id));
-    await expect.poll(followers).toBe(1);
-    await b.server.close();
-    await again;
-    await expect.poll(followers).toBe(0);
+    expect([...a.logged('reply.full'), ...a.logged('reply.unkept')]).toEqual([]);
+    for (const at of [a, b]) {
+      const { texts: parts, error } = await endOf((await ada(at)).follow(id));
+      expect([parts, error.code]).toEqual([WHOLE.slice(0, 2), 'cancelled']);
+    }
   });
 
   it('does not exist for others, as if its ID were invented', async () => {
@@ -310,34 +299,31 @@ describe('a reply of another node', () => {
 });
 
 describe('a reply of a node that is gone', () => {
-  ofNode('ends interrupted for those who read it, and for those who come later', async () => {
+  it('ended when that closed, the same for those who read it and those who come later', async () => {
     const [a, b, c] = [await node(), await node(), await node()];
     const { id } = await ask(await ada(a), 'gone', 20);
     const reading = endOf((await ada(b)).follow(id));
     await pause(50);
     await a.server.close();
     const { texts, error } = await reading;
-    // The node had the time to say that it closes, or had not.
-    expect(['interrupted', 'draining']).toContain(error.code);
-    expect(texts).toEqual(WHOLE.slice(0, 20));
+    expect([texts, error.code]).toEqual([WHOLE.slice(0, 20), 'draining']);
     for (const at of [b, c]) {
       const session = await ada(at);
-      const later = await failure(textsOf(session.follow(id)));
-      expect([later.code, later.retryable]).toEqual(['interrupted', true]);
-      expect((await failure(session.follow(id).stop())).code).toBe('interrupted');
+      const later = await endOf(session.follow(id));
+      expect([later.texts, later.error.code]).toEqual([texts, error.code]);
+      await session.follow(id).stop();
     }
   });
 
-  ofNode('cannot be told from an invented one of an unknown node; one of a living node can', async () => {
+  it('is unknown if its ID is invented, whichever node that names', async () => {
     const [a, b] = [await node(), await node()];
     const [own, other] = [(await ada(a)).id.slice(5, 11), (await ada(b)).id.slice(5, 11)];
     const session = await ada(a);
-    const codeOf = async (id: string) => (await failure(textsOf(session.follow(id)))).code;
-    expect(await codeOf(`reply_nobody${'x'.repeat(16)}`)).toBe('interrupted');
-    expect(await codeOf(`reply_${own}${'x'.repeat(16)}`)).toBe('unknown_reply');
-    expect(await codeOf(`reply_${other}${'x'.repeat(16)}`)).toBe('unknown_reply');
-    expect(await codeOf(`reply_nobody${'x'.repeat(15)}`)).toBe('unknown_reply');
-    expect(await codeOf(`reply_nobody${'-'.repeat(16)}`)).toBe('unknown_reply');
+    for (const name of ['nobody', own, other]) {
+      const id = `reply_${name}${'x'.repeat(16)}`;
+      expect((await failure(textsOf(session.follow(id)))).code).toBe('unknown_reply');
+      expect((await failure(session.follow(id).stop())).code).toBe('unknown_reply');
+    }
   });
 });
 
@@ -368,100 +354,91 @@ describe('without authentication', () => {
     expect(await eve.replies()).toEqual([]);
   });
 
-  it.skipIf(store !== 'engine')(
-    'a reply in the engine belongs to that one also after the death of its node',
-    async () => {
-      const options = { authenticate: undefined, timers: { closingTimeoutMs: 50 } };
-      const nodes = [await node(options), await node(options)] as const;
-      let target = 0;
-      const proxy = peers.use(await createCuttingProxy(() => Number(new URL(nodes[target]?.url ?? '').port)));
-      const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
-        reconnect: { minDelayMs: 1, maxDelayMs: 20 },
-      });
-      const before = session.id;
-      const resumed = async (how: () => Promise<void>) => {
-        proxy.refuse(true);
-        proxy.cut();
-        await how();
-        proxy.refuse(false);
-        await expect.poll(() => session.state).toBe('established');
-      };
-      const { id } = await ask(session, 'dead', PARTS);
-      // Its token is another one by then.
-      await resumed(async () => {});
-      expect(session.id).toBe(before);
-      await pause(1_200);
-      await resumed(async () => {
-        await nodes[0].server.close();
-        target = 1;
-      });
-      await expect.poll(() => session.id).not.toBe(before);
-      expect(await textsOf(session.follow(id))).toEqual(WHOLE);
-      const eve = await peers.dial(nodes[1].url);
-      expect((await failure(textsOf(eve.follow(id)))).code).toBe('unknown_reply');
-    },
-  );
+  it('a reply belongs to that one also after the death of its node', async () => {
+    const options = { authenticate: undefined, timers: { closingTimeoutMs: 50 } };
+    const nodes = [await node(options), await node(options)] as const;
+    let target = 0;
+    const proxy = peers.use(await createCuttingProxy(() => Number(new URL(nodes[target]?.url ?? '').port)));
+    const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+      reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+    });
+    const before = session.id;
+    const resumed = async (how: () => Promise<void>) => {
+      proxy.refuse(true);
+      proxy.cut();
+      await how();
+      proxy.refuse(false);
+      await expect.poll(() => session.state).toBe('established');
+    };
+    const { id } = await ask(session, 'dead', PARTS);
+    // Its token is another one by then.
+    await resumed(async () => {});
+    expect(session.id).toBe(before);
+    await pause(1_200);
+    await resumed(async () => {
+      await nodes[0].server.close();
+      target = 1;
+    });
+    await expect.poll(() => session.id).not.toBe(before);
+    expect(await textsOf(session.follow(id))).toEqual(WHOLE);
+    const eve = await peers.dial(nodes[1].url);
+    expect((await failure(textsOf(eve.follow(id)))).code).toBe('unknown_reply');
+  });
 });
 
 describe('a drain', () => {
   const restOf = (session: Session, id: string, after: number) => textsOf(session.follow(id, { after }));
 
-  ofNode(
-    'moves replies, those that have ended and those that end meanwhile, under their followers',
-    async () => {
-      const nodes = [await node(), await node(), await node()] as const;
-      const [a, b, c] = nodes;
-      for (const each of nodes) await known(each, 2);
-      const asking = await ada(a);
-      const ended = await ask(asking, 'drained, over', PARTS);
-      expect(await ended.reading).toEqual(WHOLE);
-      const names = Array.from({ length: 6 }, (_, i) => `drained ${i}`);
-      const open = await Promise.all(names.map((name, i) => ask(asking, name, 1 + i * 9)));
-      const sessions = await Promise.all(nodes.map(ada));
-      const afters = [0, 1, 33, 120];
-      const following = open.flatMap(({ id }) =>
-        sessions.flatMap((session) =>
-          afters.map(async (after) => [after, await restOf(session, id, after)] as const),
-        ),
-      );
-      await pause(20);
-      const drained = a.server.drain({ timeoutMs: 20_000, returnWithinMs: 0 });
-      // One after the other, each in steps that readers see.
-      for (const [i, name] of names.entries()) {
-        for (let parts = 1 + i * 9; parts < PARTS; parts += 20 + 13 * i) {
-          allow(name, parts);
-          await pause(Math.random() * 10);
-        }
-        allow(name, PARTS);
+  it('leaves replies to all nodes, those that have ended and those that end meanwhile', async () => {
+    const nodes = [await node(), await node(), await node()] as const;
+    const [a, b, c] = nodes;
+    for (const each of nodes) await known(each, 2);
+    const asking = await ada(a);
+    const ended = await ask(asking, 'drained, over', PARTS);
+    expect(await ended.reading).toEqual(WHOLE);
+    const names = Array.from({ length: 6 }, (_, i) => `drained ${i}`);
+    const open = await Promise.all(names.map((name, i) => ask(asking, name, 1 + i * 9)));
+    const sessions = await Promise.all(nodes.map(ada));
+    const afters = [0, 1, 33, 120];
+    const following = open.flatMap(({ id }) =>
+      sessions.flatMap((session) =>
+        afters.map(async (after) => [after, await restOf(session, id, after)] as const),
+      ),
+    );
+    await pause(20);
+    const drained = a.server.drain({ timeoutMs: 20_000, returnWithinMs: 0 });
+    // One after the other, each in steps that readers see.
+    for (const [i, name] of names.entries()) {
+      for (let parts = 1 + i * 9; parts < PARTS; parts += 20 + 13 * i) {
+        allow(name, parts);
+        await pause(Math.random() * 10);
       }
-      const result = await drained;
-      expect(result.interrupted).toBe(0);
-      for (const { reading } of open) expect(await reading).toEqual(WHOLE);
-      for (const [after, texts] of await Promise.all(following)) expect(texts).toEqual(WHOLE.slice(after));
-      expect(a.logged('replies.moved')).toMatchObject([{ moved: names.length + 1, lost: 0 }]);
-      expect(await metric(a.server, 'replies_moved_total{outcome="moved"}')).toBe(names.length + 1);
-      expect(await metric(a.server, 'replies_kept{state="over"}')).toBe(0);
+      allow(name, PARTS);
+    }
+    const result = await drained;
+    expect(result.interrupted).toBe(0);
+    for (const { reading } of open) expect(await reading).toEqual(WHOLE);
+    for (const [after, texts] of await Promise.all(following)) expect(texts).toEqual(WHOLE.slice(after));
 
-      const check = async (session: Session) => {
-        for (const { id } of [ended, ...open]) {
-          const after = Math.floor(Math.random() * PARTS);
-          expect(await restOf(session, id, after)).toEqual(WHOLE.slice(after));
-        }
-        expect(await textsOf(session.follow('drained 3'))).toEqual(WHOLE);
-        expect((await session.replies()).length).toBe(names.length + 1);
-      };
-      for (const at of [b, c]) await check(await ada(at));
-      await a.server.close();
-      for (const at of [b, c]) await check(await ada(at));
-      const eve = await peers.dial(b.url, { token: 'eve' });
-      expect((await failure(textsOf(eve.follow(ended.id)))).code).toBe('unknown_reply');
-    },
-  );
+    const check = async (session: Session) => {
+      for (const { id } of [ended, ...open]) {
+        const after = Math.floor(Math.random() * PARTS);
+        expect(await restOf(session, id, after)).toEqual(WHOLE.slice(after));
+      }
+      expect(await textsOf(session.follow('drained 3'))).toEqual(WHOLE);
+      expect((await session.replies()).length).toBe(names.length + 1);
+    };
+    for (const at of [b, c]) await check(await ada(at));
+    await a.server.close();
+    for (const at of [b, c]) await check(await ada(at));
+    const eve = await peers.dial(b.url, { token: 'eve' });
+    expect((await failure(textsOf(eve.follow(ended.id)))).code).toBe('unknown_reply');
+  });
 
   it.each([
     ['a principal', {}],
     ['a session without authentication', { authenticate: undefined }],
-  ])('moves the replies of %s, and the session itself', async (_what, options) => {
+  ])('leaves the replies of %s, and moves the session itself', async (_what, options) => {
     const nodes = [await node(options), await node(options)] as const;
     await known(nodes[0], 1);
     let target = 0;
@@ -493,7 +470,7 @@ describe('a drain', () => {
     expect((await failure(textsOf(eve.follow(id)))).code).toBe('unknown_reply');
   });
 
-  it('moves replies from node to node to node, with the failures and the metadata that they ended in', async () => {
+  it('leaves replies with the failures and the metadata that they ended in, however many nodes come and go', async () => {
     const onRequest: RequestHandler = async function* (_request, { keep, setMetadata }) {
       keep({ name: 'failing' });
       setMetadata({ model: 'm-1' });
@@ -519,7 +496,7 @@ describe('a drain', () => {
     }
   });
 
-  it('moves a reply that it stops at its deadline, with that as its end', async () => {
+  it('leaves a reply that it stops at its deadline, with that as its end', async () => {
     const [a, b] = [await node(), await node()];
     await known(a, 1);
     const { id } = await ask(await ada(a), 'too long', 5);
@@ -530,70 +507,5 @@ describe('a drain', () => {
     await a.server.close();
     const late = await endOf((await ada(b)).follow(id));
     expect([late.texts, late.error.code]).toEqual([WHOLE.slice(0, 5), 'draining']);
-  });
-
-  ofNode('loses only replies that no other node has room for, and says so', async () => {
-    const [a, b] = [await node(), await node({ replies: { maxReplies: 2 } })];
-    await known(a, 1);
-    const asking = await ada(a);
-    const ids = new Map<string, string>();
-    for (const name of ['1st', '2nd', '3rd']) ids.set((await ask(asking, name, PARTS)).id, name);
-    await a.server.drain({ timeoutMs: 1_000, returnWithinMs: 0 });
-    const lost = a.logged('reply.lost');
-    expect(lost).toMatchObject([{ why: expect.stringContaining('2 replies of this principal') }]);
-    expect(a.logged('replies.moved')).toMatchObject([{ moved: 2, lost: 1 }]);
-    await a.server.close();
-    const session = await ada(b);
-    const ends = await Promise.all(
-      [...ids.keys()].map(async (id) => {
-        const end = await textsOf(session.follow(id)).catch((error: ProtocolError) => error.code);
-        return typeof end === 'string' ? end : end.length;
-      }),
-    );
-    expect(ends.toSorted()).toEqual([PARTS, PARTS, 'interrupted']);
-    expect(await session.replies()).toHaveLength(2);
-  });
-
-  ofNode('goes on with another node if the one that takes a reply dies', async () => {
-    const [a, ...others] = [await node(), await node(), await node(), await node()] as const;
-    await known(a, 3);
-    const asking = await ada(a);
-    const ids: string[] = [];
-    for (let i = 0; i < 40; i++) {
-      allow(`dies ${i}`, PARTS);
-      const reply = asking.stream(`dies ${i}`);
-      await textsOf(reply);
-      ids.push(reply.keptId as string);
-    }
-    const draining = a.server.drain({ timeoutMs: 10_000, returnWithinMs: 0 });
-    const taking = () => others.find((each) => each.logged('reply.taken').length > 0);
-    await expect.poll(taking, { interval: 1 }).toBeDefined();
-    const first = taking() as TestNode;
-    await first.server.close();
-    await draining;
-    const [{ moved, lost }] = a.logged('replies.moved') as unknown as [{ moved: number; lost: number }];
-    expect([moved, lost]).toEqual([40, 0]);
-    const [next] = others.filter((each) => each !== first);
-    const session = await ada(next as TestNode);
-    let whole = 0;
-    for (const id of ids) {
-      const { texts, code } = await textsOf(session.follow(id)).then(
-        (all) => ({ texts: all, code: undefined }),
-        (error: ProtocolError) => ({ texts: [], code: error.code }),
-      );
-      // Those that the node had taken before it died are gone with it.
-      if (code === undefined) {
-        expect(texts).toEqual(WHOLE);
-        whole++;
-      } else expect(code).toBe('interrupted');
-    }
-    expect(whole + first.logged('reply.taken').length).toBeGreaterThanOrEqual(40);
-  });
-
-  it('of the last node of its cluster loses its replies as a node without a cluster does', async () => {
-    const a = await node();
-    await ask(await ada(a), 'alone', PARTS);
-    await a.server.drain({ timeoutMs: 1_000, returnWithinMs: 0 });
-    expect(a.logged('reply.lost')).toEqual([]);
   });
 });

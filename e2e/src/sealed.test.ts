@@ -43,7 +43,6 @@ async function nodeOf({ url }: RedisServer, seal?: { key: string; otherKeys?: st
   const { url: own } = await peers.serve({
     cluster: redis({ url }),
     node: { secret: SECRET },
-    replies: { store: 'engine' },
     seal,
     logger,
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),

@@ -13,8 +13,6 @@ export interface DurableNodeSetup {
   readonly seal?: { readonly key: string } | undefined;
   /** @default a free one */
   readonly port?: number;
-  /** Where kept replies are. @default 'memory' */
-  readonly store?: 'memory' | 'engine';
   /** @default Redis may forget everything with its process */
   readonly durability?: ServerOptions['durability'];
 }
@@ -48,7 +46,6 @@ const server = createServer<Counted>({
   seal: setup.seal,
   durable: ({ principal }) => principal !== 'plain',
   durability: { volatile: true, ...setup.durability },
-  replies: { store: setup.store },
   logger: { debug: log, info: log, warn: log, error: log },
   authenticate({ token = '' }) {
     const [principal = '', agentId] = token.split('/');

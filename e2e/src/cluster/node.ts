@@ -14,8 +14,6 @@ export interface NodeSetup {
   /** Where other nodes find the peer port, for a proxy in front of it. */
   readonly advertise: string;
   readonly secret: string;
-  /** Where kept replies are. */
-  readonly store: 'memory' | 'engine';
 }
 
 const setup = JSON.parse(process.argv[2] as string) as NodeSetup;
@@ -51,7 +49,6 @@ const server = createServer({
     sessionsPerPrincipal: Infinity,
   },
   metrics: true,
-  replies: { store: setup.store },
   authenticate({ token = '' }) {
     authenticated++;
     const [principal = '', agentId] = token.split('/');

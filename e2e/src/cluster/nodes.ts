@@ -44,14 +44,9 @@ const FLAGS = ['--import', 'tsx', '--conditions=@parlance/source', '--expose-gc'
 
 export interface NodesOptions {
   readonly watch?: WatchNodes;
-  /** Where kept replies are. @default 'memory' */
-  readonly store?: NodeSetup['store'];
 }
 
-export async function startNodes(
-  count: number,
-  { watch, store = 'memory' }: NodesOptions = {},
-): Promise<Nodes> {
+export async function startNodes(count: number, { watch }: NodesOptions = {}): Promise<Nodes> {
   const redis = await startRedis();
   const secret = randomBytes(24).toString('base64');
   const nodes: Node[] = [];
@@ -75,7 +70,6 @@ export async function startNodes(
       peerPort,
       advertise: `ws://127.0.0.1:${peers.port}`,
       secret,
-      store,
     };
     const process = startChild<NodeCommands>(
       new URL('./node.ts', import.meta.url),

@@ -23,9 +23,6 @@ export function drainingRefusal(returnWithinMs: number): Refusal {
 /** How long a client may be away before it counts as gone, in milliseconds. */
 const RETURN_MS = 5_000;
 
-/** How long parts may take to finish beyond the deadline, in milliseconds. */
-const FINISH_MS = 5_000;
-
 /** Sends GOAWAY to every session and waits for them to end; closes those that are left at the deadline. */
 export class Drain {
   readonly #sessions: ReadonlyMap<string, ServerEndpoint>;
@@ -103,7 +100,6 @@ export class Drain {
       if (announced !== undefined) await announced;
     }
     const sessions = [...this.#sessions.values()];
-    const endsAt = Date.now() + timeoutMs;
     for (const session of sessions) {
       this.#sayFarewell(session);
       if (!session.hasWire) this.handleLost(session);
@@ -133,8 +129,7 @@ export class Drain {
         return undefined;
       }),
     );
-    const finishMs = this.#isFinishing ? FINISH_MS : Math.max(endsAt - Date.now(), FINISH_MS);
-    await Promise.all([...this.#parts.map((part) => part.finish?.(finishMs))]);
+    await Promise.all([...this.#parts.map((part) => part.finish?.())]);
     return result;
   }
 

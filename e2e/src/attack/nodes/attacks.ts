@@ -11,7 +11,6 @@ import {
   unreadAnswers,
   unreadMessages,
 } from './relay.js';
-import { endlessPieces, longWatches, manyWatches, slowPieces, unreadReplies } from './replies.js';
 import { foreigners, manyConnections, tickets } from './tickets.js';
 
 /**
@@ -22,7 +21,7 @@ import { foreigners, manyConnections, tickets } from './tickets.js';
 const rogue = { category: 'nodes', server: 'cluster' } as const;
 /** What is charged to all other nodes together counts as what one principal may take. */
 const quarter = { sessions: 1_000 } as const;
-/** The same, beside what the bounds of kept replies or many connections let them hold. */
+/** The same, beside what many connections let them hold. */
 const half = { ...quarter, principals: 2 } as const;
 
 export const NODES: readonly Attack[] = [
@@ -52,18 +51,6 @@ export const NODES: readonly Attack[] = [
     run: expanding('request'),
   },
   { ...rogue, isLong: true, name: 'relay: for one that does not read', ...half, run: unreadMessages },
-  { ...rogue, isLong: true, name: 'replies: answers that are never read', sessions: 4, run: unreadReplies },
-  {
-    ...rogue,
-    isLong: true,
-    name: 'replies: watches with long names',
-    ...quarter,
-    seconds: 5,
-    run: longWatches,
-  },
-  { ...rogue, isLong: true, name: 'replies: as many watches as can be', ...quarter, run: manyWatches },
-  { ...rogue, name: 'replies: parts byte by byte', seconds: 5, run: slowPieces },
-  { ...rogue, isLong: true, name: 'replies: pieces that never end', ...half, run: endlessPieces },
   { ...rogue, name: 'move: sessions that never come', ...quarter, run: neverComing },
   { ...rogue, isLong: true, name: 'move: damaged sessions', seconds: 5, run: damaged },
   { ...rogue, name: 'move: what is out of order', seconds: 3, run: outOfOrder },
@@ -74,13 +61,6 @@ export const NODES: readonly Attack[] = [
     name: 'relay: 10,000 connections',
     ...quarter,
     run: manyConnections('relay', 1_024),
-  },
-  {
-    ...rogue,
-    isLong: true,
-    name: 'replies: 10,000 connections',
-    ...quarter,
-    run: manyConnections('replies', 1_024),
   },
   { ...rogue, isLong: true, name: 'move: 10,000 connections', ...quarter, run: manyConnections('move', 256) },
   {

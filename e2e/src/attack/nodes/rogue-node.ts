@@ -3,19 +3,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Subprotocol } from '@parlance/protocol';
 import WebSocket from 'ws';
 import { encodePeerMessage } from '../../../../packages/server/src/cluster/peer-message.js';
-import {
-  MOVE_PATH,
-  PEER_PATH,
-  RELAY_PATH,
-  REPLIES_PATH,
-} from '../../../../packages/server/src/cluster/peer-port.js';
+import { MOVE_PATH, PEER_PATH, RELAY_PATH } from '../../../../packages/server/src/cluster/peer-port.js';
 import { type LedClient, Tickets } from '../../../../packages/server/src/cluster/ticket.js';
 import type { Scene } from '../scene.js';
 import { CLUSTER_SECRET } from '../wire.js';
 
 /** A node of the attacked cluster that has its secret, and keeps to nothing else. */
 
-export const PATHS = { peer: PEER_PATH, relay: RELAY_PATH, replies: REPLIES_PATH, move: MOVE_PATH } as const;
+export const PATHS = { peer: PEER_PATH, relay: RELAY_PATH, move: MOVE_PATH } as const;
 export type Service = keyof typeof PATHS;
 
 /** Bytes that wait to be sent, beyond which a rogue node waits as well. */
@@ -57,8 +52,6 @@ export class RogueNode {
         return this.tickets.issueRelay(target);
       case 'move':
         return this.tickets.issueMove(target);
-      case 'replies':
-        return this.tickets.issueReplies(target);
       case 'peer':
         return this.tickets.issue(target, clientOf(`sess_${target}00000000000000`));
     }

@@ -5,7 +5,7 @@ import { hello } from '../wire.js';
 import { clientOf, RogueNode, randomName, type Service } from './rogue-node.js';
 import { AGENTS, agentOf, begin, settled } from './senders.js';
 
-export const SERVICES: readonly Service[] = ['relay', 'replies', 'move'];
+export const SERVICES: readonly Service[] = ['relay', 'move'];
 
 const KINDS: readonly Service[] = [...SERVICES, 'peer'];
 

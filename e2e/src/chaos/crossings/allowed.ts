@@ -199,7 +199,7 @@ export const ALLOWED: readonly Row[] = [
     codes: ['timeout'],
     after: ['redis', 'parted', 'paused'],
     at: 'anyone',
-    says: 'CLUSTER.md, Replies that outlive their node: through a slow or absent Redis',
+    says: 'CLUSTER.md, Kept replies: through a slow or absent Redis',
   },
   {
     of: ['following', 'followed'],
@@ -216,7 +216,7 @@ export const ALLOWED: readonly Row[] = [
     if: (failure) => plain(failure) && failure.isUnkept,
     after: ['paused', 'parted'],
     at: 'handler',
-    says: 'CLUSTER.md, Replies that outlive their node: if the node was only paused, its handler is aborted when it is back',
+    says: 'CLUSTER.md, Kept replies: if the node was only paused, its handler is aborted when it is back',
   },
   {
     of: ['handler'],

@@ -46,7 +46,6 @@ const server = createServer<{ readonly count: number }>({
   authenticate: ({ token, agentId }) =>
     token === undefined ? null : { principal: token, ...(agentId !== undefined && { agentId }) },
   replies: {
-    store: 'engine',
     keep: (request) => {
       const { id, keep } = request.json<Question>();
       return keep === 'policy' ? { name: id } : undefined;

@@ -40,7 +40,7 @@ export const agents = (options: AgentsOptions = {}): Feature => ({
     return {
       extensions: [Extension.AGENTS],
       figures: [...figuresOf(directory, relay, host.sessions), ...(others?.figures ?? [])],
-      drain: { finish: async (timeoutMs) => await others?.settle(timeoutMs) },
+      drain: { finish: async () => await others?.settle() },
       refuses: () => (others?.isReady === false ? JOINING : undefined),
       start: () => others?.start(),
       tick: () => others?.tick(),

@@ -2,8 +2,8 @@
  * Where the nodes of a cluster find each other. Create one with `memoryCluster()`, or with `redis(…)` of
  * `@parlance/server/redis`, and pass it as the option `cluster`.
  *
- * A backplane knows which nodes live, by a lease that each node renews, which agents they have, and where sessions and kept
- * replies are that have moved. It learns of no other session and of no message.
+ * A backplane knows which nodes live, by a lease that each node renews, which agents they have, and where sessions are that
+ * have moved. It learns of no other session and of no message. Kept replies and the records of durable sessions are in it.
  */
 export interface Backplane {
   /** What signs the tickets of nodes without an option `node.secret`; only nodes of one process can share it so. */
@@ -64,18 +64,6 @@ export interface BackplaneLink {
    * @throws {ProtocolError} as {@link renew}.
    */
   changes(after: number): Promise<readonly AgentEntryChange[] | undefined>;
-  /**
-   * Says for a while which node has a kept reply that has moved.
-   *
-   * @throws {ProtocolError} as {@link renew}.
-   */
-  placeReply(id: string, incarnation: string, ttlMs: number): Promise<void>;
-  /**
-   * The node that has a kept reply that has moved; `undefined` if it has not, or its time is over.
-   *
-   * @throws {ProtocolError} as {@link renew}.
-   */
-  placeOfReply(id: string): Promise<string | undefined>;
   /**
    * Writes that `to` has a session, in one step, if nothing is written yet or what is written is `from` and `epoch`. The
    * epoch grows by one, so of two nodes that try this at once, one succeeds.

@@ -32,18 +32,6 @@ describeEngines('a backplane with', (test) => {
     expect(Math.abs(now - Date.now())).toBeLessThan(60_000);
   });
 
-  test('says where a reply is that has moved, for as long as it was told', async ({ connect }) => {
-    const [a, b] = [connect(), connect()];
-    expect(await b.placeOfReply('reply_a')).toBeUndefined();
-    await a.placeReply('reply_a', 'aaaaaa', LONG_MS);
-    await a.placeReply('reply_b', 'aaaaaa', 0.5);
-    expect(await b.placeOfReply('reply_a')).toBe('aaaaaa');
-    await b.placeReply('reply_a', 'bbbbbb', LONG_MS);
-    expect(await a.placeOfReply('reply_a')).toBe('bbbbbb');
-    expect(await a.placeOfReply('reply_')).toBeUndefined();
-    await expect.poll(() => a.placeOfReply('reply_b')).toBeUndefined();
-  });
-
   test('replaces the record with a renewal', async ({ connect }) => {
     const a = connect();
     await a.renew('aaaaaa', 'old', LONG_MS);

@@ -59,6 +59,8 @@ export class MemoryReplies implements ReplyEngine {
   readonly #names = new Map<string, string>();
   readonly #proofs = new Map<string, Proof>();
   readonly #watchers = new Map<string, Set<(news: ReplyNews) => void>>();
+  /** By node. */
+  readonly #listeners = new Map<string, (id: string | undefined) => void>();
   #begun = 0;
 
   constructor(now: () => number) {
@@ -98,8 +100,8 @@ export class MemoryReplies implements ReplyEngine {
     const stored = this.#find(id);
     if (stored === undefined) return { outcome: 'gone' };
     if (stored.epoch > epoch || (stored.epoch === epoch && stored.by !== by)) return { outcome: 'ended' };
-    if (stored.end !== undefined && stored.end.why !== 'orphaned')
-      return { outcome: stored.end.why ?? 'over' };
+    const why = stored.end?.why;
+    if (stored.end !== undefined && why !== 'orphaned') return { outcome: why === 'given_up' ? why : 'over' };
     const { size: parts, length: offset } = stored.records;
     if (stored.epoch !== epoch) stored.claims = [...stored.claims, { from: parts, epoch }];
     const now = this.#now();
@@ -112,7 +114,7 @@ export class MemoryReplies implements ReplyEngine {
     const { id, from, records, epoch = 0 } = batch;
     const stored = this.#find(id);
     if (stored === undefined) return 'gone';
-    if (stored.end !== undefined || stored.epoch !== epoch) return 'ended';
+    if (stored.end !== undefined || stored.epoch !== epoch) return refusalOf(stored);
     if (stored.records.size === from + records.length) return 'done';
     if (stored.records.size !== from) return 'behind';
     const refusal = this.#charge(stored, batchCharge(batch), bounds);
@@ -131,7 +133,7 @@ export class MemoryReplies implements ReplyEngine {
     const stored = this.#find(id);
     if (stored === undefined) return 'gone';
     if (stored.epoch !== epoch) return 'ended';
-    if (stored.end !== undefined) return stored.end.by === by ? 'done' : 'ended';
+    if (stored.end !== undefined) return stored.end.by === by ? 'done' : refusalOf(stored);
     if (parts !== undefined && stored.records.size !== parts) return 'behind';
     const charge = endCharge(end);
     const refusal = charge === 0 ? undefined : this.#charge(stored, charge, bounds);
@@ -140,13 +142,14 @@ export class MemoryReplies implements ReplyEngine {
     stored.records.trim();
     stored.endsAt = this.#now() + ttlMs;
     this.#tell(id, UNKNOWN);
+    if (stored.by !== undefined && stored.by !== by) this.#listeners.get(stored.by)?.(id);
     return 'done';
   }
 
   async keep({ id, epoch = 0 }: ReplyKey, liveMs: number): Promise<KeepOutcome> {
     const stored = this.#find(id);
     if (stored === undefined) return { outcome: 'gone' };
-    if (stored.end !== undefined || stored.epoch !== epoch) return { outcome: 'ended' };
+    if (stored.end !== undefined || stored.epoch !== epoch) return { outcome: refusalOf(stored) };
     stored.writtenAt = this.#now();
     stored.endsAt = stored.writtenAt + liveMs;
     return { outcome: 'done', followedMs: stored.writtenAt - stored.followedAt };
@@ -216,6 +219,12 @@ export class MemoryReplies implements ReplyEngine {
     };
   }
 
+  listen(by: string, onEnded: (id: string | undefined) => void): () => void {
+    this.#listeners.set(by, onEnded);
+    queueMicrotask(() => this.#listeners.get(by)?.(undefined));
+    return () => void this.#listeners.delete(by);
+  }
+
   async vouch(sessionId: string, owner: string, hashes: readonly string[], ttlMs: number): Promise<void> {
     const now = this.#now();
     for (const [old, { endsAt }] of this.#proofs) if (endsAt <= now) this.#proofs.delete(old);
@@ -283,4 +292,9 @@ export class MemoryReplies implements ReplyEngine {
   #tell(id: string, news: ReplyNews): void {
     for (const onNews of [...(this.#watchers.get(id) ?? [])]) onNews(news);
   }
+}
+
+/** The reply takes no more of this writer. */
+function refusalOf({ end }: Stored): 'ended' | 'stopped' {
+  return end?.why === 'stopped' ? 'stopped' : 'ended';
 }

@@ -7,7 +7,7 @@ import { MemorySessions } from './memory-sessions.js';
 import type { ReplyBackplane } from './replies.js';
 
 interface Lease {
-  /** What a node says of itself, or where a reply is. */
+  /** What a node says of itself. */
   readonly record: string;
   /** Milliseconds of the clock. */
   readonly endsAt: number;
@@ -21,7 +21,6 @@ interface Lease {
 export function memoryCluster(now: () => number = Date.now): Backplane {
   const leases = new Map<string, Lease>();
   const agents = new MemoryAgents();
-  const places = new Map<string, Lease>();
   const sessions = new MemorySessions(now);
   const rooms = new MemoryRooms(now);
   const replies = new MemoryReplies(now);
@@ -53,14 +52,6 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
       putAgent: async (key, entry, expected) => agents.put(key, entry, expected),
       agents: async () => agents.table(),
       changes: (after) => agents.changes(after),
-      async placeReply(id, incarnation, ttlMs) {
-        for (const [old, { endsAt }] of places) if (endsAt <= now()) places.delete(old);
-        places.set(id, { record: incarnation, endsAt: now() + ttlMs });
-      },
-      async placeOfReply(id) {
-        const place = places.get(id);
-        return place !== undefined && place.endsAt > now() ? place.record : undefined;
-      },
       moveSession: async (sessionId, move) => sessions.move(sessionId, move),
       findSession: async (sessionId) => sessions.find(sessionId),
       keepSessions: async (owner, epochs, ttlMs) => sessions.keep(owner, epochs, ttlMs),

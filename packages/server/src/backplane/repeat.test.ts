@@ -103,10 +103,6 @@ const cases: Readonly<Record<string, Case>> = {
     write: ({ link }) => link.putAgent('k', undefined, ID),
     state: ({ link }) => link.agents(),
   },
-  placeReply: {
-    write: ({ link }) => link.placeReply('reply_one', 'aaaaaa', TTL_MS),
-    state: ({ link }) => link.placeOfReply('reply_one'),
-  },
   'moveSession, if nothing is written': { write: ({ link }) => link.moveSession(ID, move), state: sessionOf },
   moveSession: {
     before: ({ link }) => link.writeSession(ID, writeOf(1)),

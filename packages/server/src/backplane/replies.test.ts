@@ -249,6 +249,35 @@ describeEngines('kept replies in', (test) => {
     expect(await a.end(endOf(head, kept.length), BOUNDS)).toBe('ended');
   });
 
+  test('are stopped by another node, which their writer is told, also by each of its calls', async ({
+    connectReplies: connect,
+  }) => {
+    const [a, b] = [connect(), connect()];
+    const told: (string | undefined)[] = [];
+    const stop = a.listen('aaaaaa', (id) => told.push(id));
+    await expect.poll(() => told).toEqual([undefined]);
+    const [head, own] = [
+      { ...headOf(), by: 'aaaaaa' },
+      { ...headOf(), by: 'aaaaaa' },
+    ];
+    const records = [recordOf('1')];
+    for (const each of [head, own]) {
+      await a.open(each, BOUNDS, LIVE_MS);
+      await a.append(batchOf(each, [], records), BOUNDS, LIVE_MS);
+    }
+    expect(await a.end(endOf(own, 1), BOUNDS)).toBe('done');
+    const stopped = { ...endOf(head, undefined, 'bbbbbb', text('no')), why: 'stopped' as const };
+    for (let twice = 0; twice < 2; twice++) expect(await b.end(stopped, BOUNDS)).toBe('done');
+    await expect.poll(() => told).toEqual([undefined, head.id]);
+    expect(await a.append(batchOf(head, records, [recordOf('2')]), BOUNDS, LIVE_MS)).toBe('stopped');
+    expect(await a.keep(head, LIVE_MS)).toEqual({ outcome: 'stopped' });
+    expect(await a.end(endOf(head, 1), BOUNDS)).toBe('stopped');
+    // Nobody goes on with it.
+    expect(await b.claim({ ...head, epoch: 1 }, 'bbbbbb', LIVE_MS)).toEqual({ outcome: 'over' });
+    expect(await b.read(head.id, 0)).toMatchObject({ records, end: { failure: text('no') } });
+    stop();
+  });
+
   test('are forgotten when their time is over, with their names and what they were charged', async ({
     connectReplies: connect,
   }) => {

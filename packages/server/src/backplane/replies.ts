@@ -25,7 +25,7 @@ export interface ReplyEngine {
   claim(key: ReplyKey, by: string, liveMs: number): Promise<ClaimOutcome>;
   /** Adds parts, all of them or none, and tells followers. */
   append(batch: ReplyBatch, bounds: EngineBounds, liveMs: number): Promise<AppendOutcome>;
-  /** Ends a reply, which is kept for its `ttlMs` from then on, and tells followers. */
+  /** Ends a reply, which is kept for its `ttlMs` from then on, and tells followers, and its writer if that is another node. */
   end(end: EngineEnd, bounds: EngineBounds): Promise<AppendOutcome>;
   /** Keeps a reply that is written; tells how long ago, in milliseconds, a node last said that it is followed. */
   keep(key: ReplyKey, liveMs: number): Promise<KeepOutcome>;
@@ -50,6 +50,11 @@ export interface ReplyEngine {
    * {@link UNKNOWN} once this is certain, and whenever something may have been missed.
    */
   watch(id: string, onNews: (news: ReplyNews) => void): () => void;
+  /**
+   * Calls `onEnded` with the ID of each reply of the writer `by` that another node has ended, until the returned function is
+   * called: with `undefined` once this is certain, and whenever one may have been missed.
+   */
+  listen(by: string, onEnded: (id: string | undefined) => void): () => void;
   /** Says whom a session without a principal acts for. @param hashes of its resume tokens. */
   vouch(sessionId: string, owner: string, hashes: readonly string[], ttlMs: number): Promise<void>;
   /** Whom a session acts for, if the hash is one of its tokens'. */
@@ -116,23 +121,32 @@ export interface EngineEnd extends ReplyKey {
   readonly end: ReplyEnd;
   readonly ttlMs: number;
   /**
-   * `orphaned`: its writer seems to be gone; `given_up`: a bound was met, so that the record is not the whole reply.
+   * `orphaned`: its writer seems to be gone; `given_up`: a bound was met, so that the record is not the whole reply;
+   * `stopped`: a session that may stop it has stopped it.
    *
    * @default its handler has ended
    */
-  readonly why?: 'orphaned' | 'given_up' | undefined;
+  readonly why?: 'orphaned' | 'given_up' | 'stopped' | undefined;
 }
 
 export type OpenOutcome = 'done' | 'too_many_replies' | 'over_budget';
 /**
- * `gone`: there is no such reply; `ended`: another node has ended it; `behind`: parts that were on record are not any more.
+ * `gone`: there is no such reply; `ended`: another node has ended or claimed it; `stopped`: another node has stopped it; `behind`:
+ * parts that were on record are not any more.
  * With the two bounds nothing is added.
  */
-export type AppendOutcome = 'done' | 'gone' | 'ended' | 'behind' | 'reply_too_large' | 'over_budget';
+export type AppendOutcome =
+  | 'done'
+  | 'gone'
+  | 'ended'
+  | 'stopped'
+  | 'behind'
+  | 'reply_too_large'
+  | 'over_budget';
 
 export type KeepOutcome =
   | { readonly outcome: 'done'; readonly followedMs: number }
-  | { readonly outcome: 'gone' | 'ended' };
+  | { readonly outcome: 'gone' | 'ended' | 'stopped' };
 
 /** `over`: its handler has ended; `ended`: a writer of a later epoch has it. */
 export type ClaimOutcome =

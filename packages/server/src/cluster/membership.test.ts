@@ -57,8 +57,6 @@ class Engine implements Backplane {
       shareKey: async (candidate) => candidate,
       agents: async () => ({ agents: new Map(), position: 0 }),
       changes: async () => [],
-      placeReply: async () => {},
-      placeOfReply: async () => undefined,
       moveSession: async (_sessionId, { to, epoch }) => ({ owner: to, epoch: epoch + 1 }),
       findSession: async () => undefined,
       keepSessions: async () => [],

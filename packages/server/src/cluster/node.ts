@@ -2,14 +2,10 @@ import type { Logger } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Refusal } from '../admission/admission.js';
 import type { Sought, Wanted } from '../admission/seek.js';
-import type { BackplaneLink } from '../backplane/backplane.js';
-import { keepsReplies, type ReplyEngine } from '../backplane/replies.js';
+import type { ReplyBackplane } from '../backplane/replies.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
 import { createLoopShares } from '../loop-shares.js';
-import type { ResolvedRepliesOptions } from '../replies/options.js';
-import type { Replies } from '../replies/replies.js';
-import { SealedReplies } from '../seal/sealed-replies.js';
 import type { SessionsHost } from '../sessions-host.js';
 import { type Dialing, dialingTo } from './dialing.js';
 import { inTurns } from './in-turns.js';
@@ -18,12 +14,11 @@ import { type KnownNode, Membership } from './membership.js';
 import type { MovingHost } from './moves/departures.js';
 import { Moves } from './moves/moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
-import { MOVE_PATH, PeerPort, type PeerService, REPLIES_PATH, STANDING_PATH } from './peer-port.js';
+import { MOVE_PATH, PeerPort, type PeerService, STANDING_PATH } from './peer-port.js';
 import type { ClusterPort } from './port.js';
 import { JOINING } from './port.js';
 import type { RecordedSessions } from './recorded.js';
 import { relayWebSocket } from './relay/relay-peers.js';
-import { RepliesService } from './replies/replies-service.js';
 import { MOVE_PLACES, SERVICE_PLACES, ServicePlaces } from './service-places.js';
 import { Standing } from './standing.js';
 import { digestOf, isProven, proveAddress, Tickets } from './ticket.js';
@@ -51,7 +46,6 @@ export class ClusterNode implements ClusterPort {
   recorded: RecordedSessions | undefined;
   /** What other nodes may connect for besides the connections of clients, by path. */
   readonly #services = new Map<string, PeerService>();
-  #replies: RepliesService | undefined;
   #port: PeerPort | undefined;
   #isClosed = false;
   #starting: Promise<void> | undefined;
@@ -121,8 +115,8 @@ export class ClusterNode implements ClusterPort {
   get hasLease(): boolean {
     return this.#membership.hasLease;
   }
-  connect(): BackplaneLink {
-    return this.#options.backplane.connect();
+  get engine(): ReplyBackplane {
+    return this.#options.backplane;
   }
   isAlive(incarnation: string): boolean {
     return this.#membership.isAlive(incarnation);
@@ -181,34 +175,6 @@ export class ClusterNode implements ClusterPort {
     return this.moves.isArriving(sessionId) || this.recorded?.isUnderWay(sessionId) === true;
   }
 
-  /** Lets the sessions of all nodes read the kept replies of this one, and of all others. Called before {@link start}. */
-  serveReplies(replies: Replies, resolved: ResolvedRepliesOptions): void {
-    const { backplane } = this.#options;
-    const { options, memory } = this.#host.server;
-    this.#replies = new RepliesService({
-      replies,
-      options: { ...options, replies: resolved },
-      isDurable: this.recorded !== undefined,
-      memory,
-      link: backplane.connect(),
-      engine: this.#replyEngineOf(resolved),
-      incarnation: this.incarnation,
-      membership: this.#membership,
-      webSocket: this.#webSocket,
-      tickets: this.#tickets,
-      tls: this.#options.tls,
-    });
-  }
-
-  /** `undefined` if the nodes keep the replies themselves. */
-  #replyEngineOf(replies: ResolvedRepliesOptions): ReplyEngine | undefined {
-    const { backplane } = this.#options;
-    const { seal } = this.#host.server.options;
-    if (!replies.isOnEngine || !keepsReplies(backplane)) return undefined;
-    const engine = backplane.connectReplies();
-    return seal === undefined ? engine : new SealedReplies(engine, seal);
-  }
-
   #inTurns(wire: ServerWire): ServerWire {
     return inTurns(wire, this.#loop, () => systemClock.now());
   }
@@ -240,11 +206,6 @@ export class ClusterNode implements ClusterPort {
       (ticket) => tickets.acceptStanding(ticket),
       (wire, source) => void this.#standing.answer(wire, source),
     );
-    if (this.#replies !== undefined) {
-      const { service } = this.#replies;
-      const onWire: PeerService['onWire'] = (wire, source) => service.onWire(this.#inTurns(wire), source);
-      this.#services.set(REPLIES_PATH, { ...service, onWire });
-    }
     const opened = await PeerPort.open({
       host,
       port,
@@ -286,7 +247,6 @@ export class ClusterNode implements ClusterPort {
     this.#tickets.sweep();
     this.moves.handleTick();
     this.#leading.handleTick();
-    this.#replies?.peers.handleTick();
   }
 
   /**
@@ -309,7 +269,6 @@ export class ClusterNode implements ClusterPort {
   /** Leaves the cluster and closes the port. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#replies?.close();
     await this.#membership.stop();
     // Without its connections to the engine, a start that is under way ends.
     await this.#starting?.catch(() => {});

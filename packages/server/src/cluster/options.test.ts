@@ -3,7 +3,7 @@ import { memoryCluster } from '../backplane/memory.js';
 import { createServer } from '../create-server.js';
 import { isSafe, type NodeOptions, resolveNodeOptions } from './options.js';
 
-const cluster = { connect: () => memoryCluster().connect() };
+const cluster = { ...memoryCluster(), secret: undefined };
 const SECRET = 'sixteen bytes ...';
 const tls = { key: 'k', cert: 'c' };
 

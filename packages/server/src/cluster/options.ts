@@ -2,6 +2,7 @@ import type { SecureContextOptions, TlsOptions } from 'node:tls';
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions, type OptionKinds } from '@parlance/protocol/internal';
 import type { Backplane } from '../backplane/backplane.js';
+import { keepsReplies, type ReplyBackplane } from '../backplane/replies.js';
 import { isLoopback } from '../http/addresses.js';
 
 /** How the other nodes of a cluster reach this one. */
@@ -30,7 +31,7 @@ export interface NodeOptions {
 }
 
 export interface ResolvedNodeOptions {
-  readonly backplane: Backplane;
+  readonly backplane: ReplyBackplane;
   readonly host: string;
   readonly port: number;
   readonly advertise: string | undefined;
@@ -57,7 +58,9 @@ export function resolveNodeOptions(
 ): ResolvedNodeOptions {
   if (cluster === undefined)
     throw new ProtocolError('invalid_option', 'node: the option cluster says where nodes find each other');
-  if (typeof cluster.connect !== 'function')
+  if (cluster === undefined)
+    throw new ProtocolError('invalid_option', 'node: the option cluster says where nodes find each other');
+  if (typeof cluster.connect !== 'function' || !keepsReplies(cluster))
     throw new ProtocolError('invalid_option', 'cluster must be memoryCluster() or redis(…)');
   assertOptions(node, KINDS, 'node');
   const { listen, advertise, secret = cluster.secret, tls, insecure: isInsecure = false } = node ?? {};

@@ -26,8 +26,6 @@ export const PEER_PATH = '/parlance/peer';
 export const RELAY_PATH = '/parlance/relay';
 /** The path of connections on which a session moves to this node. */
 export const MOVE_PATH = '/parlance/move';
-/** The path of connections on which nodes read the kept replies of others, and hand over their own. */
-export const REPLIES_PATH = '/parlance/replies';
 /** The path at which nodes ask others whether they reach the engine. */
 export const STANDING_PATH = '/parlance/standing';
 export const TICKET_SCHEME = 'Parlance';

@@ -1,9 +1,7 @@
 import { CloseCode } from '@parlance/protocol';
 import type { Refusal } from '../admission/admission.js';
-import type { BackplaneLink } from '../backplane/backplane.js';
+import type { ReplyBackplane } from '../backplane/replies.js';
 import { Port } from '../parts/part.js';
-import type { ResolvedRepliesOptions } from '../replies/options.js';
-import type { Replies } from '../replies/replies.js';
 import type { Dialing } from './dialing.js';
 import type { KnownNode } from './membership.js';
 import type { PeerService } from './peer-port.js';
@@ -18,8 +16,7 @@ export interface ClusterPort {
   /** No other node takes this one for dead. */
   readonly hasLease: boolean;
   recorded: RecordedSessions | undefined;
-  /** A connection to the engine, which the caller closes. */
-  connect(): BackplaneLink;
+  readonly engine: ReplyBackplane;
   isAlive(incarnation: string): boolean;
   /** Rejects if the engine does not answer. */
   locate(incarnation: string): Promise<KnownNode | undefined>;
@@ -28,7 +25,6 @@ export interface ClusterPort {
   dialing(node: KnownNode, path: string, ticket: string): Dialing;
   /** Lets other nodes connect for a service. */
   serve(path: string, accept: PeerService['accept'], onWire: PeerService['onWire']): void;
-  serveReplies(replies: Replies, options: ResolvedRepliesOptions): void;
 }
 
 export const CLUSTER = new Port<ClusterPort>('cluster');

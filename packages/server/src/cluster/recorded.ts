@@ -2,6 +2,7 @@ import type { Logger, ResumeRefusal, Timers } from '@parlance/protocol';
 import { fencedError } from '@parlance/protocol/internal';
 import type { Refusal } from '../admission/admission.js';
 import type { Wanted } from '../admission/seek.js';
+import type { ReplySource } from '../backplane/replies.js';
 import type { ServerEndpoint } from '../endpoint.js';
 
 /** Sessions on record: what nodes ask of the part that keeps them. */
@@ -18,6 +19,8 @@ export interface RecordedSessions {
   ): Promise<'here' | 'busy' | 'stale_attempt' | ResumeRefusal | Refusal>;
   /** The session may be here in a moment, or at another node. */
   isUnderWay(sessionId: string): boolean;
+  /** Whether a kept reply waits for the client of its requester. @throws {ProtocolError} as the engine. */
+  isAwaited(source: ReplySource, id: string): Promise<boolean>;
   /** Other nodes take the sessions of this one. */
   handleCutOff(): void;
 }

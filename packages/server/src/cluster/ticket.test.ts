@@ -203,14 +203,14 @@ describe('a ticket for a connection that relays', () => {
     expect(node('ownerA').acceptRelay(node('source').issue('ownerA', CLIENT))).toBe('wrong');
   });
 
-  it('is not one for kept replies, nor the reverse', () => {
-    const ticket = node('source').issueReplies('ownerA');
+  it('is not one for a session that moves, nor the reverse', () => {
+    const ticket = node('source').issueMove('ownerA');
     const owner = node('ownerA');
     expect(owner.acceptRelay(ticket)).toBe('wrong');
     expect(owner.accept(ticket)).toBe('wrong');
-    expect(owner.acceptReplies(node('source').issueRelay('ownerA'))).toBe('wrong');
-    expect(owner.acceptReplies(ticket)).toEqual({ source: 'source' });
-    expect(owner.acceptReplies(ticket)).toBe('replayed');
+    expect(owner.acceptMove(node('source').issueRelay('ownerA'))).toBe('wrong');
+    expect(owner.acceptMove(ticket)).toEqual({ source: 'source' });
+    expect(owner.acceptMove(ticket)).toBe('replayed');
   });
 
   it('is not accepted with another secret, or changed', () => {

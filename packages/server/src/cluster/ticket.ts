@@ -113,11 +113,6 @@ export class Tickets {
     return this.#issueFor(MOVE, target);
   }
 
-  /** A ticket for the connection on which this node reads the kept replies of the node `target`, or hands over its own. */
-  issueReplies(target: string): string {
-    return this.#issueFor(REPLIES, target);
-  }
-
   /** A ticket for asking another node whether it reaches the engine. */
   issueStanding(target: string): string {
     return this.#issueFor(STANDING, target);
@@ -139,11 +134,6 @@ export class Tickets {
   /** Accepts a ticket of {@link issueMove} once. */
   acceptMove(text: string): { readonly source: string } | TicketRefusal {
     return this.#acceptFor(MOVE, text);
-  }
-
-  /** Accepts a ticket of {@link issueReplies} once. */
-  acceptReplies(text: string): { readonly source: string } | TicketRefusal {
-    return this.#acceptFor(REPLIES, text);
   }
 
   /** Accepts a ticket of {@link issueStanding} once. */
@@ -216,7 +206,6 @@ function addressPayload(incarnation: string, address: string): Buffer {
 const TICKET = 'parlance ticket 1\n';
 const RELAY = 'parlance relay 1\n';
 const MOVE = 'parlance move 1\n';
-const REPLIES = 'parlance replies 1\n';
 const STANDING = 'parlance standing 1\n';
 const ADDRESS = 'parlance node 1\n';
 

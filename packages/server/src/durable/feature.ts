@@ -3,11 +3,15 @@ import { loggable, systemClock } from '@parlance/protocol/internal';
 import type { CheckedIdentity, Refusal } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { Wanted } from '../admission/seek.js';
+import type { BackplaneLink } from '../backplane/backplane.js';
+import type { ReplySource } from '../backplane/replies.js';
 import { CLUSTER, type ClusterPort } from '../cluster/port.js';
 import type { RecordedSessions } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { DrainPart, Feature, Figure, Part, PartHost } from '../parts/part.js';
+import type { Seal } from '../seal/keys.js';
 import { SESSIONS, type SessionsHost } from '../sessions-host.js';
+import { isAwaited } from './awaited.js';
 import { durableFigures } from './figures.js';
 import { Leaving } from './leaving.js';
 import {
@@ -43,6 +47,8 @@ class DurablePart implements Part, RecordedSessions {
   readonly #records: Records;
   readonly #takeOvers: TakeOvers;
   readonly #leaving: Leaving;
+  readonly #link: BackplaneLink;
+  readonly #seal: Seal | undefined;
   readonly offer = { durables: true };
   readonly core;
   readonly drain: DrainPart;
@@ -52,8 +58,10 @@ class DurablePart implements Part, RecordedSessions {
     const server = host.use(SESSIONS) as SessionsHost;
     const { logger, seal, timers, feed } = host.options;
     const { incarnation } = cluster;
-    const common = { incarnation, link: cluster.connect(), logger, seal, timers, clock: systemClock };
+    const common = { incarnation, link: cluster.engine.connect(), logger, seal, timers, clock: systemClock };
     this.#logger = logger;
+    this.#link = common.link;
+    this.#seal = seal;
     this.#durability = durability;
     this.#records = new Records({ ...common, durability, isStalled: () => cluster.isStalled });
     this.#takeOvers = new TakeOvers({
@@ -121,6 +129,10 @@ class DurablePart implements Part, RecordedSessions {
 
   takeOver(wanted: Wanted & { readonly gone: string }): ReturnType<RecordedSessions['takeOver']> {
     return this.#takeOvers.takeOver(wanted);
+  }
+
+  isAwaited(source: ReplySource, id: string): Promise<boolean> {
+    return isAwaited(this.#link, this.#seal, source, id);
   }
 
   isUnderWay(sessionId: string): boolean {

@@ -146,7 +146,7 @@ export interface DrainPart {
   /** Sessions that are left are about to be closed. */
   cut?(reason: ProtocolError): void;
   /** The sessions are closed. */
-  finish?(timeoutMs: number): Promise<void>;
+  finish?(): Promise<void>;
 }
 
 /** A number of the metrics. */

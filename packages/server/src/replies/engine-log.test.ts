@@ -3,10 +3,10 @@ import { decodeFailure, newReplyId } from '@parlance/protocol/internal';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { MemoryReplies } from '../backplane/memory-replies.js';
-import { batchCharge, headCharge, type ReplyEngine, UNKNOWN } from '../backplane/replies.js';
+import { batchCharge, type EngineHead, headCharge, type ReplyEngine, UNKNOWN } from '../backplane/replies.js';
 import { EngineReplyLog } from './engine-log.js';
-import { MAX_PENDING, MAX_PENDING_BYTES } from './engine-writer.js';
-import type { ReplyHead } from './log.js';
+import { BATCH_MS, MAX_PENDING, MAX_PENDING_BYTES } from './engine-writer.js';
+import type { Failing } from './log.js';
 import { News } from './news.js';
 
 const BOUNDS = { maxReplies: 100, maxReplyBytes: 4 << 20, maxOwnerBytes: 32 << 20, maxBytes: 256 << 20 };
@@ -21,8 +21,8 @@ afterEach(async () => {
 interface TestNode {
   readonly log: EngineReplyLog;
   readonly incarnation: string;
-  readonly failures: { readonly error: ProtocolError; readonly isFenced: boolean }[];
-  begin(rest?: Partial<ReplyHead>): Promise<ReplyHead>;
+  readonly failures: { readonly error: ProtocolError; readonly why: Failing }[];
+  begin(rest?: Partial<EngineHead>): Promise<EngineHead>;
 }
 
 function nodeOf(
@@ -52,7 +52,7 @@ function nodeOf(
     incarnation,
     failures,
     async begin(head = {}) {
-      const reply: ReplyHead = {
+      const reply: EngineHead = {
         id: newReplyId(incarnation),
         owner: 'principal:ada',
         principal: 'ada',
@@ -63,7 +63,7 @@ function nodeOf(
         startedAt: Date.now(),
         ...head,
       };
-      await log.open(reply, (error, isFenced) => failures.push({ error, isFenced }));
+      await log.open(reply, (error, why) => failures.push({ error, why }));
       return reply;
     },
   };
@@ -148,6 +148,8 @@ function unreliable(
         last = last.then(turn).then(() => onNews(fate < 0.2 ? UNKNOWN : news));
       });
     },
+    // Writers are not told of what other nodes have ended.
+    listen: () => () => {},
     vouch: (...proof) => engine.vouch(...proof),
     prove: (...proof) => engine.prove(...proof),
     close: () => engine.close(),
@@ -198,6 +200,99 @@ describe('a reply in the engine', () => {
     );
   }, 60_000);
 
+  it('begins at once, then takes what has come within 50 ms with one call, and the rest with its end', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    const memory = new MemoryReplies(Date.now);
+    const engine = unreliable(memory, () => 0.9);
+    const { log, begin } = nodeOf(engine);
+    const { id } = await begin();
+    const parts = async () => {
+      for (let i = 0; i < 4; i++) await turn();
+      return (await memory.find(id))?.parts;
+    };
+    log.append(id, recordOf('1'));
+    log.append(id, recordOf('2'));
+    expect(await parts()).toBe(2);
+    log.append(id, recordOf('3'));
+    await vi.advanceTimersByTimeAsync(BATCH_MS - 1);
+    log.append(id, recordOf('4'));
+    expect(await parts()).toBe(2);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(await parts()).toBe(4);
+    // What comes after a silence need not wait.
+    await vi.advanceTimersByTimeAsync(BATCH_MS);
+    log.append(id, recordOf('5'));
+    expect(await parts()).toBe(5);
+    log.append(id, recordOf('6'));
+    await log.end(id, END());
+    expect(await memory.find(id)).toMatchObject({ parts: 6, end: { failure: undefined } });
+    expect(engine.calls.append).toBe(4);
+  });
+
+  it('takes each part of a durable session at once, as the record of that does', async () => {
+    const memory = new MemoryReplies(Date.now);
+    const { log, begin } = nodeOf(memory);
+    const { id } = await begin({ source: { session: 'sess_a', stream: 1 } });
+    for (let parts = 1; parts <= 5; parts++) {
+      log.append(id, recordOf('x'));
+      await turn();
+      await turn();
+      expect((await memory.find(id))?.parts).toBe(parts);
+    }
+  });
+
+  it('is stopped from another node: its record ends at once, and its writer is told', async () => {
+    const memory = new MemoryReplies(Date.now);
+    const [a, b] = [nodeOf(memory), nodeOf(memory, 'bbbbbb')];
+    const { id } = await a.begin();
+    await a.log.append(id, recordOf('1'));
+    await vi.waitFor(async () => expect((await memory.find(id))?.parts).toBe(1));
+    const reading = follow(b.log, id, 0);
+    await b.log.cancel(id);
+    await vi.waitFor(() => expect(a.failures).toHaveLength(1));
+    expect(a.failures[0]).toMatchObject({ why: 'stopped', error: { code: 'cancelled' } });
+    expect(a.log.append(id, recordOf('2'))).toBeUndefined();
+    expect(await reading).toEqual({ records: [recordOf('1')], failure: 'cancelled' });
+    // It has ended, so it may be stopped again, and stays as it is.
+    await b.log.cancel(id);
+    expect(await follow(b.log, id, 0)).toEqual({ records: [recordOf('1')], failure: 'cancelled' });
+  });
+
+  it('is stopped at its next part if its writer was not told', async () => {
+    const memory = new MemoryReplies(Date.now);
+    const [a, b] = [nodeOf(unreliable(memory, () => 0.9)), nodeOf(memory, 'bbbbbb')];
+    const { id } = await a.begin();
+    await b.log.cancel(id);
+    a.log.append(id, recordOf('1'));
+    await vi.waitFor(() => expect(a.failures).toMatchObject([{ why: 'stopped' }]));
+    const [c, d] = [await a.begin(), await a.begin()];
+    await b.log.cancel(c.id);
+    await a.log.end(c.id, END());
+    expect(a.failures).toMatchObject([{ why: 'stopped' }, { why: 'stopped', error: { code: 'cancelled' } }]);
+    await a.log.end(d.id, END());
+    await b.log.cancel(d.id);
+    expect((await memory.find(d.id))?.end?.failure).toBeUndefined();
+  });
+
+  it('is stopped although another node has just gone on with it', async () => {
+    const memory = new MemoryReplies(Date.now);
+    const a = nodeOf(memory);
+    const head = await a.begin();
+    const find = memory.find.bind(memory);
+    const claiming: ReplyEngine = new Proxy(memory, {
+      get: (_, name: keyof ReplyEngine) =>
+        name === 'find'
+          ? async (id: string) => {
+              const entry = await find(id);
+              if (entry?.epoch === 0) await memory.claim({ ...head, epoch: 1 }, 'cccccc', 60_000);
+              return entry;
+            }
+          : memory[name].bind(memory),
+    });
+    await nodeOf(claiming, 'bbbbbb').log.cancel(head.id);
+    expect(codeOf((await memory.read(head.id, 0))?.end?.failure)).toBe('cancelled');
+  });
+
   it('takes all parts of a turn with one call, and holds the handler back beyond its window', async () => {
     const memory = new MemoryReplies(Date.now);
     const engine = unreliable(memory, () => 0.9);
@@ -230,7 +325,7 @@ describe('a reply in the engine', () => {
     expect(await follow(b.log, id, 0)).toEqual({ records: [recordOf('1')], failure: 'interrupted' });
     await a.log.append(id, recordOf('2'));
     await vi.waitFor(() => expect(a.failures).toHaveLength(1));
-    expect(a.failures[0]).toMatchObject({ isFenced: true, error: { code: 'interrupted' } });
+    expect(a.failures[0]).toMatchObject({ why: 'fenced', error: { code: 'interrupted' } });
     // Nothing more is taken, or written.
     expect(a.log.append(id, recordOf('3'))).toBeUndefined();
     await a.log.end(id, END());
@@ -315,7 +410,7 @@ describe('a reply in the engine', () => {
     const { id } = await begin();
     for (const part of parts) log.append(id, part);
     await vi.waitFor(() => expect(failures).toHaveLength(1));
-    expect(failures[0]).toMatchObject({ isFenced: false, error: { code: 'reply_too_large' } });
+    expect(failures[0]).toMatchObject({ why: 'full', error: { code: 'reply_too_large' } });
     expect(await follow(nodeOf(memory, 'bbbbbb').log, id, 0)).toEqual({
       records: parts.slice(0, 33),
       failure: 'reply_too_large',
@@ -338,6 +433,7 @@ describe('a reply in the engine', () => {
     let isAway = false;
     const away: ReplyEngine = Object.assign(Object.create(memory), {
       open: memory.open.bind(memory),
+      listen: memory.listen.bind(memory),
       append: async (...call: Parameters<ReplyEngine['append']>) => {
         if (isAway) throw new ProtocolError('timeout', 'away');
         return await memory.append(...call);
@@ -357,7 +453,7 @@ describe('a reply in the engine', () => {
     for (let i = 0; i < MAX_PENDING; i++) waiting = log.append(id, recordOf('x'));
     // The handler is let go, and its requester has all of them.
     await waiting;
-    expect(failures).toMatchObject([{ isFenced: false, error: { code: 'timeout', retryable: true } }]);
+    expect(failures).toMatchObject([{ why: 'full', error: { code: 'timeout', retryable: true } }]);
     expect((await log.readOwn(id, 0))?.records).toHaveLength(MAX_PENDING + 1);
     isAway = false;
     expect(await follow(nodeOf(memory, 'bbbbbb').log, id, 0)).toEqual({

@@ -28,9 +28,6 @@ export interface EngineLogOptions extends OrphansOptions {
   readonly retryMs?: number | undefined;
 }
 
-/** No incarnation is like this. */
-export const NO_WRITER = '-';
-
 /** How often what is followed is looked after, in milliseconds; and how often what is written, in checks. */
 const CHECK_MS = 2_000;
 const KEEP_CHECKS = 7;
@@ -57,6 +54,7 @@ export class EngineReplyLog implements ReplyLog {
   readonly #writers = new Map<string, EngineWriter>();
   readonly #followed = new Map<string, { readonly followed: Followed; readonly stop: () => void }>();
   #timer: ReturnType<typeof setInterval> | undefined;
+  #stopListening: (() => void) | undefined;
   #checks = 0;
   #isStalled = false;
   #isClosed = false;
@@ -65,6 +63,10 @@ export class EngineReplyLog implements ReplyLog {
     this.#options = options;
     this.#budget = new MemoryBudget(options.bounds.maxBytes);
     this.#orphans = new Orphans(options, (id) => this.#isWriting(id));
+  }
+
+  get incarnation(): string {
+    return this.#options.incarnation;
   }
 
   /** Replies that this node writes, and what it has of them in memory. */
@@ -143,11 +145,18 @@ export class EngineReplyLog implements ReplyLog {
     const former = this.#writers.get(id);
     if (former !== undefined) this.#forget(id, former);
     this.#writers.set(id, writer);
+    this.#stopListening ??= engine.listen(incarnation, (ended) => this.#handleEnded(ended));
     this.#budget.join(head.owner);
     this.#counted.set(writer, 0);
     this.#count(writer);
     this.#tick();
     return writer;
+  }
+
+  /** Another node has ended a reply that is written here, or any of them if it is `undefined`. */
+  #handleEnded(id: string | undefined): void {
+    for (const writer of id === undefined ? this.#writers.values() : [this.#writers.get(id)])
+      void writer?.keep();
   }
 
   /** Another writer may go on with the reply here. */
@@ -240,16 +249,14 @@ export class EngineReplyLog implements ReplyLog {
     return entry && (await this.#checked(entry));
   }
 
-  /** The node that writes a reply; {@link NO_WRITER} if its handler is to be called again. */
-  async writerOf(id: string): Promise<string | undefined> {
-    const entry = await this.#patiently(() => this.#options.engine.find(id));
-    return entry && ((await this.#orphans.isLeft(id, entry)) ? NO_WRITER : entry.by);
-  }
-
-  /** Ends a reply that no node writes. */
+  /** Ends a reply, whichever node writes it; its handler has ended if this one does. */
   async cancel(id: string): Promise<void> {
-    const entry = await this.#patiently(() => this.#options.engine.find(id));
-    if (entry !== undefined) await this.#patiently(() => this.#orphans.cancel(entry));
+    for (;;) {
+      const entry = await this.#patiently(() => this.#options.engine.find(id));
+      if (entry === undefined || entry.end !== undefined || this.#isWriting(id)) return;
+      // Another node goes on with it since it was found.
+      if ((await this.#patiently(() => this.#orphans.cancel(entry))) !== 'ended') return;
+    }
   }
 
   async *list(owner: string): AsyncGenerator<ReplyEntry> {
@@ -270,6 +277,7 @@ export class EngineReplyLog implements ReplyLog {
       await pause(10);
     clearInterval(this.#timer);
     for (const { stop } of this.#followed.values()) stop();
+    this.#stopListening?.();
     await this.#options.engine.close();
   }
 

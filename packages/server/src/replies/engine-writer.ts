@@ -8,13 +8,15 @@ import {
   type ReplyBatch,
   type ReplyEngine,
 } from '../backplane/replies.js';
-import type { ReplyEnd } from './log.js';
+import type { Failing, OnFailed, ReplyEnd } from './log.js';
 import { metadataOf } from './record.js';
 import { Tail } from './tail.js';
 
 /** Parts of one reply that may not be on record yet, and their bytes; beyond, the handler waits. */
 export const MAX_PENDING = 64;
 export const MAX_PENDING_BYTES = 256 * 1024;
+/** How long parts are collected for one call, in milliseconds. Those of durable sessions go when they are on record with these. */
+export const BATCH_MS = 50;
 /** How long the engine may not take a part before the reply is no longer kept, in milliseconds. */
 export const STALL_MS = 5_000;
 /** Calls that have failed by then, at least: a process that was stopped itself asks again first. */
@@ -45,13 +47,16 @@ export interface EngineWriterOptions {
   readonly onWritten: (from: number, records: readonly Uint8Array[] | undefined) => void;
   /** Unix milliseconds. */
   readonly now: () => number;
-  /** The reply is no longer kept, and its record ends with this. @param isFenced another node has ended it. */
-  readonly onFailed: (error: ProtocolError, isFenced: boolean) => void;
+  /** The reply is no longer kept, and its record ends with this. */
+  readonly onFailed: OnFailed;
   /** The engine has answered, or has not. */
   readonly onAnswer: (error: unknown) => void;
 }
 
-/** Writes one reply to the engine: what comes while a call is under way is the next one. */
+/**
+ * Writes one reply to the engine: at once when it begins to speak, and then what has come within {@link BATCH_MS}. What fills its
+ * room goes sooner, so that the handler need not wait, and so does what comes before the end.
+ */
 export class EngineWriter {
   readonly head: EngineHead;
   /** Nothing more is written. */
@@ -71,6 +76,12 @@ export class EngineWriter {
   /** Parts of a call; fewer after a bound was met, so that as many as have room are taken. */
   #maxBatch = MAX_PENDING;
   #writing: Promise<void> | undefined;
+  /** When parts were last sent. Reading of `performance.now()`. */
+  #calledAt = Number.NEGATIVE_INFINITY;
+  /** Nothing comes after what is pending. */
+  #isEnding = false;
+  /** Sends now what is pending. */
+  #hasten = (): void => {};
   #failure: ProtocolError | undefined;
 
   constructor(options: EngineWriterOptions) {
@@ -116,6 +127,7 @@ export class EngineWriter {
     this.#tail.push(record, this.#recorded);
     this.#writing ??= this.#write();
     if (this.#hasRoom) return undefined;
+    this.#hasten();
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
@@ -131,7 +143,7 @@ export class EngineWriter {
    */
   async end(end: ReplyEnd): Promise<void> {
     if (this.isOver) return;
-    await this.#writing;
+    await this.#finishWriting();
     if (this.#failure !== undefined) return;
     const { engine, bounds, by } = this.#options;
     const { head } = this;
@@ -152,7 +164,7 @@ export class EngineWriter {
 
   /** Never rejects. */
   async drop(): Promise<void> {
-    await this.#writing;
+    await this.#finishWriting();
     this.#isOpen = false;
     await this.#call(() => this.#options.engine.drop(this.head));
     this.#handleOver();
@@ -184,8 +196,8 @@ export class EngineWriter {
   async #write(): Promise<void> {
     const { engine, bounds } = this.#options;
     while (this.#pending.length > 0 && this.#failure === undefined) {
-      // All parts of this turn of the event loop go together.
-      await new Promise((resolve) => setImmediate(resolve));
+      await this.#collect();
+      if (this.#failure !== undefined) break;
       const batch = this.#nextBatch();
       const outcome = await this.#call(() => engine.append(batch, bounds, this.liveMs));
       const isRefused = outcome === 'reply_too_large' || outcome === 'over_budget';
@@ -194,6 +206,27 @@ export class EngineWriter {
       else if (outcome !== undefined) this.#handleOutcome(outcome);
     }
     this.#writing = undefined;
+  }
+
+  /** Resolves when the next call is due; all parts of one turn of the event loop go together. */
+  async #collect(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve));
+    const waitMs = this.#calledAt + BATCH_MS - performance.now();
+    if (this.head.source === undefined && waitMs > 0 && this.#hasRoom && !this.#isEnding)
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, waitMs);
+        this.#hasten = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    this.#calledAt = performance.now();
+  }
+
+  #finishWriting(): Promise<void> | undefined {
+    this.#isEnding = true;
+    this.#hasten();
+    return this.#writing;
   }
 
   #nextBatch(): ReplyBatch {
@@ -223,16 +256,17 @@ export class EngineWriter {
   }
 
   #handleOutcome(outcome: Exclude<AppendOutcome, 'done'>): void {
-    this.#fail(errorOf(outcome, this.#options.bounds), outcome === 'ended');
+    const why = outcome === 'ended' ? 'fenced' : outcome === 'stopped' ? outcome : 'full';
+    this.#fail(errorOf(outcome, this.#options.bounds), why);
   }
 
-  #fail(error: ProtocolError, isFenced: boolean): void {
+  #fail(error: ProtocolError, why: Failing): void {
     if (this.#failure !== undefined) return;
     this.#failure = error;
     this.#release();
-    this.#options.onFailed(error, isFenced);
-    if (isFenced) this.#handleOver();
-    else void this.#endFailed(error);
+    this.#options.onFailed(error, why);
+    if (why === 'full') void this.#endFailed(error);
+    else this.#handleOver();
   }
 
   #handleOver(): void {
@@ -257,7 +291,7 @@ export class EngineWriter {
         if (this.#failure !== undefined) return undefined;
         if (calls >= MIN_CALLS && performance.now() - began >= stallMs) {
           const message = `the engine has taken no part for ${stallMs} ms`;
-          this.#fail(new ProtocolError('timeout', message, { cause }), false);
+          this.#fail(new ProtocolError('timeout', message, { cause }), 'full');
           return undefined;
         }
         await pause(retryMs);
@@ -296,6 +330,8 @@ function errorOf(
       return new ProtocolError(outcome, `a kept reply may take ${maxReplyBytes} bytes`);
     case 'over_budget':
       return new ProtocolError(outcome, `the replies of one principal may take ${maxOwnerBytes} bytes`);
+    case 'stopped':
+      return new ProtocolError('cancelled', 'the reply was stopped');
     case 'ended':
       return new ProtocolError('interrupted', 'another node has ended the reply: this one seemed to be gone');
     default:

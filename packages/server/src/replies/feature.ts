@@ -1,28 +1,46 @@
 import { Extension, type ProtocolError, type ResumeOffer } from '@parlance/protocol';
 import { listsOf, REPLIES, REPLY_ID_PREFIX, type ValueList } from '@parlance/protocol/internal';
-import { CLUSTER } from '../cluster/port.js';
+import { CLUSTER, type ClusterPort } from '../cluster/port.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { Feature, Figure, OwnName, Part } from '../parts/part.js';
+import type { Feature, Figure, OwnName, Part, PartHost } from '../parts/part.js';
+import { SealedReplies } from '../seal/sealed-replies.js';
 import type { FollowState } from './follows.js';
 import { type RepliesOptions, resolveRepliesOptions } from './options.js';
-import { Replies } from './replies.js';
+import { Replies, type RepliesNode } from './replies.js';
 
 /** Replies that outlive the session that has asked for them. On by default. */
 export const keptReplies = (given: RepliesOptions = {}): Feature => ({
   name: 'replies',
   after: ['metrics', 'tracing', 'scan', 'nodes', 'durable'],
   install(host) {
-    const options = resolveRepliesOptions(given, host.options.engine);
+    const options = resolveRepliesOptions(given);
     const replies = new Replies({
       options: { ...host.options, replies: options },
       now: Date.now,
       onOver: () => host.settled(),
     });
     const cluster = host.use(CLUSTER);
-    cluster?.serveReplies(replies, options);
+    if (cluster !== undefined) replies.join(nodeOf(cluster, host));
     return partOf(replies, cluster !== undefined);
   },
 });
+
+/** The engine, where all nodes read the replies. */
+function nodeOf(cluster: ClusterPort, { options }: PartHost): RepliesNode {
+  const { seal, timers } = options;
+  const { incarnation, recorded } = cluster;
+  const engine = cluster.engine.connectReplies();
+  return {
+    engine: seal === undefined ? engine : new SealedReplies(engine, seal),
+    incarnation,
+    isAlive: async (node) => (await cluster.locate(node)) !== undefined,
+    // The handler of a requester with a durable session is called again.
+    ...(recorded && {
+      awaitMs: timers.resumeWindowMs,
+      isAwaited: (source, id) => recorded.isAwaited(source, id),
+    }),
+  };
+}
 
 /** @param isShared whether other nodes read the replies. */
 function partOf(replies: Replies, isShared: boolean): Part {
@@ -34,14 +52,12 @@ function partOf(replies: Replies, isShared: boolean): Part {
     extensions: [Extension.REPLIES],
     endpoint: { keeper: replies },
     names: { [REPLIES]: name },
-    figures: [...figuresOf(replies), ...(isShared ? sharedFiguresOf(replies) : [])],
+    figures: [...figuresOf(replies), ...(isShared ? [watchedOf(replies)] : [])],
     drain: {
       get running() {
         return replies.running;
       },
-      announce: () => replies.beginHandOver(),
       cut: (reason) => replies.stopAll(reason),
-      finish: (timeoutMs) => replies.finishHandOver(timeoutMs),
     },
     wrap: (next) => replies.keepChosen(next),
     accepted(session: ServerEndpoint, resume: ResumeOffer | undefined) {
@@ -59,7 +75,10 @@ function partOf(replies: Replies, isShared: boolean): Part {
     },
     ended: (session: ServerEndpoint, error: ProtocolError | undefined) => replies.handleEnded(session, error),
     tick: () => replies.sweep(),
-    close: (reason: ProtocolError) => replies.stopAll(reason),
+    async close(reason: ProtocolError) {
+      replies.stopAll(reason);
+      await replies.close();
+    },
   };
 }
 
@@ -117,23 +136,8 @@ function figuresOf(replies: Replies): readonly Figure[] {
   ];
 }
 
-function sharedFiguresOf(replies: Replies): readonly Figure[] {
-  return [
-    {
-      name: 'replies_read_elsewhere',
-      help: 'Kept replies of other nodes that sessions of this one read.',
-      read: (set) => set(replies.watched),
-    },
-    {
-      name: 'replies_moved',
-      help: 'Kept replies that had to go to another node, by whether one took them.',
-      labels: ['outcome'],
-      isCount: true,
-      read(set) {
-        const { moved, lost } = replies.handedOver;
-        set(moved, { outcome: 'moved' });
-        set(lost, { outcome: 'lost' });
-      },
-    },
-  ];
-}
+const watchedOf = (replies: Replies): Figure => ({
+  name: 'replies_read_elsewhere',
+  help: 'Kept replies of other nodes that sessions of this one read.',
+  read: (set) => set(replies.watched),
+});

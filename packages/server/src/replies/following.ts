@@ -12,10 +12,8 @@ export interface FollowingParts {
   readonly coders: RecordCoders;
   /** The record of a reply whose handler runs here. */
   readonly recordingOf: (id: string) => Recording | undefined;
-  /** All replies that can be read here. It may change when the server joins a cluster. */
+  /** It may change when the server joins a cluster. */
   readonly log: () => ReplyLog;
-  /** Where the replies of this node are kept. */
-  readonly own: () => ReplyLog;
 }
 
 /** Reads kept replies for sessions that may see them. */
@@ -33,8 +31,8 @@ export class Following {
     after: number,
   ): AsyncGenerator<Iterable<CodedBody>> {
     const coder = this.#parts.coders.for(reply.encoding);
-    const [own, all] = [this.#parts.own(), this.#parts.log()];
-    const log = { read: (id: string, next: number) => own.readOwn?.(id, next) ?? all.read(id, next) };
+    const kept = this.#parts.log();
+    const log = { read: (id: string, next: number) => kept.readOwn?.(id, next) ?? kept.read(id, next) };
     const reader = new ReplyReader(reply, coder, session, await heldBytes(log, reply, after, coder));
     for (let next = after; ; ) {
       const pieces = await log.read(reply.id, next);

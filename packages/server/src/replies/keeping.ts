@@ -21,7 +21,7 @@ import type { EngineHead } from '../backplane/replies.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { EngineReplyLog } from './engine-log.js';
 import type { Following } from './following.js';
-import type { NodeReplyLog, ReplyHead, ReplyLog } from './log.js';
+import type { ReplyHead, ReplyLog } from './log.js';
 import type { ResolvedRepliesOptions } from './options.js';
 import type { Owners } from './owners.js';
 import { Recording, type RecordingOptions } from './recording.js';
@@ -39,13 +39,9 @@ export interface KeepingHost {
   readonly onOver: () => void;
   readonly owners: Owners;
   readonly following: Following;
-  readonly local: NodeReplyLog;
-  /** Where new replies are kept, if that is the engine of the cluster. */
+  readonly log: () => ReplyLog;
+  /** The log, if that is an engine. */
   readonly engine: () => EngineReplyLog | undefined;
-  /** All replies that can be read here. */
-  readonly all: () => ReplyLog;
-  /** Of this node, in a cluster. */
-  readonly incarnation: () => string | undefined;
 }
 
 /** Begins the records of replies whose handlers run here, and goes on with those of nodes that have died. */
@@ -75,7 +71,7 @@ export class Keeping {
     }
     const { owners, now } = this.#host;
     const session = endpointOf(request.session) as ServerEndpoint;
-    const id = known ?? newReplyId(this.#host.incarnation());
+    const id = known ?? newReplyId(this.#host.engine()?.incarnation);
     const head: EngineHead = {
       id,
       owner: owners.of(session),
@@ -90,8 +86,7 @@ export class Keeping {
     };
     if (isLost) return this.#bury(head, session);
     const begun: { recording?: Recording } = {};
-    const open = () =>
-      this.#log.open(head, (error, isFenced) => begun.recording?.handleFailed(error, isFenced));
+    const open = () => this.#log.open(head, (error, why) => begun.recording?.handleFailed(error, why));
     let opened: Promise<void> | undefined;
     try {
       opened = this.#open(open, request, id, freed);
@@ -116,14 +111,9 @@ export class Keeping {
     id: string,
     freed: Promise<void> | undefined,
   ): Promise<void> | undefined {
-    const isLate = this.#host.engine() !== undefined;
-    const marked = isLate ? request.mark(id) : undefined;
+    const marked = request.mark(id);
     const before = marked === undefined ? freed : marked.then(() => freed);
-    const opened = (before === undefined ? open() : before.then(open)) ?? undefined;
-    if (isLate) return opened;
-    // There is room, so the ID is worth a mark.
-    const markedNow = request.mark(id);
-    return opened === undefined ? markedNow : opened.then(() => markedNow);
+    return (before === undefined ? open() : before.then(open)) ?? undefined;
   }
 
   /** Goes on with the reply of a node that has died. Never rejects. */
@@ -131,25 +121,12 @@ export class Keeping {
     const session = endpointOf(request.session) as ServerEndpoint;
     try {
       const records = recordsOf(said, this.#host.options.limits.maxJsonDepth);
-      const engine = this.#host.engine();
-      const taken =
-        engine === undefined
-          ? await this.#findLost(id)
-          : await this.#goOn(engine, request, session, id, records);
+      const taken = await this.#goOn(request, session, id, records);
       if (taken.state === 'unkept') this.#handleUnkept(session, id, undefined);
       return taken;
     } catch (error) {
       this.#handleUnkept(session, id, error);
       return { state: 'unkept' };
-    }
-  }
-
-  /** The memory of another node has the reply, if that lives. What it was told there has an end. */
-  async #findLost(id: string): Promise<TakenUp> {
-    try {
-      return { state: (await this.#host.all().find({ id })) === undefined ? 'lost' : 'unkept' };
-    } catch {
-      return { state: 'lost' };
     }
   }
 
@@ -160,7 +137,6 @@ export class Keeping {
    * @param records the parts that are on record with the session.
    */
   async #goOn(
-    engine: EngineReplyLog,
     request: KeptRequest,
     session: ServerEndpoint,
     id: string,
@@ -168,12 +144,14 @@ export class Keeping {
   ): Promise<TakenUp> {
     const { limits } = this.#host.options;
     const begun: { recording?: Recording } = {};
-    const gone = await engine.goOn(id, {
+    const gone = await this.#host.engine()?.goOn(id, {
       epoch: session.epoch,
       after: records.length,
-      onFailed: (error, isFenced) => begun.recording?.handleFailed(error, isFenced),
+      onFailed: (error, why) => begun.recording?.handleFailed(error, why),
       isWanted: () => !session.hasEnded && request.isWanted(),
     });
+    // Without an engine the log was in the memory of the process that has died.
+    if (gone === undefined) return { state: 'lost' };
     if (!('head' in gone)) {
       if (gone.outcome === 'ended') return { state: 'unkept' };
       return { state: gone.outcome === 'gone' && records.length === 0 ? 'unbegun' : 'lost' };
@@ -257,13 +235,11 @@ export class Keeping {
   handleLeft(session: ServerEndpoint): void {
     const reason = new ProtocolError('interrupted', 'another node goes on with the session');
     for (const recording of [...this.running.values()]) {
-      if (!recording.goesOnFrom(session)) continue;
-      if (this.#host.engine() === undefined) recording.stop(reason);
-      else recording.leave(reason);
+      if (recording.goesOnFrom(session)) recording.leave(reason);
     }
   }
 
   get #log(): ReplyLog {
-    return this.#host.engine() ?? this.#host.local;
+    return this.#host.log();
   }
 }

@@ -19,15 +19,6 @@ export const MAX_LISTED = 1_000;
 /** Replies of others that one list asks the application about, the newest ones. */
 export const MAX_ASKED = 1_000;
 
-/** Of a list, the replies of the owner and the newest ones of others, as many as the application may be asked about. */
-export async function* listable(
-  entries: AsyncIterable<ReplyEntry> | Iterable<ReplyEntry>,
-  owner: string,
-): AsyncGenerator<ReplyEntry> {
-  let others = 0;
-  for await (const entry of entries) if (entry.owner === owner || ++others <= MAX_ASKED) yield entry;
-}
-
 /** Lists replies, the newest first, as parts that are JSON lists; the last one may be empty. */
 export async function* listReplies(
   entries: AsyncIterable<ReplyEntry> | Iterable<ReplyEntry>,

@@ -36,6 +36,8 @@ export interface ReplyLog {
   release?(id: string, isRead: boolean): void;
   /** Another node goes on with a reply: nothing more of it is written here. @default nothing */
   leave?(id: string): void;
+  /** Stops a reply whose handler does not run here. @default nothing: there is none */
+  cancel?(id: string): Promise<void>;
   /** Calls `onChange` after each part and the end, until the returned function is called. */
   watch(id: string, onChange: () => void): () => void;
   /** A reply by its ID, or the newest with this name of this owner. */
@@ -49,40 +51,19 @@ export interface ReplyLog {
   readonly usage: ReplyLogUsage;
 }
 
-/** A log that replies can be moved to: the replies are with this node. */
-export interface NodeReplyLog extends ReplyLog {
-  /**
-   * Begins a reply that another node hands over. It cannot be read before it is whole.
-   *
-   * @throws {ProtocolError} as {@link ReplyLog.open}.
-   */
-  receive(reply: ReplyHead): ReceivedReply;
-  has(id: string): boolean;
-  /** The replies of all owners. */
-  all(): Iterable<ReplyEntry>;
-}
-
-export interface ReceivedReply {
-  /** @throws {ProtocolError} as {@link ReplyLog.append}. */
-  append(record: Uint8Array): void;
-  /** The reply is whole. @throws {ProtocolError} as {@link ReplyLog.end}. */
-  end(end: ReplyEnd): void;
-  /** It can be read from now on. */
-  publish(): void;
-  /** Forgets a reply that was not published. */
-  drop(): void;
-}
-
 /** Parts that one call of `read` returns. */
 export const READ_PARTS = 256;
 /** Bytes of the failure and the metadata of an end that always has room. */
 export const SMALL_END = 512;
 
+/** A reply is no longer kept, and the log has its end. */
+export type OnFailed = (error: ProtocolError, why: Failing) => void;
+
 /**
- * A reply is no longer kept, and the log has its end. Its handler goes on for the requester, unless another node has ended
- * the reply (`isFenced`).
+ * `full`: the log takes no more of it, and its handler goes on for the requester. With the others the handler stops: `fenced`:
+ * another node has ended the reply, or goes on with it; `stopped`: another node was asked to stop it.
  */
-export type OnFailed = (error: ProtocolError, isFenced: boolean) => void;
+export type Failing = 'full' | 'fenced' | 'stopped';
 
 export type Awaitable<Value> = Value | Promise<Value>;
 

@@ -1,12 +1,11 @@
 import { keyOf } from '../keys.js';
 import {
-  type NodeReplyLog,
   type OwnedName,
   READ_PARTS,
-  type ReceivedReply,
   type ReplyEnd,
   type ReplyEntry,
   type ReplyHead,
+  type ReplyLog,
   type ReplyLogUsage,
   type ReplyPieces,
   SMALL_END,
@@ -26,10 +25,8 @@ const END_MEMORY = 2 * ARRAY_MEMORY + SMALL_END;
 const READ_SIZE = 16 * 1024;
 
 interface Stored extends Charged<Stored> {
-  /** In the order in which they came here. */
+  /** In the order in which they began. */
   readonly number: number;
-  /** When it began, in Unix milliseconds. A clock that is set back does not make a reply older than one before it. */
-  readonly began: number;
   readonly head: ReplyHead;
   readonly records: RecordStore;
   /** Metadata by the number of parts before it; only what differs. */
@@ -43,16 +40,15 @@ interface Stored extends Charged<Stored> {
 }
 
 /** Keeps replies in the memory of the process. */
-export class MemoryReplyLog implements NodeReplyLog {
+export class MemoryReplyLog implements ReplyLog {
   readonly #shares: Shares<Stored>;
   readonly #onDropped: (reply: ReplyEntry) => void;
   readonly #replies = new Map<string, Stored>();
   readonly #names = new Map<string, Stored>();
   /** Replies that others than their owner may follow, if the server lets them. */
-  readonly #shared = new SharedReplies<Stored>(isOlder);
+  readonly #shared = new SharedReplies<Stored>();
   readonly #ended = new Set<Stored>();
   #begun = 0;
-  #lastBegan = 0;
 
   /** @param onDropped a reply had to go to make room for others. */
   constructor(bounds: ReplyBounds, onDropped: (reply: ReplyEntry) => void = () => {}) {
@@ -65,46 +61,11 @@ export class MemoryReplyLog implements NodeReplyLog {
   }
 
   open(head: ReplyHead): void {
-    this.#lastBegan = Math.max(this.#lastBegan, head.startedAt);
-    const stored = this.#begin(head, this.#lastBegan);
-    this.#publish(stored);
-    if (head.name !== undefined) this.#names.set(keyOf(head.owner, head.name), stored);
-  }
-
-  receive(head: ReplyHead): ReceivedReply {
-    const stored = this.#begin(head, head.startedAt);
-    return {
-      append: (record) => this.#append(stored, record),
-      end: (end) => this.#end(stored, end),
-      publish: () => {
-        this.#publish(stored);
-        this.#ended.add(stored);
-        this.#shares.free(stored, false);
-        const { owner, name } = head;
-        if (name === undefined) return;
-        const named = this.#names.get(keyOf(owner, name));
-        if (named === undefined || isOlder(named, stored)) this.#names.set(keyOf(owner, name), stored);
-      },
-      drop: () => this.#shares.remove(stored),
-    };
-  }
-
-  has(id: string): boolean {
-    return this.#replies.has(id);
-  }
-
-  *all(): Iterable<ReplyEntry> {
-    for (const stored of this.#replies.values()) yield entryOf(stored);
-  }
-
-  /** @throws {ProtocolError} `too_many_replies`, `over_budget`. */
-  #begin(head: ReplyHead, began: number): Stored {
     const { id, owner, name, share } = head;
     const texts = [id, owner, head.principal, name, share].map((text) => 2 * (text?.length ?? 0));
     const memory = texts.reduce((sum, each) => sum + each, REPLY_MEMORY + END_MEMORY);
     const stored: Stored = {
       number: this.#begun++,
-      began,
       head,
       account: this.#shares.accountOf(owner),
       records: new RecordStore(),
@@ -117,20 +78,14 @@ export class MemoryReplyLog implements NodeReplyLog {
       isRead: false,
     };
     this.#shares.add(stored, memory);
-    return stored;
-  }
-
-  #publish(stored: Stored): void {
-    this.#replies.set(stored.head.id, stored);
-    if (stored.head.share !== undefined) this.#shared.add(stored);
+    this.#replies.set(id, stored);
+    if (share !== undefined) this.#shared.add(stored);
+    if (name !== undefined) this.#names.set(keyOf(owner, name), stored);
   }
 
   append(id: string, record: Uint8Array): void {
     const stored = this.#replies.get(id);
-    if (stored !== undefined && stored.end === undefined) this.#append(stored, record);
-  }
-
-  #append(stored: Stored, record: Uint8Array): void {
+    if (stored === undefined || stored.end !== undefined) return;
     const { records } = stored;
     // A copy: it would keep all of the record alive.
     const metadata = metadataOf(record)?.slice();
@@ -144,7 +99,9 @@ export class MemoryReplyLog implements NodeReplyLog {
   end(id: string, end: ReplyEnd): void {
     const stored = this.#replies.get(id);
     if (stored === undefined || stored.end !== undefined) return;
-    this.#end(stored, end);
+    this.#shares.charge(stored, Math.max(0, memoryOf(end.failure) + memoryOf(end.metadata) - END_MEMORY));
+    stored.end = end;
+    this.#shares.discharge(stored, stored.records.trim());
     this.#ended.add(stored);
     this.#freeIfOver(stored);
     notify(stored);
@@ -160,12 +117,6 @@ export class MemoryReplyLog implements NodeReplyLog {
 
   #freeIfOver(stored: Stored): void {
     if (stored.end !== undefined && stored.isReleased) this.#shares.free(stored, stored.isRead);
-  }
-
-  #end(stored: Stored, end: ReplyEnd): void {
-    this.#shares.charge(stored, Math.max(0, memoryOf(end.failure) + memoryOf(end.metadata) - END_MEMORY));
-    stored.end = end;
-    this.#shares.discharge(stored, stored.records.trim());
   }
 
   read(id: string, after: number): ReplyPieces | undefined {
@@ -226,8 +177,7 @@ export class MemoryReplyLog implements NodeReplyLog {
   #rename(name: string, { account, head }: Stored): void {
     let newest: Stored | undefined;
     for (const each of account.replies) {
-      // One that arrives is not known before it is whole.
-      if (each.head.name !== head.name || !this.#replies.has(each.head.id)) continue;
+      if (each.head.name !== head.name) continue;
       if (newest === undefined || isOlder(newest, each)) newest = each;
     }
     if (newest === undefined) this.#names.delete(name);
@@ -261,7 +211,7 @@ function entryOf({ head, records, end }: Stored): ReplyEntry {
 }
 
 function isOlder(a: Stored, b: Stored): boolean {
-  return a.began < b.began || (a.began === b.began && a.number < b.number);
+  return a.number < b.number;
 }
 
 function notify({ watchers }: Stored): void {

@@ -1,7 +1,5 @@
 import { type KeepOptions, type Message, type Metadata, ProtocolError } from '@parlance/protocol';
 import { assertOptions, DEFAULT_REPLY_TTL_MS, type OptionKinds } from '@parlance/protocol/internal';
-import type { Backplane } from '../backplane/backplane.js';
-import { keepsReplies } from '../backplane/replies.js';
 import type { ReplyBounds } from './shares.js';
 
 /** Asks whether a principal may follow or stop a reply that belongs to another one. */
@@ -33,19 +31,12 @@ export interface RepliesOptions {
    */
   readonly keep?: KeepPolicy | undefined;
   /**
-   * Where replies are kept: in the memory of the node whose handler writes them, or in the engine of the `cluster`, where
-   * they outlive their node. The same at all nodes.
-   *
-   * @default 'memory'
-   */
-  readonly store?: 'memory' | 'engine' | undefined;
-  /**
    * Whether others than the owner may follow or stop a reply whose handler passed `share` to `keep`. Anything but `true`
    * means no, also an error. @default only the owner may
    */
   readonly authorize?: ((question: ReplyQuestion) => boolean | Promise<boolean>) | undefined;
   /**
-   * Replies of one principal that are kept at a time. In the memory of a node, the oldest one that has ended goes for the next.
+   * Replies of one principal that are kept at a time. Without `cluster` the oldest one that has ended goes for the next.
    *
    * @default 1,000
    */
@@ -53,14 +44,13 @@ export interface RepliesOptions {
   /** Bytes of memory of one kept reply. @default 4 MiB */
   readonly maxReplyBytes?: number | undefined;
   /**
-   * Bytes of memory of all kept replies of one principal. In the memory of a node, the oldest ones that have ended go for
-   * the next.
+   * Bytes of memory of all kept replies of one principal. Without `cluster` the oldest ones that have ended go for the next.
    *
    * @default 32 MiB
    */
   readonly maxOwnerBytes?: number | undefined;
   /**
-   * Bytes of memory of all kept replies; with `store: 'engine'`, of those that the node writes. What counts is the memory of
+   * Bytes of memory of all kept replies; with `cluster`, of those that the node writes. What counts is the memory of
    * the process, objects included. A principal may have a third of what is free for replies that are being written, so a
    * quarter if it is alone. If there is no room, ended replies of the principal that holds most go.
    *
@@ -79,13 +69,17 @@ export interface ResolvedRepliesOptions {
   readonly ttlMs: number;
   readonly maxTtlMs: number;
   readonly bounds: ReplyBounds;
-  readonly isOnEngine: boolean;
 }
 
-const KINDS: OptionKinds<RepliesOptions> = {
+/** What the options had once. */
+interface Former {
+  readonly store?: unknown;
+}
+
+const KINDS: OptionKinds<RepliesOptions & Former> = {
+  store: 'any',
   keep: ['flag', 'object', 'function'],
   authorize: 'function',
-  store: 'text',
   maxReplies: 'number',
   maxReplyBytes: 'number',
   maxOwnerBytes: 'number',
@@ -97,20 +91,14 @@ const KINDS: OptionKinds<RepliesOptions> = {
 const MIB = 1024 * 1024;
 
 /** @throws {ProtocolError} `invalid_option`. */
-export function resolveRepliesOptions(
-  options: RepliesOptions = {},
-  cluster?: Backplane,
-): ResolvedRepliesOptions {
+export function resolveRepliesOptions(options: RepliesOptions = {}): ResolvedRepliesOptions {
   assertOptions(options, KINDS, 'replies');
-  const { keep = false, authorize, store = 'memory', maxTtlMs = 86_400_000 } = options;
-  if (store !== 'memory' && store !== 'engine')
-    throw new ProtocolError('invalid_option', `replies.store must be 'memory' or 'engine', not ${store}`);
-  const isOnEngine = store === 'engine';
-  if (isOnEngine && !keepsReplies(cluster))
+  if ((options as Former).store !== undefined)
     throw new ProtocolError(
       'invalid_option',
-      `replies.store: 'engine' needs cluster: redis(…) or memoryCluster()`,
+      'replies.store: leave it out; replies are kept in the engine of the option cluster, and without one in memory',
     );
+  const { keep = false, authorize, maxTtlMs = 86_400_000 } = options;
   const {
     maxReplies = 1_000,
     maxReplyBytes = 4 * MIB,
@@ -123,5 +111,5 @@ export function resolveRepliesOptions(
     if (!(value > 0))
       throw new ProtocolError('invalid_option', `replies.${name} must be more than 0, not ${value}`);
   }
-  return { keep, authorize, ttlMs, maxTtlMs, bounds, isOnEngine };
+  return { keep, authorize, ttlMs, maxTtlMs, bounds };
 }

@@ -44,11 +44,11 @@ export class Orphans {
   }
 
   async has(id: string, writer: WrittenBy): Promise<boolean> {
-    return (await this.isLeft(id, writer)) && !(await this.#isAwaited(id, writer.source));
+    return (await this.#isLeft(id, writer)) && !(await this.#isAwaited(id, writer.source));
   }
 
   /** No node writes the reply, but its handler may be called again. */
-  async isLeft(id: string, { idleMs, by = nodeOfReply(id) }: WrittenBy): Promise<boolean> {
+  async #isLeft(id: string, { idleMs, by = nodeOfReply(id) }: WrittenBy): Promise<boolean> {
     if (by === this.#options.incarnation) return !this.#isWriting(id);
     return Math.abs(idleMs) >= IDLE_MS || (by !== undefined && (await this.#isGone(by)));
   }
@@ -62,9 +62,9 @@ export class Orphans {
     logger.info(fields, 'the node that wrote a kept reply is gone, so the reply has ended');
   }
 
-  /** Ends a reply that no node writes, and that waits for its client. */
-  async cancel(entry: EngineEntry): Promise<void> {
-    await this.#end(entry, new ProtocolError('cancelled', 'the reply was stopped'), undefined);
+  /** Ends a reply, whose writer stops. */
+  cancel(entry: EngineEntry): Promise<AppendOutcome> {
+    return this.#end(entry, new ProtocolError('cancelled', 'the reply was stopped'), 'stopped');
   }
 
   #end(

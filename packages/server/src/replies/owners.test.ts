@@ -102,28 +102,30 @@ describe('owners', () => {
     expect(owners.of(session)).not.toBe(owners.of(own));
   });
 
-  it('go to a session at another node that proves itself here, and from there on', () => {
+  it('are told to an engine, and go to a session at another node that proves itself there, and from there on', () => {
     const [here, there] = [new Owners(), new Owners()];
+    const claimed: string[] = [];
+    here.onClaimed = (sessionId) => claimed.push(sessionId);
     const first = sessionOf('s0');
     const handleEnded = here.handleKept(first);
-    expect(here.prove('s0', 'token of s1')).toBeUndefined();
-    expect(here.prove('s1', 'token of s1')).toBeUndefined();
-    expect(here.prove('s0', 'token of s0')).toEqual({ key: here.of(first), keptUntil: undefined });
+    expect([claimed, [...here.claimed]]).toEqual([['s0'], ['s0']]);
+    const claim = { key: here.of(first), tokens: ['token of s0'] };
+    expect(here.claimOf('s0')).toEqual({ ...claim, keptUntil: undefined });
+    expect(here.claimOf('s1')).toBeUndefined();
     handleEnded(1_000);
-    const owner = here.prove('s0', 'token of s0');
-    expect(owner?.keptUntil).toBe(1_000);
+    expect(here.claimOf('s0')).toEqual({ ...claim, keptUntil: 1_000 });
 
     const second = sessionOf('s1');
-    there.assign(second, owner?.key ?? '', 1_000);
+    there.assign(second, claim.key, 1_000);
     expect(there.of(second)).toBe(here.of(first));
     const third = sessionOf('s2');
     expect(there.adopt(third, offerOf('s1'))).toBe(true);
     expect(there.of(third)).toBe(here.of(first));
     there.sweep(1_000);
-    expect(there.prove('s2', 'token of s2')).toBeUndefined();
+    expect(there.claimOf('s2')).toBeUndefined();
   });
 
-  it('stay who they were if another node proves them too late, or for a principal', () => {
+  it('stay who they were if an engine proves them too late, or for a principal', () => {
     const owners = new Owners();
     const session = sessionOf('a');
     const before = owners.of(session);

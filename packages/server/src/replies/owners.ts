@@ -15,10 +15,12 @@ interface Claim {
   readonly proof: ResumeProof;
 }
 
-export interface ProvenOwner {
+/** Whom a session without a principal acts for, and which of its tokens prove that now. */
+export interface OwnerClaim {
   readonly key: string;
   /** When the last of its replies is forgotten, in Unix milliseconds; `undefined` while a handler runs. */
   readonly keptUntil: number | undefined;
+  readonly tokens: readonly string[];
 }
 
 /** An owner without a principal. */
@@ -35,6 +37,8 @@ export class Owners {
   /** By session ID. */
   readonly #claims = new Map<string, Claim>();
   readonly #anonymous = new WeakMap<ServerEndpoint, Anonymous>();
+  /** A session has an owner that its tokens prove. */
+  onClaimed: (sessionId: string) => void = () => {};
 
   of(session: ServerEndpoint): string {
     const { principal = '', isAnonymous } = session;
@@ -70,26 +74,22 @@ export class Owners {
     return true;
   }
 
-  /** The owner that a session without a principal acts for, if the token is one of that session. */
-  prove(sessionId: string, token: string): ProvenOwner | undefined {
-    const claim = this.#claims.get(sessionId);
-    if (claim?.proof.matches(token) !== true) return undefined;
-    const { key, running, keptUntil } = claim.owner;
-    return { key, keptUntil: running > 0 ? undefined : keptUntil };
-  }
-
-  /** Another node has proved the owner that a session acts for; one that it has acted for here stays its owner. */
+  /** An engine has proved the owner that a session acts for; one that it has acted for here stays its owner. */
   assign(session: ServerEndpoint, key: string, keptUntil: number): void {
     if (!session.isAnonymous || this.#anonymous.has(session)) return;
     this.#set(session, { key, running: 0, keptUntil });
   }
 
-  /** Sessions without a principal, whom they act for, and how long that matters: see {@link ProvenOwner}. */
-  *claims(): Iterable<ProvenOwner & { readonly sessionId: string; readonly tokens: readonly string[] }> {
-    for (const [sessionId, { owner, proof }] of this.#claims) {
-      const keptUntil = owner.running > 0 ? undefined : owner.keptUntil;
-      yield { sessionId, key: owner.key, keptUntil, tokens: proof.tokens };
-    }
+  /** IDs of sessions without a principal that have kept replies, or have taken over those of another one. */
+  get claimed(): Iterable<string> {
+    return this.#claims.keys();
+  }
+
+  claimOf(sessionId: string): OwnerClaim | undefined {
+    const claim = this.#claims.get(sessionId);
+    if (claim === undefined) return undefined;
+    const { key, running, keptUntil } = claim.owner;
+    return { key, keptUntil: running > 0 ? undefined : keptUntil, tokens: claim.proof.tokens };
   }
 
   /** Forgets owners whose replies are forgotten. @param now Unix milliseconds. */
@@ -117,6 +117,8 @@ export class Owners {
 
   #claim(session: ServerEndpoint, owner: Anonymous): void {
     const { resumeProof } = session.core;
-    if (resumeProof !== undefined) this.#claims.set(session.id, { owner, proof: resumeProof });
+    if (resumeProof === undefined) return;
+    this.#claims.set(session.id, { owner, proof: resumeProof });
+    this.onClaimed(session.id);
   }
 }

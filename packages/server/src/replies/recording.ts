@@ -7,7 +7,7 @@ import {
   type ReplyRecorder,
   toProtocolError,
 } from '@parlance/protocol/internal';
-import type { ReplyLog } from './log.js';
+import type { Failing, ReplyLog } from './log.js';
 import { encodeRecord } from './record.js';
 
 export interface RecordingOptions {
@@ -145,11 +145,11 @@ export class Recording implements ReplyRecorder {
   }
 
   /** The log has found out that it takes no more, and has ended the record. */
-  handleFailed(error: ProtocolError, isFenced: boolean): void {
+  handleFailed(error: ProtocolError, why: Failing): void {
     if (this.isFull) return;
     this.isFull = true;
-    this.#logFull(error);
-    if (isFenced) this.#options.request.stop(error);
+    if (why !== 'stopped') this.#logFull(error);
+    if (why !== 'full') this.#options.request.stop(error);
     this.#handleOver();
   }
 

@@ -22,18 +22,15 @@ import {
   type ReplyRecorder,
   type TakenUp,
 } from '@parlance/protocol/internal';
-import type { RepliesSource } from '../cluster/replies/replies-source.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { NO_BODY } from '../no-body.js';
-import { ClusterReplies, type RepliesNode } from './cluster-replies.js';
-import type { EngineReplyLog } from './engine-log.js';
+import { type EngineLogOptions, EngineReplyLog } from './engine-log.js';
 import { Following, unknownReply } from './following.js';
 import type { FollowState } from './follows.js';
-import type { HandedOver } from './hand-over.js';
 import { keepReplies } from './keep-policy.js';
 import { Keeping } from './keeping.js';
 import { listReplies } from './list.js';
-import type { NodeReplyLog, ReplyEntry, ReplyLog } from './log.js';
+import type { ReplyEntry, ReplyLog } from './log.js';
 import { MemoryReplyLog } from './memory-log.js';
 import type { ReplyQuestion, ResolvedRepliesOptions } from './options.js';
 import { Owners } from './owners.js';
@@ -41,6 +38,7 @@ import { RecordCoders } from './reader.js';
 import type { Recording } from './recording.js';
 import { positionIn } from './said.js';
 import { Turns } from './turns.js';
+import { Vouching } from './vouching.js';
 import { readWish } from './wish.js';
 
 export interface RepliesHost {
@@ -56,17 +54,21 @@ export interface RepliesHost {
   readonly onOver: () => void;
 }
 
+/** What a node does for the replies of its cluster. */
+export type RepliesNode = Pick<
+  EngineLogOptions,
+  'engine' | 'incarnation' | 'isAlive' | 'isAwaited' | 'awaitMs'
+>;
+
 /** The replies that a server keeps: it records them, and answers requests to the address `@replies`. */
 export class Replies implements ReplyKeeper {
   readonly owners: Owners;
   readonly #host: RepliesHost;
-  /** The replies in the memory of this node, and those of all nodes that can be read here. */
-  readonly #local: NodeReplyLog;
   #log: ReplyLog;
   #dropped = 0;
-  /** Where new ones are kept, if that is the engine of the cluster. */
+  /** The log, if that is an engine. */
   #engine: EngineReplyLog | undefined;
-  #cluster: ClusterReplies | undefined;
+  #vouching: Vouching | undefined;
   readonly #following: Following;
   readonly #keeping: Keeping;
   /** A list may take many questions to the application, so an owner gets one after the other. */
@@ -74,9 +76,7 @@ export class Replies implements ReplyKeeper {
 
   constructor(host: RepliesHost) {
     this.#host = host;
-    this.#local = this.#log = new MemoryReplyLog(host.options.replies.bounds, (reply) =>
-      this.#handleDropped(reply),
-    );
+    this.#log = new MemoryReplyLog(host.options.replies.bounds, (reply) => this.#handleDropped(reply));
     this.owners = new Owners();
     const coders = new RecordCoders(host.options);
     this.#following = new Following({
@@ -84,13 +84,11 @@ export class Replies implements ReplyKeeper {
       coders,
       recordingOf: (id) => this.#running.get(id),
       log: () => this.#log,
-      own: () => this.#kept,
     });
     this.#keeping = new Keeping({
-      ...{ ...host, owners: this.owners, following: this.#following, local: this.#local },
+      ...{ ...host, owners: this.owners, following: this.#following },
+      log: () => this.#log,
       engine: () => this.#engine,
-      all: () => this.#log,
-      incarnation: () => this.#cluster?.incarnation,
     });
   }
 
@@ -127,32 +125,20 @@ export class Replies implements ReplyKeeper {
   }
 
   get usage(): ReplyLog['usage'] {
-    return this.#kept.usage;
-  }
-
-  /** Where the replies of this node are kept. */
-  get #kept(): ReplyLog {
-    return this.#engine ?? this.#local;
+    return this.#log.usage;
   }
 
   /** Replies of other nodes that are read here. */
   get watched(): number {
-    return this.#engine?.watched ?? this.#cluster?.watched ?? 0;
+    return this.#engine?.watched ?? 0;
   }
 
-  /** Replies that other nodes have taken while this one drained, and that none has. */
-  get handedOver(): HandedOver {
-    return this.#cluster?.handedOver ?? { moved: 0, lost: 0 };
-  }
-
-  /** Makes the replies of all nodes of a cluster one. @returns those of this node, for the others. */
-  join(node: RepliesNode): RepliesSource {
+  /** Keeps replies in an engine, where they outlive this process, and other nodes read them. Called before the first one. */
+  join(node: RepliesNode): void {
     const { logger, replies } = this.#host.options;
-    const parts = { log: this.#local, running: this.#running, owners: this.owners, now: this.#host.now };
-    this.#cluster = new ClusterReplies({ ...parts, logger, options: replies }, node);
-    this.#engine = this.#cluster.engine;
-    this.#log = this.#engine ?? this.#cluster.log;
-    return this.#cluster.source;
+    const common = { engine: node.engine, logger, now: this.#host.now };
+    this.#log = this.#engine = new EngineReplyLog({ ...node, ...common, bounds: replies.bounds });
+    this.#vouching = new Vouching({ ...common, owners: this.owners, maxTtlMs: replies.maxTtlMs });
   }
 
   /** Nothing more is kept or read. Never rejects. */
@@ -162,17 +148,7 @@ export class Replies implements ReplyKeeper {
 
   /** A session begins in place of one that is gone, and may go on with its replies. */
   adopt(session: ServerEndpoint, resume: ResumeOffer): void {
-    if (!this.owners.adopt(session, resume)) this.#cluster?.prove(session, resume);
-  }
-
-  /** Hands what has ended over to other nodes, and later what ends until {@link finishHandOver}. */
-  beginHandOver(): void {
-    this.#cluster?.beginHandOver();
-  }
-
-  /** Resolves when all is handed over, or `timeoutMs` have passed. */
-  async finishHandOver(timeoutMs: number): Promise<void> {
-    await this.#cluster?.finishHandOver(timeoutMs);
+    if (!this.owners.adopt(session, resume)) this.#vouching?.prove(session, resume);
   }
 
   keep(
@@ -211,6 +187,7 @@ export class Replies implements ReplyKeeper {
 
   /** A session is over here. */
   handleEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
+    this.#vouching?.update(session.id);
     if (session.isDurable && (session.hasMoved || error?.code === 'fenced'))
       this.#keeping.handleLeft(session);
   }
@@ -218,8 +195,8 @@ export class Replies implements ReplyKeeper {
   /** Call it about once a second. */
   sweep(): void {
     for (const recording of [...this.#running.values()]) recording.checkRead();
-    this.#kept.sweep(this.#host.now());
-    this.#cluster?.sweep();
+    this.#log.sweep(this.#host.now());
+    this.#vouching?.updateAll();
     this.owners.sweep(this.#host.now());
   }
 
@@ -261,13 +238,12 @@ export class Replies implements ReplyKeeper {
     const { principal = 'unknown' } = session;
     const recording = this.#running.get(id);
     if (recording !== undefined) recording.stop(new ProtocolError('cancelled', 'the reply was stopped'));
-    else if (!this.#local.has(id) && (this.#engine === undefined || end === undefined))
-      await this.#cluster?.stop(id, principal);
+    else if (end === undefined) await this.#log.cancel?.(id);
     this.#host.options.logger.debug({ event: 'reply.stopped', reply: id, principal }, 'a reply was stopped');
   }
 
   async *#list(session: ServerEndpoint, signal: AbortSignal): AsyncGenerator<{ readonly json: unknown }> {
-    await this.#cluster?.proven(session);
+    await this.#vouching?.proven(session);
     const owner = this.owners.of(session);
     const turn = await this.#lists.next(owner);
     try {
@@ -291,7 +267,7 @@ export class Replies implements ReplyKeeper {
     action: ReplyQuestion['action'],
   ): Promise<ReplyEntry> {
     const [id, name] = [get(target, 'id'), get(target, 'name')];
-    await this.#cluster?.proven(session);
+    await this.#vouching?.proven(session);
     const owner = this.owners.of(session);
     const isId = typeof id === 'string' && id.startsWith(REPLY_ID_PREFIX);
     const found = isId

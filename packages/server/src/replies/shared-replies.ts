@@ -1,6 +1,3 @@
-/** As many as a list shows. */
-export const MAX_PASSED = 1_000;
-
 interface Node<Item> {
   readonly item: Item;
   older: Node<Item> | undefined;
@@ -13,24 +10,12 @@ interface Node<Item> {
  */
 export class SharedReplies<Item> implements Iterable<Item> {
   readonly #nodes = new Map<Item, Node<Item>>();
-  readonly #isOlder: (a: Item, b: Item) => boolean;
   #newest: Node<Item> | undefined;
 
-  constructor(isOlder: (a: Item, b: Item) => boolean) {
-    this.#isOlder = isOlder;
-  }
-
-  /** An item that is not the newest one is put behind newer ones, though behind {@link MAX_PASSED} at most. */
   add(item: Item): void {
-    let [newer, older]: [Node<Item> | undefined, Node<Item> | undefined] = [undefined, this.#newest];
-    for (let passed = 0; older !== undefined && passed < MAX_PASSED; passed++) {
-      if (!this.#isOlder(item, older.item)) break;
-      [newer, older] = [older, older.older];
-    }
-    const node: Node<Item> = { item, older, newer };
-    if (older !== undefined) older.newer = node;
-    if (newer === undefined) this.#newest = node;
-    else newer.older = node;
+    const node: Node<Item> = { item, older: this.#newest, newer: undefined };
+    if (node.older !== undefined) node.older.newer = node;
+    this.#newest = node;
     this.#nodes.set(item, node);
   }
 

@@ -1,13 +1,16 @@
 import { createHash } from 'node:crypto';
-import type { Logger } from '@parlance/protocol';
+import type { Logger, ResumeOffer } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
 import type { ReplyEngine } from '../backplane/replies.js';
-import type { Owners } from './owners.js';
+import type { ServerEndpoint } from '../endpoint.js';
+import type { OwnerClaim, Owners } from './owners.js';
 
 export interface VouchingOptions {
-  readonly engine: ReplyEngine;
+  readonly engine: Pick<ReplyEngine, 'vouch' | 'prove'>;
   readonly owners: Owners;
   readonly logger: Logger;
+  /** The longest time for which a reply is kept, in milliseconds. */
+  readonly maxTtlMs: number;
   /** Unix milliseconds. */
   readonly now: () => number;
 }
@@ -24,35 +27,43 @@ const MARGIN_MS = 300_000;
 
 /**
  * Tells the engine whom sessions without a principal act for, so that a session that begins in place of one can prove that
- * also when the node of that one has died. The engine gets hashes of resume tokens.
+ * at every node, also when the node of that one has died. The engine gets hashes of resume tokens.
  */
 export class Vouching {
   readonly #options: VouchingOptions;
   /** By session ID. */
   readonly #said = new Map<string, Said>();
+  /** Sessions whose owners the engine is asked for. */
+  readonly #proofs = new WeakMap<ServerEndpoint, Promise<void>>();
 
   constructor(options: VouchingOptions) {
     this.#options = options;
+    // At once, since its page may be loaded again at another node at once.
+    options.owners.onClaimed = (sessionId) => this.update(sessionId);
   }
 
-  /** Says what is not said yet. Call it about once a second. */
-  update(): void {
+  /** Says what is not said yet, and forgets what is over. Call it about once a second: tokens change. */
+  updateAll(): void {
+    const { owners } = this.#options;
+    for (const sessionId of owners.claimed) this.update(sessionId);
+    for (const sessionId of this.#said.keys())
+      if (owners.claimOf(sessionId) === undefined) this.#said.delete(sessionId);
+  }
+
+  update(sessionId: string): void {
+    const claim = this.#options.owners.claimOf(sessionId);
+    if (claim === undefined) return;
     const now = this.#options.now();
-    const current = new Set<string>();
-    for (const { sessionId, key, keptUntil = now + MARGIN_MS + 1, tokens } of this.#options.owners.claims()) {
-      current.add(sessionId);
-      const said = this.#said.get(sessionId);
-      const joined = tokens.join(' ');
-      const isSaid = said?.tokens === joined && (said.until >= keptUntil || said.until - now > MARGIN_MS);
-      if (isSaid) continue;
-      const ttlMs = Math.max(TTL_MS, keptUntil - now);
-      this.#said.set(sessionId, { tokens: joined, until: now + ttlMs });
-      void this.#vouch(sessionId, key, tokens, ttlMs);
-    }
-    for (const sessionId of this.#said.keys()) if (!current.has(sessionId)) this.#said.delete(sessionId);
+    const { keptUntil = now + MARGIN_MS + 1, tokens } = claim;
+    const said = this.#said.get(sessionId);
+    const joined = tokens.join(' ');
+    if (said?.tokens === joined && (said.until >= keptUntil || said.until - now > MARGIN_MS)) return;
+    const ttlMs = Math.max(TTL_MS, keptUntil - now);
+    this.#said.set(sessionId, { tokens: joined, until: now + ttlMs });
+    void this.#vouch(sessionId, claim, ttlMs);
   }
 
-  async #vouch(sessionId: string, key: string, tokens: readonly string[], ttlMs: number): Promise<void> {
+  async #vouch(sessionId: string, { key, tokens }: OwnerClaim, ttlMs: number): Promise<void> {
     const { engine, logger } = this.#options;
     try {
       await engine.vouch(sessionId, key, tokens.map(hashOf), ttlMs);
@@ -63,9 +74,33 @@ export class Vouching {
       logger.debug(fields, 'the engine does not take whom a session acts for');
     }
   }
+
+  /** Asks the engine who a session acts for that begins in place of one of another node. */
+  prove(session: ServerEndpoint, resume: ResumeOffer): void {
+    this.#proofs.set(session, this.#prove(session, resume));
+  }
+
+  /** Resolves when it is known who a session acts for; `undefined` if it is. */
+  proven(session: ServerEndpoint): Promise<void> | undefined {
+    return this.#proofs.get(session);
+  }
+
+  async #prove(session: ServerEndpoint, { sessionId, token }: ResumeOffer): Promise<void> {
+    const { engine, owners, logger, maxTtlMs, now } = this.#options;
+    try {
+      const key = await engine.prove(sessionId, hashOf(token));
+      if (key !== undefined) owners.assign(session, key, now() + maxTtlMs);
+    } catch (error) {
+      const fields = { event: 'replies.unproven', session: session.id, err: loggable(error) };
+      logger.warn(
+        fields,
+        'the engine does not say who a session acts for; it gets no replies of an earlier one',
+      );
+    }
+  }
 }
 
 /** What the engine knows of a token. */
-export function hashOf(token: string): string {
+function hashOf(token: string): string {
   return createHash('sha256').update(token).digest('base64url');
 }

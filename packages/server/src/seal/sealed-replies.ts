@@ -125,7 +125,8 @@ export class SealedReplies implements ReplyEngine {
     const wider = { ...bounds, maxReplyBytes: maxReplyBytes + more, maxOwnerBytes: maxOwnerBytes + more };
     const key = { id, owner: ownerOf(seal.key, owner) };
     const outcome = await this.#engine.end({ ...rest, ...key, end: sealed }, wider);
-    if (outcome === 'done' || outcome === 'gone' || outcome === 'ended') this.#finish(id, seal);
+    if (outcome !== 'reply_too_large' && outcome !== 'over_budget' && outcome !== 'behind')
+      this.#finish(id, seal);
     return outcome;
   }
 
@@ -192,6 +193,10 @@ export class SealedReplies implements ReplyEngine {
       const seal = this.#writing.get(id)?.seal ?? this.#known.get(id);
       onNews(news === UNKNOWN || seal === undefined ? UNKNOWN : openedNews(seal, news));
     });
+  }
+
+  listen(by: string, onEnded: (id: string | undefined) => void): () => void {
+    return this.#engine.listen(by, onEnded);
   }
 
   async vouch(sessionId: string, owner: string, hashes: readonly string[], ttlMs: number): Promise<void> {

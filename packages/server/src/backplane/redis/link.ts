@@ -20,24 +20,13 @@ import { RedisChanges } from './changes.js';
 import type { RedisSource } from './client.js';
 import type { Lane } from './connection.js';
 import { failed, RedisLanes } from './lanes.js';
-import {
-  AGENTS,
-  CHANGES,
-  FIND,
-  PLACE_OF_REPLY,
-  PLACE_REPLY,
-  PUT_AGENT,
-  RENEW,
-  SHARE_KEY,
-  WITHDRAW,
-} from './scripts.js';
+import { AGENTS, CHANGES, FIND, PUT_AGENT, RENEW, SHARE_KEY, WITHDRAW } from './scripts.js';
 import { RedisSessions } from './sessions.js';
 
 /** Commands that may be unanswered; with more, none is sent. Renewals have a share of their own. */
 const MAX_SEARCHES = 64;
 const MAX_OTHERS = 8;
 const MAX_PUTS = 64;
-const MAX_PLACES = 256;
 /** How often Redis is asked for changes of agents over a client that opens no second connection, in milliseconds. */
 const POLL_MS = 100;
 
@@ -52,14 +41,11 @@ export class RedisLink implements BackplaneLink {
   readonly #searches: Lane = { max: MAX_SEARCHES, unanswered: 0 };
   readonly #others: Lane = { max: MAX_OTHERS, unanswered: 0 };
   readonly #puts: Lane = { max: MAX_PUTS, unanswered: 0 };
-  readonly #places: Lane = { max: MAX_PLACES, unanswered: 0 };
-  readonly #prefix: string;
   /** `undefined` if waiting for a change would hold up everything else. */
   readonly #changes: RedisChanges | undefined;
 
   /** @param prefix of every key. */
   constructor(prefix: string, source: RedisSource) {
-    this.#prefix = prefix;
     this.#keys = [`${prefix}:nodes`];
     this.#agentKeys = [`${prefix}:{agents}`, `${prefix}:{agents}:log`];
     this.#sharedKey = [`${prefix}:{agents}:key`];
@@ -201,20 +187,6 @@ export class RedisLink implements BackplaneLink {
 
   isVolatile(): Promise<boolean> {
     return this.#sessions.isVolatile();
-  }
-
-  async placeReply(id: string, incarnation: string, ttlMs: number): Promise<void> {
-    const expiry = String(Math.max(1, Math.ceil(ttlMs)));
-    await this.#lanes.run(this.#places, PLACE_REPLY, [this.#replyKey(id)], incarnation, expiry);
-  }
-
-  async placeOfReply(id: string): Promise<string | undefined> {
-    const [place] = listOf(await this.#lanes.run(this.#searches, PLACE_OF_REPLY, [this.#replyKey(id)]));
-    return place;
-  }
-
-  #replyKey(id: string): string {
-    return `${this.#prefix}:{r:${id}}`;
   }
 
   async close(): Promise<void> {

@@ -1,4 +1,3 @@
-import { encodeItems, entryFields, readEntry, readJson } from '../../cluster/replies/replies-message.js';
 import { keyOf } from '../../keys.js';
 import type { ReplyEnd } from '../../replies/log.js';
 import {
@@ -28,6 +27,7 @@ import {
 import { RedisCalls } from './calls.js';
 import { RedisNews } from './channels.js';
 import type { RedisSource } from './client.js';
+import { headText, readHead } from './reply-head.js';
 import {
   APPEND,
   CLAIM,
@@ -47,6 +47,7 @@ import {
   bytesOf,
   claimsOf,
   countOf,
+  encodeItems,
   endTimeOf,
   listOf,
   malformed,
@@ -68,8 +69,9 @@ import type { Script } from './scripts.js';
 const MAX_OWNERS = 1_000;
 /** A reply can be found by its ID for so much longer than it is kept, in milliseconds. */
 const MARGIN_MS = 60_000;
-/** How often a client that cannot listen asks, in milliseconds. */
+/** How often a client that cannot listen asks for more of a reply, and whether another node has ended one, in milliseconds. */
 const POLL_MS = 100;
+const LOOK_MS = 2_000;
 
 /** Kept replies in Redis. See `reply-scripts.ts` for what is there. */
 export class RedisReplies implements ReplyEngine {
@@ -92,11 +94,10 @@ export class RedisReplies implements ReplyEngine {
     const { id, owner, name, share, startedAt, by = '', epoch = 0, source } = head;
     // First, so that a reply that is there can be found.
     await this.#calls.send('SET', this.#ownerKey(id), owner, 'PX', wholeMs(liveMs + MARGIN_MS));
-    const fields = JSON.stringify(entryFields({ ...head, parts: 0, end: undefined }));
     const outcome = await this.#run(
       OPEN,
       head,
-      fields,
+      headText(head),
       optional(name),
       wholeMs(liveMs),
       String(headCharge(head)),
@@ -166,6 +167,7 @@ export class RedisReplies implements ReplyEngine {
       String(bounds.maxOwnerBytes),
       String(epoch),
       why ?? '',
+      this.#nodeChannel(''),
     );
     if (outcome === 'done') await this.#extend(id, ttlMs);
     return outcome as AppendOutcome;
@@ -173,7 +175,7 @@ export class RedisReplies implements ReplyEngine {
 
   async keep(key: ReplyKey, liveMs: number): Promise<KeepOutcome> {
     const answer = await this.#run(KEEP, key, wholeMs(liveMs), String(key.epoch ?? 0));
-    if (answer === 'gone' || answer === 'ended') return { outcome: answer };
+    if (answer === 'gone' || answer === 'ended' || answer === 'stopped') return { outcome: answer };
     await this.#extend(key.id, liveMs);
     const followedMs = Number(answer);
     return { outcome: 'done', followedMs: followedMs < 0 ? Infinity : followedMs };
@@ -252,6 +254,15 @@ export class RedisReplies implements ReplyEngine {
     );
   }
 
+  listen(by: string, onEnded: (id: string | undefined) => void): () => void {
+    if (this.#isDeaf) {
+      const timer = setInterval(() => onEnded(undefined), LOOK_MS);
+      timer.unref();
+      return () => clearInterval(timer);
+    }
+    return this.#news.listen(this.#nodeChannel(by), (message) => onEnded(message?.toString()));
+  }
+
   async vouch(sessionId: string, owner: string, hashes: readonly string[], ttlMs: number): Promise<void> {
     await this.#calls.run(VOUCH, [this.#sessionKey(sessionId)], owner, wholeMs(ttlMs), ...hashes);
   }
@@ -290,6 +301,10 @@ export class RedisReplies implements ReplyEngine {
     return `${this.#prefix}:r:${keyOf(id)}`;
   }
 
+  #nodeChannel(incarnation: string): string {
+    return `${this.#prefix}:n:${incarnation}`;
+  }
+
   // --- calls
 
   async #run(script: Script, key: ReplyKey, ...args: readonly (string | Uint8Array)[]): Promise<string> {
@@ -313,14 +328,14 @@ export class RedisReplies implements ReplyEngine {
   async #entry({ owner, id }: ReplyKey): Promise<EngineEntry | undefined> {
     const keys = this.#keysOf({ owner, id }).slice(3, 4);
     const answer = await reading(async () => listOf(await this.#calls.run(ENTRY, keys)));
-    const [head, parts, endAt, failed, ...writer] = answer;
-    if (head === undefined) return undefined;
-    const entry = readEntry(readJson(bytesOf(head)));
-    if (entry.id !== id || entry.owner !== owner) throw malformed();
+    const [text, parts, endAt, failed, ...writer] = answer;
+    if (text === undefined) return undefined;
+    const head = readHead(bytesOf(text));
+    if (head.id !== id || head.owner !== owner) throw malformed();
     const at = endTimeOf(endAt);
     const failure = Number(failed) === 1 ? NO_BYTES : undefined;
     const end = at === undefined ? undefined : { at, failure, metadata: undefined };
-    return { ...entry, parts: countOf(parts), end, ...writerOf(writer) };
+    return { ...head, parts: countOf(parts), end, ...writerOf(writer) };
   }
 
   async #extend(id: string, ms: number): Promise<void> {

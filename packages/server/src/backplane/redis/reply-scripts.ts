@@ -51,6 +51,7 @@ local function keep(id, ms)
   end
 end
 local function isOver(limit, bytes) return charged() + bytes > tonumber(limit) end
+local function refusal(why) return why == 'stopped' and why or 'ended' end
 `;
 
 /**
@@ -82,7 +83,7 @@ local found = redis.call('HMGET', KEYS[4], 'n', 's', 'e', 'z', 'g', 'o')
 if not found[1] then return { 'gone' } end
 local before, epoch = tonumber(found[5] or '0'), tonumber(ARGV[3])
 if before > epoch or (before == epoch and found[6] ~= ARGV[2]) then return { 'ended' } end
-if found[3] and found[4] ~= 'orphaned' then return { found[4] and found[4] ~= '' and found[4] or 'over' } end
+if found[3] and found[4] ~= 'orphaned' then return { found[4] == 'given_up' and found[4] or 'over' } end
 if tonumber(found[2]) > 0 and redis.call('STRLEN', KEYS[5]) ~= tonumber(found[2]) then return { 'gone' } end
 if before ~= epoch then
   local claims = redis.call('HGET', KEYS[4], 'q')
@@ -100,9 +101,9 @@ return { 'done', found[1], found[2] }
  * bytes.
  */
 export const APPEND = script(`${ACCOUNT}
-local found = redis.call('HMGET', KEYS[4], 'n', 's', 'e', 'c', 'g')
+local found = redis.call('HMGET', KEYS[4], 'n', 's', 'e', 'c', 'g', 'z')
 if not found[1] then return 'gone' end
-if found[3] or (found[5] or '0') ~= ARGV[2] then return 'ended' end
+if found[3] or (found[5] or '0') ~= ARGV[2] then return refusal(found[6]) end
 local parts, size = tonumber(found[1]), tonumber(found[2])
 if parts == ARGV[3] + ARGV[5] then return 'done' end
 if parts ~= tonumber(ARGV[3]) or size ~= tonumber(ARGV[4]) then return 'behind' end
@@ -125,13 +126,13 @@ return 'done'
 
 /**
  * ARGV: ID, how many parts it has to have or '*', time, failure and metadata (with '=' before it, or ''), TTL in ms, who
- * ends it, channel, charge, bounds of bytes of the reply and of the owner, epoch, why or ''.
+ * ends it, channel, charge, bounds of bytes of the reply and of the owner, epoch, why or '', beginning of the channels of nodes.
  */
 export const END = script(`${ACCOUNT}
-local found = redis.call('HMGET', KEYS[4], 'n', 'e', 'w', 'c', 'g')
+local found = redis.call('HMGET', KEYS[4], 'n', 'e', 'w', 'c', 'g', 'z', 'o')
 if not found[1] then return 'gone' end
 if (found[5] or '0') ~= ARGV[12] then return 'ended' end
-if found[2] then return found[3] == ARGV[7] and 'done' or 'ended' end
+if found[2] then return found[3] == ARGV[7] and 'done' or refusal(found[6]) end
 if ARGV[2] ~= '*' and found[1] ~= ARGV[2] then return 'behind' end
 local more = tonumber(ARGV[9])
 if more > 0 then
@@ -146,14 +147,15 @@ local parts = redis.call('GET', KEYS[5])
 if parts then redis.call('SET', KEYS[5], parts) end
 keep(ARGV[1], tonumber(ARGV[6]))
 redis.call('PUBLISH', ARGV[8], '')
+if found[7] and found[7] ~= ARGV[7] then redis.call('PUBLISH', ARGV[14] .. found[7], ARGV[1]) end
 return 'done'
 `);
 
-/** ARGV: ID, lifetime in ms, epoch. Returns 'gone', 'ended', or the time in ms since it was followed, -1 if it never was. */
+/** ARGV: ID, lifetime in ms, epoch. Returns 'gone', 'ended', 'stopped', or the time in ms since it was followed, -1 if it never was. */
 export const KEEP = script(`${ACCOUNT}
-local found = redis.call('HMGET', KEYS[4], 'n', 'e', 'f', 'g')
+local found = redis.call('HMGET', KEYS[4], 'n', 'e', 'f', 'g', 'z')
 if not found[1] then return 'gone' end
-if found[2] or (found[4] or '0') ~= ARGV[3] then return 'ended' end
+if found[2] or (found[4] or '0') ~= ARGV[3] then return refusal(found[5]) end
 redis.call('HSET', KEYS[4], 't', whole(now))
 keep(ARGV[1], tonumber(ARGV[2]))
 return found[3] and whole(now - found[3]) or '-1'

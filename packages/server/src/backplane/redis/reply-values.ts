@@ -1,5 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
-import { ByteReader, isCount } from '@parlance/protocol/internal';
+import { ByteReader, ByteWriter, isCount } from '@parlance/protocol/internal';
 import { READ_PARTS } from '../../replies/log.js';
 import {
   framedLength,
@@ -91,6 +91,14 @@ function itemsOf(
     // A copy: a view would keep all of the answer alive, and be a Buffer.
     items.push(new Uint8Array(reader.take(reader.varint('the length of a part'), 'a part of a kept reply')));
   return { items, isWhole: reader.remaining === 0 };
+}
+
+/** Each after its length. */
+export function encodeItems(items: readonly Uint8Array[]): Uint8Array {
+  const size = items.reduce((sum, { length }) => sum + length + 5, 0);
+  const writer = new ByteWriter(size);
+  for (const item of items) writer.varint(item.length).append(item);
+  return writer.finish();
 }
 
 /** `''` is for what is not there. */

@@ -110,16 +110,6 @@ end
 return changes
 `);
 
-/** KEYS: of a kept reply. ARGV: incarnation, lifetime in ms. */
-export const PLACE_REPLY = script(`return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])`);
-
-/** KEYS: of a kept reply. Returns the incarnation, or nothing. */
-export const PLACE_OF_REPLY = script(`
-local place = redis.call('GET', KEYS[1])
-if place then return { place } end
-return {}
-`);
-
 /**
  * A session that has moved is a hash of its own: `n`, the node that has it, and `e`, how often it has moved.
  *

@@ -44,7 +44,7 @@ export class AgentsOfNodes {
       connect: (node, onOpen, onFailed) => void dialRelay(node, way, onOpen, onFailed),
     });
     this.#roster = new Roster({
-      ...{ link: cluster.connect(), incarnation, directory, onConflict, limits, logger, isNodeAlive },
+      ...{ link: cluster.engine.connect(), incarnation, directory, onConflict, limits, logger, isNodeAlive },
       now: () => systemClock.now(),
       targetOf: (node, agent) => peers.targetOf(node, agent),
       durableMs: recordMsOf(timers),
@@ -77,8 +77,8 @@ export class AgentsOfNodes {
   }
 
   /** Waits until others know what became of messages of agents that were here, which only this node can tell them. */
-  async settle(timeoutMs: number): Promise<void> {
-    const end = systemClock.now() + Math.min(timeoutMs, SETTLE_MS);
+  async settle(): Promise<void> {
+    const end = systemClock.now() + SETTLE_MS;
     while (!this.peers.trySettle() && systemClock.now() < end)
       await new Promise<void>((resolve) => void setTimeout(resolve, LOOK_MS));
   }
