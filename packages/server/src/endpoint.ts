@@ -84,8 +84,6 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   readonly isRemote: boolean = false;
   /** Nothing but its resume token tells who the client is, as the server has no `authenticate`. */
   isAnonymous = false;
-  /** Whose kept replies it has, if it is anonymous and has proved to continue another session. */
-  actsFor: string | undefined;
   /** Another node has the durable session, or will have it: its end here is no end. */
   isElsewhere = false;
   #isAbandoned = false;

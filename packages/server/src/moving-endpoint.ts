@@ -8,7 +8,6 @@ import {
   type Wire,
 } from '@parlance/protocol/internal';
 import { MovableMailbox } from './movable-mailbox.js';
-import { Follows } from './replies/follows.js';
 
 /** An endpoint of a server whose session can be held, frozen, and go on at another node. */
 export abstract class MovingEndpoint extends Endpoint {
@@ -33,7 +32,7 @@ export abstract class MovingEndpoint extends Endpoint {
   /** What the client has said since the session was to be moved, which its next node handles. */
   #input: (Uint8Array | string)[] | undefined;
   #inputSize = 0;
-  #follows: Follows | undefined;
+  #released: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
   /** How the connection was lost meanwhile. */
   #lost: { readonly code: number; readonly reason: string } | undefined;
 
@@ -79,10 +78,21 @@ export abstract class MovingEndpoint extends Endpoint {
     return !(this.mailbox instanceof MovableMailbox && this.mailbox.isReading);
   }
 
-  /** The kept replies that it follows. */
-  get follows(): Follows {
-    this.#follows ??= new Follows();
-    return this.#follows;
+  /** Resolves when the session {@link isHeld} no longer, for what would give it more. */
+  released(): Promise<void> {
+    if (this.#released === undefined) {
+      let resolve = () => {};
+      const promise = new Promise<void>((settle) => {
+        resolve = settle;
+      });
+      this.#released = { promise, resolve };
+    }
+    return this.#released.promise;
+  }
+
+  #release(): void {
+    this.#released?.resolve();
+    this.#released = undefined;
   }
 
   get #streamsOfHandlers(): number[] {
@@ -139,7 +149,6 @@ export abstract class MovingEndpoint extends Endpoint {
     if (this.#input !== undefined) return;
     this.#input = [];
     this.#inputSize = 0;
-    this.#follows?.hold();
   }
 
   /** Nothing changes from now on, until {@link thaw} or {@link forget}. */
@@ -185,7 +194,7 @@ export abstract class MovingEndpoint extends Endpoint {
     this.#fault = undefined;
     if (fault !== undefined) return this.crash(fault.error);
     for (const task of unheard) this.hear(task);
-    this.#follows?.release();
+    this.#release();
     for (const data of input) this.handleMessage(data);
     if (lost !== undefined) this.handleDisconnected(lost.code, lost.reason);
     this.pump();
@@ -209,7 +218,7 @@ export abstract class MovingEndpoint extends Endpoint {
   protected dropHeld(): void {
     this.#input = undefined;
     this.#lost = undefined;
-    this.#follows?.release();
+    this.#release();
   }
 
   override apply(): void {

@@ -26,7 +26,6 @@ export class RestoredSession implements MovedHere {
     this.#load = host.parts.load(moved.parts);
     const counted = countedPrincipal(principal, host.options);
     this.#adopted = new AdoptedSession(host, { ...moved, core, counted, origin: lead?.origin });
-    this.session.actsFor = moved.actsFor;
     try {
       for (const body of moved.unread) this.#pushUnread(body);
       host.admitMoved(this.#adopted.address, counted, lead !== undefined);

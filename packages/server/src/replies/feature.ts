@@ -1,10 +1,19 @@
 import { Extension, type ProtocolError, type ResumeOffer } from '@parlance/protocol';
-import { listsOf, REPLIES, REPLY_ID_PREFIX, type ValueList } from '@parlance/protocol/internal';
+import {
+  get,
+  isFields,
+  listsOf,
+  orNull,
+  REPLIES,
+  REPLY_ID_PREFIX,
+  ValueList,
+} from '@parlance/protocol/internal';
 import { CLUSTER, type ClusterPort } from '../cluster/port.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { Feature, Figure, OwnName, Part, PartHost } from '../parts/part.js';
+import type { Slot } from '../parts/slot.js';
 import { SealedReplies } from '../seal/sealed-replies.js';
-import type { FollowState } from './follows.js';
+import { type FollowState, Follows } from './follows.js';
 import { type RepliesOptions, resolveRepliesOptions } from './options.js';
 import { Replies, type RepliesNode } from './replies.js';
 
@@ -14,14 +23,16 @@ export const keptReplies = (given: RepliesOptions = {}): Feature => ({
   after: ['metrics', 'tracing', 'scan', 'nodes', 'durable'],
   install(host) {
     const options = resolveRepliesOptions(given);
+    const follows = host.slot((session) => new Follows(session));
     const replies = new Replies({
+      follows,
       options: { ...host.options, replies: options },
       now: Date.now,
       onOver: () => host.settled(),
     });
     const cluster = host.use(CLUSTER);
     if (cluster !== undefined) replies.join(nodeOf(cluster, host));
-    return partOf(replies, cluster !== undefined);
+    return partOf(replies, follows, cluster !== undefined);
   },
 });
 
@@ -43,7 +54,7 @@ function nodeOf(cluster: ClusterPort, { options }: PartHost): RepliesNode {
 }
 
 /** @param isShared whether other nodes read the replies. */
-function partOf(replies: Replies, isShared: boolean): Part {
+function partOf(replies: Replies, follows: Slot<Follows, ServerEndpoint>, isShared: boolean): Part {
   const name: OwnName = {
     extension: Extension.REPLIES,
     handlerFor: (session, stream, said) => replies.handlerFor(session, stream, said),
@@ -63,13 +74,19 @@ function partOf(replies: Replies, isShared: boolean): Part {
     accepted(session: ServerEndpoint, resume: ResumeOffer | undefined) {
       if (resume !== undefined) replies.adopt(session, resume);
     },
-    leaves: (session, stream, how) => how === 'move' && session.follows.has(stream),
-    save({ follows: { states } }) {
-      return states.length === 0 ? undefined : states.map(followValues);
+    leaves: (session, stream, how) => how === 'move' && follows.peek(session)?.has(stream) === true,
+    save(session) {
+      const owner = replies.owners.foreign(session);
+      const states = follows.peek(session)?.states ?? [];
+      if (owner === undefined && states.length === 0) return undefined;
+      return { owner: orNull(owner), follows: states.map(followValues) };
     },
     load(saved) {
-      const states = listsOf(saved, 'a follower', readFollow);
+      const fields = isFields(saved) ? saved : {};
+      const owner = new ValueList([get(fields, 'owner')], 'the owner').optional((one) => one.text(MAX_OWNER));
+      const states = listsOf(get(fields, 'follows'), 'a follower', readFollow);
       return (session) => {
+        if (owner !== undefined) replies.owners.restore(session, owner);
         for (const state of states) replies.resume(session, state);
       };
     },
@@ -82,6 +99,7 @@ function partOf(replies: Replies, isShared: boolean): Part {
   };
 }
 
+const MAX_OWNER = 128;
 const MAX_ID = 64;
 const IS_TOLD = 1;
 const HAS_PARTS = 2;

@@ -1,7 +1,8 @@
 import { type CodedBody, type Limits, ProtocolError, type RequestContext } from '@parlance/protocol';
 import { CodedPart, countable, decodeMetadata, encodeKept } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { Follow, FollowState } from './follows.js';
+import type { Slot } from '../parts/slot.js';
+import type { Follow, FollowState, Follows } from './follows.js';
 import type { ReplyEntry, ReplyLog } from './log.js';
 import { News } from './news.js';
 import { failureOf, heldBytes, type RecordCoders, ReplyReader } from './reader.js';
@@ -12,6 +13,7 @@ export interface FollowingParts {
   readonly coders: RecordCoders;
   /** The record of a reply whose handler runs here. */
   readonly recordingOf: (id: string) => Recording | undefined;
+  readonly follows: Slot<Follows, ServerEndpoint>;
   /** It may change when the server joins a cluster. */
   readonly log: () => ReplyLog;
 }
@@ -54,7 +56,9 @@ export class Following {
     { stream, after }: { readonly stream: number; readonly after: number },
     context: RequestContext,
   ): AsyncGenerator<CodedPart> {
-    const follow = session.follows.begin({ stream, id: reply.id, next: after, isTold: false });
+    const follow = this.#parts.follows
+      .of(session)
+      .begin({ stream, id: reply.id, next: after, isTold: false });
     try {
       yield* this.#read(session, reply, follow, context);
     } finally {
@@ -68,7 +72,7 @@ export class Following {
     state: FollowState,
     context: RequestContext,
   ): AsyncGenerator<CodedPart> {
-    const follow = session.follows.begin(state);
+    const follow = this.#parts.follows.of(session).begin(state);
     try {
       const reply = await this.#parts.log().find({ id: state.id });
       if (reply === undefined) throw unknownReply();

@@ -1,3 +1,5 @@
+import type { ServerEndpoint } from '../endpoint.js';
+
 /** A request that follows a kept reply, and how far it has come. Another node can go on with it between two parts. */
 export interface FollowState {
   readonly stream: number;
@@ -13,17 +15,19 @@ export interface FollowState {
 
 /** What one session follows. */
 export class Follows {
+  readonly #session: ServerEndpoint;
   readonly #all = new Map<number, Follow>();
-  #isHeld = false;
 
-  begin(state: FollowState): Follow {
-    const follow = new Follow(state, this);
-    this.#all.set(state.stream, follow);
-    return follow;
+  constructor(session: ServerEndpoint) {
+    this.#session = session;
   }
 
-  end(follow: Follow): void {
-    if (this.#all.get(follow.stream) === follow) this.#all.delete(follow.stream);
+  begin(state: FollowState): Follow {
+    const follow = new Follow(state, this.#session, () => {
+      if (this.#all.get(follow.stream) === follow) this.#all.delete(follow.stream);
+    });
+    this.#all.set(state.stream, follow);
+    return follow;
   }
 
   has(stream: number): boolean {
@@ -33,45 +37,36 @@ export class Follows {
   get states(): readonly FollowState[] {
     return [...this.#all.values()];
   }
-
-  get isHeld(): boolean {
-    return this.#isHeld;
-  }
-
-  /** Nothing more is given to the session, until {@link release}. */
-  hold(): void {
-    this.#isHeld = true;
-  }
-
-  release(): void {
-    this.#isHeld = false;
-    for (const follow of this.#all.values()) follow.wake();
-  }
 }
 
 export class Follow implements FollowState {
   readonly stream: number;
   readonly id: string;
-  readonly #follows: Follows;
+  readonly end: () => void;
+  readonly #session: ServerEndpoint;
   next: number;
   isTold: boolean;
   hasParts: boolean;
-  wake: () => void = () => {};
 
-  constructor({ stream, id, next, isTold, hasParts = false }: FollowState, follows: Follows) {
+  constructor(
+    { stream, id, next, isTold, hasParts = false }: FollowState,
+    session: ServerEndpoint,
+    end: () => void,
+  ) {
     this.stream = stream;
     this.id = id;
     this.next = next;
     this.isTold = isTold;
     this.hasParts = hasParts;
-    this.#follows = follows;
+    this.#session = session;
+    this.end = end;
   }
 
   /** Waits while the session is held. Returns whether it still wants the rest. */
   async mayGoOn(signal: AbortSignal): Promise<boolean> {
-    while (this.#follows.isHeld && !signal.aborted) {
+    while (this.#session.isHeld && !signal.aborted) {
       await new Promise<void>((resolve) => {
-        this.wake = resolve;
+        void this.#session.released().then(resolve);
         signal.addEventListener('abort', () => resolve(), { once: true });
       });
     }
@@ -82,9 +77,5 @@ export class Follow implements FollowState {
   advance(): void {
     this.next++;
     this.hasParts = true;
-  }
-
-  end(): void {
-    this.#follows.end(this);
   }
 }

@@ -141,8 +141,9 @@ describe('owners', () => {
     const [first, second] = [sessionOf('s0'), sessionOf('s1')];
     here.handleKept(first);
     here.adopt(second, offerOf('s0'));
-    expect([first.actsFor, second.actsFor]).toEqual([undefined, here.of(first)]);
-    const moved = Object.assign(sessionOf('s1'), { actsFor: second.actsFor });
+    expect([here.foreign(first), here.foreign(second)]).toEqual([undefined, here.of(first)]);
+    const moved = sessionOf('s1');
+    there.restore(moved, here.foreign(second) as string);
     expect(there.of(moved)).toBe(here.of(second));
     expect(there.of(sessionOf('s0'))).toBe(here.of(first));
   });

@@ -80,6 +80,17 @@ export class Owners {
     this.#set(session, { key, running: 0, keptUntil });
   }
 
+  /** The owner that the ID of a session without a principal does not tell. */
+  foreign(session: ServerEndpoint): string | undefined {
+    const key = this.#anonymous.get(session)?.key;
+    return key === ownerOfSession(session.id) ? undefined : key;
+  }
+
+  /** A session that has come from another node brings its {@link foreign} owner along. */
+  restore(session: ServerEndpoint, key: string): void {
+    this.#anonymous.set(session, { key, running: 0, keptUntil: 0 });
+  }
+
   /** IDs of sessions without a principal that have kept replies, or have taken over those of another one. */
   get claimed(): Iterable<string> {
     return this.#claims.keys();
@@ -102,15 +113,13 @@ export class Owners {
   #anonymousOf(session: ServerEndpoint): Anonymous {
     let owner = this.#anonymous.get(session);
     if (owner === undefined) {
-      // One that was moved here brings its owner along.
-      owner = { key: session.actsFor ?? ownerOfSession(session.id), running: 0, keptUntil: 0 };
+      owner = { key: ownerOfSession(session.id), running: 0, keptUntil: 0 };
       this.#anonymous.set(session, owner);
     }
     return owner;
   }
 
   #set(session: ServerEndpoint, owner: Anonymous): void {
-    session.actsFor = owner.key;
     this.#anonymous.set(session, owner);
     this.#claim(session, owner);
   }

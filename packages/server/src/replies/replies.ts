@@ -24,9 +24,10 @@ import {
 } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { NO_BODY } from '../no-body.js';
+import type { Slot } from '../parts/slot.js';
 import { type EngineLogOptions, EngineReplyLog } from './engine-log.js';
 import { Following, unknownReply } from './following.js';
-import type { FollowState } from './follows.js';
+import type { FollowState, Follows } from './follows.js';
 import { keepReplies } from './keep-policy.js';
 import { Keeping } from './keeping.js';
 import { listReplies } from './list.js';
@@ -48,6 +49,8 @@ export interface RepliesHost {
     readonly security: M2MSecurity | undefined;
     readonly logger: Logger;
   };
+  /** What each session follows. */
+  readonly follows: Slot<Follows, ServerEndpoint>;
   /** Unix milliseconds. */
   readonly now: () => number;
   /** A handler whose reply was kept has ended. */
@@ -82,6 +85,7 @@ export class Replies implements ReplyKeeper {
     this.#following = new Following({
       limits: host.options.limits,
       coders,
+      follows: host.follows,
       recordingOf: (id) => this.#running.get(id),
       log: () => this.#log,
     });

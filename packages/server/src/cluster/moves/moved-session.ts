@@ -27,8 +27,6 @@ export interface MovedSession {
   readonly principal: string | undefined;
   readonly agentId: string | undefined;
   readonly isAnonymous: boolean;
-  /** See `ServerEndpoint.actsFor`. */
-  readonly actsFor: string | undefined;
   /** The address of the client that the session counts for. */
   readonly ip: string;
   /** Of its newest connection. */
@@ -61,13 +59,13 @@ export function encodeMoved(
   parts: Readonly<Record<string, unknown>>,
   now: number,
 ): Uint8Array {
-  const { core, principal, agentId, isAnonymous, actsFor, ip, dataText, since } = session;
+  const { core, principal, agentId, isAnonymous, ip, dataText, since } = session;
   const { remoteAddress, userAgent } = session.client;
   const unread = [...(session.mailbox as MovableMailbox).unread];
   return encodeSnapshot({
     moved: trimmed([
       ...[session.id, core.subprotocol, ip, isAnonymous],
-      ...[orNull(principal), orNull(agentId), orNull(dataText), orNull(actsFor)],
+      ...[orNull(principal), orNull(agentId), orNull(dataText)],
       ...[since, remoteAddress, orNull(userAgent)],
     ]),
     core: core.snapshot(now),
@@ -95,7 +93,6 @@ export function decodeMoved(bytes: Uint8Array, limits: Limits): MovedSession {
   if (agentId !== undefined && !isStatedAgentId(agentId)) throw list.bad('of an agent with a valid ID');
   const data = list.optional((one) => one.text(Infinity));
   if (data !== undefined) assertData(data);
-  const actsFor = list.optional((one) => one.text(MAX_IP * 2));
   const since = list.optional((one) => one.count(Number.MAX_SAFE_INTEGER)) ?? 0;
   const remoteAddress = list.optional((one) => one.text(MAX_IP)) ?? ip;
   const userAgent = list.optional((one) => one.text(MAX_USER_AGENT));
@@ -113,7 +110,6 @@ export function decodeMoved(bytes: Uint8Array, limits: Limits): MovedSession {
     principal,
     agentId,
     isAnonymous,
-    actsFor,
     ip,
     client,
     since,
