@@ -103,7 +103,7 @@ export class TakeOvers {
     if (reading === undefined) return UNKNOWN;
     const refusal = this.#refusalOf(claimant, reading);
     if (refusal !== undefined) return refusal;
-    // Another node was faster. Nobody has found that one to be gone.
+    // Another node was faster, and that one was not found to be gone.
     if (reading.owner !== gone) return 'busy';
     const principal = countedPrincipal(identity.principal, host.options);
     const address = addressKey(origin.ip);
