@@ -22,17 +22,17 @@ import {
   systemClock,
   type Ticket,
 } from '@parlance/protocol/client';
-import { loadFailures, resolveUrl } from './address.js';
-import { Dialer } from './dialer.js';
-import { watchPage } from './environment.js';
-import { loggerOf } from './logger.js';
-import { assertToken, either, resolveSubprotocol } from './option-values.js';
-import { type ClientOptions, KINDS, KINDS_OF_AGENT } from './options.js';
-import { createBackoff } from './reconnect.js';
-import { createRenewal } from './renewal.js';
-import { type ClientSession, ClientUserSession, clientHostOf } from './session.js';
-import { Succession } from './succession.js';
-import type { TakeUp } from './take-up.js';
+import { loadFailures, resolveUrl } from './connection/address.js';
+import { Dialer } from './connection/dialer.js';
+import { watchPage } from './connection/page-events.js';
+import { createBackoff } from './connection/reconnect.js';
+import { loggerOf } from './session/logger.js';
+import { assertToken, either, resolveSubprotocol } from './session/option-values.js';
+import { type ClientOptions, KINDS, KINDS_OF_AGENT } from './session/options.js';
+import { type ClientSession, ClientUserSession, clientHostOf } from './session/session.js';
+import { createRenewal } from './survival/renewal.js';
+import { Succession } from './survival/succession.js';
+import type { TakeUp } from './survival/take-up.js';
 
 /**
  * Connects to a session server. Resolves when the session is established: on Node with its codecs and its vocabulary
@@ -46,7 +46,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   assertOptions(options, KINDS);
   const { shared, store } = options;
   if (shared !== undefined && shared !== false) {
-    const { connectShared } = await import('./shared/connect.js');
+    const { connectShared } = await import('./tabs/connect.js');
     const session = await connectShared(await resolveUrl(url), options, {
       connect: async (target, own) => clientHostOf(await connect(target, own)),
       createSession: (host) => new ClientUserSession(host),
@@ -58,7 +58,7 @@ export async function connect(url: string | URL, options: ClientOptions = {}): P
   }
   if (store === undefined) return await open(url, options);
   const target = await resolveUrl(url);
-  const { openWithStore } = await import('./take-up.js');
+  const { openWithStore } = await import('./survival/take-up.js');
   return await openWithStore(
     { store, url: target, clock: systemClock, logger: loggerOf(options) },
     (takeUp) => open(target, options, takeUp),
