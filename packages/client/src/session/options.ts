@@ -156,4 +156,3 @@ export const KINDS: OptionKinds<ClientOptions> = {
   traceparent: 'function',
   shared: ['flag', 'object'],
 };
-export const KINDS_OF_AGENT: OptionKinds<AgentOptions> = { id: 'text', metadata: 'object', model: 'object' };

@@ -6,10 +6,10 @@ import type {
   RequestOptions,
   SendOptions,
   SendTensorOptions,
-  SessionReset,
   TensorInput,
 } from '@parlance/protocol';
 import { type Clock, contentOf, LateReply, loadable, type UserOutbound } from '@parlance/protocol/client';
+import type { ClientPart } from '../session/part.js';
 import type { Retries } from './retries.js';
 
 /**
@@ -18,6 +18,7 @@ import type { Retries } from './retries.js';
 export class ClientOutbound implements UserOutbound {
   readonly #present: () => UserOutbound;
   readonly #clock: Clock;
+  readonly #join: (part: ClientPart) => void;
   readonly #code = loadable('retry', () => import('./retries.js'));
   /** Why no session follows. */
   #ended: ProtocolError | undefined;
@@ -26,10 +27,14 @@ export class ClientOutbound implements UserOutbound {
   /** Calls that wait for the code; messages wait behind them, so that all keep their order. */
   #waiting = 0;
 
-  /** @param present the outbound half of the present session; throws if nothing can be sent in it. */
-  constructor(present: () => UserOutbound, clock: Clock) {
+  /**
+   * @param present the outbound half of the present session; throws if nothing can be sent in it.
+   * @param join adds a part to the sessions.
+   */
+  constructor(present: () => UserOutbound, clock: Clock, join: (part: ClientPart) => void) {
     this.#present = present;
     this.#clock = clock;
+    this.#join = join;
   }
 
   send(body: Body, options: SendOptions, agent: string | undefined): Promise<void> {
@@ -58,20 +63,9 @@ export class ClientOutbound implements UserOutbound {
     return this.#present().sendTensor(tensor, options, agent);
   }
 
-  /** A session is ready: what waits moves on to it. */
-  resume(): void {
-    this.#retries?.resume();
-  }
-
-  /** What was lost with a session, without what moves on to the next one. */
-  lossOf(reset: SessionReset): SessionReset {
-    return this.#retries?.lossOf(reset) ?? reset;
-  }
-
   /** No session follows. */
   end(error: ProtocolError): void {
     this.#ended = error;
-    this.#retries?.end(error);
   }
 
   #with<Result>(call: (retries: Retries) => Promise<Result>): Promise<Result> {
@@ -86,7 +80,10 @@ export class ClientOutbound implements UserOutbound {
 
   async #load(): Promise<Retries> {
     const { Retries } = await this.#code.load();
-    this.#retries ??= new Retries(this.#present, this.#clock, () => this.#ended);
+    if (this.#retries === undefined) {
+      this.#retries = new Retries(this.#present, this.#clock, () => this.#ended);
+      this.#join(this.#retries);
+    }
     return this.#retries;
   }
 }

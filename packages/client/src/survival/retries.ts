@@ -7,6 +7,7 @@ import {
   sizeOf,
   type UserOutbound,
 } from '@parlance/protocol/client';
+import type { ClientPart } from '../session/part.js';
 import { RetriedReply } from './retried-reply.js';
 
 /** Bytes of content that may wait for a session; each call counts {@link CALL_SIZE} more. */
@@ -44,7 +45,7 @@ interface Call {
  * The calls of a client that have `retry`, until all of each is written. If a session ends before, they move on to the
  * next one, in the order in which they were made. What was written may have arrived, and is never repeated.
  */
-export class Retries {
+export class Retries implements ClientPart {
   readonly #present: () => UserOutbound;
   readonly #clock: Pick<Clock, 'now' | 'after'>;
   readonly #calls = new Set<Call>();
@@ -92,12 +93,11 @@ export class Retries {
     return reply;
   }
 
-  /** A session is ready. */
-  resume(): void {
+  ready(): void {
     for (const call of [...this.#calls]) this.#begin(call);
   }
 
-  /** The present session was lost, with what `reset` lists. Returns that without what moves on to the next one. */
+  /** What moves on to the next session is not lost. */
   lossOf(reset: SessionReset): SessionReset {
     // One-way messages all have the same stream.
     const moving = new Map<number, number>();
@@ -114,8 +114,7 @@ export class Retries {
     return { ...reset, notSent };
   }
 
-  /** No session follows. */
-  end(error: ProtocolError): void {
+  ended(error: ProtocolError): void {
     for (const call of [...this.#calls]) this.#fail(call, error);
   }
 

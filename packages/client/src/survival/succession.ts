@@ -27,11 +27,13 @@ import {
 } from '@parlance/protocol/client';
 import type { DialingSession } from '../connection/dialer.js';
 import { ClientEndpoint } from '../session/endpoint.js';
+import type { Sessions } from '../session/part.js';
+import { PartList } from '../session/part-list.js';
 import { type ClientSession, ClientUserSession } from '../session/session.js';
 import { Departure } from './departure.js';
+import { Moves } from './moves.js';
 import { ClientOutbound } from './outbound.js';
 import { SuccessionMailbox } from './succession-mailbox.js';
-import type { TakeUp } from './take-up.js';
 
 export interface SuccessionOptions {
   /** @param proof the ticket of the session before this one, which this client or a former page had. */
@@ -51,8 +53,8 @@ export interface SuccessionOptions {
   readonly onWireLost: (retryAfterMs: number) => void;
   /** Another connection is needed within so many milliseconds, while the present one goes on. */
   readonly moveWithin: (withinMs: number) => void;
-  /** Keeps what the next page needs to take the session up. @default nothing is kept */
-  readonly takeUp?: TakeUp | undefined;
+  /** What the options of the client have asked for. @default nothing */
+  readonly parts?: PartList | undefined;
   /** No session follows any more. */
   readonly onEnded: (error: ProtocolError | undefined) => void;
 }
@@ -63,11 +65,8 @@ export interface SuccessionOptions {
  */
 type Continuation = 'retry' | 'continue' | 'restart';
 
-/** Connections that may bring a session back to the same server that drains. */
-const MAX_MOVES = 5;
-
 /** The successive sessions of one client, as one session of its application. */
-export class Succession implements UserSessionHost, DialingSession, Sweepable {
+export class Succession implements UserSessionHost, DialingSession, Sessions, Sweepable {
   readonly reachesAgents = true;
   readonly session: ClientSession;
   readonly listeners = new Listeners();
@@ -75,6 +74,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   readonly mailbox: SuccessionMailbox = new SuccessionMailbox();
   readonly outbound: ClientOutbound;
   readonly #options: SuccessionOptions;
+  readonly #parts: PartList;
   #current: ClientEndpoint;
   /** A session was accepted, although its codecs may still be loading. */
   #isAccepted = false;
@@ -96,25 +96,25 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   /** GOAWAY that came before the present session was ready. */
   #goAway: GoAwayPayload | undefined;
   #departure: Departure | undefined;
-  /** The session shall go on over another connection, which is not open yet. */
-  #isMoving = false;
-  /** The connection that the session has left for another one, until that has resumed it. */
-  #left: Wire | undefined;
-  /** How often a server that ends at {@link #deadline} has asked to move. */
-  #moves = 0;
-  #deadline = 0;
+  readonly #moves: Moves;
   /** Proves to the server that the next session is of the same client as the one before. */
   #proof: Ticket | undefined;
 
   constructor(options: SuccessionOptions) {
     this.#options = options;
+    this.#parts = options.parts ?? new PartList([]);
     this.#proof = options.proof;
     this.logger = options.endpoint.logger ?? SILENT_LOGGER;
+    this.#moves = new Moves(this.logger, options.moveWithin);
     this.session = new ClientUserSession(this);
-    this.outbound = new ClientOutbound(() => {
-      if (this.#departure?.isClosing) throw this.#departure.refusal();
-      return this.#current.outbound;
-    }, options.endpoint.clock);
+    this.outbound = new ClientOutbound(
+      () => {
+        if (this.#departure?.isClosing) throw this.#departure.refusal();
+        return this.#current.outbound;
+      },
+      options.endpoint.clock,
+      (part) => this.#parts.add(part),
+    );
     this.#current = this.#begin();
   }
 
@@ -159,7 +159,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   }
 
   get isTakenUp(): boolean {
-    return this.#options.takeUp?.interrupted !== undefined;
+    return this.#parts.has('isTakenUp');
   }
 
   get closed(): Promise<SessionEnd> {
@@ -168,22 +168,20 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
 
   async close(options: CloseOptions = {}): Promise<CloseResult> {
     this.#isCloseRequested = true;
-    void this.#options.takeUp?.end();
+    this.#parts.call('closing');
     return await this.#current.close(options);
   }
 
   async detach(): Promise<void> {
-    const { takeUp } = this.#options;
-    if (takeUp === undefined) throw new ProtocolError('unsupported', 'detach: the session has no store');
-    await takeUp.detach(this);
+    const left = await Promise.all(this.#parts.call('detach'));
+    if (left.includes(true)) return;
+    throw new ProtocolError('unsupported', 'detach: the session has no store');
   }
 
-  /** No session follows the present one, which is about to end. */
   stop(): void {
     this.#isCloseRequested = true;
   }
 
-  /** The application or the server ends the session. */
   get isStopping(): boolean {
     return this.#isCloseRequested || this.#isClosing;
   }
@@ -191,18 +189,17 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
   // --- as the owner of connections
 
   get needsWire(): boolean {
-    const needsAny = this.#isMoving || this.#current.wire === undefined;
-    return needsAny && !this.#hasEnded && this.#options.takeUp?.isAway !== true;
+    const needsAny = this.#moves.isUnderWay || this.#current.wire === undefined;
+    return needsAny && !this.#hasEnded && !this.#parts.has('isAway');
   }
   get isAccepted(): boolean {
     return this.#isAccepted;
   }
   handleConnected(wire: Wire, token: string | undefined): void {
-    this.#closeLeft();
-    this.#isMoving = false;
-    this.#left = this.#current.wire;
+    const former = this.#current.wire;
+    this.#moves.handleConnected(former);
     // Nothing more is read from it, and HELLO states what has arrived.
-    if (this.#left !== undefined) this.#current.handleDisconnected(CloseCode.ABNORMAL, '');
+    if (former !== undefined) this.#current.handleDisconnected(CloseCode.ABNORMAL, '');
     this.#current.handleConnected(wire, token);
   }
   handleMessage(data: Uint8Array | string, wire: Wire): void {
@@ -224,24 +221,6 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#current.crash(error);
   }
 
-  // --- one connection after the other
-
-  #move({ deadline, retryAfterMs }: GoAwayPayload): void {
-    if (deadline !== this.#deadline) this.#moves = 0;
-    this.#deadline = deadline;
-    if (this.#isMoving) return;
-    if (++this.#moves > MAX_MOVES)
-      return this.logger.warn({ event: 'session.warning' }, 'the session cannot move');
-    this.#isMoving = true;
-    this.#options.moveWithin(retryAfterMs);
-  }
-
-  /** For a server that has not noticed that the session moves, the connection is only lost. */
-  #closeLeft(): void {
-    this.#left?.close(CloseCode.TIMEOUT, '');
-    this.#left = undefined;
-  }
-
   // --- one session after the other
 
   #begin(): ClientEndpoint {
@@ -257,7 +236,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
       onReady: () => this.#handleReady(),
       onNotify: (name, event) => this.#handleNotification(name, event),
       onGoAway: (goAway) => {
-        if (goAway.move) this.#move(goAway);
+        if (goAway.move) this.#moves.begin(goAway);
         // Until the session is ready, the departure is that of the session before it.
         else if (this.#current.isReady) this.#departure ??= new Departure(goAway);
         else this.#goAway = goAway;
@@ -265,7 +244,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
       onSuperseded: (accept) => {
         this.#accept = accept;
       },
-      onTakenUp: (cancelled) => this.#options.takeUp?.handleTakenUp(cancelled),
+      onTakenUp: (cancelled) => this.#parts.call('takenUp', cancelled),
       onApplied: () => this.#handleApplied(),
       onWireLost,
       onEnding: (error) => this.#handleEnding(error),
@@ -279,7 +258,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#goAway = undefined;
     this.#current.agentId = this.#options.agentId;
     this.#options.onReady();
-    this.outbound.resume();
+    this.#parts.call('ready');
     departure?.complete();
   }
 
@@ -288,12 +267,12 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     // An attempt to begin a session is not a session that ended.
     if (this.#continuation === 'retry') return;
     if (name === 'reset' && this.#continuation !== undefined)
-      return this.listeners.notify('reset', this.outbound.lossOf(event as SessionReset), this);
+      return this.listeners.notify('reset', this.#parts.lossOf(event as SessionReset), this);
     this.listeners.notify(name, event, this);
   }
 
   #handleState(state: SessionState): void {
-    if (state !== 'suspended') this.#closeLeft();
+    if (state !== 'suspended') this.#moves.closeLeft();
     // The server of a resumed session says again that it drains, or another one has it.
     if (state === 'established' && this.#reportedState === 'suspended') this.#departure = undefined;
     if (state !== 'closed') this.#isClosing = state === 'closing';
@@ -317,7 +296,7 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
 
   #handleApplied(): void {
     this.#leaveWhenIdle();
-    this.#options.takeUp?.handleApplied(this.#current.core);
+    this.#parts.call('applied', this.#current.core);
   }
 
   /** Closes the session of a server that drains as soon as it is idle. */
@@ -367,13 +346,13 @@ export class Succession implements UserSessionHost, DialingSession, Sweepable {
     this.#hasEnded = true;
     if (continuation !== undefined) this.#endAnyway(error);
     this.#over.settle(this.#current.core.closeStatement, error);
-    void this.#options.takeUp?.end(error);
     const departure = this.#departure;
     this.#departure = undefined;
     const failure =
       error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
     departure?.fail(failure);
     this.outbound.end(failure);
+    this.#parts.call('ended', failure);
     this.#options.onEnded(error);
   }
 

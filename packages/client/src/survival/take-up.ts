@@ -1,15 +1,7 @@
 import type { Logger, SessionCore } from '@parlance/protocol';
-import {
-  type Clock,
-  CloseCode,
-  type Crashable,
-  guardLater,
-  type Listeners,
-  ProtocolError,
-  type Ticket,
-} from '@parlance/protocol/client';
-import type { ClientEndpoint } from '../session/endpoint.js';
+import { type Clock, CloseCode, guardLater, ProtocolError, type Ticket } from '@parlance/protocol/client';
 import type { SessionStore } from '../session/options.js';
+import type { ClientPart, Plan, Sessions, Setup } from '../session/part.js';
 import type { ClientSession } from '../session/session.js';
 import { decodeEntry, type Entry, encodeEntry } from './entry.js';
 import { pageLocks, takeLock } from './page-lock.js';
@@ -23,40 +15,37 @@ const LOCK_WAIT_MS = 300;
 /** Entries that a session of this page uses. */
 const used = new WeakMap<SessionStore, Set<string>>();
 
-export interface TakeUpOptions {
+interface TakeUpOptions {
   readonly store: SessionStore;
   readonly url: URL;
   readonly clock: Pick<Clock, 'after'>;
   readonly logger: Logger | undefined;
 }
 
-/**
- * Opens a session with a store. If another page is ahead with the session of the entry, opens a new one.
- *
- * @param open opens the session, which `takeUp` keeps.
- * @throws {ProtocolError} `invalid_option` if the store is not one, and what `open` throws.
- */
-export async function openWithStore(
-  options: TakeUpOptions,
-  open: (takeUp: TakeUp | undefined) => Promise<ClientSession>,
-): Promise<ClientSession> {
-  assertStore(options.store);
-  const attempt = async (ignoresEntry: boolean): Promise<ClientSession> => {
-    const takeUp = await TakeUp.open(options, ignoresEntry);
-    try {
-      return await open(takeUp);
-    } catch (error) {
-      await takeUp?.end(error);
-      throw error;
-    }
+/** The option `store`. Opens a new session if another page is ahead with the session of the entry. */
+export function createPart({ options, url, clock, logger }: Setup): ClientPart {
+  const store = options.store as SessionStore;
+  return {
+    async open(next) {
+      assertStore(store);
+      const attempt = async (ignoresEntry: boolean): Promise<ClientSession> => {
+        const takeUp = await TakeUp.open({ store, url, clock, logger }, ignoresEntry);
+        try {
+          return await next(takeUp);
+        } catch (error) {
+          await takeUp?.end(error);
+          throw error;
+        }
+      };
+      try {
+        return await attempt(false);
+      } catch (error) {
+        const isLate = error instanceof ProtocolError && error.closeCode === CloseCode.STALE_ATTEMPT;
+        if (!isLate) throw error;
+        return await attempt(true);
+      }
+    },
   };
-  try {
-    return await attempt(false);
-  } catch (error) {
-    const isLate = error instanceof ProtocolError && error.closeCode === CloseCode.STALE_ATTEMPT;
-    if (!isLate) throw error;
-    return await attempt(true);
-  }
 }
 
 function assertStore({ getItem, setItem, removeItem }: SessionStore): void {
@@ -74,25 +63,17 @@ function isViolation(error: unknown): boolean {
   );
 }
 
-/** The sessions of the page, for what takes them up and leaves them. */
-interface PageSessions extends Crashable {
-  readonly current: ClientEndpoint;
-  /** The server has accepted a session. */
-  readonly isAccepted: boolean;
-  readonly isStopping: boolean;
-  readonly id: string;
-  readonly logger: Logger;
-  readonly listeners: Pick<Listeners, 'notify'>;
-  stop(): void;
-}
-
 /**
  * Keeps the entry from which the next page takes up the session of this one. A lock on the session, which ends with the
  * page, tells a page that was loaded again from one that was duplicated.
  */
-export class TakeUp {
+class TakeUp implements ClientPart {
   /** The entry that a former page has left; this page takes up its session. */
-  entry: Entry | undefined;
+  #entry: Entry | undefined;
+  isTakenUp = false;
+  isAway = false;
+  /** Set by {@link begin}, before anything else happens. */
+  #sessions!: Sessions;
   readonly #options: TakeUpOptions;
   readonly #key: string;
   readonly #store: GuardedStore;
@@ -105,10 +86,8 @@ export class TakeUp {
   #written: Ticket | undefined;
   #cancelWrite: (() => void) | undefined;
   #lock: { readonly sessionId: string; readonly release: Promise<(() => void) | undefined> } | undefined;
-  /** The page has left the session, and may come back to it from the back/forward cache. */
-  isAway = false;
-  /** Requests of the former page that were interrupted when this one took its session up. */
-  interrupted: readonly number[] | undefined;
+  /** Requests of the former page that were interrupted when this one took its session up, until they are reported. */
+  #interrupted: readonly number[] = [];
   /** The server has accepted a session of this page. */
   #hasBegun = false;
   #isOver = false;
@@ -144,25 +123,23 @@ export class TakeUp {
     this.#store = new GuardedStore({ ...options, key });
   }
 
-  /** Whether the next page can take the present session up. */
-  get isKept(): boolean {
-    return !this.#isOver && this.#core?.ticket !== undefined;
+  get plan(): Plan {
+    return { rebuilds: true, proof: this.#entry?.ticket, later: this.#entry?.later };
   }
 
-  /** The extension `ready` of HELLO: a JSON list of the codecs that are not loaded. */
-  set later(stated: string | undefined) {
-    this.#later = stated === undefined ? [] : JSON.parse(stated);
+  begin(sessions: Sessions, later: string | undefined): void {
+    this.#sessions = sessions;
+    this.#later = later === undefined ? [] : JSON.parse(later);
   }
 
   /** Before a connection whose HELLO resumes the session: nothing may use its attempt again. */
-  async prepare(): Promise<void> {
+  async dialing(): Promise<void> {
     const ticket = this.#core?.ticket;
     if (ticket !== undefined && !this.#isOver)
       await this.#write({ ...ticket, attempt: ticket.attempt + 1 }, false);
   }
 
-  /** Something has happened to the present session. */
-  handleApplied(core: SessionCore): void {
+  applied(core: SessionCore): void {
     this.#core = core;
     if (this.#isOver || this.isAway) return;
     const { ticket } = core;
@@ -183,21 +160,24 @@ export class TakeUp {
     else if (ticket.received !== written.received) this.#writeLater();
   }
 
-  handleTakenUp(cancelled: readonly number[]): void {
-    this.interrupted = cancelled;
+  takenUp(cancelled: readonly number[]): void {
+    this.#interrupted = cancelled;
+    this.isTakenUp = true;
   }
 
-  /** The first session is ready. Reports what was interrupted, in a task after `connect` has resolved. */
-  handleReady(sessions: PageSessions): void {
-    const unknown = (this.interrupted ?? []).map((streamId) => ({ kind: 'request', streamId }) as const);
+  /** Reports what was interrupted, in a task after `connect` has resolved. */
+  ready(): void {
+    const sessions = this.#sessions;
+    const unknown = this.#interrupted.map((streamId) => ({ kind: 'request', streamId }) as const);
+    this.#interrupted = [];
     if (unknown.length === 0) return;
     const reset = { reason: 'reloaded', notSent: [], unknown };
     this.#options.clock.after(0, () => sessions.listeners.notify('reset', reset, sessions));
   }
 
-  /** See `ClientSession.detach`. */
-  async detach(sessions: PageSessions): Promise<void> {
-    if (!this.isKept || sessions.isStopping) {
+  async detach(): Promise<boolean> {
+    const sessions = this.#sessions;
+    if (!this.#isKept || sessions.isStopping) {
       const message = 'detach: only an open session that its server can rebuild may be left to the next page';
       throw new ProtocolError('unsupported', message);
     }
@@ -208,13 +188,14 @@ export class TakeUp {
     current.detach();
     await left;
     wire?.close(CloseCode.DETACHED, '');
+    return true;
   }
 
-  /** The page goes, perhaps into the back/forward cache. Returns whether the session is left to the next page. */
-  handleGone(sessions: PageSessions): boolean {
+  gone(): boolean {
+    const sessions = this.#sessions;
+    if (sessions.isStopping) return false;
     // Before ACCEPT, the page has nothing to leave but the session that it is taking up.
-    const isOwn = this.isKept || (this.entry !== undefined && !sessions.isAccepted);
-    if (!isOwn || sessions.isStopping) return false;
+    if (!this.#isKept && (this.#entry === undefined || sessions.isAccepted)) return false;
     guardLater(sessions, this.#leave());
     const { current } = sessions;
     const { wire } = current;
@@ -223,11 +204,23 @@ export class TakeUp {
     return true;
   }
 
-  /** The page is back from the back/forward cache. Resolves when it may go on. */
-  async handleBack(): Promise<void> {
+  async back(): Promise<void> {
     const sessionId = this.#core?.ticket?.sessionId;
     if (this.isAway && sessionId !== undefined) await this.#takeLock(sessionId, LOCK_WAIT_MS);
     this.isAway = false;
+  }
+
+  closing(): void {
+    void this.end();
+  }
+
+  ended(error: ProtocolError): void {
+    void this.end(error);
+  }
+
+  /** Whether the next page can take the present session up. */
+  get #isKept(): boolean {
+    return !this.#isOver && this.#core?.ticket !== undefined;
   }
 
   /** Resolves when the entry is written. */
@@ -286,7 +279,7 @@ export class TakeUp {
     this.#claimed = { ...ticket, attempt: ticket.attempt + 1 };
     const claimed = encodeEntry({ ticket: this.#claimed, later, isDetached: false });
     if (claimed !== undefined) await this.#store.write(claimed);
-    this.entry = entry;
+    this.#entry = entry;
   }
 
   #giveUp(): void {

@@ -6,52 +6,35 @@ import {
   resolveTimers,
   systemClock,
 } from '@parlance/protocol/client';
-import type { watchPage } from '../connection/page-events.js';
-import type { createBackoff } from '../connection/reconnect.js';
-import type { SharingOptions } from '../session/options.js';
-import type { ClientSession, ClientSessionHost } from '../session/session.js';
+import type { ClientPart, Setup } from '../session/part.js';
+import type { ClientSession } from '../session/session.js';
 import { Election } from './election.js';
 import { Hubs } from './hub.js';
 import { keyOf, type SharedKey } from './key.js';
 import { type Connect, opener } from './open.js';
-import { resolveSharing, type SharedOptions, sharedOptionsOf } from './options.js';
+import { resolveSharing, sharedOptionsOf } from './options.js';
 import type { Pipe } from './pipe.js';
 import { holdLock, type Locks } from './presence.js';
 import { VERSION } from './protocol.js';
 import { Tab } from './tab.js';
 import { attachToWorker } from './worker.js';
 
-/** The options of `connect` that sharing reads. */
-export interface SharedConnectOptions extends SharedOptions {
-  readonly shared?: boolean | SharingOptions | undefined;
-  readonly token?: string | (() => string | Promise<string>) | undefined;
-  readonly signal?: AbortSignal | undefined;
-  readonly logger?: Logger | undefined;
-  readonly traceparent?: (() => string | undefined) | undefined;
-  readonly WebSocket?: unknown;
-}
-
-/** What the entry of the page has already: bundlers would move what both import to a chunk of its own. */
-export interface SharingTools {
-  /** Opens a session of its own. */
-  readonly connect: Connect;
-  readonly createSession: (host: ClientSessionHost) => ClientSession;
-  readonly createBackoff: typeof createBackoff;
-  readonly watchPage: typeof watchPage;
-  readonly logger: Logger;
+/** The option `shared`. */
+export function createPart(setup: Setup): ClientPart {
+  return { open: (next) => connectShared(setup, next) };
 }
 
 /**
- * Joins the session of the tabs that connect with the same URL, options and credential, or opens it. Resolves with
- * `undefined` if this runtime cannot share a session.
+ * Joins the session of the tabs that connect with the same URL, options and credential, or opens it.
  *
+ * @param openOwn opens a session of this page alone, if this runtime cannot share one.
  * @throws {ProtocolError} `invalid_option` for an option that cannot be shared; errors of `connect`.
  */
-export async function connectShared(
-  url: URL,
-  given: SharedConnectOptions,
-  { connect, createSession, createBackoff, watchPage, logger }: SharingTools,
-): Promise<ClientSession | undefined> {
+async function connectShared(
+  { url, options: given, logger, tools }: Setup,
+  openOwn: () => Promise<ClientSession>,
+): Promise<ClientSession> {
+  const { connect, createSession, createBackoff, watchPage } = tools;
   const { shared, signal, traceparent, token } = given;
   const sharing = resolveSharing(shared === undefined || shared === false ? true : shared);
   const runtime = runtimeOf();
@@ -61,8 +44,9 @@ export async function connectShared(
   const limits = resolveLimits(options.limits);
   const { closingTimeoutMs } = resolveTimers(options.timers);
   const backoff = options.reconnect === false ? undefined : createBackoff(options.reconnect);
-  const alone = (): undefined => {
+  const alone = (): Promise<ClientSession> => {
     logger.debug({ event: 'shared.alone' }, 'this runtime cannot share a session between tabs');
+    return openOwn();
   };
   if (isAlone) return alone();
   signal?.throwIfAborted();
