@@ -3,7 +3,7 @@ import { decodeControl } from '@parlance/protocol';
 import { createServer, type ServerOptions } from '@parlance/server';
 import { afterEach, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
-import type { WebSocketLike } from '../../packages/client/src/connection.js';
+import type { WebSocketLike } from '../../packages/client/src/connection/web-socket.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
 import { serverEndpoint } from './endpoints.js';
 import { pause } from './peers.js';

@@ -2,8 +2,10 @@ import type { ProtocolError } from '../base/errors.js';
 import type { Limits } from '../base/limits.js';
 import type { MemoryBudget } from '../base/memory-budget.js';
 import type { M2MSecurity } from '../codec/m2m/security.js';
+import type { Negotiated } from '../control/agreement.js';
 import type { GoAwayPayload } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
+import type { ChannelModule } from '../session/channel-module.js';
 import type { SessionCore, SessionEvent } from '../session/types.js';
 import type { CodecLoader } from './codec-loader.js';
 import type { Mailbox } from './messages/mailbox.js';
@@ -58,6 +60,13 @@ export interface EndpointOptions {
   readonly onAuth?: ((token: string) => void) | undefined;
 
   // --- client
+
+  /**
+   * Loads the code of the channel. Called if the ends agreed on no link, or on a durable session.
+   *
+   * @default the session was created with it
+   */
+  readonly channelOf?: ((negotiated: Negotiated) => Promise<ChannelModule>) | undefined;
 
   /** The credentials of the connection are valid for this long. */
   readonly onGranted?: ((expiresInMs: number) => void) | undefined;

@@ -71,7 +71,7 @@ export class CodecLoading {
       this.#loader.isLazy && (hasLink || isDurable) && negotiated.algorithms.includes(Algorithm.NONE);
     if (isEarly && hasLink) return this.#startEarly(start);
     core.holdFrames();
-    const code = hasLink ? undefined : parts[isDurable ? 'durable' : 'bare'].load();
+    const code = hasLink ? undefined : options.channelOf?.(negotiated);
     const loading = Promise.all([code, isEarly || this.#loadAll()]).then(
       ([loaded]) => {
         if (core.state === 'closed') return;

@@ -12,10 +12,10 @@ import {
   type OutgoingTransfer,
 } from '../link/link.js';
 import type { Outbox } from '../link/outbox.js';
+import type { Channel } from './body-channel.js';
 import { addressingOf, BodyRules, peerLink } from './body-rules.js';
 import type { ChannelOptions } from './channel-options.js';
 import { assertNotDraining, assertOpen, type ChannelHost, type SessionChannel } from './closed-channel.js';
-import type { Channel } from './types.js';
 
 /** Messages, requests and streams over the link. */
 export class LinkChannel implements SessionChannel {

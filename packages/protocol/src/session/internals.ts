@@ -11,6 +11,7 @@ import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
 import { Outbox } from '../link/outbox.js';
 import type { LastStreams } from '../link/streams.js';
 import { LinkChannel } from './channel.js';
+import type { BareModule, ChannelModule } from './channel-module.js';
 import type { ChannelOptions, TakenUpBodies } from './channel-options.js';
 import { closeReasonOf, rejection, truncateReason, withCloseCode } from './close-reason.js';
 import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-channel.js';
@@ -20,7 +21,7 @@ import { HeldFrames, type Receiver } from './incoming.js';
 import { LifecycleEffect, LifecycleEvent, LifecycleState } from './lifecycle.js';
 import type { Role, RoleHost } from './role.js';
 import { SessionTimers, type TimedSession } from './timers.js';
-import type { BareModule, ChannelModule, SessionEvent, SessionOptions, SessionState } from './types.js';
+import type { SessionEvent, SessionOptions, SessionState } from './types.js';
 
 const PUBLIC_STATE: Readonly<Record<LifecycleState, SessionState>> = {
   initial: 'connecting',

@@ -3,6 +3,7 @@ import type { Fields } from '../base/fields.js';
 import { msUntil } from '../base/value-list.js';
 import type { Negotiated } from '../control/agreement.js';
 import { CloseReason, type GoAwayPayload } from '../control/messages.js';
+import type { BareModule } from './channel-module.js';
 import type { Begin } from './durable/begin.js';
 import { DurableChannel } from './durable/channel.js';
 import type { DurableSession } from './durable/session.js';
@@ -12,7 +13,7 @@ import { MovableChannel } from './movable-channel.js';
 import { ServerRole } from './server-role.js';
 import { Core } from './session.js';
 import { encodeSnapshot, type RestoredSession, serverFields } from './snapshot.js';
-import type { BareModule, ServerSessionCore, SessionOptions } from './types.js';
+import type { ServerSessionCore, SessionOptions } from './types.js';
 
 /** A server's end of a session, which can move to another process. */
 export class ServerCore extends Core implements ServerSessionCore {
