@@ -108,6 +108,7 @@ export const CHECKS: readonly Check[] = [
     isTest: false,
     run: () => withChromium('the page budget', () => node('scripts/check-page.ts')),
   },
+  { name: 'house', isTest: false, run: () => node('scripts/check-house.ts') },
   { name: 'plain words', isTest: false, run: () => node('scripts/check-words.ts') },
   { name: 'docs in sync', isTest: false, run: () => node('scripts/generate-docs.ts', '--check') },
   { name: 'demo', isTest: false, run: () => run('npm', ['run', '--silent', 'demo', '--', '--once']) },
