@@ -147,6 +147,7 @@ export default defineConfig({
           name: 'e2e',
           environment: 'node',
           include: ['e2e/src/**/*.test.ts'],
+          globalSetup: 'e2e/src/kit/bundle-programs.ts',
           exclude: ['**/*.browser.test.ts', '**/node_modules/**'],
           env,
           retry,
