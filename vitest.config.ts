@@ -118,7 +118,6 @@ export default defineConfig({
           name: 'unit',
           environment: 'node',
           include: pure,
-          pool: 'threads',
           isolate: false,
           env,
           maxWorkers: 1,
