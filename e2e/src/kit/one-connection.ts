@@ -6,7 +6,7 @@ import { connectionsSoFar } from '../front.js';
 
 /**
  * Cases with one connection are the same on three nodes as on one, so a short run leaves them out. Which cases these are is
- * counted: `ONE_CONNECTION=write` lists them anew, and a full run fails a listed case that has more connections by now.
+ * counted: `ONE_CONNECTION=write` lists them again, and a full run fails a listed case that has more connections by now.
  */
 
 const LIST = fileURLToPath(new URL('one-connection.json', import.meta.url));
