@@ -25,6 +25,7 @@ import type { Durability } from './durable/durability.js';
 import { stateOf } from './durable/state.js';
 import type { Hook } from './hooks/hook.js';
 import { HookedReader } from './hooks/hooked-reader.js';
+import { memoryKeys } from './http/addresses.js';
 import { longestMessage } from './http/unfinished-message.js';
 import { isMoving, MovingEndpoint } from './moving-endpoint.js';
 import type { SessionObserver } from './observe/observer.js';
@@ -98,9 +99,8 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
     return new ServedSession(this);
   }
 
-  /** The principal and the address whose shares of the process's memory the session uses. */
-  set memoryKeys(keys: readonly string[]) {
-    this.account.assign(keys);
+  override get memoryKeys(): readonly string[] {
+    return memoryKeys(this.ip, this.isAnonymous ? undefined : this.principal);
   }
 
   /** A server loads everything before it listens. */

@@ -99,6 +99,9 @@ export class Endpoint
   get memory(): SessionMemory {
     return this.account.memory;
   }
+  get memoryKeys(): readonly string[] {
+    return [];
+  }
   get waitingMessages(): number {
     return this.mailbox.size;
   }
