@@ -13,18 +13,21 @@ export function startOnSession(
   logger: Logger,
 ): void {
   if (session.isStopped) session.startReading();
-  const handleReturn = () => {
-    session.running = undefined;
-    guard(session, () => session.onChange?.());
-  };
-  const handleFailure = (error: unknown) => {
-    guard(session, () => endAfter(error, session, logger));
-    handleReturn();
-  };
-  session.running = READY.then(() => onSession(session.session)).then(handleReturn, handleFailure);
+  session.running = READY.then(() => onSession(session.session)).then(
+    () => handleReturn(session),
+    (error: unknown) => {
+      guard(session, () => endAfter(error, session, logger));
+      handleReturn(session);
+    },
+  );
 }
 
 const READY = Promise.resolve();
+
+function handleReturn(session: ServerEndpoint): void {
+  session.running = undefined;
+  guard(session, () => session.onChange?.());
+}
 
 function endAfter(error: unknown, session: ServerEndpoint, logger: Logger): void {
   // A reader that throws because its session has ended is not at fault.

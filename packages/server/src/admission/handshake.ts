@@ -87,7 +87,8 @@ export class Handshake {
   readonly #ip: string;
   readonly #upgrade: IncomingMessage;
   readonly #events: HandshakeEvents;
-  readonly #guard: HandshakeGuard;
+  /** Hears of the bytes that are read from the socket. */
+  readonly guard: HandshakeGuard;
   readonly #ticket: Ticket | undefined;
   /** The bytes of HELLO. */
   firstMessage: Uint8Array | string | undefined;
@@ -112,7 +113,7 @@ export class Handshake {
     this.#upgrade = request;
     this.#ticket = ticket;
     this.#events = events;
-    this.#guard = new HandshakeGuard(request, wire, session, host.options);
+    this.guard = new HandshakeGuard(request, wire, session, host.options);
   }
 
   async answer(hello: HelloPayload): Promise<void> {
@@ -336,7 +337,6 @@ export class Handshake {
 
   /** The handshake is over: the connection may send more than a HELLO. */
   end(): void {
-    this.#guard.stop();
     clearTimeout(this.#delayed);
     this.#leading?.abort();
   }
