@@ -29,8 +29,14 @@ export class Outbox implements UncountedFrames {
   /** Keeps to the peer's rates; without it nothing is delayed. */
   pace: Pacer | undefined;
   #listener: OutboxListener | undefined;
-  readonly #written = new WrittenFrames();
-  readonly #writer = new BodyWriter(this.#written);
+  /** Completely written bodies; `undefined` before the first. Replayed frames are not counted again. */
+  sentBodies: BodyCounts | undefined;
+  /** Keep written frames until they are confirmed, so that they can be replayed. */
+  retain = false;
+  /** Written frames and their writer exist only while a link, or a message without one, needs them. */
+  #frames: WrittenFrames | undefined;
+  #writer: BodyWriter | undefined;
+  #kept: KeptMessages | undefined;
   readonly #control = new ControlQueue();
   #isPaused = false;
   /** Stream 0, which becomes empty again and again; other queues exist only while something is in them. */
@@ -47,9 +53,35 @@ export class Outbox implements UncountedFrames {
 
   /** Connects the outbox to its link. */
   attach(parts: OutboxParts): void {
-    this.#writer.attach(parts);
+    this.#begunWriter.attach(parts);
     this.#listener = parts.listener;
     this.#written.maxRetained = parts.maxRetained ?? Infinity;
+  }
+
+  get #written(): WrittenFrames {
+    if (this.#frames === undefined) {
+      this.#frames = new WrittenFrames(this.retain);
+      this.#frames.messages = this.#kept;
+    }
+    return this.#frames;
+  }
+
+  get #begunWriter(): BodyWriter {
+    this.#writer ??= new BodyWriter(this.#written, this);
+    return this.#writer;
+  }
+
+  /** Lets go of everything but its counts, until {@link attach}, if nothing waits to be written or confirmed. */
+  rest(): boolean {
+    const isBusy = this.#isPaused || this.#control.size > 0 || this.hasBodies || this.#paced !== undefined;
+    if (isBusy || this.#frames?.isSettled === false) return false;
+    this.#frames = undefined;
+    this.#writer = undefined;
+    this.#listener = undefined;
+    this.#messages = undefined;
+    this.#streams = undefined;
+    this.#ready.clear();
+    return true;
   }
 
   // --- state
@@ -57,8 +89,9 @@ export class Outbox implements UncountedFrames {
   /** Nothing can be written before the peer grants credit, acknowledges, or its rate allows it. */
   get isIdle(): boolean {
     if (this.#control.size > 0) return false;
-    const hasTurn = this.#ready.size > 0 && !this.#isSlowed && !this.#written.isFull;
-    return this.#isPaused || (!hasTurn && !this.#written.isReplaying);
+    const frames = this.#frames;
+    const hasTurn = this.#ready.size > 0 && !this.#isSlowed && frames?.isFull !== true;
+    return this.#isPaused || (!hasTurn && frames?.isReplaying !== true);
   }
 
   /** Something waits for the peer's rate. */
@@ -82,11 +115,6 @@ export class Outbox implements UncountedFrames {
     return this.#control.size;
   }
 
-  /** Completely written bodies; `undefined` before the first. */
-  get sentBodies(): BodyCounts | undefined {
-    return this.#writer.sentBodies;
-  }
-
   /** Counted frames written since the session began. */
   get framesWritten(): number {
     return this.#written.count;
@@ -94,7 +122,7 @@ export class Outbox implements UncountedFrames {
 
   /** Approximate bytes of memory taken by everything that is queued or awaits confirmation. */
   get memory(): number {
-    return this.queuedBytes + this.queuedItems * ITEM_MEMORY + this.#written.memory;
+    return this.queuedBytes + this.queuedItems * ITEM_MEMORY + (this.#frames?.memory ?? 0);
   }
 
   /** Whether anything is queued on `streamId`. */
@@ -121,7 +149,7 @@ export class Outbox implements UncountedFrames {
   get parts(): OutboxState {
     const queues = [...(this.#streams?.values() ?? [])];
     if (this.#messages !== undefined) queues.unshift(this.#messages);
-    const [ready, control, written, writer] = [this.#ready, this.#control, this.#written, this.#writer];
+    const [ready, control, written, writer] = [this.#ready, this.#control, this.#written, this.#begunWriter];
     return { queues, ready, control, written, writer };
   }
 
@@ -208,7 +236,7 @@ export class Outbox implements UncountedFrames {
 
   /** Forgets all streams and all frames that await confirmation, but no control frame. */
   clear(): void {
-    this.#written.clear();
+    this.#frames?.clear();
     this.#messages = undefined;
     this.#streams = undefined;
     this.#ready.clear();
@@ -219,28 +247,20 @@ export class Outbox implements UncountedFrames {
 
   // --- connections
 
-  /** Keep written frames until they are confirmed, so that they can be replayed. */
-  get retain(): boolean {
-    return this.#written.retain;
-  }
-  set retain(retain: boolean) {
-    this.#written.retain = retain;
-  }
-
   /** The peer has received `count` counted frames, which are forgotten. */
   confirm(count: number): void {
-    this.#written.confirm(count);
+    this.#frames?.confirm(count);
   }
 
   /** Written frames that await confirmation, if they are kept. */
   unconfirmed(): Iterable<Uint8Array> {
-    return this.#written.unconfirmed();
+    return this.#frames?.unconfirmed() ?? [];
   }
 
   /** The connection is lost: until {@link replayFrom}, only new control frames are written. */
   pause(): void {
     this.#isPaused = true;
-    this.#written.pause();
+    this.#frames?.pause();
     this.#control.drop(false);
   }
 
@@ -252,7 +272,8 @@ export class Outbox implements UncountedFrames {
 
   /** Keeps written one-way messages until they are confirmed, for {@link rebuild}. */
   keepMessages(kept: KeptMessages): void {
-    this.#written.messages = kept;
+    this.#kept = kept;
+    if (this.#frames !== undefined) this.#frames.messages = kept;
   }
 
   /** A new connection and a new link: forgets everything. Returns the one-way messages that are not confirmed. */
@@ -267,7 +288,7 @@ export class Outbox implements UncountedFrames {
 
   /** Releases the memory that is kept in stock for later frames. */
   releaseMemory(): void {
-    this.#written.releaseMemory();
+    this.#frames?.releaseMemory();
   }
 
   // --- writing
@@ -282,10 +303,11 @@ export class Outbox implements UncountedFrames {
   #next(now: number): Uint8Array | string | undefined {
     const control = this.#nextControl();
     if (control !== undefined || this.#isPaused) return control;
-    const replayed = this.#nextReplayed(now);
+    const frames = this.#frames;
+    const replayed = frames?.isReplaying === true ? this.#nextReplayed(frames, now) : undefined;
     if (replayed !== undefined) return replayed;
     const { pace } = this;
-    if (this.#written.isFull || (pace !== undefined && !this.#mayWrite(pace, now))) return undefined;
+    if (frames?.isFull || (pace !== undefined && !this.#mayWrite(pace, now))) return undefined;
     for (let queue = this.#ready.first; queue !== undefined; queue = this.#ready.first) {
       const begins = pace !== undefined && queue.beginsMessage;
       if (begins && !this.#mayBegin(queue, pace, now)) {
@@ -294,9 +316,10 @@ export class Outbox implements UncountedFrames {
         this.#paced.push(queue);
         continue;
       }
-      const announcement = this.#writer.announce(queue);
+      const writer = this.#begunWriter;
+      const announcement = writer.announce(queue);
       if (announcement !== undefined) return announcement;
-      const frame = this.#writer.write(queue);
+      const frame = writer.write(queue);
       if (queue === this.#released) this.#released = undefined;
       if (frame === undefined) {
         this.#ready.shift();
@@ -328,14 +351,13 @@ export class Outbox implements UncountedFrames {
 
   /** Uncounted frames at any time; counted ones after the frames that are replayed. */
   #nextControl(): Uint8Array | string | undefined {
-    const next = this.#control.shift(this.#isPaused || this.#written.isReplaying);
+    const next = this.#control.shift(this.#isPaused || this.#frames?.isReplaying === true);
     if (next === undefined || !next.counted) return next?.frame;
     return this.#written.appendCopy(next.frame as Uint8Array);
   }
 
-  #nextReplayed(now: number): Uint8Array | string | undefined {
-    if (!this.#written.isReplaying) return undefined;
-    const frame = this.#written.nextReplayed();
+  #nextReplayed(frames: WrittenFrames, now: number): Uint8Array | string | undefined {
+    const frame = frames.nextReplayed();
     if (frame === undefined) return this.#nextControl();
     // A replayed message does not wait for the rate, but new ones then wait for it.
     if (this.pace !== undefined && endsMessage(frame)) this.pace.begin(now);
