@@ -81,6 +81,20 @@ export abstract class MovingEndpoint extends Endpoint {
     return !(this.mailbox instanceof MovableMailbox && this.mailbox.isReading);
   }
 
+  override handleTick(): void {
+    super.handleTick();
+    guard(this, () => this.#restIfIdle());
+  }
+
+  /** An idle session keeps what it has agreed on and its counts; the next frame makes the rest again. */
+  #restIfIdle(): void {
+    const { core } = this;
+    const now = this.options.clock.now();
+    if (!(this.isAwake || core.isAwake) || core.idleMs(now) < REST_MS) return;
+    const isUsed = this.isHeld || this.waitingMessages > 0 || !this.isAtRest(() => false);
+    if (!isUsed && core.rest(now)) this.rest();
+  }
+
   /** The kept replies that it follows. */
   get follows(): Follows {
     this.#follows ??= new Follows();
@@ -245,6 +259,8 @@ export abstract class MovingEndpoint extends Endpoint {
   }
 }
 
+/** Milliseconds without data after which a session rests. A tick later, ten seconds are not over yet. */
+const REST_MS = 8_000;
 /** Bytes that a client may send between the time its session is to move and the time its node holds it. */
 const MAX_INPUT = 8 * 1024 * 1024;
 /** Bytes that a message counts for in addition to its content. */

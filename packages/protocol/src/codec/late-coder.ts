@@ -44,6 +44,10 @@ export class LateCoder implements BodyCoder {
     else this.#inner.use(codecs);
   }
 
+  rest(): void {
+    this.#inner?.rest();
+  }
+
   load(algorithm: CoderOptions['algorithm']): Promise<void> | undefined {
     return algorithm === undefined || algorithm === 'auto' ? undefined : this.#options.load(algorithm);
   }

@@ -366,6 +366,18 @@ export class Endpoint
     return [...(inbound?.responder?.streams ?? [])].every(isLeft);
   }
 
+  /** A half has been used since the last {@link rest}. */
+  protected get isAwake(): boolean {
+    return this.#outbound !== undefined;
+  }
+
+  /** Server: lets go of both halves, which are made again when they are needed. The session has to be calm. */
+  protected rest(): void {
+    this.#outbound?.rest();
+    this.#outbound = undefined;
+    this.#inbound = undefined;
+  }
+
   // --- the wire
 
   #closeWire(): void {

@@ -85,7 +85,8 @@ export class Outbound {
       algorithms: negotiated.algorithms,
       encoding: usable.encoding,
       usable,
-      load,
+      // Servers have loaded everything, so their coders hold nothing of the session.
+      load: this.#host.isPreloaded ? undefined : load,
       limits,
       security,
       context: hasContext ? { maxMessageSize: maxMessageSize(role, negotiated, limits) } : undefined,
@@ -219,6 +220,11 @@ export class Outbound {
   failCalls(error: Error): void {
     for (const stop of this.#withdrawable ?? []) stop();
     this.#requester?.abort(error);
+  }
+
+  /** A message that its reader still has may keep the coder, which then keeps little. */
+  rest(): void {
+    this.#coder?.rest();
   }
 
   /** The session is over: releases the senders and fails the replies. */

@@ -135,6 +135,14 @@ export class RateLimiter {
     this.#opensAt = now + opensIn;
   }
 
+  /** Lets go of the buckets that are full. */
+  rest(now: number): void {
+    this.#messages = unlessFull(this.#messages, now);
+    this.#bytes = unlessFull(this.#bytes, now);
+    this.#controls = unlessFull(this.#controls, now);
+    this.#signals = unlessFull(this.#signals, now);
+  }
+
   get isClosed(): boolean {
     return this.#opensAt !== Infinity;
   }
@@ -273,6 +281,10 @@ function bucketAt(
   const bucket = bucketOf(amount, periodMs, TOLERANCE, now);
   bucket?.spend(Math.max(0, bucket.level(now) - level), now);
   return bucket;
+}
+
+function unlessFull(bucket: TokenBucket | undefined, now: number): TokenBucket | undefined {
+  return bucket?.isFull(now) === true ? undefined : bucket;
 }
 
 function excess(rate: string, retryAfterMs: number): ProtocolError {

@@ -54,7 +54,8 @@ export class SessionTimers {
   #state = Infinity;
   /** Clock reading at which closing times out, with or without a connection. */
   #closing = Infinity;
-  #lastData = 0;
+  /** Clock reading of {@link touch}. */
+  lastData = 0;
 
   constructor(timers: Timers) {
     this.liveness = new Liveness(timers);
@@ -65,7 +66,7 @@ export class SessionTimers {
    * A PING under way is forgotten.
    */
   snapshot(): readonly [idleMs: number, leftMs: number] {
-    return [this.now - this.#lastData, this.#state - this.now];
+    return [this.now - this.lastData, this.#state - this.now];
   }
 
   /** Readings never go back. */
@@ -75,7 +76,7 @@ export class SessionTimers {
 
   /** Data was sent or received; PING and PONG do not count. */
   touch(): void {
-    this.#lastData = this.now;
+    this.lastData = this.now;
   }
 
   /** The present state ends in `ms`, `Infinity` for one that may last. */
@@ -130,7 +131,7 @@ export class SessionTimers {
 
   /** An open stream keeps a session from being idle. */
   #idleDeadline({ role, channel }: TimedSession): number {
-    return channel.openStreams > 0 ? Infinity : this.#lastData + role.idleTimeoutMs;
+    return channel.openStreams > 0 ? Infinity : this.lastData + role.idleTimeoutMs;
   }
 }
 
