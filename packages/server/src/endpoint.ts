@@ -52,6 +52,9 @@ export interface ServerEndpointOptions extends EndpointOptions {
   readonly observer?: SessionObserver | undefined;
 }
 
+const NO_BYTES: WireBytes = { received: 0, sent: 0 };
+const NO_CLIENT: ClientInfo = { remoteAddress: '', userAgent: undefined };
+
 /** The endpoint of a server: what its connection and other sessions ask of it. */
 export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost {
   declare readonly session: ServerSession;
@@ -59,7 +62,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   /** The address of the client that the session counts for. */
   ip = '';
   /** Who is at the other end of the present connection, or of the last one. */
-  client: ClientInfo = { remoteAddress: '', userAgent: undefined };
+  client = NO_CLIENT;
   since = 0;
   /** The node that leads the present connection here. */
   ledBy: string | undefined;
@@ -76,7 +79,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   /** `onSession` has not returned. */
   running: Promise<void> | undefined;
   /** Bytes before the present connection. */
-  #before: WireBytes = { received: 0, sent: 0 };
+  #before = NO_BYTES;
   /** The JSON of {@link data}. */
   dataText: string | undefined;
   /** Bodies of this session that wait to be written to other sessions. */

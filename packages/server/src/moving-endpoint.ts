@@ -27,7 +27,7 @@ export abstract class MovingEndpoint extends Endpoint {
   /** Another node goes on with it, whatever happens here. */
   #isGivenUp = false;
   /** What it was told since it is frozen, and hears if it stays. */
-  #unheard: (() => void)[] = [];
+  #unheard: (() => void)[] | undefined;
   /** The first fault since it is frozen, of which it ends if it stays. */
   #fault: { readonly error: unknown } | undefined;
   /** What the client has said since the session was to be moved, which its next node handles. */
@@ -177,8 +177,10 @@ export abstract class MovingEndpoint extends Endpoint {
    */
   protected hear(task: () => void): void {
     if (this.hasEnded || this.#isGivenUp) return;
-    if (this.#isFrozen) this.#unheard.push(task);
-    else guard(this, task);
+    if (this.#isFrozen) {
+      this.#unheard ??= [];
+      this.#unheard.push(task);
+    } else guard(this, task);
   }
 
   protected override command(command: (core: SessionCore, now: number) => void): void {
@@ -198,10 +200,10 @@ export abstract class MovingEndpoint extends Endpoint {
     this.#isFrozen = false;
     this.#input = undefined;
     this.#lost = undefined;
-    this.#unheard = [];
+    this.#unheard = undefined;
     this.#fault = undefined;
     if (fault !== undefined) return this.crash(fault.error);
-    for (const task of unheard) this.hear(task);
+    for (const task of unheard ?? []) this.hear(task);
     this.#follows?.release();
     for (const data of input) this.handleMessage(data);
     if (lost !== undefined) this.handleDisconnected(lost.code, lost.reason);
@@ -214,7 +216,7 @@ export abstract class MovingEndpoint extends Endpoint {
     this.#isFrozen = true;
     this.hasMoved = true;
     if (this.hasEnded) return;
-    this.#unheard = [];
+    this.#unheard = undefined;
     if (this.#fault !== undefined) logCrash(this.logger, this.id, this.#fault.error);
     const { wire } = this;
     this.replaceWire(undefined);

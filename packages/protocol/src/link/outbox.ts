@@ -9,6 +9,8 @@ import { WrittenFrames } from './replay.js';
 import { ControlQueue, type QueueItem, SendQueue, type UnwrittenBody } from './send-queue.js';
 import { StreamedBody } from './streamed-body.js';
 
+/** Stands for a queue of turns that nothing was put in; nothing is. */
+const NO_QUEUES = new Fifo<SendQueue>();
 /** Memory of a queued body beside its bytes: the object, its place in the queue, its codings. */
 const ITEM_MEMORY = 512;
 
@@ -43,7 +45,7 @@ export class Outbox implements UncountedFrames {
   #messages: SendQueue | undefined;
   #streams: Map<number, SendQueue> | undefined;
   /** Queues that can write a frame, in order of turn. */
-  readonly #ready = new Fifo<SendQueue>();
+  #ready: Fifo<SendQueue> = NO_QUEUES;
   /** Queues that wait for the peer's rate before their next message begins, in order of turn. */
   #paced: SendQueue[] | undefined;
   /** Was the first of `#paced` and may begin now. */
@@ -80,7 +82,7 @@ export class Outbox implements UncountedFrames {
     this.#listener = undefined;
     this.#messages = undefined;
     this.#streams = undefined;
-    this.#ready.clear();
+    this.#ready = NO_QUEUES;
     return true;
   }
 
@@ -149,6 +151,7 @@ export class Outbox implements UncountedFrames {
   get parts(): OutboxState {
     const queues = [...(this.#streams?.values() ?? [])];
     if (this.#messages !== undefined) queues.unshift(this.#messages);
+    if (this.#ready === NO_QUEUES) this.#ready = new Fifo();
     const [ready, control, written, writer] = [this.#ready, this.#control, this.#written, this.#begunWriter];
     return { queues, ready, control, written, writer };
   }
@@ -184,7 +187,7 @@ export class Outbox implements UncountedFrames {
     queue.resize(bytes.length);
     if (!queue.awaitingSource) return;
     queue.awaitingSource = false;
-    this.#ready.push(queue);
+    this.#takeTurn(queue);
   }
 
   /** Queues a frame after all bodies of its stream: its end or its error. */
@@ -203,7 +206,7 @@ export class Outbox implements UncountedFrames {
     if (queue === undefined || !queue.blocked) return;
     queue.blocked = false;
     this.blockedStreams--;
-    this.#ready.push(queue);
+    this.#takeTurn(queue);
   }
 
   /** Forgets everything queued on a stream. Returns `false` if nothing on it was ever written. */
@@ -396,8 +399,13 @@ export class Outbox implements UncountedFrames {
   #push(streamId: number, item: QueueItem, size: number): void {
     const queue = this.#queueOf(streamId) ?? this.#addQueue(streamId);
     // A queue that is not empty has its place already.
-    if (queue.isEmpty) this.#ready.push(queue);
+    if (queue.isEmpty) this.#takeTurn(queue);
     queue.push(item, size);
+  }
+
+  #takeTurn(queue: SendQueue): void {
+    if (this.#ready === NO_QUEUES) this.#ready = new Fifo();
+    this.#ready.push(queue);
   }
 
   #forget(queue: SendQueue): void {
