@@ -79,7 +79,7 @@ export class Pacer {
   }
 }
 
-/** The state of a {@link RateLimiter}: levels of its buckets, `undefined` before the first use. */
+/** The state of a {@link RateLimiter}: levels of its buckets, `undefined` for full ones. */
 export interface RateState {
   readonly messages: number | undefined;
   readonly bytes: number | undefined;
@@ -118,11 +118,10 @@ export class RateLimiter {
    * opens. {@link refusal} belongs to this server.
    */
   snapshot(now: number): RateState {
-    const [messages, bytes, controls] = [this.#messages, this.#bytes, this.#controls];
     return {
-      messages: messages?.level(now),
-      bytes: bytes?.level(now),
-      controls: controls?.level(now),
+      messages: unlessFull(this.#messages, now)?.level(now),
+      bytes: unlessFull(this.#bytes, now)?.level(now),
+      controls: unlessFull(this.#controls, now)?.level(now),
       opensIn: this.#opensAt - now,
     };
   }

@@ -1,9 +1,11 @@
+import { LINK_FIRST_BYTE } from '../base/frame-kind.js';
 import { decodeUtf8, encodeUtf8 } from '../base/text.js';
 import { BodyCodec, type CodedBody, plainBody } from '../codec/body.js';
 import { codedInContext } from '../codec/context/snapshot.js';
-import type { SessionEvent } from '../session/types.js';
+import type { ServerSessionCore, SessionEvent } from '../session/types.js';
 import { createRandom, type Random } from './chaos/random.js';
 import { contextOf } from './context-of.js';
+import { toHex } from './hex.js';
 import { MOVE_OPTIONS } from './move-options.js';
 import { createSimulation, type End, type Simulation } from './simulation.js';
 import { type SwapFault, Swaps } from './swaps.js';
@@ -20,6 +22,8 @@ export interface MoveHistoryOptions {
   readonly steps?: number;
   /** The client changes to other connections; with a fault, not as it should. @default it does not */
   readonly swaps?: boolean | SwapFault;
+  /** The server rests as often as it can; if not, the same history is run without. @default it does neither */
+  readonly rests?: boolean | undefined;
   /** What arrives in place of a snapshot. @default the snapshot */
   readonly change?: (snapshot: Uint8Array) => Uint8Array;
   /** Called after each move with what was moved and what a restored session gives again. */
@@ -29,6 +33,8 @@ export interface MoveHistoryOptions {
 export interface MoveHistoryOutcome {
   readonly faults: readonly string[];
   readonly moves: number;
+  /** The link frames that each end has written, in their order; only with the option `rests`. */
+  readonly frames: readonly string[];
   /** How often each step was taken, and how many bodies arrived. */
   readonly counts: ReadonlyMap<string, number>;
 }
@@ -69,7 +75,9 @@ class MoveHistory {
   readonly #swaps: Swaps;
   readonly #counts = new Map<string, number>();
   readonly #faults: string[] = [];
+  readonly #frames: string[] = [];
   #moves = 0;
+  #rests = 0;
   #next = 0;
   #isCut = false;
   readonly #told: Record<'page' | 'server', string[]> = { page: [], server: [] };
@@ -83,7 +91,8 @@ class MoveHistory {
   constructor(options: MoveHistoryOptions) {
     this.#options = options;
     this.#random = createRandom(options.seed);
-    this.#simulation = createSimulation({ delayMs: 5, client: MOVE_OPTIONS, server: MOVE_OPTIONS });
+    const tamper = options.rests === undefined ? undefined : this.#note;
+    this.#simulation = createSimulation({ delayMs: 5, client: MOVE_OPTIONS, server: MOVE_OPTIONS, tamper });
     this.#simulation.advance(50);
     const { swaps = false } = options;
     this.#swaps = new Swaps(this.#simulation, this.#random, typeof swaps === 'string' ? swaps : undefined);
@@ -98,7 +107,7 @@ class MoveHistory {
       this.#faults.push(error instanceof Error ? `${error.name}: ${error.message}` : String(error));
     }
     if (this.#faults.length === 0) this.#check();
-    return { faults: this.#faults, moves: this.#moves, counts: this.#counts };
+    return { faults: this.#faults, moves: this.#moves, frames: this.#frames, counts: this.#counts };
   }
 
   get #page(): End {
@@ -114,6 +123,8 @@ class MoveHistory {
   #step(): void {
     const random = this.#random;
     if (this.#options.swaps && random.chance(30)) this.#swap();
+    if (this.#options.rests !== undefined && random.chance(15)) this.#calm(3);
+    if (this.#options.rests) this.#rest();
     const end = random.chance(50) ? this.#page : this.#server;
     const choice = random.below(100);
     if (choice < 20) this.#send(end);
@@ -269,6 +280,36 @@ class MoveHistory {
     onMoved?.(before, this.#simulation.snapshot());
   }
 
+  #rest(): void {
+    const simulation = this.#simulation;
+    // Half of the times the next frame wakes the session, and otherwise a snapshot.
+    const { canSnapshot } = this.#server.core as ServerSessionCore;
+    const before = canSnapshot && this.#rests % 2 === 0 ? simulation.snapshot() : undefined;
+    if (!simulation.rest()) return;
+    this.#rests++;
+    this.#count('rest');
+    if (before !== undefined && Buffer.compare(before, simulation.snapshot()) !== 0)
+      this.#faults.push('a session that has rested is another');
+  }
+
+  /** Everything that is under way is read and answered. */
+  #calm(rounds: number): void {
+    for (let round = 0; round < rounds && this.#isOpen; round++) {
+      this.#simulation.advance(300);
+      this.#look();
+      for (const end of [this.#page, this.#server]) {
+        while (this.#listOf(this.#asked, end).length > 0) this.#answer(end, true);
+        while (this.#listOf(this.#unread, end).length > 0) this.#read(end);
+      }
+    }
+  }
+
+  readonly #note = (frame: Uint8Array, from: End): Uint8Array => {
+    const isLink = (frame[0] ?? 0) >> 4 === LINK_FIRST_BYTE >> 4;
+    if (isLink) this.#frames.push(`${this.#nameOf(from)} ${toHex(frame)}`);
+    return frame;
+  };
+
   // --- what arrives
 
   #look(): void {
@@ -331,12 +372,7 @@ class MoveHistory {
   #settle(): void {
     if (this.#isCut) this.#cutOrReconnect();
     for (let round = 0; round < 60 && this.#isOpen; round++) {
-      this.#simulation.advance(300);
-      this.#look();
-      for (const end of [this.#page, this.#server]) {
-        while (this.#listOf(this.#asked, end).length > 0) this.#answer(end, true);
-        while (this.#listOf(this.#unread, end).length > 0) this.#read(end);
-      }
+      this.#calm(1);
       if (round % 7 === 0) this.#move();
     }
     this.#simulation.advance(1_000);
