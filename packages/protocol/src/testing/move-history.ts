@@ -1,12 +1,12 @@
-import { LINK_FIRST_BYTE } from '../base/frame-kind.js';
 import { decodeUtf8, encodeUtf8 } from '../base/text.js';
 import { BodyCodec, type CodedBody, plainBody } from '../codec/body.js';
 import { codedInContext } from '../codec/context/snapshot.js';
-import type { ServerSessionCore, SessionEvent } from '../session/types.js';
+import type { SessionEvent } from '../session/types.js';
 import { createRandom, type Random } from './chaos/random.js';
 import { contextOf } from './context-of.js';
-import { toHex } from './hex.js';
+import type { Exchange } from './exchange.js';
 import { MOVE_OPTIONS } from './move-options.js';
+import { Rests } from './rests.js';
 import { createSimulation, type End, type Simulation } from './simulation.js';
 import { type SwapFault, Swaps } from './swaps.js';
 
@@ -33,6 +33,7 @@ export interface MoveHistoryOptions {
 export interface MoveHistoryOutcome {
   readonly faults: readonly string[];
   readonly moves: number;
+  readonly rests: number;
   /** The link frames that each end has written, in their order; only with the option `rests`. */
   readonly frames: readonly string[];
   /** How often each step was taken, and how many bodies arrived. */
@@ -43,21 +44,6 @@ const MAX_OPEN = 5;
 /** Charges that the server may leave unread when a page is loaded again. */
 const MOST_UNREAD = 1_000;
 const AGENTS = [undefined, undefined, 'one', 'two', '@directory'] as const;
-
-/** One request and its reply. */
-interface Exchange {
-  readonly asker: End;
-  readonly streamId: number;
-  readonly request: string;
-  requested: boolean;
-  readonly sent: string[];
-  readonly received: string[];
-  /** How this end has answered, and what arrived. */
-  said: 'end' | 'failure' | undefined;
-  heard: 'end' | 'failure' | undefined;
-  /** Cancelled, or of a page that is gone: not everything has to arrive. */
-  isCut: boolean;
-}
 
 interface Unread {
   readonly streamId: number;
@@ -75,9 +61,8 @@ class MoveHistory {
   readonly #swaps: Swaps;
   readonly #counts = new Map<string, number>();
   readonly #faults: string[] = [];
-  readonly #frames: string[] = [];
+  readonly #rests = new Rests();
   #moves = 0;
-  #rests = 0;
   #next = 0;
   #isCut = false;
   readonly #told: Record<'page' | 'server', string[]> = { page: [], server: [] };
@@ -91,7 +76,7 @@ class MoveHistory {
   constructor(options: MoveHistoryOptions) {
     this.#options = options;
     this.#random = createRandom(options.seed);
-    const tamper = options.rests === undefined ? undefined : this.#note;
+    const tamper = options.rests === undefined ? undefined : this.#rests.note;
     this.#simulation = createSimulation({ delayMs: 5, client: MOVE_OPTIONS, server: MOVE_OPTIONS, tamper });
     this.#simulation.advance(50);
     const { swaps = false } = options;
@@ -107,7 +92,8 @@ class MoveHistory {
       this.#faults.push(error instanceof Error ? `${error.name}: ${error.message}` : String(error));
     }
     if (this.#faults.length === 0) this.#check();
-    return { faults: this.#faults, moves: this.#moves, frames: this.#frames, counts: this.#counts };
+    const { count: rests, frames } = this.#rests;
+    return { faults: this.#faults, moves: this.#moves, rests, frames, counts: this.#counts };
   }
 
   get #page(): End {
@@ -124,7 +110,8 @@ class MoveHistory {
     const random = this.#random;
     if (this.#options.swaps && random.chance(30)) this.#swap();
     if (this.#options.rests !== undefined && random.chance(15)) this.#calm(3);
-    if (this.#options.rests) this.#rest();
+    const fault = this.#options.rests ? this.#rests.step(this.#simulation) : undefined;
+    if (fault !== undefined) this.#faults.push(fault);
     const end = random.chance(50) ? this.#page : this.#server;
     const choice = random.below(100);
     if (choice < 20) this.#send(end);
@@ -280,18 +267,6 @@ class MoveHistory {
     onMoved?.(before, this.#simulation.snapshot());
   }
 
-  #rest(): void {
-    const simulation = this.#simulation;
-    // Half of the times the next frame wakes the session, and otherwise a snapshot.
-    const { canSnapshot } = this.#server.core as ServerSessionCore;
-    const before = canSnapshot && this.#rests % 2 === 0 ? simulation.snapshot() : undefined;
-    if (!simulation.rest()) return;
-    this.#rests++;
-    this.#count('rest');
-    if (before !== undefined && Buffer.compare(before, simulation.snapshot()) !== 0)
-      this.#faults.push('a session that has rested is another');
-  }
-
   /** Everything that is under way is read and answered. */
   #calm(rounds: number): void {
     for (let round = 0; round < rounds && this.#isOpen; round++) {
@@ -303,12 +278,6 @@ class MoveHistory {
       }
     }
   }
-
-  readonly #note = (frame: Uint8Array, from: End): Uint8Array => {
-    const isLink = (frame[0] ?? 0) >> 4 === LINK_FIRST_BYTE >> 4;
-    if (isLink) this.#frames.push(`${this.#nameOf(from)} ${toHex(frame)}`);
-    return frame;
-  };
 
   // --- what arrives
 

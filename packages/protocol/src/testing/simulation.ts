@@ -70,7 +70,7 @@ export interface SimulationOptions {
   /** @default 0 */
   readonly delayMs?: number;
   /** Replaces a frame in flight; it receives a copy. @default no change */
-  readonly tamper?: (frame: Uint8Array, from: End) => Uint8Array;
+  readonly tamper?: ((frame: Uint8Array, from: End) => Uint8Array) | undefined;
   /** Answers a HELLO at the server. @default accepts it as `sess_test` */
   readonly onHello?: (core: SessionCore, now: number) => void;
 }
