@@ -97,7 +97,8 @@ export class RateLimiter {
   #bytes: TokenBucket | undefined;
   #controls: TokenBucket | undefined;
   #signals: TokenBucket | undefined;
-  #opensAt = Infinity;
+  /** `undefined` while the gate is open: a number like Infinity would take room for itself. */
+  #opensAt: number | undefined;
   /** The last message has used up the rate. */
   #isAtMessages = false;
   /** The last frame has used up the rate. */
@@ -122,7 +123,7 @@ export class RateLimiter {
       messages: unlessFull(this.#messages, now)?.level(now),
       bytes: unlessFull(this.#bytes, now)?.level(now),
       controls: unlessFull(this.#controls, now)?.level(now),
-      opensIn: this.#opensAt - now,
+      opensIn: this.opensAt - now,
     };
   }
 
@@ -131,7 +132,7 @@ export class RateLimiter {
     this.#messages = bucketAt(messages, messagesPerMinute, MINUTE_MS, now);
     this.#bytes = bucketAt(bytes, bytesPerSecond, SECOND_MS, now);
     this.#controls = bucketAt(controls, controlMessagesPerMinute, MINUTE_MS, now);
-    this.#opensAt = now + opensIn;
+    this.#opensAt = opensIn === Infinity ? undefined : now + opensIn;
   }
 
   /** Lets go of the buckets that are full. */
@@ -143,12 +144,12 @@ export class RateLimiter {
   }
 
   get isClosed(): boolean {
-    return this.#opensAt !== Infinity;
+    return this.#opensAt !== undefined;
   }
 
   /** Clock reading at which the gate opens; `Infinity` if it is open. */
   get opensAt(): number {
-    return this.#opensAt;
+    return this.#opensAt ?? Infinity;
   }
 
   /**
@@ -232,8 +233,8 @@ export class RateLimiter {
 
   /** Opens the gate if it is time. Returns whether it did. */
   handleTimeout(now: number): boolean {
-    if (now < this.#opensAt) return false;
-    this.#opensAt = Infinity;
+    if (now < this.opensAt) return false;
+    this.#opensAt = undefined;
     return true;
   }
 
@@ -254,7 +255,7 @@ export class RateLimiter {
   }
 
   #closeUntil(reading: number): void {
-    this.#opensAt = this.#opensAt === Infinity ? reading : Math.max(this.#opensAt, reading);
+    this.#opensAt = Math.max(this.#opensAt ?? reading, reading);
   }
 }
 
