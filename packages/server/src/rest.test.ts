@@ -54,7 +54,13 @@ async function connect(onRest: () => void = () => {}) {
   exchange();
   const say = (text: string) => {
     const bytes = Buffer.from(text);
-    client.channel.send({ codec: 0, bytes, originalLength: bytes.length, secret: false, metadata: undefined });
+    client.channel.send({
+      codec: 0,
+      bytes,
+      originalLength: bytes.length,
+      secret: false,
+      metadata: undefined,
+    });
     exchange();
   };
   const read = async (messages: AsyncIterator<Message>) => (await messages.next()).value?.text;
