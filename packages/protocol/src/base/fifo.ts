@@ -17,11 +17,6 @@ export class Fifo<Item> {
     return this.#size;
   }
 
-  /** It has room for items, which {@link clear} gives up. */
-  get hasSlots(): boolean {
-    return this.#slots !== undefined;
-  }
-
   /** The item that the next `shift` returns. */
   get first(): Item | undefined {
     return this.#slots?.[this.#head];

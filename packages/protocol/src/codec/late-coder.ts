@@ -44,10 +44,6 @@ export class LateCoder implements BodyCoder {
     else this.#inner.use(codecs);
   }
 
-  rest(): void {
-    this.#inner?.rest();
-  }
-
   load(algorithm: CoderOptions['algorithm']): Promise<void> | undefined {
     return algorithm === undefined || algorithm === 'auto' ? undefined : this.#options.load(algorithm);
   }

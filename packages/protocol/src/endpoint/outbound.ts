@@ -121,6 +121,11 @@ export class Outbound {
     return this.coding === undefined && this.openReplies === 0 && !this.#withdrawable?.size;
   }
 
+  /** A message that its reader still has keeps the coder. */
+  rest(): void {
+    this.#coder?.rest?.();
+  }
+
   get lastSelection(): BodyCoder['lastSelection'] {
     return this.#coder?.lastSelection;
   }
@@ -220,11 +225,6 @@ export class Outbound {
   failCalls(error: Error): void {
     for (const stop of this.#withdrawable ?? []) stop();
     this.#requester?.abort(error);
-  }
-
-  /** A message that its reader still has may keep the coder, which then keeps little. */
-  rest(): void {
-    this.#coder?.rest();
   }
 
   /** The session is over: releases the senders and fails the replies. */

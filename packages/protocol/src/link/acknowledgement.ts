@@ -36,11 +36,6 @@ export class Acknowledgement {
     [this.#acknowledged, this.#bytes] = state;
   }
 
-  /** All received frames are acknowledged. */
-  get isComplete(): boolean {
-    return this.#acknowledged === this.received;
-  }
-
   handleReceived(bytes: number, now: number): void {
     this.received++;
     this.#bytes += bytes;

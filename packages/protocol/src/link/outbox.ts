@@ -73,17 +73,14 @@ export class Outbox implements UncountedFrames {
     return this.#writer;
   }
 
-  /** Lets go of everything but its counts, until {@link attach}, if nothing waits to be written or confirmed. */
-  rest(): boolean {
-    const isBusy = this.#isPaused || this.#control.size > 0 || this.hasBodies || this.#paced !== undefined;
-    if (isBusy || this.#frames?.isSettled === false) return false;
+  /** Lets go of its link, until {@link attach}. Nothing is queued or waits to be confirmed. */
+  detach(): void {
     this.#frames = undefined;
     this.#writer = undefined;
     this.#listener = undefined;
     this.#messages = undefined;
     this.#streams = undefined;
     this.#ready = NO_QUEUES;
-    return true;
   }
 
   // --- state

@@ -28,11 +28,6 @@ export class WrittenFrames {
     this.retain = retain;
   }
 
-  /** No frame is kept. */
-  get isSettled(): boolean {
-    return (this.#log?.size ?? 0) === 0 && (this.messages?.size ?? 0) === 0 && !this.isReplaying;
-  }
-
   /** Nothing more may be written until the peer confirms some frames. */
   get isFull(): boolean {
     if (!this.retain || this.#log === undefined) return false;

@@ -21,17 +21,20 @@ export class RestedLink {
   readonly #names: ReadonlyMap<number, string> | undefined;
   readonly #aliases: readonly [aliases: Map<string, number>, next: number] | undefined;
 
-  /** `undefined` while something is under way. Of its outbox, only the counts are left. */
+  /** Takes the link off its outbox. Returns `undefined`, and does nothing, while something is under way. */
   static of(link: Link): RestedLink | undefined {
     const { streams, assembler, acknowledgement, sendCredit, receiveCredit, outbox } = link.parts;
     const [accounts, , permitted, waiting, unread] = receiveCredit.snapshot();
     const hasInput = streams.isInUse || (assembler.unfinished?.size ?? 0) > 0 || unread > 0;
     const isMoreThanMessages = isOfStreams(accounts) || isOfStreams(sendCredit.snapshot());
     const hasCredit = permitted !== undefined || (waiting?.size ?? 0) > 0 || isMoreThanMessages;
-    const isOwing = !acknowledgement.isComplete || link.framesUnconfirmed > 0 || link.isCreditHeld;
-    if (hasInput || hasCredit || isOwing) return undefined;
+    const [acknowledged] = acknowledgement.snapshot();
+    const isOwing = acknowledged < link.framesReceived || link.framesUnconfirmed > 0 || link.isCreditHeld;
+    const hasOutput = outbox.hasBodies || outbox.controlFrames > 0;
+    if (hasInput || hasCredit || isOwing || hasOutput) return undefined;
     const rested = new RestedLink(link);
-    return outbox.rest() ? rested : undefined;
+    outbox.detach();
+    return rested;
   }
 
   private constructor(link: Link) {

@@ -47,8 +47,7 @@ export class ServerCore extends Core implements ServerSessionCore {
   }
 
   get isAwake(): boolean {
-    const { channel, events } = this;
-    return events.hasSlots || (channel instanceof LinkChannel && channel.isAwake);
+    return this.channel instanceof LinkChannel && this.channel.isAwake;
   }
 
   idleMs(now: number): number {
