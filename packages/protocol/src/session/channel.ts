@@ -2,7 +2,7 @@ import { Extension } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import { agreeOnContext, type ContextParameters } from '../codec/context/parameters.js';
-import { linkParameters } from '../control/agreement.js';
+import { linkParameters, type Negotiated } from '../control/agreement.js';
 import type { GoAwayPayload } from '../control/messages.js';
 import {
   type BodyToSend,
@@ -12,7 +12,9 @@ import {
   type OutgoingTransfer,
 } from '../link/link.js';
 import type { Outbox } from '../link/outbox.js';
+import type { RateLimiter } from '../link/rates.js';
 import type { RestedLink } from '../link/rest.js';
+import type { LastStreams } from '../link/streams.js';
 import { addressingOf, BodyRules, peerLink } from './body-rules.js';
 import type { ChannelOptions } from './channel-options.js';
 import { assertNotDraining, assertOpen, type ChannelHost, type SessionChannel } from './closed-channel.js';
@@ -23,8 +25,10 @@ export class LinkChannel implements SessionChannel {
   draining: GoAwayPayload | undefined;
   protected readonly session: ChannelHost;
   protected readonly outbox: Outbox;
-  readonly #options: ChannelOptions;
-  #rules: BodyRules | undefined;
+  readonly #agreed: Agreed;
+  readonly #gate: RateLimiter | undefined;
+  /** The streams that the first link begins with. */
+  readonly #last: LastStreams | undefined;
   #link: Link | undefined;
   /** What is left of the last link. */
   #rested: RestedLink | undefined;
@@ -32,7 +36,9 @@ export class LinkChannel implements SessionChannel {
   constructor(session: ChannelHost, options: ChannelOptions) {
     this.session = session;
     this.outbox = options.outbox;
-    this.#options = options;
+    this.#agreed = agreedOf(options);
+    this.#gate = options.limiter;
+    this.#last = options.last;
   }
 
   /** Made with the first frame, and with the first one after a rest: most sessions are idle. */
@@ -44,9 +50,14 @@ export class LinkChannel implements SessionChannel {
   }
 
   #begin(): Link {
+    const { outbox } = this;
     const rested = this.#rested;
-    const options = linkOptionsOf(this.#options);
-    const link = new Link(rested === undefined ? options : { ...options, last: rested.last });
+    const link = new Link({
+      ...this.#agreed.link,
+      outbox,
+      gate: this.#gate,
+      last: rested?.last ?? this.#last,
+    });
     this.#link = link;
     this.#rested = undefined;
     rested?.wake(link);
@@ -54,8 +65,7 @@ export class LinkChannel implements SessionChannel {
   }
 
   protected get rules(): BodyRules {
-    this.#rules ??= new BodyRules(this.#options);
-    return this.#rules;
+    return this.#agreed.rules;
   }
 
   /** There is a link, which may have something to do. */
@@ -71,10 +81,8 @@ export class LinkChannel implements SessionChannel {
   rest(restedOf: (link: Link) => RestedLink | undefined): boolean {
     if (this.#link === undefined) return true;
     this.#rested = restedOf(this.#link);
-    if (this.#rested === undefined) return false;
-    this.#link = undefined;
-    this.#rules = undefined;
-    return true;
+    if (this.#rested !== undefined) this.#link = undefined;
+    return !this.isAwake;
   }
 
   get hasLink(): boolean {
@@ -84,7 +92,7 @@ export class LinkChannel implements SessionChannel {
     return this.#link?.openStreams ?? 0;
   }
   get contextUse(): Channel['contextUse'] {
-    return hasContext(this.#options) ? this.link.contextUse : undefined;
+    return this.#agreed.link.context && this.link.contextUse;
   }
   get packedBytes(): number {
     return (this.#link ?? this.#rested)?.packedBytes ?? 0;
@@ -237,25 +245,38 @@ export class LinkChannel implements SessionChannel {
   }
 }
 
-/** The options of the link of a channel. */
-export function linkOptionsOf(options: ChannelOptions): LinkOptions {
-  const { role, limits, negotiated, ownExtensions, peerExtensions, outbox, limiter, last } = options;
+/** What follows from an agreement alone, which many sessions of a server share. */
+interface Agreed {
+  readonly rules: BodyRules;
+  readonly link: Omit<LinkOptions, 'outbox' | 'gate' | 'last'>;
+}
+
+const agreed = new WeakMap<Negotiated, Agreed>();
+
+function agreedOf(options: ChannelOptions): Agreed {
+  const { role, limits, negotiated, ownExtensions, peerExtensions } = options;
+  const known = agreed.get(negotiated);
+  // Two ends within one process may share an agreement too.
+  if (known?.link.side === role) return known;
   const own = linkParameters(ownExtensions);
-  return {
+  const hasContext = negotiated.extensions[Extension.CONTEXT] !== undefined;
+  const link: Agreed['link'] = {
     side: role,
     limits,
     own: { ...own, maxStreams: Math.min(own.maxStreams, limits.maxStreams) },
     peer: peerLink(options),
-    outbox,
-    gate: limiter,
-    context: hasContext(options) ? contextOf(ownExtensions, peerExtensions) : undefined,
+    context: hasContext ? contextOf(ownExtensions, peerExtensions) : undefined,
     addressing: addressingOf(negotiated),
-    last,
   };
+  const found = { rules: new BodyRules(options), link };
+  agreed.set(negotiated, found);
+  return found;
 }
 
-function hasContext({ negotiated }: ChannelOptions): boolean {
-  return negotiated.extensions[Extension.CONTEXT] !== undefined;
+/** The options of the link of a channel. */
+export function linkOptionsOf(options: ChannelOptions): LinkOptions {
+  const { outbox, limiter, last } = options;
+  return { ...agreedOf(options).link, outbox, gate: limiter, last };
 }
 
 /** What both ends keep of earlier messages. */
