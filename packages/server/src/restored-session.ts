@@ -13,7 +13,7 @@ import type { Lead } from './cluster/lead/lead.js';
 import { decodeMoved, type MovedSession } from './cluster/moves/moved-session.js';
 import type { MovedHere } from './cluster/moves/moves.js';
 import { ServerEndpoint } from './endpoint.js';
-import { addressKey } from './http/addresses.js';
+import { addressKey, memoryKeys } from './http/addresses.js';
 import { LoopQueue } from './loop-queue.js';
 import type { Replies } from './replies/replies.js';
 import { clientInfo } from './served-session.js';
@@ -59,21 +59,19 @@ export class RestoredSession extends SessionSettings implements MovedHere {
     this.#input = moved.input;
     this.#follows = moved.follows;
     this.#agent = moved.agent === undefined ? undefined : host.agentMoves?.read(moved.agent);
-    this.#address = addressKey(lead?.origin.ip ?? ip);
     this.#principal = countedPrincipal(principal, host.options);
-    const key = this.#principal === undefined ? `address ${this.#address}` : `principal ${this.#principal}`;
-    this.queue = new LoopQueue(host.loop, NO_WIRE, key);
+    const countedIp = lead?.origin.ip ?? ip;
+    this.#address = addressKey(countedIp);
+    this.queue = new LoopQueue(host.loop, NO_WIRE, memoryKeys(countedIp, this.#principal).at(-1) as string);
     this.session = new ServerEndpoint(this);
     const { session } = this;
-    session.ip = ip;
+    session.ip = countedIp;
     session.client = lead === undefined ? client : clientInfo(lead.origin.ip, lead.origin.headers);
     session.since = since;
     session.principal = principal;
     session.agentId = agentId;
     session.isAnonymous = isAnonymous;
     session.actsFor = actsFor;
-    session.memoryKeys =
-      this.#principal === undefined ? [`address ${this.#address}`] : [`address ${this.#address}`, key];
     session.restore(data);
     if (lead !== undefined) setOrigin(session, lead.origin, host.options);
     try {

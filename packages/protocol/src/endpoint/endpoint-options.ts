@@ -76,6 +76,8 @@ export interface EndpointOptions {
   readonly onTakenUp?: ((cancelled: readonly number[]) => void) | undefined;
   /** The server has begun another session on this connection, with this ACCEPT; this one ends. */
   readonly onSuperseded?: ((accept: Uint8Array | string) => void) | undefined;
+  /** Server: the session has been idle for a while, and lets go of what it makes again. */
+  readonly onRest?: (() => void) | undefined;
   /** All events of the core were handled. */
   readonly onApplied?: (() => void) | undefined;
   /**

@@ -3,6 +3,8 @@ import type { Fields } from '../base/fields.js';
 import { msUntil } from '../base/value-list.js';
 import type { Negotiated } from '../control/agreement.js';
 import { CloseReason, type GoAwayPayload } from '../control/messages.js';
+import { RestedLink } from '../link/rest.js';
+import { LinkChannel } from './channel.js';
 import type { BareModule } from './channel-module.js';
 import type { Begin } from './durable/begin.js';
 import { DurableChannel } from './durable/channel.js';
@@ -43,6 +45,24 @@ export class ServerCore extends Core implements ServerSessionCore {
 
   get canSnapshot(): boolean {
     return this.#movable !== undefined;
+  }
+
+  get isAwake(): boolean {
+    return this.channel instanceof LinkChannel && this.channel.isAwake;
+  }
+
+  idleMs(now: number): number {
+    return now - this.timers.lastData;
+  }
+
+  rest(now: number): boolean {
+    const { channel, isEstablished, isLost, hasEvents, held } = this;
+    if (!isEstablished || isLost || hasEvents || held !== undefined || !(channel instanceof LinkChannel))
+      return false;
+    if (!channel.rest(RestedLink.of)) return false;
+    this.events.clear();
+    this.role.limiter?.rest(now);
+    return true;
   }
 
   get stalled(): ServerSessionCore['stalled'] {

@@ -235,6 +235,15 @@ export interface ServerSessionCore extends SessionCore {
    * way.
    */
   readonly canSnapshot: boolean;
+  /** There is something that {@link rest} would let go of. */
+  readonly isAwake: boolean;
+  /** Milliseconds since data was sent or received. */
+  idleMs(now: number): number;
+  /**
+   * Lets go of what the next frame makes again: the link, the memory of written frames, and rates that are not reached.
+   * Nothing that either end can notice changes. Returns `false`, and does nothing, while something is under way.
+   */
+  rest(now: number): boolean;
   /** One-way messages that wait because the client, which is connected, grants no more credit. */
   readonly stalled:
     | {

@@ -15,7 +15,7 @@ import type { Leader, LeadOutcome } from '../cluster/lead/leader.js';
 import { NOT_RESUMED } from '../cluster/moves/ask.js';
 import { digestOf, type Ticket } from '../cluster/ticket.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import { addressKey } from '../http/addresses.js';
+import { addressKey, memoryKeys } from '../http/addresses.js';
 import type { Peer } from '../http/upgrade.js';
 import { type ServerWire, terminateSoon } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
@@ -87,7 +87,8 @@ export class Handshake {
   readonly #ip: string;
   readonly #upgrade: IncomingMessage;
   readonly #events: HandshakeEvents;
-  readonly #guard: HandshakeGuard;
+  /** Hears of the bytes that are read from the socket. */
+  readonly guard: HandshakeGuard;
   readonly #ticket: Ticket | undefined;
   /** The bytes of HELLO. */
   firstMessage: Uint8Array | string | undefined;
@@ -112,7 +113,7 @@ export class Handshake {
     this.#upgrade = request;
     this.#ticket = ticket;
     this.#events = events;
-    this.#guard = new HandshakeGuard(request, wire, session, host.options);
+    this.guard = new HandshakeGuard(request, wire, session, host.options);
   }
 
   async answer(hello: HelloPayload): Promise<void> {
@@ -218,7 +219,7 @@ export class Handshake {
       offer,
       subprotocol: this.#subprotocol,
       identity,
-      memoryKeys: this.#memoryKeys(principal),
+      memoryKeys: memoryKeys(this.#ip, principal),
       origin,
       wire: this.#wire,
       signal: this.#leading.signal,
@@ -252,11 +253,6 @@ export class Handshake {
     if (found.isFrozen) return this.refuse(MOVING);
     this.#resume(found, hello, countedPrincipal(identity.principal, options), headers, ticket.source);
     grant(found, identity, { ip, agentId: hello.agentId, headers, isForwarded }, options);
-  }
-
-  #memoryKeys(counted: string | undefined): readonly string[] {
-    const address = `address ${addressKey(this.#ip)}`;
-    return counted === undefined ? [address] : [address, `principal ${counted}`];
   }
 
   /** @param ledBy the node that passes the connection on. */
@@ -302,7 +298,6 @@ export class Handshake {
     session.since = Date.now();
     session.isAnonymous = counted === undefined;
     this.#events.onIdentified(counted);
-    session.memoryKeys = this.#memoryKeys(counted);
     const conflict = this.#host.claim(session, hello);
     if (conflict !== undefined) {
       this.#host.onFailure(addressKey(this.#ip));
@@ -342,7 +337,6 @@ export class Handshake {
 
   /** The handshake is over: the connection may send more than a HELLO. */
   end(): void {
-    this.#guard.stop();
     clearTimeout(this.#delayed);
     this.#leading?.abort();
   }

@@ -10,7 +10,7 @@ import {
 import type { Origin } from '../admission/renewal.js';
 import { renew, setOrigin } from '../admission/renewal.js';
 import { ServerEndpoint } from '../endpoint.js';
-import { addressKey } from '../http/addresses.js';
+import { addressKey, memoryKeys } from '../http/addresses.js';
 import { LoopQueue } from '../loop-queue.js';
 import { clientInfo } from '../served-session.js';
 import { type ConnectionHost, SessionSettings } from '../session-settings.js';
@@ -49,8 +49,7 @@ export class TakenOverSession extends SessionSettings {
     this.durable = this.core.durable as DurableSession;
     this.#address = addressKey(origin.ip);
     this.#principal = principal;
-    const keys = [`address ${this.#address}`, ...(principal === undefined ? [] : [`principal ${principal}`])];
-    this.queue = new LoopQueue(host.loop, NO_WIRE, keys.at(-1) as string);
+    this.queue = new LoopQueue(host.loop, NO_WIRE, memoryKeys(origin.ip, principal).at(-1) as string);
     this.session = new ServerEndpoint(this);
     const { session } = this;
     session.ip = origin.ip;
@@ -59,7 +58,6 @@ export class TakenOverSession extends SessionSettings {
     session.principal = principal;
     session.agentId = agentId;
     session.isAnonymous = principal === undefined;
-    session.memoryKeys = keys;
     session.restore(dataTextOf(record.state));
     session.epoch = epoch;
     setOrigin(session, origin, host.options);
