@@ -45,7 +45,7 @@ export default [
   },
   {
     name: 'the chat page at first load, without the client and the SDK that it shows',
-    path: ['packages/ui/src/main.ts', 'packages/ui/styles.css', 'packages/ui/index.html'],
+    path: ['packages/ui/src/chat/main.ts', 'packages/ui/styles.css', 'packages/ui/index.html'],
     gzip: true,
     limit: '20 kB',
     modifyEsbuildConfig: (config: object) => ({

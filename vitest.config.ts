@@ -1,19 +1,42 @@
-import { availableParallelism } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { defineConfig, type Plugin } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { isFull, MAX_SHORT_RUNS } from './scripts/extent.js';
 
 // Tests run against the sources: the condition "@parlance/source" of every package's exports and imports.
 const resolve = { conditions: ['@parlance/source', 'module', 'browser', 'development|production'] };
 const ssr = { resolve: { conditions: ['@parlance/source', 'module', 'node', 'development|production'] } };
 
-/** With `CI` set, properties are tested with the same values in each run, so that a failure means that a change broke it. */
-const fixedSeeds: Plugin = {
-  name: 'fixed-seeds',
+/**
+ * With `CI` set, properties and histories are tested with the same values in each run, so that a failure means that a change
+ * broke something. The nightly script takes new ones.
+ */
+const isFixed = process.env.CI !== undefined && !isFull;
+
+const properties: Plugin = {
+  name: 'properties',
   enforce: 'pre',
-  transform: (code, id) =>
-    process.env.CI !== undefined && id.endsWith('.test.ts') && code.includes("import fc from 'fast-check'")
-      ? `${code}\nfc.configureGlobal({ seed: 1 });`
-      : undefined,
+  transform(code, id) {
+    if (!id.endsWith('.test.ts') || !code.includes("import fc from 'fast-check'")) return undefined;
+    const short = code.replaceAll(/(?<=\bnumRuns: )[\d_]+/g, (runs) =>
+      String(Math.min(Number(runs.replaceAll('_', '')), MAX_SHORT_RUNS)),
+    );
+    return (isFull ? code : short) + (isFixed ? '\nfc.configureGlobal({ seed: 1 });' : '');
+  },
 };
+
+/** Histories of tests that read the seed of the first one from the environment. */
+const env = (() => {
+  const seed = isFixed ? '1' : `${Date.now() % 2 ** 31}`;
+  const names = [
+    'CHAOS_SEED',
+    'MOVE_SEED',
+    'TAKE_OVER_SEED',
+    ...(isFull ? ['CONTEXT_SEED', 'RELAY_SEED'] : []),
+  ];
+  return Object.fromEntries(names.map((name) => [name, process.env[name] ?? seed]));
+})();
 
 /** Against hanging only: how long a test takes says nothing on a machine with other work. */
 const patience = { testTimeout: 60_000, expect: { poll: { timeout: 60_000 } }, hookTimeout: 60_000 };
@@ -24,38 +47,115 @@ const patience = { testTimeout: 60_000, expect: { poll: { timeout: 60_000 } }, h
  */
 const retry = process.env.CI === undefined ? 0 : 1;
 
+/** What a test file says that touches more than its own modules: it needs a process of its own. */
+const TOUCHES_MORE = /\bvi\b|\bglobalThis\b|\bprocess\.|\bloadOn\b|web-platform|memoryUsage|\bgc\b|redis/i;
+
+/** Tests of what modules remember, such as which codecs were loaded: they need modules that were not used. */
+const NEEDS_NEW_MODULES =
+  /endpoint\/parts\.test|inspect\/frame\.test|context\/choice\.test|text\/token-native\.test|platform\/zstd\//;
+
+const files = ['packages', 'conformance', 'scripts']
+  .flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)),
+  )
+  .filter((file) => /(?<!\.browser)\.test\.ts$/.test(file) && !/(^|\/)(node_modules|dist)\//.test(file));
+const pure = files.filter(
+  (file) => !NEEDS_NEW_MODULES.test(file) && !TOUCHES_MORE.test(readFileSync(file, 'utf8')),
+);
+
+/** Projects of other groups run one after the other, so CI runs those that wait in a process beside. */
+const computing = { maxWorkers: 2, sequence: { groupOrder: 2 } };
+const waiting = { maxWorkers: 5, sequence: { groupOrder: 3 } };
+
+/** Files that take a minute or more, in the order in which they begin: the last one must not be left alone. */
+const LONGEST = [
+  'failover',
+  'chat-break',
+  'replies-nodes',
+  'move-kills',
+  'ai/chat',
+  'chat.browser',
+  'engine',
+  'react.browser',
+  'proxies',
+  'replies-bad-days',
+  'cut-off',
+  'reloads',
+  'kept-again',
+  'shared.browser',
+  'conformance',
+  'repeat',
+].map((name) => `/${name}.`);
+
+class LongestFirst extends BaseSequencer {
+  override async sort(specs: TestSpecification[]): Promise<TestSpecification[]> {
+    const rankOf = ({ moduleId }: TestSpecification) => {
+      const rank = LONGEST.findIndex((name) => moduleId.includes(name));
+      return rank < 0 ? LONGEST.length : rank;
+    };
+    // Files that share modules run in the same order everywhere.
+    const [shared, others] = [true, false].map((isShared) =>
+      specs.filter(({ project }) => (project.name === 'unit') === isShared),
+    ) as [TestSpecification[], TestSpecification[]];
+    return [
+      ...shared.sort((a, b) => (a.moduleId < b.moduleId ? -1 : 1)),
+      ...(await super.sort(others)).sort((a, b) => rankOf(a) - rankOf(b)),
+    ];
+  }
+}
+
 export default defineConfig({
   test: {
-    // Tests of processes and browsers mostly wait, so that three of them fit on a machine with two cores.
-    maxWorkers: Math.max(3, availableParallelism() - 1),
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
-        plugins: [fixedSeeds],
+        plugins: [properties],
         resolve,
         ssr,
         test: {
+          // They share one set of modules, which takes longer to load than most of these tests to run. With one worker, which
+          // file comes after which does not depend on the time that others take.
           name: 'unit',
           environment: 'node',
-          include: ['packages/*/src/**/*.test.ts', 'conformance/src/**/*.test.ts'],
-          exclude: ['**/*.browser.test.ts', '**/node_modules/**'],
+          include: pure,
+          isolate: false,
+          env,
+          maxWorkers: 1,
+          sequence: { groupOrder: 1 },
           ...patience,
         },
       },
       {
-        plugins: [fixedSeeds],
+        plugins: [properties],
+        resolve,
+        ssr,
+        test: {
+          name: 'unit-alone',
+          environment: 'node',
+          include: files.filter((file) => !pure.includes(file)),
+          env,
+          ...computing,
+          ...patience,
+        },
+      },
+      {
+        plugins: [properties],
         resolve,
         ssr,
         test: {
           name: 'e2e',
           environment: 'node',
           include: ['e2e/src/**/*.test.ts'],
+          globalSetup: 'e2e/src/kit/bundle-programs.ts',
           exclude: ['**/*.browser.test.ts', '**/node_modules/**'],
+          env,
           retry,
+          ...waiting,
           ...patience,
         },
       },
       {
-        plugins: [fixedSeeds],
+        plugins: [properties],
         resolve,
         ssr,
         test: {
@@ -64,7 +164,9 @@ export default defineConfig({
           environment: 'node',
           include: ['**/*.browser.test.ts'],
           exclude: ['**/node_modules/**', '**/dist/**'],
+          env,
           retry,
+          ...waiting,
           ...patience,
           hookTimeout: 120_000,
         },

@@ -10,7 +10,7 @@ const { peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8'));
 /** The worker cannot load packages of the page, and what stands on them is of no use without them. */
 const LEFT_OUT_PACKAGES = new RegExp(`^(${Object.keys(peerDependencies).join('|')})(/|$)`);
 /** The tokenizer and M2M need those packages, and sessions in the worker do not look for another worker. */
-const LEFT_OUT_FILES = ['./shared/connect.js', './load.js', './m2m2.js'];
+const LEFT_OUT_FILES = ['./tabs/connect.js', './load.js', './m2m2.js'];
 const LEFT_OUT = '\0left-out';
 
 const bundle = await rolldown({

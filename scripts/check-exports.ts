@@ -7,7 +7,7 @@ import { run } from './run.js';
  */
 
 let failed = 0;
-const tarballs = tarballsIn(process.argv[2] ?? packOnce());
+const tarballs = tarballsIn(process.argv[2] ?? (await packOnce()));
 for (const tarball of tarballs) {
   failed += (await run('npx', ['--no-install', 'publint', tarball, '--strict'])).failed;
   failed += (await run('npx', ['--no-install', 'attw', tarball, '--profile', 'esm-only'])).failed;

@@ -16,7 +16,9 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'parlance-user-'));
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
 
-const [protocol, server, client] = tarballsIn(process.argv[2] ?? packOnce()).map((path) => `file:${path}`);
+const [protocol, server, client] = tarballsIn(process.argv[2] ?? (await packOnce())).map(
+  (path) => `file:${path}`,
+);
 const manifest = {
   private: true,
   type: 'module',

@@ -1,63 +1,60 @@
-import { CHECKS, type Check } from './checks.js';
+import { CHECKS, type Check, LANES, NIGHTLY } from './checks.js';
 import { add, holdingOutput, type Tally } from './run.js';
 
 /**
- * `npm test` runs the tests, `npm run check` everything else. Names on the command line select checks:
- * `npm run check -- types sizes`. Checks that mostly wait run at once. The last line counts the results.
+ * `npm test` runs the tests, `npm run check` everything else, and `npm run nightly` in full what these two do in short. Names on the command line select checks:
+ * `npm run check -- types sizes`. There are two lanes, of checks that compute and of checks that mostly wait: one check of each
+ * runs at a time. The last lines say how long each took, and count the results.
  */
 
 const [kind = 'check', ...names] = process.argv.slice(2);
-const chosen = CHECKS.filter(
-  (check) =>
-    check.isTest === (kind === 'test') &&
-    (names.length === 0 || names.some((name) => check.name.startsWith(name))),
-);
+const all = [...CHECKS, ...NIGHTLY].filter(({ part }) => part === kind);
+const chosen = all.filter((check) => names.length === 0 || names.some((name) => check.name.startsWith(name)));
+if (chosen.length === 0) {
+  console.error(
+    `no check begins with ${names.join(', ')}; there are ${all.map((check) => check.name).join(', ')}`,
+  );
+  process.exit(1);
+}
 
 let total: Tally = { passed: 0, failed: 0, skipped: 0 };
 const broken: string[] = [];
-const started = new Map<Check, Promise<Finished>>();
-for (const check of chosen) {
-  console.log(`\n=== ${check.name}`);
-  const { beside } = check;
-  const together = beside === undefined ? [] : chosen.filter((other) => other.beside === beside);
-  // The first of those that run at once shows what it prints; the others are shown when it has ended.
-  for (const other of together) if (other !== check && !started.has(other)) started.set(other, hold(other));
-  const { tally, seconds, output } = await (started.get(check) ?? finish(check));
-  if (output !== undefined) process.stdout.write(output);
-  total = add(total, tally);
-  if (tally.failed > 0) broken.push(`FAILED ${check.name}`, ...(tally.failures ?? []).map(indented));
-  console.log(`=== ${check.name}: ${tally.failed === 0 ? 'ok' : 'FAILED'}, ${seconds.toFixed(1)} s`);
-}
-if (chosen.length === 0) {
-  console.error(
-    `no check begins with ${names.join(', ')}; there are ${CHECKS.map((check) => check.name).join(', ')}`,
-  );
-  process.exitCode = 1;
-}
+const times: string[] = [];
+const lanes = LANES.map((lane) => chosen.filter((check) => check.lane === lane)).filter(
+  (lane) => lane.length > 0,
+);
+/** Checks that others wait for, by name. */
+const ends = new Map<string, () => void>();
+const done = new Map(
+  chosen.map(({ name }) => [name, new Promise<void>((resolve) => void ends.set(name, resolve))]),
+);
+await Promise.all(lanes.map(runLane));
+
 for (const note of total.notes ?? []) console.log(`\n${note}`);
+console.log(`\n${times.join('\n')}`);
 if (broken.length > 0) console.log(`\n${broken.join('\n')}`);
 console.log(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
 if (total.failed > 0) process.exitCode = 1;
 
+async function runLane(checks: readonly Check[]): Promise<void> {
+  for (const check of checks) {
+    if (check.after !== undefined) await done.get(check.after);
+    console.log(`\n=== ${check.name}`);
+    const start = performance.now();
+    // If two checks run at once, each shows what it prints when it has ended.
+    const { result: tally, output } =
+      lanes.length > 1 ? await holdingOutput(() => check.run()) : { result: await check.run(), output: '' };
+    process.stdout.write(output);
+    const seconds = `${((performance.now() - start) / 1000).toFixed(1)} s`;
+    total = add(total, tally);
+    if (tally.failed > 0) broken.push(`FAILED ${check.name}`, ...(tally.failures ?? []).map(indented));
+    times.push(`${seconds.padStart(8)}  ${check.lane.padEnd(9)}  ${check.name}`);
+    console.log(`=== ${check.name}: ${tally.failed === 0 ? 'ok' : 'FAILED'}, ${seconds}`);
+    ends.get(check.name)?.();
+  }
+}
+
 /** Marks each line, so that CI can repeat the failures of all commands at its end. */
 function indented(text: string): string {
   return text.replaceAll(/^/gm, 'FAILED   ');
-}
-
-interface Finished {
-  readonly tally: Tally;
-  readonly seconds: number;
-  /** What it has printed, if that was held back. */
-  readonly output?: Buffer;
-}
-
-async function finish(check: Check): Promise<Finished> {
-  const start = performance.now();
-  const tally = await check.run();
-  return { tally, seconds: (performance.now() - start) / 1000 };
-}
-
-async function hold(check: Check): Promise<Finished> {
-  const { result, output } = await holdingOutput(() => finish(check));
-  return { ...result, output };
 }

@@ -1,25 +1,41 @@
 import { pythonMissing } from '../conformance/src/kit/python.js';
 import { redisMissing } from '../packages/server/src/backplane/testing/redis-server.js';
 import { chromiumMissing } from './chromium.js';
+import { isFull, MAX_SHORT_RUNS } from './extent.js';
+import { otherNodeMissing, underNode } from './other-node.js';
 import { packOnce } from './pack.js';
-import { run, type Tally, vitest } from './run.js';
+import { add, run, type Tally, vitest } from './run.js';
 
-/** Every check of the project by name, in the order in which CI runs them. */
+/** Every check of the project by name, in the order in which its lane runs them. */
+
+/** Two checks run at once: one that computes, and one that mostly waits for clocks, sockets and processes. */
+export const LANES = ['waiting', 'computing'] as const;
 
 export interface Check {
   readonly name: string;
-  /** Part of `npm test`; the others are `npm run check`. */
-  readonly isTest: boolean;
-  /** Checks with the same word, one after the other in the list, run at once. @default runs alone */
-  readonly beside?: string;
+  /** `npm test`, `npm run check` or `npm run nightly`. */
+  readonly part: 'test' | 'check' | 'nightly';
+  readonly lane: (typeof LANES)[number];
+  /** The check of `npm run nightly` that does in full what this one does in short. @default this one leaves nothing out */
+  readonly inFull?: string;
+  /** A check that has to be over, if it runs at all. @default none */
+  readonly after?: string;
   run(): Promise<Tally>;
 }
+
+const CHAOS_SECONDS = process.env['CHAOS_SECONDS'] ?? '30';
+const FUZZ_SECONDS = process.env['FUZZ_SECONDS'] ?? '30';
+
+const LEFT_OUT =
+  `left out: cases with one connection on three nodes (e2e/src/kit/one-connection.json), and values of properties beyond ` +
+  `${MAX_SHORT_RUNS}; PARLANCE_TESTS=full npm test leaves nothing out, and npm run nightly does so under each Node`;
 
 const node = (...args: string[]) =>
   run('node', ['--import', 'tsx', '--conditions=@parlance/source', ...args]);
 const command = (name: string, ...args: string[]): Check => ({
   name,
-  isTest: false,
+  part: 'check',
+  lane: 'computing',
   run: () => run('npx', ['--no-install', ...args]),
 });
 
@@ -50,16 +66,82 @@ async function twiceInCi(what: string, check: () => Promise<Tally>): Promise<Tal
   return { ...second, notes: [...(second.notes ?? []), ...notes] };
 }
 
-async function chaosOfCluster(...options: string[]): Promise<Tally> {
-  const seconds = process.env['CHAOS_SECONDS'] ?? '30';
-  return await withRedis(() => node('e2e/src/chaos/main.ts', '--cluster', '--seconds', seconds, ...options));
+/** The tests that wait for sockets, processes and browsers. */
+async function waitingTests(): Promise<Tally> {
+  const missing = chromiumMissing();
+  if (missing !== undefined && process.env['CI'] !== 'true') {
+    const tally = await vitest({ projects: ['e2e'] });
+    return add(tally, { passed: 0, failed: 0, skipped: 1, notes: [`skipped browser tests: ${missing}`] });
+  }
+  return await vitest({ projects: ['e2e', 'browser'] });
 }
 
+/** Says what a run leaves out, and how to get it. */
+function withNotes(tally: Tally): Tally {
+  return {
+    ...tally,
+    notes: [
+      ...(tally.notes ?? []),
+      ...(pythonMissing === undefined ? [] : [pythonMissing]),
+      ...(isFull ? [] : [LEFT_OUT]),
+    ],
+  };
+}
+
+/** What differs between versions of Node: sockets, streams, `fetch`, zlib and workers. */
+const DIFFERS_BY_NODE = [
+  'conformance/src/fuzz/fuzz.test',
+  'e2e/src/attach.test',
+  'e2e/src/bodies.test',
+  'e2e/src/http.test',
+  'e2e/src/plain-http.test',
+  'e2e/src/resume.test',
+  'e2e/src/session.test',
+  'e2e/src/transfers.test',
+  'packages/protocol/src/endpoint/fetch/',
+  'packages/protocol/src/endpoint/http/',
+  'packages/protocol/src/platform/compression.test',
+  'packages/server/src/cli/connect-page.test',
+  'packages/server/src/gateway/',
+  'packages/server/src/http/',
+];
+
+async function chaosOfCluster(...options: string[]): Promise<Tally> {
+  const args = ['--cluster', '--seconds', CHAOS_SECONDS, ...options];
+  return await withRedis(() => node('e2e/src/chaos/main.ts', ...args));
+}
+
+/** What CI runs. */
 export const CHECKS: readonly Check[] = [
-  command('format and lint', 'biome', 'check', '--error-on-warnings', '.'),
+  // --- npm test
+  {
+    name: 'end to end and browser',
+    part: 'test',
+    lane: 'waiting',
+    inFull: 'all tests under this Node',
+    run: async () => withNotes(await waitingTests()),
+  },
+  {
+    name: 'unit',
+    part: 'test',
+    lane: 'computing',
+    inFull: 'all tests under this Node',
+    run: () => vitest({ projects: ['unit', 'unit-alone'] }),
+  },
+  {
+    name: 'conformance',
+    part: 'test',
+    lane: 'computing',
+    run: () => node('conformance/src/main.ts', '--vectors', 'conformance/vectors'),
+  },
+
+  // --- npm run check, computing
+  { name: 'build', part: 'check', lane: 'computing', run: () => run('npm', ['run', '--silent', 'build']) },
   {
     name: 'types',
-    isTest: false,
+    part: 'check',
+    lane: 'computing',
+    // The build has checked the packages, and tsc continues from its .tsbuildinfo.
     async run() {
       const built = await run('npx', ['--no-install', 'tsc', '-b']);
       return built.failed > 0
@@ -67,110 +149,114 @@ export const CHECKS: readonly Check[] = [
         : await run('npx', ['--no-install', 'tsc', '-p', 'tsconfig.checks.json']);
     },
   },
-  { name: 'public types', isTest: false, run: () => node('scripts/check-api.ts') },
-  {
-    name: 'unit and end to end',
-    isTest: true,
-    async run() {
-      const tally = await vitest('unit', 'e2e');
-      return pythonMissing === undefined
-        ? tally
-        : { ...tally, notes: [...(tally.notes ?? []), pythonMissing] };
-    },
-  },
-  {
-    name: 'conformance',
-    isTest: true,
-    run: () => node('conformance/src/main.ts', '--vectors', 'conformance/vectors'),
-  },
-  {
-    name: 'browser',
-    isTest: true,
-    run: () => withChromium('browser tests', () => vitest('browser')),
-  },
+  command('format and lint', 'biome', 'check', '--error-on-warnings', '.'),
+  { name: 'public types', part: 'check', lane: 'computing', run: () => node('scripts/check-api.ts') },
   command('unused code', 'knip'),
-  { name: 'build', isTest: false, run: () => run('npm', ['run', '--silent', 'build']) },
+  { name: 'house', part: 'check', lane: 'computing', run: () => node('scripts/check-house.ts') },
+  { name: 'plain words', part: 'check', lane: 'computing', run: () => node('scripts/check-words.ts') },
   {
-    name: 'package exports',
-    isTest: false,
-    beside: 'packed',
-    run: () => node('scripts/check-exports.ts', packOnce()),
-  },
-  {
-    name: 'types for users',
-    isTest: false,
-    beside: 'packed',
-    run: () => node('scripts/check-user-types.ts', packOnce()),
+    name: 'docs in sync',
+    part: 'check',
+    lane: 'computing',
+    run: () => node('scripts/generate-docs.ts', '--check'),
   },
   command('sizes', 'size-limit'),
   {
-    name: 'page budget',
-    isTest: false,
-    run: () => withChromium('the page budget', () => node('scripts/check-page.ts')),
+    name: 'package exports',
+    part: 'check',
+    lane: 'computing',
+    run: async () => await node('scripts/check-exports.ts', await packOnce()),
   },
-  { name: 'plain words', isTest: false, run: () => node('scripts/check-words.ts') },
-  { name: 'docs in sync', isTest: false, run: () => node('scripts/generate-docs.ts', '--check') },
-  { name: 'demo', isTest: false, run: () => run('npm', ['run', '--silent', 'demo', '--', '--once']) },
   {
-    name: 'demo of a cluster',
-    isTest: false,
-    run: () => withRedis(() => run('npm', ['run', '--silent', 'demo', '--', '--cluster'])),
-  },
-  { name: 'agents', isTest: false, run: () => run('npm', ['run', '--silent', 'agents']) },
-  {
-    name: 'tensors between processes',
-    isTest: false,
-    run: () => run('npm', ['run', '--silent', 'tensors', '--', '--tokens', '64']),
+    name: 'types for users',
+    part: 'check',
+    lane: 'computing',
+    run: async () => await node('scripts/check-user-types.ts', await packOnce()),
   },
   {
     name: 'README as pasted',
-    isTest: false,
-    beside: 'pasted',
-    run: () => node('scripts/try-packed.ts', packOnce()),
+    part: 'check',
+    lane: 'computing',
+    run: async () => await node('scripts/try-packed.ts', await packOnce()),
   },
   {
     name: 'guide to several nodes as pasted',
-    isTest: false,
-    beside: 'pasted',
-    run: () => node('scripts/try-cluster.ts', packOnce()),
+    part: 'check',
+    lane: 'computing',
+    run: async () => await node('scripts/try-cluster.ts', await packOnce()),
   },
   {
     name: 'bundlers, short',
-    isTest: false,
-    run: () => node('e2e/src/bundlers/main.ts', '--short', packOnce()),
+    part: 'check',
+    lane: 'computing',
+    inFull: 'bundlers',
+    run: async () => await node('e2e/src/bundlers/main.ts', '--short', await packOnce()),
   },
   {
-    name: 'chaos, 30 s',
-    isTest: false,
-    run: () => node('e2e/src/chaos/main.ts', '--seconds', process.env['CHAOS_SECONDS'] ?? '30'),
+    name: 'page budget',
+    part: 'check',
+    lane: 'computing',
+    run: () => withChromium('the page budget', () => node('scripts/check-page.ts')),
   },
   {
-    name: 'fuzz, 30 s',
-    isTest: false,
+    name: 'under Node 24',
+    part: 'check',
+    lane: 'computing',
+    inFull: 'all tests under Node 24',
+    async run() {
+      if (otherNodeMissing !== undefined)
+        return { passed: 0, failed: 0, skipped: 1, notes: [otherNodeMissing] };
+      return await vitest({
+        projects: ['unit', 'unit-alone', 'e2e'],
+        files: DIFFERS_BY_NODE,
+        env: underNode(24),
+      });
+    },
+  },
+  {
+    name: `fuzz, ${FUZZ_SECONDS} s`,
+    part: 'check',
+    lane: 'computing',
+    inFull: 'fuzz',
     // The same inputs every time: this fails for a change and not by chance. `npm run fuzz` takes others.
     run: () =>
       node(
         'conformance/src/fuzz/main.ts',
         '--seconds',
-        process.env['FUZZ_SECONDS'] ?? '30',
+        FUZZ_SECONDS,
         '--seed',
         process.env['FUZZ_SEED'] ?? '1',
       ),
   },
+
+  // --- npm run check, waiting
   {
-    name: 'chaos of a cluster, 30 s',
-    isTest: false,
+    name: `chaos, ${CHAOS_SECONDS} s`,
+    part: 'check',
+    lane: 'waiting',
+    inFull: 'chaos',
+    run: () => node('e2e/src/chaos/main.ts', '--seconds', CHAOS_SECONDS),
+  },
+  {
+    name: `chaos of a cluster, ${CHAOS_SECONDS} s`,
+    part: 'check',
+    lane: 'waiting',
+    inFull: 'chaos of a cluster',
     // A fifth of the sessions of `npm run chaos -- --cluster`, for machines with two cores that do other things as well.
     run: () => chaosOfCluster('--streams', '40', '--idle', '200'),
   },
   {
-    name: 'chaos of durable sessions, 30 s',
-    isTest: false,
+    name: `chaos of durable sessions, ${CHAOS_SECONDS} s`,
+    part: 'check',
+    lane: 'waiting',
+    inFull: 'chaos of durable sessions',
     run: () => chaosOfCluster('--durable', '--sessions', '15'),
   },
   {
     name: 'chaos of crossings, 2 × 15 s',
-    isTest: false,
+    part: 'check',
+    lane: 'waiting',
+    inFull: 'chaos of crossings',
     // The same histories every time. `npm run chaos -- --crossings` takes others.
     run: () =>
       withRedis(() =>
@@ -180,8 +266,75 @@ export const CHECKS: readonly Check[] = [
       ),
   },
   {
+    name: 'demo',
+    part: 'check',
+    lane: 'waiting',
+    // It builds the pages if they are missing.
+    after: 'build',
+    run: () => run('npm', ['run', '--silent', 'demo', '--', '--once']),
+  },
+  {
+    name: 'demo of a cluster',
+    part: 'check',
+    lane: 'waiting',
+    after: 'build',
+    run: () => withRedis(() => run('npm', ['run', '--silent', 'demo', '--', '--cluster'])),
+  },
+  { name: 'agents', part: 'check', lane: 'waiting', run: () => run('npm', ['run', '--silent', 'agents']) },
+  {
+    name: 'tensors between processes',
+    part: 'check',
+    lane: 'waiting',
+    run: () => run('npm', ['run', '--silent', 'tensors', '--', '--tokens', '64']),
+  },
+  {
     name: 'attack, short',
-    isTest: false,
+    part: 'check',
+    lane: 'waiting',
+    inFull: 'attack',
     run: () => node('e2e/src/attack/main.ts', '--short'),
   },
+];
+
+const nightly = (name: string, task: () => Promise<Tally>, lane: Check['lane'] = 'computing'): Check => ({
+  name,
+  part: 'nightly',
+  lane,
+  run: task,
+});
+
+const NEW_SEEDS = { PARLANCE_TESTS: 'full', CONFORMANCE_ALL: '1' };
+
+/** As `npm test`, with all that it leaves out, and with new seeds. */
+const allTests = (env: Readonly<Record<string, string>> = {}) =>
+  run('npm', ['test'], { env: { ...NEW_SEEDS, ...env } });
+
+const chaosFor = (seconds: number, ...options: string[]) =>
+  withRedis(() => node('e2e/src/chaos/main.ts', '--seconds', `${seconds}`, ...options));
+
+/** Hours: what CI does in short, in full and with new seeds, and all tests under each version of Node that users have. */
+export const NIGHTLY: readonly Check[] = [
+  nightly('all tests under this Node', () => allTests()),
+  ...([22, 24, 26] as const).map((major) =>
+    nightly(`all tests under Node ${major}`, async () =>
+      otherNodeMissing === undefined
+        ? await allTests(underNode(major))
+        : { passed: 0, failed: 0, skipped: 1, notes: [otherNodeMissing] },
+    ),
+  ),
+  nightly('build', () => run('npm', ['run', '--silent', 'build'])),
+  nightly('bundlers', async () => await node('e2e/src/bundlers/main.ts', await packOnce())),
+  nightly('fuzz', () => node('conformance/src/fuzz/main.ts', '--seconds', '600')),
+  nightly('histories', () => node('e2e/src/chaos/main.ts', '--histories', '50000')),
+  nightly('reloads', () => withChromium('reloads', () => node('e2e/src/reloads/main.ts'))),
+  nightly('chaos', () => node('e2e/src/chaos/main.ts', '--seconds', '300')),
+  nightly('chaos of a cluster', () => chaosFor(300, '--cluster')),
+  nightly('chaos of durable sessions', () => chaosFor(300, '--cluster', '--durable')),
+  nightly('chaos of durable sessions, with faults planted', () =>
+    chaosFor(60, '--cluster', '--durable', '--plants'),
+  ),
+  nightly('chaos of crossings', () => chaosFor(60, '--crossings', '--seeds', '10')),
+  nightly('chaos of crossings, with faults planted', () => chaosFor(60, '--crossings', '--plants')),
+  nightly('chaos of connections to Redis', () => chaosFor(60, '--redis')),
+  nightly('attack', () => node('e2e/src/attack/main.ts')),
 ];

@@ -1,32 +1,36 @@
-import { execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 
 /** The packages as they would be published. */
 
 const root = fileURLToPath(new URL('..', import.meta.url));
+const execute = promisify(execFile);
 export const PACKAGES = ['protocol', 'server', 'client'] as const;
 
-let packed: string | undefined;
+let packed: Promise<string> | undefined;
 
 /**
  * Packs every package, after a build. Packing takes seconds, so all checks of one run share the tarballs.
  *
  * @returns the folder with one tarball for each package, which is deleted when the process exits.
  */
-export function packOnce(): string {
-  if (packed !== undefined) return packed;
+export function packOnce(): Promise<string> {
+  packed ??= pack();
+  return packed;
+}
+
+async function pack(): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'parlance-tarballs-'));
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
   for (const name of PACKAGES) {
-    execFileSync('npx', ['--no-install', 'pnpm', 'pack', '--pack-destination', folder], {
+    await execute('npx', ['--no-install', 'pnpm', 'pack', '--pack-destination', folder], {
       cwd: join(root, 'packages', name),
-      stdio: 'pipe',
     });
   }
-  packed = folder;
   return folder;
 }
 

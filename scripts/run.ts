@@ -25,12 +25,21 @@ export function add(a: Tally, b: Tally): Tally {
   };
 }
 
+export interface CommandOptions {
+  /** Environment variables beside those of this process. @default none */
+  readonly env?: Readonly<Record<string, string>> | undefined;
+}
+
 /**
  * Runs a command and shows its output. If its last line is `N passed, N failed`, those are the counts;
  * otherwise the command counts as one check, which passes if the exit code is 0.
  */
-export async function run(name: string, args: readonly string[]): Promise<Tally> {
-  const { code, tail } = await execute(name, args);
+export async function run(
+  name: string,
+  args: readonly string[],
+  { env }: CommandOptions = {},
+): Promise<Tally> {
+  const { code, tail } = await execute(name, args, { env });
   const counts = /(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$/.exec(tail);
   const tally =
     counts === null
@@ -101,21 +110,28 @@ function retriedOf(report: TestReport): readonly string[] {
   );
 }
 
+export interface TestOptions extends CommandOptions {
+  readonly projects: readonly string[];
+  /** Paths of files, or parts of such. @default all */
+  readonly files?: readonly string[];
+}
+
 /** Runs projects of the test suite and counts their tests. */
-export async function vitest(...projects: readonly string[]): Promise<Tally> {
+export async function vitest({ projects, files = [], env }: TestOptions): Promise<Tally> {
   const folder = mkdtempSync(join(tmpdir(), 'parlance-tests-'));
   const file = join(folder, 'report.json');
   const args = [
     '--no-install',
     'vitest',
     'run',
+    ...files,
     ...projects.flatMap((project) => ['--project', project]),
     '--reporter=default',
     '--reporter=json',
     `--outputFile.json=${file}`,
   ];
   try {
-    const { code, errors } = await execute('npx', args, REPORT_LINE);
+    const { code, errors } = await execute('npx', args, { env, hidden: REPORT_LINE });
     const report = JSON.parse(readFileSync(file, 'utf8')) as TestReport;
     const failed = report.numFailedTests ?? 0;
     const failures = failuresOf(report);
@@ -156,8 +172,16 @@ interface Execution {
 
 const MAX_TAIL_CHARACTERS = 16_000;
 
-/** @param hidden pattern of output that is not shown. */
-function execute(name: string, args: readonly string[], hidden?: RegExp): Promise<Execution> {
+interface ExecuteOptions extends CommandOptions {
+  /** Pattern of output that is not shown. @default all is shown */
+  readonly hidden?: RegExp;
+}
+
+function execute(
+  name: string,
+  args: readonly string[],
+  { env, hidden }: ExecuteOptions = {},
+): Promise<Execution> {
   const chunks = held.getStore();
   const show = (chunk: Buffer, stream: NodeJS.WriteStream) => {
     if (chunks === undefined) stream.write(chunk);
@@ -166,6 +190,7 @@ function execute(name: string, args: readonly string[], hidden?: RegExp): Promis
   return new Promise((resolve) => {
     const child = spawn(name, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...env },
       shell: process.platform === 'win32',
     });
     let tail = '';

@@ -45,7 +45,7 @@ async function follow(): Promise<void> {
       if (language !== 'sh' && name !== undefined) writeFileSync(join(folder, name), code);
     }
     const commands = blocks.filter(({ language }) => language === 'sh').map(({ code }) => code);
-    const output = await run(folder, packed(commands.join('\n')));
+    const output = await run(folder, await packed(commands.join('\n')));
     console.log(output);
     check(output, [ports.get('8001') as string, ports.get('8002') as string]);
   } finally {
@@ -54,10 +54,10 @@ async function follow(): Promise<void> {
 }
 
 /** The commands, with what is installed from the registry replaced by what is packed. */
-function packed(script: string): string {
+async function packed(script: string): Promise<string> {
   const names = '@parlance/server @parlance/client';
   if (!script.includes(` ${names} `)) throw new Error('the guide does not install the packages');
-  return script.replace(names, tarballsIn(process.argv[2] ?? packOnce()).join(' '));
+  return script.replace(names, tarballsIn(process.argv[2] ?? (await packOnce())).join(' '));
 }
 
 /** Runs a shell script in a process group of its own, which is killed if it does not end. */

@@ -37,7 +37,7 @@ try {
       'ws',
       'openai',
       'zod',
-      ...tarballsIn(process.argv[2] ?? packOnce()),
+      ...tarballsIn(process.argv[2] ?? (await packOnce())),
     ],
     {
       cwd: folder,

@@ -1,3 +1,4 @@
+import { toHex } from '../../packages/protocol/src/testing/bytes.js';
 import { accepted, holds, outcomeOf, refused, same } from './expect.js';
 import type { Family } from './family.js';
 import type { Fields } from './fields.js';
@@ -29,8 +30,6 @@ export const m2mCrypto: Family = {
   ],
 };
 
-const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
-
 function checkHkdf(given: Fields): void {
   // A case about the length alone gives no key.
   const ikm = given.maybe('hex', 'ikm_hex') ?? new Uint8Array(32);
@@ -39,11 +38,11 @@ function checkHkdf(given: Fields): void {
   if (given.has('expected')) {
     given.word('expected', ['error']);
     refused(derive, 'HKDF');
-  } else same(hex(accepted(derive, 'HKDF')), given.text('okm_hex'), 'okm_hex');
+  } else same(toHex(accepted(derive, 'HKDF')), given.text('okm_hex'), 'okm_hex');
 }
 
 function checkHmac(given: Fields): void {
-  const tag = hex(cryptoSuite.hmacSha256(given.hex('key_hex'), given.hex('data_hex')));
+  const tag = toHex(cryptoSuite.hmacSha256(given.hex('key_hex'), given.hex('data_hex')));
   same(tag, given.text('tag_hex'), 'tag_hex');
   if (given.has('sign_hex')) same(given.text('data_hex') + tag, given.text('sign_hex'), 'sign_hex');
 }
@@ -52,10 +51,10 @@ function checkAead(given: Fields): void {
   const { seal, open } = cryptoSuite.chacha20poly1305;
   const [key, nonce, aad] = [given.hex('key_hex'), given.hex('nonce_hex'), given.hex('aad_hex')];
   const sealed = accepted(() => seal(key, nonce, given.hex('plaintext_hex'), aad), 'sealing');
-  same(given.text('nonce_hex') + hex(sealed), given.text('output_hex'), 'output_hex');
-  same(hex(sealed.slice(-16)), given.text('tag_hex'), 'tag_hex');
+  same(given.text('nonce_hex') + toHex(sealed), given.text('output_hex'), 'output_hex');
+  same(toHex(sealed.slice(-16)), given.text('tag_hex'), 'tag_hex');
   same(
-    hex(accepted(() => open(key, nonce, sealed, aad), 'opening')),
+    toHex(accepted(() => open(key, nonce, sealed, aad), 'opening')),
     given.text('plaintext_hex'),
     'plaintext_hex',
   );
@@ -71,7 +70,7 @@ function checkHierarchy(given: Fields): void {
   const org = given.text('org_id');
   const derived = (secret: Uint8Array, info: string, expected: string): Uint8Array => {
     const key = accepted(() => deriveKey(secret, info), `the key ${info}`);
-    same(hex(key), expected, `the key ${info}`);
+    same(toHex(key), expected, `the key ${info}`);
     return key;
   };
   const checkPath = (path: () => string, info: string) =>
@@ -130,7 +129,7 @@ function checkPathCollisions(given: Fields): void {
 
 function checkKeyFromHex(given: Fields): void {
   const text = given.text('hex');
-  if (given.flag('ok')) same(hex(accepted(() => keyFromHex(text), 'the key')), text.toLowerCase(), 'key');
+  if (given.flag('ok')) same(toHex(accepted(() => keyFromHex(text), 'the key')), text.toLowerCase(), 'key');
   else refused(() => keyFromHex(text), 'the key');
 }
 
@@ -138,25 +137,25 @@ function checkKeyring(given: Fields): void {
   const info = given.text('info');
   same(`m2m-v1|${given.text('context')}|${given.text('session_id')}`, info, 'info');
   const key = accepted(() => deriveKey(given.hex('default_key_hex'), info), 'the session key');
-  same(hex(key), given.text('key_hex'), 'key_hex');
+  same(toHex(key), given.text('key_hex'), 'key_hex');
 }
 
 function checkExchange(given: Fields): void {
   const pairs = ['a', 'b'].map((name) => {
     const pair = accepted(() => createKeyPair(given.hex(`secret_${name}_hex`)), `the key pair ${name}`);
-    same(hex(pair.publicKey), given.text(`public_${name}_hex`), `public_${name}_hex`);
+    same(toHex(pair.publicKey), given.text(`public_${name}_hex`), `public_${name}_hex`);
     return pair;
   });
   for (const [i, { secretKey }] of pairs.entries()) {
     const peer = given.hex(`public_${i === 0 ? 'b' : 'a'}_hex`);
     same(
-      hex(accepted(() => sharedSecret(secretKey, peer), 'the exchange')),
+      toHex(accepted(() => sharedSecret(secretKey, peer), 'the exchange')),
       given.text('shared_hex'),
       'shared_hex',
     );
     for (const session of given.objects('session_keys')) {
       const key = accepted(() => agreeKey(secretKey, peer, session.text('context')), 'the session key');
-      same(hex(key), session.text('key_hex'), `session key ${session.text('context')}`);
+      same(toHex(key), session.text('key_hex'), `session key ${session.text('context')}`);
     }
   }
 }

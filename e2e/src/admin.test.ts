@@ -1,11 +1,12 @@
 import { request as httpRequest } from 'node:http';
 import { networkInterfaces } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
 import { createServer, type Server, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { AdminEvent, AdminSessions, AdminState } from '../../packages/server/src/admin/figures.js';
 import { run } from './cli-process.js';
 import { createCuttingProxy } from './cutting-proxy.js';
-import { createPeers, failure, pause } from './peers.js';
+import { createPeers, failure } from './peers.js';
 
 /** The port of a server's operator. */
 

@@ -1,5 +1,6 @@
 import { request as httpRequest } from 'node:http';
 import { connect as connectTcp } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import {
   CloseCode,
   type ControlMessage,
@@ -13,7 +14,7 @@ import { type Authenticate, createServer } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket, { WebSocketServer } from 'ws';
 import { createCuttingProxy } from './cutting-proxy.js';
-import { createPeers, failure, greet, helloBytes, openRaw, pause } from './peers.js';
+import { createPeers, failure, greet, helloBytes, openRaw } from './peers.js';
 
 /** Which clients are admitted and which are not, over real sockets, each with the documented code. */
 

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientSession, connect, type Undelivered } from '@parlance/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
@@ -7,19 +8,11 @@ import {
   redisMissing,
   startRedis,
 } from '../../packages/server/src/backplane/testing/redis-server.js';
-import { type Child, startChild } from '../../scripts/child-process.js';
-import type { DurableNodeCommands, DurableNodeSetup } from './cluster/durable-node.js';
+import type { DurableNodeSetup } from './cluster/durable-node.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
-import { pause } from './peers.js';
+import { type DurableNode, startDurableNode } from './kit/programs.js';
 
 /** Messages between agents with durable sessions, whose nodes are killed and drained. */
-
-const FLAGS = ['--import', 'tsx', '--conditions=@parlance/source'];
-
-interface Node {
-  readonly process: Child<DurableNodeCommands>;
-  readonly port: number;
-}
 
 /** An agent, and the node that its next connection goes to. */
 interface Agent {
@@ -36,17 +29,14 @@ describe.skipIf(redisMissing !== undefined)(
   { timeout: 60_000 },
   () => {
     let redis: RedisServer;
-    let nodes: Node[];
+    let nodes: DurableNode[];
     let fronts: CuttingProxy[];
     let sessions: ClientSession[];
     const secret = randomBytes(24).toString('base64');
 
-    async function start(): Promise<Node> {
+    async function start(): Promise<DurableNode> {
       const setup: DurableNodeSetup = { url: redis.url, secret };
-      const file = new URL('./cluster/durable-node.ts', import.meta.url);
-      const process = startChild<DurableNodeCommands>(file, [JSON.stringify(setup)], FLAGS);
-      const node = { process, port: await process.call('port') };
-      while ((await process.call('events'))['node.member'] === undefined) await pause(10);
+      const node = await startDurableNode(setup);
       nodes.push(node);
       return node;
     }

@@ -1,8 +1,8 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { redisMissing } from '../../packages/server/src/backplane/testing/redis-server.js';
 import { type Node, type Nodes, startNodes } from './cluster/nodes.js';
 import { faultsOf, missing, Talker } from './cluster/talkers.js';
-import { pause } from './peers.js';
 
 /**
  * Two agents of nodes in processes of their own, which write to each other all the time: nothing is doubled or reordered,

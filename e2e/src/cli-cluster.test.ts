@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { connect } from '@parlance/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -16,7 +17,6 @@ import {
 } from '../../packages/server/src/cli/testing/certificates.js';
 import { run, type Serving, startServing } from './cli-process.js';
 import { createCuttingProxy } from './cutting-proxy.js';
-import { pause } from './peers.js';
 
 /** `parlance serve --cluster` as processes that show each other certificates. */
 

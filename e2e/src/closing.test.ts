@@ -1,9 +1,10 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from '@parlance/client';
 import type { ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { cutSession } from './cut-session.js';
-import { createPeers, helloBytes, openRaw, pause } from './peers.js';
+import { createPeers, helloBytes, openRaw } from './peers.js';
 
 /** Sessions that an application closes with a code and a reason, over real sockets. */
 

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type Session } from '@parlance/client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
@@ -8,7 +9,7 @@ import { redisMissing, startRedis } from '../../packages/server/src/backplane/te
 import { RENEW_MS } from '../../packages/server/src/cluster/membership.js';
 import { run, type Serving, startServing } from './cli-process.js';
 import { type Nodes, startNodes } from './cluster/nodes.js';
-import { failure, pause } from './peers.js';
+import { failure } from './peers.js';
 
 /** Sessions whose connections arrive at any of several nodes, in processes of their own, with Redis. */
 

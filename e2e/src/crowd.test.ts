@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { connect as connectTcp, type Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createPeers, helloBytes, pause } from './peers.js';
+import { createPeers, helloBytes } from './peers.js';
 
 /** Crowds of unfinished connections must not keep a new client from being served. */
 

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientSession, connect, type Message } from '@parlance/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
@@ -7,19 +8,15 @@ import {
   redisMissing,
   startRedis,
 } from '../../packages/server/src/backplane/testing/redis-server.js';
-import { type Child, startChild } from '../../scripts/child-process.js';
-import type { DurableNodeCommands, DurableNodeSetup } from './cluster/durable-node.js';
+import type { DurableNodeSetup } from './cluster/durable-node.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
-import { pause } from './peers.js';
+import { type DurableNode, startDurableNode } from './kit/programs.js';
 
 /** Durable sessions of a process that does not reach Redis any more, while another one does. Each has a proxy of its own before Redis. */
 
-const FLAGS = ['--import', 'tsx', '--conditions=@parlance/source'];
 const PARTS = 400;
 
-interface Node {
-  readonly process: Child<DurableNodeCommands>;
-  readonly port: number;
+interface Node extends DurableNode {
   readonly redis: CuttingProxy;
 }
 
@@ -39,11 +36,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node that does no
   async function start(durability?: DurableNodeSetup['durability']): Promise<void> {
     const proxy = await createCuttingProxy(Number(new URL(redis.url).port));
     const setup: DurableNodeSetup = { url: `redis://127.0.0.1:${proxy.port}`, secret, durability };
-    const file = new URL('./cluster/durable-node.ts', import.meta.url);
-    const process = startChild<DurableNodeCommands>(file, [JSON.stringify(setup)], FLAGS);
-    const node = { process, port: await process.call('port'), redis: proxy };
-    nodes.push(node);
-    await until(async () => (await eventsOf(node))['node.member'] !== undefined);
+    nodes.push({ ...(await startDurableNode(setup)), redis: proxy });
   }
 
   /** Two nodes that know each other. */

@@ -1,10 +1,11 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { ClientOptions, Session } from '@parlance/client';
 import { CloseCode, encodeControl, type ProtocolError } from '@parlance/protocol';
 import { createServer, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { clientEndpoint } from './endpoints.js';
-import { createPeers, failure, greet, pause } from './peers.js';
+import { createPeers, failure, greet } from './peers.js';
 
 /** A server that drains and the one that replaces it, over real sockets. */
 

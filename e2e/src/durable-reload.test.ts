@@ -7,14 +7,11 @@ import {
   redisMissing,
   startRedis,
 } from '../../packages/server/src/backplane/testing/redis-server.js';
-import { type Child, startChild } from '../../scripts/child-process.js';
-import type { DurableNodeCommands, DurableNodeSetup } from './cluster/durable-node.js';
+import type { DurableNodeSetup } from './cluster/durable-node.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
-import { pause } from './peers.js';
+import { type DurableNode, startDurableNode } from './kit/programs.js';
 
 /** Pages with durable sessions that are loaded again, at nodes that live, drain and are killed. */
-
-const FLAGS = ['--import', 'tsx', '--conditions=@parlance/source'];
 
 class MemoryStore {
   readonly entries = new Map<string, string>();
@@ -39,7 +36,7 @@ class MemoryStore {
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a page with a durable session', () => {
   let redis: RedisServer;
   let front: CuttingProxy;
-  let nodes: Child<DurableNodeCommands>[];
+  let nodes: DurableNode['process'][];
   let ports: number[];
   let sessions: ClientSession[];
   let store: MemoryStore;
@@ -49,13 +46,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a page with a durab
 
   async function start(): Promise<void> {
     const setup: DurableNodeSetup = { url: redis.url, secret };
-    const file = new URL('./cluster/durable-node.ts', import.meta.url);
-    const node = startChild<DurableNodeCommands>(file, [JSON.stringify(setup)], FLAGS);
-    ports.push(await node.call('port'));
-    while ((await node.call('events'))['node.member'] === undefined) await pause(10);
-    nodes.push(node);
+    const { process, port } = await startDurableNode(setup);
+    ports.push(port);
+    nodes.push(process);
   }
-  const node = (index: number) => nodes[index] as Child<DurableNodeCommands>;
+  const node = (index: number) => nodes[index] as DurableNode['process'];
   const eventsOf = (index: number) => node(index).call('events');
 
   /** The document of a page begins. */

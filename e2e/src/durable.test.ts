@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientOptions, type ClientSession, connect } from '@parlance/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
@@ -8,40 +9,29 @@ import {
   redisMissing,
   startRedis,
 } from '../../packages/server/src/backplane/testing/redis-server.js';
-import { type Child, startChild } from '../../scripts/child-process.js';
-import type { DurableNodeCommands, DurableNodeSetup } from './cluster/durable-node.js';
+import type { DurableNodeSetup } from './cluster/durable-node.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
-import { pause } from './peers.js';
+import { type DurableNode, startDurableNode } from './kit/programs.js';
 
 /** Durable sessions on processes that are killed and stopped. */
-
-const FLAGS = ['--import', 'tsx', '--conditions=@parlance/source'];
-
-interface Node {
-  readonly process: Child<DurableNodeCommands>;
-  readonly port: number;
-}
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', () => {
   let redis: RedisServer;
   let front: CuttingProxy;
-  let nodes: Node[];
+  let nodes: DurableNode[];
   let sessions: ClientSession[];
   const secret = randomBytes(24).toString('base64');
   /** Where the next connection goes. */
   let at = 0;
 
-  async function start(rest: Partial<DurableNodeSetup> = {}): Promise<Node> {
+  async function start(rest: Partial<DurableNodeSetup> = {}): Promise<DurableNode> {
     const setup: DurableNodeSetup = { url: redis.url, secret, ...rest };
-    const file = new URL('./cluster/durable-node.ts', import.meta.url);
-    const process = startChild<DurableNodeCommands>(file, [JSON.stringify(setup)], FLAGS);
-    const node = { process, port: await process.call('port') };
-    while ((await process.call('events'))['node.member'] === undefined) await pause(10);
+    const node = await startDurableNode(setup);
     nodes.push(node);
     return node;
   }
 
-  const nodeAt = (index: number): Node => nodes[index] as Node;
+  const nodeAt = (index: number): DurableNode => nodes[index] as DurableNode;
 
   async function dial(options: ClientOptions = {}): Promise<ClientSession> {
     const session = await connect(`ws://127.0.0.1:${front.port}/session`, {
@@ -120,7 +110,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     while (!(await isTrue())) await pause(5);
   }
 
-  const sum = async (of: (node: Node) => Promise<Readonly<Record<string, number>>>, name: string) => {
+  const sum = async (of: (node: DurableNode) => Promise<Readonly<Record<string, number>>>, name: string) => {
     let total = 0;
     for (const node of nodes) if (node.process.end === undefined) total += (await of(node))[name] ?? 0;
     return total;
@@ -196,7 +186,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     const session = await begin(2);
     const replies = session[Symbol.asyncIterator]();
     const reply = session.stream('count', { metadata: { parts: 1_000, again: true } });
-    let zombie: Node | undefined;
+    let zombie: DurableNode | undefined;
     const reading = read(reply, async () => {
       zombie = nodeAt(0);
       process.kill(zombie.process.pid, 'SIGSTOP');

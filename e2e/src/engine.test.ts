@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Session } from '@parlance/client';
 import { redis } from '@parlance/server/redis';
 import { describe, expect, it } from 'vitest';
@@ -10,7 +11,7 @@ import {
 import { createHostileProxy } from './chaos/hostile-proxy.js';
 import { type Pair, startNode, startPair } from './cluster/pair.js';
 import { createCuttingProxy } from './cutting-proxy.js';
-import { failure, pause } from './peers.js';
+import { failure } from './peers.js';
 import { createRewritingProxy } from './rewriting-proxy.js';
 
 /** Plain sessions while the engine of the cluster is unfit, slow, full, gone, empty or another one. */

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientSession, connect } from '@parlance/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
@@ -7,14 +8,11 @@ import {
   redisMissing,
   startRedis,
 } from '../../packages/server/src/backplane/testing/redis-server.js';
-import { type Child, startChild } from '../../scripts/child-process.js';
-import type { DurableNodeCommands, DurableNodeSetup } from './cluster/durable-node.js';
+import type { DurableNodeSetup } from './cluster/durable-node.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
-import { pause } from './peers.js';
+import { type DurableNode, startDurableNode } from './kit/programs.js';
 
 /** A primary whose replica lags, is promoted, and takes its address. */
-
-const FLAGS = ['--import', 'tsx', '--conditions=@parlance/source'];
 
 type Confirm = 'primary' | 'replica';
 
@@ -26,13 +24,13 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a failover to a rep
   /** The address that nodes know. */
   let address: CuttingProxy;
   let front: CuttingProxy;
-  let nodes: { readonly process: Child<DurableNodeCommands>; readonly port: number }[];
+  let nodes: DurableNode[];
   let session: ClientSession;
   /** What the client has heard, in order. */
   let heard: string[];
   let at = 0;
 
-  const nodeAt = (index: number) => nodes[index] as (typeof nodes)[number];
+  const nodeAt = (index: number) => nodes[index] as DurableNode;
   const portOf = ({ url }: RedisServer) => Number(new URL(url).port);
 
   async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
@@ -43,10 +41,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a failover to a rep
     const secret = 'a secret of the nodes of this test';
     const url = `redis://127.0.0.1:${address.port}`;
     const setup: DurableNodeSetup = { url, secret, durability: { confirm } };
-    const file = new URL('./cluster/durable-node.ts', import.meta.url);
-    const process = startChild<DurableNodeCommands>(file, [JSON.stringify(setup)], FLAGS);
-    nodes.push({ process, port: await process.call('port') });
-    await until(async () => (await process.call('events'))['node.member'] !== undefined);
+    nodes.push(await startDurableNode(setup));
   }
 
   async function begin(confirm: Confirm): Promise<void> {

@@ -9,6 +9,11 @@ export interface Front {
   close(): Promise<void>;
 }
 
+let accepted = 0;
+
+/** How many connections all fronts of this process have had so far. */
+export const connectionsSoFar = (): number => accepted;
+
 /**
  * Connects every connection to the next of `ports`.
  *
@@ -18,6 +23,7 @@ export async function openFront(port: number, ports: readonly number[]): Promise
   const sockets = new Set<Socket>();
   let connections = 0;
   const server: Server = createServer({ allowHalfOpen: true }, (near) => {
+    accepted++;
     const far = connect({
       port: ports[connections++ % ports.length] as number,
       host: '127.0.0.1',

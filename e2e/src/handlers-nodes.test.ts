@@ -1,4 +1,5 @@
 import { vi } from 'vitest';
+import { leaveOutOneConnection } from './kit/one-connection.js';
 
 /** The tests of `handlers.test.ts`, with every connection at another node. */
 
@@ -7,4 +8,5 @@ vi.mock('@parlance/server', async (load) => {
   return ofNodes(await load());
 });
 
+leaveOutOneConnection('handlers-nodes');
 await import('./handlers.test.js');

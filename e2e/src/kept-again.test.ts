@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import {
   type ClientSession,
   connect,
@@ -13,22 +14,15 @@ import {
   redisMissing,
   startRedis,
 } from '../../packages/server/src/backplane/testing/redis-server.js';
-import { type Child, startChild } from '../../scripts/child-process.js';
-import type { DurableNodeCommands, DurableNodeSetup } from './cluster/durable-node.js';
+import type { DurableNodeSetup } from './cluster/durable-node.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
-import { pause } from './peers.js';
+import { type DurableNode, startDurableNode } from './kit/programs.js';
 
 /** Kept replies of durable sessions, whose handlers are called again when their node has died. */
 
-const FLAGS = ['--import', 'tsx', '--conditions=@parlance/source'];
 const PARTS = 150;
 /** A test starts up to four processes, beside whatever else the machine does. */
 const SLACK = { timeout: 240_000 };
-
-interface Node {
-  readonly process: Child<DurableNodeCommands>;
-  readonly port: number;
-}
 
 interface Reading {
   readonly texts: string[];
@@ -52,24 +46,21 @@ describe.skipIf(redisMissing !== undefined)(
   SLACK,
   () => {
     let redis: RedisServer;
-    let nodes: Node[];
+    let nodes: DurableNode[];
     let fronts: CuttingProxy[];
     let sessions: ClientSession[];
     let setup: Partial<DurableNodeSetup>;
     const secret = randomBytes(24).toString('base64');
 
-    async function start(): Promise<Node> {
+    async function start(): Promise<DurableNode> {
       const own: DurableNodeSetup = { url: redis.url, secret, ...setup };
-      const file = new URL('./cluster/durable-node.ts', import.meta.url);
-      const process = startChild<DurableNodeCommands>(file, [JSON.stringify(own)], FLAGS);
-      const node = { process, port: await process.call('port') };
-      while ((await process.call('events'))['node.member'] === undefined) await pause(10);
+      const node = await startDurableNode(own);
       nodes.push(node);
       return node;
     }
 
     /** A client whose connections go to the node that `at` names. */
-    async function dial(at: { node: Node }, token = 'ann'): Promise<ClientSession> {
+    async function dial(at: { node: DurableNode }, token = 'ann'): Promise<ClientSession> {
       const front = await createCuttingProxy(() => at.node.port);
       fronts.push(front);
       const session = await connect(`ws://127.0.0.1:${front.port}/session`, {

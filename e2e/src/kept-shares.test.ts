@@ -1,7 +1,8 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { FollowedReply, ProtocolError } from '@parlance/client';
 import type { Logger } from '@parlance/server';
 import { afterEach, expect, it } from 'vitest';
-import { createPeers, pause } from './peers.js';
+import { createPeers } from './peers.js';
 
 /** Kept replies of several principals, who share the memory of a node. */
 

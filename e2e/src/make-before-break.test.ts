@@ -1,12 +1,12 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type Session } from '@parlance/client';
 import { decodeControl } from '@parlance/protocol';
 import { createServer, type ServerOptions } from '@parlance/server';
 import { afterEach, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
-import type { WebSocketLike } from '../../packages/client/src/connection.js';
+import type { WebSocketLike } from '../../packages/client/src/connection/web-socket.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
 import { serverEndpoint } from './endpoints.js';
-import { pause } from './peers.js';
 
 /** Clients that their server asks to go on over another connection, which reaches another node. */
 

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { brotliCompressSync } from 'node:zlib';
 import type { ClientOptions, Session } from '@parlance/client';
 import {
@@ -15,7 +16,7 @@ import { endpointOf, type MemoryBudget } from '@parlance/protocol/internal';
 import type { Server } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createAgents } from './agents.js';
-import { createPeers, failure, greet, pause, type RawPeer } from './peers.js';
+import { createPeers, failure, greet, type RawPeer } from './peers.js';
 
 /** The memory that peers make a server hold, observed from outside and in its own accounting. */
 

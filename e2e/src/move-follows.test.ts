@@ -1,8 +1,9 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { ClientSession, Session } from '@parlance/client';
 import { memoryCluster, type ServerOptions } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createCuttingProxy } from './cutting-proxy.js';
-import { createPeers, pause } from './peers.js';
+import { createPeers } from './peers.js';
 
 /** Sessions that follow kept replies, of their own node and of others, while they go from node to node. */
 

@@ -1,10 +1,10 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type Session } from '@parlance/client';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { redisMissing } from '../../packages/server/src/backplane/testing/redis-server.js';
 import { type Nodes, startNodes, type WatchNodes } from './cluster/nodes.js';
 import { useSession } from './cluster/usage.js';
-import { pause } from './peers.js';
 
 /** A session moves from node 0 to node 1, and at a certain step of that a process is killed, or Redis is gone. */
 

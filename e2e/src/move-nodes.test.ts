@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type Session } from '@parlance/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
@@ -5,7 +6,6 @@ import { redisMissing } from '../../packages/server/src/backplane/testing/redis-
 import { RENEW_MS } from '../../packages/server/src/cluster/membership.js';
 import { type Nodes, startNodes } from './cluster/nodes.js';
 import { type Usage, useSession } from './cluster/usage.js';
-import { pause } from './peers.js';
 
 /** Nodes in processes of their own, with Redis, that drain and die while sessions move. */
 

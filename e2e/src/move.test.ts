@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Session } from '@parlance/client';
 import { ProtocolError } from '@parlance/protocol';
 import { type Backplane, memoryCluster, type Server, type ServerOptions } from '@parlance/server';
@@ -5,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Tickets } from '../../packages/server/src/cluster/ticket.js';
 import { freePort } from './cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
-import { createPeers, failure, openRaw, pause } from './peers.js';
+import { createPeers, failure, openRaw } from './peers.js';
 import { createWatchingProxy } from './watching-proxy.js';
 
 /** Sessions that go from node to node while their clients use them. */

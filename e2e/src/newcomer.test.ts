@@ -2,13 +2,14 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { connect, RequestError } from '@parlance/client';
 import { createServer, type Logger, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { collect, freePort } from './cli-process.js';
-import { createPeers, failure, helloBytes, openRaw, pause } from './peers.js';
+import { createPeers, failure, helloBytes, openRaw } from './peers.js';
 
 /**
  * What people who were new to the library did, and of which they saw nothing or the wrong thing: each is an error that says

@@ -1,10 +1,11 @@
 import { createServer as createHttpServer } from 'node:http';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Session } from '@parlance/client';
 import { DEFAULT_LIMITS, encodeControl, type Logger, type SessionStats } from '@parlance/protocol';
 import { createServer } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createCuttingProxy } from './cutting-proxy.js';
-import { createPeers, failure, greet, helloBytes, openRaw, pause } from './peers.js';
+import { createPeers, failure, greet, helloBytes, openRaw } from './peers.js';
 import { get, sampleOf, scrape } from './scraping.js';
 
 /** What a server exposes: metrics, health, logs and traces. */

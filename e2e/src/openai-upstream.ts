@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 
 /**
  * An OpenAI-compatible API on loopback that replays answers of the real one. The model that a request names
@@ -374,5 +375,4 @@ function pretty(value: Json): string {
   return `${JSON.stringify(value, null, 2)}\n`;
 }
 
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const once = (emitter: ServerResponse, name: string) => new Promise((resolve) => emitter.once(name, resolve));

@@ -138,5 +138,3 @@ export async function greet(
   const { sessionId, payload } = await peer.control('ACCEPT');
   return Object.assign(peer, { sessionId: sessionId as string, resumeToken: payload.resume?.token });
 }
-
-export const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

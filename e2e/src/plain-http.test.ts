@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { constants, createGzip, gzipSync } from 'node:zlib';
 import { expect, it } from 'vitest';
-import { createPlainHttpSize, measureFetch } from '../../packages/ui/src/plain-http.js';
+import { createPlainHttpSize, measureFetch } from '../../packages/ui/src/chat/plain-http.js';
 
 /** The chat page compares the session to the real size of HTTP. */
 

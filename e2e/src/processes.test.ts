@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientOptions, connect, type Session, type Undelivered } from '@parlance/client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createProse } from '../../packages/protocol/src/testing/prose.js';
 import { redisMissing } from '../../packages/server/src/backplane/testing/redis-server.js';
 import { type Nodes, startNodes } from './cluster/nodes.js';
-import { failure, pause } from './peers.js';
+import { failure } from './peers.js';
 
 /**
  * Sessions, streams, context, tensors and agents on nodes that are processes of their own, behind a proxy that picks one at

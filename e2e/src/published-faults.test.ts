@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { connect as connectTcp } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { brotliCompressSync } from 'node:zlib';
 import {
   CloseCode,
@@ -17,7 +18,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { serverEndpoint } from './endpoints.js';
-import { createPeers, greet, helloBytes, openRaw, pause, type RawPeer } from './peers.js';
+import { createPeers, greet, helloBytes, openRaw, type RawPeer } from './peers.js';
 
 /**
  * Published vulnerabilities of other servers of this kind, each by its name. Many have tests of their own

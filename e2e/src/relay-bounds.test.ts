@@ -1,8 +1,8 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Session } from '@parlance/client';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { type AgentsBench, serveAgents } from './agents.js';
-import { pause } from './peers.js';
 
 /** How much a server holds for an agent that does not read. */
 

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Session, Undelivered } from '@parlance/client';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type AgentsBench, serveAgents } from './agents.js';
@@ -11,7 +12,6 @@ afterEach(async () => {
 });
 
 const NAMES = ['ada', 'bob', 'cyd'] as const;
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 
 /** A small seeded generator, so that the same cuts happen at the same messages. */

@@ -1,8 +1,10 @@
 import { useNodes } from './agents.js';
+import { leaveOutOneConnection } from './kit/one-connection.js';
 
 /** The tests of the relay, with every connection at the next of three nodes. */
 
 useNodes(3);
+leaveOutOneConnection('relay-nodes');
 await import('./relay.test.js');
 await import('./relay-tensors.test.js');
 await import('./relay-scan.test.js');

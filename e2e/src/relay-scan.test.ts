@@ -1,7 +1,8 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Message, Session } from '@parlance/client';
 import { afterEach, expect, it } from 'vitest';
 import { type AgentsBench, serveAgents } from './agents.js';
-import { failure, pause } from './peers.js';
+import { failure } from './peers.js';
 
 /** What a server's scan sees of the traffic between agents. */
 

@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Message, Session, Undelivered } from '@parlance/client';
 import { LinkKind, loadEncoding, type ProtocolError, RequestError } from '@parlance/protocol';
 import type { RelayQuestion } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createAgents, nextMessage } from './agents.js';
 import { createCuttingProxy } from './cutting-proxy.js';
-import { failure, greet, pause } from './peers.js';
+import { failure, greet } from './peers.js';
 
 /** Agents that find each other and exchange messages through a server, over real sockets. */
 

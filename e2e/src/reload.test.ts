@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientOptions, connect, type SessionReset, type SessionStore } from '@parlance/client';
 import { createServer, type Server, type ServerOptions, type Session } from '@parlance/server';
 import { afterEach, describe, expect, it, vi } from 'vitest';
@@ -57,8 +58,6 @@ class Deaf extends WebSocket {
     return event === 'message' || super.emit(event, ...rest);
   }
 }
-
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 interface Line {
   readonly event: string;

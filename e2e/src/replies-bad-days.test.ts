@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { FollowedReply, ProtocolError } from '@parlance/client';
 import type { Logger, Server } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
@@ -8,7 +9,7 @@ import {
   startRedis,
 } from '../../packages/server/src/backplane/testing/redis-server.js';
 import { createHostileProxy } from './chaos/hostile-proxy.js';
-import { createPeers, pause } from './peers.js';
+import { createPeers } from './peers.js';
 
 /** Kept replies in a Redis that is slow, gone, full, empty or behind. */
 

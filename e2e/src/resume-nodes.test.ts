@@ -1,6 +1,7 @@
 import { createServer } from '@parlance/server';
 import { expect, it, vi } from 'vitest';
 import { createCuttingProxy } from './cutting-proxy.js';
+import { leaveOutOneConnection } from './kit/one-connection.js';
 import { createPeers } from './peers.js';
 
 /** The tests of `resume.test.ts`, with every connection at another node. */
@@ -10,6 +11,7 @@ vi.mock('@parlance/server', async (load) => {
   return ofNodes(await load());
 });
 
+leaveOutOneConnection('resume-nodes');
 await import('./resume.test.js');
 
 it('reaches another node with each connection', async () => {

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from '@parlance/client';
 import { CloseCode, ProtocolError } from '@parlance/protocol';
 import type { ServerOptions } from '@parlance/server';
@@ -5,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
 import { cutSession } from './cut-session.js';
 import { clientEndpoint, serverEndpoint } from './endpoints.js';
-import { createPeers, greet, helloBytes, openRaw, pause } from './peers.js';
+import { createPeers, greet, helloBytes, openRaw } from './peers.js';
 
 /** Sessions that outlive their connections, over real sockets through a proxy that cuts them. */
 

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import {
   type ClientOptions,
   type ClientSession,
@@ -9,7 +10,7 @@ import type { createServer, ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
-import { createPeers, failure, pause } from './peers.js';
+import { createPeers, failure } from './peers.js';
 
 /** Calls with `retry`, while a server is replaced by one that does not know its sessions. */
 

@@ -16,7 +16,7 @@ import { type Endpoint, hostOf, type UserSession } from '@parlance/protocol/inte
 import { createServer, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import type { Succession } from '../../packages/client/src/succession.js';
+import type { Succession } from '../../packages/client/src/survival/succession.js';
 
 /** With `security`, both ends send and accept only protected M2M bodies. */
 

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from '@parlance/client';
 import { createServer, type Server, type ServerOptions } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
@@ -6,7 +7,6 @@ import WebSocket from 'ws';
 import { redisMissing, startRedis } from '../../packages/server/src/backplane/testing/redis-server.js';
 import { createSilentProxy } from '../../packages/server/src/backplane/testing/silent-proxy.js';
 import { freePort } from './cli-process.js';
-import { pause } from './peers.js';
 
 /** Nodes whose connections to Redis fall silent, while those that are opened later work. */
 

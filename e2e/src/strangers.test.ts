@@ -3,6 +3,7 @@ import { createServer as createHttpServer, type Server as HttpServer } from 'nod
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from '@parlance/client';
 import { attach as attachEngine } from 'engine.io';
 import { buildSchema } from 'graphql';
@@ -16,7 +17,7 @@ import { installNode22, node22Missing, startUnderNode22 } from './ai/node-22.js'
 import { freePort } from './cli-process.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 import type { NativeCommands } from './native-process.js';
-import { createPeers, failure, pause } from './peers.js';
+import { createPeers, failure } from './peers.js';
 
 /** The URL of a session server that another server has: what applications see with the servers that people use. */
 

@@ -1,6 +1,7 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger, Throttled } from '@parlance/client';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createPeers, pause } from './peers.js';
+import { createPeers } from './peers.js';
 
 /** Clients that send as much as they may. */
 

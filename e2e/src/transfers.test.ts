@@ -1,4 +1,5 @@
 import { createHash, type Hash } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientOptions, connect, type Session } from '@parlance/client';
 import type { ModelIdentity, StreamedTensor, TensorInput, TransferMode } from '@parlance/protocol';
 import { createServer, type ServerOptions } from '@parlance/server';
@@ -87,8 +88,6 @@ const failure = async (promise: Promise<unknown>) =>
     () => undefined,
     (error: unknown) => error,
   );
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-
 describe('a tensor', () => {
   const SIZE = 1_500_001;
   const sources: Record<string, () => TensorInput['data']> = {

@@ -1,4 +1,4 @@
-import { number } from '../../packages/ui/src/format.js';
+import { number } from '../../packages/ui/src/shared/format.js';
 
 /** Prints the demo and counts failed checks. */
 export interface Report {

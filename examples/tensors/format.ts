@@ -1,4 +1,4 @@
-import { bytes, number as count } from '../../packages/ui/src/format.js';
+import { bytes, number as count } from '../../packages/ui/src/shared/format.js';
 
 export { bytes, count };
 

@@ -1,3 +1,4 @@
+import { fromHex } from '../../../packages/protocol/src/testing/bytes.js';
 import { same } from '../expect.js';
 import { checkExplanation } from '../explained.js';
 import { BodyCodec, type Encoding, explainFrame, getEncoding, LinkKind, Subprotocol } from '../subject.js';
@@ -37,18 +38,18 @@ function linkFrame(input: Uint8Array): Uint8Array {
   return Uint8Array.of(0x10 | kind, 1, codec, ...input.subarray(0, -1));
 }
 
-const hex = (text: string) => new Uint8Array(Buffer.from(text, 'hex'));
-
 const binary: Target = {
   name: 'explain',
   tokens: [...tokens('#M2M|1|', '#TK|C|', 'AV', 'token', 'auth'), Uint8Array.of(0xff, 0xff, 0xff, 0xff)],
   seeds: [
-    ...['100001b24d0bfd0e00', '11010302c380', '1401', '1820', '1900808040', '11018181a178017801'].map(hex),
+    ...['100001b24d0bfd0e00', '11010302c380', '1401', '1820', '1900808040', '11018181a178017801'].map(
+      fromHex,
+    ),
     ...[
       '150182a4636f6465a161a76d657373616765a162',
       '84a474797065a450494e47a974696d657374616d7001',
       '00b24d',
-    ].map(hex),
+    ].map(fromHex),
     ...seedsFrom('m2m-frame.json', 'frame_hex').slice(0, 8),
     ...seedsFrom('m2m-secure.json', 'frame_hex').slice(0, 4),
     ...seedsFrom('avp-frame.json', 'hex').slice(0, 8),

@@ -1,10 +1,9 @@
 import { expect, it } from 'vitest';
+import { fromHex } from '../../../packages/protocol/src/testing/bytes.js';
 import { encodeControl } from '../subject.js';
 import { PLAIN, RelayBench, STRANGER, STRANGERS_HELLO } from './relay-bench.js';
 import { framesOf } from './relay-target.js';
 import { prepareTargets } from './targets.js';
-
-const hex = (text: string) => new Uint8Array(Buffer.from(text, 'hex'));
 
 async function begun(): Promise<RelayBench> {
   await prepareTargets();
@@ -25,8 +24,8 @@ it("relays the stranger's messages, and those to it", async () => {
   expect(bench.heard('ada')).toEqual([`message ${STRANGER} ping`, 'tensor stranger']);
   expect(bench.heard('bob')).toEqual([`request ${STRANGER} ping`]);
   bench.command('ada', (core) => void core.channel.request({ ...PLAIN, agent: STRANGER }));
-  bench.say(hex('130200686921'));
-  bench.say(hex('1402'));
+  bench.say(fromHex('130200686921'));
+  bench.say(fromHex('1402'));
   expect(bench.heard('ada')).toEqual(['part  hi!']);
   expect(bench.isOpen).toBe(true);
 });
@@ -34,7 +33,7 @@ it("relays the stranger's messages, and those to it", async () => {
 it('drops a stranger that breaks the protocol, and notifies its requesters', async () => {
   const bench = await begun();
   bench.command('ada', (core) => void core.channel.request({ ...PLAIN, agent: STRANGER }));
-  bench.say(hex('1000c0'));
+  bench.say(fromHex('1000c0'));
   expect(bench.isOpen).toBe(false);
   expect(bench.heard('ada')).toEqual(['failure peer_gone']);
 });

@@ -1,3 +1,4 @@
+import { fromHex } from '../../../packages/protocol/src/testing/bytes.js';
 import { outcomeOf, same } from '../expect.js';
 import { encodeControl, type SessionCore } from '../subject.js';
 import { AGENTS, createClient, PLAIN, RelayBench, STRANGER, STRANGERS_HELLO } from './relay-bench.js';
@@ -130,7 +131,6 @@ function record(operation: number, payload: Uint8Array = new Uint8Array(0)): num
 }
 const script = (...records: readonly number[][]): Uint8Array => Uint8Array.from(records.flat());
 const saying = (...frames: readonly Uint8Array[]) => frames.map((frame) => record(Operation.SAY, frame));
-const hex = (text: string) => new Uint8Array(Buffer.from(text, 'hex'));
 const number = (value: number) => Uint8Array.of(value);
 const json = (value: unknown) => {
   const bytes = bytesOfText(JSON.stringify(value));
@@ -151,26 +151,26 @@ function seeds(): Uint8Array[] {
     script(...saying(...message, ...message)),
     script(
       ...saying(...framesOf((core) => void core.channel.request({ ...PLAIN, agent }))),
-      ...saying(hex('1501')),
+      ...saying(fromHex('1501')),
     ),
     script(...saying(...framesOf((core) => core.channel.send({ ...PLAIN, agent: 'absent' })))),
     script(...saying(...tensor)),
     script(...saying(...tensor.slice(0, 2)), record(Operation.CUT), record(Operation.WAIT, number(255))),
     script(...saying(...tensor.slice(0, 2)), record(Operation.TAKE_OVER), ...saying(...tensor)),
     script(...saying(...directory(false))),
-    script(...saying(...directory(true)), record(Operation.TAKE_OVER), ...saying(hex('1501'))),
+    script(...saying(...directory(true)), record(Operation.TAKE_OVER), ...saying(fromHex('1501'))),
     // An empty M2M body; the others do not have M2M.
-    script(record(Operation.ASK, number(1)), ...saying(hex('130202bb7b'))),
+    script(record(Operation.ASK, number(1)), ...saying(fromHex('130202bb7b'))),
     // Streams of the server have even IDs: a part and the end, a response, an error.
-    script(record(Operation.ASK, number(0)), ...saying(hex('1302006869'), hex('1402'))),
-    script(record(Operation.ASK, number(1)), ...saying(hex('1202006869'))),
+    script(record(Operation.ASK, number(0)), ...saying(fromHex('1302006869'), fromHex('1402'))),
+    script(record(Operation.ASK, number(1)), ...saying(fromHex('1202006869'))),
     script(
       record(Operation.ASK, number(1)),
-      ...saying(hex('1302006869')),
+      ...saying(fromHex('1302006869')),
       record(Operation.CANCEL, number(0)),
     ),
     script(record(Operation.ASK, number(0)), record(Operation.CUT), record(Operation.ASK, number(1))),
-    script(record(Operation.TENSOR, number(3)), ...saying(hex('120200'))),
+    script(record(Operation.TENSOR, number(3)), ...saying(fromHex('120200'))),
     script(record(Operation.TENSOR, number(1)), record(Operation.CANCEL, number(0))),
     script(
       record(Operation.STALL, number(0)),
@@ -187,7 +187,7 @@ const relay: Target = {
   tokens: [
     ...tokens(...AGENTS, STRANGER, '@directory', '@delivery', '{"watch":true}'),
     ...['1700', '100040', '110140', '110340', '1000c0', '115140', '120200', '130200', '1402', '1501'].map(
-      hex,
+      fromHex,
     ),
     ...Object.values(Operation).map((operation) => Uint8Array.from(record(operation))),
   ],

@@ -1,3 +1,4 @@
+import { fromHex } from '../../../packages/protocol/src/testing/bytes.js';
 import { accepted, fail, same } from '../expect.js';
 import {
   BodyCodec,
@@ -110,7 +111,6 @@ function script(setUp: number, ...records: readonly number[][]): Uint8Array {
   return Uint8Array.from([setUp, ...records.flat()]);
 }
 
-const hex = (text: string) => new Uint8Array(Buffer.from(text, 'hex'));
 const PING = { type: 'PING', sessionId: 's', timestamp: 1, payload: {} } as const;
 const CLOSE = {
   type: 'CLOSE',
@@ -136,30 +136,34 @@ function seeds(): Uint8Array[] {
   return [
     script(0, record(Operation.BINARY, encodeControl(HELLO)), record(Operation.BINARY, encodeControl(HELLO))),
     script(SetUp.JSON, record(Operation.TEXT, bytesOfText(encodeControlJson(HELLO)))),
-    script(LINKED, ...link.map((frame) => record(Operation.BINARY, hex(frame))), record(Operation.CONSUME)),
+    script(
+      LINKED,
+      ...link.map((frame) => record(Operation.BINARY, fromHex(frame))),
+      record(Operation.CONSUME),
+    ),
     script(
       LINKED | SetUp.CLIENT,
       record(Operation.REQUEST),
-      record(Operation.BINARY, hex('1301006869')),
-      record(Operation.BINARY, hex('1401')),
+      record(Operation.BINARY, fromHex('1301006869')),
+      record(Operation.BINARY, fromHex('1401')),
     ),
     script(
       LINKED,
-      record(Operation.BINARY, hex('1101006869')),
+      record(Operation.BINARY, fromHex('1101006869')),
       record(Operation.REPLY, Uint8Array.of(1, 1)),
       record(Operation.REPLY, Uint8Array.of(1, 2)),
     ),
     script(
       LINKED | SetUp.CONTEXT,
       ...['100004007e3b4bd47b226e223a317d', '1000040a05019f18783e3232', '110104007e3b4bd47b226e223a317d'].map(
-        (frame) => record(Operation.BINARY, hex(frame)),
+        (frame) => record(Operation.BINARY, fromHex(frame)),
       ),
     ),
     script(
       LINKED | SetUp.CONTEXT | SetUp.CLIENT,
       record(Operation.REQUEST),
       ...['130104007b226e223a317d', '1301040405013232', '140100000000'].map((frame) =>
-        record(Operation.BINARY, hex(frame)),
+        record(Operation.BINARY, fromHex(frame)),
       ),
     ),
     script(
@@ -211,7 +215,7 @@ const session: Target = {
       encodeControl(CLOSE),
       encodeControl(acceptOf({ link: '{}' })),
     ],
-    ...['100000', '110100', '130100', '1401', '1501', '1601', '1801', '190010', '000a', '23'].map(hex),
+    ...['100000', '110100', '130100', '1401', '1501', '1601', '1801', '190010', '000a', '23'].map(fromHex),
     ...Object.values(Operation).map((operation) => Uint8Array.from(record(operation))),
   ],
   seeds: seeds(),
@@ -219,7 +223,7 @@ const session: Target = {
   recheck() {
     const driver = new Driver(LINKED);
     same(driver.core.state, 'established', 'a good session');
-    driver.receive(hex('10000068656c6c6f'));
+    driver.receive(fromHex('10000068656c6c6f'));
     same(driver.core.state, 'established', 'a good session after a message');
     accepted(() => driver.core.channel.send(PLAIN), 'a message');
   },

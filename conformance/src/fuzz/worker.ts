@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { parentPort, workerData } from 'node:worker_threads';
+import { toHex } from '../../../packages/protocol/src/testing/bytes.js';
 import { Mismatch } from '../expect.js';
 import { isProtocolError, platform } from '../subject.js';
 import { createCoverage, createProfiler } from './coverage.js';
@@ -211,8 +212,4 @@ function memory(): number {
 
 function megabytes(bytes: number): number {
   return Math.round(bytes / 1024 / 1024);
-}
-
-function toHex(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('hex');
 }

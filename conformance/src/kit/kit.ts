@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Encoding } from '../subject.js';
 import { type Fields, packed, unpacked } from './bodies.js';
 import { Deviation, must, mustEqual, NotApplicable } from './deviation.js';
 import { Dialer, type Door, type Upgrade } from './door.js';
 import { type Agreement, contextOf, extensionsOf, helloOf, type Offer, windowsOf } from './offers.js';
 import { checkEnvelope, Session } from './session.js';
-import { pause } from './waiting.js';
 import type { Wire } from './wire.js';
 
 /** What a scenario gets: sessions with the peer under test, and connections on which it can break the rules. */

@@ -51,5 +51,3 @@ export class Changes {
     }
   }
 }
-
-export const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as settle } from 'node:timers/promises';
 import { decodeLinkFrame, LinkKind } from '@parlance/protocol';
 import type { Attack } from './attack.js';
 import type { OpenOptions, Scene } from './scene.js';
@@ -26,8 +27,6 @@ const openMany = (scene: Scene, count: number, options: OpenOptions = {}): Promi
 function askKeeper(peer: Peer, metadata: object): void {
   peer.request('', { to: 0, meta: msgpack(metadata) });
 }
-
-const settle = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /** Requests in turn over sessions, each of which has as many as it may have open. */
 async function askInTurn(

@@ -35,7 +35,7 @@ const { values, positionals } = readCommandLine(USAGE, {
 const isChosen = (name: string) => values.only === undefined || name.toLowerCase().includes(values.only);
 const bundlers = BUNDLERS.filter(({ name, isShort }) => isChosen(name) && (isShort || !values.short));
 const runtimes = RUNTIMES.filter(({ name }) => isChosen(name));
-const tarballs = tarballsIn(positionals[0] ?? packOnce());
+const tarballs = tarballsIn(positionals[0] ?? (await packOnce()));
 let passed = 0;
 let failed = 0;
 

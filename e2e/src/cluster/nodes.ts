@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { type RedisServer, startRedis } from '../../../packages/server/src/backplane/testing/redis-server.js';
-import { type Child, startChild } from '../../../scripts/child-process.js';
+import type { Child } from '../../../scripts/child-process.js';
 import { freePort } from '../cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
-import { pause } from '../peers.js';
+import { startNode } from '../kit/programs.js';
 import { createWatchingProxy, type WatchedChunk, type WatchingProxy } from '../watching-proxy.js';
 import type { NodeCommands, NodeSetup } from './node.js';
 
@@ -40,8 +40,6 @@ export interface Nodes extends AsyncDisposable {
   add(): Promise<Node>;
 }
 
-const FLAGS = ['--import', 'tsx', '--conditions=@parlance/source', '--expose-gc'];
-
 export interface NodesOptions {
   readonly watch?: WatchNodes;
 }
@@ -71,17 +69,11 @@ export async function startNodes(count: number, { watch }: NodesOptions = {}): P
       advertise: `ws://127.0.0.1:${peers.port}`,
       secret,
     };
-    const process = startChild<NodeCommands>(
-      new URL('./node.ts', import.meta.url),
-      [JSON.stringify(setup)],
-      FLAGS,
-    );
-    const port = await process.call('port').catch(async (error: unknown) => {
+    const started = await startNode('cluster/node', setup).catch(async (error: unknown) => {
       await peers[Symbol.asyncDispose]();
       throw error;
     });
-    const node = { process, peers, engine, port };
-    while ((await process.call('events'))['node.member'] === undefined) await pause(20);
+    const node = { ...started, peers, engine };
     nodes[index] = node;
     return node;
   };

@@ -1,6 +1,6 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type ProtocolError, type Session, type Undelivered } from '@parlance/client';
 import WebSocket from 'ws';
-import { pause } from '../peers.js';
 
 /** Two agents that write numbered messages to each other and ask each other for streams, and account for all of it. */
 

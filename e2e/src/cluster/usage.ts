@@ -1,5 +1,5 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Session } from '@parlance/client';
-import { pause } from '../peers.js';
 
 /** Uses sessions of `node.ts` in which every message and part is numbered. */
 

@@ -1,10 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientOptions, connect, type Session } from '@parlance/client';
 import { createServer, memoryCluster, type Server } from '@parlance/server';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
-import { failure, pause } from '../peers.js';
+import { failure } from '../peers.js';
 import { type Backend, type ProxyName, type ProxyServer, proxyMissing, startProxy } from './proxy-server.js';
 
 /** Two nodes behind nginx and behind HAProxy, with the configurations of `deploy/`. */

@@ -5,9 +5,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '../cli-process.js';
-import { pause } from '../peers.js';
 
 /** nginx and HAProxy with the configurations of `deploy/`, in front of servers of a test. */
 

@@ -1,7 +1,7 @@
 import { connect, type Session } from '@parlance/client';
 import WebSocket from 'ws';
 import { redisMissing } from '../../../packages/server/src/backplane/testing/redis-server.js';
-import { duration, number } from '../../../packages/ui/src/format.js';
+import { duration, number } from '../../../packages/ui/src/shared/format.js';
 import type { ChatRequest } from '../chat-completion.js';
 import type { Report } from '../report.js';
 import { answerTo } from '../responder.js';

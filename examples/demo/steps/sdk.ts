@@ -1,7 +1,7 @@
 import { connect } from '@parlance/client';
 import OpenAI from 'openai';
 import WebSocket from 'ws';
-import { number } from '../../../packages/ui/src/format.js';
+import { number } from '../../../packages/ui/src/shared/format.js';
 import type { Answerer } from '../answerer.js';
 import type { Report } from '../report.js';
 import { answerTo } from '../responder.js';

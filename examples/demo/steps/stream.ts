@@ -1,6 +1,6 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
-import { number } from '../../../packages/ui/src/format.js';
+import { number } from '../../../packages/ui/src/shared/format.js';
 import type { Answerer } from '../answerer.js';
 import type { ChatRequest } from '../chat-completion.js';
 import type { Report } from '../report.js';

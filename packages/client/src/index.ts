@@ -5,16 +5,14 @@ export * from '@parlance/protocol/application';
 // The client
 
 export { connect } from './client.js';
-export type { ClientOptions, TokenSource } from './options.js';
-export type { WebSocketConstructor, WebSocketLike } from './connection.js';
+export type { ClientOptions, SessionStore, SharingOptions, TokenSource } from './session/options.js';
+export type { WebSocketConstructor, WebSocketLike } from './connection/web-socket.js';
 export type { SessionFetch } from '@parlance/protocol/http';
 export type { FetchContext, FetchHandler, FetchSession } from '@parlance/protocol/serve-http';
-export type { ReconnectOptions } from './reconnect.js';
-export type { ClientSession } from './session.js';
-export type { SharingOptions } from './shared/options.js';
-export type { SessionStore } from './store.js';
+export type { ReconnectOptions } from './connection/reconnect.js';
+export type { ClientSession } from './session/session.js';
 
 // Vocabularies
 
-export { loadEncoding } from './vocabulary.js';
+export { loadEncoding } from './session/vocabulary.js';
 export type { LoadOptions, LoadProgress, VocabularySource } from '@parlance/protocol';

@@ -1,10 +1,10 @@
 import { systemClock } from '@parlance/protocol/client';
 import { connect } from './client.js';
-import { clientHostOf } from './session.js';
-import { Hubs } from './shared/hub.js';
-import { type Connect, opener } from './shared/open.js';
-import { portPipe } from './shared/pipe.js';
-import { holdLock, type Locks } from './shared/presence.js';
+import { clientHostOf } from './session/session.js';
+import { Hubs } from './tabs/hub.js';
+import { type Connect, opener } from './tabs/open.js';
+import { portPipe } from './tabs/pipe.js';
+import { holdLock, type Locks } from './tabs/presence.js';
 
 /**
  * The script of the worker that hosts the sessions of all tabs of an origin, see `ClientOptions.shared`. Tabs connect

@@ -6,13 +6,12 @@
 
 // Options
 
-export { Algorithm, Subprotocol } from './base/constants.js';
+export { Algorithm, Extension, Subprotocol } from './base/constants.js';
 export { resolveLimits, resolveTimers } from './base/limits.js';
 export { assertOptions, type OptionKinds } from './base/options.js';
 export { formOf } from './codec/algorithms.js';
 export { isStatedAgentId } from './control/capabilities.js';
 export { CAPABILITY_KINDS, resolveCapabilities } from './endpoint/options.js';
-export { resolveBatchOptions } from './endpoint/requests/batch-options.js';
 
 // Errors and close codes
 
@@ -31,6 +30,7 @@ export { SILENT_LOGGER, type Wire } from './endpoint/ports.js';
 export { LateReply } from './endpoint/requests/late-reply.js';
 export { EndOfSession } from './endpoint/session-end.js';
 export { type UserOutbound, UserSession, type UserSessionHost } from './endpoint/user-session.js';
+export type { ChannelModule } from './session/channel-module.js';
 export { createClientSession } from './session/create-client.js';
 export type { Ticket } from './session/resume-ticket.js';
 
@@ -53,7 +53,7 @@ export { CHAT, type ChatEnvelope, CONTINUATION, chatReplyName } from './endpoint
 
 export { codecs } from '#codecs';
 export { parts } from '#parts';
-export { loadable } from './base/loadable.js';
+export { type Loadable, loadable } from './base/loadable.js';
 export { type CodecLoader, codecLoader } from './endpoint/codec-loader.js';
 
 // Clocks, guards and logs

@@ -28,7 +28,7 @@ export type { EventRoute, Wire } from './endpoint/ports.js';
 export { closeReasonOf } from './session/close-reason.js';
 export { WAIT } from './session/incoming.js';
 export { encodeMap } from './control/envelope.js';
-export { incarnationOf, newIncarnation, newSessionId } from './session/random-id.js';
+export { incarnationOf, newIncarnation, newLocalPrincipal, newSessionId } from './session/random-id.js';
 
 // Sessions that move to another process
 

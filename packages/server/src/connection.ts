@@ -78,6 +78,7 @@ export class Connection extends SessionSettings implements WireEvents, Handshake
 
   onData(size: number): void {
     this.#unfinishedBytes += size;
+    this.#handshake?.guard.handleData();
     if (this.#unfinishedBytes <= UNTIMED_UNFINISHED || this.#isCutOff) return;
     guard(this.#target, () => {
       this.queue.enterReading(systemClock.now());

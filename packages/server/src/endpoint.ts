@@ -25,6 +25,7 @@ import type { Durability } from './durable/durability.js';
 import { stateOf } from './durable/state.js';
 import type { Hook } from './hooks/hook.js';
 import { HookedReader } from './hooks/hooked-reader.js';
+import { memoryKeys } from './http/addresses.js';
 import { longestMessage } from './http/unfinished-message.js';
 import { isMoving, MovingEndpoint } from './moving-endpoint.js';
 import type { SessionObserver } from './observe/observer.js';
@@ -51,6 +52,9 @@ export interface ServerEndpointOptions extends EndpointOptions {
   readonly observer?: SessionObserver | undefined;
 }
 
+const NO_BYTES: WireBytes = { received: 0, sent: 0 };
+const NO_CLIENT: ClientInfo = { remoteAddress: '', userAgent: undefined };
+
 /** The endpoint of a server: what its connection and other sessions ask of it. */
 export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost {
   declare readonly session: ServerSession;
@@ -58,7 +62,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   /** The address of the client that the session counts for. */
   ip = '';
   /** Who is at the other end of the present connection, or of the last one. */
-  client: ClientInfo = { remoteAddress: '', userAgent: undefined };
+  client = NO_CLIENT;
   since = 0;
   /** The node that leads the present connection here. */
   ledBy: string | undefined;
@@ -75,7 +79,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   /** `onSession` has not returned. */
   running: Promise<void> | undefined;
   /** Bytes before the present connection. */
-  #before: WireBytes = { received: 0, sent: 0 };
+  #before = NO_BYTES;
   /** The JSON of {@link data}. */
   dataText: string | undefined;
   /** Bodies of this session that wait to be written to other sessions. */
@@ -98,9 +102,8 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
     return new ServedSession(this);
   }
 
-  /** The principal and the address whose shares of the process's memory the session uses. */
-  set memoryKeys(keys: readonly string[]) {
-    this.account.assign(keys);
+  override get memoryKeys(): readonly string[] {
+    return memoryKeys(this.ip, this.isAnonymous ? undefined : this.principal);
   }
 
   /** A server loads everything before it listens. */

@@ -56,6 +56,11 @@ export class LoopQueue {
     return this.#time.next();
   }
 
+  /** Lets go of an account of its own. */
+  rest(): void {
+    if (this.#key === undefined && this.#account?.isUnused === true) this.#account = undefined;
+  }
+
   close(): void {
     this.#shares.close(this.#key);
     this.#key = undefined;

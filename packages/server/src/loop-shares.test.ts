@@ -52,6 +52,21 @@ function message(loop: Loop, account: LoopAccount, ms: number, log: string[], na
   else account.push(run);
 }
 
+describe('an account', () => {
+  it('is unused once it has repaid what it has used', async () => {
+    const loop = createLoop();
+    const account = loop.shares.open();
+    expect(account.isUnused).toBe(true);
+    message(loop, account, 100, [], 'long');
+    await loop.turn();
+    expect(account.isUnused).toBe(false);
+    loop.work(99);
+    expect(account.isUnused).toBe(false);
+    loop.work(1);
+    expect(account.isUnused).toBe(true);
+  });
+});
+
 describe('one account alone', () => {
   it('gets all of the time, turn by turn, in the order of its messages', async () => {
     const loop = createLoop();

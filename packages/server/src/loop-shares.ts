@@ -60,6 +60,11 @@ export class LoopAccount {
     return this.#shares.enter(this, now);
   }
 
+  /** A new account would be the same. */
+  get isUnused(): boolean {
+    return this.tasks.length === 0 && this.#shares.isFull(this);
+  }
+
   /** Runs `run` when it is the account's turn, after its waiting tasks. */
   push(run: () => void): void {
     this.#shares.push(this, { run, isSlice: false });
@@ -141,6 +146,12 @@ export class LoopShares {
     if (account === this.#current && now - this.#since < LOOK_AFTER_MS) return account.tasks.length === 0;
     this.#switchTo(account, now);
     return account.tasks.length === 0 && this.#mayRun(account, now);
+  }
+
+  /** @internal */
+  isFull(account: LoopAccount): boolean {
+    this.#fill(account, this.#options.now());
+    return account.level === BURST_MS;
   }
 
   /** @internal */

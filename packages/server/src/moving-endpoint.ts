@@ -26,7 +26,7 @@ export abstract class MovingEndpoint extends Endpoint {
   /** Another node goes on with it, whatever happens here. */
   #isGivenUp = false;
   /** What it was told since it is frozen, and hears if it stays. */
-  #unheard: (() => void)[] = [];
+  #unheard: (() => void)[] | undefined;
   /** The first fault since it is frozen, of which it ends if it stays. */
   #fault: { readonly error: unknown } | undefined;
   /** What the client has said since the session was to be moved, which its next node handles. */
@@ -88,6 +88,20 @@ export abstract class MovingEndpoint extends Endpoint {
       this.#released = { promise, resolve };
     }
     return this.#released.promise;
+  }
+
+  override handleTick(): void {
+    super.handleTick();
+    guard(this, () => this.#restIfIdle());
+  }
+
+  /** An idle session keeps what it has agreed on and its counts; the next frame makes the rest again. */
+  #restIfIdle(): void {
+    const { core } = this;
+    const now = this.options.clock.now();
+    if (!(this.isAwake || core.isAwake) || core.idleMs(now) < REST_MS) return;
+    const isUsed = this.isHeld || this.waitingMessages > 0 || !this.isAtRest(() => false);
+    if (!isUsed && core.rest(now)) this.rest();
   }
 
   #release(): void {
@@ -169,8 +183,10 @@ export abstract class MovingEndpoint extends Endpoint {
    */
   protected hear(task: () => void): void {
     if (this.hasEnded || this.#isGivenUp) return;
-    if (this.#isFrozen) this.#unheard.push(task);
-    else guard(this, task);
+    if (this.#isFrozen) {
+      this.#unheard ??= [];
+      this.#unheard.push(task);
+    } else guard(this, task);
   }
 
   protected override command(command: (core: SessionCore, now: number) => void): void {
@@ -190,10 +206,10 @@ export abstract class MovingEndpoint extends Endpoint {
     this.#isFrozen = false;
     this.#input = undefined;
     this.#lost = undefined;
-    this.#unheard = [];
+    this.#unheard = undefined;
     this.#fault = undefined;
     if (fault !== undefined) return this.crash(fault.error);
-    for (const task of unheard) this.hear(task);
+    for (const task of unheard ?? []) this.hear(task);
     this.#release();
     for (const data of input) this.handleMessage(data);
     if (lost !== undefined) this.handleDisconnected(lost.code, lost.reason);
@@ -206,7 +222,7 @@ export abstract class MovingEndpoint extends Endpoint {
     this.#isFrozen = true;
     this.hasMoved = true;
     if (this.hasEnded) return;
-    this.#unheard = [];
+    this.#unheard = undefined;
     if (this.#fault !== undefined) logCrash(this.logger, this.id, this.#fault.error);
     const { wire } = this;
     this.replaceWire(undefined);
@@ -251,6 +267,8 @@ export abstract class MovingEndpoint extends Endpoint {
   }
 }
 
+/** Milliseconds without data after which a session rests. A tick later, ten seconds are not over yet. */
+const REST_MS = 8_000;
 /** Bytes that a client may send between the time its session is to move and the time its node holds it. */
 const MAX_INPUT = 8 * 1024 * 1024;
 /** Bytes that a message counts for in addition to its content. */

@@ -101,6 +101,9 @@ export abstract class SessionSettings implements ServerEndpointOptions {
   get transfers(): EndpointOptions['transfers'] {
     return this.host.parts.endpoint.transfers;
   }
+  onRest(): void {
+    this.queue.rest();
+  }
   get logger(): Logger {
     return this.host.options.logger;
   }

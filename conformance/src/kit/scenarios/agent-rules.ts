@@ -1,9 +1,9 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { type Fields, packed, textOf } from '../bodies.js';
 import { mustEqual } from '../deviation.js';
 import { bodyFrames, frame, Kind } from '../frames.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
-import { pause } from '../waiting.js';
 import { agent, heard, tells } from './agents.js';
 
 /** Agents as a client sees them, and frames with names that no session survives. */

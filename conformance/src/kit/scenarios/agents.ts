@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { type Body, type Fields, packed, textOf } from '../bodies.js';
 import type { Call } from '../calls.js';
 import { must, mustEqual } from '../deviation.js';
@@ -6,7 +7,6 @@ import { controlOn, envelope, type Kit } from '../kit.js';
 import { helloOf, type Offer } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
-import { pause } from '../waiting.js';
 import { said } from './streams.js';
 
 /** Agents of one server, which relays between them. */

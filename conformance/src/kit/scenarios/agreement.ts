@@ -1,10 +1,10 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { type Fields, packed, textOf } from '../bodies.js';
 import { must, mustEqual, NotApplicable } from '../deviation.js';
 import { bodyFrames, Kind, MIN_WINDOW } from '../frames.js';
 import { controlOn, envelope, type Kit, payloadOf } from '../kit.js';
 import { helloOf, windowsOf } from '../offers.js';
 import type { Scenario } from '../scenario.js';
-import { pause } from '../waiting.js';
 
 /** What the two ends agree on, and that they keep to it. */
 

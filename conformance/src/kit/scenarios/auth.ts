@@ -1,10 +1,10 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Fields } from '../bodies.js';
 import { must, mustEqual, NotApplicable } from '../deviation.js';
 import { controlOn, envelope, type Kit, payloadOf } from '../kit.js';
 import { helloOf, type Offer } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 import type { Session } from '../session.js';
-import { pause } from '../waiting.js';
 
 /** Credentials: what HELLO states, and AUTH. */
 

@@ -1,9 +1,9 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { packed, textOf } from '../bodies.js';
 import { must, mustEqual, NotApplicable } from '../deviation.js';
 import { BODY_CHARGE, bodyFrames, frame, Kind, MIN_WINDOW, varint } from '../frames.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf } from '../session.js';
-import { pause } from '../waiting.js';
 import { checkTally } from './messages.js';
 import { checkParts, said } from './streams.js';
 

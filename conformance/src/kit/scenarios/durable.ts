@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { acceptAnew, askAnew, askedAnew, type Rebuilt } from '../anew.js';
 import { type Fields, packed, textOf } from '../bodies.js';
 import type { Call } from '../calls.js';
@@ -7,7 +8,6 @@ import { Flag, Kind, parseFrame } from '../frames.js';
 import type { Kit } from '../kit.js';
 import type { Scenario } from '../scenario.js';
 import type { Session, Wish } from '../session.js';
-import { pause } from '../waiting.js';
 import { checkTally } from './messages.js';
 import { checkParts, said } from './streams.js';
 

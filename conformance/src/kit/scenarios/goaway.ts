@@ -1,10 +1,10 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { textOf } from '../bodies.js';
 import { must, mustEqual } from '../deviation.js';
 import { controlOn, envelope, type Kit, payloadOf } from '../kit.js';
 import { helloOf } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
-import { pause } from '../waiting.js';
 import { checkParts } from './streams.js';
 
 /** Servers that leave. */

@@ -1,10 +1,10 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import { packed, textOf } from '../bodies.js';
 import { mustEqual } from '../deviation.js';
 import { Kind } from '../frames.js';
 import type { Scenario } from '../scenario.js';
 import type { Session } from '../session.js';
-import { pause } from '../waiting.js';
 import { said } from './streams.js';
 
 /** One-way messages, in both directions, and what is not about streams. */

@@ -1,10 +1,10 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { type Body, packed, textOf } from '../bodies.js';
 import type { isOver } from '../calls.js';
 import { must, mustEqual, NotApplicable } from '../deviation.js';
 import { bodyFrames, Codec, frame, Kind } from '../frames.js';
 import type { Scenario } from '../scenario.js';
 import type { Session } from '../session.js';
-import { pause } from '../waiting.js';
 
 /** Requests and their replies, in both directions. */
 

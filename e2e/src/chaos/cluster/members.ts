@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import {
   type RedisServer,
   startRedis,
 } from '../../../../packages/server/src/backplane/testing/redis-server.js';
 import { type Child, startChild } from '../../../../scripts/child-process.js';
 import { freePort } from '../../cli-process.js';
-import { pause } from '../../peers.js';
 import type { NodeCommands, NodeSetup } from './node-process.js';
 import type { OutsideCommands } from './outside.js';
 

@@ -144,6 +144,16 @@ export class Agent {
     await Promise.all(unread.map((question) => this.follow({ question, by: 'name', from: 'here' })));
   }
 
+  /** Waits until the node that it is at knows of all others of these agents. */
+  async meets(names: readonly string[]): Promise<void> {
+    const { session } = await this.page();
+    for (;;) {
+      const known = await session.agents();
+      if (names.every((name) => name === this.name || known.get(name) !== undefined)) return;
+      await sleep(20);
+    }
+  }
+
   async close(): Promise<void> {
     const page = await this.page();
     page.leave();

@@ -83,6 +83,7 @@ class Crossings {
     const onStray = (error: unknown) => ledger.fault('clients', `unhandled: ${String(error)}`);
     process.on('unhandledRejection', onStray).on('uncaughtException', onStray);
     for (const name of AGENTS) this.#agents.set(name, await this.#open(name));
+    await Promise.all(AGENTS.map((name) => this.#agent(name).meets(AGENTS)));
     const start = performance.now();
     this.#startedAt = Date.now();
     for (const step of stepsOf(seed, seconds)) {

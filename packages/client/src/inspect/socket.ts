@@ -1,6 +1,6 @@
 import { notify } from '@parlance/protocol/client';
 import type { Direction } from '@parlance/protocol/inspect';
-import type { WebSocketConstructor } from '../connection.js';
+import type { WebSocketConstructor } from '../connection/web-socket.js';
 
 /** Learns of everything that happens on the sockets of one class. Connections count from 1. */
 export interface SocketWatcher {

@@ -1,7 +1,7 @@
 import { encodeControl } from '@parlance/protocol';
 import type { InspectionEvent } from '@parlance/protocol/inspect';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { WebSocketLike } from '../connection.js';
+import type { WebSocketLike } from '../connection/web-socket.js';
 import { tap } from './tap.js';
 
 type Listener = (event: { type: string; data?: unknown; code?: number; reason?: string }) => void;

@@ -1,6 +1,6 @@
 import { notify } from '@parlance/protocol/client';
 import { createRecorder, type InspectionEvent, type RecorderOptions } from '@parlance/protocol/inspect';
-import type { WebSocketConstructor } from '../connection.js';
+import type { WebSocketConstructor } from '../connection/web-socket.js';
 import { createFaultPrinter, watchSockets } from './socket.js';
 
 /**

@@ -42,6 +42,11 @@ export class TokenBucket {
     return this.#level + ROUNDING >= amount;
   }
 
+  /** A new bucket would be the same. */
+  isFull(now: number): boolean {
+    return this.level(now) === this.#capacity;
+  }
+
   /** The amount in the bucket at `now`. */
   level(now: number): number {
     this.#fill(now);

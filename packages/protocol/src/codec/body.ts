@@ -126,7 +126,8 @@ export type BodyRole = 'messages' | 'requests' | 'parts';
 
 /** Counters by codec number; an array is the cheapest map on the data path. */
 export class BodyCounts {
-  readonly byCodec: (BodyCount | undefined)[] = [];
+  /** At its full length: an array that grows takes room for seventeen. */
+  readonly byCodec: (BodyCount | undefined)[] = new Array(BodyCodec.DICTIONARY + 1);
   /** Bodies by what they are, since this process has the session. */
   messages = 0;
   requests = 0;

@@ -19,6 +19,8 @@ export interface BodyCoder {
 
   /** The codecs that `auto` chooses from now on. */
   use(codecs: UsableCodecs): void;
+  /** Server: forgets what `auto` has learned and chosen. */
+  rest?(): void;
   /** Loads the code that `algorithm` needs in this session; `undefined` if it is there. */
   load(algorithm: CoderOptions['algorithm']): Promise<void> | undefined;
 

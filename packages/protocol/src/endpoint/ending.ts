@@ -29,12 +29,18 @@ export class Ending {
   #hasReported = false;
   #hasCrashed = false;
   #isDropped = false;
-  readonly over = new EndOfSession();
+  #over: EndOfSession | undefined;
   /** The caller ended the session with an error, which it has logged if necessary. */
   isAborted = false;
 
   constructor(host: EndingHost) {
     this.#host = host;
+  }
+
+  /** Created when it is asked for, or at the end. */
+  get over(): EndOfSession {
+    this.#over ??= new EndOfSession();
+    return this.#over;
   }
 
   get hasEnded(): boolean {

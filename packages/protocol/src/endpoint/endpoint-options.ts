@@ -2,8 +2,10 @@ import type { ProtocolError } from '../base/errors.js';
 import type { Limits } from '../base/limits.js';
 import type { MemoryBudget } from '../base/memory-budget.js';
 import type { M2MSecurity } from '../codec/m2m/security.js';
+import type { Negotiated } from '../control/agreement.js';
 import type { GoAwayPayload } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
+import type { ChannelModule } from '../session/channel-module.js';
 import type { SessionCore, SessionEvent } from '../session/types.js';
 import type { CodecLoader } from './codec-loader.js';
 import type { Mailbox } from './messages/mailbox.js';
@@ -59,6 +61,13 @@ export interface EndpointOptions {
 
   // --- client
 
+  /**
+   * Loads the code of the channel. Called if the ends agreed on no link, or on a durable session.
+   *
+   * @default the session was created with it
+   */
+  readonly channelOf?: ((negotiated: Negotiated) => Promise<ChannelModule>) | undefined;
+
   /** The credentials of the connection are valid for this long. */
   readonly onGranted?: ((expiresInMs: number) => void) | undefined;
   /** The server drains. */
@@ -67,6 +76,8 @@ export interface EndpointOptions {
   readonly onTakenUp?: ((cancelled: readonly number[]) => void) | undefined;
   /** The server has begun another session on this connection, with this ACCEPT; this one ends. */
   readonly onSuperseded?: ((accept: Uint8Array | string) => void) | undefined;
+  /** Server: the session has been idle for a while, and lets go of what it makes again. */
+  readonly onRest?: (() => void) | undefined;
   /** All events of the core were handled. */
   readonly onApplied?: (() => void) | undefined;
   /**

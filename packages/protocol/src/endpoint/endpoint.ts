@@ -38,7 +38,6 @@ export class Endpoint
   readonly core: SessionCore;
   readonly logger: Logger;
   readonly recorder = new StatsRecorder();
-  readonly listeners = new Listeners();
   readonly session: Session;
   readonly mailbox: Mailbox;
   readonly scanner: ContentScanner | undefined;
@@ -46,7 +45,9 @@ export class Endpoint
   readonly #transmitter: Transmitter;
   protected readonly account = new MemoryAccount(this);
   protected readonly ending = new Ending(this);
-  readonly loading = new CodecLoading(this);
+  // Created on first use.
+  #listeners: Listeners | undefined;
+  #loading: CodecLoading | undefined;
   /** Created on first use, once the session is ready. */
   #outbound: Outbound | undefined;
   #inbound: Inbound | undefined;
@@ -66,6 +67,14 @@ export class Endpoint
     this.session = options.userSession ?? this.createSession();
     this.mailbox = options.mailbox ?? new SessionMailbox();
     this.scanner = options.createScanner?.(this);
+  }
+  get listeners(): Listeners {
+    this.#listeners ??= new Listeners();
+    return this.#listeners;
+  }
+  get loading(): CodecLoading {
+    this.#loading ??= new CodecLoading(this);
+    return this.#loading;
   }
   protected createSession(): Session {
     return new UserSession(this);
@@ -98,6 +107,9 @@ export class Endpoint
   }
   get memory(): SessionMemory {
     return this.account.memory;
+  }
+  get memoryKeys(): readonly string[] {
+    return [];
   }
   get waitingMessages(): number {
     return this.mailbox.size;
@@ -271,7 +283,7 @@ export class Endpoint
 
   notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void {
     const { onNotify } = this.options;
-    if (onNotify === undefined) this.listeners.notify(name, event, this);
+    if (onNotify === undefined) this.#listeners?.notify(name, event, this);
     else onNotify(name, event);
   }
 
@@ -349,6 +361,7 @@ export class Endpoint
   #start(): void {
     if (this.ending.hasCrashed) return;
     this.isReady = true;
+    if (this.isPreloaded) this.#loading = undefined;
     this.options.onReady?.();
     this.notify('state', this.core.state);
     this.core.releaseFrames(this.#clock.now());
@@ -361,6 +374,20 @@ export class Endpoint
     const inbound = this.#inbound;
     if (this.#outbound?.isIdle === false || inbound?.isIdle === false || this.ending.isAwaited) return false;
     return [...(inbound?.responder?.streams ?? [])].every(isLeft);
+  }
+
+  /** A half has been used since the last {@link rest}. */
+  protected get isAwake(): boolean {
+    return this.#outbound !== undefined;
+  }
+
+  /** Server: lets go of both halves, which are made again when they are needed. The session has to be calm. */
+  protected rest(): void {
+    this.#outbound?.rest();
+    this.#loading = undefined;
+    this.options.onRest?.();
+    this.#outbound = undefined;
+    this.#inbound = undefined;
   }
 
   // --- the wire

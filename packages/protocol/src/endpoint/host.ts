@@ -28,6 +28,8 @@ export interface EndpointHost extends Crashable, MessageOwner {
   readonly mailbox: Mailbox;
   readonly scanner: ContentScanner | undefined;
   readonly loading: CodecLoading;
+  /** Server: all codecs are loaded. */
+  readonly isPreloaded: boolean;
   /** Writes the pending frames; enough after commands that cause no events. */
   transmit(): void;
   /** Writes the pending frames and handles events. Never throws. */

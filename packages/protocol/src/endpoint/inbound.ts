@@ -6,10 +6,10 @@ import type { Reservation } from '../base/memory.js';
 import { type BodyRole, plainBody, type ReceivedBody } from '../codec/body.js';
 import { DELIVERY } from '../link/addressing.js';
 import type { SessionEvent } from '../session/types.js';
+import { readReport, reportUnread } from './agents/reports.js';
 import { guard, guardLater } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
 import { pulls } from './http/pulls.js';
-import { loggable } from './loggable.js';
 import { Intake, type IntakeEvent } from './messages/intake.js';
 import { createMessage, type ReceivedMessage } from './messages/message.js';
 import { isRedelivered } from './messages/metadata.js';
@@ -292,7 +292,7 @@ export class Inbound {
    * not know the field: they get a report if they understand reports. Only the first drop is logged.
    */
   #dropMessage({ charge }: ReceivedBody, reservation: Reservation | undefined): void {
-    const { core, logger, negotiated } = this.#host;
+    const { core, logger } = this.#host;
     reservation?.release();
     core.channel.consume(0, charge);
     if (!this.#hasDroppedMessage) {
@@ -300,43 +300,15 @@ export class Inbound {
       logger.warn(fields, 'dropped a one-way message: the server has no onSession to read it');
     }
     this.#hasDroppedMessage = true;
-    const mayReport = negotiated.extensions[Extension.AGENTS] !== undefined;
-    if (mayReport && core.channel.queuedOn(0) < MAX_QUEUED_REPORTS) {
-      const report = parts.agents.get().encodeUndelivered({
-        to: '@server',
-        outcome: 'not_sent',
-        reason: 'unsupported',
-        first: undefined,
-        count: 1,
-      });
-      try {
-        core.channel.send({ ...this.#outbound.coder.encode(report, {}), agent: DELIVERY });
-      } catch {
-        // No codec of the session can carry a report; the log line has to do.
-      }
-    }
+    reportUnread(this.#host, this.#outbound.coder);
     this.#host.pump();
   }
 
   /** Reports messages that the server could not deliver. */
   #handleReport(body: ReceivedBody): void {
-    const host = this.#host;
-    const { core, logger, options } = host;
     const message = this.#messageOf(body, undefined);
-    const read = ({ decodeUndelivered }: { readonly decodeUndelivered: DecodeReport }) =>
-      host.notify('undelivered', decodeUndelivered(message.text, options.limits));
-    const reportFault = (error: unknown) => {
-      const fields = { event: 'report.unreadable', session: core.id, err: loggable(error) };
-      logger.warn(fields, 'cannot read a delivery report');
-    };
-    if (parts.agents.isLoaded) {
-      try {
-        read(parts.agents.get());
-      } catch (error) {
-        reportFault(error);
-      }
-    } else guardLater(host, parts.agents.load().then(read).catch(reportFault));
-    if (core.channel.consume(0, body.charge)) host.pump();
+    readReport(this.#host, () => message.text);
+    if (this.#host.core.channel.consume(0, body.charge)) this.#host.pump();
   }
 
   #refuseTensor(streamId: number, charge: number): void {
@@ -376,10 +348,6 @@ function isInterruption({ code, side }: ProtocolError<string>): boolean {
 }
 
 type RequestEvent = Extract<SessionEvent, { type: 'request' }>;
-type DecodeReport = typeof import('./agents/delivery.js').decodeUndelivered;
-
-/** Bytes of reports that may wait for a peer that does not read them. */
-const MAX_QUEUED_REPORTS = 64 * 1024;
 
 /** Whether an event is addressed to another session, or belongs to a stream that leads to one. */
 function isForOthers(event: SessionEvent, route: EventRoute): boolean {

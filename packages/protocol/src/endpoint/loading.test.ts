@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { parts } from '#parts';
 import { type Algorithm, Extension, Subprotocol } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
@@ -90,6 +91,7 @@ async function setUp({
       limits: LIMITS,
       role: 'client',
       codecs: loader,
+      channelOf: () => parts.durable.load(),
       logger: {
         debug() {},
         info() {},

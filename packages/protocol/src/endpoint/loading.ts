@@ -71,7 +71,7 @@ export class CodecLoading {
       this.#loader.isLazy && (hasLink || isDurable) && negotiated.algorithms.includes(Algorithm.NONE);
     if (isEarly && hasLink) return this.#startEarly(start);
     core.holdFrames();
-    const code = hasLink ? undefined : parts[isDurable ? 'durable' : 'bare'].load();
+    const code = hasLink ? undefined : options.channelOf?.(negotiated);
     const loading = Promise.all([code, isEarly || this.#loadAll()]).then(
       ([loaded]) => {
         if (core.state === 'closed') return;
@@ -140,11 +140,11 @@ export class CodecLoading {
     const { core, negotiated } = this.#host;
     const { encoding } = negotiated;
     const isUsable = (codec: LaterCodec) => !core.awaitedCodecs.has(codec) && this.#isReady(codec);
-    const algorithms = negotiated.algorithms.filter(isUsable);
+    const algorithms = agreedOnes(negotiated, isUsable);
     return {
       // A peer that has loaded none of them holds bodies until it has.
       algorithms:
-        algorithms.length > 0 ? algorithms : negotiated.algorithms.filter((codec) => this.#isReady(codec)),
+        algorithms.length > 0 ? algorithms : agreedOnes(negotiated, (codec) => this.#isReady(codec)),
       hasContext: this.#hasContext && isUsable('CONTEXT'),
       encoding: encoding === null ? undefined : loadedEncodings.get(encoding),
     };
@@ -205,4 +205,12 @@ export class CodecLoading {
     host.handleCodecs();
     host.pump();
   }
+}
+
+/** The agreed algorithms of a kind: the list itself if that is all of them. */
+function agreedOnes(
+  { algorithms }: Negotiated,
+  isOne: (algorithm: Algorithm) => boolean,
+): readonly Algorithm[] {
+  return algorithms.every(isOne) ? algorithms : algorithms.filter(isOne);
 }

@@ -19,6 +19,7 @@ function createAccount(limit: number) {
   const host = {
     core,
     options: { memory: budget, limits: { sessionMemory: 32 * MIB }, clock: { now: () => 0 } },
+    memoryKeys: [],
     waitingMessages: 0,
     pump() {},
     abort: (error: unknown) => expect.fail(String(error)),

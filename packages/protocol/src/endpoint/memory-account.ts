@@ -10,7 +10,6 @@ const MESSAGE_MEMORY = 512;
 /** Bytes of memory of an open stream with its handler; the first {@link FREE_STREAMS} are not counted. */
 const STREAM_MEMORY = 8 * 1024;
 const FREE_STREAMS = 16;
-const NO_KEYS: readonly string[] = [];
 const UNBOUNDED = new MemoryBudget(Infinity);
 
 export interface MemoryAccountHost {
@@ -20,6 +19,8 @@ export interface MemoryAccountHost {
     readonly limits: { readonly sessionMemory: number };
     readonly clock: { now(): number };
   };
+  /** The principal and the address whose shares of the process's memory the session uses. */
+  readonly memoryKeys: readonly string[];
   /** Messages that wait for the reader, or at a server to be written to other sessions. */
   readonly waitingMessages: number;
   pump(): void;
@@ -34,7 +35,6 @@ export interface MemoryAccountHost {
 export class MemoryAccount {
   readonly #host: MemoryAccountHost;
   #memory: SessionMemory | undefined;
-  #keys = NO_KEYS;
   /** Waits for memory while the peer gets no credit. */
   #shortage: Reservation | undefined;
 
@@ -47,18 +47,12 @@ export class MemoryAccount {
       const { core, options } = this.#host;
       const { memory = UNBOUNDED, limits, clock } = options;
       this.#memory = memory.open(limits.sessionMemory);
-      this.#memory.assign(this.#keys);
+      this.#memory.assign(this.#host.memoryKeys);
       this.#memory.onEvict = () => this.#host.abort(evicted());
       this.#memory.onFault = (error) => this.#host.crash(error);
       if (core.state === 'suspended') this.#memory.handleSuspended(clock.now());
     }
     return this.#memory;
-  }
-
-  /** The principal and the address whose shares of the process's memory the session uses. */
-  assign(keys: readonly string[]): void {
-    this.#keys = keys;
-    this.#memory?.assign(keys);
   }
 
   /** @param since clock reading, `Infinity` while a connection carries the session. */

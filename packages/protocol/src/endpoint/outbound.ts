@@ -85,7 +85,8 @@ export class Outbound {
       algorithms: negotiated.algorithms,
       encoding: usable.encoding,
       usable,
-      load,
+      // Servers have loaded everything, so their coders hold nothing of the session.
+      load: this.#host.isPreloaded ? undefined : load,
       limits,
       security,
       context: hasContext ? { maxMessageSize: maxMessageSize(role, negotiated, limits) } : undefined,
@@ -118,6 +119,11 @@ export class Outbound {
   /** Nothing is being coded, and no call of the application waits for the peer. */
   get isIdle(): boolean {
     return this.coding === undefined && this.openReplies === 0 && !this.#withdrawable?.size;
+  }
+
+  /** A message that its reader still has keeps the coder. */
+  rest(): void {
+    this.#coder?.rest?.();
   }
 
   get lastSelection(): BodyCoder['lastSelection'] {

@@ -45,7 +45,7 @@ export interface SessionStats {
   readonly openStreams: number;
   /** Milliseconds of the last PING; `undefined` before the first. */
   readonly roundTripMs: number | undefined;
-  /** The last choice of `auto`, and its reasons; `undefined` before the first. */
+  /** The last choice of `auto`, and its reasons; `undefined` before the first, and after ten idle seconds at a server. */
   readonly lastSelection: LastSelection | undefined;
   /** Messages that are kept in each direction to code others against; `undefined` without context coding. */
   readonly context: { readonly sent: ContextUse; readonly received: ContextUse } | undefined;

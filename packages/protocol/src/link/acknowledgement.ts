@@ -18,7 +18,7 @@ export class Acknowledgement {
   /** Clock reading at which the next acknowledgement is due; `Infinity` if all frames are acknowledged. */
   due = Infinity;
   /** Frames that may be acknowledged; {@link raise} raises it. @default Infinity */
-  #ceiling = Infinity;
+  ceiling = Infinity;
   readonly #outbox: UncountedFrames;
   #acknowledged = 0;
   #bytes = 0;
@@ -39,18 +39,18 @@ export class Acknowledgement {
   handleReceived(bytes: number, now: number): void {
     this.received++;
     this.#bytes += bytes;
-    if (this.received > this.#ceiling) return;
+    if (this.received > this.ceiling) return;
     this.#schedule(now);
   }
 
   /** Acknowledges at most `ceiling` frames, as later ones are not on record. A lower one than before is possible. */
   raise(ceiling: number, now: number): void {
-    this.#ceiling = ceiling;
+    this.ceiling = ceiling;
     if (Math.min(this.received, ceiling) > this.#acknowledged) this.#schedule(now);
   }
 
   #schedule(now: number): void {
-    if (Math.min(this.received, this.#ceiling) - this.#acknowledged >= MAX_FRAMES || this.#bytes >= MAX_BYTES)
+    if (Math.min(this.received, this.ceiling) - this.#acknowledged >= MAX_FRAMES || this.#bytes >= MAX_BYTES)
       this.send();
     else if (this.due === Infinity) this.due = now + MAX_DELAY_MS;
   }
@@ -61,7 +61,7 @@ export class Acknowledgement {
 
   /** Sends the count, whether or not an acknowledgement is due. */
   send(): void {
-    this.#acknowledged = Math.min(this.received, this.#ceiling);
+    this.#acknowledged = Math.min(this.received, this.ceiling);
     this.#bytes = 0;
     this.due = Infinity;
     this.#outbox.pushUncounted(encodeSignalFrame(LinkKind.ACK, this.#acknowledged));

@@ -28,17 +28,23 @@ export interface BodyWriterParts {
   readonly aliases?: AliasWriter | undefined;
 }
 
+/** Outlives the writer. */
+export interface SentTotals {
+  /** Completely written bodies; `undefined` before the first. */
+  sentBodies: BodyCounts | undefined;
+}
+
 /** Turns the first item of a queue into its next frame: codes a deferred body, cuts it to the credit. */
 export class BodyWriter {
-  /** Completely written bodies; `undefined` before the first. Replayed frames are not counted again. */
-  sentBodies: BodyCounts | undefined;
+  readonly #totals: SentTotals;
   readonly #frames: WrittenFrames;
   #credit: SendCredit | undefined;
   #context: LinkContext | undefined;
   aliases: AliasWriter | undefined;
 
-  constructor(frames: WrittenFrames) {
+  constructor(frames: WrittenFrames, totals: SentTotals) {
     this.#frames = frames;
+    this.#totals = totals;
   }
 
   attach({ credit, context, aliases }: BodyWriterParts): void {
@@ -154,8 +160,8 @@ export class BodyWriter {
   }
 
   #count(codec: BodyCodec, codedBytes: number, contentBytes: number, role?: BodyRole): BodyCounts {
-    this.sentBodies ??= new BodyCounts();
-    this.sentBodies.add(codec, codedBytes, contentBytes, role);
-    return this.sentBodies;
+    this.#totals.sentBodies ??= new BodyCounts();
+    this.#totals.sentBodies.add(codec, codedBytes, contentBytes, role);
+    return this.#totals.sentBodies;
   }
 }

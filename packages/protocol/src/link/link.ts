@@ -205,6 +205,11 @@ export class Link {
     return this.#receiveCredit.consume(streamId, charge);
   }
 
+  /** The peer gets no credit: {@link isCreditHeld} was set, or its rates do not allow that. */
+  get isCreditHeld(): boolean {
+    return this.#isCreditHeld || this.#gate?.isClosed === true;
+  }
+
   /** While `true`, the peer gets no credit, even if its rates would allow that. */
   set isCreditHeld(isHeld: boolean) {
     this.#isCreditHeld = isHeld;

@@ -14,10 +14,10 @@ const STARTED = 1;
 const BLOCKED = 2;
 
 export function outboxFields(outbox: Outbox): Fields {
-  const { queues, ready, control, written, writer } = outbox.parts;
+  const { queues, ready, control, written } = outbox.parts;
   const frames = [...written.unconfirmed()];
   const turns = [...ready, ...queues.filter(({ blocked }) => blocked)];
-  const { sentBodies } = writer;
+  const { sentBodies } = outbox;
   return {
     written: written.count,
     frames: frames.length === 0 ? undefined : packed(frames),
@@ -45,7 +45,7 @@ export interface OutboxBounds extends Omit<BodyBounds, 'streamId'> {
  * @throws {ProtocolError} `bad_message`, `codec_not_loaded`, and the codes of frames.
  */
 export function restoreOutbox(outbox: Outbox, fields: Fields, bounds: OutboxBounds): void {
-  const { control, written, writer } = outbox.parts;
+  const { control, written } = outbox.parts;
   restoreWritten(outbox, fields, bounds);
   for (const [frame, body] of listsOf(
     get(fields, 'kept'),
@@ -70,8 +70,8 @@ export function restoreOutbox(outbox: Outbox, fields: Fields, bounds: OutboxBoun
     count: { bodies: list.count(), codedBytes: list.count(), contentBytes: list.count() },
   }));
   if (sent.length === 0) return;
-  writer.sentBodies = new BodyCounts();
-  for (const { codec, count } of sent) writer.sentBodies.byCodec[codec] = count;
+  outbox.sentBodies = new BodyCounts();
+  for (const { codec, count } of sent) outbox.sentBodies.byCodec[codec] = count;
 }
 
 /** A queue of an outbox that holds the beginning of a tensor, which does not move. */

@@ -9,6 +9,8 @@ import { WrittenFrames } from './replay.js';
 import { ControlQueue, type QueueItem, SendQueue, type UnwrittenBody } from './send-queue.js';
 import { StreamedBody } from './streamed-body.js';
 
+/** Stands for a queue of turns that nothing was put in; nothing is. */
+const NO_QUEUES = new Fifo<SendQueue>();
 /** Memory of a queued body beside its bytes: the object, its place in the queue, its codings. */
 const ITEM_MEMORY = 512;
 
@@ -29,15 +31,21 @@ export class Outbox implements UncountedFrames {
   /** Keeps to the peer's rates; without it nothing is delayed. */
   pace: Pacer | undefined;
   #listener: OutboxListener | undefined;
-  readonly #written = new WrittenFrames();
-  readonly #writer = new BodyWriter(this.#written);
+  /** Completely written bodies; `undefined` before the first. Replayed frames are not counted again. */
+  sentBodies: BodyCounts | undefined;
+  /** Keep written frames until they are confirmed, so that they can be replayed. */
+  retain = false;
+  /** Written frames and their writer exist only while a link, or a message without one, needs them. */
+  #frames: WrittenFrames | undefined;
+  #writer: BodyWriter | undefined;
+  #kept: KeptMessages | undefined;
   readonly #control = new ControlQueue();
   #isPaused = false;
   /** Stream 0, which becomes empty again and again; other queues exist only while something is in them. */
   #messages: SendQueue | undefined;
   #streams: Map<number, SendQueue> | undefined;
   /** Queues that can write a frame, in order of turn. */
-  readonly #ready = new Fifo<SendQueue>();
+  #ready: Fifo<SendQueue> = NO_QUEUES;
   /** Queues that wait for the peer's rate before their next message begins, in order of turn. */
   #paced: SendQueue[] | undefined;
   /** Was the first of `#paced` and may begin now. */
@@ -47,9 +55,32 @@ export class Outbox implements UncountedFrames {
 
   /** Connects the outbox to its link. */
   attach(parts: OutboxParts): void {
-    this.#writer.attach(parts);
+    this.#begunWriter.attach(parts);
     this.#listener = parts.listener;
     this.#written.maxRetained = parts.maxRetained ?? Infinity;
+  }
+
+  get #written(): WrittenFrames {
+    if (this.#frames === undefined) {
+      this.#frames = new WrittenFrames(this.retain);
+      this.#frames.messages = this.#kept;
+    }
+    return this.#frames;
+  }
+
+  get #begunWriter(): BodyWriter {
+    this.#writer ??= new BodyWriter(this.#written, this);
+    return this.#writer;
+  }
+
+  /** Lets go of its link, until {@link attach}. Nothing is queued or waits to be confirmed. */
+  detach(): void {
+    this.#frames = undefined;
+    this.#writer = undefined;
+    this.#listener = undefined;
+    this.#messages = undefined;
+    this.#streams = undefined;
+    this.#ready = NO_QUEUES;
   }
 
   // --- state
@@ -57,8 +88,9 @@ export class Outbox implements UncountedFrames {
   /** Nothing can be written before the peer grants credit, acknowledges, or its rate allows it. */
   get isIdle(): boolean {
     if (this.#control.size > 0) return false;
-    const hasTurn = this.#ready.size > 0 && !this.#isSlowed && !this.#written.isFull;
-    return this.#isPaused || (!hasTurn && !this.#written.isReplaying);
+    const frames = this.#frames;
+    const hasTurn = this.#ready.size > 0 && !this.#isSlowed && frames?.isFull !== true;
+    return this.#isPaused || (!hasTurn && frames?.isReplaying !== true);
   }
 
   /** Something waits for the peer's rate. */
@@ -82,11 +114,6 @@ export class Outbox implements UncountedFrames {
     return this.#control.size;
   }
 
-  /** Completely written bodies; `undefined` before the first. */
-  get sentBodies(): BodyCounts | undefined {
-    return this.#writer.sentBodies;
-  }
-
   /** Counted frames written since the session began. */
   get framesWritten(): number {
     return this.#written.count;
@@ -94,7 +121,7 @@ export class Outbox implements UncountedFrames {
 
   /** Approximate bytes of memory taken by everything that is queued or awaits confirmation. */
   get memory(): number {
-    return this.queuedBytes + this.queuedItems * ITEM_MEMORY + this.#written.memory;
+    return this.queuedBytes + this.queuedItems * ITEM_MEMORY + (this.#frames?.memory ?? 0);
   }
 
   /** Whether anything is queued on `streamId`. */
@@ -121,7 +148,8 @@ export class Outbox implements UncountedFrames {
   get parts(): OutboxState {
     const queues = [...(this.#streams?.values() ?? [])];
     if (this.#messages !== undefined) queues.unshift(this.#messages);
-    const [ready, control, written, writer] = [this.#ready, this.#control, this.#written, this.#writer];
+    if (this.#ready === NO_QUEUES) this.#ready = new Fifo();
+    const [ready, control, written, writer] = [this.#ready, this.#control, this.#written, this.#begunWriter];
     return { queues, ready, control, written, writer };
   }
 
@@ -156,7 +184,7 @@ export class Outbox implements UncountedFrames {
     queue.resize(bytes.length);
     if (!queue.awaitingSource) return;
     queue.awaitingSource = false;
-    this.#ready.push(queue);
+    this.#takeTurn(queue);
   }
 
   /** Queues a frame after all bodies of its stream: its end or its error. */
@@ -175,7 +203,7 @@ export class Outbox implements UncountedFrames {
     if (queue === undefined || !queue.blocked) return;
     queue.blocked = false;
     this.blockedStreams--;
-    this.#ready.push(queue);
+    this.#takeTurn(queue);
   }
 
   /** Forgets everything queued on a stream. Returns `false` if nothing on it was ever written. */
@@ -208,7 +236,7 @@ export class Outbox implements UncountedFrames {
 
   /** Forgets all streams and all frames that await confirmation, but no control frame. */
   clear(): void {
-    this.#written.clear();
+    this.#frames?.clear();
     this.#messages = undefined;
     this.#streams = undefined;
     this.#ready.clear();
@@ -219,28 +247,20 @@ export class Outbox implements UncountedFrames {
 
   // --- connections
 
-  /** Keep written frames until they are confirmed, so that they can be replayed. */
-  get retain(): boolean {
-    return this.#written.retain;
-  }
-  set retain(retain: boolean) {
-    this.#written.retain = retain;
-  }
-
   /** The peer has received `count` counted frames, which are forgotten. */
   confirm(count: number): void {
-    this.#written.confirm(count);
+    this.#frames?.confirm(count);
   }
 
   /** Written frames that await confirmation, if they are kept. */
   unconfirmed(): Iterable<Uint8Array> {
-    return this.#written.unconfirmed();
+    return this.#frames?.unconfirmed() ?? [];
   }
 
   /** The connection is lost: until {@link replayFrom}, only new control frames are written. */
   pause(): void {
     this.#isPaused = true;
-    this.#written.pause();
+    this.#frames?.pause();
     this.#control.drop(false);
   }
 
@@ -252,7 +272,8 @@ export class Outbox implements UncountedFrames {
 
   /** Keeps written one-way messages until they are confirmed, for {@link rebuild}. */
   keepMessages(kept: KeptMessages): void {
-    this.#written.messages = kept;
+    this.#kept = kept;
+    if (this.#frames !== undefined) this.#frames.messages = kept;
   }
 
   /** A new connection and a new link: forgets everything. Returns the one-way messages that are not confirmed. */
@@ -267,7 +288,7 @@ export class Outbox implements UncountedFrames {
 
   /** Releases the memory that is kept in stock for later frames. */
   releaseMemory(): void {
-    this.#written.releaseMemory();
+    this.#frames?.releaseMemory();
   }
 
   // --- writing
@@ -282,10 +303,11 @@ export class Outbox implements UncountedFrames {
   #next(now: number): Uint8Array | string | undefined {
     const control = this.#nextControl();
     if (control !== undefined || this.#isPaused) return control;
-    const replayed = this.#nextReplayed(now);
+    const frames = this.#frames;
+    const replayed = frames?.isReplaying === true ? this.#nextReplayed(frames, now) : undefined;
     if (replayed !== undefined) return replayed;
     const { pace } = this;
-    if (this.#written.isFull || (pace !== undefined && !this.#mayWrite(pace, now))) return undefined;
+    if (frames?.isFull || (pace !== undefined && !this.#mayWrite(pace, now))) return undefined;
     for (let queue = this.#ready.first; queue !== undefined; queue = this.#ready.first) {
       const begins = pace !== undefined && queue.beginsMessage;
       if (begins && !this.#mayBegin(queue, pace, now)) {
@@ -294,9 +316,10 @@ export class Outbox implements UncountedFrames {
         this.#paced.push(queue);
         continue;
       }
-      const announcement = this.#writer.announce(queue);
+      const writer = this.#begunWriter;
+      const announcement = writer.announce(queue);
       if (announcement !== undefined) return announcement;
-      const frame = this.#writer.write(queue);
+      const frame = writer.write(queue);
       if (queue === this.#released) this.#released = undefined;
       if (frame === undefined) {
         this.#ready.shift();
@@ -328,14 +351,13 @@ export class Outbox implements UncountedFrames {
 
   /** Uncounted frames at any time; counted ones after the frames that are replayed. */
   #nextControl(): Uint8Array | string | undefined {
-    const next = this.#control.shift(this.#isPaused || this.#written.isReplaying);
+    const next = this.#control.shift(this.#isPaused || this.#frames?.isReplaying === true);
     if (next === undefined || !next.counted) return next?.frame;
     return this.#written.appendCopy(next.frame as Uint8Array);
   }
 
-  #nextReplayed(now: number): Uint8Array | string | undefined {
-    if (!this.#written.isReplaying) return undefined;
-    const frame = this.#written.nextReplayed();
+  #nextReplayed(frames: WrittenFrames, now: number): Uint8Array | string | undefined {
+    const frame = frames.nextReplayed();
     if (frame === undefined) return this.#nextControl();
     // A replayed message does not wait for the rate, but new ones then wait for it.
     if (this.pace !== undefined && endsMessage(frame)) this.pace.begin(now);
@@ -374,8 +396,13 @@ export class Outbox implements UncountedFrames {
   #push(streamId: number, item: QueueItem, size: number): void {
     const queue = this.#queueOf(streamId) ?? this.#addQueue(streamId);
     // A queue that is not empty has its place already.
-    if (queue.isEmpty) this.#ready.push(queue);
+    if (queue.isEmpty) this.#takeTurn(queue);
     queue.push(item, size);
+  }
+
+  #takeTurn(queue: SendQueue): void {
+    if (this.#ready === NO_QUEUES) this.#ready = new Fifo();
+    this.#ready.push(queue);
   }
 
   #forget(queue: SendQueue): void {

@@ -141,6 +141,18 @@ describe('the gate of a receiver', () => {
     expect(errorCode(() => gate.handleControl(1_000))).toBe('rate_limited');
   });
 
+  it('forgets a rate at rest only once it is full again', () => {
+    const gate = new RateLimiter({ ...limits, controlMessagesPerMinute: 60 });
+    for (let i = 0; i < 120; i++) gate.handleControl(0);
+    gate.rest(1_000);
+    gate.handleControl(1_000);
+    expect(errorCode(() => gate.handleControl(1_000))).toBe('rate_limited');
+    gate.rest(200_000);
+    expect(gate.snapshot(200_000).controls).toBeUndefined();
+    for (let i = 0; i < 120; i++) gate.handleControl(200_000);
+    expect(errorCode(() => gate.handleControl(200_000))).toBe('rate_limited');
+  });
+
   it('enforces no rate that is off', () => {
     const off = { messagesPerMinute: Infinity, bytesPerSecond: Infinity, controlMessagesPerMinute: Infinity };
     const gate = new RateLimiter({ ...DEFAULT_LIMITS, ...off });

@@ -79,7 +79,7 @@ export class Pacer {
   }
 }
 
-/** The state of a {@link RateLimiter}: levels of its buckets, `undefined` before the first use. */
+/** The state of a {@link RateLimiter}: levels of its buckets, `undefined` for full ones. */
 export interface RateState {
   readonly messages: number | undefined;
   readonly bytes: number | undefined;
@@ -97,7 +97,8 @@ export class RateLimiter {
   #bytes: TokenBucket | undefined;
   #controls: TokenBucket | undefined;
   #signals: TokenBucket | undefined;
-  #opensAt = Infinity;
+  /** `undefined` while the gate is open: a number like Infinity would take room for itself. */
+  #opensAt: number | undefined;
   /** The last message has used up the rate. */
   #isAtMessages = false;
   /** The last frame has used up the rate. */
@@ -118,12 +119,11 @@ export class RateLimiter {
    * opens. {@link refusal} belongs to this server.
    */
   snapshot(now: number): RateState {
-    const [messages, bytes, controls] = [this.#messages, this.#bytes, this.#controls];
     return {
-      messages: messages?.level(now),
-      bytes: bytes?.level(now),
-      controls: controls?.level(now),
-      opensIn: this.#opensAt - now,
+      messages: unlessFull(this.#messages, now)?.level(now),
+      bytes: unlessFull(this.#bytes, now)?.level(now),
+      controls: unlessFull(this.#controls, now)?.level(now),
+      opensIn: this.opensAt - now,
     };
   }
 
@@ -132,16 +132,24 @@ export class RateLimiter {
     this.#messages = bucketAt(messages, messagesPerMinute, MINUTE_MS, now);
     this.#bytes = bucketAt(bytes, bytesPerSecond, SECOND_MS, now);
     this.#controls = bucketAt(controls, controlMessagesPerMinute, MINUTE_MS, now);
-    this.#opensAt = now + opensIn;
+    this.#opensAt = opensIn === Infinity ? undefined : now + opensIn;
+  }
+
+  /** Lets go of the buckets that are full. */
+  rest(now: number): void {
+    this.#messages = unlessFull(this.#messages, now);
+    this.#bytes = unlessFull(this.#bytes, now);
+    this.#controls = unlessFull(this.#controls, now);
+    this.#signals = unlessFull(this.#signals, now);
   }
 
   get isClosed(): boolean {
-    return this.#opensAt !== Infinity;
+    return this.#opensAt !== undefined;
   }
 
   /** Clock reading at which the gate opens; `Infinity` if it is open. */
   get opensAt(): number {
-    return this.#opensAt;
+    return this.#opensAt ?? Infinity;
   }
 
   /**
@@ -225,8 +233,8 @@ export class RateLimiter {
 
   /** Opens the gate if it is time. Returns whether it did. */
   handleTimeout(now: number): boolean {
-    if (now < this.#opensAt) return false;
-    this.#opensAt = Infinity;
+    if (now < this.opensAt) return false;
+    this.#opensAt = undefined;
     return true;
   }
 
@@ -247,7 +255,7 @@ export class RateLimiter {
   }
 
   #closeUntil(reading: number): void {
-    this.#opensAt = this.#opensAt === Infinity ? reading : Math.max(this.#opensAt, reading);
+    this.#opensAt = Math.max(this.#opensAt ?? reading, reading);
   }
 }
 
@@ -273,6 +281,10 @@ function bucketAt(
   const bucket = bucketOf(amount, periodMs, TOLERANCE, now);
   bucket?.spend(Math.max(0, bucket.level(now) - level), now);
   return bucket;
+}
+
+function unlessFull(bucket: TokenBucket | undefined, now: number): TokenBucket | undefined {
+  return bucket?.isFull(now) === true ? undefined : bucket;
 }
 
 function excess(rate: string, retryAfterMs: number): ProtocolError {

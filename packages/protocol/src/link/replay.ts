@@ -10,7 +10,7 @@ export class WrittenFrames {
   /** Frames written since the session began. */
   count = 0;
   /** Keep frames until they are confirmed. */
-  retain = false;
+  readonly retain: boolean;
   /** Bytes of frames that may be kept. */
   maxRetained = Infinity;
   /** The messages among them; `undefined` if the link is never rebuilt. */
@@ -22,6 +22,11 @@ export class WrittenFrames {
   #confirmed = 0;
   /** Index into `#log` of the next frame to be written again. */
   #replayAt: number | undefined;
+
+  /** @param retain keeps frames until they are confirmed. */
+  constructor(retain: boolean) {
+    this.retain = retain;
+  }
 
   /** Nothing more may be written until the peer confirms some frames. */
   get isFull(): boolean {

@@ -97,6 +97,11 @@ export class StreamTable {
     }
   }
 
+  /** A stream is open, or its last frames are not written, or the peer may still open it. */
+  get isInUse(): boolean {
+    return this.size > 0 || (this.#expected?.size ?? 0) > 0;
+  }
+
   /** Open streams of both ends. */
   get size(): number {
     return this.#openLocal + this.#openRemote;

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { equalBytes } from '../base/bytes.js';
 import { ProtocolError } from '../base/errors.js';
+import { bytesOf } from '../testing/bytes.js';
 import { errorCode } from '../testing/error-code.js';
 import { createNativeEngine } from './zstd/native.js';
 import { loadPlainEngine } from './zstd/plain.js';
@@ -11,8 +12,6 @@ import { createZstd, type ZstdPort } from './zstd.js';
 import { readZstdFrame } from './zstd-frame.js';
 
 const hex = (text: string) => Uint8Array.from(text.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
-const bytesOf = (text: string) => new TextEncoder().encode(text);
-
 /** A frame of run-length blocks: `blocks` × `size` zeros out of four bytes each. */
 function runLengthFrame(header: string, blocks: number, size: number): Uint8Array {
   const frame = hex(`28b52ffd${header}`);

@@ -7,10 +7,10 @@ import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
 import type { Outbox } from '../link/outbox.js';
 import type { RateLimiter } from '../link/rates.js';
 import { decodeBareFrame, decodeTextForm, encodeBareFrame, encodeTextForm } from './bare.js';
+import type { Channel } from './body-channel.js';
 import { BodyRules } from './body-rules.js';
 import type { ChannelOptions } from './channel-options.js';
 import { assertNotDraining, assertOpen, type ChannelHost, ClosedChannel } from './closed-channel.js';
-import type { Channel } from './types.js';
 
 /** Messages without a link: bare frames, or DATA envelopes in `m2m.v1.json`. There are no streams. */
 export class BareChannel extends ClosedChannel {

@@ -2,7 +2,7 @@ import { Extension } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import { agreeOnContext, type ContextParameters } from '../codec/context/parameters.js';
-import { linkParameters } from '../control/agreement.js';
+import { linkParameters, type Negotiated } from '../control/agreement.js';
 import type { GoAwayPayload } from '../control/messages.js';
 import {
   type BodyToSend,
@@ -12,52 +12,105 @@ import {
   type OutgoingTransfer,
 } from '../link/link.js';
 import type { Outbox } from '../link/outbox.js';
+import type { RateLimiter } from '../link/rates.js';
+import type { RestedLink } from '../link/rest.js';
+import type { LastStreams } from '../link/streams.js';
+import type { Channel } from './body-channel.js';
 import { addressingOf, BodyRules, peerLink } from './body-rules.js';
 import type { ChannelOptions } from './channel-options.js';
 import { assertNotDraining, assertOpen, type ChannelHost, type SessionChannel } from './closed-channel.js';
-import type { Channel } from './types.js';
 
 /** Messages, requests and streams over the link. */
 export class LinkChannel implements SessionChannel {
   draining: GoAwayPayload | undefined;
   protected readonly session: ChannelHost;
-  protected readonly rules: BodyRules;
   protected readonly outbox: Outbox;
-  protected link: Link;
+  readonly #agreed: Agreed;
+  readonly #gate: RateLimiter | undefined;
+  /** The streams that the first link begins with. */
+  readonly #last: LastStreams | undefined;
+  #link: Link | undefined;
+  /** What is left of the last link. */
+  #rested: RestedLink | undefined;
 
   constructor(session: ChannelHost, options: ChannelOptions) {
     this.session = session;
-    this.rules = new BodyRules(options);
     this.outbox = options.outbox;
-    this.link = new Link(linkOptionsOf(options));
+    this.#agreed = agreedOf(options);
+    this.#gate = options.limiter;
+    this.#last = options.last;
+  }
+
+  /** Made with the first frame, and with the first one after a rest: most sessions are idle. */
+  protected get link(): Link {
+    return this.#link ?? this.#begin();
+  }
+  protected set link(link: Link) {
+    this.#link = link;
+  }
+
+  #begin(): Link {
+    const { outbox } = this;
+    const rested = this.#rested;
+    const link = new Link({
+      ...this.#agreed.link,
+      outbox,
+      gate: this.#gate,
+      last: rested?.last ?? this.#last,
+    });
+    this.#link = link;
+    this.#rested = undefined;
+    rested?.wake(link);
+    return link;
+  }
+
+  protected get rules(): BodyRules {
+    return this.#agreed.rules;
+  }
+
+  /** There is a link, which may have something to do. */
+  get isAwake(): boolean {
+    return this.#link !== undefined;
+  }
+
+  /**
+   * Server: lets go of the link, if nothing is under way. Returns whether there is none.
+   *
+   * @param restedOf what is left of a link.
+   */
+  rest(restedOf: (link: Link) => RestedLink | undefined): boolean {
+    if (this.#link === undefined) return true;
+    this.#rested = restedOf(this.#link);
+    if (this.#rested !== undefined) this.#link = undefined;
+    return !this.isAwake;
   }
 
   get hasLink(): boolean {
     return true;
   }
   get openStreams(): number {
-    return this.link.openStreams;
+    return this.#link?.openStreams ?? 0;
   }
   get contextUse(): Channel['contextUse'] {
-    return this.link.contextUse;
+    return this.#agreed.link.context && this.link.contextUse;
   }
   get packedBytes(): number {
-    return this.link.packedBytes;
+    return (this.#link ?? this.#rested)?.packedBytes ?? 0;
   }
   get framesConfirmed(): number {
-    return this.link.framesConfirmed;
+    return (this.#link ?? this.#rested)?.framesConfirmed ?? 0;
   }
   get framesUnconfirmed(): number {
-    return this.link.framesUnconfirmed;
+    return this.#link?.framesUnconfirmed ?? 0;
   }
   get framesReceived(): number {
-    return this.link.framesReceived;
+    return (this.#link ?? this.#rested)?.framesReceived ?? 0;
   }
   get sentBodies(): Channel['sentBodies'] {
     return this.outbox.sentBodies;
   }
   get unreadBytes(): number {
-    return this.link.unreadBytes;
+    return this.#link?.unreadBytes ?? 0;
   }
   get isFull(): boolean {
     return false;
@@ -128,7 +181,7 @@ export class LinkChannel implements SessionChannel {
   }
 
   isWanted(streamId: number): boolean {
-    return !this.session.hasEnded && this.link.isWanted(streamId);
+    return !this.session.hasEnded && this.#link?.isWanted(streamId) === true;
   }
 
   runToCompletion(_streamId: number): void {}
@@ -168,11 +221,11 @@ export class LinkChannel implements SessionChannel {
   }
 
   handleTimeout(now: number): void {
-    this.link.handleTimeout(now);
+    this.#link?.handleTimeout(now);
   }
 
   nextTimeout(): number {
-    return this.link.nextTimeout();
+    return this.#link?.nextTimeout() ?? Infinity;
   }
 
   acknowledge(): void {
@@ -192,22 +245,38 @@ export class LinkChannel implements SessionChannel {
   }
 }
 
-/** The options of the link of a channel. */
-export function linkOptionsOf(options: ChannelOptions): LinkOptions {
-  const { role, limits, negotiated, ownExtensions, peerExtensions, outbox, limiter, last } = options;
+/** What follows from an agreement alone, which many sessions of a server share. */
+interface Agreed {
+  readonly rules: BodyRules;
+  readonly link: Omit<LinkOptions, 'outbox' | 'gate' | 'last'>;
+}
+
+const agreed = new WeakMap<Negotiated, Agreed>();
+
+function agreedOf(options: ChannelOptions): Agreed {
+  const { role, limits, negotiated, ownExtensions, peerExtensions } = options;
+  const known = agreed.get(negotiated);
+  // Two ends within one process may share an agreement too.
+  if (known?.link.side === role) return known;
   const own = linkParameters(ownExtensions);
   const hasContext = negotiated.extensions[Extension.CONTEXT] !== undefined;
-  return {
+  const link: Agreed['link'] = {
     side: role,
     limits,
     own: { ...own, maxStreams: Math.min(own.maxStreams, limits.maxStreams) },
     peer: peerLink(options),
-    outbox,
-    gate: limiter,
     context: hasContext ? contextOf(ownExtensions, peerExtensions) : undefined,
     addressing: addressingOf(negotiated),
-    last,
   };
+  const found = { rules: new BodyRules(options), link };
+  agreed.set(negotiated, found);
+  return found;
+}
+
+/** The options of the link of a channel. */
+export function linkOptionsOf(options: ChannelOptions): LinkOptions {
+  const { outbox, limiter, last } = options;
+  return { ...agreedOf(options).link, outbox, gate: limiter, last };
 }
 
 /** What both ends keep of earlier messages. */

@@ -3,9 +3,10 @@ import type { Fields } from '../base/fields.js';
 import type { SecurityStatus } from '../codec/body.js';
 import type { GoAwayPayload, RebuiltLink } from '../control/messages.js';
 import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
+import type { Channel } from './body-channel.js';
 import { drainingError } from './close-reason.js';
 import type { AcceptedResume } from './durable/turn.js';
-import type { Channel, SessionEvent, SessionState } from './types.js';
+import type { SessionEvent, SessionState } from './events.js';
 
 /** The session, as its channel sees it. */
 export interface ChannelHost {

@@ -4,7 +4,8 @@ import type { CodedBody } from '../codec/body.js';
 import { encodeControl } from '../control/envelope.js';
 import type { ControlMessage, DataPayload } from '../control/messages.js';
 import type { Outbox } from '../link/outbox.js';
-import type { BareModule, SessionOptions } from './types.js';
+import type { BareModule } from './channel-module.js';
+import type { SessionOptions } from './types.js';
 
 /** A control message without the fields that all of them have. */
 type Outgoing = ControlMessage extends infer Message

@@ -1,6 +1,7 @@
+import type { BareModule } from './channel-module.js';
 import { ClientRole } from './client-role.js';
 import { Core } from './session.js';
-import type { BareModule, SessionCore, SessionOptions } from './types.js';
+import type { SessionCore, SessionOptions } from './types.js';
 
 /**
  * Creates the client's end of a session, without the code of a server.

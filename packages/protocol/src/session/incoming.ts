@@ -6,9 +6,9 @@ import type { BodyCodec, SecurityStatus } from '../codec/body.js';
 import { decodeControl, MAX_CONTROL_SIZE } from '../control/envelope.js';
 import type { ClosePayload, ControlMessage, DataPayload, UnknownMessage } from '../control/messages.js';
 import { isCounted, type LinkKind } from '../link/frame.js';
+import type { BareModule } from './channel-module.js';
 import { jsonEnvelopes } from './control-writer.js';
 import type { Role, RoleHost } from './role.js';
-import type { BareModule } from './types.js';
 
 /** Reads received WebSocket messages and hands each to the part of the session that handles it. */
 

@@ -11,6 +11,7 @@ import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
 import { Outbox } from '../link/outbox.js';
 import type { LastStreams } from '../link/streams.js';
 import { LinkChannel } from './channel.js';
+import type { BareModule, ChannelModule } from './channel-module.js';
 import type { ChannelOptions, TakenUpBodies } from './channel-options.js';
 import { closeReasonOf, rejection, truncateReason, withCloseCode } from './close-reason.js';
 import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-channel.js';
@@ -20,7 +21,7 @@ import { HeldFrames, type Receiver } from './incoming.js';
 import { LifecycleEffect, LifecycleEvent, LifecycleState } from './lifecycle.js';
 import type { Role, RoleHost } from './role.js';
 import { SessionTimers, type TimedSession } from './timers.js';
-import type { BareModule, ChannelModule, SessionEvent, SessionOptions, SessionState } from './types.js';
+import type { SessionEvent, SessionOptions, SessionState } from './types.js';
 
 const PUBLIC_STATE: Readonly<Record<LifecycleState, SessionState>> = {
   initial: 'connecting',
@@ -38,7 +39,6 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   readonly options: SessionOptions;
   readonly outbox: Outbox = new Outbox();
   readonly timers: SessionTimers;
-  readonly control = new ControlWriter(this);
   readonly role: Role;
   protected readonly events = new Fifo<SessionEvent>();
 
@@ -54,7 +54,8 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   protected failure: ProtocolError | undefined;
   /** The close code of an end without an error. */
   protected finalCode: CloseCode = CloseCode.NORMAL;
-  protected readonly closing = new Closing(this.outbox);
+  /** Created when the session begins to close. */
+  #closing: Closing | undefined;
   held: HeldFrames | undefined;
   /** The options of a channel whose code has to be loaded. */
   #waitingChannel: ChannelOptions | undefined;
@@ -73,6 +74,11 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
     this.role = createRole(this);
   }
 
+  /** Holds nothing, and is rarely used. */
+  get control(): ControlWriter {
+    return new ControlWriter(this);
+  }
+
   get state(): SessionState {
     return PUBLIC_STATE[this.lifecycle];
   }
@@ -86,11 +92,15 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
     return this.isEstablished || this.lifecycle === LifecycleState.SUSPENDED;
   }
 
+  protected get closing(): Closing {
+    this.#closing ??= new Closing(this.outbox);
+    return this.#closing;
+  }
   get hasSentClose(): boolean {
-    return this.closing.hasSent;
+    return this.#closing?.hasSent === true;
   }
   get hasReceivedClose(): boolean {
-    return this.closing.hasReceived;
+    return this.#closing?.hasReceived === true;
   }
 
   /** The peer has received everything that was written. */

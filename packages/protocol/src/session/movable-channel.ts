@@ -7,7 +7,7 @@ import type { ServerSessionCore } from './types.js';
 /** Server: the channel of a session that can move to another process. Pages do not load it. */
 export class MovableChannel extends LinkChannel {
   get canSnapshot(): boolean {
-    return canSnapshotLink(this.link);
+    return !this.isAwake || canSnapshotLink(this.link);
   }
 
   snapshot(now: number): Fields {

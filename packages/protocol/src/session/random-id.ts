@@ -4,6 +4,7 @@ const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 const ID_LENGTH = 20;
 const INCARNATION_LENGTH = 6;
 const REPLY_ID_LENGTH = 22;
+const LOCAL_LENGTH = 22;
 const TOKEN_LENGTH = 32;
 /** Larger bytes are skipped: they would make the first letters likelier than the others. */
 const FAIR = 256 - (256 % ALPHABET.length);
@@ -16,7 +17,7 @@ const SESSION_PREFIX = 'sess_';
  * @param incarnation of the node whose session it is. It takes the place of the first 6, which leaves 83 bits.
  */
 export function newSessionId(incarnation = ''): string {
-  return `${SESSION_PREFIX}${incarnation}${randomText(ID_LENGTH - incarnation.length)}`;
+  return randomText(ID_LENGTH - incarnation.length, SESSION_PREFIX + incarnation);
 }
 
 /** 6 alphanumerics from a secure random generator, for one start of a node: 35 bits. */
@@ -36,7 +37,7 @@ const SESSION_ID = /^sess_([A-Za-z0-9]{6})[A-Za-z0-9]{14}$/;
  * @param incarnation of the node whose reply it is. It takes the place of the first 6, which leaves 95 bits.
  */
 export function newReplyId(incarnation = ''): string {
-  return `reply_${incarnation}${randomText(REPLY_ID_LENGTH - incarnation.length)}`;
+  return randomText(REPLY_ID_LENGTH - incarnation.length, `reply_${incarnation}`);
 }
 
 /** The node that the ID of a kept reply names, if it is one of a cluster; `undefined` if it cannot be one. */
@@ -45,17 +46,23 @@ export function nodeOfReply(id: string): string | undefined {
 }
 const REPLY_ID = /^reply_([A-Za-z0-9]{6})[A-Za-z0-9]{16}$/;
 
+/** `local-` and 22 alphanumerics from a secure random generator: 130 bits. */
+export function newLocalPrincipal(): string {
+  return randomText(LOCAL_LENGTH, 'local-');
+}
+
 /** 32 alphanumerics from a secure random generator: 190 bits. */
 export function newResumeToken(): string {
   return randomText(TOKEN_LENGTH);
 }
 
-function randomText(length: number): string {
+function randomText(length: number, prefix = ''): string {
   // Built in one step: V8 keeps a concatenated string as a chain of its pieces.
-  const codes: number[] = [];
-  while (codes.length < length) {
+  const codes = Array.from(prefix, (letter) => letter.charCodeAt(0));
+  const end = prefix.length + length;
+  while (codes.length < end) {
     for (const byte of platform.randomBytes(length * 2)) {
-      if (byte < FAIR && codes.length < length) codes.push(ALPHABET.charCodeAt(byte % ALPHABET.length));
+      if (byte < FAIR && codes.length < end) codes.push(ALPHABET.charCodeAt(byte % ALPHABET.length));
     }
   }
   return String.fromCharCode(...codes);

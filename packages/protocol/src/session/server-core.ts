@@ -3,6 +3,9 @@ import type { Fields } from '../base/fields.js';
 import { msUntil } from '../base/value-list.js';
 import type { Negotiated } from '../control/agreement.js';
 import { CloseReason, type GoAwayPayload } from '../control/messages.js';
+import { RestedLink } from '../link/rest.js';
+import { LinkChannel } from './channel.js';
+import type { BareModule } from './channel-module.js';
 import type { Begin } from './durable/begin.js';
 import { DurableChannel } from './durable/channel.js';
 import type { DurableSession } from './durable/session.js';
@@ -12,7 +15,7 @@ import { MovableChannel } from './movable-channel.js';
 import { ServerRole } from './server-role.js';
 import { Core } from './session.js';
 import { encodeSnapshot, type RestoredSession, serverFields } from './snapshot.js';
-import type { BareModule, ServerSessionCore, SessionOptions } from './types.js';
+import type { ServerSessionCore, SessionOptions } from './types.js';
 
 /** A server's end of a session, which can move to another process. */
 export class ServerCore extends Core implements ServerSessionCore {
@@ -42,6 +45,24 @@ export class ServerCore extends Core implements ServerSessionCore {
 
   get canSnapshot(): boolean {
     return this.#movable !== undefined;
+  }
+
+  get isAwake(): boolean {
+    return this.channel instanceof LinkChannel && this.channel.isAwake;
+  }
+
+  idleMs(now: number): number {
+    return now - this.timers.lastData;
+  }
+
+  rest(now: number): boolean {
+    const { channel, isEstablished, isLost, hasEvents, held } = this;
+    if (!isEstablished || isLost || hasEvents || held !== undefined || !(channel instanceof LinkChannel))
+      return false;
+    if (!channel.rest(RestedLink.of)) return false;
+    this.events.clear();
+    this.role.limiter?.rest(now);
+    return true;
   }
 
   get stalled(): ServerSessionCore['stalled'] {

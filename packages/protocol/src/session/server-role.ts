@@ -229,7 +229,7 @@ export class ServerRole implements Role {
     }
     const loaded = codecs.filter((codec) => this.awaitedCodecs.has(codec));
     if (loaded.length === 0) return;
-    this.awaitedCodecs = new Set([...this.awaitedCodecs].filter((codec) => !loaded.includes(codec)));
+    this.#await([...this.awaitedCodecs].filter((codec) => !loaded.includes(codec)));
     this.#session.emit({ type: 'ready' });
   }
 
@@ -289,7 +289,11 @@ export class ServerRole implements Role {
     const { negotiated } = this.#session;
     const later = this.#answer?.offer.extensions[Extension.READY];
     if (later === undefined || negotiated?.extensions[Extension.READY] === undefined) return;
-    this.awaitedCodecs = new Set(laterCodecs(later));
+    this.#await(laterCodecs(later));
+  }
+
+  #await(codecs: readonly LaterCodec[]): void {
+    this.awaitedCodecs = codecs.length === 0 ? NONE_AWAITED : new Set(codecs);
   }
 
   #sendAccept(resume: ResumeAnswer | undefined): void {

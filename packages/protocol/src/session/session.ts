@@ -27,7 +27,7 @@ const MAX_CONTROL_FRAMES = 10_000;
 /** A session as its driver sees it. */
 export class Core extends SessionInternals implements SessionCore {
   /** When a rate may be reported again. */
-  #reportAt = -Infinity;
+  #reportAt = 0;
 
   get subprotocol(): Subprotocol {
     return this.options.subprotocol;
@@ -147,7 +147,7 @@ export class Core extends SessionInternals implements SessionCore {
     const { isLoss, rejection } = this.role.handleDisconnected(closeCode);
     if (this.hasEnded) return;
     // A page that closes its session while it is being left does not come back to finish that.
-    const isLeft = closeCode === CloseCode.GOING_AWAY && this.closing.hasReceived;
+    const isLeft = closeCode === CloseCode.GOING_AWAY && this.hasReceivedClose;
     if (isLoss && this.canResume && !isLeft) {
       this.isLost = true;
       this.closing.step('lose');

@@ -50,11 +50,13 @@ export class SessionTimers {
   /** The last clock reading; commands of the application that bring none use it. */
   now = 0;
   readonly liveness: Liveness;
-  /** Clock reading at which the present state times out. */
-  #state = Infinity;
-  /** Clock reading at which closing times out, with or without a connection. */
-  #closing = Infinity;
-  #lastData = 0;
+  // A number like Infinity would take room for itself in each session.
+  /** Clock reading at which the present state times out; `undefined` if it may last. */
+  #state: number | undefined;
+  /** Clock reading at which closing times out, with or without a connection; `undefined` before that. */
+  #closing: number | undefined;
+  /** Clock reading of {@link touch}. */
+  lastData = 0;
 
   constructor(timers: Timers) {
     this.liveness = new Liveness(timers);
@@ -65,7 +67,7 @@ export class SessionTimers {
    * A PING under way is forgotten.
    */
   snapshot(): readonly [idleMs: number, leftMs: number] {
-    return [this.now - this.#lastData, this.#state - this.now];
+    return [this.now - this.lastData, (this.#state ?? Infinity) - this.now];
   }
 
   /** Readings never go back. */
@@ -75,22 +77,22 @@ export class SessionTimers {
 
   /** Data was sent or received; PING and PONG do not count. */
   touch(): void {
-    this.#lastData = this.now;
+    this.lastData = this.now;
   }
 
   /** The present state ends in `ms`, `Infinity` for one that may last. */
   startState(ms: number): void {
-    this.#state = this.now + ms;
+    this.#state = ms === Infinity ? undefined : this.now + ms;
   }
 
   stopState(): void {
-    this.#state = Infinity;
+    this.#state = undefined;
   }
 
   /** Closing ends in `ms`. A suspended session still ends with its window if that is sooner. */
   startClosing(ms: number): void {
     this.#closing = this.now + ms;
-    this.#state = Math.min(this.#state, this.#closing);
+    this.#state = Math.min(this.#state ?? Infinity, this.#closing);
   }
 
   /** A session that resumed while closing has the rest of its closing timeout, and no window any more. */
@@ -101,7 +103,7 @@ export class SessionTimers {
   /** The earliest clock reading at which something is due. */
   next(session: TimedSession): number {
     const { isEstablished, isLost, role, channel } = session;
-    const next = Math.min(this.#state, role.answerDue);
+    const next = Math.min(this.#state ?? Infinity, role.answerDue);
     if (isLost) return next;
     const output = Math.min(channel.nextTimeout(), this.#paceDue(session));
     if (!isEstablished) return Math.min(next, output);
@@ -112,8 +114,8 @@ export class SessionTimers {
   /** What is due at `now`. A deadline of the state is reported once. */
   due(now: number, session: TimedSession): Due | undefined {
     const { isEstablished, role, channel } = session;
-    if (now >= this.#state) {
-      this.#state = Infinity;
+    if (this.#state !== undefined && now >= this.#state) {
+      this.#state = undefined;
       return 'state';
     }
     if (now >= role.answerDue) return 'answer';
@@ -130,7 +132,7 @@ export class SessionTimers {
 
   /** An open stream keeps a session from being idle. */
   #idleDeadline({ role, channel }: TimedSession): number {
-    return channel.openStreams > 0 ? Infinity : this.#lastData + role.idleTimeoutMs;
+    return channel.openStreams > 0 ? Infinity : this.lastData + role.idleTimeoutMs;
   }
 }
 
@@ -141,7 +143,8 @@ export class Liveness {
   readonly #timers: Timers;
   #lastReceived = 0;
   #pingSentAt = 0;
-  #pongDue = Infinity;
+  /** `undefined` if no PONG is awaited. */
+  #pongDue: number | undefined;
   #missed = 0;
   #unanswered = 0;
 
@@ -162,14 +165,14 @@ export class Liveness {
   /** A new connection: a PING of the previous one is never answered. */
   restart(now: number): void {
     this.handleReceived(now);
-    this.#pongDue = Infinity;
+    this.#pongDue = undefined;
     this.#unanswered = 0;
   }
 
   handlePong(now: number): void {
     if (this.#unanswered > 0) this.#unanswered--;
-    if (this.#pongDue !== Infinity) this.roundTripMs = now - this.#pingSentAt;
-    this.#pongDue = Infinity;
+    if (this.#pongDue !== undefined) this.roundTripMs = now - this.#pingSentAt;
+    this.#pongDue = undefined;
   }
 
   /**
@@ -179,10 +182,10 @@ export class Liveness {
    */
   poll(now: number, isWaiting: boolean): 'ping' | 'lost' | undefined {
     if (now < this.nextPoll(isWaiting)) return undefined;
-    if (this.#pongDue === Infinity) return this.#ping(now);
+    if (this.#pongDue === undefined) return this.#ping(now);
     // Another frame has arrived since the PING: the peer lives, its PONG may come later.
     if (this.#lastReceived > this.#pingSentAt) {
-      this.#pongDue = Infinity;
+      this.#pongDue = undefined;
       return undefined;
     }
     this.#missed++;
@@ -191,7 +194,7 @@ export class Liveness {
 
   /** When {@link poll} has something to do. */
   nextPoll(isWaiting: boolean): number {
-    if (this.#pongDue !== Infinity) return this.#pongDue;
+    if (this.#pongDue !== undefined) return this.#pongDue;
     const { pingIntervalMs } = this.#timers;
     return this.#lastReceived + (isWaiting ? Math.min(WAITING_PING_MS, pingIntervalMs) : pingIntervalMs);
   }

@@ -1,7 +1,7 @@
 import type { CloseCode } from '../base/close-codes.js';
 import type { Subprotocol } from '../base/constants.js';
 import type { ProtocolError } from '../base/errors.js';
-import type { BodyCodec, BodyCounts } from '../codec/body.js';
+import type { BodyCodec } from '../codec/body.js';
 import type { M2MSecurity } from '../codec/m2m/security.js';
 import type { AgreementCache, AgreementOptions, Negotiated } from '../control/agreement.js';
 import type {
@@ -15,12 +15,15 @@ import type {
   ResumeRefusal,
 } from '../control/messages.js';
 import type { Negotiation } from '../control/negotiate.js';
-import type { ContextUse } from '../link/context-coding.js';
-import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
-import type { RateName } from '../link/rates.js';
+import type { Channel } from './body-channel.js';
+import type { ChannelModule } from './channel-module.js';
 import type { DurableSession } from './durable/session.js';
+import type { SessionEvent, SessionState } from './events.js';
 import type { LifecycleState } from './lifecycle.js';
 import type { Ticket } from './resume-ticket.js';
+
+export type { Channel } from './body-channel.js';
+export type { SessionEvent, SessionState, Throttled } from './events.js';
 
 /**
  * The session core, without sockets or clocks: it takes frames and clock readings and returns effects, which a
@@ -61,53 +64,6 @@ export interface SessionOptions extends AgreementOptions {
   readonly timeOrigin?: number | undefined;
 }
 
-/** What a session without a link or with JSON envelopes needs. */
-export type BareModule = typeof import('./bare-module.js');
-
-/** The code of a channel that most sessions do not have. */
-export type ChannelModule = BareModule | typeof import('./durable/client-module.js');
-
-/** The states that the application sees. */
-export type SessionState = 'connecting' | 'established' | 'suspended' | 'closing' | 'closed';
-
-export type SessionEvent =
-  | LinkEvent
-  /**
-   * Client: the session that the options named goes on, with a rebuilt link. `cancelled` lists the requests of the former
-   * page that this has interrupted.
-   */
-  | { readonly type: 'takenUp'; readonly cancelled: readonly number[] }
-  /** Client: the durable session goes on, and its record lacks turns of which this end has heard. Nothing has come since. */
-  | { readonly type: 'behind' }
-  /** Server: call `accept` or `reject`, at once or later. */
-  | { readonly type: 'hello'; readonly hello: HelloPayload }
-  | { readonly type: 'state'; readonly state: SessionState }
-  | { readonly type: 'warning'; readonly message: string }
-  /** The sender waits for this rate: this end if it is a client, else its peer. At most one a minute. */
-  | { readonly type: 'throttled'; readonly throttled: Throttled }
-  /** Bodies in this codec wait for its code: load it, then call `releaseFrames`. */
-  | { readonly type: 'codec'; readonly codec: BodyCodec }
-  /** Server: the client has loaded the code of more codecs, so `awaitedCodecs` has changed. */
-  | { readonly type: 'ready' }
-  /**
-   * Client: the server could not resume the session and has begun a new one on the same connection with this
-   * frame. The session has ended; `ended` follows.
-   */
-  | { readonly type: 'superseded'; readonly accept: Uint8Array | string }
-  /** Server: the client has sent new credentials; call `grant` or `abort`. */
-  | { readonly type: 'auth'; readonly token: string }
-  /** Client: its credentials expire in so many milliseconds; `Infinity` if they do not. */
-  | { readonly type: 'granted'; readonly expiresInMs: number }
-  /**
-   * Client: the server drains. It accepts no new requests, and the session ends at the deadline. With `move`, the driver
-   * opens another connection instead, and when that is open calls `handleDisconnected` and `handleConnected`.
-   */
-  | ({ readonly type: 'goaway' } & GoAwayPayload)
-  /** Close the connection with this code once everything before it is transmitted. */
-  | { readonly type: 'disconnect'; readonly closeCode: number; readonly reason: string }
-  /** The last event of a session; without an error the session ended as agreed. */
-  | { readonly type: 'ended'; readonly error: ProtocolError | undefined };
-
 export interface AcceptOptions {
   /** The agent ID that the server grants. */
   readonly agentId?: string | undefined;
@@ -115,13 +71,6 @@ export interface AcceptOptions {
   readonly refusal?: ResumeRefusal | undefined;
   /** The session is put on record, if the client has agreed to that; see `ServerSessionCore.durable`. @default false */
   readonly isDurable?: boolean | undefined;
-}
-
-/** A rate limit that a client keeps by waiting; see the limits in the documentation of the protocol. */
-export interface Throttled {
-  readonly limit: RateName;
-  /** The value of the limit. */
-  readonly rate: number;
 }
 
 /** The bodies of a session that were not delivered when it ended. */
@@ -136,79 +85,6 @@ export interface UnconfirmedBody {
   readonly kind: 'message' | 'request' | 'reply';
   /** 0 for one-way messages. */
   readonly streamId: number;
-}
-
-/**
- * Sends and receives the bodies of one session: over the link if that was negotiated, else as bare frames. Before
- * ACCEPT nothing can be sent.
- */
-export interface Channel {
-  /** Server: something is told when it is on record. @default false */
-  readonly hasUntold?: boolean;
-  /** Whether streams, requests and fragments are available. */
-  readonly hasLink: boolean;
-  /** Number of streams that are open, in both directions together. */
-  readonly openStreams: number;
-  /** What each direction keeps for context coding; `undefined` unless that was agreed. */
-  readonly contextUse: { readonly sent: ContextUse; readonly received: ContextUse } | undefined;
-  /** Bytes of memory of messages that context coding keeps packed, beyond the first MiB of each direction. */
-  readonly packedBytes: number;
-  /** Counted frames received since the session began, or since its link was rebuilt. */
-  readonly framesReceived: number;
-  /** Counted frames that the peer has acknowledged. */
-  readonly framesConfirmed: number;
-  /** Counted frames that were written and that the peer has not acknowledged. */
-  readonly framesUnconfirmed: number;
-  /** Bodies that were written completely; `undefined` before the first. */
-  readonly sentBodies: BodyCounts | undefined;
-
-  /** @throws {ProtocolError} `session_closed`, `unsupported`, `message_too_large`. */
-  send(body: BodyToSend): void;
-  /**
-   * Opens a stream and returns its ID.
-   *
-   * @throws {ProtocolError} as `send`, and `too_many_streams`, `draining`.
-   */
-  request(body: BodyToSend): number;
-  /**
-   * Opens a stream with the beginning of a tensor and returns its ID; {@link feed} adds the rest.
-   *
-   * @throws {ProtocolError} `session_closed`, `unsupported`, `transfer_too_large`, `too_many_streams`.
-   */
-  transfer(transfer: OutgoingTransfer): number;
-  /** Adds the next bytes of a transfer, at least one; they must not change before they are written. */
-  feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void;
-  /** Answers a request with its only reply. */
-  respond(streamId: number, body: BodyToSend): void;
-  /** Sends one part of a reply. */
-  chunk(streamId: number, body: BodyToSend): void;
-  /** Ends a reply that was sent in parts. */
-  end(streamId: number): void;
-  /** Answers a request with an error. */
-  fail(streamId: number, error: unknown): void;
-  /** Refuses a tensor, even before it has arrived completely. */
-  refuse(streamId: number, error: ProtocolError): void;
-  /** Cancels a request of this end. */
-  cancel(streamId: number): void;
-  /**
-   * The application has consumed a body that cost `charge`. Returns whether that granted the peer credit, so that
-   * there is something to transmit.
-   *
-   * @param streamId 0 for one-way messages.
-   */
-  consume(streamId: number, charge: number): boolean;
-  /** Bytes that wait to be written on one stream. */
-  queuedOn(streamId: number): number;
-  /** Estimated memory, in bytes, of what waits to be written on one stream. */
-  memoryOf(streamId: number): number;
-  /** Forgets the message with this `onDropped` if none of it is written. Returns whether it did. */
-  withdraw(onDropped: () => void): boolean;
-  /** Stops or resumes granting the peer credit, when memory runs short. */
-  holdCredit(isHeld: boolean): void;
-  /** The handler of a received request is stopped by a cancel of its requester alone, and not by a rebuilt link. */
-  runToCompletion(streamId: number): void;
-  /** Whether the peer still wants to receive on `streamId`. */
-  isWanted(streamId: number): boolean;
 }
 
 export interface SessionCore {
@@ -359,6 +235,15 @@ export interface ServerSessionCore extends SessionCore {
    * way.
    */
   readonly canSnapshot: boolean;
+  /** There is something that {@link rest} would let go of. */
+  readonly isAwake: boolean;
+  /** Milliseconds since data was sent or received. */
+  idleMs(now: number): number;
+  /**
+   * Lets go of what the next frame makes again: the link, the memory of written frames, and rates that are not reached.
+   * Nothing that either end can notice changes. Returns `false`, and does nothing, while something is under way.
+   */
+  rest(now: number): boolean;
   /** One-way messages that wait because the client, which is connected, grants no more credit. */
   readonly stalled:
     | {

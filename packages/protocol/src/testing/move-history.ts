@@ -4,7 +4,9 @@ import { codedInContext } from '../codec/context/snapshot.js';
 import type { SessionEvent } from '../session/types.js';
 import { createRandom, type Random } from './chaos/random.js';
 import { contextOf } from './context-of.js';
+import type { Exchange } from './exchange.js';
 import { MOVE_OPTIONS } from './move-options.js';
+import { Rests } from './rests.js';
 import { createSimulation, type End, type Simulation } from './simulation.js';
 import { type SwapFault, Swaps } from './swaps.js';
 
@@ -20,6 +22,8 @@ export interface MoveHistoryOptions {
   readonly steps?: number;
   /** The client changes to other connections; with a fault, not as it should. @default it does not */
   readonly swaps?: boolean | SwapFault;
+  /** The server rests as often as it can; if not, the same history is run without. @default it does neither */
+  readonly rests?: boolean | undefined;
   /** What arrives in place of a snapshot. @default the snapshot */
   readonly change?: (snapshot: Uint8Array) => Uint8Array;
   /** Called after each move with what was moved and what a restored session gives again. */
@@ -29,6 +33,9 @@ export interface MoveHistoryOptions {
 export interface MoveHistoryOutcome {
   readonly faults: readonly string[];
   readonly moves: number;
+  readonly rests: number;
+  /** The link frames that each end has written, in their order; only with the option `rests`. */
+  readonly frames: readonly string[];
   /** How often each step was taken, and how many bodies arrived. */
   readonly counts: ReadonlyMap<string, number>;
 }
@@ -37,21 +44,6 @@ const MAX_OPEN = 5;
 /** Charges that the server may leave unread when a page is loaded again. */
 const MOST_UNREAD = 1_000;
 const AGENTS = [undefined, undefined, 'one', 'two', '@directory'] as const;
-
-/** One request and its reply. */
-interface Exchange {
-  readonly asker: End;
-  readonly streamId: number;
-  readonly request: string;
-  requested: boolean;
-  readonly sent: string[];
-  readonly received: string[];
-  /** How this end has answered, and what arrived. */
-  said: 'end' | 'failure' | undefined;
-  heard: 'end' | 'failure' | undefined;
-  /** Cancelled, or of a page that is gone: not everything has to arrive. */
-  isCut: boolean;
-}
 
 interface Unread {
   readonly streamId: number;
@@ -69,6 +61,7 @@ class MoveHistory {
   readonly #swaps: Swaps;
   readonly #counts = new Map<string, number>();
   readonly #faults: string[] = [];
+  readonly #rests = new Rests();
   #moves = 0;
   #next = 0;
   #isCut = false;
@@ -83,7 +76,8 @@ class MoveHistory {
   constructor(options: MoveHistoryOptions) {
     this.#options = options;
     this.#random = createRandom(options.seed);
-    this.#simulation = createSimulation({ delayMs: 5, client: MOVE_OPTIONS, server: MOVE_OPTIONS });
+    const tamper = options.rests === undefined ? undefined : this.#rests.note;
+    this.#simulation = createSimulation({ delayMs: 5, client: MOVE_OPTIONS, server: MOVE_OPTIONS, tamper });
     this.#simulation.advance(50);
     const { swaps = false } = options;
     this.#swaps = new Swaps(this.#simulation, this.#random, typeof swaps === 'string' ? swaps : undefined);
@@ -98,7 +92,8 @@ class MoveHistory {
       this.#faults.push(error instanceof Error ? `${error.name}: ${error.message}` : String(error));
     }
     if (this.#faults.length === 0) this.#check();
-    return { faults: this.#faults, moves: this.#moves, counts: this.#counts };
+    const { count: rests, frames } = this.#rests;
+    return { faults: this.#faults, moves: this.#moves, rests, frames, counts: this.#counts };
   }
 
   get #page(): End {
@@ -114,6 +109,9 @@ class MoveHistory {
   #step(): void {
     const random = this.#random;
     if (this.#options.swaps && random.chance(30)) this.#swap();
+    if (this.#options.rests !== undefined && random.chance(15)) this.#calm(3);
+    const fault = this.#options.rests ? this.#rests.step(this.#simulation) : undefined;
+    if (fault !== undefined) this.#faults.push(fault);
     const end = random.chance(50) ? this.#page : this.#server;
     const choice = random.below(100);
     if (choice < 20) this.#send(end);
@@ -269,6 +267,18 @@ class MoveHistory {
     onMoved?.(before, this.#simulation.snapshot());
   }
 
+  /** Everything that is under way is read and answered. */
+  #calm(rounds: number): void {
+    for (let round = 0; round < rounds && this.#isOpen; round++) {
+      this.#simulation.advance(300);
+      this.#look();
+      for (const end of [this.#page, this.#server]) {
+        while (this.#listOf(this.#asked, end).length > 0) this.#answer(end, true);
+        while (this.#listOf(this.#unread, end).length > 0) this.#read(end);
+      }
+    }
+  }
+
   // --- what arrives
 
   #look(): void {
@@ -331,12 +341,7 @@ class MoveHistory {
   #settle(): void {
     if (this.#isCut) this.#cutOrReconnect();
     for (let round = 0; round < 60 && this.#isOpen; round++) {
-      this.#simulation.advance(300);
-      this.#look();
-      for (const end of [this.#page, this.#server]) {
-        while (this.#listOf(this.#asked, end).length > 0) this.#answer(end, true);
-        while (this.#listOf(this.#unread, end).length > 0) this.#read(end);
-      }
+      this.#calm(1);
       if (round % 7 === 0) this.#move();
     }
     this.#simulation.advance(1_000);

@@ -56,6 +56,8 @@ export interface Simulation {
    * @throws {ProtocolError} as `restoreSession`.
    */
   move(change?: (snapshot: Uint8Array) => Uint8Array): boolean;
+  /** Lets the server's end rest. Returns whether it was awake, and rests. */
+  rest(): boolean;
   /** The server's end as bytes. @throws {ProtocolError} `invalid_argument` if it cannot move now. */
   snapshot(): Uint8Array;
   /** Puts a frame on the wire as if `from` had sent it. */
@@ -68,7 +70,7 @@ export interface SimulationOptions {
   /** @default 0 */
   readonly delayMs?: number;
   /** Replaces a frame in flight; it receives a copy. @default no change */
-  readonly tamper?: (frame: Uint8Array, from: End) => Uint8Array;
+  readonly tamper?: ((frame: Uint8Array, from: End) => Uint8Array) | undefined;
   /** Answers a HELLO at the server. @default accepts it as `sess_test` */
   readonly onHello?: (core: SessionCore, now: number) => void;
 }
@@ -289,6 +291,7 @@ export function createSimulation(options: SimulationOptions = {}): Simulation {
       server.core = restoreSession({ ...common, role: 'server', ...options.server }, snapshot, serverNow());
       return true;
     },
+    rest: () => movable().isAwake && movable().rest(serverNow()),
     snapshot: () => movable().snapshot(serverNow()),
     inject(from, frame) {
       push(from === 'client' ? client : server, frame);

@@ -24,6 +24,8 @@ export interface TakeOverHistoryOutcome {
   readonly faults: readonly string[];
   readonly takeOvers: number;
   readonly zombies: number;
+  /** How often a session has rested. */
+  readonly rests: number;
   readonly counts: ReadonlyMap<string, number>;
 }
 
@@ -93,8 +95,8 @@ class TakeOverHistory {
       faults.push(error instanceof Error ? `${error.name}: ${error.message} ${error.stack}` : String(error));
     }
     if (faults.length === 0) this.#check();
-    const { takeOvers, zombies } = this.#world;
-    return { faults, takeOvers, zombies, counts: this.#counts };
+    const { takeOvers, zombies, rests } = this.#world;
+    return { faults, takeOvers, zombies, rests, counts: this.#counts };
   }
 
   #count(what: string): void {

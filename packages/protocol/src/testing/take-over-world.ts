@@ -55,6 +55,8 @@ export class TakeOverWorld {
   readonly client: SessionCore;
   readonly engine: TakeOverEngine;
   readonly faults: string[] = [];
+  /** How often a session has rested. */
+  rests = 0;
   owners: Owner[] = [];
   #connection: Connection = { owner: undefined, isOpen: false };
   readonly #random: Random;
@@ -102,6 +104,8 @@ export class TakeOverWorld {
         { at: Infinity, order: 0, run: () => {} },
       );
       const living = this.owners.filter(({ isPaused }) => !isPaused);
+      for (const { core } of living)
+        if (this.#random.chance(30) && core.isAwake && core.rest(this.now)) this.rests++;
       const timeout = Math.min(this.client.nextTimeout(), ...living.map(({ core }) => core.nextTimeout()));
       if (Math.min(next.at, timeout) > until) break;
       if (next.at <= timeout) {

@@ -1,3 +1,4 @@
+import { bytesOf } from './bytes.js';
 import { createProse } from './prose.js';
 import { GOLDEN_FRAMES } from './zstd-golden.js';
 
@@ -9,8 +10,6 @@ export interface KnownFrame {
 }
 
 const hex = (text: string) => Uint8Array.from(text.match(/../g) ?? [], (byte) => Number.parseInt(byte, 16));
-const bytesOf = (text: string) => new TextEncoder().encode(text);
-
 /**
  * A frame from its parts.
  *

@@ -1,10 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { fromHex, toHex } from '../testing/bytes.js';
 import { errorCode } from '../testing/error-code.js';
 import { decodeTokenIds, encodeTokenIds } from './varints.js';
-
-const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex');
-const bytes = (text: string) => Uint8Array.from(Buffer.from(text, 'hex'));
 
 describe('token IDs as varints', () => {
   it.each<[number[], string]>([
@@ -15,8 +13,8 @@ describe('token IDs as varints', () => {
     ],
     [[2097151, 2097152, 268435455, 268435456, 4294967295], 'ffff7f80808001ffffff7f8080808001ffffffff0f'],
   ])('%j', (ids, expected) => {
-    expect(hex(encodeTokenIds(Uint32Array.from(ids)))).toBe(expected);
-    expect([...decodeTokenIds(bytes(expected))]).toEqual(ids);
+    expect(toHex(encodeTokenIds(Uint32Array.from(ids)))).toBe(expected);
+    expect([...decodeTokenIds(fromHex(expected))]).toEqual(ids);
   });
 
   it('round-trip for all IDs', () => {
@@ -31,7 +29,7 @@ describe('token IDs as varints', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 30 }), (input) => {
         const code = errorCode(() => decodeTokenIds(input));
-        if (code === 'none') expect(hex(encodeTokenIds(decodeTokenIds(input)))).toBe(hex(input));
+        if (code === 'none') expect(toHex(encodeTokenIds(decodeTokenIds(input)))).toBe(toHex(input));
         else expect(['truncated', 'bad_varint']).toContain(code);
       }),
       { numRuns: 3000 },
@@ -49,15 +47,15 @@ describe('token IDs as varints', () => {
     ['ffffffffff01', 'bad_varint'],
     ['ffffffffffffffffffff01', 'bad_varint'],
   ])('%s is %s', (input, code) => {
-    expect(errorCode(() => decodeTokenIds(bytes(input)))).toBe(code);
+    expect(errorCode(() => decodeTokenIds(fromHex(input)))).toBe(code);
   });
 
   it('are counted before they are read', () => {
-    expect(decodeTokenIds(bytes('010203'), 3).length).toBe(3);
-    expect(errorCode(() => decodeTokenIds(bytes('010203'), 2))).toBe('message_too_large');
+    expect(decodeTokenIds(fromHex('010203'), 3).length).toBe(3);
+    expect(errorCode(() => decodeTokenIds(fromHex('010203'), 2))).toBe('message_too_large');
   });
 
   it('leave headroom and ignore IDs after the count', () => {
-    expect(hex(encodeTokenIds(Uint32Array.of(1, 300, 5), 2, 3))).toBe('00000001ac02');
+    expect(toHex(encodeTokenIds(Uint32Array.of(1, 300, 5), 2, 3))).toBe('00000001ac02');
   });
 });

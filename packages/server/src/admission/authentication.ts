@@ -1,6 +1,5 @@
-import { randomUUID } from 'node:crypto';
 import { type Logger, ProtocolError } from '@parlance/protocol';
-import { isStatedAgentId, loggable, truncateUnits } from '@parlance/protocol/internal';
+import { isStatedAgentId, loggable, newLocalPrincipal, truncateUnits } from '@parlance/protocol/internal';
 import { isLoopback } from '../http/addresses.js';
 import { encodeData } from '../served-session.js';
 import type { Authenticate, CheckedIdentity, Credentials, Identity } from './admission.js';
@@ -33,7 +32,7 @@ export async function identify(
   if (authenticate === undefined) {
     // Behind a reverse proxy on this machine every client looks local.
     if (!isLoopback(ip) || isForwarded) return undefined;
-    return { principal: `local-${randomUUID()}`, agentId: credentials.agentId };
+    return { principal: newLocalPrincipal(), agentId: credentials.agentId };
   }
   try {
     const identity = await settled(authenticate(credentials));

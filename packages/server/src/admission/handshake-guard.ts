@@ -11,7 +11,11 @@ const WEBSOCKET_OVERHEAD = 4 * 1024;
 /** Bounds the total of what a client may send before ACCEPT, not only each message. */
 export class HandshakeGuard {
   readonly #socket: Socket;
-  readonly #onData: () => void;
+  readonly #wire: ServerWire;
+  readonly #session: ServerEndpoint;
+  readonly #maxSize: number;
+  /** Bytes that may be read from the socket. */
+  readonly #budget: number;
 
   constructor(
     { socket }: IncomingMessage,
@@ -19,26 +23,20 @@ export class HandshakeGuard {
     session: ServerEndpoint,
     { limits }: Pick<ResolvedServerOptions, 'limits'>,
   ) {
-    const { maxHandshakeSize } = limits;
-    const budget = socket.bytesRead + maxHandshakeSize + WEBSOCKET_OVERHEAD;
     this.#socket = socket;
-    this.#onData = () => {
-      if (socket.bytesRead <= budget) return;
-      this.stop();
-      session.abort(
-        new ProtocolError('message_too_large', `more than ${maxHandshakeSize} bytes before ACCEPT`, {
-          closeCode: CloseCode.TOO_LARGE,
-        }),
-      );
-      // The WebSocket library keeps all that it reads of an unfinished message, so nothing more is read.
-      wire.hold();
-      terminateSoon(wire);
-    };
-    socket.on('data', this.#onData);
+    this.#wire = wire;
+    this.#session = session;
+    this.#maxSize = limits.maxHandshakeSize;
+    this.#budget = socket.bytesRead + this.#maxSize + WEBSOCKET_OVERHEAD;
   }
 
-  /** The handshake is over. */
-  stop(): void {
-    this.#socket.off('data', this.#onData);
+  /** Bytes were read from the socket. */
+  handleData(): void {
+    if (this.#socket.bytesRead <= this.#budget) return;
+    const message = `more than ${this.#maxSize} bytes before ACCEPT`;
+    this.#session.abort(new ProtocolError('message_too_large', message, { closeCode: CloseCode.TOO_LARGE }));
+    // The WebSocket library keeps all that it reads of an unfinished message, so nothing more is read.
+    this.#wire.hold();
+    terminateSoon(this.#wire);
   }
 }

@@ -9,7 +9,7 @@ import {
 } from '@parlance/protocol';
 import { encodeMap, newSessionId, systemClock, WAIT } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
-import { addressKey } from '../http/addresses.js';
+import { addressKey, memoryKeys } from '../http/addresses.js';
 import type { Peer } from '../http/upgrade.js';
 import { type ServerWire, terminateSoon } from '../http/ws.js';
 import type { ResolvedServerOptions } from '../options.js';
@@ -80,7 +80,8 @@ export class Handshake {
   readonly #ip: string;
   readonly #upgrade: IncomingMessage;
   readonly #events: HandshakeEvents;
-  readonly #guard: HandshakeGuard;
+  /** Hears of the bytes that are read from the socket. */
+  readonly guard: HandshakeGuard;
   readonly #passed: Passed | undefined;
   /** The bytes of HELLO. */
   firstMessage: Uint8Array | string | undefined;
@@ -105,7 +106,7 @@ export class Handshake {
     this.#upgrade = request;
     this.#passed = passed;
     this.#events = events;
-    this.#guard = new HandshakeGuard(request, wire, session, host.options);
+    this.guard = new HandshakeGuard(request, wire, session, host.options);
   }
 
   async answer(hello: HelloPayload): Promise<void> {
@@ -188,7 +189,7 @@ export class Handshake {
       offer,
       subprotocol: this.#subprotocol,
       identity,
-      memoryKeys: this.#memoryKeys(principal),
+      memoryKeys: memoryKeys(this.#ip, principal),
       origin,
       wire: this.#wire,
       signal: this.#leading.signal,
@@ -219,11 +220,6 @@ export class Handshake {
     if (found.isFrozen) return this.refuse(MOVING);
     this.#resume(found, hello, countedPrincipal(identity.principal, options), headers, source);
     grant(found, identity, { ip, agentId: hello.agentId, headers, isForwarded }, options);
-  }
-
-  #memoryKeys(counted: string | undefined): readonly string[] {
-    const address = `address ${addressKey(this.#ip)}`;
-    return counted === undefined ? [address] : [address, `principal ${counted}`];
   }
 
   /** @param ledBy the node that passes the connection on. */
@@ -269,7 +265,6 @@ export class Handshake {
     session.since = Date.now();
     session.isAnonymous = counted === undefined;
     this.#events.onIdentified(counted);
-    session.memoryKeys = this.#memoryKeys(counted);
     const conflict = this.#host.parts.claim(session, hello);
     if (conflict !== undefined) {
       this.#host.onFailure(addressKey(this.#ip));
@@ -308,7 +303,6 @@ export class Handshake {
 
   /** The handshake is over: the connection may send more than a HELLO. */
   end(): void {
-    this.#guard.stop();
     clearTimeout(this.#delayed);
     this.#leading?.abort();
   }

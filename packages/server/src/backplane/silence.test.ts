@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { ReplyHead } from '../replies/log.js';
 import type { BackplaneLink, SessionWrite } from './backplane.js';
@@ -11,7 +12,6 @@ import { createSilentProxy } from './testing/silent-proxy.js';
 
 const TTL_MS = 60_000;
 const BOUNDS: EngineBounds = { maxReplies: 10, maxReplyBytes: 1 << 20, maxOwnerBytes: 1 << 20 };
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const codeOf = (call: Promise<unknown>) =>
   call.then(
     () => 'answered',

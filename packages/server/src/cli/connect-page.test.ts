@@ -84,11 +84,13 @@ describe('the page of connect --ui', () => {
 
   it('keeps a bounded number of events for late pages, and serves a bounded number of pages', async () => {
     for (let i = 0; i < 6_001; i++) page.add({ ...EVENT, session: `s${i}` });
-    const controllers: AbortController[] = [];
+    // `fetch` cancels a response that nobody holds any more, when memory is collected.
+    const opened = new Map<AbortController, Response>();
     const open = async () => {
       const controller = new AbortController();
-      controllers.push(controller);
-      return await get('/events', { ...withKey(key()), signal: controller.signal });
+      const response = await get('/events', { ...withKey(key()), signal: controller.signal });
+      opened.set(controller, response);
+      return response;
     };
     const first = await open();
     const { value } = await (first.body as ReadableStream<Uint8Array<ArrayBuffer>>)
@@ -98,7 +100,7 @@ describe('the page of connect --ui', () => {
     expect(value?.split('\n')[0]).toContain('"s1"');
     for (let count = 2; count <= 8; count++) expect((await open()).status).toBe(200);
     expect((await open()).status).toBe(503);
-    for (const controller of controllers) controller.abort();
+    for (const controller of opened.keys()) controller.abort();
   });
 
   it('closes although a page does not read', async () => {

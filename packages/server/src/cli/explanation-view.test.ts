@@ -1,6 +1,7 @@
 import { encodeControl, encodeText, loadEncoding } from '@parlance/protocol';
 import { explainFrame } from '@parlance/protocol/inspect';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { fromHex } from '../../../protocol/src/testing/bytes.js';
 import { showExplanation } from './explanation-view.js';
 import { createPaper } from './testing/paper.js';
 import { widthOf } from './text-layout.js';
@@ -9,14 +10,13 @@ beforeAll(async () => {
   await loadEncoding('CL100K_BASE');
 });
 
-const hex = (text: string) => new Uint8Array(Buffer.from(text, 'hex'));
 const explain = (frame: Uint8Array | string) =>
   explainFrame(frame, { preview: 400, encoding: 'CL100K_BASE' });
 
 describe('an explanation for people', () => {
   it('states the kind of the frame, the meaning of each byte, and the verdict', () => {
     const paper = createPaper();
-    showExplanation(paper.terminal, explain(hex('110101b24d0bfd0e00')), { hex: true });
+    showExplanation(paper.terminal, explain(fromHex('110101b24d0bfd0e00')), { hex: true });
     expect(paper.lines()).toEqual([
       'link frame: request  9 bytes, binary',
       '  Carries one step of a conversation within a session.',
@@ -39,7 +39,7 @@ describe('an explanation for people', () => {
 
   it('shows where a frame is damaged', () => {
     const paper = createPaper();
-    showExplanation(paper.terminal, explain(hex('1501c1c2')), { hex: false });
+    showExplanation(paper.terminal, explain(fromHex('1501c1c2')), { hex: false });
     expect(paper.lines().slice(-5)).toEqual([
       '       0     1  kind      error  the request failed',
       '       1     1  stream    1      opened by the client',
@@ -60,7 +60,7 @@ describe('an explanation for people', () => {
     const ping = encodeControl({ type: 'PING', sessionId: 'sess_1', timestamp: 1, payload: {} });
     const long = encodeText(JSON.stringify({ text: 'long 世界 '.repeat(40) }), 'BROTLI');
     for (const columns of [30, 50, 71, 72, 100, 200]) {
-      for (const frame of [hex('110101b24d0bfd0e00'), ping, long]) {
+      for (const frame of [fromHex('110101b24d0bfd0e00'), ping, long]) {
         for (const each of [true, false]) {
           const paper = createPaper(columns);
           showExplanation(paper.terminal, explain(frame), { hex: each });
@@ -74,7 +74,7 @@ describe('an explanation for people', () => {
   it('has the same text with and without colours', () => {
     const [plain, coloured] = [createPaper(100), createPaper(100, true)];
     for (const { terminal } of [plain, coloured])
-      showExplanation(terminal, explain(hex('1401')), { hex: true });
+      showExplanation(terminal, explain(fromHex('1401')), { hex: true });
     const escapes = new RegExp(`${String.fromCharCode(27)}\\[\\d+m`, 'g');
     expect(plain.text()).not.toMatch(escapes);
     expect(coloured.text()).toMatch(escapes);

@@ -1,13 +1,13 @@
 import { encodeControl } from '@parlance/protocol';
 import { createSessionExplainer, type Direction, explainFrame } from '@parlance/protocol/inspect';
 import { describe, expect, it } from 'vitest';
+import { fromHex } from '../../../protocol/src/testing/bytes.js';
 import { createScreen } from './screen.js';
 import { createPaper } from './testing/paper.js';
 import { widthOf } from './text-layout.js';
 import { createTrafficView } from './traffic.js';
 
 const clock = () => new Date(2026, 0, 2, 3, 4, 5, 6);
-const hex = (text: string) => new Uint8Array(Buffer.from(text, 'hex'));
 const chunk = (text: string, streamId = 1) => Uint8Array.of(0x13, streamId, 0, ...Buffer.from(text));
 
 function show(
@@ -25,12 +25,12 @@ function show(
 
 describe('the traffic', () => {
   const reply = [
-    ['sent', hex('1101006869')],
+    ['sent', fromHex('1101006869')],
     ['received', chunk('Hel')],
     ['received', chunk('lo')],
     ['received', chunk(', you')],
-    ['received', hex('1401')],
-    ['received', hex('1820')],
+    ['received', fromHex('1401')],
+    ['received', fromHex('1820')],
   ] as const;
 
   it('has one line per frame, and one for consecutive parts', () => {
@@ -66,7 +66,7 @@ describe('the traffic', () => {
   });
 
   it('shows the fault of a frame', () => {
-    expect(show([['received', hex('1101')]])).toMatch(/← request #1 +2 B {2}truncated at byte 2: /);
+    expect(show([['received', fromHex('1101')]])).toMatch(/← request #1 +2 B {2}truncated at byte 2: /);
   });
 
   it('fits terminals of any width', () => {

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { bytesOf } from '../../../protocol/src/testing/bytes.js';
 import { elementsOf, MAX_SCANNED_DEPTH, MAX_SCANNED_VALUES, readText, scanObject } from './scan.js';
 
-const bytes = (text: string) => new TextEncoder().encode(text);
-const scan = (text: string) => scanObject(bytes(text), ['model', 'conversation']);
+const scan = (text: string) => scanObject(bytesOf(text), ['model', 'conversation']);
 const count = (text: string) => scan(text).found.get('model')?.count ?? 0;
 
 it('counts keys at the top level only', () => {
@@ -20,7 +20,7 @@ it('counts keys at the top level only', () => {
       expect(scan(json).fault).toBeUndefined();
       expect(count(json)).toBe(times);
       if (times > 0) {
-        const { value: found } = scan(json).found.get('model') ?? { value: bytes('') };
+        const { value: found } = scan(json).found.get('model') ?? { value: bytesOf('') };
         expect(new TextDecoder().decode(found)).toBe(inner);
       }
     }),
@@ -98,7 +98,7 @@ it('finds a key in each character that a reader which ignores case takes for let
       if (!isAscii(form)) continue;
       folding.push(character);
       for (const written of [character, `\\u${code.toString(16).padStart(4, '0')}`]) {
-        const { found } = scanObject(bytes(`{"<${written}>":1}`), [`<${form}>`]);
+        const { found } = scanObject(bytesOf(`{"<${written}>":1}`), [`<${form}>`]);
         expect(found.get(`<${form}>`), written).toMatchObject({ count: 1, isExact: false });
       }
     }
@@ -113,11 +113,11 @@ it('takes no other character for a letter', () => {
     fc.property(fc.string({ unit: 'grapheme', minLength: 1 }), (text) => {
       fc.pre(!/[ksıİſK]/iu.test(text));
       for (const key of [`${text}sk`, `s${text}k`, `sk${text}`])
-        expect(scanObject(bytes(JSON.stringify({ [key]: 1 })), ['sk']).found.size).toBe(0);
+        expect(scanObject(bytesOf(JSON.stringify({ [key]: 1 })), ['sk']).found.size).toBe(0);
     }),
   );
   for (const key of ['s\\u017', 's\\u212b', 's\u0085', 's\u{1d574}'])
-    expect(scanObject(bytes(`{"${key}":1}`), ['sk', 'si']).found.size).toBe(0);
+    expect(scanObject(bytesOf(`{"${key}":1}`), ['sk', 'si']).found.size).toBe(0);
 });
 
 it('splits an array into its elements', () => {
@@ -126,13 +126,13 @@ it('splits an array into its elements', () => {
       fc.array(fc.jsonValue({ stringUnit: 'grapheme' }), { minLength: 1 }),
       fc.nat(2),
       (list, indent) => {
-        const elements = [...elementsOf(bytes(JSON.stringify(list, null, indent)))];
+        const elements = [...elementsOf(bytesOf(JSON.stringify(list, null, indent)))];
         const values = elements.map((element) => JSON.parse(new TextDecoder().decode(element)) as unknown);
         expect(values).toEqual(JSON.parse(JSON.stringify(list)));
       },
     ),
   );
-  for (const other of ['{"a":[1]}', '"[1,2]"', '1', '']) expect([...elementsOf(bytes(other))]).toEqual([]);
+  for (const other of ['{"a":[1]}', '"[1,2]"', '1', '']) expect([...elementsOf(bytesOf(other))]).toEqual([]);
 });
 
 it.each([
@@ -197,7 +197,7 @@ it('recognises escaped quotes at any position', () => {
 });
 
 it('reads a value as text only if it is a valid string', () => {
-  expect(readText(bytes('"g\\u0070t"'))).toBe('gpt');
-  for (const other of ['1', 'null', '["a"]', '"\\x"']) expect(readText(bytes(other))).toBeUndefined();
+  expect(readText(bytesOf('"g\\u0070t"'))).toBe('gpt');
+  for (const other of ['1', 'null', '["a"]', '"\\x"']) expect(readText(bytesOf(other))).toBeUndefined();
   expect(readText(Uint8Array.of(0x22, 0xff, 0x22))).toBeUndefined();
 });

@@ -96,6 +96,12 @@ export function addressKey(address: string): string {
   return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(':')}::/64`;
 }
 
+/** The shares of the process's memory that a session uses: of its address, and of its principal if that is counted. */
+export function memoryKeys(ip: string, principal: string | undefined): readonly string[] {
+  const address = `address ${addressKey(ip)}`;
+  return principal === undefined ? [address] : [address, `principal ${principal}`];
+}
+
 /** The address without its zone, which is local to this machine; IPv4 as such, even if a dual-stack socket maps it. */
 function plainAddress(address: string): string {
   const [plain = ''] = address.split('%', 1);

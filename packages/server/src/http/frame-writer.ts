@@ -37,7 +37,8 @@ export class FrameWriter {
   readonly #socket: Duplex;
   readonly #owner: Crashable;
   readonly #isClient: boolean;
-  #frames: (Uint8Array | string)[] = [];
+  /** `undefined` while nothing waits: most connections are idle. */
+  #frames: (Uint8Array | string)[] | undefined;
   #pendingBytes = 0;
 
   /**
@@ -58,7 +59,10 @@ export class FrameWriter {
 
   /** The frame must not change until the end of the turn; a large one, until it is acknowledged. */
   write(frame: Uint8Array | string): void {
-    if (this.#frames.length === 0) schedule(this);
+    if (this.#frames === undefined) {
+      this.#frames = [];
+      schedule(this);
+    }
     this.#frames.push(frame);
     this.#pendingBytes += frame.length;
     if (this.#pendingBytes >= MAX_PENDING) this.flush();
@@ -72,8 +76,8 @@ export class FrameWriter {
   /** Writes pending frames before the end of the turn. */
   flush(): void {
     const frames = this.#frames;
-    if (frames.length === 0) return;
-    this.#frames = [];
+    if (frames === undefined) return;
+    this.#frames = undefined;
     this.#pendingBytes = 0;
     const socket = this.#socket;
     // Nothing is written once the closing handshake has begun.

@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
 import { CloseCode } from '@parlance/protocol';
 import type { Crashable, Wire } from '@parlance/protocol/internal';
-import { WebSocket, WebSocketServer } from 'ws';
+import { type ServerOptions, WebSocket, WebSocketServer } from 'ws';
 import { FrameWriter } from './frame-writer.js';
 
 /** The only file that uses the WebSocket library. It moves bytes and decides nothing. */
@@ -67,7 +67,7 @@ export interface WebSocketAdapterOptions {
 }
 
 export function createWebSocketAdapter(options: WebSocketAdapterOptions): WebSocketAdapter {
-  const webSockets = new WebSocketServer({
+  const webSockets = new WebSocketServer<typeof WiredSocket>({
     noServer: true,
     clientTracking: false,
     // It takes 228 to 244 KB per connection, and compresses worse than the codecs of a session.
@@ -77,7 +77,8 @@ export function createWebSocketAdapter(options: WebSocketAdapterOptions): WebSoc
     closeTimeout: options.closeTimeoutMs,
     // Chosen before the upgrade.
     handleProtocols: (_offered, request) => chosen.get(request) ?? false,
-  } as ConstructorParameters<typeof WebSocketServer>[0]);
+    WebSocket: WiredSocket,
+  } as ServerOptions<typeof WiredSocket>);
   const chosen = new WeakMap<IncomingMessage, string>();
 
   return {
@@ -117,7 +118,7 @@ export function dial(
   onOpen: (wire: ServerWire) => void,
   onFailed: (failure: DialFailure) => void,
 ): () => void {
-  const webSocket = new WebSocket(url, [subprotocol], {
+  const webSocket = new WiredSocket(url, [subprotocol], {
     ...tls,
     headers,
     perMessageDeflate: false,
@@ -160,20 +161,63 @@ const FLOODS: ReadonlySet<number> = new Set([CloseCode.RATE_LIMITED, CloseCode.T
 /** The code of a close without one, which cannot be sent. */
 const NO_CODE = 1005;
 
+/**
+ * A socket of the library that calls its wire instead of listeners. Listeners of its own would cost each connection
+ * a kilobyte: a closure for every event, and room for more of them.
+ */
+class WiredSocket extends WebSocket {
+  wire: SocketWire | undefined;
+
+  override emit(name: string | symbol, first?: unknown, second?: unknown): boolean {
+    const { wire } = this;
+    if (wire === undefined) return super.emit(name, first, second);
+    switch (name) {
+      case 'message':
+        wire.handleMessage(first as Buffer, second === true);
+        break;
+      case 'ping':
+      case 'pong':
+        wire.handleControl();
+        break;
+      case 'close':
+        wire.handleClose(first as number, second as Buffer);
+    }
+    // An error is always followed by a close event.
+    return true;
+  }
+}
+
+/** The wire of a raw socket, for the listeners that all sockets share. */
+const WIRE = Symbol('wire');
+
+interface WithWire {
+  [WIRE]?: SocketWire;
+}
+
+function handleData(this: WithWire, chunk: Uint8Array): void {
+  this[WIRE]?.handleData(chunk.length);
+}
+
+function handleDrain(this: WithWire): void {
+  this[WIRE]?.handleDrain();
+}
+
 class SocketWire implements ServerWire, Crashable {
-  readonly #webSocket: WebSocket;
-  readonly #socket: Duplex;
+  readonly #webSocket: WiredSocket;
   readonly #writer: FrameWriter;
   #isPaused = false;
   #holds = 0;
+  /** Bytes that may still be read after a close; `undefined` before one. */
+  #left: number | undefined;
   #events: WireEvents | undefined;
 
-  constructor(webSocket: WebSocket, socket: Duplex, isClient = false) {
+  constructor(webSocket: WiredSocket, socket: Duplex, isClient = false) {
     this.#webSocket = webSocket;
-    this.#socket = socket;
     this.#writer = new FrameWriter(webSocket, socket, this, isClient);
-    // An error is always followed by a close event.
-    webSocket.on('error', ignore);
+    webSocket.wire = this;
+    (socket as WithWire)[WIRE] = this;
+    socket.on('data', handleData);
+    socket.on('drain', handleDrain);
   }
 
   get bufferedAmount(): number {
@@ -189,11 +233,7 @@ class SocketWire implements ServerWire, Crashable {
     if (code === NO_CODE) this.#webSocket.close();
     else this.#webSocket.close(code, reason);
     // Bytes that were in flight may still arrive; a peer that keeps sending is cut off.
-    let left = FLOODS.has(code) ? MAX_FLOOD_AFTER_CLOSE : MAX_AFTER_CLOSE;
-    this.#socket.on('data', (data: Uint8Array) => {
-      left -= data.length;
-      if (left < 0) this.terminate();
-    });
+    this.#left ??= FLOODS.has(code) ? MAX_FLOOD_AFTER_CLOSE : MAX_AFTER_CLOSE;
   }
 
   pause(): void {
@@ -226,15 +266,30 @@ class SocketWire implements ServerWire, Crashable {
 
   listen(events: WireEvents): void {
     this.#events = events;
-    this.#webSocket.on('message', (data: Buffer, isBinary) =>
-      events.onMessage(isBinary ? data : data.toString('utf8'), data.length),
-    );
-    this.#socket.on('data', (chunk: Uint8Array) => events.onData(chunk.length));
-    this.#webSocket.on('ping', () => events.onControl());
-    this.#webSocket.on('pong', () => events.onControl());
-    this.#webSocket.on('close', (code, reason) => events.onClose(code, reason.toString('utf8')));
-    this.#socket.on('drain', () => events.onDrain());
+  }
+
+  // --- events of the socket
+
+  handleMessage(data: Buffer, isBinary: boolean): void {
+    this.#events?.onMessage(isBinary ? data : data.toString('utf8'), data.length);
+  }
+
+  handleControl(): void {
+    this.#events?.onControl();
+  }
+
+  handleData(size: number): void {
+    this.#events?.onData(size);
+    if (this.#left === undefined) return;
+    this.#left -= size;
+    if (this.#left < 0) this.terminate();
+  }
+
+  handleDrain(): void {
+    this.#events?.onDrain();
+  }
+
+  handleClose(code: number, reason: Buffer): void {
+    this.#events?.onClose(code, reason.toString('utf8'));
   }
 }
-
-const ignore = () => {};

@@ -39,7 +39,7 @@ export interface ClaimingHost {
 }
 
 /**
- * Claims a reply, so that its former writer is refused, and reads the parts that others may have. Nobody else adds to it in between.
+ * Claims a reply, so that its former writer is refused, and reads the parts that others may have. No other node adds to it in between.
  *
  * @throws {ProtocolError} `timeout` if the engine does not answer, `authentication_failed`, `bad_message`.
  */

@@ -131,7 +131,7 @@ export class Keeping {
   }
 
   /**
-   * As long as the engine does not answer, nobody knows which parts others have read, so the handler waits. The requester gets
+   * As long as the engine does not answer, this node cannot know which parts others have read, so the handler waits. The requester gets
    * all of them, also if the log takes no more.
    *
    * @param records the parts that are on record with the session.

@@ -5,8 +5,8 @@ import {
   type Figures,
   figuresOf,
 } from '../../../server/src/admin/figures.js';
-import { byId, create } from '../dom.js';
-import { bytes, clock, number } from '../format.js';
+import { byId, create } from '../shared/dom.js';
+import { bytes, clock, number } from '../shared/format.js';
 import { type AdminApi, AdminFailure, createAdminApi } from './api.js';
 import { createHeatMap, createSessionsChart, createWireChart } from './charts.js';
 import { age, amount, pair, percent, perSecond, rate, seconds } from './format.js';

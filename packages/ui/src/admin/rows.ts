@@ -1,6 +1,6 @@
 import type { AdminSessions, AdminState, SessionRow } from '../../../server/src/admin/figures.js';
-import { byId, create } from '../dom.js';
-import { bytes, clock, number } from '../format.js';
+import { byId, create } from '../shared/dom.js';
+import { bytes, clock, number } from '../shared/format.js';
 import { age, percent } from './format.js';
 
 /** The table of sessions. Rows keep their place in the page while their figures change, so that the focus stays. */

@@ -1,7 +1,7 @@
 import type { InspectionEvent } from '@parlance/client/inspect';
 import { MAX_LINE, parseEvent } from '@parlance/client/inspect';
-import { create } from '../dom.js';
-import { createTurn } from './slices.js';
+import { create } from '../shared/dom.js';
+import { createTurn } from '../shared/slices.js';
 
 /** Captures as files: JSON lines, read and written in slices, so that the page stays responsive. */
 

@@ -1,7 +1,7 @@
 import type { FrameEvent, RecordedField } from '@parlance/client/inspect';
-import { copy } from '../clipboard.js';
-import { create } from '../dom.js';
-import { bytes, count, number } from '../format.js';
+import { copy } from '../shared/clipboard.js';
+import { create } from '../shared/dom.js';
+import { bytes, count, number } from '../shared/format.js';
 import { HexView } from './hex.js';
 import { type Row, sumOf } from './rows.js';
 import { ARROWS, CODECS, clockOf, differenceText, labelOf, RULES, remarkOf, savedText } from './words.js';

@@ -1,5 +1,5 @@
 import type { FrameEvent, InspectionEvent } from '@parlance/client/inspect';
-import { create } from '../dom.js';
+import { create } from '../shared/dom.js';
 import { saveCapture } from './capture.js';
 import { Details } from './details.js';
 import { type Filter, type LaneName, laneOf, NO_FILTER } from './filter.js';

@@ -1,5 +1,5 @@
-import { create } from '../dom.js';
-import { number } from '../format.js';
+import { create } from '../shared/dom.js';
+import { number } from '../shared/format.js';
 import { type Filter, NO_FILTER } from './filter.js';
 import { clockOf } from './words.js';
 

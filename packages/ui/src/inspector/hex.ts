@@ -1,4 +1,4 @@
-import { create } from '../dom.js';
+import { create } from '../shared/dom.js';
 
 /** The bytes of a frame, as hexadecimal digits and as text, with a range of them lit. */
 

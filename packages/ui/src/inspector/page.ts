@@ -1,6 +1,6 @@
 import type { InspectionEvent } from '@parlance/client/inspect';
-import { create } from '../dom.js';
-import { enterToken, readToken } from '../profile.js';
+import { create } from '../shared/dom.js';
+import { enterToken, readToken } from '../shared/profile.js';
 import { ParlanceInspector } from './element.js';
 import type { OwnSession } from './own-session.js';
 import { findChatPages, type Reading, readFeed, readFile } from './sources.js';

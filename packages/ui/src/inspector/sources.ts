@@ -1,7 +1,7 @@
 import type { InspectionEvent } from '@parlance/client/inspect';
-import { randomName } from '../profile.js';
+import { lockOf, openChannel } from '../shared/channel.js';
+import { randomName } from '../shared/profile.js';
 import { readCapture } from './capture.js';
-import { lockOf, openChannel } from './channel.js';
 
 /** Where an inspector gets its events: chat pages of the same origin, captures, and the command line. */
 

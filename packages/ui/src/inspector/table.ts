@@ -1,5 +1,5 @@
-import { create } from '../dom.js';
-import { number } from '../format.js';
+import { create } from '../shared/dom.js';
+import { number } from '../shared/format.js';
 import { type Row, sumOf } from './rows.js';
 import { isFailure } from './store.js';
 import { ARROWS, clockOf, labelOf, remarkOf, savedPercent, spokenOf } from './words.js';

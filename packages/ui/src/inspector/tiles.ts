@@ -1,5 +1,5 @@
-import { create } from '../dom.js';
-import { bytes, count, duration, number } from '../format.js';
+import { create } from '../shared/dom.js';
+import { bytes, count, duration, number } from '../shared/format.js';
 import type { Totals } from './store.js';
 import { differenceText, savedPercent } from './words.js';
 

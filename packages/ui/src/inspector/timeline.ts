@@ -1,5 +1,5 @@
-import { create } from '../dom.js';
-import { count, duration } from '../format.js';
+import { create } from '../shared/dom.js';
+import { count, duration } from '../shared/format.js';
 import type { LaneName } from './filter.js';
 import type { Lane, Lanes } from './lanes.js';
 

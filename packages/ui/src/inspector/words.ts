@@ -1,5 +1,5 @@
 import type { FrameEvent, InspectionEvent } from '@parlance/client/inspect';
-import { bytes, count, duration, number } from '../format.js';
+import { bytes, count, duration, number } from '../shared/format.js';
 
 /** Phrases of the inspector. */
 

@@ -61,7 +61,10 @@ class SessionCoder implements BodyCoder {
   readonly #context: ContextCoderOptions | undefined;
   /** `auto` may code messages in context now. */
   #usesContext = false;
-  #selector!: Selector;
+  /** The codecs that `auto` chooses from. */
+  #usable: readonly Algorithm[] = [];
+  /** Created with the first message that is coded by choice. */
+  #selector: Selector | undefined;
   #hasTokens = false;
   /** Used by `auto` for bytes that may not be text; `undefined` with a key, as only M2M protects them. */
   #bytesAlgorithm: (typeof BYTES_ALGORITHMS)[number] | undefined;
@@ -79,9 +82,16 @@ class SessionCoder implements BodyCoder {
     if (encoding !== this.#options.encoding) this.#options = { ...this.#options, encoding };
     const isSecured = this.#options.security !== undefined;
     this.#usesContext = hasContext;
-    this.#selector = createSelector(candidatesOf(algorithms, this.#options));
+    this.#usable = algorithms;
+    this.#selector = undefined;
     this.#hasTokens = !isSecured && algorithms.includes(Algorithm.TOKEN_NATIVE);
     this.#bytesAlgorithm = isSecured ? undefined : BYTES_ALGORITHMS.find((name) => algorithms.includes(name));
+  }
+
+  rest(): void {
+    this.lastSelection = undefined;
+    this.#selector = undefined;
+    this.#deferred = undefined;
   }
 
   load(algorithm: CoderOptions['algorithm']): Promise<void> | undefined {
@@ -217,8 +227,13 @@ class SessionCoder implements BodyCoder {
 
   // --- choosing a codec
 
+  get #learned(): Selector {
+    this.#selector ??= createSelector(candidatesOf(this.#usable, this.#options));
+    return this.#selector;
+  }
+
   #select(content: string): Selection {
-    return this.#selectShort(content) ?? this.#selector.select(content);
+    return this.#selectShort(content) ?? this.#learned.select(content);
   }
 
   /**
@@ -245,7 +260,7 @@ class SessionCoder implements BodyCoder {
     try {
       // The sample must not end with half a character.
       const sample = content.slice(0, SAMPLE_LENGTH).replace(/[\ud800-\udbff]$/, '');
-      const selection = this.#selector.select(sample);
+      const selection = this.#learned.select(sample);
       this.lastSelection = selection;
       return selection.algorithm;
     } catch (error) {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { concatBytes } from '../../base/bytes.js';
+import { fromHex, toHex } from '../../testing/bytes.js';
 import { errorCode } from '../../testing/error-code.js';
-import { fromHex, toHex } from '../../testing/hex.js';
 import { decodeAvp, encodeAvp } from './frame.js';
 import {
   decodeKvCache,

@@ -1,12 +1,11 @@
 import { beforeAll, expect, it } from 'vitest';
+import { bytesOf } from '../../testing/bytes.js';
 import { createProse } from '../../testing/prose.js';
 import { platform } from '../../testing/this-platform.js';
 import { ContextChooser } from './choice.js';
 import { ContextEncoder } from './encoder.js';
 
 beforeAll(() => platform.loadZstd());
-
-const bytesOf = (text: string) => new TextEncoder().encode(text);
 
 /** The sending end of a session, beside a codec that needs `share` of every message. */
 function createSender(share: number) {

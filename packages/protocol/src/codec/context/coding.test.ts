@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { bytesOf } from '../../testing/bytes.js';
 import { errorCode } from '../../testing/error-code.js';
 import { createProse, seeded } from '../../testing/prose.js';
 import { platform } from '../../testing/this-platform.js';
@@ -10,7 +11,6 @@ import { NO_MATCH } from './similarity.js';
 
 const PARAMETERS = { maxBytes: 1024 * 1024, maxMessages: 8 };
 const MAX_MESSAGE = 16 * 1024 * 1024;
-const bytesOf = (text: string) => new TextEncoder().encode(text);
 const textOf = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 const hex = (bytes: Uint8Array) => [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
 

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
+import { bytesOf } from '../../testing/bytes.js';
 import { createProse } from '../../testing/prose.js';
 import { samplesOf, sharedWith, sketchOf } from './sketch.js';
 
-const bytesOf = (text: string) => new TextEncoder().encode(text);
 const shareOf = (message: string, base: string) =>
   sharedWith(samplesOf(bytesOf(message)), sketchOf(bytesOf(base)));
 

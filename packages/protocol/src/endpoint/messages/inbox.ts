@@ -24,7 +24,8 @@ export interface InboxOptions<Item> {
  */
 export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
   readonly #options: InboxOptions<Item>;
-  readonly #items = new Fifo<Item>();
+  /** Created when the first item has to wait. */
+  #items: Fifo<Item> | undefined;
   #hasEnded = false;
   #failure: Failure;
   #waiting: Settle<Item> | undefined;
@@ -35,18 +36,19 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
   }
 
   get size(): number {
-    return this.#items.size;
+    return this.#items?.size ?? 0;
   }
 
   /** The items that were not read, oldest first. */
   get items(): Iterable<Item> {
-    return this.#items;
+    return this.#items ?? [];
   }
 
   push(item: Item): void {
     if (this.#hasEnded) return;
     const settle = this.#waiting;
     if (settle === undefined) {
+      this.#items ??= new Fifo();
       this.#items.push(item);
       return;
     }
@@ -73,8 +75,8 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
 
   /** Drops the items that were not read. */
   clear(): void {
-    const dropped = [...this.#items];
-    this.#items.clear();
+    const dropped = [...this.items];
+    this.#items = undefined;
     for (const item of dropped) this.#options.onTake?.(item, this);
   }
 
@@ -87,7 +89,7 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
 
   next(): Promise<IteratorResult<Item, undefined>> {
     this.#options.onDone?.();
-    if (this.#items.size > 0) return Promise.resolve({ value: this.#shift(), done: false });
+    if (this.size > 0) return Promise.resolve({ value: this.#shift(), done: false });
     if (this.#hasEnded) {
       this.#release();
       return Promise.resolve(this.#outcome());
@@ -112,7 +114,7 @@ export class Inbox<Item> implements AsyncIterableIterator<Item, undefined> {
   }
 
   #shift(): Item {
-    const value = this.#items.shift() as Item;
+    const value = this.#items?.shift() as Item;
     this.#options.onTake?.(value, this);
     return value;
   }

@@ -6,6 +6,7 @@ import { encodeControl } from '../../control/envelope.js';
 import { encodeControlJson } from '../../control/envelope-json.js';
 import type { AcceptMessage, HelloMessage, ResumeAnswer, ResumeOffer } from '../../control/messages.js';
 import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../link/frame.js';
+import { toHex } from '../../testing/bytes.js';
 import type { FrameEvent, InspectionEvent } from './event.js';
 import { MAX_LINE, parseEvent } from './parse.js';
 import { createRecorder } from './recorder.js';
@@ -54,7 +55,6 @@ function message(text: string): Uint8Array {
   return encodeBodyFrame({ ...body, kind: LinkKind.REQUEST, streamId: 1 }, 0, bytes.length);
 }
 
-const hexOf = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex');
 const frames = (events: readonly InspectionEvent[]) => events.filter((event) => event.event === 'frame');
 const others = (events: readonly InspectionEvent[]) =>
   events.filter((event) => event.event !== 'frame').map(({ v: _v, time: _time, ...rest }) => rest);
@@ -216,7 +216,7 @@ describe('a recorder', () => {
 describe('credentials in a record', () => {
   const secrets = [TOKEN, TICKET, 'secret-of-the-url', 'in-the-query'];
   const leaks = (text: string) =>
-    secrets.filter((secret) => text.includes(secret) || text.includes(hexOf(encodeUtf8(secret))));
+    secrets.filter((secret) => text.includes(secret) || text.includes(toHex(encodeUtf8(secret))));
 
   it('are masked in fields, bytes and addresses', () => {
     const text = record().map(asLine).join('\n');
@@ -226,7 +226,7 @@ describe('credentials in a record', () => {
     expect(sent.hex).toHaveLength(bytes.length * 2);
     expect(sent.hex).toContain('xx'.repeat(TOKEN.length));
     // All but the credential is there.
-    expect(sent.hex?.startsWith(hexOf(bytes.subarray(0, 8)))).toBe(true);
+    expect(sent.hex?.startsWith(toHex(bytes.subarray(0, 8)))).toBe(true);
   });
 
   it('are masked in JSON envelopes, also in damaged ones', () => {
@@ -237,7 +237,7 @@ describe('credentials in a record', () => {
         // Half a credential is one too.
         const text = asLine(events[0] as FrameEvent);
         expect(leaks(text)).toEqual([]);
-        expect(text).not.toContain(hexOf(encodeUtf8(TOKEN.slice(0, 12))));
+        expect(text).not.toContain(toHex(encodeUtf8(TOKEN.slice(0, 12))));
       }),
     );
   });
@@ -247,7 +247,7 @@ describe('credentials in a record', () => {
     fc.assert(
       fc.property(fc.nat({ max: whole.length }), (cut) => {
         const [event] = createRecorder().frame(1, 1, 'sent', whole.subarray(0, cut)) as [FrameEvent];
-        expect(asLine(event)).not.toContain(hexOf(encodeUtf8(TOKEN.slice(0, 12))));
+        expect(asLine(event)).not.toContain(toHex(encodeUtf8(TOKEN.slice(0, 12))));
       }),
     );
   });

@@ -2,6 +2,7 @@ import * as zlib from 'node:zlib';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { concatBytes, equalBytes } from '../../base/bytes.js';
+import { bytesOf } from '../../testing/bytes.js';
 import { createProse, seeded } from '../../testing/prose.js';
 import { censusOf } from '../../testing/zstd-census.js';
 import { createZstd, type ZstdPort } from '../zstd.js';
@@ -19,8 +20,6 @@ const engines: [string, ZstdPort][] = [
 ];
 if ('zstdCompressSync' in zlib)
   engines.push(['native', createZstd(loadWasmEngine, createNativeEngine(zlib))]);
-
-const bytesOf = (text: string) => new TextEncoder().encode(text);
 
 beforeAll(async () => {
   for (const [, zstd] of engines) await zstd.loadZstd();

@@ -33,16 +33,14 @@ export class DurableChannel extends RecordingChannel {
     this.state = state;
     this.isBehind = isBehind;
     this.heard = heard;
-    this.handled = this.recorded = handled;
-    for (const number of open) this.open.set(number, false);
-    this.received = this.settledUpTo;
+    this.messages.restore(handled, open);
     this.said = this.told = said;
     this.isRestored = true;
-    this.size = state?.length ?? 0;
+    this.size.add(state?.length ?? 0);
     this.confirmed = said - messages.length;
     for (const { body } of messages) {
-      this.sizes.push(body.length);
-      this.size += body.length;
+      this.size.addMessage(body.length);
+      this.size.add(body.length);
     }
     const { limits, negotiated } = this.options;
     const hasContext = negotiated.extensions[Extension.CONTEXT] !== undefined;
@@ -50,7 +48,7 @@ export class DurableChannel extends RecordingChannel {
     for (const { body } of messages) this.link.send(decodeRecordedBody(body, { ...bounds, streamId: 0 }));
     for (const [streamId, { attempt, isRepeatable, kept, parts, end }] of streams) {
       const size = parts.reduce((sum, part) => sum + part.length, 0);
-      this.size += size;
+      this.size.add(size);
       const former = parts.map((part) => decodeRecordedBody(part, { ...bounds, streamId }));
       this.streams.set(streamId, {
         ...newStream(),
@@ -74,7 +72,8 @@ export class DurableChannel extends RecordingChannel {
     }
     const { streams, written, messages } = have;
     const { maxStreams } = linkOptionsOf(this.options).own;
-    const isKnown = written <= this.received + MAX_FORGOTTEN && messages <= this.said + MAX_FORGOTTEN;
+    const isKnown =
+      written <= this.messages.received + MAX_FORGOTTEN && messages <= this.said + MAX_FORGOTTEN;
     if (!isReloaded) return isKnown && streams.length <= maxStreams && written >= this.handled;
     // What the page before has acknowledged cannot be written again.
     const isExact = messages >= Math.max(this.confirmed, this.confirmedBefore + this.kept.confirmed);
@@ -106,7 +105,7 @@ export class DurableChannel extends RecordingChannel {
       for (const stream of former.all()) if (stream.local) this.session.emit(lostStream(stream.id));
     this.link = link;
     link.parts.streams.adopt(adopted, again);
-    this.held.clear();
+    this.unacknowledged.clear();
     this.skip = 0;
     link.acknowledgeUpTo(0, 0);
     this.#tellMessages(have, messages.filter((body) => 'kind' in body) as OutgoingBody[]);
@@ -114,7 +113,7 @@ export class DurableChannel extends RecordingChannel {
     else this.#awaitMessages(have);
     this.#goOnWithStreams(have, { forgotten, cancelled, over, interrupted });
     this.isTakenUp = isReloaded;
-    return { stream: remote, cancelled: left, kept: { handled: this.received, again } };
+    return { stream: remote, cancelled: left, kept: { handled: this.messages.received, again } };
   }
 
   /** The page of the present link is gone. Returns its requests that are interrupted. */
@@ -134,12 +133,8 @@ export class DurableChannel extends RecordingChannel {
    * is gone with them, and its numbers are not used again.
    */
   #countFrom({ written }: Have): void {
-    const open = this.isRestored ? [...this.open.keys()] : [];
-    const lost = this.isRestored ? written - this.handled + open.length : 0;
-    if (lost <= 0) return;
-    for (const number of open) this.settle(number);
-    this.handled = this.recorded = this.received = written;
-    this.recorder.handled(written);
+    const lost = this.isRestored ? this.messages.skipTo(written) : 0;
+    if (lost === 0) return;
     const message = `${lost} messages of a page before are not on record as handled, and come no more`;
     this.session.emit({ type: 'warning', message });
   }
@@ -166,14 +161,7 @@ export class DurableChannel extends RecordingChannel {
   /** The client writes again what is not handled. */
   #awaitMessages({ sent, written }: Have): void {
     this.isRestored = true;
-    // What the client has had acknowledged is handled, even if the engine has forgotten that.
-    for (const number of this.open.keys()) if (number <= sent) this.settle(number);
-    if (sent > this.handled) {
-      this.handled = this.recorded = sent;
-      this.recorder.handled(sent);
-    }
-    this.received = Math.max(this.settledUpTo, sent);
-    this.redelivered = Math.max(this.redelivered, written);
+    this.messages.awaitAgain(sent, written);
   }
 
   #goOnWithStreams(

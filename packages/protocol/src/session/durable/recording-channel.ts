@@ -1,5 +1,4 @@
-import { ProtocolError } from '../../base/errors.js';
-import { Fifo } from '../../base/fifo.js';
+import type { ProtocolError } from '../../base/errors.js';
 import { type BodyToSend, bodyOf } from '../../link/body-to-send.js';
 import { encodeFailure, encodeVerdict } from '../../link/failure.js';
 import { decodeLinkFrame, isCounted, LinkKind, type OutgoingBody } from '../../link/frame.js';
@@ -8,18 +7,13 @@ import type { LinkEvent } from '../../link/link.js';
 import { LinkChannel } from '../channel.js';
 import type { ChannelOptions } from '../channel-options.js';
 import { assertOpen, type ChannelHost } from '../closed-channel.js';
+import { ClientMessages } from './client-messages.js';
+import { RecordSize } from './record-size.js';
 import { Recorder } from './recorder.js';
 import type { DurableSession } from './session.js';
 import { type DurableStream, newStream } from './streams.js';
 import { type AcceptedResume, encodeRecordedBody, type Turn } from './turn.js';
-
-/** A frame that is not acknowledged before what it has brought is on record. */
-interface HeldFrame {
-  readonly frame: number;
-  /** The number of the one-way message; `undefined` for a request. */
-  readonly message: number | undefined;
-  isRecorded: boolean;
-}
+import { Unacknowledged } from './unacknowledged.js';
 
 /**
  * Server: the channel of a session that is on record. The client hears of a message, a part or an end when it is on record,
@@ -27,32 +21,22 @@ interface HeldFrame {
  */
 export class RecordingChannel extends LinkChannel implements DurableSession {
   state: Uint8Array | undefined;
-  handled = 0;
   heard: ReadonlyMap<string, number> = new Map();
   protected readonly options: ChannelOptions;
   protected readonly recorder = new Recorder();
   protected readonly kept = new KeptMessages();
   protected readonly streams = new Map<number, DurableStream>();
-  /** Frames that wait to be acknowledged, in order. */
-  protected readonly held = new Fifo<HeldFrame>();
+  protected readonly messages = new ClientMessages(this.recorder);
+  protected readonly unacknowledged = new Unacknowledged();
   /** Requests whose start is not on record; `false` if they were cancelled meanwhile. */
   protected readonly starting = new Map<number, boolean>();
-  protected received = 0;
-  protected recorded = 0;
-  /** Messages of the client for other agents that are not settled; `true` if they are, and that is not on record. */
-  protected readonly open = new Map<number, boolean>();
-  /** Messages of the client up to this one may have reached the application of a former process. */
-  protected redelivered = 0;
   /** The last message that the link has, and the one before the first that {@link #kept} has seen. */
   protected told = 0;
   protected confirmedBefore = 0;
   protected confirmed = 0;
   protected said = 0;
   #pendingMessages = 0;
-  /** Bytes of the bodies and of the state on record, or about to be. */
-  protected size = 0;
-  /** The sizes of the messages among them. */
-  protected readonly sizes = new Fifo<number>();
+  protected readonly size: RecordSize;
   /** Frames that the client writes again because they were not acknowledged. */
   protected skip = 0;
   /** This process has the session from its record, and the client has not written anything since. */
@@ -63,6 +47,7 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   constructor(session: ChannelHost, options: ChannelOptions) {
     super(session, options);
     this.options = options;
+    this.size = new RecordSize(options.maxRecordSize);
     this.outbox.keepMessages(this.kept);
     this.link.acknowledgeUpTo(0, 0);
   }
@@ -84,8 +69,7 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
 
   /** Counted frames that may be acknowledged. */
   get framesOnRecord(): number {
-    const { first } = this.held;
-    return first === undefined ? this.framesReceived : first.frame - 1;
+    return this.unacknowledged.acknowledgeable(this.framesReceived);
   }
 
   begin(begin: Uint8Array): void {
@@ -98,7 +82,7 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
 
   /** The client closes: it waits for an acknowledgement of everything, and needs no other process. */
   override acknowledge(): void {
-    this.held.clear();
+    this.unacknowledged.clear();
     this.link.acknowledgeUpTo(Infinity, 0);
     super.acknowledge();
   }
@@ -123,45 +107,28 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
     this.#acknowledgeRecorded(now);
   }
 
+  get handled(): number {
+    return this.messages.handled;
+  }
+
   handle(number: number): void {
-    if (number <= this.handled || number > this.received) return;
-    for (let each = this.handled + 1; each <= number; each++)
-      if (this.open.has(each)) this.recorder.opened(each);
-    this.handled = number;
-    this.recorder.handled(number);
-    this.recorder.after(() => {
-      this.recorded = Math.max(this.recorded, number);
-    });
+    this.messages.handle(number);
   }
 
   isOpen(number: number): boolean {
-    return this.open.get(number) === false;
+    return this.messages.isOpen(number);
   }
 
   settle(number: number): void {
-    if (this.open.get(number) !== false) return;
-    if (number > this.handled) {
-      this.open.delete(number);
-      return;
-    }
-    this.open.set(number, true);
-    this.recorder.settled(number);
-    this.recorder.after(() => this.open.delete(number));
+    this.messages.settle(number);
   }
 
   hear(sender: string, mark: number): void {
     this.recorder.heard(sender, mark);
   }
 
-  /** All messages of the client up to this one are handled, and none of them is open. */
-  protected get settledUpTo(): number {
-    let first = this.handled + 1;
-    for (const number of this.open.keys()) first = Math.min(first, number);
-    return first - 1;
-  }
-
   setState(state: Uint8Array): void {
-    this.#charge(this.#growth(state));
+    this.size.charge(this.#growth(state));
     this.#replaceState(state);
   }
 
@@ -183,7 +150,7 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
       growth += bytes.length;
       return bytes;
     });
-    this.#charge(growth);
+    this.size.charge(growth);
     if (state !== undefined) this.#replaceState(state);
     bodies.forEach((body, i) => {
       this.#say(body, coded[i] as Uint8Array);
@@ -218,7 +185,7 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   /** @param bytes the body in the form that goes on record. */
   #say(body: BodyToSend, bytes: Uint8Array): void {
     const { length } = body.bytes;
-    this.sizes.push(bytes.length);
+    this.size.addMessage(bytes.length);
     const number = ++this.said;
     this.#pendingMessages += length;
     this.recorder.message(number, bytes);
@@ -301,7 +268,7 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
 
   #recordPart(streamId: number, stream: DurableStream, body: OutgoingBody): void {
     const bytes = encodeRecordedBody(body);
-    this.#charge(bytes.length);
+    this.size.charge(bytes.length);
     stream.size += bytes.length;
     stream.pending += bytes.length;
     this.recorder.part(streamId, stream.parts++, bytes);
@@ -310,31 +277,17 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
     });
   }
 
-  /** @throws {ProtocolError} `over_budget` if the record would become too large. */
-  #charge(bytes: number): void {
-    const { maxRecordSize = Infinity } = this.options;
-    const size = this.size + bytes;
-    if (bytes > 0 && size > maxRecordSize) {
-      throw new ProtocolError(
-        'over_budget',
-        `the session would have ${size} bytes on record; at most ${maxRecordSize} are possible`,
-      );
-    }
-    this.size = size;
-  }
-
   /** The record does not need the messages to the client up to `count`, and the link need not know. */
   protected forgetMessages(count: number): void {
     if (count <= this.confirmed) return;
     this.recorder.confirmed(count);
-    for (; this.confirmed < count && this.sizes.size > 0; this.confirmed++)
-      this.size -= this.sizes.shift() ?? 0;
+    while (this.confirmed < count && this.size.dropMessage()) this.confirmed++;
     this.confirmed = count;
   }
 
   /** The record needs nothing of a stream any more. */
   protected forgetStream(streamId: number): void {
-    this.size -= this.streams.get(streamId)?.size ?? 0;
+    this.size.add(-(this.streams.get(streamId)?.size ?? 0));
     this.streams.delete(streamId);
     this.recorder.forget(streamId);
   }
@@ -368,15 +321,11 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   #handleEvent(event: LinkEvent): LinkEvent | undefined {
     switch (event.type) {
       case 'message': {
-        const number = ++this.received;
-        this.held.push({ frame: this.framesReceived, message: number, isRecorded: false });
-        // A process before has handled it, unlike one that came earlier.
-        if (number <= this.handled && !this.open.has(number)) {
-          this.consume(0, event.body.charge);
-          return undefined;
-        }
-        if (event.body.agent !== undefined && !this.open.has(number)) this.open.set(number, false);
-        return { ...event, number, redelivered: number <= this.redelivered };
+        const { number, isOver, redelivered } = this.messages.take(event.body.agent !== undefined);
+        this.unacknowledged.add(this.framesReceived, number);
+        if (!isOver) return { ...event, number, redelivered };
+        this.consume(0, event.body.charge);
+        return undefined;
       }
       case 'request':
         return this.#start(event);
@@ -404,15 +353,14 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
     const { streamId } = event;
     const stream = this.streams.get(streamId) ?? newStream();
     this.streams.set(streamId, stream);
-    const held = { frame: this.framesReceived, message: undefined, isRecorded: false };
-    this.held.push(held);
+    const frame = this.unacknowledged.add(this.framesReceived, undefined);
     this.starting.set(streamId, true);
     const { former, told, kept } = stream;
     stream.former = [];
     const attempt = ++stream.attempt;
     this.recorder.start(streamId, attempt, stream.parts);
     this.recorder.after(() => {
-      held.isRecorded = true;
+      frame.isRecorded = true;
       const isWanted = this.starting.get(streamId) === true;
       this.starting.delete(streamId);
       if (!isWanted) return this.end(streamId);
@@ -422,14 +370,7 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   }
 
   #acknowledgeRecorded(now: number): void {
-    const held = this.held;
-    for (let { first } = held; first !== undefined; first = held.first) {
-      const { message } = first;
-      const isRecorded =
-        message === undefined ? first.isRecorded : message <= this.recorded && !this.open.has(message);
-      if (!isRecorded) break;
-      held.shift();
-    }
+    this.unacknowledged.release((number) => this.messages.isOnRecord(number));
     if (!this.session.hasEnded) this.link.acknowledgeUpTo(this.framesOnRecord, now);
   }
 

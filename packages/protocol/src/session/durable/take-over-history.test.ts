@@ -15,18 +15,20 @@ describe('a session whose processes die', () => {
   it(`loses, doubles and reorders nothing, in ${HISTORIES} histories from seed ${SEED}`, {
     timeout: 3_600_000,
   }, () => {
-    let [takeOvers, zombies] = [0, 0];
+    let [takeOvers, zombies, rests] = [0, 0, 0];
     const counts = new Map<string, number>();
     for (let seed = SEED; seed < SEED + HISTORIES; seed++) {
       const outcome = runTakeOverHistory({ seed });
       expect(outcome.faults, `seed ${seed}`).toEqual([]);
       takeOvers += outcome.takeOvers;
       zombies += outcome.zombies;
+      rests += outcome.rests;
       for (const [name, count] of outcome.counts) counts.set(name, (counts.get(name) ?? 0) + count);
     }
-    console.log(`${takeOvers} takeovers, ${zombies} zombies: ${JSON.stringify([...counts])}`);
+    console.log(`${takeOvers} takeovers, ${zombies} zombies, ${rests} rests: ${JSON.stringify([...counts])}`);
     if (HISTORIES < 20) return;
     expect(takeOvers).toBeGreaterThan(HISTORIES);
+    expect(rests).toBeGreaterThan(HISTORIES);
     for (const what of ['cancel', 'interrupted', 'called again', 'handled again'])
       expect(counts.get(what) ?? 0, what).toBeGreaterThan(0);
   });

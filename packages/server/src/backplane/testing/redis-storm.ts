@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { seeded } from '../../../../protocol/src/testing/prose.js';
 import type { BackplaneLink } from '../backplane.js';
 import { redis } from '../redis.js';
@@ -99,5 +100,3 @@ function disturb(proxy: SilentProxy, chance: number): void {
   } else if (chance < 0.65) proxy.arrivals = 'silent';
   else proxy.arrivals = 'work';
 }
-
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));

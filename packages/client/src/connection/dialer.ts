@@ -1,0 +1,195 @@
+import type { Logger } from '@parlance/protocol';
+import {
+  type Clock,
+  CloseCode,
+  type Crashable,
+  guardLater,
+  loggable,
+  ProtocolError,
+  type Wire,
+} from '@parlance/protocol/client';
+import { loadFailures } from './address.js';
+import { connectionFailure } from './cannot-connect.js';
+import type { Backoff } from './reconnect.js';
+import { openWebSocket, type WebSocketConstructor } from './web-socket.js';
+
+export interface DialerOptions {
+  readonly url: URL;
+  readonly subprotocol: string;
+  readonly WebSocket: WebSocketConstructor | undefined;
+  /** Milliseconds after which an attempt that hangs is abandoned. */
+  readonly timeoutMs: number;
+  /** The same while no server has answered yet, for the connection and for the first message. @default timeoutMs */
+  readonly firstTimeoutMs?: number | undefined;
+  /** The delays between attempts; `undefined` if a lost connection is not replaced. */
+  readonly backoff: Backoff | undefined;
+  readonly clock: Clock;
+  readonly logger: Logger | undefined;
+  /** Called before each attempt except the first. */
+  readonly askToken: () => Promise<string | undefined>;
+  /** The session that connections are opened for. */
+  readonly session: DialingSession;
+}
+
+export interface DialingSession extends Crashable {
+  /** The session needs a connection: it has none, or shall leave its present one for it. */
+  readonly needsWire: boolean;
+  /** The server has accepted a session before, so a failed attempt is repeated. */
+  readonly isAccepted: boolean;
+  handleConnected(wire: Wire, token: string | undefined): void;
+  handleMessage(data: Uint8Array | string, wire: Wire): void;
+  handleWritable(): void;
+  handleDisconnected(code: number, reason: string, wire: Wire): void;
+  /** The first attempt has failed. */
+  abort(error: ProtocolError): void;
+}
+
+/** Opens the connections of one client, one at a time, beside the one in use if asked to, and repeats attempts that fail. */
+export class Dialer {
+  readonly #options: DialerOptions;
+  /** The connection that is being opened. */
+  #dialing: Wire | undefined;
+  /** Something has accepted the connection of the present attempt. */
+  isAnswered = false;
+  /** The first message of the present attempt, until a server accepts a session. */
+  firstMessage: Uint8Array | string | undefined;
+  #cancelRetry: (() => void) | undefined;
+  #cancelMove: (() => void) | undefined;
+  #isStopped = false;
+  /** The server asked to wait, so signs of life do not shorten the wait. */
+  #isAskedToWait = false;
+
+  constructor(options: DialerOptions) {
+    this.#options = options;
+  }
+
+  /** @throws {ProtocolError} `invalid_option` without a usable WebSocket class. */
+  dial(token: string | undefined): void {
+    const { url, subprotocol, WebSocket, clock, session, firstTimeoutMs } = this.#options;
+    const isFirst = !session.isAccepted;
+    const timeoutMs = (isFirst ? firstTimeoutMs : undefined) ?? this.#options.timeoutMs;
+    let cancelTimeout = (): void => {};
+    let isTooLate = false;
+    const wire = openWebSocket(url, subprotocol, WebSocket, {
+      session,
+      onOpen: () => {
+        cancelTimeout();
+        this.isAnswered = true;
+        this.#dialing = undefined;
+        session.handleConnected(wire, token);
+        if (isFirst && Number.isFinite(timeoutMs))
+          cancelTimeout = clock.after(timeoutMs, () =>
+            session.abort(new ProtocolError('timeout', 'it says nothing')),
+          );
+      },
+      onMessage: (data) => {
+        if (isFirst) {
+          cancelTimeout();
+          this.firstMessage ??= data;
+        }
+        session.handleMessage(data, wire);
+      },
+      onWritable: () => session.handleWritable(),
+      onClose: (code, reason, failure) => {
+        cancelTimeout();
+        if (this.#dialing !== wire) return session.handleDisconnected(code, reason, wire);
+        this.#dialing = undefined;
+        // A failed attempt is an error only if there was no session before.
+        if (session.isAccepted) this.retryLater(0);
+        else if (isTooLate)
+          session.abort(
+            connectionFailure(
+              url,
+              `no answer within ${timeoutMs} ms (the timer acceptTimeoutMs); a development server that does not forward WebSockets gives none`,
+            ),
+          );
+        else if (failure.message === '' && failure.error === undefined)
+          session.abort(connectionFailure(url, 'is the server running, and are host, port and path right?'));
+        else {
+          const described = loadFailures().then(({ describe }) => session.abort(describe(url, failure)));
+          guardLater(session, described);
+        }
+      },
+    });
+    this.#dialing = wire;
+    if (!Number.isFinite(timeoutMs)) return;
+    // Give up an attempt that hangs.
+    cancelTimeout = clock.after(timeoutMs, () => {
+      isTooLate = true;
+      wire.close(CloseCode.NORMAL, '');
+    });
+  }
+
+  /**
+   * @param retryAfterMs the delay that the server asked for, which it has spread already; 0 if it did not
+   * ask.
+   */
+  retryLater(retryAfterMs: number): void {
+    const { backoff, clock } = this.#options;
+    if (backoff === undefined || this.#isStopped) return;
+    if (this.#cancelRetry !== undefined) return;
+    this.#isAskedToWait = retryAfterMs > 0;
+    const delay = this.#isAskedToWait ? retryAfterMs : backoff.next();
+    this.#cancelRetry = clock.after(delay, () => this.#retry());
+  }
+
+  /** Opens another connection beside the present one within so many milliseconds. */
+  moveWithin(ms: number): void {
+    this.#cancelMove?.();
+    this.#cancelMove = this.#options.clock.after(Math.random() * ms, () => this.#retry());
+  }
+
+  /** Makes the next attempt now, if one is waiting. */
+  retryNow(): void {
+    if (this.#cancelRetry !== undefined) this.#retry();
+  }
+
+  /** The network or the page is back. */
+  handleSignOfLife(): void {
+    if (!this.#isAskedToWait) this.retryNow();
+  }
+
+  /** The page is back from the back/forward cache. */
+  handleBack(): void {
+    if (this.#options.session.needsWire) this.retryLater(0);
+    this.handleSignOfLife();
+  }
+
+  /** Stops the present attempt, and all later ones. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancelRetry?.();
+    this.#cancelMove?.();
+    const unwanted = this.#dialing;
+    this.#dialing = undefined;
+    unwanted?.close(CloseCode.NORMAL, '');
+  }
+
+  /** Closes the connection that is being opened, which then counts as a failed attempt. */
+  abandon(): void {
+    this.#dialing?.close(CloseCode.NORMAL, '');
+  }
+
+  #retry(): void {
+    const { askToken, logger, session } = this.#options;
+    this.#cancelRetry?.();
+    this.#cancelRetry = undefined;
+    const isNeeded = () => this.#dialing === undefined && session.needsWire;
+    if (!isNeeded()) return;
+    this.isAnswered = false;
+    this.firstMessage = undefined;
+    const asked = askToken().then(
+      (token) => {
+        if (isNeeded()) this.dial(token);
+      },
+      (error: unknown) => {
+        const fields = { event: 'token.failed', err: loggable(error) };
+        const message = 'the token function failed, trying again';
+        logger?.warn(fields, message);
+        if (session.isAccepted) this.retryLater(0);
+        else session.abort(new ProtocolError('connection_failed', message, { cause: error }));
+      },
+    );
+    guardLater(session, asked);
+  }
+}

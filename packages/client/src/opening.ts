@@ -1,0 +1,213 @@
+import type { Timers } from '@parlance/protocol';
+import {
+  codecLoader,
+  parts as codeOf,
+  createClientSession,
+  createSweep,
+  formOf,
+  GuardedClock,
+  guard,
+  guardLater,
+  ProtocolError,
+  resolveCapabilities,
+  resolveTimers,
+  Subprotocol,
+  type Sweep,
+  sweepInterval,
+  type Ticket,
+} from '@parlance/protocol/client';
+import { loadFailures } from './connection/address.js';
+import { Dialer } from './connection/dialer.js';
+import { watchPage } from './connection/page-events.js';
+import { createBackoff } from './connection/reconnect.js';
+import { channelOf } from './parts.js';
+import { assertToken } from './session/option-values.js';
+import type { ClientPart, Plan, Setup } from './session/part.js';
+import { PartList } from './session/part-list.js';
+import type { ClientSession } from './session/session.js';
+import { createRenewal } from './survival/renewal.js';
+import { Succession } from './survival/succession.js';
+
+/** Opens the session that `setup` describes, with the parts that its options ask for. Throws as `connect`. */
+export async function open(setup: Setup, given: readonly ClientPart[]): Promise<ClientSession> {
+  const { url, options, limits, clock: platformClock, logger } = setup;
+  const { signal, traceparent, transfers } = options;
+  const timers = resolveTimers(options.timers);
+  const backoff = options.reconnect === false ? undefined : createBackoff(options.reconnect);
+  const parts = new PartList(given);
+  const { plan } = parts;
+  const { agentId, avp, security, subprotocol = Subprotocol.BINARY } = plan;
+  const capabilities = await capabilitiesOf(setup, plan);
+  const askToken = async () => {
+    const token = typeof options.token === 'function' ? await options.token() : options.token;
+    assertToken(token);
+    return token;
+  };
+  signal?.throwIfAborted();
+  const firstToken = await askToken();
+  signal?.throwIfAborted();
+
+  const createCore = (ticket: Ticket | undefined) =>
+    createClientSession(
+      {
+        ticket,
+        subprotocol,
+        capabilities,
+        limits,
+        timers,
+        agentId,
+        token: firstToken,
+        avp,
+        security,
+        isDecodable: codecLoader.isLazy
+          ? (codec, { encoding }) => codecLoader.isReady(formOf(codec), encoding)
+          : undefined,
+        timeOrigin: platformClock.timeOrigin,
+      },
+      codeOf.bare.isLoaded ? codeOf.bare.get() : undefined,
+    );
+
+  const triesUntil = platformClock.now() + (backoff?.connectWithinMs ?? 0);
+  return await new Promise<ClientSession>((resolve, reject) => {
+    const sweep = sweepOf(timers);
+    const succession = new Succession({
+      createCore,
+      proof: plan.proof,
+      isRenewed: backoff !== undefined,
+      mayTryAgain: () => platformClock.now() < triesUntil,
+      parts,
+      agentId,
+      endpoint: {
+        clock: platformClock,
+        limits,
+        maxAssembledSize: options.limits?.maxTransferSize,
+        role: 'client',
+        onRequest: plan.onRequest ?? options.onRequest,
+        batch: plan.batch,
+        security,
+        transfers,
+        logger,
+        traceparent,
+        channelOf,
+        onGranted: (expiresInMs) => renewal.handleGranted(expiresInMs),
+      },
+      onReady() {
+        signal?.removeEventListener('abort', onAbort);
+        backoff?.reset();
+        resolve(succession.session);
+      },
+      onState(state) {
+        if (state !== 'established' && state !== 'closing') return;
+        backoff?.reset();
+        // Closing is short, so it does not wait for the next attempt.
+        if (state === 'closing') dialer.retryNow();
+      },
+      onWireLost(retryAfterMs) {
+        renewal.stop();
+        dialer.retryLater(retryAfterMs);
+      },
+      moveWithin: (withinMs) => dialer.moveWithin(withinMs),
+      onEnded(error) {
+        release();
+        const failure = error ?? new ProtocolError('session_closed', 'closed while connecting');
+        const { isAnswered, firstMessage } = dialer;
+        if (error === undefined || succession.isAccepted || !isAnswered || failure.code === 'rejected')
+          return reject(failure);
+        loadFailures().then(
+          ({ explain }) => reject(explain(url, failure, firstMessage)),
+          () => reject(failure),
+        );
+      },
+    });
+    parts.call('begin', succession, capabilities.extensions['ready']);
+    const clock = new GuardedClock(platformClock, succession);
+    const dialer = new Dialer({
+      url,
+      subprotocol,
+      WebSocket: options.WebSocket,
+      timeoutMs: timers.acceptTimeoutMs,
+      firstTimeoutMs: options.timers?.acceptTimeoutMs ?? FIRST_TIMEOUT_MS,
+      backoff,
+      clock,
+      logger,
+      askToken: async () => {
+        await Promise.all(parts.call('dialing'));
+        return await askToken();
+      },
+      session: succession,
+    });
+    const renewal = createRenewal({
+      askToken: typeof options.token === 'function' ? askToken : undefined,
+      authenticate: (token) => succession.current.authenticate(token),
+      clock,
+      logger,
+    });
+    const stopListening = watchPage({
+      onSignOfLife: () => guard(succession, () => dialer.handleSignOfLife()),
+      onGone(isCached) {
+        if (parts.call('gone').includes(true)) dialer.abandon();
+        // Without CLOSE, the server would keep the session for a client that does not return.
+        else if (!isCached) guardLater(succession, succession.close());
+      },
+      onBack: () =>
+        guardLater(
+          succession,
+          Promise.all(parts.call('back')).then(() => dialer.handleBack()),
+        ),
+    });
+    const release = (): void => {
+      renewal.stop();
+      signal?.removeEventListener('abort', onAbort);
+      stopListening();
+      dialer.stop();
+      sweep.delete(succession);
+    };
+    const onAbort = () => {
+      reject(signal?.reason);
+      guardLater(succession, succession.close());
+      guard(succession, () => dialer.abandon());
+    };
+    signal?.addEventListener('abort', onAbort, { once: true });
+    sweep.add(succession);
+    try {
+      dialer.dial(firstToken);
+    } catch (error) {
+      release();
+      reject(error);
+    }
+  });
+}
+
+/** What HELLO advertises. @throws {ProtocolError} `invalid_option`. */
+async function capabilitiesOf({ options, limits }: Setup, plan: Plan) {
+  const { reconnect } = options;
+  const { later } = plan;
+  const extensions = reconnect === false ? { ...options.extensions, resume: false } : options.extensions;
+  return resolveCapabilities(
+    {
+      ...options,
+      ...plan,
+      extensions,
+      ...(await codeOf.defaults({ ...options, extensions })),
+      moves: true,
+      durables: true,
+      isLoaded: (codec, encoding) =>
+        later === undefined
+          ? !codecLoader.isLazy || codecLoader.isReady(codec, encoding)
+          : !later.includes(codec),
+    },
+    limits,
+  );
+}
+
+/** The default of `acceptTimeoutMs` is for a server that has answered before, or says that it takes time. */
+const FIRST_TIMEOUT_MS = 5_000;
+
+/** Sessions with the same interval share one timer. */
+const sweeps = new Map<number, Sweep>();
+function sweepOf(timers: Timers): Sweep {
+  const interval = sweepInterval(timers);
+  const sweep = sweeps.get(interval) ?? createSweep(interval);
+  sweeps.set(interval, sweep);
+  return sweep;
+}

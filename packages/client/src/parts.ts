@@ -1,0 +1,40 @@
+import type { Negotiated } from '@parlance/protocol';
+import { type ChannelModule, Extension, type Loadable, loadable, parts } from '@parlance/protocol/client';
+import type { ClientOptions } from './session/options.js';
+import type { PartModule } from './session/part.js';
+
+const hello = loadable('HELLO', () => import('./session/hello.js'));
+const answers = loadable('answers', () => import('./session/answers.js'));
+
+/**
+ * What not every client needs, by the option that asks for it, the outermost first; it is loaded before HELLO. Without such an
+ * option, a part has no code in a page, no state, and nothing to run.
+ */
+const PARTS: { readonly [Option in keyof ClientOptions]: Loadable<PartModule> } = {
+  shared: loadable('shared sessions', () => import('./tabs/connect.js')),
+  store: loadable('reloads', () => import('./survival/take-up.js')),
+  agent: hello,
+  agentId: hello,
+  avp: hello,
+  security: hello,
+  subprotocol: hello,
+  onFetch: answers,
+  batch: answers,
+};
+
+/** The parts that the options ask for. */
+export function partsOf(options: ClientOptions): readonly Loadable<PartModule>[] {
+  const asked = Object.entries(PARTS).filter(([name]) => {
+    const value = options[name as keyof ClientOptions];
+    return value !== undefined && value !== false;
+  });
+  return [...new Set(asked.map(([, code]) => code))];
+}
+
+/**
+ * The same for what the ends have agreed on, which is loaded after ACCEPT: the channel of a durable session, or of one without
+ * a link. What calls and frames need, such as requests, replies, agents and tensors, comes with the first of them.
+ */
+export function channelOf({ extensions }: Negotiated): Promise<ChannelModule> {
+  return (extensions[Extension.DURABLE] === undefined ? parts.bare : parts.durable).load();
+}

@@ -1,0 +1,158 @@
+import type {
+  AgentOptions,
+  AvpOptions,
+  BatchOptions,
+  CapabilityOptions,
+  Limits,
+  Logger,
+  M2MSecurity,
+  OnError,
+  RequestHandler,
+  Timers,
+} from '@parlance/protocol';
+import { CAPABILITY_KINDS, type OptionKinds, type Subprotocol } from '@parlance/protocol/client';
+import type { FetchHandler } from '@parlance/protocol/serve-http';
+import type { ReconnectOptions } from '../connection/reconnect.js';
+import type { WebSocketConstructor } from '../connection/web-socket.js';
+import type { ClientSession } from './session.js';
+
+/**
+ * Credentials, or a function that returns them: it is called for each connection, and again before they
+ * expire.
+ */
+export type TokenSource = string | (() => string | Promise<string>);
+
+export interface ClientOptions extends CapabilityOptions {
+  /** Credentials for the server, 1 to 16,384 characters. @default none */
+  readonly token?: TokenSource | undefined;
+  /**
+   * Who this client is: the agent ID that it asks for, its description for other agents, and the model behind it.
+   *
+   * @default none
+   */
+  readonly agent?: AgentOptions | undefined;
+  /** Short for `agent.id`. @default none */
+  readonly agentId?: string | undefined;
+  /** Short for `agent.model`. @default none */
+  readonly avp?: AvpOptions | undefined;
+  /** @default the WebSocket class of the runtime */
+  readonly WebSocket?: WebSocketConstructor | undefined;
+  /** Stops connecting; it has no effect on an established session. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Answers requests of the server and of other agents, see `request.from`.
+   *
+   * @default answers `unsupported`
+   */
+  readonly onRequest?: RequestHandler | undefined;
+  /**
+   * Answers what the server sends with `session.fetch`: `app.fetch` of Hono or any other function of a `Request`. Paths
+   * that `onRequest` serves, as the OpenAI gateway does, go to that.
+   *
+   * @default HTTP requests go to `onRequest`
+   */
+  readonly onFetch?: FetchHandler<ClientSession> | undefined;
+  /**
+   * Joins the parts of replies; a handler may change it for its reply.
+   *
+   * @default each part is sent by itself
+   */
+  readonly batch?: BatchOptions | undefined;
+  /**
+   * Protects every body, in both directions. The session then uses M2M alone, without context coding, tokens
+   * and tensors. A received body without protection ends it with `security_required`. Metadata and errors are
+   * not protected.
+   *
+   * @default none
+   */
+  readonly security?: M2MSecurity | undefined;
+  /**
+   * Delays between attempts to connect again after a lost connection, with full jitter; `true` stands for the
+   * default. `false` never connects again and switches the extension `resume` off: a lost connection, or a server
+   * that drains, ends the session. In pages, a first attempt that has failed is repeated as well; see `connectWithinMs`.
+   *
+   * @default { minDelayMs: 100, maxDelayMs: 10_000 }
+   */
+  readonly reconnect?: ReconnectOptions | boolean | undefined;
+  /** The subprotocol to offer: 'm2m.v1' is binary, 'm2m.v1.json' is for debugging. @default 'm2m.v1' */
+  readonly subprotocol?: Subprotocol | undefined;
+  /** Limits of received data. @default DEFAULT_LIMITS */
+  readonly limits?: Partial<Limits> | undefined;
+  /** Times in milliseconds. @default DEFAULT_TIMERS */
+  readonly timers?: Partial<Timers> | undefined;
+  /**
+   * Where the page keeps what the next page needs to take its session up, such as `sessionStorage`: the session then
+   * survives that the page is loaded again. The entry has a resume token, which is a secret of this origin. It is used
+   * by one session of the page and server at a time, and never by two pages.
+   *
+   * @default none: a page that is loaded again begins a new session
+   */
+  readonly store?: SessionStore | undefined;
+  /**
+   * Gets a line for each thing that happens, with neither content nor tokens nor messages of the application's errors.
+   *
+   * @default silent, but see {@link onError}
+   */
+  readonly logger?: Logger | undefined;
+  /**
+   * Called with each error that a handler, a listener or another function of the application throws, in full.
+   *
+   * @default prints them with `console.error` if there is no `logger`, else nothing; 20 at once, then one a second
+   */
+  readonly onError?: OnError | undefined;
+  /**
+   * Called for each request. Returns the W3C `traceparent` to send as metadata, so that the trace of the
+   * handler continues that of the caller.
+   *
+   * @default none
+   */
+  readonly traceparent?: (() => string | undefined) | undefined;
+  /**
+   * Pages: tabs of one origin that connect with equal URL, options and credential use one session, in a shared worker
+   * or in one of the tabs. It has no effect on Node. Cannot be combined with `onRequest`, `onFetch`, `batch`, `agent`,
+   * `agentId`, `avp`, `transfers`, `security` and `WebSocket`.
+   *
+   * @default false
+   */
+  readonly shared?: boolean | SharingOptions | undefined;
+}
+
+/** Where a page keeps what the next page needs to take its session up; `sessionStorage` is one. */
+export interface SessionStore {
+  getItem(key: string): string | null | Promise<string | null>;
+  setItem(key: string, value: string): void | Promise<void>;
+  removeItem(key: string): void | Promise<void>;
+}
+
+/** How tabs share a session. */
+export interface SharingOptions {
+  /**
+   * The URL of the script of the worker, at the origin of the page. Needed if the bundler does not find it by itself:
+   * esbuild and Rollup; build `@parlance/client/shared-worker` as a file of its own.
+   *
+   * @default the script of this package, as Vite, webpack and Parcel bundle it
+   */
+  readonly worker?: string | URL | undefined;
+}
+
+export const KINDS: OptionKinds<ClientOptions> = {
+  ...CAPABILITY_KINDS,
+  token: ['text', 'function'],
+  agentId: 'text',
+  agent: 'object',
+  WebSocket: 'class',
+  signal: 'signal',
+  onRequest: 'function',
+  onFetch: 'function',
+  batch: 'object',
+  security: 'object',
+  reconnect: ['object', 'flag'],
+  subprotocol: 'text',
+  limits: 'object',
+  timers: 'object',
+  store: 'object',
+  logger: 'logger',
+  onError: 'function',
+  traceparent: 'function',
+  shared: ['flag', 'object'],
+};

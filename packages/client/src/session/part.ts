@@ -1,0 +1,109 @@
+import type { AvpOptions, Limits, Logger, SessionCore, SessionReset } from '@parlance/protocol';
+import type {
+  Clock,
+  Crashable,
+  EndpointOptions,
+  Listeners,
+  ProtocolError,
+  Subprotocol,
+  Ticket,
+} from '@parlance/protocol/client';
+import type { watchPage } from '../connection/page-events.js';
+import type { createBackoff } from '../connection/reconnect.js';
+import type { ClientEndpoint } from './endpoint.js';
+import type { ClientOptions } from './options.js';
+import type { ClientSession, ClientSessionHost } from './session.js';
+
+/**
+ * Something that a client does only if an option asks for it, such as surviving a reload of its page. Its code is loaded with
+ * the call of `connect` that asks, and it is told what happens from then on. Every hook is optional, and only
+ * `open` and `detach` may throw; parts are called in the order of `PARTS`.
+ */
+export interface ClientPart {
+  /**
+   * Opens the session in place of `next`, or around it. `next` opens the session with one more part, if one is given.
+   *
+   * @throws {ProtocolError} what `connect` throws.
+   */
+  open?(next: (part?: ClientPart) => Promise<ClientSession>): Promise<ClientSession>;
+  /** What the part changes of what the sessions are made of. Read before the first HELLO. */
+  readonly plan?: Plan;
+  /** The session of a former page goes on. @default false */
+  readonly isTakenUp?: boolean;
+  /** The page has left the session, and may come back to it, so it needs no connection. @default false */
+  readonly isAway?: boolean;
+  /** Nothing is sent yet. @param later the extension `ready` that HELLO states, a JSON list of codecs. */
+  begin?(sessions: Sessions, later: string | undefined): void;
+  /** Before each attempt to connect but the first, which waits for it. */
+  dialing?(): Promise<void>;
+  /** The session of a former page goes on. @param cancelled the requests that this has interrupted. */
+  takenUp?(cancelled: readonly number[]): void;
+  /** A session is ready, the first one or one that follows a lost one. */
+  ready?(): void;
+  /** Something has happened to the present session. */
+  applied?(core: SessionCore): void;
+  /** The present session was lost. Returns what the application is told of what was lost with it. */
+  lossOf?(reset: SessionReset): SessionReset;
+  /** The page goes away. Returns whether the session is left as it is, for the page or the next one to go on with. */
+  gone?(): boolean;
+  /** The page is back from the back/forward cache. Connections wait until it resolves. */
+  back?(): Promise<void>;
+  /** See `ClientSession.detach`. Resolves to whether the session is left to the next page. */
+  detach?(): Promise<boolean>;
+  /** The application closes the session. */
+  closing?(): void;
+  /** No session follows. Called once. */
+  ended?(error: ProtocolError): void;
+}
+
+/** The code of a part. */
+export interface PartModule {
+  /** @throws {ProtocolError} `invalid_option`. */
+  createPart(setup: Setup): ClientPart | Promise<ClientPart>;
+}
+
+/** What the sessions of one client are made of. Without a part, an option leaves its default. */
+export interface Plan extends Pick<EndpointOptions, 'batch' | 'security' | 'onRequest'> {
+  readonly subprotocol?: Subprotocol | undefined;
+  readonly agentId?: string | undefined;
+  readonly avp?: AvpOptions | undefined;
+  /** The session of a former page, which HELLO asks for. */
+  readonly proof?: Ticket | undefined;
+  /** The next page can take the session up. @default false */
+  readonly rebuilds?: boolean;
+  /** Codecs that HELLO lists as not loaded. @default those that are not loaded */
+  readonly later?: readonly string[] | undefined;
+}
+
+/** The sessions of one client that follow each other, for the parts that live as long as they. */
+export interface Sessions extends Crashable {
+  readonly current: ClientEndpoint;
+  readonly id: string;
+  readonly logger: Logger;
+  readonly listeners: Pick<Listeners, 'notify'>;
+  /** The server has accepted a session. */
+  readonly isAccepted: boolean;
+  /** The application or the server ends the session. */
+  readonly isStopping: boolean;
+  /** No session follows the present one, which is about to end. */
+  stop(): void;
+}
+
+/** What a part is loaded for. */
+export interface Setup {
+  readonly url: URL;
+  readonly options: ClientOptions;
+  readonly limits: Limits;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly tools: Tools;
+}
+
+/** What the entry of a page has already: bundlers would move what a part imports from it to a file of its own. */
+export interface Tools {
+  /** Opens another session. */
+  readonly connect: (url: string, options: ClientOptions) => Promise<ClientSessionHost>;
+  readonly createSession: (host: ClientSessionHost) => ClientSession;
+  readonly createBackoff: typeof createBackoff;
+  readonly watchPage: typeof watchPage;
+}

@@ -1,0 +1,384 @@
+import type {
+  CloseOptions,
+  CloseResult,
+  GoAwayPayload,
+  Logger,
+  Negotiated,
+  SessionCore,
+  SessionEnd,
+  SessionEvents,
+  SessionReset,
+  SessionState,
+  SessionStats,
+} from '@parlance/protocol';
+import {
+  CloseCode,
+  CloseReason,
+  EndOfSession,
+  type EndpointOptions,
+  guard,
+  Listeners,
+  ProtocolError,
+  SILENT_LOGGER,
+  type Sweepable,
+  type Ticket,
+  type UserSessionHost,
+  type Wire,
+} from '@parlance/protocol/client';
+import type { DialingSession } from '../connection/dialer.js';
+import { ClientEndpoint } from '../session/endpoint.js';
+import type { Sessions } from '../session/part.js';
+import { PartList } from '../session/part-list.js';
+import { type ClientSession, ClientUserSession } from '../session/session.js';
+import { Departure } from './departure.js';
+import { Moves } from './moves.js';
+import { ClientOutbound } from './outbound.js';
+import { SuccessionMailbox } from './succession-mailbox.js';
+
+export interface SuccessionOptions {
+  /** @param proof the ticket of the session before this one, which this client or a former page had. */
+  readonly createCore: (proof: Ticket | undefined) => SessionCore;
+  /** The session of a former page. */
+  readonly proof?: Ticket | undefined;
+  /** A lost session, or one whose server drains, is replaced by a new one. */
+  readonly isRenewed: boolean;
+  /** A first attempt that has failed is repeated. Asked for errors that may pass. @default it is not */
+  readonly mayTryAgain?: (() => boolean) | undefined;
+  readonly agentId: string | undefined;
+  /** The options of each endpoint. */
+  readonly endpoint: Omit<EndpointOptions, 'core'>;
+  readonly onReady: () => void;
+  readonly onState: (state: SessionState) => void;
+  /** Another connection is needed. @param retryAfterMs how long the server asked to wait, else 0. */
+  readonly onWireLost: (retryAfterMs: number) => void;
+  /** Another connection is needed within so many milliseconds, while the present one goes on. */
+  readonly moveWithin: (withinMs: number) => void;
+  /** What the options of the client have asked for. @default nothing */
+  readonly parts?: PartList | undefined;
+  /** No session follows any more. */
+  readonly onEnded: (error: ProtocolError | undefined) => void;
+}
+
+/**
+ * How the end of a session is continued: `retry` a session that never began, `continue` after a session that
+ * was left in order, so that nothing is missing, or `restart` after a lost one.
+ */
+type Continuation = 'retry' | 'continue' | 'restart';
+
+/** The successive sessions of one client, as one session of its application. */
+export class Succession implements UserSessionHost, DialingSession, Sessions, Sweepable {
+  readonly reachesAgents = true;
+  readonly session: ClientSession;
+  readonly listeners = new Listeners();
+  readonly logger: Logger;
+  readonly mailbox: SuccessionMailbox = new SuccessionMailbox();
+  readonly outbound: ClientOutbound;
+  readonly #options: SuccessionOptions;
+  readonly #parts: PartList;
+  #current: ClientEndpoint;
+  /** A session was accepted, although its codecs may still be loading. */
+  #isAccepted = false;
+  /** The present session is not the first. */
+  #isSuccessor = false;
+  /** The application has closed the session, so none follows. */
+  #isCloseRequested = false;
+  /** Either end closes the present session. */
+  #isClosing = false;
+  #hasEnded = false;
+  readonly #over = new EndOfSession();
+  #reportedState: SessionState | undefined;
+  #suspendedUntil: number | undefined;
+  /** How the end of the present session is continued, once it is known. */
+  #continuation: Continuation | undefined;
+  #retryAfterMs = 0;
+  /** The ACCEPT with which the server has begun a session in place of the lost one. */
+  #accept: Uint8Array | string | undefined;
+  /** GOAWAY that came before the present session was ready. */
+  #goAway: GoAwayPayload | undefined;
+  #departure: Departure | undefined;
+  readonly #moves: Moves;
+  /** Proves to the server that the next session is of the same client as the one before. */
+  #proof: Ticket | undefined;
+
+  constructor(options: SuccessionOptions) {
+    this.#options = options;
+    this.#parts = options.parts ?? new PartList([]);
+    this.#proof = options.proof;
+    this.logger = options.endpoint.logger ?? SILENT_LOGGER;
+    this.#moves = new Moves(this.logger, options.moveWithin);
+    this.session = new ClientUserSession(this);
+    this.outbound = new ClientOutbound(
+      () => {
+        if (this.#departure?.isClosing) throw this.#departure.refusal();
+        return this.#current.outbound;
+      },
+      options.endpoint.clock,
+      (part) => this.#parts.add(part),
+    );
+    this.#current = this.#begin();
+  }
+
+  /** The endpoint of the present session. */
+  get current(): ClientEndpoint {
+    return this.#current;
+  }
+
+  // --- as the host of the application's session
+
+  get id(): string {
+    return this.#current.id;
+  }
+  get state(): SessionState {
+    return this.#current.state;
+  }
+  get negotiated(): Negotiated {
+    return this.#current.negotiated;
+  }
+  get principal(): string | undefined {
+    return this.#current.principal;
+  }
+  get agentId(): string | undefined {
+    return this.#current.agentId;
+  }
+
+  /** Sends now, or in the next session if the present one is being left. */
+  send(send: () => Promise<void>): Promise<void> {
+    return this.#departure?.isClosing ? this.#departure.sendInNext(send) : send();
+  }
+
+  async flush(): Promise<void> {
+    await this.#current.flush();
+  }
+
+  stats(): SessionStats {
+    return this.#current.stats();
+  }
+
+  get suspendedUntil(): number | undefined {
+    return this.#suspendedUntil;
+  }
+
+  get isTakenUp(): boolean {
+    return this.#parts.has('isTakenUp');
+  }
+
+  get closed(): Promise<SessionEnd> {
+    return this.#over.promise;
+  }
+
+  async close(options: CloseOptions = {}): Promise<CloseResult> {
+    this.#isCloseRequested = true;
+    this.#parts.call('closing');
+    return await this.#current.close(options);
+  }
+
+  async detach(): Promise<void> {
+    const left = await Promise.all(this.#parts.call('detach'));
+    if (left.includes(true)) return;
+    throw new ProtocolError('unsupported', 'detach: the session has no store');
+  }
+
+  stop(): void {
+    this.#isCloseRequested = true;
+  }
+
+  get isStopping(): boolean {
+    return this.#isCloseRequested || this.#isClosing;
+  }
+
+  // --- as the owner of connections
+
+  get needsWire(): boolean {
+    const needsAny = this.#moves.isUnderWay || this.#current.wire === undefined;
+    return needsAny && !this.#hasEnded && !this.#parts.has('isAway');
+  }
+  get isAccepted(): boolean {
+    return this.#isAccepted;
+  }
+  handleConnected(wire: Wire, token: string | undefined): void {
+    const former = this.#current.wire;
+    this.#moves.handleConnected(former);
+    // Nothing more is read from it, and HELLO states what has arrived.
+    if (former !== undefined) this.#current.handleDisconnected(CloseCode.ABNORMAL, '');
+    this.#current.handleConnected(wire, token);
+  }
+  handleMessage(data: Uint8Array | string, wire: Wire): void {
+    this.#current.handleMessage(data, wire);
+  }
+  handleWritable(): void {
+    this.#current.handleWritable();
+  }
+  handleDisconnected(code: number, reason: string, wire: Wire): void {
+    this.#current.handleDisconnected(code, reason, wire);
+  }
+  handleTick(): void {
+    this.#current.handleTick();
+  }
+  abort(error: ProtocolError): void {
+    this.#current.abort(error);
+  }
+  crash(error: unknown): void {
+    this.#current.crash(error);
+  }
+
+  // --- one session after the other
+
+  #begin(): ClientEndpoint {
+    const { createCore, endpoint: shared, onWireLost } = this.#options;
+    return new ClientEndpoint({
+      ...shared,
+      core: createCore(this.#proof),
+      userSession: this.session,
+      mailbox: this.mailbox,
+      onAccepted: () => {
+        this.#isAccepted = true;
+      },
+      onReady: () => this.#handleReady(),
+      onNotify: (name, event) => this.#handleNotification(name, event),
+      onGoAway: (goAway) => {
+        if (goAway.move) this.#moves.begin(goAway);
+        // Until the session is ready, the departure is that of the session before it.
+        else if (this.#current.isReady) this.#departure ??= new Departure(goAway);
+        else this.#goAway = goAway;
+      },
+      onSuperseded: (accept) => {
+        this.#accept = accept;
+      },
+      onTakenUp: (cancelled) => this.#parts.call('takenUp', cancelled),
+      onApplied: () => this.#handleApplied(),
+      onWireLost,
+      onEnding: (error) => this.#handleEnding(error),
+      onEnded: (error) => this.#handleEnded(error),
+    });
+  }
+
+  #handleReady(): void {
+    const departure = this.#departure;
+    this.#departure = this.#goAway && new Departure(this.#goAway);
+    this.#goAway = undefined;
+    this.#current.agentId = this.#options.agentId;
+    this.#options.onReady();
+    this.#parts.call('ready');
+    departure?.complete();
+  }
+
+  #handleNotification<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void {
+    if (name === 'state') return this.#handleState(event as SessionState);
+    // An attempt to begin a session is not a session that ended.
+    if (this.#continuation === 'retry') return;
+    if (name === 'reset' && this.#continuation !== undefined)
+      return this.listeners.notify('reset', this.#parts.lossOf(event as SessionReset), this);
+    this.listeners.notify(name, event, this);
+  }
+
+  #handleState(state: SessionState): void {
+    if (state !== 'suspended') this.#moves.closeLeft();
+    // The server of a resumed session says again that it drains, or another one has it.
+    if (state === 'established' && this.#reportedState === 'suspended') this.#departure = undefined;
+    if (state !== 'closed') this.#isClosing = state === 'closing';
+    if (this.#isClosing && this.#departure !== undefined) this.#departure.isClosing = true;
+    if (state !== 'closed' || this.#continuation === undefined) this.#reportState(state);
+  }
+
+  /** Reports repeated attempts to begin a session as a single state change. */
+  #reportState(state: SessionState): void {
+    if (state === this.#reportedState) return;
+    this.#reportedState = state;
+    this.#suspendedUntil = state === 'suspended' ? this.#endOfWindow() : undefined;
+    this.#options.onState(state);
+    this.listeners.notify('state', state, this);
+  }
+
+  #endOfWindow(): number {
+    const { clock } = this.#options.endpoint;
+    return clock.timeOrigin + clock.now() + this.#current.core.windowMs;
+  }
+
+  #handleApplied(): void {
+    this.#leaveWhenIdle();
+    this.#parts.call('applied', this.#current.core);
+  }
+
+  /** Closes the session of a server that drains as soon as it is idle. */
+  #leaveWhenIdle(): void {
+    const departure = this.#departure;
+    if (departure === undefined || departure.isClosing) return;
+    const { core, isIdle } = this.#current;
+    if (core.state !== 'established' || core.channel.openStreams > 0 || !isIdle) return;
+    departure.isClosing = true;
+    void this.#current.shutdown(CloseReason.CLIENT_SHUTDOWN, 'the server drains');
+  }
+
+  /** Decides how the present session is continued, and with which error it ends. */
+  #handleEnding(given: ProtocolError | undefined): ProtocolError | undefined {
+    const { core, openReplies } = this.#current;
+    // Closing a session that has not begun yet is an end in order if it would have followed another one.
+    const isOrderly = this.#isCloseRequested && this.#isSuccessor && given?.code === 'session_closed';
+    const reason = isOrderly ? undefined : given;
+    const { side, code } = core.closeStatement;
+    // A server that drains wants its clients back, but not one that its application has sent away.
+    const isFinal = this.#isCloseRequested || (side === 'remote' && code !== undefined);
+    const departure = isFinal ? undefined : this.#departure;
+    const error = departure === undefined ? reason : departure.lossOf(reason, openReplies);
+    const isUnborn = core.negotiated === undefined && error?.retryable === true && this.#mayTryAgain(error);
+    const isLost = error?.code === 'session_lost' && (!this.#isClosing || departure !== undefined);
+    if (!this.#options.isRenewed) this.#continuation = undefined;
+    else if (isUnborn) this.#continuation = 'retry';
+    else if (departure !== undefined && error === undefined) this.#continuation = 'continue';
+    else this.#continuation = isLost ? 'restart' : undefined;
+    this.mailbox.isContinued = this.#continuation !== undefined;
+    this.#retryAfterMs = Math.max(error?.retryAfterMs ?? departure?.retryAfterMs ?? 0, core.retryAfterMs);
+    return error;
+  }
+
+  #mayTryAgain({ code }: ProtocolError): boolean {
+    if (this.#isAccepted) return this.#isSuccessor;
+    // A server that says nothing is none of ours.
+    return code !== 'timeout' && !this.#isCloseRequested && this.#options.mayTryAgain?.() === true;
+  }
+
+  #handleEnded(error: ProtocolError | undefined): void {
+    const continuation = this.#continuation;
+    this.#continuation = undefined;
+    // A listener that was told of the end may have closed the session.
+    if (continuation !== undefined && !(continuation === 'restart' && this.#isCloseRequested))
+      return guard(this, () => this.#succeed(continuation));
+    this.#hasEnded = true;
+    if (continuation !== undefined) this.#endAnyway(error);
+    this.#over.settle(this.#current.core.closeStatement, error);
+    const departure = this.#departure;
+    this.#departure = undefined;
+    const failure =
+      error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
+    departure?.fail(failure);
+    this.outbound.end(failure);
+    this.#parts.call('ended', failure);
+    this.#options.onEnded(error);
+  }
+
+  /** The session was about to be followed by another one. */
+  #endAnyway(error: ProtocolError | undefined): void {
+    this.mailbox.isContinued = false;
+    this.mailbox.end(error);
+    this.#reportState('closed');
+  }
+
+  /** Begins the next session, on a new connection unless the server has begun it on the present one. */
+  #succeed(continuation: Continuation): void {
+    if (continuation === 'restart') this.mailbox.handleLost(this.logger);
+    const [former, accept] = [this.#current, this.#accept];
+    this.#accept = undefined;
+    this.#goAway = undefined;
+    this.#isSuccessor = true;
+    this.#isClosing = false;
+    // A session that never began has nothing to prove.
+    this.#proof = former.core.proof ?? (former.core.negotiated === undefined ? this.#proof : undefined);
+    this.#current = this.#begin();
+    this.#reportState(this.#current.state);
+    if (this.#departure !== undefined) this.#departure.isClosing = true;
+    const { wire } = former;
+    if (accept === undefined || wire === undefined) return this.#options.onWireLost(this.#retryAfterMs);
+    former.releaseWire();
+    this.#current.handleAccepted(wire, accept);
+  }
+}

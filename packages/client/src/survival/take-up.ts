@@ -1,0 +1,323 @@
+import type { Logger, SessionCore } from '@parlance/protocol';
+import { type Clock, CloseCode, guardLater, ProtocolError, type Ticket } from '@parlance/protocol/client';
+import type { SessionStore } from '../session/options.js';
+import type { ClientPart, Plan, Sessions, Setup } from '../session/part.js';
+import type { ClientSession } from '../session/session.js';
+import { decodeEntry, type Entry, encodeEntry } from './entry.js';
+import { pageLocks, takeLock } from './page-lock.js';
+import { GuardedStore } from './store.js';
+
+/** Milliseconds between two writes that only a count has caused. */
+const WRITE_INTERVAL_MS = 250;
+/** How long a page waits for the lock of one that is just going away, in milliseconds. */
+const LOCK_WAIT_MS = 300;
+
+/** Entries that a session of this page uses. */
+const used = new WeakMap<SessionStore, Set<string>>();
+
+interface TakeUpOptions {
+  readonly store: SessionStore;
+  readonly url: URL;
+  readonly clock: Pick<Clock, 'after'>;
+  readonly logger: Logger | undefined;
+}
+
+/** The option `store`. Opens a new session if another page is ahead with the session of the entry. */
+export function createPart({ options, url, clock, logger }: Setup): ClientPart {
+  const store = options.store as SessionStore;
+  return {
+    async open(next) {
+      assertStore(store);
+      const attempt = async (ignoresEntry: boolean): Promise<ClientSession> => {
+        const takeUp = await TakeUp.open({ store, url, clock, logger }, ignoresEntry);
+        try {
+          return await next(takeUp);
+        } catch (error) {
+          await takeUp?.end(error);
+          throw error;
+        }
+      };
+      try {
+        return await attempt(false);
+      } catch (error) {
+        const isLate = error instanceof ProtocolError && error.closeCode === CloseCode.STALE_ATTEMPT;
+        if (!isLate) throw error;
+        return await attempt(true);
+      }
+    },
+  };
+}
+
+function assertStore({ getItem, setItem, removeItem }: SessionStore): void {
+  const isStore = [getItem, setItem, removeItem].every((method) => typeof method === 'function');
+  if (isStore) return;
+  const message = 'store: expected the methods getItem, setItem and removeItem, which sessionStorage has';
+  throw new ProtocolError('invalid_option', message);
+}
+
+/** One end has broken the protocol, so its session is over (docs/protocol/session.md, SES-4). */
+function isViolation(error: unknown): boolean {
+  return (
+    error instanceof ProtocolError &&
+    (error.closeCode === CloseCode.BAD_FRAME || error.closeCode === CloseCode.TOO_LARGE)
+  );
+}
+
+/**
+ * Keeps the entry from which the next page takes up the session of this one. A lock on the session, which ends with the
+ * page, tells a page that was loaded again from one that was duplicated.
+ */
+class TakeUp implements ClientPart {
+  /** The entry that a former page has left; this page takes up its session. */
+  #entry: Entry | undefined;
+  isTakenUp = false;
+  isAway = false;
+  /** Set by {@link begin}, before anything else happens. */
+  #sessions!: Sessions;
+  readonly #options: TakeUpOptions;
+  readonly #key: string;
+  readonly #store: GuardedStore;
+  readonly #locks = pageLocks();
+  #later: readonly string[] = [];
+  #core: SessionCore | undefined;
+  /** The ticket of {@link entry} after the attempt of this page. */
+  #claimed: Ticket | undefined;
+  /** What the entry states. */
+  #written: Ticket | undefined;
+  #cancelWrite: (() => void) | undefined;
+  #lock: { readonly sessionId: string; readonly release: Promise<(() => void) | undefined> } | undefined;
+  /** Requests of the former page that were interrupted when this one took its session up, until they are reported. */
+  #interrupted: readonly number[] = [];
+  /** The server has accepted a session of this page. */
+  #hasBegun = false;
+  #isOver = false;
+  /** Of {@link end}. */
+  #ended = Promise.resolve();
+  #hasWarned = false;
+
+  /**
+   * Resolves to `undefined` if another session of this page uses the entry.
+   *
+   * @param ignoresEntry begins a new session and leaves the entry unread.
+   */
+  static async open(options: TakeUpOptions, ignoresEntry: boolean): Promise<TakeUp | undefined> {
+    const { store, url, logger } = options;
+    const key = `parlance:${url.origin}${url.pathname}`;
+    const keys = used.get(store) ?? new Set();
+    used.set(store, keys);
+    if (keys.has(key)) {
+      const message =
+        'another session of this page uses the store for this URL; this one will not be taken up';
+      logger?.warn({ event: 'store.in_use' }, message);
+      return undefined;
+    }
+    keys.add(key);
+    const takeUp = new TakeUp(options, key);
+    if (!ignoresEntry) await takeUp.#find();
+    return takeUp;
+  }
+
+  private constructor(options: TakeUpOptions, key: string) {
+    this.#options = options;
+    this.#key = key;
+    this.#store = new GuardedStore({ ...options, key });
+  }
+
+  get plan(): Plan {
+    return { rebuilds: true, proof: this.#entry?.ticket, later: this.#entry?.later };
+  }
+
+  begin(sessions: Sessions, later: string | undefined): void {
+    this.#sessions = sessions;
+    this.#later = later === undefined ? [] : JSON.parse(later);
+  }
+
+  /** Before a connection whose HELLO resumes the session: nothing may use its attempt again. */
+  async dialing(): Promise<void> {
+    const ticket = this.#core?.ticket;
+    if (ticket !== undefined && !this.#isOver)
+      await this.#write({ ...ticket, attempt: ticket.attempt + 1 }, false);
+  }
+
+  applied(core: SessionCore): void {
+    this.#core = core;
+    if (this.#isOver || this.isAway) return;
+    const { ticket } = core;
+    const written = this.#written;
+    if (core.state !== 'established') {
+      // The present connection went on until the next one was open, and what it brought was written.
+      const isStale = ticket !== undefined && written !== undefined && ticket.attempt > written.attempt;
+      if (isStale && ticket.sessionId === written.sessionId) void this.#write(ticket, false);
+      return;
+    }
+    this.#hasBegun = true;
+    if (ticket === undefined) return this.#giveUp();
+    if (this.#lock?.sessionId !== ticket.sessionId) this.#takeLock(ticket.sessionId, LOCK_WAIT_MS);
+    // The numbers of messages that a durable session has written must not be used again, even after a crash.
+    const isNew = ticket.have?.['written'] !== written?.have?.['written'];
+    if (isNew || ticket.sessionId !== written?.sessionId || ticket.token !== written.token)
+      void this.#write(ticket, false);
+    else if (ticket.received !== written.received) this.#writeLater();
+  }
+
+  takenUp(cancelled: readonly number[]): void {
+    this.#interrupted = cancelled;
+    this.isTakenUp = true;
+  }
+
+  /** Reports what was interrupted, in a task after `connect` has resolved. */
+  ready(): void {
+    const sessions = this.#sessions;
+    const unknown = this.#interrupted.map((streamId) => ({ kind: 'request', streamId }) as const);
+    this.#interrupted = [];
+    if (unknown.length === 0) return;
+    const reset = { reason: 'reloaded', notSent: [], unknown };
+    this.#options.clock.after(0, () => sessions.listeners.notify('reset', reset, sessions));
+  }
+
+  async detach(): Promise<boolean> {
+    const sessions = this.#sessions;
+    if (!this.#isKept || sessions.isStopping) {
+      const message = 'detach: only an open session that its server can rebuild may be left to the next page';
+      throw new ProtocolError('unsupported', message);
+    }
+    sessions.stop();
+    const left = this.#leave();
+    const { current } = sessions;
+    const { wire } = current;
+    current.detach();
+    await left;
+    wire?.close(CloseCode.DETACHED, '');
+    return true;
+  }
+
+  gone(): boolean {
+    const sessions = this.#sessions;
+    if (sessions.isStopping) return false;
+    // Before ACCEPT, the page has nothing to leave but the session that it is taking up.
+    if (!this.#isKept && (this.#entry === undefined || sessions.isAccepted)) return false;
+    guardLater(sessions, this.#leave());
+    const { current } = sessions;
+    const { wire } = current;
+    current.handleDisconnected(CloseCode.ABNORMAL, '', wire);
+    wire?.close(CloseCode.DETACHED, '');
+    return true;
+  }
+
+  async back(): Promise<void> {
+    const sessionId = this.#core?.ticket?.sessionId;
+    if (this.isAway && sessionId !== undefined) await this.#takeLock(sessionId, LOCK_WAIT_MS);
+    this.isAway = false;
+  }
+
+  closing(): void {
+    void this.end();
+  }
+
+  ended(error: ProtocolError): void {
+    void this.end(error);
+  }
+
+  /** Whether the next page can take the present session up. */
+  get #isKept(): boolean {
+    return !this.#isOver && this.#core?.ticket !== undefined;
+  }
+
+  /** Resolves when the entry is written. */
+  async #leave(): Promise<void> {
+    const ticket = this.#core?.ticket ?? this.#claimed;
+    if (ticket === undefined || this.#isOver) return;
+    this.isAway = true;
+    const written = this.#write(ticket, true);
+    // The next page may have it now.
+    this.#releaseLock();
+    await written;
+  }
+
+  /**
+   * The session is over, or is left with its entry in place. Resolves when the entry says so. Never rejects.
+   *
+   * @param error why.
+   */
+  end(error?: unknown): Promise<void> {
+    if (!this.#isOver) {
+      this.#isOver = true;
+      this.#ended = this.#end(isViolation(error));
+    }
+    return this.#ended;
+  }
+
+  async #end(isViolated: boolean): Promise<void> {
+    this.#cancelWrite?.();
+    const ticket = this.#core?.ticket ?? this.#claimed;
+    const isOver = this.#hasBegun || isViolated;
+    // The session that this page was to take up waits for the next attempt: nothing uses it.
+    if (!isOver && !this.isAway && this.#claimed !== undefined && ticket !== undefined)
+      await this.#write(ticket, true);
+    this.#releaseLock();
+    used.get(this.#options.store)?.delete(this.#key);
+    if (isOver && !this.isAway) await this.#store.remove();
+  }
+
+  async #find(): Promise<void> {
+    const text = await this.#store.read();
+    if (text === undefined) return;
+    const entry = decodeEntry(text);
+    if (entry === undefined) {
+      this.#options.logger?.warn(
+        { event: 'store.malformed' },
+        'the entry in the store is malformed and was removed',
+      );
+      return void (await this.#store.remove());
+    }
+    const { ticket, later } = entry;
+    const mayTake =
+      this.#locks === undefined ? entry.isDetached : await this.#takeLock(ticket.sessionId, LOCK_WAIT_MS);
+    if (!mayTake) return;
+    this.#later = later;
+    // No other page may use the attempt, nor the mark.
+    this.#claimed = { ...ticket, attempt: ticket.attempt + 1 };
+    const claimed = encodeEntry({ ticket: this.#claimed, later, isDetached: false });
+    if (claimed !== undefined) await this.#store.write(claimed);
+    this.#entry = entry;
+  }
+
+  #giveUp(): void {
+    if (this.#hasWarned) return;
+    this.#hasWarned = true;
+    const message =
+      'the session cannot be taken up by the next page: the ends have not agreed on resume and rebuild';
+    this.#options.logger?.warn({ event: 'store.unused' }, message);
+    void this.#store.remove();
+  }
+
+  #writeLater(): void {
+    this.#cancelWrite ??= this.#options.clock.after(WRITE_INTERVAL_MS, () => {
+      this.#cancelWrite = undefined;
+      const ticket = this.#core?.ticket;
+      if (ticket !== undefined && !this.isAway && !this.#isOver) void this.#write(ticket, false);
+    });
+  }
+
+  #write(ticket: Ticket, isDetached: boolean): Promise<void> {
+    this.#cancelWrite?.();
+    this.#cancelWrite = undefined;
+    this.#written = ticket;
+    const text = encodeEntry({ ticket, later: this.#later, isDetached });
+    return text === undefined ? this.#store.remove() : this.#store.write(text);
+  }
+
+  /** Resolves to whether this page has the lock. */
+  async #takeLock(sessionId: string, waitMs: number): Promise<boolean> {
+    if (this.#locks === undefined) return false;
+    this.#releaseLock();
+    const release = takeLock(this.#locks, `parlance:${sessionId}`, waitMs);
+    this.#lock = { sessionId, release };
+    return (await release) !== undefined;
+  }
+
+  #releaseLock(): void {
+    this.#lock?.release.then((release) => release?.());
+    this.#lock = undefined;
+  }
+}

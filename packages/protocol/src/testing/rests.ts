@@ -1,0 +1,28 @@
+import { LINK_FIRST_BYTE } from '../base/frame-kind.js';
+import type { ServerSessionCore } from '../session/types.js';
+import { toHex } from './hex.js';
+import type { End, Simulation } from './simulation.js';
+
+/** The rests of a server's end, and the link frames that show whether they made a difference. */
+export class Rests {
+  /** The link frames of both ends, in their order. */
+  readonly frames: string[] = [];
+  count = 0;
+
+  readonly note = (frame: Uint8Array, from: End): Uint8Array => {
+    const isLink = (frame[0] ?? 0) >> 4 === LINK_FIRST_BYTE >> 4;
+    if (isLink) this.frames.push(`${'canSnapshot' in from.core ? 'server' : 'page'} ${toHex(frame)}`);
+    return frame;
+  };
+
+  /** Lets the session rest, if it can. Returns what is wrong then. */
+  step(simulation: Simulation): string | undefined {
+    const { canSnapshot } = simulation.server.core as ServerSessionCore;
+    // The next frame wakes the session, and in half of the cases a snapshot.
+    const before = canSnapshot && this.count % 2 === 0 ? simulation.snapshot() : undefined;
+    if (!simulation.rest()) return undefined;
+    this.count++;
+    if (before === undefined || Buffer.compare(before, simulation.snapshot()) === 0) return undefined;
+    return 'a session that has rested is another';
+  }
+}

@@ -1,0 +1,162 @@
+import { byId, create } from '../shared/dom.js';
+
+/** The form to write and send a message, and to stop an answer. */
+export interface Composer {
+  /** Whether there is a session to send to. */
+  setConnected(isConnected: boolean): void;
+  /** Whether an answer is being received, which can be stopped; the next question can be written meanwhile. */
+  setAnswering(isAnswering: boolean): void;
+  /** Puts an earlier question into the form, which then takes its place. */
+  edit(question: string): void;
+  focus(): void;
+}
+
+const SUGGESTIONS = [
+  'How does an answer survive a lost connection?',
+  'Write a debounce function in TypeScript.',
+  'Show me some Markdown.',
+] as const;
+
+const HAS_POINTER = matchMedia('(pointer: fine)');
+const DRAFT_KEY = 'parlance-draft';
+const HINT = 'Enter sends · Shift + Enter starts a new line · Esc stops · ↑ edits the last question';
+const QUEUED = 'It is sent as soon as this answer is complete. Esc keeps it here.';
+const EDITING = 'Sending it replaces the question and all that follows. Esc cancels.';
+
+export interface ComposerEvents {
+  /** @param isEdited whether it replaces the question that is being edited. */
+  onSend(text: string, isEdited: boolean): void;
+  onStop(): void;
+  /** The user wants to edit the last question. */
+  onEditLast(): void;
+}
+
+export function createComposer({ onSend, onStop, onEditLast }: ComposerEvents): Composer {
+  const form = byId<HTMLFormElement>('composer');
+  const question = byId<HTMLTextAreaElement>('question');
+  const send = byId<HTMLButtonElement>('send');
+  const stop = byId<HTMLButtonElement>('stop');
+  const hint = byId('keys');
+  let isConnected = false;
+  let isAnswering = false;
+  let isQueued = false;
+  /** What was being written before a question was edited; `undefined` if none is. */
+  let draft: string | undefined;
+
+  function update(): void {
+    send.disabled = !isConnected || question.value.trim() === '';
+    const { activeElement } = document;
+    send.hidden = isAnswering;
+    stop.hidden = !isAnswering;
+    // A button that disappears must not take the focus with it. On touch screens, Send would open the keyboard again.
+    if (
+      (activeElement === stop && !isAnswering) ||
+      (activeElement === send && isAnswering && HAS_POINTER.matches)
+    )
+      question.focus();
+    const said = isQueued ? QUEUED : draft === undefined ? HINT : EDITING;
+    if (hint.textContent !== said) hint.textContent = said;
+    hint.classList.toggle('told', said !== HINT);
+    // As tall as its text, up to the limit in the style sheet.
+    question.style.height = 'auto';
+    question.style.height = `${question.scrollHeight + question.offsetHeight - question.clientHeight}px`;
+    keep(draft ?? question.value);
+  }
+
+  function submit(): void {
+    const text = question.value.trim();
+    isQueued = isAnswering && text !== '';
+    if (text === '' || !isConnected || isAnswering) return update();
+    const isEdited = draft !== undefined;
+    question.value = draft ?? '';
+    draft = undefined;
+    update();
+    onSend(text, isEdited);
+  }
+
+  function giveUp(): void {
+    if (isQueued) isQueued = false;
+    else if (draft !== undefined) {
+      question.value = draft;
+      draft = undefined;
+    } else if (isAnswering) onStop();
+    update();
+  }
+
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    submit();
+  });
+  question.addEventListener('input', () => {
+    isQueued = false;
+    update();
+  });
+  question.addEventListener('keydown', (event) => {
+    // While an input method composes, Enter accepts its suggestion.
+    if (event.isComposing || event.shiftKey) return;
+    if (event.key === 'Enter') submit();
+    else if (event.key === 'ArrowUp' && question.value === '') onEditLast();
+    else return;
+    event.preventDefault();
+  });
+  document.addEventListener('keydown', ({ key, isComposing }) => {
+    if (key === 'Escape' && !isComposing) giveUp();
+  });
+  stop.addEventListener('click', onStop);
+
+  byId('suggestions').append(
+    ...SUGGESTIONS.map((text) => {
+      const button = create('button', { type: 'button' }, text);
+      button.addEventListener('click', () => {
+        question.value = text;
+        update();
+        question.focus();
+      });
+      return create('li', {}, button);
+    }),
+  );
+  question.value = kept();
+  // On touch screens, the focus would open a keyboard that hides the introduction.
+  if (HAS_POINTER.matches) question.focus();
+  update();
+
+  return {
+    setConnected(value) {
+      isConnected = value;
+      update();
+    },
+    setAnswering(value) {
+      isAnswering = value;
+      document.body.toggleAttribute('data-answering', value);
+      const isDue = isQueued && !value;
+      isQueued &&= value;
+      update();
+      if (isDue) submit();
+    },
+    edit(text) {
+      draft ??= question.value;
+      isQueued = false;
+      question.value = text;
+      update();
+      question.focus();
+    },
+    focus: () => question.focus(),
+  };
+}
+
+/** Keeps what is being written while the page is loaded again. */
+function keep(text: string): void {
+  try {
+    sessionStorage.setItem(DRAFT_KEY, text);
+  } catch {
+    // The browser blocks storage.
+  }
+}
+
+function kept(): string {
+  try {
+    return sessionStorage.getItem(DRAFT_KEY) ?? '';
+  } catch {
+    return '';
+  }
+}

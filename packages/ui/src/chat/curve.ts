@@ -1,0 +1,90 @@
+import { create } from '../shared/dom.js';
+import { bytes } from '../shared/format.js';
+import { bothWays, type Comparison, type TurnTraffic } from './traffic.js';
+
+/** The bytes of a conversation as it grows, three ways. The table beside it has the same figures for screen readers. */
+export interface Curve {
+  readonly element: Element;
+  show(turns: readonly TurnTraffic[]): void;
+}
+
+const NAMESPACE = 'http://www.w3.org/2000/svg';
+const [WIDTH, HEIGHT, TOP, BOTTOM] = [320, 132, 14, 18];
+const LINES = [
+  ['http', 'HTTP + SSE'],
+  ['gzip', 'with gzip'],
+  ['socket', 'this socket'],
+] as const satisfies readonly (readonly [keyof Comparison, string])[];
+/** Height of a label, in units of the drawing. */
+const LABEL = 13;
+
+export function createCurve(): Curve {
+  const svg = draw('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, 'aria-hidden': 'true' });
+  const axis = draw('path', { class: 'axis', d: `M0 ${HEIGHT - BOTTOM}H${WIDTH}` });
+  const scale = draw('text', { class: 'scale', x: 0, y: 10 });
+  const turnsLabel = draw('text', { class: 'scale', x: WIDTH, y: HEIGHT - 4, 'text-anchor': 'end' });
+  const lines = LINES.map(([name, label]) => {
+    const line = draw('path', { class: `line ${name}` });
+    const end = draw('circle', { class: `end ${name}`, r: 3 });
+    const text = draw('text', { class: `label ${name}`, 'text-anchor': 'end' });
+    text.textContent = label;
+    return { name, line, end, text };
+  });
+  svg.append(axis, scale, turnsLabel, ...lines.flatMap(({ line, end, text }) => [line, end, text]));
+  const figure = create('figure', { className: 'curve' });
+  figure.append(svg);
+
+  return {
+    element: figure,
+    show(turns) {
+      const sums = cumulate(turns);
+      const last = sums.at(-1) as Comparison;
+      const most = Math.max(1, last.http, last.gzip, last.socket);
+      const x = (i: number) => 4 + (i / Math.max(1, turns.length)) * (WIDTH - 10);
+      const y = (value: number) => HEIGHT - BOTTOM - (value / most) * (HEIGHT - BOTTOM - TOP);
+      scale.textContent = bytes(most);
+      turnsLabel.textContent = `${turns.length} ${turns.length === 1 ? 'turn' : 'turns'}`;
+      const places = placesOf(LINES.map(([name]) => y(last[name])));
+      for (const [i, { name, line, end, text }] of lines.entries()) {
+        const points = sums.map((sum, turn) => `${x(turn).toFixed(1)} ${y(sum[name]).toFixed(1)}`);
+        line.setAttribute('d', `M${points.join('L')}`);
+        end.setAttribute('cx', x(turns.length).toFixed(1));
+        end.setAttribute('cy', y(last[name]).toFixed(1));
+        text.setAttribute('x', String(x(turns.length) - 8));
+        text.setAttribute('y', (places[i] as number).toFixed(1));
+      }
+    },
+  };
+}
+
+/** Sums after each turn, from nothing on. */
+function cumulate(turns: readonly TurnTraffic[]): Comparison[] {
+  const sums: Comparison[] = [{ socket: 0, http: 0, gzip: 0 }];
+  for (const turn of turns) {
+    const last = sums.at(-1) as Comparison;
+    const { socket, http, gzip } = bothWays(turn);
+    sums.push({ socket: last.socket + socket, http: last.http + http, gzip: last.gzip + gzip });
+  }
+  return sums;
+}
+
+/** Heights of the labels above the ends of their lines, the highest line first, so that none covers another. */
+function placesOf(ends: readonly number[]): number[] {
+  const order = ends.map((end, i) => ({ end, i })).sort((a, b) => b.end - a.end);
+  const places = ends.map(() => 0);
+  let lowest = HEIGHT - BOTTOM - 5;
+  for (const { end, i } of order) {
+    const place = Math.min(lowest, end - 5);
+    places[i] = place;
+    lowest = place - LABEL;
+  }
+  // If they were pushed beyond the top, all of them move down.
+  const beyond = Math.max(0, TOP - 2 - Math.min(...places));
+  return places.map((place) => place + beyond);
+}
+
+function draw(tag: string, attributes: Readonly<Record<string, string | number>>): SVGElement {
+  const element = document.createElementNS(NAMESPACE, tag) as SVGElement;
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  return element;
+}

@@ -1,0 +1,111 @@
+import { count, duration } from '../shared/format.js';
+import type { Turn } from './conversation.js';
+
+/** Marks in an answer where the connection was lost or silent, with what arrived at once when it was back. */
+export interface Interruptions {
+  /** The connection is lost, while this answer was being written. */
+  lose(turn: Turn | undefined): void;
+  /** The connection is back. Returns how long it was lost if no answer was being written. */
+  resume(): number | undefined;
+  /** The user has frozen the connection. */
+  freeze(): void;
+  /** The page was loaded again, while this answer was being written. */
+  reload(turn: Turn, awayMs: number): void;
+  /** A piece of this answer has arrived and is to be shown. */
+  receive(turn: Turn): void;
+  /** The answer has ended. */
+  end(turn: Turn): void;
+}
+
+/** What arrives this soon has waited at the server, in milliseconds. */
+const AT_ONCE_MS = 250;
+/** Pieces that come later than this after a freeze did wait for it. */
+const SILENCE_MS = 1_500;
+
+/** @param mark adds a mark at the end of the answer so far. */
+export function createInterruptions(mark: (turn: Turn) => HTMLElement): Interruptions {
+  let lost:
+    | { readonly since: number; readonly turn: Turn | undefined; readonly element?: HTMLElement }
+    | undefined;
+  let frozen: { readonly since: number; lastAt: number } | undefined;
+  /** The mark whose pieces are being counted. */
+  let counting:
+    | {
+        readonly turn: Turn;
+        readonly element: HTMLElement;
+        readonly what: string;
+        until: number;
+        caught: number;
+      }
+    | undefined;
+
+  function begin(turn: Turn, element: HTMLElement, what: string): void {
+    counting = { turn, element, what, until: performance.now() + AT_ONCE_MS, caught: 0 };
+    show();
+  }
+
+  function show(): void {
+    if (counting === undefined) return;
+    const { element, what, caught } = counting;
+    const caughtUp = caught === 0 ? '' : ` · ${count(caught, 'piece')} caught up`;
+    element.textContent = `${what}${caughtUp} · nothing missing`;
+  }
+
+  return {
+    lose(turn) {
+      frozen = undefined;
+      const element = turn && mark(turn);
+      if (element !== undefined) {
+        element.textContent = 'connection lost';
+        element.classList.add('open');
+      }
+      lost = { since: performance.now(), turn, ...(element && { element }) };
+    },
+
+    resume() {
+      if (lost === undefined) return undefined;
+      const { since, turn, element } = lost;
+      lost = undefined;
+      const ms = performance.now() - since;
+      if (turn === undefined || element === undefined) return ms;
+      element.classList.remove('open');
+      begin(turn, element, `connection lost for ${duration(ms)}`);
+      return undefined;
+    },
+
+    freeze() {
+      frozen = { since: performance.now(), lastAt: performance.now() };
+    },
+
+    reload(turn, awayMs) {
+      begin(turn, mark(turn), `page loaded again after ${duration(awayMs)}`);
+    },
+
+    receive(turn) {
+      const now = performance.now();
+      if (frozen !== undefined) {
+        const { lastAt } = frozen;
+        if (now - lastAt < SILENCE_MS) frozen.lastAt = now;
+        else {
+          frozen = undefined;
+          begin(turn, mark(turn), `connection frozen for ${duration(now - lastAt)}`);
+        }
+      }
+      if (counting === undefined || counting.turn !== turn) return;
+      if (now > counting.until) counting = undefined;
+      else {
+        counting.caught++;
+        show();
+      }
+    },
+
+    end(turn) {
+      if (counting?.turn === turn) counting = undefined;
+      // It could not go on, so nothing was resumed.
+      if (lost?.turn === turn) {
+        lost.element?.classList.remove('open');
+        lost = { since: lost.since, turn: undefined };
+      }
+    },
+  };
+}

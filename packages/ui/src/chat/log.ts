@@ -1,0 +1,260 @@
+import { copy } from '../shared/clipboard.js';
+import { byId, create } from '../shared/dom.js';
+import { bytes, change, count, duration } from '../shared/format.js';
+import { AnswerText } from './answer-text.js';
+import type { Turn, TurnState } from './conversation.js';
+import { bothWays } from './traffic.js';
+
+/** The view of the conversation. */
+export interface Log {
+  add(turn: Turn): void;
+  /** Shows new parts of the answer. */
+  update(turn: Turn): void;
+  /** Marks the place in the answer that the model has reached; the text of the mark may change. */
+  mark(turn: Turn): HTMLElement;
+  /** Adds a line between turns that is not part of the conversation. */
+  remark(text: string): void;
+  remove(turn: Turn): void;
+  /** Shows the introduction in place of the conversation. */
+  clear(): void;
+}
+
+export interface LogEvents {
+  onAskAgain(turn: Turn): void;
+  onEdit(turn: Turn): void;
+  onShowWire(turn: Turn): void;
+}
+
+const NOTES: Readonly<Record<TurnState, string>> = {
+  waiting: '',
+  streaming: '',
+  done: '',
+  stopped: 'You stopped this answer.',
+  interrupted: 'The session was lost before the answer was complete.',
+  failed: '',
+};
+
+interface TurnView {
+  readonly article: HTMLElement;
+  readonly answer: HTMLElement;
+  readonly text: AnswerText;
+  readonly note: HTMLElement;
+  readonly cost: HTMLElement;
+  readonly again: HTMLButtonElement;
+  readonly copy: HTMLButtonElement;
+  /** State and problem of the note that is shown. */
+  noted: string;
+  ticking: ReturnType<typeof setInterval> | undefined;
+}
+
+/** Distance from the end within which the log counts as being at its end, in CSS pixels. */
+const AT_END = 8;
+/** How long a key or a wheel moves the log, in milliseconds. */
+const MOVING_MS = 400;
+
+export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
+  const log = byId('log');
+  const intro = byId('intro');
+  const views = new Map<Turn, TurnView>();
+  const toEnd = followEnd(log, () => views.size > 0);
+
+  function viewOf(turn: Turn): TurnView {
+    const text = new AnswerText();
+    text.className = 'text';
+    text.onPaint = toEnd.ifFollowing;
+    const button = (className: string, label: string, run: () => void) => {
+      const made = create('button', { type: 'button', className }, label);
+      made.addEventListener('click', run);
+      return made;
+    };
+    const view: TurnView = {
+      article: create('article'),
+      answer: create('div', { className: 'answer' }),
+      text,
+      note: create('div', { className: 'note', hidden: true }),
+      cost: create('p', { className: 'cost' }),
+      again: button('again', 'Ask again', () => onAskAgain(turn)),
+      copy: button('copy', 'Copy', () => void copy(text.source, view.copy)),
+      noted: '',
+      ticking: undefined,
+    };
+    const isOwn = turn.question !== undefined;
+    const foot = create(
+      'div',
+      { className: 'foot' },
+      create(
+        'div',
+        { className: 'actions' },
+        view.copy,
+        ...(isOwn ? [view.again] : []),
+        button('wire', 'Show on the wire', () => onShowWire(turn)),
+      ),
+      view.cost,
+    );
+    view.answer.append(create('h3', { className: 'unseen' }, 'Answer'), text, view.note, foot);
+    const question = create('div', { className: 'question' });
+    question.append(
+      create('h3', { className: 'unseen' }, 'You'),
+      create(
+        'p',
+        { className: isOwn ? 'text' : 'muted', dir: 'auto' },
+        turn.question ?? 'Asked in another tab',
+      ),
+    );
+    const edit = button('edit', 'Edit', () => onEdit(turn));
+    view.article.append(
+      create('div', { className: 'asked' }, ...(isOwn ? [edit] : []), question),
+      view.answer,
+    );
+    return view;
+  }
+
+  function showNote(turn: Turn, view: TurnView): void {
+    const { note } = view;
+    const isEmpty = turn.state === 'done' && turn.answer.trim() === '';
+    const noted = JSON.stringify([turn.state, turn.problem, isEmpty]);
+    if (noted === view.noted) return;
+    view.noted = noted;
+    clearInterval(view.ticking);
+    const { problem } = turn;
+    const title = isEmpty ? 'The model has answered with nothing.' : (problem?.title ?? NOTES[turn.state]);
+    note.hidden = title === '';
+    note.replaceChildren(create('p', {}, title));
+    if (problem === undefined) return;
+    const { detail, retryAt } = problem;
+    if (detail !== '') {
+      const said = create('p', { dir: 'auto' }, detail);
+      note.append(create('details', {}, create('summary', {}, 'Details'), said));
+    }
+    if (retryAt === undefined) return;
+    const countdown = create('span');
+    const now = create('button', { type: 'button' }, 'Try now');
+    now.addEventListener('click', () => onAskAgain(turn));
+    const tick = () => {
+      const seconds = Math.ceil((retryAt - Date.now()) / 1000);
+      countdown.textContent = `Asking again in ${Math.max(0, seconds)} s.`;
+      if (seconds > 0) return;
+      clearInterval(view.ticking);
+      if (turn.problem === problem) onAskAgain(turn);
+    };
+    view.ticking = setInterval(tick, 500);
+    tick();
+    note.append(create('p', { className: 'retry' }, countdown, now));
+  }
+
+  return {
+    add(turn) {
+      intro.hidden = true;
+      const view = viewOf(turn);
+      views.set(turn, view);
+      log.append(view.article);
+      toEnd.watch(view.article);
+      this.update(turn);
+      toEnd.follow();
+    },
+
+    update(turn) {
+      const view = views.get(turn);
+      if (view === undefined) return;
+      const { answer, text, cost } = view;
+      const isRunning = turn.state === 'waiting' || turn.state === 'streaming';
+      answer.dataset['state'] = turn.state;
+      // Screen readers read the answer once it is complete, not word by word.
+      answer.ariaBusy = String(isRunning);
+      text.source = turn.answer;
+      if (!isRunning) text.complete();
+      cost.textContent = isRunning ? '' : describeCost(turn);
+      cost.title = TITLE;
+      showNote(turn, view);
+      toEnd.ifFollowing();
+    },
+
+    mark(turn) {
+      const element = create('span', { className: 'mark', role: 'note' });
+      views.get(turn)?.text.mark(element);
+      return element;
+    },
+
+    remark(text) {
+      log.append(create('p', { className: 'remark' }, text));
+      toEnd.ifFollowing();
+    },
+
+    remove(turn) {
+      const view = views.get(turn);
+      if (view === undefined) return;
+      clearInterval(view.ticking);
+      // Remarks after it belong to it.
+      while (view.article.nextElementSibling?.matches('.remark')) view.article.nextElementSibling.remove();
+      view.article.remove();
+      views.delete(turn);
+    },
+
+    clear() {
+      for (const { ticking } of views.values()) clearInterval(ticking);
+      views.clear();
+      log.replaceChildren(byId('conversation'), intro);
+      intro.hidden = false;
+      log.scrollTop = 0;
+    },
+  };
+}
+
+/** Keeps the end in view, also if a notice makes the log smaller or a line wraps, until the user moves away from it. */
+function followEnd(log: HTMLElement, hasContent: () => boolean) {
+  const latest = byId<HTMLButtonElement>('latest');
+  let follows = true;
+  let lastTop = 0;
+  let leavingUntil = 0;
+  const distance = () => log.scrollHeight - log.scrollTop - log.clientHeight;
+  const show = () => {
+    latest.hidden = follows || distance() <= AT_END;
+  };
+  const ifFollowing = () => {
+    if (follows && hasContent()) log.scrollTop = log.scrollHeight;
+    show();
+  };
+  const follow = () => {
+    follows = true;
+    leavingUntil = 0;
+    ifFollowing();
+  };
+  const leave = () => {
+    if (log.scrollHeight <= log.clientHeight) return;
+    follows = false;
+    // The log is still at its end until the key or the wheel has moved it.
+    leavingUntil = performance.now() + MOVING_MS;
+  };
+  log.addEventListener('wheel', ({ deltaY }) => deltaY < 0 && leave(), { passive: true });
+  log.addEventListener('touchmove', leave, { passive: true });
+  log.addEventListener('keydown', ({ key }) => {
+    if (key === 'ArrowUp' || key === 'PageUp' || key === 'Home') leave();
+    if (key === 'End') follow();
+  });
+  log.addEventListener('scroll', () => {
+    const isMovedUp = log.scrollTop < lastTop;
+    lastTop = log.scrollTop;
+    if (distance() > AT_END) {
+      // Nothing but the user moves the log upwards, such as with its scroll bar.
+      if (isMovedUp) follows = false;
+    } else if (performance.now() > leavingUntil) follows = true;
+    show();
+  });
+  latest.addEventListener('click', () => {
+    follow();
+    // The button disappears and must not take the focus with it.
+    byId('question').focus();
+  });
+  const observer = new ResizeObserver(ifFollowing);
+  observer.observe(log);
+  return { follow, ifFollowing, watch: (content: Element) => observer.observe(content) };
+}
+
+const TITLE = 'Time, pieces of the answer, bytes on the socket, and bytes as plain HTTP';
+
+function describeCost({ traffic }: Turn): string {
+  const { parts, ms } = traffic;
+  const { socket, http } = bothWays(traffic);
+  if (http === 0) return '';
+  return `${duration(ms)} · ${count(parts, 'piece')} · ${bytes(socket)} instead of ${bytes(http)} ${change(socket, http)}`;
+}

@@ -1,0 +1,128 @@
+import createDOMPurify, { type Config } from 'dompurify';
+import { Marked, type Token, type TokensList } from 'marked';
+import { copy as copyText } from '../shared/clipboard.js';
+import { create } from '../shared/dom.js';
+import { segmentsOf } from './markdown-bounds.js';
+
+/** Markdown of a model as elements. Loaded when the first answer arrives. */
+
+/** A paragraph, list, table or the like. */
+export interface Block {
+  readonly source: string;
+  /** `undefined` if it is shown as it was written. */
+  readonly tokens: readonly Token[] | undefined;
+}
+
+export interface Blocks {
+  readonly blocks: readonly Block[];
+  /** Whether a block refers to a link that another one defines. */
+  readonly hasLinks: boolean;
+}
+
+const marked = new Marked({
+  gfm: true,
+  breaks: true,
+  renderer: {
+    // A model's HTML is text about HTML: it is shown and never interpreted.
+    html: ({ text }) => escapeHtml(text),
+    // An image would tell another server that, and when, this answer is read.
+    image: ({ href, text }) => `<a href="${escapeHtml(href)}">${escapeHtml(text || href)}</a>`,
+  },
+});
+
+const purify = createDOMPurify(window);
+const ALLOWED = {
+  ALLOWED_TAGS: [
+    ...['p', 'br', 'hr', 'strong', 'em', 'del', 'code', 'pre', 'a', 'blockquote', 'ul', 'ol', 'li', 'input'],
+    ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'table', 'thead', 'tbody', 'tr', 'th', 'td'],
+  ],
+  ALLOWED_ATTR: ['href', 'title', 'align', 'start', 'class', 'type', 'checked', 'disabled'],
+  ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+  ALLOW_DATA_ATTR: false,
+  ALLOW_ARIA_ATTR: false,
+  RETURN_DOM_FRAGMENT: true as const,
+} satisfies Config;
+
+/** Divides a text into its blocks. A fence that is not closed yet is a code block to the end. */
+export function blocksOf(text: string): Blocks {
+  const blocks: { source: string; tokens: Token[] | undefined }[] = [];
+  let hasLinks = false;
+  for (const { text: piece, isPlain } of segmentsOf(text)) {
+    if (isPlain) {
+      blocks.push({ source: piece, tokens: undefined });
+      continue;
+    }
+    const tokens: TokensList = marked.lexer(piece);
+    hasLinks ||= Object.keys(tokens.links).length > 0;
+    for (const token of tokens) {
+      const last = blocks.at(-1);
+      if (token.type === 'space' && last !== undefined) last.source += token.raw;
+      else blocks.push({ source: token.raw, tokens: [token] });
+    }
+  }
+  return { blocks, hasLinks };
+}
+
+export function render({ source, tokens }: Block): DocumentFragment {
+  if (tokens === undefined) {
+    const plain = document.createDocumentFragment();
+    plain.append(create('p', { className: 'plain', dir: 'auto' }, source.trimEnd()));
+    return plain;
+  }
+  const fragment = purify.sanitize(marked.parser([...tokens]), ALLOWED);
+  for (const link of fragment.querySelectorAll('a')) {
+    if (!link.hasAttribute('href')) continue;
+    link.target = '_blank';
+    link.rel = 'noreferrer noopener';
+  }
+  for (const box of fragment.querySelectorAll('input')) {
+    if (box.type !== 'checkbox') box.remove();
+    else box.replaceWith(box.checked ? '☑ ' : '☐ ');
+  }
+  for (const heading of fragment.querySelectorAll('h1, h2, h3, h4, h5, h6')) {
+    // Its words are still to come, or the answer was stopped before them.
+    if (heading.textContent?.trim() === '') heading.remove();
+    else heading.replaceWith(levelled(heading));
+  }
+  for (const table of fragment.querySelectorAll('table')) scrollable(table);
+  for (const pre of fragment.querySelectorAll('pre')) pre.replaceWith(codeBlock(pre));
+  for (const element of fragment.querySelectorAll<HTMLElement>('p, li, h4, th, td, blockquote'))
+    element.dir = 'auto';
+  return fragment;
+}
+
+/** The answer is within a third level already, and models skip levels. */
+function levelled(heading: Element): HTMLElement {
+  const level = create('h4', { className: `depth-${heading.tagName.slice(1)}` });
+  level.append(...heading.childNodes);
+  return level;
+}
+
+function scrollable(table: HTMLTableElement): void {
+  for (const head of table.querySelectorAll('th')) {
+    if (head.textContent === '') head.replaceWith(create('td'));
+    else head.scope = 'col';
+  }
+  for (const each of table.querySelectorAll('[class]')) each.removeAttribute('class');
+  const box = create('div', { className: 'table', tabIndex: 0, role: 'group', ariaLabel: 'Table' });
+  table.replaceWith(box);
+  box.append(table);
+}
+
+function codeBlock(pre: HTMLElement): HTMLElement {
+  const text = pre.textContent ?? '';
+  const language = /language-([\w+#.-]+)/.exec(pre.querySelector('code')?.className ?? '')?.[1] ?? '';
+  const copy = create('button', { type: 'button', className: 'copy' }, 'Copy');
+  copy.addEventListener('click', () => void copyText(text.replace(/\n$/, ''), copy));
+  const label = language === '' ? 'Code' : `Code in ${language}`;
+  return create(
+    'div',
+    { className: 'code' },
+    create('div', { className: 'code-head' }, create('span', {}, language || 'text'), copy),
+    create('pre', { tabIndex: 0, role: 'group', ariaLabel: label, dir: 'ltr' }, create('code', {}, text)),
+  );
+}
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}

@@ -1,0 +1,130 @@
+import type { ClientSession } from '@parlance/client';
+import { byId, create, descriptions } from '../shared/dom.js';
+import { bytes, saved, smaller } from '../shared/format.js';
+import type { Turn } from './conversation.js';
+import { createCurve } from './curve.js';
+import { bothWays, type Comparison, totalOf } from './traffic.js';
+
+/** The panel next to the conversation: traffic, and what was negotiated. */
+export interface Panel {
+  /** @param resumed how often the session was resumed. */
+  showSession(session: ClientSession, server: string, resumed: number): void;
+  /** Updates the figures with the next animation frame. */
+  showTraffic(turns: readonly Turn[], overhead: number): void;
+}
+
+export function createPanel(): Panel {
+  const panel = byId<HTMLDetailsElement>('panel');
+  const wide = matchMedia('(min-width: 60rem)');
+  const fold = () => {
+    panel.open = wide.matches;
+  };
+  wide.addEventListener('change', fold);
+  fold();
+
+  const agreed = byId('agreed');
+  const overheadLine = byId('overhead');
+  const curve = createCurve();
+  byId('chart').append(curve.element);
+  agreed.append(...descriptions([['Session', 'none yet']]));
+  let due: { readonly turns: readonly Turn[]; readonly overhead: number } | undefined;
+
+  function paint(): void {
+    if (due === undefined) return;
+    const { turns, overhead } = due;
+    due = undefined;
+    const traffics = turns.map(({ traffic }) => traffic);
+    const total = totalOf(traffics);
+    const isEmpty = total.http === 0;
+    byId('silence').hidden = !isEmpty;
+    byId('figures').hidden = isEmpty;
+    overheadLine.hidden = overhead === 0;
+    overheadLine.textContent = `Not included: ${bytes(overhead)} for opening and keeping the session.`;
+    byId('summary').textContent = isEmpty ? '' : `${bytes(total.socket)} instead of ${bytes(total.http)}`;
+    if (isEmpty) return;
+    byId('difference').textContent = smaller(total.socket, total.http);
+    byId('compared').replaceChildren(
+      create('b', {}, bytes(total.socket)),
+      ' on this socket. The same requests and answers as HTTP with server-sent events: ',
+      create('b', {}, bytes(total.http)),
+      ', with gzip: ',
+      create('b', {}, bytes(total.gzip)),
+      '.',
+    );
+    curve.show(traffics);
+    byId('table').replaceChildren(...tableOf(traffics.map(bothWays), total));
+  }
+
+  return {
+    showSession(session, server, resumed) {
+      const { algorithms, encoding, extensions, version, maxPayloadSize } = session.negotiated;
+      agreed.replaceChildren(
+        ...descriptions([
+          ['Session', create('code', {}, session.id)],
+          ['Server', create('code', {}, server)],
+          ['Resumed', resumed === 0 ? 'not yet' : `${resumed} ${resumed === 1 ? 'time' : 'times'}`],
+          ['Protocol', version],
+          ['Codecs', list(algorithms)],
+          ['Vocabulary', encoding ?? 'none'],
+          ['Extensions', list(Object.entries(extensions).map(([name, value]) => describe(name, value)))],
+          ['Largest message', maxPayloadSize === 0 ? 'not limited' : bytes(maxPayloadSize)],
+        ]),
+      );
+    },
+
+    showTraffic(turns, overhead) {
+      // Parts arrive faster than the eye can follow.
+      if (due === undefined) requestAnimationFrame(paint);
+      due = { turns, overhead };
+    },
+  };
+}
+
+function tableOf(turns: readonly Comparison[], total: Comparison): HTMLElement[] {
+  const heads = ['Turn', 'Socket', 'HTTP', 'gzip', 'Saved'];
+  const row = (head: string, figures: Comparison) =>
+    create(
+      'tr',
+      {},
+      create('th', { scope: 'row' }, head),
+      ...(['socket', 'http', 'gzip'] as const).map((name) => figure(figures[name])),
+      create('td', {}, saved(figures.socket, figures.http)),
+    );
+  return [
+    create(
+      'caption',
+      { className: 'unseen' },
+      'Bytes of each turn on the socket, as plain HTTP, and with gzip',
+    ),
+    create('thead', {}, create('tr', {}, ...heads.map((text) => create('th', { scope: 'col' }, text)))),
+    create('tbody', {}, ...turns.map((figures, i) => row(String(i + 1), figures))),
+    create('tfoot', {}, row('All', total)),
+  ];
+}
+
+function figure(value: number): HTMLElement {
+  const cell = create('td', {}, bytes(value));
+  cell.dataset['bytes'] = String(value);
+  return cell;
+}
+
+function list(items: readonly string[]): HTMLElement {
+  return create('ul', {}, ...items.map((item) => create('li', {}, item)));
+}
+
+/** `link: max_streams 128`. Parameters are JSON by convention; others are shown unchanged. */
+function describe(name: string, parameters: string): string {
+  let value: unknown;
+  try {
+    value = JSON.parse(parameters);
+  } catch {
+    return `${name}: ${shorten(parameters)}`;
+  }
+  if (typeof value !== 'object' || value === null) return `${name}: ${shorten(parameters)}`;
+  const entries = Object.entries(value).map(([key, each]) => `${key} ${shorten(String(each))}`);
+  return entries.length === 0 ? name : `${name}: ${entries.join(', ')}`;
+}
+
+function shorten(text: string): string {
+  return text.length <= 24 ? text : `${text.slice(0, 8)}…`;
+}

@@ -1,0 +1,105 @@
+import type { ClientSession, WebSocketConstructor } from '@parlance/client';
+import { watchSockets } from '@parlance/client/inspect';
+import { openChannel } from '../../shared/channel.js';
+import { randomName, tabName } from '../../shared/profile.js';
+import { type Happening, MAX_HAPPENINGS } from './happening.js';
+import type { Sharing } from './sharing.js';
+
+/**
+ * The newest frames of this page, as they were on the wire. They stay in this page, and are not explained, until an
+ * inspector of the same origin asks for them.
+ */
+
+export interface Recording {
+  /** The class for the connections of this page. */
+  readonly WebSocket: WebSocketConstructor;
+  /** Says from now on how this session codes its messages. */
+  follow(session: ClientSession): void;
+  /** Opens an inspector at the stream of an answer. */
+  show(replyName: string): void;
+}
+
+const MAX_BYTES = 16 * 1024 * 1024;
+
+/** @param title of this page, for people who choose among several. */
+export function createRecording(title: () => string): Recording {
+  const page = `${tabName().slice(0, 8)}-${randomName().slice(0, 8)}`;
+  let session: ClientSession | undefined;
+  const happenings: Happening[] = [];
+  let bytes = 0;
+  let sharing: Promise<Sharing> | undefined;
+  let shared: Sharing | undefined;
+
+  const take = (count: number): Happening[] => {
+    const taken = happenings.splice(0, count);
+    for (const happening of taken) bytes -= sizeOf(happening);
+    return taken;
+  };
+  const load = (): Promise<Sharing> => {
+    sharing ??= import('./sharing.js').then(
+      ({ createSharing }) => {
+        shared = createSharing({ page, channel, take });
+        return shared;
+      },
+      (error: unknown) => {
+        // The next question tries again.
+        sharing = undefined;
+        throw error;
+      },
+    );
+    return sharing;
+  };
+  const keep = (happening: Happening): void => {
+    happenings.push(happening);
+    bytes += sizeOf(happening);
+    shared?.wake();
+    const surplus = happenings.length - MAX_HAPPENINGS;
+    if (surplus <= 0 && bytes <= MAX_BYTES) return;
+    // Later frames cannot be read without those before, so what is dropped is explained first.
+    if (shared === undefined) void load().catch(() => {});
+    if (shared !== undefined) shared.skip(Math.max(1, surplus));
+    else if (surplus > MAX_HAPPENINGS || bytes > 2 * MAX_BYTES) take(Math.max(1, surplus));
+  };
+
+  const channel = openChannel((message) => {
+    if (message.type === 'who') channel.send({ type: 'page', page, title: title() });
+    if (message.type === 'watch' && message.page === page)
+      void load().then(
+        (loaded) => loaded.watch(message.inspector),
+        (error: unknown) => console.error('the explainer of frames could not be loaded:', error),
+      );
+    if (message.type === 'unwatch' && message.page === page) shared?.unwatch(message.inspector);
+  });
+  window.addEventListener('pagehide', () => channel.send({ type: 'gone', page }));
+  window.addEventListener('pageshow', () => channel.send({ type: 'page', page, title: title() }));
+
+  const WebSocket = watchSockets(globalThis.WebSocket as WebSocketConstructor, {
+    onOpening: (connection, url) => keep({ at: now(), connection, type: 'opening', url }),
+    onOpen: (connection) => keep({ at: now(), connection, type: 'open' }),
+    onFrame(connection, direction, frame) {
+      const selection = direction === 'sent' ? session?.stats().lastSelection : undefined;
+      keep({ at: now(), connection, type: 'frame', direction, frame, selection });
+    },
+    onClosed: (connection, code, reason) => keep({ at: now(), connection, type: 'closed', code, reason }),
+  });
+
+  return {
+    WebSocket,
+    follow(next) {
+      session = next;
+    },
+    show(replyName) {
+      const fragment = new URLSearchParams({ page, reply: replyName });
+      window.open(new URL(`./inspect#${fragment}`, location.href), 'parlance-inspector');
+    },
+  };
+}
+
+/** Unix milliseconds that never run backwards. */
+function now(): number {
+  return performance.timeOrigin + performance.now();
+}
+
+function sizeOf(happening: Happening): number {
+  return happening.type === 'frame' ? happening.frame.length + (happening.selection?.body.length ?? 0) : 0;
+}
