@@ -1,3 +1,4 @@
+import { SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { Drain } from './drain.js';
 import type { DrainPart } from './parts/part.js';
@@ -16,7 +17,7 @@ function setUp(...others: readonly DrainPart[]) {
       stopped.push('finished');
     },
   };
-  const drain = new Drain(new Map(), [...others, replies], 0, Date.now() + MINUTE);
+  const drain = new Drain(new Map(), [...others, replies], 0, Date.now() + MINUTE, SILENT_LOGGER);
   return { drain, stopped };
 }
 
@@ -48,9 +49,20 @@ describe('a drain that an operator finishes', () => {
     expect(stopped).toEqual(AT_THE_DEADLINE);
   });
 
+  it('goes on if a part fails', async () => {
+    const fault = () => {
+      throw new Error('a fault');
+    };
+    const { drain, stopped } = setUp({ announce: fault, park: fault, cut: fault, finish: fault });
+    const running = drain.run(MINUTE);
+    drain.finish();
+    expect(await running).toEqual({ ...NOTHING, moved: 0 });
+    expect(stopped).toEqual(AT_THE_DEADLINE);
+  });
+
   it('keeps the deadline if that has passed', () => {
     const deadline = Date.now() - MINUTE;
-    const drain = new Drain(new Map(), [], 0, deadline);
+    const drain = new Drain(new Map(), [], 0, deadline, SILENT_LOGGER);
     drain.finish();
     expect(drain.progress.deadline).toBe(deadline);
   });

@@ -1,4 +1,5 @@
-import { CloseCode, CloseReason, type GoAwayPayload, ProtocolError } from '@parlance/protocol';
+import { CloseCode, CloseReason, type GoAwayPayload, type Logger, ProtocolError } from '@parlance/protocol';
+import { guard, loggable } from '@parlance/protocol/internal';
 import type { DrainProgress } from './admin/figures.js';
 import type { Refusal } from './admission/admission.js';
 import type { DrainResult } from './drain-options.js';
@@ -32,6 +33,7 @@ export class Drain {
   readonly #parts: readonly DrainPart[];
   readonly #goAway: (retryAfterMs: number) => GoAwayPayload;
   readonly #returnWithinMs: number;
+  readonly #logger: Logger;
   #stopWaiting: (() => void) | undefined;
   /** An operator has moved the deadline to now. */
   #isFinishing = false;
@@ -45,11 +47,13 @@ export class Drain {
     parts: readonly DrainPart[],
     returnWithinMs: number,
     deadline: number,
+    logger: Logger,
   ) {
     this.#sessions = sessions;
     this.#deadline = deadline;
     this.#total = sessions.size;
     this.#parts = parts;
+    this.#logger = logger;
     this.#returnWithinMs = returnWithinMs;
     this.#goAway = (retryAfterMs) => ({ retryAfterMs, deadline });
   }
@@ -95,10 +99,9 @@ export class Drain {
   }
 
   async run(timeoutMs: number): Promise<DrainResult> {
-    for (const part of this.#parts) {
-      const announced = part.announce?.(this.#deadline, this.#returnWithinMs);
-      if (announced !== undefined) await announced;
-    }
+    for (const part of this.#parts)
+      if (part.announce !== undefined)
+        await this.#attempt(() => part.announce?.(this.#deadline, this.#returnWithinMs));
     const sessions = [...this.#sessions.values()];
     for (const session of sessions) {
       this.#sayFarewell(session);
@@ -107,11 +110,11 @@ export class Drain {
     await this.#emptyWithin(timeoutMs);
     for (const timer of this.#waiting.values()) clearTimeout(timer);
     const parking = this.#parts.filter(({ park }) => park !== undefined);
-    if (!this.#isEmpty) await Promise.all(parking.map((part) => part.park?.()));
+    if (!this.#isEmpty) await Promise.all(parking.map((part) => this.#attempt(() => part.park?.())));
     const moved = parking.length === 0 ? undefined : sessions.filter(({ hasMoved }) => hasMoved).length;
     const left = [...this.#sessions.values()];
     const drained = new ProtocolError('draining', 'the server was drained');
-    for (const part of this.#parts) part.cut?.(drained);
+    for (const part of this.#parts) void this.#attempt(() => part.cut?.(drained));
     const result = {
       left: sessions.length - left.length - (moved ?? 0) - this.#gone,
       interrupted: left.filter(({ state, core }) => state !== 'suspended' && core.channel.openStreams > 0)
@@ -129,17 +132,26 @@ export class Drain {
         return undefined;
       }),
     );
-    await Promise.all([...this.#parts.map((part) => part.finish?.())]);
+    await Promise.all(this.#parts.map((part) => this.#attempt(() => part.finish?.())));
     return result;
   }
 
+  /** A part that fails keeps neither the others nor any session from leaving. */
+  async #attempt(task: () => Promise<void> | void): Promise<void> {
+    try {
+      await task();
+    } catch (error) {
+      this.#logger.error({ event: 'part.failed', err: loggable(error) }, 'a feature has failed in the drain');
+    }
+  }
+
   #isKept(session: ServerEndpoint): boolean {
-    return this.#parts.some((part) => part.keeps?.(session));
+    return this.#parts.some((part) => guard(session, () => part.keeps?.(session)));
   }
 
   #sayFarewell(session: ServerEndpoint): void {
     if (this.#isKept(session)) return;
-    const more = this.#parts.map((part) => part.farewell?.(session));
+    const more = this.#parts.map((part) => guard(session, () => part.farewell?.(session)));
     session.sendGoAway(Object.assign(this.#goAway(returnDelay(this.#returnWithinMs)), ...more));
   }
 

@@ -116,7 +116,7 @@ export class SessionServer implements Omit<Server, OwnMembers> {
     const fields = { event: 'server.draining', sessions: established.size, timeoutMs, returnWithinMs };
     logger.info(fields, 'draining');
     this.#sessions.returnWithinMs = returnWithinMs;
-    const drain = new Drain(established, this.parts.drains, returnWithinMs, Date.now() + timeoutMs);
+    const drain = new Drain(established, this.parts.drains, returnWithinMs, Date.now() + timeoutMs, logger);
     this.#sessions.drain = drain;
     const drained = drain.run(timeoutMs);
     if (releasePort) this.#stopListening();

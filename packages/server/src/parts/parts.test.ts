@@ -162,6 +162,18 @@ describe('parts', () => {
     expect([a.faults.length, b.faults.length, ended]).toEqual([1, 0, ['a', 'b']]);
   });
 
+  it('are not ready, and have no page, if one of them fails', () => {
+    const fault = () => {
+      throw new Error('a fault');
+    };
+    const parts = partsOf(feature('bad', { page: fault, tick: fault }));
+    expect(parts.pageAt('/', 'sessions')).toBeUndefined();
+    expect(() => parts.tick()).not.toThrow();
+    expect(parts.isReady()).toBe(true);
+    expect(partsOf(feature('bad', { isReady: fault })).isReady()).toBe(false);
+    expect(partsOf(feature('bad', { refuses: fault })).isReady()).toBe(false);
+  });
+
   it('start when those before them have started, and only once', async () => {
     const log: string[] = [];
     let fails = true;

@@ -5,7 +5,7 @@ import {
   type RequestHandler,
   type ResumeOffer,
 } from '@parlance/protocol';
-import { attempt, type EventRoute, type Fields, guard, loggable } from '@parlance/protocol/internal';
+import { type EventRoute, type Fields, guard, loggable } from '@parlance/protocol/internal';
 import type { CheckedIdentity, Refusal } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { Sought, Wanted } from '../admission/seek.js';
@@ -229,11 +229,12 @@ export class Parts {
   // --- the whole server
 
   pageAt(path: string, port: PagePort): Page | undefined {
-    return first(this.#having('page'), (part) => part.page(path, port));
+    return first(this.#having('page'), (part) => this.#ask(part, () => part.page(path, port), undefined));
   }
 
   isReady(): boolean {
-    return this.refuses() === undefined && this.#having('isReady').every((part) => part.isReady());
+    const isAsked = this.#having('isReady').every((part) => this.#ask(part, () => part.isReady(), false));
+    return isAsked && this.#having('refuses').every((part) => this.#ask(part, () => !part.refuses(), false));
   }
 
   /** Another server takes sessions and clients from this one, which drains. */
@@ -263,10 +264,7 @@ export class Parts {
   }
 
   tick(): void {
-    for (const part of this.#having('tick')) {
-      const failed = attempt(() => part.tick());
-      if (failed !== undefined) this.#report(part, failed.error);
-    }
+    for (const part of this.#having('tick')) this.#ask(part, () => part.tick(), undefined);
   }
 
   /** Never rejects. */
@@ -286,6 +284,16 @@ export class Parts {
       await task();
     } catch (error) {
       this.#report(part, error);
+    }
+  }
+
+  /** @param otherwise if the part fails, which is logged. */
+  #ask<Answer>(part: Named, ask: () => Answer, otherwise: Answer): Answer {
+    try {
+      return ask();
+    } catch (error) {
+      this.#report(part, error);
+      return otherwise;
     }
   }
 
