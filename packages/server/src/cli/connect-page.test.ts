@@ -84,7 +84,7 @@ describe('the page of connect --ui', () => {
 
   it('keeps a bounded number of events for late pages, and serves a bounded number of pages', async () => {
     for (let i = 0; i < 6_001; i++) page.add({ ...EVENT, session: `s${i}` });
-    // `fetch` cancels a response that nobody holds any more, when memory is collected.
+    // `fetch` cancels a response that is not held any more, when memory is collected.
     const opened = new Map<AbortController, Response>();
     const open = async () => {
       const controller = new AbortController();
