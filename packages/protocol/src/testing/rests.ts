@@ -1,6 +1,6 @@
 import { LINK_FIRST_BYTE } from '../base/frame-kind.js';
 import type { ServerSessionCore } from '../session/types.js';
-import { toHex } from './hex.js';
+import { toHex } from './bytes.js';
 import type { End, Simulation } from './simulation.js';
 
 /** The rests of a server's end, and the link frames that show whether they made a difference. */
