@@ -120,6 +120,15 @@ describe('a frame writer', () => {
     expect(socket.frames()).toHaveLength(9);
   });
 
+  it('takes a frame in a turn in which it has flushed early, and other writers then fill the turn', async () => {
+    const { socket, writer } = createWriter();
+    writer.write(filled(256 * 1024, 0));
+    for (let i = 0; i < 7; i++) createWriter().writer.write(filled(1, i));
+    writer.write(filled(2, 1));
+    await turn();
+    expect(socket.frames().map(({ payload }) => payload.length)).toEqual([256 * 1024, 2]);
+  });
+
   it('does not need a small frame after the turn', async () => {
     const { socket, writer } = createWriter();
     socket.isHeld = true;

@@ -60,8 +60,9 @@ export class FrameWriter {
   /** The frame must not change until the end of the turn; a large one, until it is acknowledged. */
   write(frame: Uint8Array | string): void {
     if (this.#frames === undefined) {
-      this.#frames = [];
+      // This may flush writers that wait, of which this one may be: it keeps its place if it has flushed early.
       schedule(this);
+      this.#frames ??= [];
     }
     this.#frames.push(frame);
     this.#pendingBytes += frame.length;
