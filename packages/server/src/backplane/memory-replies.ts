@@ -1,6 +1,7 @@
 import { keyOf } from '../keys.js';
 import { READ_PARTS, type ReplyHead } from '../replies/log.js';
 import { RecordStore } from '../replies/record-store.js';
+import { Expiring } from './expiring.js';
 import {
   type AppendOutcome,
   batchCharge,
@@ -55,9 +56,10 @@ interface Proof {
 /** The kept replies of a cluster within one process. */
 export class MemoryReplies implements ReplyEngine {
   readonly #now: () => number;
-  readonly #replies = new Map<string, Stored>();
+  readonly #replies: Expiring<Stored>;
+  /** The newest IDs by their names. */
   readonly #names = new Map<string, string>();
-  readonly #proofs = new Map<string, Proof>();
+  readonly #proofs: Expiring<Proof>;
   readonly #watchers = new Map<string, Set<(news: ReplyNews) => void>>();
   /** By node. */
   readonly #listeners = new Map<string, (id: string | undefined) => void>();
@@ -65,6 +67,8 @@ export class MemoryReplies implements ReplyEngine {
 
   constructor(now: () => number) {
     this.#now = now;
+    this.#replies = new Expiring(now);
+    this.#proofs = new Expiring(now);
   }
 
   async open(
@@ -73,7 +77,7 @@ export class MemoryReplies implements ReplyEngine {
     liveMs: number,
   ): Promise<OpenOutcome> {
     const { id, owner, name } = head;
-    if (this.#find(id) !== undefined) return 'done';
+    if (this.#replies.get(id) !== undefined) return 'done';
     if (this.#of(owner).length >= bounds.maxReplies) return 'too_many_replies';
     const bytes = headCharge(head);
     if (this.#bytesOf(owner) + bytes > bounds.maxOwnerBytes) return 'over_budget';
@@ -97,7 +101,7 @@ export class MemoryReplies implements ReplyEngine {
   }
 
   async claim({ id, epoch = 0 }: ReplyKey, by: string, liveMs: number): Promise<ClaimOutcome> {
-    const stored = this.#find(id);
+    const stored = this.#replies.get(id);
     if (stored === undefined) return { outcome: 'gone' };
     if (stored.epoch > epoch || (stored.epoch === epoch && stored.by !== by)) return { outcome: 'ended' };
     const why = stored.end?.why;
@@ -112,7 +116,7 @@ export class MemoryReplies implements ReplyEngine {
 
   async append(batch: ReplyBatch, bounds: EngineBounds): Promise<AppendOutcome> {
     const { id, from, records, epoch = 0 } = batch;
-    const stored = this.#find(id);
+    const stored = this.#replies.get(id);
     if (stored === undefined) return 'gone';
     if (stored.end !== undefined || stored.epoch !== epoch) return refusalOf(stored);
     if (stored.records.size === from + records.length) return 'done';
@@ -130,7 +134,7 @@ export class MemoryReplies implements ReplyEngine {
     { id, parts, by, end, ttlMs, epoch = 0, why }: EngineEnd,
     bounds: EngineBounds,
   ): Promise<AppendOutcome> {
-    const stored = this.#find(id);
+    const stored = this.#replies.get(id);
     if (stored === undefined) return 'gone';
     if (stored.epoch !== epoch) return 'ended';
     if (stored.end !== undefined) return stored.end.by === by ? 'done' : refusalOf(stored);
@@ -147,7 +151,7 @@ export class MemoryReplies implements ReplyEngine {
   }
 
   async keep({ id, epoch = 0 }: ReplyKey, liveMs: number): Promise<KeepOutcome> {
-    const stored = this.#find(id);
+    const stored = this.#replies.get(id);
     if (stored === undefined) return { outcome: 'gone' };
     if (stored.end !== undefined || stored.epoch !== epoch) return { outcome: refusalOf(stored) };
     stored.writtenAt = this.#now();
@@ -156,12 +160,12 @@ export class MemoryReplies implements ReplyEngine {
   }
 
   async drop({ id }: ReplyKey): Promise<void> {
-    this.#forget(id);
+    this.#replies.delete(id);
     this.#tell(id, UNKNOWN);
   }
 
   async find(id: string): Promise<EngineEntry | undefined> {
-    const stored = this.#find(id);
+    const stored = this.#replies.get(id);
     return stored && this.#entryOf(stored);
   }
 
@@ -171,7 +175,7 @@ export class MemoryReplies implements ReplyEngine {
   }
 
   async read(id: string, after: number): Promise<EnginePieces | undefined> {
-    const stored = this.#find(id);
+    const stored = this.#replies.get(id);
     if (stored === undefined) return undefined;
     const records = stored.records.read(after, READ_SIZE, READ_PARTS);
     return {
@@ -183,7 +187,7 @@ export class MemoryReplies implements ReplyEngine {
   }
 
   async follow(id: string): Promise<EngineState | undefined> {
-    const stored = this.#find(id);
+    const stored = this.#replies.get(id);
     if (stored === undefined) return undefined;
     const now = this.#now();
     stored.followedAt = now;
@@ -201,7 +205,8 @@ export class MemoryReplies implements ReplyEngine {
   }
 
   async shared(): Promise<readonly string[]> {
-    const shared = [...this.#replies.values()].filter(({ head }) => head.share !== undefined);
+    const all = [...this.#replies].map(([, stored]) => stored);
+    const shared = all.filter(({ head }) => head.share !== undefined);
     const newest = shared.toSorted((a, b) => b.head.startedAt - a.head.startedAt || b.number - a.number);
     return newest.slice(0, MAX_SHARED).map(({ head }) => head.id);
   }
@@ -226,37 +231,18 @@ export class MemoryReplies implements ReplyEngine {
   }
 
   async vouch(sessionId: string, owner: string, hashes: readonly string[], ttlMs: number): Promise<void> {
-    const now = this.#now();
-    for (const [old, { endsAt }] of this.#proofs) if (endsAt <= now) this.#proofs.delete(old);
-    this.#proofs.set(sessionId, { owner, hashes, endsAt: now + ttlMs });
+    this.#proofs.set(sessionId, { owner, hashes, endsAt: this.#now() + ttlMs });
   }
 
   async prove(sessionId: string, hash: string): Promise<string | undefined> {
     const proof = this.#proofs.get(sessionId);
-    if (proof === undefined || proof.endsAt <= this.#now()) return undefined;
-    return proof.hashes.includes(hash) ? proof.owner : undefined;
+    return proof?.hashes.includes(hash) === true ? proof.owner : undefined;
   }
 
   async close(): Promise<void> {}
 
-  #find(id: string): Stored | undefined {
-    const stored = this.#replies.get(id);
-    if (stored === undefined || stored.endsAt > this.#now()) return stored;
-    this.#forget(id);
-    return undefined;
-  }
-
-  #forget(id: string): void {
-    const head = this.#replies.get(id)?.head;
-    this.#replies.delete(id);
-    if (head?.name === undefined) return;
-    const name = keyOf(head.owner, head.name);
-    if (this.#names.get(name) === id) this.#names.delete(name);
-  }
-
   #of(owner: string): Stored[] {
-    for (const { head } of [...this.#replies.values()]) if (head.owner === owner) this.#find(head.id);
-    return [...this.#replies.values()].filter(({ head }) => head.owner === owner);
+    return [...this.#replies].map(([, stored]) => stored).filter(({ head }) => head.owner === owner);
   }
 
   #bytesOf(owner: string): number {

@@ -27,6 +27,8 @@ import {
 import { RedisCalls } from './calls.js';
 import { RedisNews } from './channels.js';
 import type { RedisSource } from './client.js';
+import type { Lane } from './connection.js';
+import type { Script } from './lua.js';
 import { headText, readHead } from './reply-head.js';
 import {
   APPEND,
@@ -38,7 +40,6 @@ import {
   KEEP,
   LIST,
   OPEN,
-  PROVE,
   READ,
   SHARE,
   VOUCH,
@@ -63,8 +64,9 @@ import {
   wholeMs,
   writerOf,
 } from './reply-values.js';
-import type { Script } from './scripts.js';
 
+/** Calls that may be unanswered; with more, none is sent. */
+const MAX_CALLS = 4_096;
 /** Owners of replies that are remembered. */
 const MAX_OWNERS = 1_000;
 /** A reply can be found by its ID for so much longer than it is kept, in milliseconds. */
@@ -77,6 +79,7 @@ const LOOK_MS = 2_000;
 export class RedisReplies implements ReplyEngine {
   readonly #prefix: string;
   readonly #calls: RedisCalls;
+  readonly #lane: Lane = { max: MAX_CALLS, unanswered: 0 };
   readonly #news: RedisNews;
   readonly #isDeaf: boolean;
   /** By the IDs of their replies. */
@@ -93,7 +96,7 @@ export class RedisReplies implements ReplyEngine {
   async open(head: EngineHead, bounds: EngineBounds, liveMs: number): Promise<OpenOutcome> {
     const { id, owner, name, share, startedAt, by = '', epoch = 0, source } = head;
     // First, so that a reply that is there can be found.
-    await this.#calls.send('SET', this.#ownerKey(id), owner, 'PX', wholeMs(liveMs + MARGIN_MS));
+    await this.#send('SET', this.#ownerKey(id), owner, 'PX', wholeMs(liveMs + MARGIN_MS));
     const outcome = await this.#run(
       OPEN,
       head,
@@ -109,7 +112,15 @@ export class RedisReplies implements ReplyEngine {
     );
     if (outcome === 'done' && share !== undefined) {
       const life = wholeMs(liveMs + MARGIN_MS);
-      await this.#calls.run(SHARE, [this.#sharedKey], String(startedAt), id, String(MAX_SHARED), life);
+      await this.#calls.runBytes(
+        this.#lane,
+        SHARE,
+        [this.#sharedKey],
+        String(startedAt),
+        id,
+        String(MAX_SHARED),
+        life,
+      );
     }
     return outcome as OpenOutcome;
   }
@@ -117,7 +128,9 @@ export class RedisReplies implements ReplyEngine {
   async claim(key: ReplyKey, by: string, liveMs: number): Promise<ClaimOutcome> {
     const { id, epoch = 0 } = key;
     const keys = this.#keysOf(key);
-    const answer = listOf(await this.#calls.run(CLAIM, keys, id, by, String(epoch), wholeMs(liveMs)));
+    const answer = listOf(
+      await this.#calls.runBytes(this.#lane, CLAIM, keys, id, by, String(epoch), wholeMs(liveMs)),
+    );
     const [outcome, parts, offset] = answer.map(String);
     if (outcome !== 'done') return { outcome: outcome as Exclude<ClaimOutcome['outcome'], 'done'> };
     await this.#extend(id, liveMs);
@@ -183,7 +196,7 @@ export class RedisReplies implements ReplyEngine {
 
   async drop(key: ReplyKey): Promise<void> {
     await this.#run(DROP, key, this.#channel(key.id));
-    await this.#calls.send('DEL', this.#ownerKey(key.id));
+    await this.#send('DEL', this.#ownerKey(key.id));
     this.#owners.delete(key.id);
   }
 
@@ -194,7 +207,7 @@ export class RedisReplies implements ReplyEngine {
 
   async named(owner: string, name: string): Promise<EngineEntry | undefined> {
     const [account = ''] = this.#keysOf({ owner, id: '' });
-    const id = textOf(await this.#calls.send('HGET', account, `n:${name}`));
+    const id = textOf(await this.#send('HGET', account, `n:${name}`));
     return id === undefined ? undefined : await this.#entry({ owner, id });
   }
 
@@ -202,7 +215,9 @@ export class RedisReplies implements ReplyEngine {
     const owner = await this.#ownerOf(id);
     if (owner === undefined) return undefined;
     const keys = this.#keysOf({ owner, id }).slice(3);
-    const answer = await reading(async () => listOf(await this.#calls.run(READ, keys, String(after))));
+    const answer = await reading(async () =>
+      listOf(await this.#calls.runBytes(this.#lane, READ, keys, String(after))),
+    );
     if (answer.length === 0) return undefined;
     const [first, bytes, reaches, endAt, failure, endMetadata, metadata, claims, last, parts] = answer;
     const place = { first: Number(first), last: Number(last), after, parts: Number(parts) };
@@ -219,7 +234,7 @@ export class RedisReplies implements ReplyEngine {
     const owner = await this.#ownerOf(id);
     if (owner === undefined) return undefined;
     const keys = this.#keysOf({ owner, id }).slice(3, 4);
-    const answer = await reading(async () => listOf(await this.#calls.run(FOLLOW, keys)));
+    const answer = await reading(async () => listOf(await this.#calls.runBytes(this.#lane, FOLLOW, keys)));
     const [parts, hasEnded, ...writer] = answer;
     if (parts === undefined) return undefined;
     return { parts: countOf(parts), hasEnded: Number(hasEnded) === 1, ...writerOf(writer) };
@@ -228,7 +243,7 @@ export class RedisReplies implements ReplyEngine {
   async list(owner: string, before?: number): Promise<EnginePage> {
     const keys = this.#keysOf({ owner, id: '' }).slice(0, 3);
     const from = before === undefined ? '+inf' : `(${before}`;
-    const answer = listOf(await this.#calls.run(LIST, keys, from));
+    const answer = listOf(await this.#calls.runBytes(this.#lane, LIST, keys, from));
     const ids = answer.filter((_, i) => i % 2 === 0).map(String);
     // The client writes the commands of one turn together.
     const entries = await Promise.all(ids.map((id) => this.#entry({ owner, id })));
@@ -239,7 +254,7 @@ export class RedisReplies implements ReplyEngine {
   }
 
   async shared(): Promise<readonly string[]> {
-    const ids = await this.#calls.send('ZREVRANGE', this.#sharedKey, '0', String(MAX_SHARED - 1));
+    const ids = await this.#send('ZREVRANGE', this.#sharedKey, '0', String(MAX_SHARED - 1));
     return listOf(ids).map(String);
   }
 
@@ -264,12 +279,20 @@ export class RedisReplies implements ReplyEngine {
   }
 
   async vouch(sessionId: string, owner: string, hashes: readonly string[], ttlMs: number): Promise<void> {
-    await this.#calls.run(VOUCH, [this.#sessionKey(sessionId)], owner, wholeMs(ttlMs), ...hashes);
+    await this.#calls.runBytes(
+      this.#lane,
+      VOUCH,
+      [this.#sessionKey(sessionId)],
+      owner,
+      wholeMs(ttlMs),
+      ...hashes,
+    );
   }
 
   async prove(sessionId: string, hash: string): Promise<string | undefined> {
-    const [owner] = listOf(await this.#calls.run(PROVE, [this.#sessionKey(sessionId)], hash));
-    return textOf(owner);
+    const key = this.#sessionKey(sessionId);
+    const [owner, token] = listOf(await this.#send('HMGET', key, 'o', `t:${hash}`)).map(textOf);
+    return token && owner;
   }
 
   async close(): Promise<void> {
@@ -308,13 +331,17 @@ export class RedisReplies implements ReplyEngine {
   // --- calls
 
   async #run(script: Script, key: ReplyKey, ...args: readonly (string | Uint8Array)[]): Promise<string> {
-    return String(await this.#calls.run(script, this.#keysOf(key), key.id, ...args));
+    return String(await this.#calls.runBytes(this.#lane, script, this.#keysOf(key), key.id, ...args));
+  }
+
+  #send(...command: readonly string[]): Promise<unknown> {
+    return this.#calls.sendBytes(this.#lane, ...command);
   }
 
   async #ownerOf(id: string): Promise<string | undefined> {
     const known = this.#owners.get(id);
     if (known !== undefined) return known;
-    const owner = textOf(await this.#calls.send('GET', this.#ownerKey(id)));
+    const owner = textOf(await this.#send('GET', this.#ownerKey(id)));
     if (owner !== undefined) this.#remember(id, owner);
     return owner;
   }
@@ -327,7 +354,7 @@ export class RedisReplies implements ReplyEngine {
 
   async #entry({ owner, id }: ReplyKey): Promise<EngineEntry | undefined> {
     const keys = this.#keysOf({ owner, id }).slice(3, 4);
-    const answer = await reading(async () => listOf(await this.#calls.run(ENTRY, keys)));
+    const answer = await reading(async () => listOf(await this.#calls.runBytes(this.#lane, ENTRY, keys)));
     const [text, parts, endAt, failed, ...writer] = answer;
     if (text === undefined) return undefined;
     const head = readHead(bytesOf(text));
@@ -339,6 +366,6 @@ export class RedisReplies implements ReplyEngine {
   }
 
   async #extend(id: string, ms: number): Promise<void> {
-    await this.#calls.send('PEXPIRE', this.#ownerKey(id), wholeMs(ms + MARGIN_MS));
+    await this.#send('PEXPIRE', this.#ownerKey(id), wholeMs(ms + MARGIN_MS));
   }
 }
