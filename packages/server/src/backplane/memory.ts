@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Backplane, ListedNode } from './backplane.js';
 import { Expiring } from './expiring.js';
 import { MemoryAgents } from './memory-agents.js';
-import { MemoryReplies } from './memory-replies.js';
+import { memoryReplies } from './memory-replies.js';
 import { MemoryRooms } from './memory-rooms.js';
 import { MemorySessions } from './memory-sessions.js';
 import type { ReplyBackplane } from './replies.js';
@@ -24,7 +24,7 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
   const agents = new MemoryAgents();
   const sessions = new MemorySessions(now);
   const rooms = new MemoryRooms(now);
-  const replies = new MemoryReplies(now);
+  const replies = memoryReplies(now);
   let key: string | undefined;
   const listed = (incarnation: string, { record, endsAt }: Lease): ListedNode => {
     return { incarnation, record, leaseMs: endsAt - now() };

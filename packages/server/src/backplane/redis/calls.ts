@@ -48,14 +48,8 @@ export class RedisCalls {
     return this.#run(asBytes, lane, script, keys, args);
   }
 
-  /** @throws {ProtocolError} as {@link run}. */
-  async send(lane: Lane, ...command: string[]): Promise<unknown> {
-    await this.check(lane);
-    return await this.#send(asTexts, lane, command);
-  }
-
   /** @throws {ProtocolError} as {@link runBytes}. */
-  async sendBytes(lane: Lane, ...command: readonly Argument[]): Promise<unknown> {
+  async send(lane: Lane, ...command: readonly Argument[]): Promise<unknown> {
     await this.check(lane);
     return await this.#send(asBytes, lane, command);
   }

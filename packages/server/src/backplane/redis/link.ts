@@ -13,7 +13,7 @@ import { failed, RedisCalls } from './calls.js';
 import { RedisChanges } from './changes.js';
 import type { RedisSource } from './client.js';
 import type { Lane } from './connection.js';
-import { AGENTS, CHANGES, FIND, PUT_AGENT, RENEW, SHARE_KEY } from './scripts.js';
+import { AGENTS, CHANGES, FIND, PUT_AGENT, RENEW, SHARE_KEY, WITHDRAW } from './scripts.js';
 import { RedisSessions } from './sessions.js';
 
 /** Commands that may be unanswered; with more, none is sent. Renewals have a share of their own. */
@@ -69,7 +69,7 @@ export class RedisLink extends RedisSessions implements BackplaneLink {
 
   async withdraw(incarnation: string): Promise<void> {
     this.#announced = undefined;
-    await this.calls.send(this.#others, 'HDEL', ...this.#keys, incarnation);
+    await this.calls.run(this.#others, WITHDRAW, this.#keys, incarnation);
   }
 
   async putAgent(

@@ -54,6 +54,9 @@ if not ms then return {} end
 return { ms, record }
 `);
 
+/** KEYS: the table. ARGV: incarnation. */
+export const WITHDRAW = script(`return redis.call('HDEL', KEYS[1], ARGV[1])`);
+
 /**
  * The agents are a hash from their keys to `holder record`, and a stream of changes whose IDs count from 1-0 on. The field
  * '' of the hash is the number of the last change. Both keys are in one slot.
@@ -120,6 +123,9 @@ end
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return isClaim and redis.call('HGETALL', KEYS[1]) or { ARGV[3], epoch }
 `);
+
+/** KEYS: the hash. ARGV: names of a durable session. Returns node and number, and the values of the names. */
+export const READ_SESSION = script(`return redis.call('HMGET', KEYS[1], 'n', 'e', unpack(ARGV))`);
 
 /** KEYS: the hash. ARGV: node, number, TTL in ms. Returns 1, or 0 if another node has the session. */
 export const KEEP_SESSION = script(`

@@ -13,6 +13,7 @@ import type { RedisCalls } from './calls.js';
 import type { Lane } from './connection.js';
 import {
   KEEP_SESSION,
+  READ_SESSION,
   RELEASE_ROOM,
   RELEASE_SESSION,
   RESERVE_ROOM,
@@ -60,7 +61,7 @@ export class RedisSessions implements BackplaneSessions {
   }
 
   async findSession(sessionId: string): Promise<SessionRecord | undefined> {
-    return recordOf(await this.calls.send(this.searches, 'HMGET', this.#keysOf(sessionId)[0], 'n', 'e'));
+    return recordOf(await this.calls.run(this.searches, READ_SESSION, this.#keysOf(sessionId)));
   }
 
   async keepSessions(
@@ -99,8 +100,8 @@ export class RedisSessions implements BackplaneSessions {
   }
 
   async readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined> {
-    const [key] = this.#keysOf(sessionId);
-    const answer = await this.calls.sendBytes(this.searches, 'HMGET', key, 'n', 'e', ...names);
+    const key = this.#keysOf(sessionId);
+    const answer = await this.calls.runBytes(this.searches, READ_SESSION, key, ...names);
     const record = recordOf(answer);
     const values = Array.isArray(answer) ? (answer as unknown[]).slice(2) : [];
     return record && { ...record, fields: fieldsOf(names.flatMap((name, i) => [name, values[i]])) };
