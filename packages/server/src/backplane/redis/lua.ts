@@ -18,13 +18,13 @@ local function whole(number) return string.format('%.0f', number) end
 `;
 
 /**
- * The bytes that everything of one owner takes in the engine: the records of durable sessions, or kept replies. What is counted
- * has an ID, and is forgotten at a time. All KEYS are in one slot:
+ * The bytes that records of one kind and one owner take in the engine. A record that is counted has an ID, and is forgotten at
+ * a time. All KEYS are in one slot:
  *
- * 1. a hash: `b` bytes of all, `b:ID` of one; of what has a name also `n:NAME` an ID, and `i:ID` a name
+ * 1. a hash: `b` bytes of all, `b:ID` of one; of a record with a name also `n:NAME` an ID, and `i:ID` a name
  * 2. a sorted set of IDs by the time at which they are forgotten
- * 3. of what is listed, a sorted set of IDs by rank
- * 4. and more: keys of the one that the script is about, which are forgotten with it
+ * 3. of records that are listed, a sorted set of IDs by rank
+ * 4. and more: keys of the record that the script is about, which expire with it
  */
 export const ACCOUNT = `${CLOCK}
 local function bytesOf(id) return tonumber(redis.call('HGET', KEYS[1], id and 'b:' .. id or 'b') or '0') end
