@@ -13,89 +13,11 @@ export interface Backplane {
 }
 
 /**
- * Where sessions are that have moved, and the records of durable ones: of one owner at a time, and of an epoch that grows with
- * each owner (ADR 116). Calls are as those of {@link BackplaneLink}.
- */
-export interface BackplaneSessions {
-  /**
-   * Writes that `to` has a session, in one step, if nothing is written yet or what is written is `from` and `epoch`. The
-   * epoch grows by one, so of two nodes that try this at once, one succeeds.
-   *
-   * @returns what is written then.
-   * @throws {ProtocolError} as {@link BackplaneLink.renew}. It may have been written nevertheless.
-   */
-  moveSession(sessionId: string, move: SessionMove): Promise<SessionRecord>;
-  /**
-   * Where a session is that has moved.
-   *
-   * @throws {ProtocolError} as {@link BackplaneLink.renew}.
-   */
-  findSession(sessionId: string): Promise<SessionRecord | undefined>;
-  /**
-   * Keeps records of sessions that `owner` has, and writes those again that are gone.
-   *
-   * @param epochs by session ID.
-   * @returns the sessions that another node has.
-   * @throws {ProtocolError} as {@link BackplaneLink.renew}.
-   */
-  keepSessions(owner: string, epochs: ReadonlyMap<string, number>, ttlMs: number): Promise<readonly string[]>;
-  /**
-   * Writes fields of the record of a durable session, all or none, if it belongs to `owner` and `epoch` and has no write with
-   * this number or a later one. So a write may be repeated, even when later ones are there.
-   *
-   * @returns `fenced` if another node has the session, `gone` if the engine has nothing of it, `behind` if it has forgotten
-   * writes up to {@link SessionWrite.after}. Nothing is written then, nor if the record would need more bytes than it may have.
-   * @throws {ProtocolError} as {@link BackplaneLink.renew}. It may have been written nevertheless.
-   */
-  writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom>;
-  /**
-   * Reserves bytes for the record of a session, out of those that its principal may have. A session that has more keeps them.
-   *
-   * @param account of the principal.
-   * @returns bytes that the session has; `undefined` if the principal has no more, and nothing is changed.
-   * @throws {ProtocolError} as {@link BackplaneLink.renew}. They may have been reserved nevertheless.
-   */
-  reserveRoom(account: string, sessionId: string, room: RoomRequest): Promise<number | undefined>;
-  /**
-   * Gives the bytes of a session back.
-   *
-   * @throws {ProtocolError} as {@link BackplaneLink.renew}.
-   */
-  releaseRoom(account: string, sessionId: string): Promise<void>;
-  /**
-   * Whether the engine forgets everything when its process ends while nodes go on.
-   *
-   * @throws {ProtocolError} as {@link BackplaneLink.renew}.
-   */
-  isVolatile(): Promise<boolean>;
-  /**
-   * Some fields of the record of a durable session, and which node has it; `undefined` if there is none.
-   *
-   * @throws {ProtocolError} as {@link BackplaneLink.renew}.
-   */
-  readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined>;
-  /**
-   * Takes a durable session from a node that has died: as {@link moveSession}, and reads all fields in the same step. The
-   * next write has the number 1; until then this can be repeated.
-   *
-   * @returns `undefined` if something else is written than what is expected.
-   * @throws {ProtocolError} as {@link BackplaneLink.renew}. It may have been written nevertheless.
-   */
-  claimSession(sessionId: string, move: SessionMove): Promise<SessionReading | undefined>;
-  /**
-   * Forgets a session, if it still belongs to `owner` and `epoch`.
-   *
-   * @throws {ProtocolError} as {@link BackplaneLink.renew}.
-   */
-  releaseSession(sessionId: string, owner: string, epoch: number): Promise<void>;
-}
-
-/**
  * The connection of one node. Each call rejects {@link ENGINE_TIMEOUT_MS} after it was sent at the latest, and as long after it
  * was made if it cannot be sent; for the first connection it waits twice as long. It may have been executed all the same, or may be executed later still. So each may be made
  * again, with the same result (ADR 99).
  */
-export interface BackplaneLink extends BackplaneSessions {
+export interface BackplaneLink {
   /**
    * Announces the node or renews its lease, and sweeps nodes whose leases are over.
    *
@@ -142,6 +64,77 @@ export interface BackplaneLink extends BackplaneSessions {
    * @throws {ProtocolError} as {@link renew}.
    */
   changes(after: number): Promise<readonly AgentEntryChange[] | undefined>;
+  /**
+   * Writes that `to` has a session, in one step, if nothing is written yet or what is written is `from` and `epoch`. The
+   * epoch grows by one, so of two nodes that try this at once, one succeeds.
+   *
+   * @returns what is written then.
+   * @throws {ProtocolError} as {@link renew}. It may have been written nevertheless.
+   */
+  moveSession(sessionId: string, move: SessionMove): Promise<SessionRecord>;
+  /**
+   * Where a session is that has moved.
+   *
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  findSession(sessionId: string): Promise<SessionRecord | undefined>;
+  /**
+   * Keeps records of sessions that `owner` has, and writes those again that are gone.
+   *
+   * @param epochs by session ID.
+   * @returns the sessions that another node has.
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  keepSessions(owner: string, epochs: ReadonlyMap<string, number>, ttlMs: number): Promise<readonly string[]>;
+  /**
+   * Writes fields of the record of a durable session, all or none, if it belongs to `owner` and `epoch` and has no write with
+   * this number or a later one. So a write may be repeated, even when later ones are there.
+   *
+   * @returns `fenced` if another node has the session, `gone` if the engine has nothing of it, `behind` if it has forgotten
+   * writes up to {@link SessionWrite.after}. Nothing is written then, nor if the record would need more bytes than it may have.
+   * @throws {ProtocolError} as {@link renew}. It may have been written nevertheless.
+   */
+  writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom>;
+  /**
+   * Reserves bytes for the record of a session, out of those that its principal may have. A session that has more keeps them.
+   *
+   * @param account of the principal.
+   * @returns bytes that the session has; `undefined` if the principal has no more, and nothing is changed.
+   * @throws {ProtocolError} as {@link renew}. They may have been reserved nevertheless.
+   */
+  reserveRoom(account: string, sessionId: string, room: RoomRequest): Promise<number | undefined>;
+  /**
+   * Gives the bytes of a session back.
+   *
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  releaseRoom(account: string, sessionId: string): Promise<void>;
+  /**
+   * Whether the engine forgets everything when its process ends while nodes go on.
+   *
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  isVolatile(): Promise<boolean>;
+  /**
+   * Some fields of the record of a durable session, and which node has it; `undefined` if there is none.
+   *
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined>;
+  /**
+   * Takes a durable session from a node that has died: as {@link moveSession}, and reads all fields in the same step. The
+   * next write has the number 1; until then this can be repeated.
+   *
+   * @returns `undefined` if something else is written than what is expected.
+   * @throws {ProtocolError} as {@link renew}. It may have been written nevertheless.
+   */
+  claimSession(sessionId: string, move: SessionMove): Promise<SessionReading | undefined>;
+  /**
+   * Forgets a session, if it still belongs to `owner` and `epoch`.
+   *
+   * @throws {ProtocolError} as {@link renew}.
+   */
+  releaseSession(sessionId: string, owner: string, epoch: number): Promise<void>;
   /**
    * The key of which the cluster derives addresses of agents, which outlives its secrets and its nodes.
    *

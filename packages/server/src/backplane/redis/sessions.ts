@@ -1,6 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
 import type {
-  BackplaneSessions,
   NeedsRoom,
   RoomRequest,
   SessionMove,
@@ -34,7 +33,7 @@ const REPLICA_MS = 500;
 const OUTCOMES: readonly SessionWritten[] = ['written', 'fenced', 'gone', 'behind'];
 
 /** Where sessions are that have moved, and the records of durable ones. */
-export class RedisSessions implements BackplaneSessions {
+export class RedisSessions {
   /** Of one node. */
   protected readonly calls: RedisCalls;
   protected readonly searches: Lane = { max: MAX_SEARCHES, unanswered: 0 };
