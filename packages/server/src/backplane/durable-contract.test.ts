@@ -196,6 +196,19 @@ describeEngines('durable sessions with', (test) => {
     expect(await link.writeSession(ID, writeOf(2, { m5: '' }, next))).toBe('written');
   });
 
+  test('counts writes anew after a move, as after a claim', async ({ connect }) => {
+    const link = connect();
+    for (const number of [1, 2]) await link.writeSession(ID, writeOf(number, { m1: `${number}` }));
+    for (let twice = 0; twice < 2; twice++)
+      expect(await link.moveSession(ID, moveTo('bbbbbb'))).toEqual({ owner: 'bbbbbb', epoch: 1 });
+    const own = writeOf(1, { m1: 'moved' }, { owner: 'bbbbbb', epoch: 1, isFirst: false });
+    expect(await link.writeSession(ID, own)).toBe('written');
+    expect(textsOf((await link.readSession(ID, ['m1']))?.fields)).toEqual({ m1: 'moved' });
+    // One that was on its way for long changes nothing.
+    await link.moveSession(ID, moveTo('bbbbbb'));
+    expect(await link.writeSession(ID, { ...own, number: 2, after: 1 })).toBe('written');
+  });
+
   test('reserves as many bytes as the sessions of one principal may have, exactly', async ({ connect }) => {
     const [a, b] = [connect(), connect()];
     const room = (bytes: number, maxBytes = 100, ttlMs = TTL_MS) => ({ bytes, maxBytes, ttlMs });

@@ -1,5 +1,6 @@
 import { keyOf } from '../keys.js';
 import type { RoomRequest } from './backplane.js';
+import { Expiring } from './expiring.js';
 
 interface Room {
   readonly account: string;
@@ -10,26 +11,23 @@ interface Room {
 
 /** Bytes that the durable sessions of each principal have reserved, within one process. */
 export class MemoryRooms {
-  readonly #rooms = new Map<string, Room>();
+  readonly #rooms: Expiring<Room>;
   readonly #now: () => number;
 
   constructor(now: () => number) {
     this.#now = now;
+    this.#rooms = new Expiring(now);
   }
 
   reserve(account: string, sessionId: string, { bytes, maxBytes, ttlMs }: RoomRequest): number | undefined {
-    const now = this.#now();
     const key = keyOf(account, sessionId);
     let others = 0;
-    for (const [each, room] of this.#rooms) {
-      if (each === key || room.account !== account) continue;
-      if (room.endsAt <= now) this.#rooms.delete(each);
-      else others += room.bytes;
-    }
+    for (const [each, room] of this.#rooms)
+      if (each !== key && room.account === account) others += room.bytes;
     const old = this.#rooms.get(key)?.bytes ?? 0;
     if (bytes > old && others + bytes > maxBytes) return undefined;
     const reserved = Math.max(old, bytes);
-    this.#rooms.set(key, { account, bytes: reserved, endsAt: now + ttlMs });
+    this.#rooms.set(key, { account, bytes: reserved, endsAt: this.#now() + ttlMs });
     return reserved;
   }
 

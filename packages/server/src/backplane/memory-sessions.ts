@@ -6,6 +6,7 @@ import type {
   SessionWrite,
   SessionWritten,
 } from './backplane.js';
+import { Expiring } from './expiring.js';
 
 interface Entry extends SessionRecord {
   /** Milliseconds of the clock. */
@@ -23,27 +24,30 @@ const RELEASED_MS = 600_000;
 
 /** Where sessions are that have moved within one process, and the records of durable ones. */
 export class MemorySessions {
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries: Expiring<Entry>;
   readonly #now: () => number;
 
   constructor(now: () => number) {
     this.#now = now;
+    this.#entries = new Expiring(now);
   }
 
   move(sessionId: string, { from, epoch, to, ttlMs }: SessionMove): SessionRecord {
     const found = this.find(sessionId);
     if (found !== undefined && (found.owner !== from || found.epoch !== epoch)) return found;
-    return this.#put(sessionId, { owner: to, epoch: epoch + 1 }, ttlMs);
+    const record = { owner: to, epoch: epoch + 1 };
+    this.#put(sessionId, record, ttlMs);
+    return record;
   }
 
   find(sessionId: string): SessionRecord | undefined {
-    const entry = this.#entryOf(sessionId);
+    const entry = this.#entries.get(sessionId);
     return entry && entry.owner !== '' ? { owner: entry.owner, epoch: entry.epoch } : undefined;
   }
 
   keep(owner: string, epochs: ReadonlyMap<string, number>, ttlMs: number): readonly string[] {
     return [...epochs].flatMap(([sessionId, epoch]) => {
-      const found = this.#entryOf(sessionId);
+      const found = this.#entries.get(sessionId);
       if (found !== undefined && !isOf(found, owner, epoch)) return [sessionId];
       if (found === undefined) this.#put(sessionId, { owner, epoch }, ttlMs);
       else found.endsAt = this.#now() + ttlMs;
@@ -53,7 +57,7 @@ export class MemorySessions {
 
   write(sessionId: string, write: SessionWrite): SessionWritten | NeedsRoom {
     const { owner, epoch, number, set, remove, ttlMs, maxBytes = Infinity } = write;
-    const refusal = this.#refusalOf(this.#entryOf(sessionId), write);
+    const refusal = this.#refusalOf(this.#entries.get(sessionId), write);
     if (refusal !== undefined) return refusal;
     const found = this.#replaced(sessionId, write);
     if ((found?.written ?? 0) < number) {
@@ -61,8 +65,7 @@ export class MemorySessions {
       const needed = before + growthOf(found?.fields, write);
       if (needed > before && needed > maxBytes) return { needed };
     }
-    if (found === undefined) this.#put(sessionId, { owner, epoch }, ttlMs);
-    const entry = this.#entries.get(sessionId) as Entry;
+    const entry = found ?? this.#put(sessionId, { owner, epoch }, ttlMs);
     entry.endsAt = this.#now() + ttlMs;
     if (entry.written >= number) return 'written';
     entry.written = number;
@@ -85,7 +88,7 @@ export class MemorySessions {
 
   /** What a write adds to. */
   #replaced(sessionId: string, { owner, epoch, number, replaces }: SessionWrite): Entry | undefined {
-    const found = this.#entryOf(sessionId);
+    const found = this.#entries.get(sessionId);
     if (found === undefined || replaces !== true) return found;
     if (isOf(found, owner, epoch) && found.written >= number) return found;
     this.#entries.delete(sessionId);
@@ -93,7 +96,7 @@ export class MemorySessions {
   }
 
   read(sessionId: string, names: readonly string[]): SessionReading | undefined {
-    const entry = this.#entryOf(sessionId);
+    const entry = this.#entries.get(sessionId);
     if (entry === undefined || entry.owner === '') return undefined;
     const found = names.map((name) => [name, entry.fields.get(name)] as const);
     const fields = new Map(found.filter((one): one is [string, Uint8Array] => one[1] !== undefined));
@@ -101,33 +104,28 @@ export class MemorySessions {
   }
 
   claim(sessionId: string, { from, epoch, to, ttlMs }: SessionMove): SessionReading | undefined {
-    const found = this.#entryOf(sessionId);
+    const found = this.#entries.get(sessionId);
     if (found === undefined) return undefined;
     const isRepeated = isOf(found, to, epoch + 1) && found.written === 0;
     if (!isRepeated && !isOf(found, from, epoch)) return undefined;
-    const record = this.#put(sessionId, { owner: to, epoch: epoch + 1 }, ttlMs);
+    const record = { owner: to, epoch: epoch + 1 };
+    this.#put(sessionId, record, ttlMs);
     return { ...record, fields: new Map(found.fields) };
   }
 
   release(sessionId: string, owner: string, epoch: number): void {
-    const found = this.#entryOf(sessionId);
+    const found = this.#entries.get(sessionId);
     if (found === undefined || !isOf(found, owner, epoch)) return;
     this.#entries.delete(sessionId);
     // A node that stood still must not take it for lost.
     if (epoch > 0 && found.bytes > 0) this.#put(sessionId, { owner: '', epoch }, RELEASED_MS);
   }
 
-  #entryOf(sessionId: string): Entry | undefined {
-    const entry = this.#entries.get(sessionId);
-    if (entry === undefined || entry.endsAt > this.#now()) return entry;
-    this.#entries.delete(sessionId);
-    return undefined;
-  }
-
-  #put(sessionId: string, record: SessionRecord, ttlMs: number): SessionRecord {
+  #put(sessionId: string, record: SessionRecord, ttlMs: number): Entry {
     const { fields = new Map<string, Uint8Array>(), bytes = 0 } = this.#entries.get(sessionId) ?? {};
-    this.#entries.set(sessionId, { ...record, endsAt: this.#now() + ttlMs, written: 0, fields, bytes });
-    return record;
+    const entry = { ...record, endsAt: this.#now() + ttlMs, written: 0, fields, bytes };
+    this.#entries.set(sessionId, entry);
+    return entry;
   }
 }
 

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Backplane, ListedNode } from './backplane.js';
+import { Expiring } from './expiring.js';
 import { MemoryAgents } from './memory-agents.js';
-import { MemoryReplies } from './memory-replies.js';
+import { memoryReplies } from './memory-replies.js';
 import { MemoryRooms } from './memory-rooms.js';
 import { MemorySessions } from './memory-sessions.js';
 import type { ReplyBackplane } from './replies.js';
@@ -19,17 +20,14 @@ interface Lease {
  * @param now Unix milliseconds.
  */
 export function memoryCluster(now: () => number = Date.now): Backplane {
-  const leases = new Map<string, Lease>();
+  const leases = new Expiring<Lease>(now);
   const agents = new MemoryAgents();
   const sessions = new MemorySessions(now);
   const rooms = new MemoryRooms(now);
-  const replies = new MemoryReplies(now);
+  const replies = memoryReplies(now);
   let key: string | undefined;
-  const listed = (incarnation: string): ListedNode | undefined => {
-    const lease = leases.get(incarnation);
-    if (lease === undefined) return undefined;
-    const leaseMs = lease.endsAt - now();
-    return leaseMs > 0 ? { incarnation, record: lease.record, leaseMs } : undefined;
+  const listed = (incarnation: string, { record, endsAt }: Lease): ListedNode => {
+    return { incarnation, record, leaseMs: endsAt - now() };
   };
   const backplane: ReplyBackplane = {
     secret: randomBytes(32).toString('base64'),
@@ -37,15 +35,13 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
     connect: () => ({
       async renew(incarnation, record, leaseMs) {
         leases.set(incarnation, { record, endsAt: now() + leaseMs });
-        const nodes: ListedNode[] = [];
-        for (const each of leases.keys()) {
-          const node = listed(each);
-          if (node === undefined) leases.delete(each);
-          else nodes.push(node);
-        }
+        const nodes = [...leases].map(([each, lease]) => listed(each, lease));
         return { nodes, now: now(), hasForgotten: false };
       },
-      find: async (incarnation) => listed(incarnation),
+      async find(incarnation) {
+        const lease = leases.get(incarnation);
+        return lease && listed(incarnation, lease);
+      },
       async withdraw(incarnation) {
         leases.delete(incarnation);
       },

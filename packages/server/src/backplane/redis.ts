@@ -3,7 +3,7 @@ import { assertOptions } from '@parlance/protocol/internal';
 import type { Backplane } from './backplane.js';
 import { adaptClient, clientOf, type IoredisClient, type NodeRedisClient } from './redis/client.js';
 import { RedisLink } from './redis/link.js';
-import { RedisReplies } from './redis/replies.js';
+import { redisReplies } from './redis/replies.js';
 import type { ReplyBackplane } from './replies.js';
 
 export type {
@@ -58,7 +58,7 @@ export function redis(options: RedisOptions): Backplane {
   const source = client === undefined ? clientOf(url as string) : adaptClient(client);
   const backplane: ReplyBackplane = {
     connect: () => new RedisLink(prefix, source),
-    connectReplies: () => new RedisReplies(prefix, source),
+    connectReplies: () => redisReplies(prefix, source),
   };
   return backplane;
 }

@@ -7,7 +7,7 @@ import { framedLength, type ReplyEngine } from '../backplane/replies.js';
 import { repliesOf } from '../backplane/testing/engines.js';
 import { type RedisServer, redisMissing, startRedis } from '../backplane/testing/redis-server.js';
 import { Seal } from '../seal/keys.js';
-import { SealedReplies } from '../seal/sealed-replies.js';
+import { sealedReplies } from '../seal/sealed-replies.js';
 import { EngineReplyLog } from './engine-log.js';
 import { News } from './news.js';
 
@@ -95,7 +95,7 @@ describe.skipIf(redisMissing !== undefined).each([
 
   const connect = (): ReplyEngine => {
     const engine = repliesOf(redis({ url: server.url }));
-    return seal === undefined ? engine : new SealedReplies(engine, seal);
+    return seal === undefined ? engine : sealedReplies(engine, seal);
   };
 
   /** A reply of a node that has died, and where it is. */

@@ -1,7 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import { encodeFailure, newReplyId } from '@parlance/protocol/internal';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { MemoryReplies } from '../backplane/memory-replies.js';
+import { memoryReplies } from '../backplane/memory-replies.js';
 import type { EngineHead, ReplyEngine } from '../backplane/replies.js';
 import { EngineReplyLog } from './engine-log.js';
 
@@ -18,7 +18,7 @@ afterEach(async () => {
 });
 
 /** The engine, with calls of which the test decides what becomes. */
-function around(memory: MemoryReplies, calls: Partial<ReplyEngine>): ReplyEngine {
+function around(memory: ReplyEngine, calls: Partial<ReplyEngine>): ReplyEngine {
   const get = (_: object, name: keyof ReplyEngine) => calls[name] ?? memory[name].bind(memory);
   return new Proxy({} as ReplyEngine, { get: get as never });
 }
@@ -44,10 +44,10 @@ const RECORDS = ['a', 'b', 'c'].map((text) => Uint8Array.from([0, text.charCodeA
 const END = { at: 0, failure: undefined, metadata: undefined };
 
 /** A reply of three parts that a node has left. */
-async function left(memory: MemoryReplies): Promise<EngineHead> {
+async function left(memory: ReplyEngine): Promise<EngineHead> {
   const head = headOf();
   await memory.open(head, BOUNDS, 60_000);
-  await memory.append({ ...head, from: 0, offset: 0, records: RECORDS, metadata: [] }, BOUNDS);
+  await memory.append({ ...head, from: 0, offset: 0, records: RECORDS, metadata: [] }, BOUNDS, 60_000);
   return head;
 }
 
@@ -59,7 +59,7 @@ describe('a node that goes on with a reply', () => {
   it('learns the parts that others may have, also if the log takes no more', async () => {
     const failure = encodeFailure(away());
     for (const why of [undefined, 'given_up'] as const) {
-      const memory = new MemoryReplies(Date.now);
+      const memory = memoryReplies(Date.now);
       const head = await left(memory);
       if (why !== undefined)
         await memory.end({ ...head, parts: undefined, by: 'aaaaaa', end: { ...END, failure }, why }, BOUNDS);
@@ -73,7 +73,7 @@ describe('a node that goes on with a reply', () => {
   it('waits for an engine that does not answer for as long as the reply is wanted', async () => {
     for (const call of ['find', 'claim', 'read'] as const) {
       vi.useFakeTimers();
-      const memory = new MemoryReplies(Date.now);
+      const memory = memoryReplies(Date.now);
       const { id } = await left(memory);
       let isAway = true;
       const engine = around(memory, {
@@ -113,7 +113,7 @@ describe('a node that goes on with a reply', () => {
 
 describe('a node that says that it still writes a reply', () => {
   it('makes nothing of an answer that has met the end on the way', async () => {
-    const memory = new MemoryReplies(Date.now);
+    const memory = memoryReplies(Date.now);
     let answer = () => {};
     const answered = new Promise<void>((resolve) => {
       answer = resolve;
@@ -138,7 +138,7 @@ describe('a node that says that it still writes a reply', () => {
   });
 
   it('does not ask for it before it is there', async () => {
-    const memory = new MemoryReplies(Date.now);
+    const memory = memoryReplies(Date.now);
     let isAway = true;
     const engine = around(memory, {
       open: async (...args) => {

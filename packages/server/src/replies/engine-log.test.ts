@@ -2,7 +2,7 @@ import { ProtocolError } from '@parlance/protocol';
 import { decodeFailure, newReplyId } from '@parlance/protocol/internal';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { MemoryReplies } from '../backplane/memory-replies.js';
+import { memoryReplies } from '../backplane/memory-replies.js';
 import { batchCharge, type EngineHead, headCharge, type ReplyEngine, UNKNOWN } from '../backplane/replies.js';
 import { EngineReplyLog } from './engine-log.js';
 import { BATCH_MS, MAX_PENDING, MAX_PENDING_BYTES } from './engine-writer.js';
@@ -166,7 +166,7 @@ describe('a reply in the engine', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 10 }), fc.integer(), async (steps, seed) => {
         const random = randomOf(seed);
-        const memory = new MemoryReplies(Date.now);
+        const memory = memoryReplies(Date.now);
         const writer = nodeOf(unreliable(memory, random));
         const others = [nodeOf(unreliable(memory, random), 'bbbbbb'), writer];
         const { id } = await writer.begin();
@@ -202,7 +202,7 @@ describe('a reply in the engine', () => {
 
   it('begins at once, then takes what has come within 50 ms with one call, and the rest with its end', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
-    const memory = new MemoryReplies(Date.now);
+    const memory = memoryReplies(Date.now);
     const engine = unreliable(memory, () => 0.9);
     const { log, begin } = nodeOf(engine);
     const { id } = await begin();
@@ -230,7 +230,7 @@ describe('a reply in the engine', () => {
   });
 
   it('takes each part of a durable session at once, as the record of that does', async () => {
-    const memory = new MemoryReplies(Date.now);
+    const memory = memoryReplies(Date.now);
     const { log, begin } = nodeOf(memory);
     const { id } = await begin({ source: { session: 'sess_a', stream: 1 } });
     for (let parts = 1; parts <= 5; parts++) {
@@ -242,7 +242,7 @@ describe('a reply in the engine', () => {
   });
 
   it('is stopped from another node: its record ends at once, and its writer is told', async () => {
-    const memory = new MemoryReplies(Date.now);
+    const memory = memoryReplies(Date.now);
     const [a, b] = [nodeOf(memory), nodeOf(memory, 'bbbbbb')];
     const { id } = await a.begin();
     await a.log.append(id, recordOf('1'));
@@ -259,7 +259,7 @@ describe('a reply in the engine', () => {
   });
 
   it('is stopped at its next part if its writer was not told', async () => {
-    const memory = new MemoryReplies(Date.now);
+    const memory = memoryReplies(Date.now);
     const [a, b] = [nodeOf(unreliable(memory, () => 0.9)), nodeOf(memory, 'bbbbbb')];
     const { id } = await a.begin();
     await b.log.cancel(id);
@@ -275,7 +275,7 @@ describe('a reply in the engine', () => {
   });
 
   it('is stopped although another node has just gone on with it', async () => {
-    const memory = new MemoryReplies(Date.now);
+    const memory = memoryReplies(Date.now);
     const a = nodeOf(memory);
     const head = await a.begin();
     const find = memory.find.bind(memory);
@@ -294,7 +294,7 @@ describe('a reply in the engine', () => {
   });
 
   it('takes all parts of a turn with one call, and holds the handler back beyond its window', async () => {
-    const memory = new MemoryReplies(Date.now);
+    const memory = memoryReplies(Date.now);
     const engine = unreliable(memory, () => 0.9);
     const { log, begin } = nodeOf(engine);
     const { id } = await begin();
@@ -312,7 +312,7 @@ describe('a reply in the engine', () => {
   });
 
   it('is ended by another node once the lease of its own is over, and its writer is told', async () => {
-    const memory = new MemoryReplies(Date.now);
+    const memory = memoryReplies(Date.now);
     const [a, b] = [nodeOf(memory), nodeOf(memory, 'bbbbbb', { alive: ['bbbbbb'] })];
     const { id } = await a.begin({ name: 'n' });
     await a.log.append(id, recordOf('1'));
@@ -333,7 +333,7 @@ describe('a reply in the engine', () => {
   });
 
   it('is not ended while it is unknown whether its node lives, or it lives', async () => {
-    const memory = new MemoryReplies(Date.now);
+    const memory = memoryReplies(Date.now);
     const a = nodeOf(memory);
     const { id } = await a.begin();
     const unsure = new EngineReplyLog({
@@ -353,7 +353,7 @@ describe('a reply in the engine', () => {
 
   it('is ended if its writer has said nothing for a minute, although its node lives', async () => {
     let now = 0;
-    const memory = new MemoryReplies(() => now);
+    const memory = memoryReplies(() => now);
     const [a, b] = [nodeOf(memory), nodeOf(memory, 'bbbbbb')];
     const { id } = await a.begin();
     now = 59_999;
@@ -364,7 +364,7 @@ describe('a reply in the engine', () => {
 
   it('says that it is followed elsewhere, and is kept while its handler is silent', async () => {
     vi.useFakeTimers();
-    const memory = new MemoryReplies(Date.now);
+    const memory = memoryReplies(Date.now);
     const [a, b] = [nodeOf(memory), nodeOf(memory, 'bbbbbb')];
     const { id } = await a.begin({ ttlMs: 1_000 });
     expect(await a.log.isFollowed(id)).toBe(false);
@@ -381,7 +381,7 @@ describe('a reply in the engine', () => {
 
   it('is found to have ended also if that is never published', async () => {
     vi.useFakeTimers();
-    const memory = new MemoryReplies(Date.now);
+    const memory = memoryReplies(Date.now);
     const deaf: ReplyEngine = Object.assign(Object.create(memory), {
       watch: () => () => {},
       read: (id: string, after: number) => memory.read(id, after),
@@ -402,7 +402,7 @@ describe('a reply in the engine', () => {
 
   it('has as many parts as there is room for, then the error of the bound', async () => {
     const parts = Array.from({ length: 40 }, (_, i) => recordOf(`part ${i}`));
-    const memory = new MemoryReplies(Date.now);
+    const memory = memoryReplies(Date.now);
     const probe = await nodeOf(memory).begin();
     const room = batchCharge({ records: parts.slice(0, 33), metadata: [] });
     const bounds = { ...BOUNDS, maxReplyBytes: headCharge(probe) + room };
@@ -418,7 +418,7 @@ describe('a reply in the engine', () => {
   });
 
   it('is refused with a typed error if its owner has too many, or this node no memory', async () => {
-    const memory = new MemoryReplies(Date.now);
+    const memory = memoryReplies(Date.now);
     const { begin } = nodeOf(memory, 'aaaaaa', { bounds: { ...BOUNDS, maxReplies: 1 } });
     await begin();
     await expect(begin()).rejects.toMatchObject({ code: 'too_many_replies' });
@@ -429,7 +429,7 @@ describe('a reply in the engine', () => {
   });
 
   it('is no longer kept if the engine does not answer for too long, and ends there when it does', async () => {
-    const memory: ReplyEngine = new MemoryReplies(Date.now);
+    const memory: ReplyEngine = memoryReplies(Date.now);
     let isAway = false;
     const away: ReplyEngine = Object.assign(Object.create(memory), {
       open: memory.open.bind(memory),

@@ -12,7 +12,7 @@ import { CLUSTER, type ClusterPort } from '../cluster/port.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { Feature, Figure, OwnName, Part, PartHost } from '../parts/part.js';
 import type { Slot } from '../parts/slot.js';
-import { SealedReplies } from '../seal/sealed-replies.js';
+import { sealedReplies } from '../seal/sealed-replies.js';
 import { type FollowState, Follows } from './follows.js';
 import { type RepliesOptions, resolveRepliesOptions } from './options.js';
 import { Replies, type RepliesNode } from './replies.js';
@@ -42,7 +42,7 @@ function nodeOf(cluster: ClusterPort, { options }: PartHost): RepliesNode {
   const { incarnation, recorded } = cluster;
   const engine = cluster.engine.connectReplies();
   return {
-    engine: seal === undefined ? engine : new SealedReplies(engine, seal),
+    engine: seal === undefined ? engine : sealedReplies(engine, seal),
     incarnation,
     isAlive: async (node) => (await cluster.locate(node)) !== undefined,
     // The handler of a requester with a durable session is called again.

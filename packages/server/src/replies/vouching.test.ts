@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryReplies } from '../backplane/memory-replies.js';
+import { memoryReplies } from '../backplane/memory-replies.js';
+import type { ReplyEngine } from '../backplane/replies.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { Owners } from './owners.js';
 import { Vouching } from './vouching.js';
@@ -22,10 +23,10 @@ function sessionOf(id: string): ServerEndpoint & { token: string } {
   return session as unknown as ServerEndpoint & { token: string };
 }
 
-function nodeOf(engine: MemoryReplies) {
+function nodeOf(engine: ReplyEngine) {
   const owners = new Owners();
   const calls: string[] = [];
-  const vouch: MemoryReplies['vouch'] = async (sessionId, ...rest) => {
+  const vouch: ReplyEngine['vouch'] = async (sessionId, ...rest) => {
     calls.push(sessionId);
     await engine.vouch(sessionId, ...rest);
   };
@@ -37,7 +38,7 @@ function nodeOf(engine: MemoryReplies) {
 
 describe('whom a session without a principal acts for', () => {
   it('is told to the engine with its first reply, and again when its token is another one', async () => {
-    const { owners, calls, vouching } = nodeOf(new MemoryReplies(Date.now));
+    const { owners, calls, vouching } = nodeOf(memoryReplies(Date.now));
     const session = sessionOf('a');
     vouching.updateAll();
     expect(calls).toEqual([]);
@@ -53,7 +54,7 @@ describe('whom a session without a principal acts for', () => {
   });
 
   it('is proved at another node by its present token, and by no other one', async () => {
-    const engine = new MemoryReplies(Date.now);
+    const engine = memoryReplies(Date.now);
     const [here, there] = [nodeOf(engine), nodeOf(engine)];
     const first = sessionOf('a');
     here.owners.handleKept(first);

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { deriveKey, ProtocolError } from '@parlance/protocol';
-import { assertOptions, cryptoSuite, type OptionKinds } from '@parlance/protocol/internal';
+import { assertOptions, type ByteReader, cryptoSuite, type OptionKinds } from '@parlance/protocol/internal';
 import type { Backplane } from '../backplane/backplane.js';
 import { keyOf } from '../keys.js';
 
@@ -20,7 +20,7 @@ export interface SealOptions {
 /** Bytes. */
 const KEY_LENGTH = 32;
 const ID_LENGTH = 4;
-export const SALT_LENGTH = 16;
+const SALT_LENGTH = 16;
 
 const KINDS: OptionKinds<SealOptions> = { key: 'any', otherKeys: 'list' };
 
@@ -35,6 +35,16 @@ export class SealKey {
     this.#secret = secret;
     this.id = this.derive(ID_LENGTH, 'id');
     this.#names = this.derive(KEY_LENGTH, 'names');
+  }
+
+  /** Keys for one purpose, of which any number may be used. A salt is one of its parts. */
+  keysFor(...purpose: readonly (string | Uint8Array)[]): readonly [Uint8Array, Uint8Array, Uint8Array] {
+    const texts = purpose.map((each) =>
+      typeof each === 'string' ? each : Buffer.from(each).toString('base64url'),
+    );
+    const derived = this.derive(3 * KEY_LENGTH, ...texts);
+    const keyAt = (i: number) => derived.subarray(i * KEY_LENGTH, (i + 1) * KEY_LENGTH);
+    return [keyAt(0), keyAt(1), keyAt(2)];
   }
 
   /** Bytes for one purpose (HKDF). */
@@ -61,6 +71,17 @@ export class Seal {
 
   get newest(): SealKey {
     return this.keys[0];
+  }
+
+  /**
+   * What is before anything sealed: the key that the application gave, and a salt.
+   *
+   * @returns no key if this node does not have it.
+   * @throws {ProtocolError} `truncated`.
+   */
+  readOpener(reader: ByteReader): { readonly key: SealKey | undefined; readonly salt: Uint8Array } {
+    const id = reader.take(ID_LENGTH, 'a key');
+    return { key: this.find(id), salt: takeSalt(reader) };
   }
 
   find(id: Uint8Array): SealKey | undefined {
@@ -91,6 +112,11 @@ function bytesOf(given: unknown): Uint8Array {
 
 export function newSalt(): Uint8Array {
   return new Uint8Array(randomBytes(SALT_LENGTH));
+}
+
+/** @throws {ProtocolError} `truncated`. */
+export function takeSalt(reader: ByteReader): Uint8Array {
+  return new Uint8Array(reader.take(SALT_LENGTH, 'a salt'));
 }
 
 /** 12 bytes, different for each pair of numbers; the second one is less than 2^32. */

@@ -3,16 +3,7 @@ import { ProtocolError } from '@parlance/protocol';
 import { ByteReader, ByteWriter } from '@parlance/protocol/internal';
 import type { FieldChanges } from '../durable/fields.js';
 import { keyOf } from '../keys.js';
-import {
-  newSalt,
-  notAuthentic,
-  openAt,
-  opening,
-  SALT_LENGTH,
-  type Seal,
-  type SealKey,
-  sealAt,
-} from './keys.js';
+import { newSalt, notAuthentic, openAt, opening, type Seal, type SealKey, sealAt } from './keys.js';
 
 /**
  * The record of a durable session, sealed field by field:
@@ -30,7 +21,6 @@ const KEYS = 'keys';
 const SUM = 'seal';
 const SUM_LENGTH = 16;
 const SUM_LIMIT = 1n << BigInt(8 * SUM_LENGTH);
-const KEY_LENGTH = 32;
 
 interface EpochKeys {
   readonly epoch: number;
@@ -196,9 +186,7 @@ function read(seal: Seal, sessionId: string, sealed: Fields): Contents {
 }
 
 function epochKeys(key: SealKey, sessionId: string, epoch: number, salt: Uint8Array): EpochKeys {
-  const purpose = ['session', sessionId, String(epoch), Buffer.from(salt).toString('base64url')];
-  const derived = key.derive(2 * KEY_LENGTH, ...purpose);
-  const [content, marks] = [derived.subarray(0, KEY_LENGTH), derived.subarray(KEY_LENGTH)];
+  const [content, marks] = key.keysFor('session', sessionId, String(epoch), salt);
   return { epoch, id: key.id, salt, content, marks };
 }
 
@@ -221,8 +209,7 @@ function decodeKeys(seal: Seal, sessionId: string, bytes: Uint8Array | undefined
   const reader = new ByteReader(bytes);
   while (reader.remaining > 0) {
     const epoch = reader.varint('an epoch');
-    const key = seal.find(reader.take(seal.newest.id.length, 'a key'));
-    const salt = new Uint8Array(reader.take(SALT_LENGTH, 'a salt'));
+    const { key, salt } = seal.readOpener(reader);
     // The fields of an epoch whose key is missing do not open; those of others do.
     if (key !== undefined) epochs.set(epoch, epochKeys(key, sessionId, epoch, salt));
   }

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { ByteReader, ByteWriter } from '@parlance/protocol/internal';
 import type { EnginePieces, ReplyBatch, ReplyClaim } from '../backplane/replies.js';
 import { keyOf } from '../keys.js';
@@ -8,10 +7,11 @@ import {
   notAuthentic,
   openAt,
   opening,
-  SALT_LENGTH,
   type Seal,
+  type SealedPlace,
   type SealKey,
   sealAt,
+  takeSalt,
 } from './keys.js';
 
 /**
@@ -27,7 +27,6 @@ import {
  * written twice, by two nodes that know different ends, so each end has a key of its own, from a salt that is beside it.
  */
 
-const KEY_LENGTH = 32;
 const WHAT = 'a kept reply';
 
 /** The keys of the parts after number `from`. */
@@ -54,7 +53,7 @@ export class ReplySeal {
     this.key = key;
     this.#id = id;
     this.#salt = salt;
-    const [head, parts, metadata] = this.#derive(3, '') as [Uint8Array, Uint8Array, Uint8Array];
+    const [head, parts, metadata] = this.#keysFor('');
     this.#head = head;
     this.#writers = [{ from: 0, epoch: undefined, parts, metadata }];
   }
@@ -68,7 +67,7 @@ export class ReplySeal {
   }
 
   #keysOf({ from, epoch }: ReplyClaim): WriterKeys {
-    const [parts, metadata] = this.#derive(2, `claim ${epoch}`) as [Uint8Array, Uint8Array];
+    const [parts, metadata] = this.#keysFor(`claim ${epoch}`);
     return { from, epoch, parts, metadata };
   }
 
@@ -89,15 +88,10 @@ export class ReplySeal {
   ): { readonly seal: ReplySeal; readonly head: SealedHead } {
     return opening(WHAT, () => {
       const reader = new ByteReader(Buffer.from(text ?? '', 'base64url'));
-      const key = seal.find(reader.take(seal.newest.id.length, 'a key'));
-      const salt = new Uint8Array(reader.take(SALT_LENGTH, 'a salt'));
+      const { key, salt } = seal.readOpener(reader);
       if (key === undefined) throw notAuthentic(WHAT);
       const opened = new ReplySeal(key, id, salt);
-      const plain = openAt(
-        opened.#head,
-        { number: 0, index: 0, name: opened.#nameOf('head') },
-        reader.rest(),
-      );
+      const plain = openAt(opened.#head, opened.#placeOf('head'), reader.rest());
       return { seal: opened, head: readHead(plain) };
     });
   }
@@ -105,7 +99,7 @@ export class ReplySeal {
   /** The head as text. */
   sealHead({ owner, principal, name, share }: SealedHead): string {
     const plain = Buffer.from(JSON.stringify([owner, principal ?? null, name ?? null, share ?? null]));
-    const sealed = sealAt(this.#head, { number: 0, index: 0, name: this.#nameOf('head') }, plain);
+    const sealed = sealAt(this.#head, this.#placeOf('head'), plain);
     return Buffer.concat([this.key.id, this.#salt, sealed]).toString('base64url');
   }
 
@@ -129,10 +123,10 @@ export class ReplySeal {
       const number = from + i + 1;
       const plain = new ByteWriter(record.length + 8).varint(last).append(record).finish();
       if (numbers.has(number)) last = number;
-      return sealAt(writer.parts, { number, index: 0, name: this.#nameOf('part') }, plain);
+      return sealAt(writer.parts, this.#placeOf('part', number), plain);
     });
     const sealedMetadata = metadata.map(([part, bytes]) => {
-      const box = sealAt(writer.metadata, { number: part, index: 0, name: this.#nameOf('metadata') }, bytes);
+      const box = sealAt(writer.metadata, this.#placeOf('metadata', part), bytes);
       return [part, new ByteWriter(box.length + 8).varint(part).append(box).finish()] as const;
     });
     return { records: sealed, metadata: sealedMetadata, lastMetadata: last };
@@ -145,18 +139,14 @@ export class ReplySeal {
 
   /** @param parts how many it has; `undefined` if this is not known. */
   sealEnd({ failure, metadata }: ReplyEnd, parts: number | undefined): Uint8Array {
-    const salt = randomBytes(SALT_LENGTH);
+    const salt = newSalt();
     const writer = new ByteWriter(64);
     writer.varint(parts === undefined ? 0 : parts + 1);
     for (const bytes of [failure, metadata]) {
       writer.varint(bytes === undefined ? 0 : bytes.length + 1);
       if (bytes !== undefined) writer.append(bytes);
     }
-    const box = sealAt(
-      this.#endKey(salt),
-      { number: 0, index: 0, name: this.#nameOf('end') },
-      writer.finish(),
-    );
+    const box = sealAt(this.#keysFor(salt)[0], this.#placeOf('end'), writer.finish());
     return Buffer.concat([salt, box]);
   }
 
@@ -184,7 +174,7 @@ export class ReplySeal {
 
   #openParts(after: number, records: readonly Uint8Array[]) {
     return records.map((sealed, i) => {
-      const place = { number: after + i + 1, index: 0, name: this.#nameOf('part') };
+      const place = this.#placeOf('part', after + i + 1);
       const reader = new ByteReader(openAt(this.#of(place.number).parts, place, sealed));
       return { last: reader.varint('a part'), record: reader.rest() };
     });
@@ -193,15 +183,13 @@ export class ReplySeal {
   #openMetadata(sealed: Uint8Array): { readonly part: number; readonly bytes: Uint8Array } {
     const reader = new ByteReader(sealed);
     const part = reader.varint('a part');
-    const place = { number: part, index: 0, name: this.#nameOf('metadata') };
-    return { part, bytes: openAt(this.#of(part).metadata, place, reader.rest()) };
+    return { part, bytes: openAt(this.#of(part).metadata, this.#placeOf('metadata', part), reader.rest()) };
   }
 
   #openEnd({ at, metadata: sealed }: ReplyEnd, parts: number): ReplyEnd {
     const box = new ByteReader(sealed ?? new Uint8Array(0));
-    const key = this.#endKey(box.take(SALT_LENGTH, 'a salt'));
-    const place = { number: 0, index: 0, name: this.#nameOf('end') };
-    const reader = new ByteReader(openAt(key, place, box.rest()));
+    const [key] = this.#keysFor(takeSalt(box));
+    const reader = new ByteReader(openAt(key, this.#placeOf('end'), box.rest()));
     const stated = reader.varint('parts');
     const item = () => {
       const length = reader.varint('a length');
@@ -214,18 +202,13 @@ export class ReplySeal {
     return { at, failure, metadata };
   }
 
-  #endKey(salt: Uint8Array): Uint8Array {
-    return this.#derive(1, Buffer.from(salt).toString('base64url'))[0] as Uint8Array;
+  #keysFor(what: string | Uint8Array): readonly [Uint8Array, Uint8Array, Uint8Array] {
+    return this.key.keysFor('reply', this.#id, this.#salt, what);
   }
 
-  #derive(count: number, endSalt: string): Uint8Array[] {
-    const salt = Buffer.from(this.#salt).toString('base64url');
-    const derived = this.key.derive(count * KEY_LENGTH, 'reply', this.#id, salt, endSalt);
-    return Array.from({ length: count }, (_, i) => derived.subarray(i * KEY_LENGTH, (i + 1) * KEY_LENGTH));
-  }
-
-  #nameOf(kind: string): string {
-    return keyOf('reply', this.#id, kind);
+  /** @param number of the part. @default 0, of what there is one of */
+  #placeOf(kind: string, number = 0): SealedPlace {
+    return { number, index: 0, name: keyOf('reply', this.#id, kind) };
   }
 }
 
@@ -250,7 +233,7 @@ export function sealProof(key: SealKey, sessionId: string, owner: string): strin
 export function openProof(key: SealKey, sessionId: string, text: string): string {
   return opening('the owner of a session', () => {
     const reader = new ByteReader(Buffer.from(text, 'base64url'));
-    const salt = reader.take(SALT_LENGTH, 'a salt');
+    const salt = takeSalt(reader);
     return Buffer.from(openAt(proofKey(key, sessionId, salt), PROOF, reader.rest())).toString();
   });
 }
@@ -258,5 +241,5 @@ export function openProof(key: SealKey, sessionId: string, text: string): string
 const PROOF = { number: 0, index: 0, name: 'proof' };
 
 function proofKey(key: SealKey, sessionId: string, salt: Uint8Array): Uint8Array {
-  return key.derive(KEY_LENGTH, 'proof', sessionId, Buffer.from(salt).toString('base64url'));
+  return key.keysFor('proof', sessionId, salt)[0];
 }

@@ -1,6 +1,6 @@
 import { newReplyId } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
-import { MemoryReplies } from '../backplane/memory-replies.js';
+import { memoryReplies } from '../backplane/memory-replies.js';
 import {
   type EngineBounds,
   endCharge,
@@ -12,7 +12,7 @@ import {
 import type { ReplyEnd, ReplyHead } from '../replies/log.js';
 import { encodeRecord } from '../replies/record.js';
 import { Seal } from './keys.js';
-import { SealedReplies } from './sealed-replies.js';
+import { sealedReplies } from './sealed-replies.js';
 
 const LIVE_MS = 60_000;
 const BOUNDS: EngineBounds = { maxReplies: 100, maxReplyBytes: 4 << 20, maxOwnerBytes: 32 << 20 };
@@ -52,7 +52,7 @@ const batchOf = (
 /** An engine whose calls a test sees, and whose answers it may change. */
 function spied(change: (name: string, answer: unknown) => unknown = (_, answer) => answer) {
   const calls: { readonly name: string; readonly args: readonly unknown[] }[] = [];
-  const engine = new Proxy(new MemoryReplies(Date.now), {
+  const engine = new Proxy(memoryReplies(Date.now), {
     get(target, name: keyof ReplyEngine) {
       const method = target[name] as (...args: unknown[]) => unknown;
       return (...args: unknown[]) => {
@@ -78,7 +78,7 @@ async function written(sealed: ReplyEngine, head: ReplyHead, count = 3) {
 describe('sealed replies', () => {
   it('are read as they were written, from every part on, at every node, and by their name', async () => {
     const { engine } = spied();
-    const [a, b] = [new SealedReplies(engine, KEY), new SealedReplies(engine, KEY)];
+    const [a, b] = [sealedReplies(engine, KEY), sealedReplies(engine, KEY)];
     const head = headOf();
     const records = await written(a, head, 5);
     expect(await b.find(head.id)).toMatchObject({ ...head, parts: 5 });
@@ -102,11 +102,11 @@ describe('sealed replies', () => {
 
   it('have an empty end that is known to be one', async () => {
     const { engine } = spied();
-    const sealed = new SealedReplies(engine, KEY);
+    const sealed = sealedReplies(engine, KEY);
     const head = headOf({ name: undefined, share: undefined, principal: undefined });
     await written(sealed, head, 1);
     await sealed.end(endOf(head, 1), BOUNDS);
-    const node = new SealedReplies(engine, KEY);
+    const node = sealedReplies(engine, KEY);
     expect((await node.read(head.id, 0))?.end).toMatchObject({ failure: undefined, metadata: undefined });
     expect(await node.find(head.id)).toMatchObject({
       name: undefined,
@@ -117,7 +117,7 @@ describe('sealed replies', () => {
 
   it('tell the engine nothing that can be read', async () => {
     const { engine, calls } = spied();
-    const sealed = new SealedReplies(engine, KEY);
+    const sealed = sealedReplies(engine, KEY);
     const [lovelace, share] = ['ada-lovelace', '{"with":"charles-babbage"}'];
     const head = headOf({ owner: `principal:${lovelace}`, principal: lovelace, name: 'diagnosis', share });
     await written(sealed, head);
@@ -138,7 +138,7 @@ describe('sealed replies', () => {
   it('are refused if anything of a reading was changed, exchanged or is from another time', async () => {
     let change = (pieces: Awaited<ReturnType<ReplyEngine['read']>>) => pieces;
     const { engine } = spied((name, answer) => (name === 'read' ? change(answer as never) : answer));
-    const sealed = new SealedReplies(engine, KEY);
+    const sealed = sealedReplies(engine, KEY);
     const [head, other] = [headOf(), headOf()];
     await written(sealed, head, 5);
     await written(sealed, other, 5);
@@ -193,7 +193,7 @@ describe('sealed replies', () => {
     const { engine } = spied((name, answer) =>
       name === 'find' && principal !== undefined ? { ...(answer as object), principal } : answer,
     );
-    const sealed = new SealedReplies(engine, KEY);
+    const sealed = sealedReplies(engine, KEY);
     const [head, other] = [headOf(), headOf()];
     await written(sealed, head);
     await written(sealed, other);
@@ -204,19 +204,19 @@ describe('sealed replies', () => {
       Buffer.from(changed.with(i, byte ^ 1)).toString('base64url'),
     );
     for (principal of [foreign, 'ada', '', own.slice(0, 20), ...faults]) {
-      const node = new SealedReplies(engine, KEY);
+      const node = sealedReplies(engine, KEY);
       await expect(node.find(head.id)).rejects.toEqual(REFUSED);
       await expect(node.read(head.id, 0)).rejects.toEqual(REFUSED);
     }
     principal = undefined;
-    expect(await new SealedReplies(engine, KEY).find(head.id)).toMatchObject(head);
+    expect(await sealedReplies(engine, KEY).find(head.id)).toMatchObject(head);
   });
 
   it('are found, listed, ended and proved with keys that were replaced', async () => {
     const { engine } = spied();
-    const before = new SealedReplies(engine, KEY);
+    const before = sealedReplies(engine, KEY);
     const replaced = new Seal(B, [A]);
-    const node = new SealedReplies(engine, replaced);
+    const node = sealedReplies(engine, replaced);
     const [old, running] = [headOf({ name: 'old' }), headOf({ name: undefined })];
     const records = await written(before, old);
     await written(before, running);
@@ -239,7 +239,7 @@ describe('sealed replies', () => {
       ({ before: from } = page);
     } while (from !== undefined);
     expect(listed).toEqual([young.id, running.id, old.id]);
-    const without = new SealedReplies(engine, new Seal(B));
+    const without = sealedReplies(engine, new Seal(B));
     await expect(without.find(old.id)).rejects.toEqual(REFUSED);
     expect(await without.named(old.owner, 'old')).toBeUndefined();
     expect(await without.prove('sess_1', 'hash')).toBeUndefined();
@@ -248,7 +248,7 @@ describe('sealed replies', () => {
 
   it('prove nothing that another session has, or that was written without the key', async () => {
     const { engine } = spied();
-    const sealed = new SealedReplies(engine, KEY);
+    const sealed = sealedReplies(engine, KEY);
     await sealed.vouch('sess_1', 'session:x', ['h1', 'h2'], LIVE_MS);
     expect(await sealed.prove('sess_1', 'h1')).toBe('session:x');
     expect(await sealed.prove('sess_1', 'h3')).toBeUndefined();
@@ -258,8 +258,8 @@ describe('sealed replies', () => {
   });
 
   it('tell watchers the parts, and nothing that is not authentic', async () => {
-    const engine = new MemoryReplies(Date.now);
-    const [a, b] = [new SealedReplies(engine, KEY), new SealedReplies(engine, KEY)];
+    const engine = memoryReplies(Date.now);
+    const [a, b] = [sealedReplies(engine, KEY), sealedReplies(engine, KEY)];
     const head = headOf();
     await written(a, head, 2);
     const news: ReplyNews[] = [];
@@ -272,14 +272,14 @@ describe('sealed replies', () => {
     await b.read(head.id, 2);
     await a.append(batchOf(head, 3, [fourth]), BOUNDS, LIVE_MS);
     expect(news.splice(0)).toEqual([{ from: 3, records: [fourth] }]);
-    await engine.append(batchOf(head, 4, [recordOf('plain')]), BOUNDS);
+    await engine.append(batchOf(head, 4, [recordOf('plain')]), BOUNDS, LIVE_MS);
     expect(news.splice(0)).toEqual([UNKNOWN]);
     stop();
   });
 
   it('are sealed once for each part, also if calls are repeated', async () => {
     const { engine, calls } = spied();
-    const sealed = new SealedReplies(engine, KEY);
+    const sealed = sealedReplies(engine, KEY);
     const head = headOf();
     const batch = batchOf(head, 0, [recordOf('1'), recordOf('2')]);
     expect(await sealed.append(batch, BOUNDS, LIVE_MS)).toBe('gone');
@@ -312,8 +312,8 @@ describe('sealed replies', () => {
   });
 
   it('have room for every small end', async () => {
-    const engine = new MemoryReplies(Date.now);
-    const sealed = new SealedReplies(engine, KEY);
+    const engine = memoryReplies(Date.now);
+    const sealed = sealedReplies(engine, KEY);
     const head = headOf();
     await written(sealed, head);
     const full = { ...BOUNDS, maxReplyBytes: 1, maxOwnerBytes: 1 };

@@ -7,38 +7,27 @@ import {
   type BackplaneLink,
   entryOf,
   type ListedNode,
-  type NeedsRoom,
   type NodeList,
-  type RoomRequest,
-  type SessionMove,
-  type SessionReading,
-  type SessionRecord,
-  type SessionWrite,
-  type SessionWritten,
 } from '../backplane.js';
+import { failed, RedisCalls } from './calls.js';
 import { RedisChanges } from './changes.js';
 import type { RedisSource } from './client.js';
 import type { Lane } from './connection.js';
-import { failed, RedisLanes } from './lanes.js';
 import { AGENTS, CHANGES, FIND, PUT_AGENT, RENEW, SHARE_KEY, WITHDRAW } from './scripts.js';
 import { RedisSessions } from './sessions.js';
 
 /** Commands that may be unanswered; with more, none is sent. Renewals have a share of their own. */
-const MAX_SEARCHES = 64;
 const MAX_OTHERS = 8;
 const MAX_PUTS = 64;
 /** How often Redis is asked for changes of agents over a client that opens no second connection, in milliseconds. */
 const POLL_MS = 100;
 
 /** What one node says to Redis. The engine is checked before the first command. */
-export class RedisLink implements BackplaneLink {
+export class RedisLink extends RedisSessions implements BackplaneLink {
   readonly #keys: readonly [string];
   readonly #agentKeys: readonly [string, string];
   readonly #sharedKey: readonly [string];
-  readonly #lanes: RedisLanes;
-  readonly #sessions: RedisSessions;
   #announced: { readonly incarnation: string; readonly until: number } | undefined;
-  readonly #searches: Lane = { max: MAX_SEARCHES, unanswered: 0 };
   readonly #others: Lane = { max: MAX_OTHERS, unanswered: 0 };
   readonly #puts: Lane = { max: MAX_PUTS, unanswered: 0 };
   /** `undefined` if waiting for a change would hold up everything else. */
@@ -46,18 +35,18 @@ export class RedisLink implements BackplaneLink {
 
   /** @param prefix of every key. */
   constructor(prefix: string, source: RedisSource) {
-    this.#keys = [`${prefix}:nodes`];
+    const table = `${prefix}:nodes`;
+    super(prefix, new RedisCalls(source, table));
+    this.#keys = [table];
     this.#agentKeys = [`${prefix}:{agents}`, `${prefix}:{agents}:log`];
     this.#sharedKey = [`${prefix}:{agents}:key`];
-    this.#lanes = new RedisLanes(this.#keys[0], source);
     this.#changes = source.isShared ? undefined : new RedisChanges(this.#agentKeys[1], source);
-    this.#sessions = new RedisSessions(prefix, this.#lanes, this.#searches);
   }
 
   async renew(incarnation: string, record: string, leaseMs: number): Promise<NodeList> {
     const present = this.#present;
     const [now, isNew, ...fields] = listOf(
-      await this.#lanes.run(this.#others, RENEW, this.#keys, incarnation, record, String(leaseMs)),
+      await this.calls.run(this.#others, RENEW, this.#keys, incarnation, record, String(leaseMs)),
     );
     const hasForgotten = present === incarnation && isNew === '1';
     this.#announced = { incarnation, until: performance.now() + leaseMs };
@@ -70,7 +59,7 @@ export class RedisLink implements BackplaneLink {
   }
 
   async find(incarnation: string): Promise<ListedNode | undefined> {
-    const found = await this.#lanes.run(this.#searches, FIND, this.#keys, incarnation, this.#present);
+    const found = await this.calls.run(this.searches, FIND, this.#keys, incarnation, this.#present);
     const [leftMs, record] = listOf(found);
     if (leftMs === 'forgotten')
       throw new ProtocolError('connection_failed', 'Redis has forgotten the nodes of the cluster');
@@ -80,7 +69,7 @@ export class RedisLink implements BackplaneLink {
 
   async withdraw(incarnation: string): Promise<void> {
     this.#announced = undefined;
-    await this.#lanes.run(this.#others, WITHDRAW, this.#keys, incarnation);
+    await this.calls.run(this.#others, WITHDRAW, this.#keys, incarnation);
   }
 
   async putAgent(
@@ -90,13 +79,13 @@ export class RedisLink implements BackplaneLink {
   ): Promise<AgentPut> {
     const text = entry === undefined ? '' : `${entry.holder} ${entry.record}`;
     const holder = expected === undefined ? '*' : (expected ?? '');
-    const answer = await this.#lanes.run(this.#puts, PUT_AGENT, this.#agentKeys, key, text, holder);
+    const answer = await this.calls.run(this.#puts, PUT_AGENT, this.#agentKeys, key, text, holder);
     const [isDone, position] = listOf(answer);
     return { isDone: isDone === '1', position: Number(position) };
   }
 
   async agents(): Promise<AgentTable> {
-    const fields = listOf(await this.#lanes.run(this.#others, AGENTS, this.#agentKeys));
+    const fields = listOf(await this.calls.run(this.#others, AGENTS, this.#agentKeys));
     const agents = new Map<string, AgentEntry>();
     let position = 0;
     for (let i = 0; i + 1 < fields.length; i += 2) {
@@ -109,7 +98,7 @@ export class RedisLink implements BackplaneLink {
   }
 
   async changes(after: number): Promise<readonly AgentEntryChange[] | undefined> {
-    await this.#lanes.check(this.#others);
+    await this.calls.check(this.#others);
     if (this.#changes === undefined) await pause(POLL_MS);
     else {
       try {
@@ -124,7 +113,7 @@ export class RedisLink implements BackplaneLink {
   }
 
   async #poll(after: number): Promise<readonly AgentEntryChange[] | undefined> {
-    const fields = listOf(await this.#lanes.run(this.#others, CHANGES, this.#agentKeys, String(after)));
+    const fields = listOf(await this.calls.run(this.#others, CHANGES, this.#agentKeys, String(after)));
     if (fields[0] === 'gap') return undefined;
     const changes: AgentEntryChange[] = [];
     for (let i = 0; i + 2 < fields.length; i += 3) {
@@ -135,7 +124,7 @@ export class RedisLink implements BackplaneLink {
   }
 
   async shareKey(candidate: string): Promise<string> {
-    const [key = ''] = listOf(await this.#lanes.run(this.#others, SHARE_KEY, this.#sharedKey, candidate));
+    const [key = ''] = listOf(await this.calls.run(this.#others, SHARE_KEY, this.#sharedKey, candidate));
     return key;
   }
 
@@ -145,53 +134,9 @@ export class RedisLink implements BackplaneLink {
     return performance.now() < until ? incarnation : '';
   }
 
-  moveSession(sessionId: string, move: SessionMove): Promise<SessionRecord> {
-    return this.#sessions.move(sessionId, move);
-  }
-
-  findSession(sessionId: string): Promise<SessionRecord | undefined> {
-    return this.#sessions.find(sessionId);
-  }
-
-  keepSessions(
-    owner: string,
-    epochs: ReadonlyMap<string, number>,
-    ttlMs: number,
-  ): Promise<readonly string[]> {
-    return this.#sessions.keep(owner, epochs, ttlMs);
-  }
-
-  writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom> {
-    return this.#sessions.write(sessionId, write);
-  }
-
-  readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined> {
-    return this.#sessions.read(sessionId, names);
-  }
-
-  claimSession(sessionId: string, move: SessionMove): Promise<SessionReading | undefined> {
-    return this.#sessions.claim(sessionId, move);
-  }
-
-  releaseSession(sessionId: string, owner: string, epoch: number): Promise<void> {
-    return this.#sessions.release(sessionId, owner, epoch);
-  }
-
-  reserveRoom(account: string, sessionId: string, room: RoomRequest): Promise<number | undefined> {
-    return this.#sessions.reserve(account, sessionId, room);
-  }
-
-  releaseRoom(account: string, sessionId: string): Promise<void> {
-    return this.#sessions.giveBack(account, sessionId);
-  }
-
-  isVolatile(): Promise<boolean> {
-    return this.#sessions.isVolatile();
-  }
-
   async close(): Promise<void> {
     this.#changes?.close();
-    this.#lanes.close();
+    this.calls.close();
   }
 }
 

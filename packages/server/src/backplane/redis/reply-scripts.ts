@@ -1,13 +1,13 @@
 import { PAGE_SIZE, READ_SIZE } from '../replies.js';
-import { script } from './scripts.js';
+import { ACCOUNT, CLOCK, script } from './lua.js';
 
 /**
  * Kept replies in Redis. All that belongs to one owner is in one slot, so that one script sees the owner's bounds and the
- * reply. KEYS of the scripts about one reply, in this order:
+ * reply. KEYS of the scripts about one reply are first those of {@link ACCOUNT}, then its own:
  *
- * 1. account, a hash: `b` bytes of all replies, `b:ID` of one, `n:NAME` an ID, `i:ID` a name, `l` the last rank given
- * 2. a sorted set of IDs by the time at which they are forgotten
- * 3. a sorted set of IDs by rank: the time at which they began, and never two of the same
+ * 1. also `l`, the last rank given
+ * 2. (the times at which they are forgotten)
+ * 3. a rank is the time at which the reply began, and there are never two of the same
  * 4. the reply, a hash: `h` head, `n` parts, `s` bytes of them, `c` bytes charged, `t` written at, `f` followed at; its
  *    writer's node `o` and epoch `g`, the request that it replies to `r`, and `q` the claims, each as `parts before:epoch`;
  *    and of its end `e` the time, `w` who has ended it, `z` why, `x` the failure, `y` metadata
@@ -19,38 +19,7 @@ import { script } from './scripts.js';
 /** Places that are looked at to find the end of what is read: enough for 256 parts. */
 const PLACES = 9;
 
-const ACCOUNT = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local function whole(number) return string.format('%.0f', number) end
-local function charged() return tonumber(redis.call('HGET', KEYS[1], 'b') or '0') end
-local function charge(id, bytes)
-  redis.call('HINCRBY', KEYS[1], 'b', whole(bytes))
-  redis.call('HINCRBY', KEYS[1], 'b:' .. id, whole(bytes))
-end
-local function forget(id)
-  local bytes = redis.call('HGET', KEYS[1], 'b:' .. id)
-  if bytes then redis.call('HINCRBY', KEYS[1], 'b', '-' .. bytes) end
-  local name = redis.call('HGET', KEYS[1], 'i:' .. id)
-  if name and redis.call('HGET', KEYS[1], 'n:' .. name) == id then redis.call('HDEL', KEYS[1], 'n:' .. name) end
-  redis.call('HDEL', KEYS[1], 'b:' .. id, 'i:' .. id)
-  redis.call('ZREM', KEYS[2], id)
-  redis.call('ZREM', KEYS[3], id)
-end
-local function sweep()
-  repeat
-    local over = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', whole(now), 'LIMIT', 0, 100)
-    for _, id in ipairs(over) do forget(id) end
-  until #over == 0
-end
-local function keep(id, ms)
-  redis.call('ZADD', KEYS[2], whole(now + ms), id)
-  for i = 4, 7 do redis.call('PEXPIRE', KEYS[i], ms) end
-  for i = 1, 3 do
-    if redis.call('PTTL', KEYS[i]) < ms + 1000 then redis.call('PEXPIRE', KEYS[i], whole(ms + 60000)) end
-  end
-end
-local function isOver(limit, bytes) return charged() + bytes > tonumber(limit) end
+const WRITER = `${ACCOUNT}
 local function refusal(why) return why == 'stopped' and why or 'ended' end
 `;
 
@@ -100,7 +69,7 @@ return { 'done', found[1], found[2] }
  * in ms, channel, what is published, number of places, and for each place part and offset, then for each metadata part and
  * bytes.
  */
-export const APPEND = script(`${ACCOUNT}
+export const APPEND = script(`${WRITER}
 local found = redis.call('HMGET', KEYS[4], 'n', 's', 'e', 'c', 'g', 'z')
 if not found[1] then return 'gone' end
 if found[3] or (found[5] or '0') ~= ARGV[2] then return refusal(found[6]) end
@@ -128,7 +97,7 @@ return 'done'
  * ARGV: ID, how many parts it has to have or '*', time, failure and metadata (with '=' before it, or ''), TTL in ms, who
  * ends it, channel, charge, bounds of bytes of the reply and of the owner, epoch, why or '', beginning of the channels of nodes.
  */
-export const END = script(`${ACCOUNT}
+export const END = script(`${WRITER}
 local found = redis.call('HMGET', KEYS[4], 'n', 'e', 'w', 'c', 'g', 'z', 'o')
 if not found[1] then return 'gone' end
 if (found[5] or '0') ~= ARGV[12] then return 'ended' end
@@ -152,7 +121,7 @@ return 'done'
 `);
 
 /** ARGV: ID, lifetime in ms, epoch. Returns 'gone', 'ended', 'stopped', or the time in ms since it was followed, -1 if it never was. */
-export const KEEP = script(`${ACCOUNT}
+export const KEEP = script(`${WRITER}
 local found = redis.call('HMGET', KEYS[4], 'n', 'e', 'f', 'g', 'z')
 if not found[1] then return 'gone' end
 if found[2] or (found[4] or '0') ~= ARGV[3] then return refusal(found[5]) end
@@ -169,11 +138,6 @@ redis.call('PUBLISH', ARGV[2], '')
 return 'done'
 `);
 
-const CLOCK = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-`;
-
 /**
  * KEYS: the reply. Returns head, parts, time of its end (with '=' or ''), 1 if it has failed; the time since it was written in ms, its writer,
  * the epoch and the source.
@@ -182,7 +146,7 @@ export const ENTRY = script(`${CLOCK}
 local found = redis.call('HMGET', KEYS[1], 'h', 'n', 'e', 't', 'o', 'g', 'r')
 if not found[2] then return {} end
 local failed = redis.call('HEXISTS', KEYS[1], 'x')
-local idle = string.format('%.0f', now - (tonumber(found[4]) or 0))
+local idle = whole(now - (tonumber(found[4]) or 0))
 return { found[1] or '', found[2], found[3] and '=' .. found[3] or '', failed, idle, found[5] or '', found[6] or '0', found[7] or '' }
 `);
 
@@ -190,8 +154,8 @@ return { found[1] or '', found[2], found[3] and '=' .. found[3] or '', failed, i
 export const FOLLOW = script(`${CLOCK}
 local found = redis.call('HMGET', KEYS[1], 'n', 'e', 't', 'o', 'g', 'r')
 if not found[1] then return {} end
-if not found[2] then redis.call('HSET', KEYS[1], 'f', string.format('%.0f', now)) end
-local idle = string.format('%.0f', now - (tonumber(found[3]) or 0))
+if not found[2] then redis.call('HSET', KEYS[1], 'f', whole(now)) end
+local idle = whole(now - (tonumber(found[3]) or 0))
 return { found[1], found[2] and 1 or 0, idle, found[4] or '', found[5] or '0', found[6] or '' }
 `);
 
@@ -248,14 +212,11 @@ if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[4]) then redis.call('PEXPIRE', KE
 return 'done'
 `);
 
-/** KEYS: of a session. ARGV: SHA-256 of a token. Returns whom the session acts for, or nothing. */
-export const PROVE = script(`
-local found = redis.call('HMGET', KEYS[1], 'o', 't:' .. ARGV[1])
-if found[1] and found[2] then return { found[1] } end
-return {}
-`);
-
-/** KEYS: of a session. ARGV: whom it acts for, lifetime in ms, SHA-256 of each token. */
+/**
+ * A session without a principal is a hash: `o`, whom it acts for, and `t:HASH` for each of its tokens.
+ *
+ * KEYS: the hash. ARGV: whom it acts for, lifetime in ms, SHA-256 of each token.
+ */
 export const VOUCH = script(`
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'o', ARGV[1])

@@ -1,24 +1,16 @@
-import { createHash } from 'node:crypto';
 import { MAX_CHANGES, MAX_LOG } from '../backplane.js';
-
-/**
- * What a node asks of Redis, in Lua. There is one key, a hash from the incarnation of a node to the end of its lease and
- * its record (`1700000000000:…`), so that one script sees all nodes, in Redis Cluster too. The clock is the engine's.
- */
-export interface Script {
-  readonly source: string;
-  readonly digest: string;
-}
+import { ACCOUNT, CLOCK, script } from './lua.js';
 
 /** How long it is known that a session is over, in milliseconds. */
 const RELEASED_MS = 600_000;
 /** The table itself expires an hour after the last renewal, in milliseconds. */
 const TABLE_TTL_MS = 3_600_000;
 
-const LEASES = `
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local function whole(number) return string.format('%.0f', number) end
+/**
+ * What a node asks of Redis. There is one key, a hash from the incarnation of a node to the end of its lease and its record
+ * (`1700000000000:…`), so that one script sees all nodes, in Redis Cluster too.
+ */
+const LEASES = `${CLOCK}
 local function left(lease)
   local at = string.find(lease, ':', 1, true)
   local ends = at and tonumber(string.sub(lease, 1, at - 1))
@@ -111,21 +103,29 @@ return changes
 `);
 
 /**
- * A session that has moved is a hash of its own: `n`, the node that has it, and `e`, how often it has moved.
+ * A session that has moved is a hash of its own: `n`, the node that has it, and `e`, how often it has moved. A durable one has
+ * more fields: `q`, the number of the last write of its node, `b`, the bytes of those that the server names, and these.
  *
- * KEYS: the hash. ARGV: expected node and number, the new node, TTL in ms. Returns what is written then.
+ * KEYS: the hash. ARGV: expected node and number, the new node, TTL in ms, 'claim' or ''. Returns node and number that are
+ * written then. A claim fails also if there is no session, and may be repeated until the new node writes; it returns all
+ * names and values, or nothing.
  */
-export const MOVE_SESSION = script(`
-local found = redis.call('HMGET', KEYS[1], 'n', 'e')
-if found[1] and (found[1] ~= ARGV[1] or found[2] ~= ARGV[2]) then return found end
+export const TAKE_SESSION = script(`
+local found = redis.call('HMGET', KEYS[1], 'n', 'e', 'q')
 local epoch = string.format('%.0f', ARGV[2] + 1)
-redis.call('HSET', KEYS[1], 'n', ARGV[3], 'e', epoch)
+local isClaim = ARGV[5] == 'claim'
+if found[1] ~= ARGV[3] or found[2] ~= epoch or found[3] then
+  local isExpected = found[1] == ARGV[1] and found[2] == ARGV[2]
+  if not isExpected and (found[1] or isClaim) then return isClaim and {} or found end
+  redis.call('HSET', KEYS[1], 'n', ARGV[3], 'e', epoch)
+  redis.call('HDEL', KEYS[1], 'q')
+end
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
-return { ARGV[3], epoch }
+return isClaim and redis.call('HGETALL', KEYS[1]) or { ARGV[3], epoch }
 `);
 
-/** KEYS: the hash. Returns node and number, or two times nothing. */
-export const FIND_SESSION = script(`return redis.call('HMGET', KEYS[1], 'n', 'e')`);
+/** KEYS: the hash. ARGV: names of a durable session. Returns node and number, and the values of the names. */
+export const READ_SESSION = script(`return redis.call('HMGET', KEYS[1], 'n', 'e', unpack(ARGV))`);
 
 /** KEYS: the hash. ARGV: node, number, TTL in ms. Returns 1, or 0 if another node has the session. */
 export const KEEP_SESSION = script(`
@@ -137,9 +137,6 @@ return 1
 `);
 
 /**
- * The hash of a durable session has more fields: `q`, the number of its last write, `b`, the bytes of those that the server
- * names, and these.
- *
  * KEYS: the hash. ARGV: node, number of moves, number of the write, TTL in ms, 'first', 'replace' or '', the bytes that it may
  * have or '', the number of values that follow for names and values to be set, the number of the last write that was answered;
  * then these, and names to be removed. Returns 'written', 'fenced', 'gone', 'behind', or the bytes that it would need.
@@ -188,61 +185,22 @@ return 'written'
 `);
 
 /**
- * The bytes that the durable sessions of one principal may take, in one slot: a hash, `b` of all and `b:<session>` of one, and
- * a sorted set of sessions by the time at which theirs are given back.
+ * KEYS: of the account of a principal. ARGV: session, bytes, bytes of all, TTL in ms. Returns the bytes of the session, or ''.
  */
-const ROOM = `
-local function give(id)
-  local bytes = redis.call('HGET', KEYS[1], 'b:' .. id)
-  if bytes then redis.call('HINCRBY', KEYS[1], 'b', '-' .. bytes) end
-  redis.call('HDEL', KEYS[1], 'b:' .. id)
-  redis.call('ZREM', KEYS[2], id)
-end
-`;
-
-/** KEYS: hash, sorted set. ARGV: session, bytes, bytes of all, TTL in ms. Returns the bytes of the session, or ''. */
-export const RESERVE_ROOM = script(`${ROOM}
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local function whole(number) return string.format('%.0f', number) end
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', whole(now))) do
-  if id ~= ARGV[1] then give(id) end
-end
-local old = tonumber(redis.call('HGET', KEYS[1], 'b:' .. ARGV[1]) or '0')
+export const RESERVE_ROOM = script(`${ACCOUNT}
+sweep()
+local old = bytesOf(ARGV[1])
 local more = math.max(0, ARGV[2] - old)
-if more > 0 and tonumber(redis.call('HGET', KEYS[1], 'b') or '0') + more > tonumber(ARGV[3]) then return '' end
-redis.call('HINCRBY', KEYS[1], 'b', whole(more))
-redis.call('HSET', KEYS[1], 'b:' .. ARGV[1], whole(old + more))
-redis.call('ZADD', KEYS[2], whole(now + ARGV[4]), ARGV[1])
-for i = 1, 2 do
-  if redis.call('PTTL', KEYS[i]) < ARGV[4] + 1000 then redis.call('PEXPIRE', KEYS[i], whole(ARGV[4] + 60000)) end
-end
+if more > 0 and isOver(ARGV[3], more) then return '' end
+charge(ARGV[1], more)
+keep(ARGV[1], tonumber(ARGV[4]))
 return whole(old + more)
 `);
 
-/** KEYS: hash, sorted set. ARGV: session. */
-export const RELEASE_ROOM = script(`${ROOM}
-give(ARGV[1])
+/** KEYS: of the account of a principal. ARGV: session. */
+export const RELEASE_ROOM = script(`${ACCOUNT}
+forget(ARGV[1])
 return 1
-`);
-
-/** KEYS: the hash. ARGV: names. Returns node and number, and the values of the names. */
-export const READ_SESSION = script(`return redis.call('HMGET', KEYS[1], 'n', 'e', unpack(ARGV))`);
-
-/**
- * KEYS: the hash. ARGV: as MOVE_SESSION. Returns all names and values, or nothing. It may be repeated until the new node
- * writes.
- */
-export const CLAIM_SESSION = script(`
-local found = redis.call('HMGET', KEYS[1], 'n', 'e', 'q')
-local epoch = string.format('%.0f', ARGV[2] + 1)
-if found[1] ~= ARGV[3] or found[2] ~= epoch or found[3] then
-  if found[1] ~= ARGV[1] or found[2] ~= ARGV[2] then return {} end
-  redis.call('HSET', KEYS[1], 'n', ARGV[3], 'e', epoch)
-  redis.call('HDEL', KEYS[1], 'q')
-end
-redis.call('PEXPIRE', KEYS[1], ARGV[4])
-return redis.call('HGETALL', KEYS[1])
 `);
 
 /**
@@ -268,7 +226,3 @@ export const SHARE_KEY = script(`
 redis.call('SET', KEYS[1], ARGV[1], 'NX')
 return { redis.call('GET', KEYS[1]) }
 `);
-
-export function script(source: string): Script {
-  return { source, digest: createHash('sha1').update(source).digest('hex') };
-}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { SessionWrite } from '../backplane.js';
-import type { RedisLanes } from './lanes.js';
+import type { RedisCalls } from './calls.js';
 import { RedisSessions } from './sessions.js';
 
 /** Turns that a replica has to have, over connections of which a test says when they are replaced. */
@@ -12,18 +12,18 @@ const WRITE: SessionWrite = {
 
 function start() {
   const waits: ((replicas: number) => void)[] = [];
-  const lanes = {
+  const calls = {
     wire: {} as object | undefined,
     runBytes: async () => 'written',
     wait: () => new Promise((resolve) => waits.push(resolve)),
   };
-  const sessions = new RedisSessions('test', lanes as never as RedisLanes, { max: 1, unanswered: 0 });
+  const sessions = new RedisSessions('test', calls as never as RedisCalls);
   const write = () =>
-    sessions.write('sess_one', WRITE).then(
+    sessions.writeSession('sess_one', WRITE).then(
       (outcome) => outcome,
       (error: Error) => error.message,
     );
-  return { lanes, waits, write };
+  return { calls, waits, write };
 }
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 const turns = async () => {
@@ -45,12 +45,12 @@ describe('a turn that a replica has to have', () => {
 
   it('is not on record if the connection over which it was written is another one now', async () => {
     for (const next of [{}, undefined]) {
-      const { lanes, waits, write } = start();
+      const { calls, waits, write } = start();
       const written = write();
       await Promise.resolve();
       // Redis knows of no write over the new one, so that all replicas have all of them.
       await turns();
-      lanes.wire = next;
+      calls.wire = next;
       waits[0]?.(1);
       expect(await written).toContain('the connection to Redis was lost');
     }

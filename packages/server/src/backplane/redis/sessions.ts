@@ -8,21 +8,21 @@ import type {
   SessionWrite,
   SessionWritten,
 } from '../backplane.js';
+import type { RedisCalls } from './calls.js';
 import type { Lane } from './connection.js';
-import type { RedisLanes } from './lanes.js';
 import {
-  CLAIM_SESSION,
-  FIND_SESSION,
   KEEP_SESSION,
-  MOVE_SESSION,
   READ_SESSION,
   RELEASE_ROOM,
   RELEASE_SESSION,
   RESERVE_ROOM,
+  TAKE_SESSION,
   WRITE_SESSION,
 } from './scripts.js';
 
+/** Commands that may be unanswered; with more, none is sent. */
 const MAX_MOVES = 128;
+const MAX_SEARCHES = 64;
 /** A session writes one turn at a time. */
 const MAX_TURNS = 16_384;
 /** Records that are kept with one write. */
@@ -34,9 +34,10 @@ const OUTCOMES: readonly SessionWritten[] = ['written', 'fenced', 'gone', 'behin
 
 /** Where sessions are that have moved, and the records of durable ones. */
 export class RedisSessions {
+  /** Of one node. */
+  protected readonly calls: RedisCalls;
+  protected readonly searches: Lane = { max: MAX_SEARCHES, unanswered: 0 };
   readonly #prefix: string;
-  readonly #lanes: RedisLanes;
-  readonly #searches: Lane;
   readonly #moves: Lane = { max: MAX_MOVES, unanswered: 0 };
   readonly #turns: Lane = { max: MAX_TURNS, unanswered: 0 };
   /** Answered with the number of replicas that have all that was written before it is sent. */
@@ -44,32 +45,36 @@ export class RedisSessions {
   /** The one before is over. */
   #lastWait: Promise<unknown> = Promise.resolve();
 
-  constructor(prefix: string, lanes: RedisLanes, searches: Lane) {
+  /** @param prefix of every key. */
+  constructor(prefix: string, calls: RedisCalls) {
     this.#prefix = prefix;
-    this.#lanes = lanes;
-    this.#searches = searches;
+    this.calls = calls;
   }
 
-  async move(sessionId: string, { from, epoch, to, ttlMs }: SessionMove): Promise<SessionRecord> {
+  async moveSession(sessionId: string, { from, epoch, to, ttlMs }: SessionMove): Promise<SessionRecord> {
     const args = [from, String(epoch), to, String(ttlMs)];
-    const answer = await this.#lanes.run(this.#moves, MOVE_SESSION, this.#keysOf(sessionId), ...args);
+    const answer = await this.calls.run(this.#moves, TAKE_SESSION, this.#keysOf(sessionId), ...args, '');
     const record = recordOf(answer);
     if (record !== undefined) return record;
     throw new ProtocolError('connection_failed', 'Redis: the record of a session is not one of a session');
   }
 
-  async find(sessionId: string): Promise<SessionRecord | undefined> {
-    return recordOf(await this.#lanes.run(this.#searches, FIND_SESSION, this.#keysOf(sessionId)));
+  async findSession(sessionId: string): Promise<SessionRecord | undefined> {
+    return recordOf(await this.calls.run(this.searches, READ_SESSION, this.#keysOf(sessionId)));
   }
 
-  async keep(owner: string, epochs: ReadonlyMap<string, number>, ttlMs: number): Promise<readonly string[]> {
+  async keepSessions(
+    owner: string,
+    epochs: ReadonlyMap<string, number>,
+    ttlMs: number,
+  ): Promise<readonly string[]> {
     const lost: string[] = [];
     const all = [...epochs];
     for (let i = 0; i < all.length; i += KEEP_BATCH) {
       // The client writes the commands of one turn together.
       const keep = all.slice(i, i + KEEP_BATCH).map(async ([sessionId, epoch]) => {
         const args = [owner, String(epoch), String(ttlMs)];
-        const answer = await this.#lanes.run(this.#moves, KEEP_SESSION, this.#keysOf(sessionId), ...args);
+        const answer = await this.calls.run(this.#moves, KEEP_SESSION, this.#keysOf(sessionId), ...args);
         if (Number(answer) === 0) lost.push(sessionId);
       });
       await Promise.all(keep);
@@ -77,12 +82,12 @@ export class RedisSessions {
     return lost;
   }
 
-  async write(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom> {
+  async writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom> {
     const { owner, epoch, number, set, remove, ttlMs, maxBytes = '', after = 0, isReplicated } = write;
     const kind = write.replaces === true ? 'replace' : write.isFirst ? 'first' : '';
     const head = [owner, epoch, number, ttlMs, kind, maxBytes, 2 * set.size, after].map(String);
     const args = [...head, ...[...set].flat(), ...remove];
-    const written = this.#lanes.runBytes(this.#turns, WRITE_SESSION, this.#keysOf(sessionId), ...args);
+    const written = this.calls.runBytes(this.#turns, WRITE_SESSION, this.#keysOf(sessionId), ...args);
     const replicated = isReplicated === true ? this.#replicated(written) : undefined;
     const answer = await written;
     await replicated;
@@ -93,43 +98,39 @@ export class RedisSessions {
     throw new ProtocolError('connection_failed', 'Redis: a turn was answered with something else');
   }
 
-  async read(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined> {
-    const answer = await this.#lanes.runBytes(
-      this.#searches,
-      READ_SESSION,
-      this.#keysOf(sessionId),
-      ...names,
-    );
+  async readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined> {
+    const key = this.#keysOf(sessionId);
+    const answer = await this.calls.runBytes(this.searches, READ_SESSION, key, ...names);
     const record = recordOf(answer);
     const values = Array.isArray(answer) ? (answer as unknown[]).slice(2) : [];
     return record && { ...record, fields: fieldsOf(names.flatMap((name, i) => [name, values[i]])) };
   }
 
-  async claim(sessionId: string, move: SessionMove): Promise<SessionReading | undefined> {
-    const args = [move.from, String(move.epoch), move.to, String(move.ttlMs)];
-    const answer = await this.#lanes.runBytes(this.#moves, CLAIM_SESSION, this.#keysOf(sessionId), ...args);
+  async claimSession(sessionId: string, move: SessionMove): Promise<SessionReading | undefined> {
+    const args = [move.from, String(move.epoch), move.to, String(move.ttlMs), 'claim'];
+    const answer = await this.calls.runBytes(this.#moves, TAKE_SESSION, this.#keysOf(sessionId), ...args);
     if (!Array.isArray(answer) || answer.length === 0) return undefined;
     const fields = fieldsOf(answer as unknown[]);
     for (const name of fields.keys()) if (name.length === 1) fields.delete(name);
     return { owner: move.to, epoch: move.epoch + 1, fields };
   }
 
-  async release(sessionId: string, owner: string, epoch: number): Promise<void> {
-    await this.#lanes.run(this.#moves, RELEASE_SESSION, this.#keysOf(sessionId), owner, String(epoch));
+  async releaseSession(sessionId: string, owner: string, epoch: number): Promise<void> {
+    await this.calls.run(this.#moves, RELEASE_SESSION, this.#keysOf(sessionId), owner, String(epoch));
   }
 
-  async reserve(account: string, sessionId: string, room: RoomRequest): Promise<number | undefined> {
+  async reserveRoom(account: string, sessionId: string, room: RoomRequest): Promise<number | undefined> {
     const args = [sessionId, room.bytes, room.maxBytes, room.ttlMs].map(String);
-    const answer = await this.#lanes.run(this.#moves, RESERVE_ROOM, this.#roomKeysOf(account), ...args);
+    const answer = await this.calls.run(this.#moves, RESERVE_ROOM, this.#roomKeysOf(account), ...args);
     return answer === '' ? undefined : Number(answer);
   }
 
-  async giveBack(account: string, sessionId: string): Promise<void> {
-    await this.#lanes.run(this.#moves, RELEASE_ROOM, this.#roomKeysOf(account), sessionId);
+  async releaseRoom(account: string, sessionId: string): Promise<void> {
+    await this.calls.run(this.#moves, RELEASE_ROOM, this.#roomKeysOf(account), sessionId);
   }
 
   async isVolatile(): Promise<boolean> {
-    return !/^aof_enabled:1/m.test(await this.#lanes.info(this.#searches));
+    return !/^aof_enabled:1/m.test(await this.calls.info(this.searches));
   }
 
   /**
@@ -139,10 +140,10 @@ export class RedisSessions {
    */
   async #replicated(written: Promise<unknown>): Promise<void> {
     await written;
-    const { wire } = this.#lanes;
+    const { wire } = this.calls;
     const replicas = Number(await this.#wait());
     // Redis counts only what was written over the connection that asks.
-    if (wire === undefined || this.#lanes.wire !== wire)
+    if (wire === undefined || this.calls.wire !== wire)
       throw new ProtocolError(
         'timeout',
         'the connection to Redis was lost before a replica has confirmed a turn',
@@ -157,7 +158,7 @@ export class RedisSessions {
       .then(() => new Promise((resolve) => setImmediate(resolve)))
       .then(() => {
         this.#nextWait = undefined;
-        const wait = this.#lanes.wait(this.#turns, REPLICA_MS, 'WAIT', '1', String(REPLICA_MS));
+        const wait = this.calls.wait(this.#turns, REPLICA_MS, 'WAIT', '1', String(REPLICA_MS));
         this.#lastWait = wait.catch(() => {});
         return wait;
       });
