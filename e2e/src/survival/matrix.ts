@@ -141,3 +141,15 @@ export const MATRIX = {
 } as const satisfies Readonly<Record<string, Row>>;
 
 export type Feature = keyof typeof MATRIX;
+
+/** The rows of each feature that a server has by default or by an option of its cluster, or why it has none. */
+export const ROWS_OF: Readonly<Record<string, readonly Feature[] | string>> = {
+  replies: ['plain kept replies', 'durable kept replies', 'plain followers', 'durable followers'],
+  agents: ['plain messages between agents', 'plain requests between agents'],
+  groups: ['plain groups', 'durable groups'],
+  durable: ['durable messages', 'durable requests', 'durable streams', 'durable `session.data`'],
+  nodes: ['plain messages', 'plain requests', 'plain streams', 'plain `session.data`'],
+  metrics: 'It counts what happens at one node.',
+  tracing: 'It holds nothing of a session.',
+  tensors: 'A tensor under way fails, as DURABLE.md says; it has no row yet.',
+};
