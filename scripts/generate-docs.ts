@@ -3,6 +3,7 @@ import { buildExamples } from './docs/examples.js';
 import { buildLifecycleTable, LIFECYCLE_TABLE } from './docs/lifecycle-table.js';
 import { brokenLinks, markdownFiles } from './docs/links.js';
 import { coveragePage, readRequirements } from './docs/requirements.js';
+import { survivalTables } from './docs/survival.js';
 import { buildTables } from './docs/tables.js';
 
 /**
@@ -12,9 +13,9 @@ import { buildTables } from './docs/tables.js';
  */
 
 const FOLDER = 'docs/protocol';
-const FILES = readdirSync(FOLDER).map((name) => `${FOLDER}/${name}`);
+const FILES = [...readdirSync(FOLDER).map((name) => `${FOLDER}/${name}`), 'docs/SURVIVAL.md'];
 const check = process.argv.includes('--check');
-const sections = new Map([...buildTables(), ...(await buildExamples())]);
+const sections = new Map([...buildTables(), ...survivalTables(), ...(await buildExamples())]);
 const used = new Set<string>();
 let stale = 0;
 

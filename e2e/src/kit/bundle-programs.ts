@@ -10,7 +10,7 @@ import { type Plugin, rolldown } from 'rolldown';
  */
 
 /** In this folder's parent. */
-const PROGRAMS = ['cluster/durable-node', 'cluster/node'];
+const PROGRAMS = ['cluster/durable-node', 'cluster/node', 'survival/node'];
 
 /** The names of packages become the paths that their importer gets; modules of ours keep their address. */
 const inPlace: Plugin = {

@@ -4,12 +4,14 @@ import { pathToFileURL } from 'node:url';
 import { type Child, startChild } from '../../../scripts/child-process.js';
 import type { DurableNodeCommands, DurableNodeSetup } from '../cluster/durable-node.js';
 import type { NodeCommands, NodeSetup } from '../cluster/node.js';
+import type { SurvivalNodeCommands, SurvivalNodeSetup } from '../survival/node.js';
 
 /** Nodes in processes of their own. */
 
 interface Programs {
   'cluster/durable-node': { readonly setup: DurableNodeSetup; readonly commands: DurableNodeCommands };
   'cluster/node': { readonly setup: NodeSetup; readonly commands: NodeCommands };
+  'survival/node': { readonly setup: SurvivalNodeSetup; readonly commands: SurvivalNodeCommands };
 }
 
 export interface NodeProcess<Name extends keyof Programs> {

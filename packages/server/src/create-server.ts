@@ -62,7 +62,7 @@ export function createServer<Data = unknown>(options: ServerOptions<Data> = {}):
 }
 
 /** What a server has without a word, and what its options ask for. */
-function defaultFeatures(options: ServerOptions): readonly Feature[] {
+export function defaultFeatures(options: ServerOptions): readonly Feature[] {
   const { authenticate, extensions, batch, avp, transfers, use = [], scan: check } = options;
   const { agents: agentsOptions, cluster, node, durability } = options;
   const isDurable = options.durable !== undefined && options.durable !== false;

@@ -1,0 +1,137 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import {
+  type ClientOptions,
+  type ClientSession,
+  connect,
+  type SendOptions,
+  type SessionStore,
+} from '@parlance/client';
+import { ProtocolError } from '@parlance/protocol';
+import WebSocket from 'ws';
+import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
+
+/** A device with a page that may be loaded again, and a proxy in front of its node. */
+
+class MemoryStore implements SessionStore {
+  readonly #entries = new Map<string, string>();
+  getItem(key: string): string | null {
+    return this.#entries.get(key) ?? null;
+  }
+  setItem(key: string, value: string): void {
+    this.#entries.set(key, value);
+  }
+  removeItem(key: string): void {
+    this.#entries.delete(key);
+  }
+}
+
+export interface DeviceOptions {
+  /** `PRINCIPAL` or `PRINCIPAL/AGENT`. */
+  readonly token: string;
+  /** The port of its node, which each connection asks for. */
+  readonly port: () => number;
+  readonly onRequest?: ClientOptions['onRequest'];
+}
+
+export class Device {
+  readonly token: string;
+  /** What its pages have heard from the server or from agents. */
+  readonly heard: string[] = [];
+  readonly front: CuttingProxy;
+  readonly #store = new MemoryStore();
+  readonly #options: DeviceOptions;
+  #session: ClientSession | undefined;
+  /** Resolves when the session ends, and with it the loop that reads it. */
+  #ended: Promise<void> | undefined;
+  #said = 0;
+  /** What has ended the session that the device began with. */
+  #loss: ProtocolError | undefined;
+
+  private constructor(options: DeviceOptions, front: CuttingProxy) {
+    this.token = options.token;
+    this.#options = options;
+    this.front = front;
+  }
+
+  static async dial(options: DeviceOptions): Promise<Device> {
+    const device = new Device(options, await createCuttingProxy(options.port));
+    await device.#open();
+    return device;
+  }
+
+  get session(): ClientSession {
+    return this.#session as ClientSession;
+  }
+
+  /** Another device of the same user. */
+  another(): Promise<Device> {
+    return Device.dial(this.#options);
+  }
+
+  /** Loads the page again. */
+  async reload(): Promise<void> {
+    await this.session.detach();
+    await this.#open();
+  }
+
+  async #open(): Promise<void> {
+    const { token, onRequest } = this.#options;
+    const session = await connect(`ws://127.0.0.1:${this.front.port}/session`, {
+      WebSocket,
+      token,
+      store: this.#store,
+      reconnect: { minDelayMs: 5, maxDelayMs: 200, connectWithinMs: 30_000 },
+      onError: () => {},
+      ...(token.includes('/') && { agent: {} }),
+      ...(onRequest && { onRequest }),
+    });
+    this.#session = session;
+    session.on('reset', ({ reason }) => {
+      if (reason !== 'reloaded') this.#lose(new ProtocolError('session_lost', reason));
+    });
+    this.#ended = this.#listen(session);
+  }
+
+  async #listen(session: ClientSession): Promise<void> {
+    try {
+      for await (const { text } of session) this.heard.push(text);
+    } catch (error) {
+      this.#lose(error as ProtocolError);
+    }
+  }
+
+  #lose(error: ProtocolError): void {
+    this.#loss ??= error;
+  }
+
+  /** Resolves when something is true. @throws what has ended the session before. */
+  async until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
+    while (!(await isTrue())) {
+      if (this.#loss !== undefined) throw this.#loss;
+      await pause(10);
+    }
+    if (this.#loss !== undefined) throw this.#loss;
+  }
+
+  /** @throws what has ended the session, if that is known, and not only that it has ended. */
+  async send(text: string, options?: SendOptions): Promise<void> {
+    try {
+      await this.session.send(text, options);
+    } catch (error) {
+      await this.#ended;
+      throw this.#loss ?? error;
+    }
+  }
+
+  /** Sends a message to the server, and waits until that has answered it with its number. */
+  async say(text: string): Promise<void> {
+    const answer = `${++this.#said}: ${text}`;
+    await this.send(text);
+    await this.until(() => this.heard.includes(answer));
+  }
+
+  async close(): Promise<void> {
+    void this.#session?.close().catch(() => {});
+    await this.front[Symbol.asyncDispose]();
+  }
+}

@@ -1,0 +1,207 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Message, Session } from '@parlance/client';
+import type { Device } from './device.js';
+import { PARTS, replyParts, WHOLE } from './gate.js';
+import type { Feature } from './matrix.js';
+import type { World } from './world.js';
+
+/** How each feature is used before, while and after something happens. */
+
+export interface Probe {
+  /** Goes on with it, right before something happens. */
+  readonly step?: () => Promise<void>;
+  /** Resolves if it goes on; rejects with the error that an application gets. */
+  readonly end: () => Promise<void>;
+}
+
+/** @param name of the principal, which no other probe has. */
+export type Begin = (world: World, name: string) => Promise<Probe>;
+
+/** Parts as they come. */
+class Reading {
+  readonly texts: string[] = [];
+  /** Resolves with what has ended it. */
+  readonly over: Promise<{ readonly error?: unknown }>;
+
+  constructor(parts: AsyncIterable<Message>) {
+    this.over = this.#read(parts).then(
+      () => ({}),
+      (error: unknown) => ({ error }),
+    );
+  }
+
+  async #read(parts: AsyncIterable<Message>): Promise<void> {
+    for await (const { text } of parts) this.texts.push(text);
+  }
+
+  /** @throws if it ends before that. */
+  async has(count: number): Promise<void> {
+    let isOver = false;
+    void this.over.then(() => {
+      isOver = true;
+    });
+    while (this.texts.length < count) {
+      if (isOver) await this.whole();
+      await pause(5);
+    }
+  }
+
+  /** @throws what has ended it, and if parts are missing, doubled or out of order. */
+  async whole(): Promise<void> {
+    const { error } = await this.over;
+    expectParts(this.texts, error !== undefined);
+    if (error !== undefined) throw error;
+  }
+}
+
+function expectParts(texts: readonly string[], isCutShort: boolean): void {
+  const expected = isCutShort ? WHOLE.slice(0, texts.length) : WHOLE;
+  if (texts.join('') !== expected.join('')) throw new Error(`the parts ${texts.join('')}`);
+}
+
+const messages: Begin = async (world, name) => {
+  const device = await world.dial(name);
+  await device.say('before');
+  return { step: () => device.say('meanwhile'), end: () => device.say('after') };
+};
+
+const ask = (session: Session, text: string, rest: Readonly<Record<string, boolean | string>>) =>
+  session.stream(text, { metadata: rest });
+
+const request =
+  (again: boolean): Begin =>
+  async (world, name) => {
+    const { session } = await world.dial(name);
+    const answer = session.request(name, { metadata: { again } });
+    const over = answer.then(
+      ({ text }) => ({ text }),
+      (error: unknown) => ({ error }),
+    );
+    while ((await world.nodeAt(0).process.call('calls'))[name] === undefined) await pause(10);
+    return {
+      async end() {
+        const result = await over;
+        if ('error' in result) throw result.error;
+        expectParts([result.text], false);
+      },
+    };
+  };
+
+const stream =
+  (again: boolean): Begin =>
+  async (world, name) => {
+    const { session } = await world.dial(name);
+    const reading = new Reading(ask(session, name, { again }));
+    await reading.has(PARTS.before);
+    return { step: () => reading.has(PARTS.meanwhile), end: () => reading.whole() };
+  };
+
+/** A reply that is followed from its beginning after all that has happened. */
+const kept =
+  (again: boolean): Begin =>
+  async (world, name) => {
+    const { session } = await world.dial(name);
+    const reading = new Reading(ask(session, name, { again, keep: 'kept' }));
+    await reading.has(PARTS.before);
+    return {
+      step: () => reading.has(PARTS.meanwhile),
+      async end() {
+        const reader = await world.dial(name);
+        await new Reading(reader.session.follow('kept')).whole();
+      },
+    };
+  };
+
+/** Another device that follows a reply while something happens. */
+const follower =
+  (again: boolean): Begin =>
+  async (world, name) => {
+    const asking = new Reading(ask((await world.dial(name)).session, name, { again, keep: 'followed' }));
+    await asking.has(PARTS.before);
+    const following = new Reading((await world.dial(name)).session.follow('followed'));
+    await following.has(PARTS.before);
+    return { step: () => following.has(PARTS.meanwhile), end: () => following.whole() };
+  };
+
+/** Two agents, of which the second is at the other node. */
+async function pair(world: World, name: string): Promise<readonly [Device, Device]> {
+  const ann = await world.dial(`${name}/ann`);
+  const ben = await world.dial(`${name}/ben`, 1, () => replyParts(world.gate));
+  while ((await ann.session.agents()).get('ben') === undefined) await pause(10);
+  return [ann, ben];
+}
+
+const agentMessages: Begin = async (world, name) => {
+  const [ann, ben] = await pair(world, name);
+  const texts: string[] = [];
+  const tell = async (text: string) => {
+    texts.push(text);
+    await ann.send(text, { to: 'ben' });
+    await ann.until(() => ben.heard.includes(text));
+    if (ben.heard.join() !== texts.join()) throw new Error(`ben has heard ${ben.heard.join()}`);
+  };
+  await tell('before');
+  return { step: () => tell('meanwhile'), end: () => tell('after') };
+};
+
+const agentRequests: Begin = async (world, name) => {
+  const [ann] = await pair(world, name);
+  const reading = new Reading(ann.session.stream('ask', { to: 'ben' }));
+  await reading.has(PARTS.before);
+  return { step: () => reading.has(PARTS.meanwhile), end: () => reading.whole() };
+};
+
+const group: Begin = async (world, name) => {
+  const device = await world.dial(name);
+  const tell = async () => {
+    // Its session is in the group when `onSession` has begun.
+    await device.say('here');
+    for (const { process } of world.living) await process.call('tellGroup', name);
+    await device.until(() => device.heard.at(-1) === 'news');
+    device.heard.splice(0);
+  };
+  await tell();
+  return { step: tell, end: tell };
+};
+
+const data: Begin = async (world, name) => {
+  const device = await world.dial(name);
+  let count = 0;
+  const step = async () => {
+    await device.say('count this');
+    count++;
+  };
+  await step();
+  return {
+    step,
+    async end() {
+      await step();
+      const { text } = await device.session.request('data', { metadata: { what: 'data' } });
+      if (text !== `${count}`) throw new Error(`session.data counts ${text} of ${count} messages`);
+    },
+  };
+};
+
+export const PROBES: Readonly<Record<Feature, Begin>> = {
+  'plain messages': messages,
+  'durable messages': messages,
+  'plain requests': request(false),
+  'durable requests': request(false),
+  "durable requests, `onLost('again')`": request(true),
+  'plain streams': stream(false),
+  'durable streams': stream(false),
+  "durable streams, `onLost('again')`": stream(true),
+  'plain kept replies': kept(false),
+  'durable kept replies': kept(false),
+  "durable kept replies, `onLost('again')`": kept(true),
+  'plain followers': follower(false),
+  'durable followers': follower(true),
+  'plain messages between agents': agentMessages,
+  'durable messages between agents': agentMessages,
+  'plain requests between agents': agentRequests,
+  'durable requests between agents': agentRequests,
+  'plain groups': group,
+  'durable groups': group,
+  'plain `session.data`': data,
+  'durable `session.data`': data,
+};
