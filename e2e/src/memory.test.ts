@@ -12,8 +12,8 @@ import {
   loadEncoding,
   RequestError,
 } from '@parlance/protocol';
-import { endpointOf, type MemoryBudget } from '@parlance/protocol/internal';
-import type { Server } from '@parlance/server';
+import { endpointOf, MemoryBudget } from '@parlance/protocol/internal';
+import type { Feature, Server } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createAgents } from './agents.js';
 import { createPeers, failure, greet, type RawPeer } from './peers.js';
@@ -46,7 +46,14 @@ const codeOf = (frame: Uint8Array) =>
   /[a-z]+(_[a-z]+)+/.exec(Buffer.from(decodeLinkFrame(frame).rest).toString())?.[0];
 const memoryOf = (server: Pick<Server, 'sessions'>, id: string) =>
   endpointOf(server.sessions.get(id) as Session).memory;
-const budgetOf = (server: Server) => (server as unknown as { memory: MemoryBudget }).memory;
+/** A feature that hands out the memory of the process. */
+const memoryFeature = (give: (budget: MemoryBudget) => void): Feature => ({
+  name: 'memory of the test',
+  install(host) {
+    give(host.memory);
+    return {};
+  },
+});
 /**
  * Up to 1 MiB of content that expands nearly as far as allowed, and fits in the first credit of a stream when
  * coded.
@@ -418,7 +425,9 @@ describe('the memory of a process', () => {
     peers.dial(url, { token, extensions: { context: false }, ...options });
 
   it('is shared: one principal gets a quarter over all its sessions, and others are served', async () => {
-    const { url, server } = await peers.serve({
+    let budget = new MemoryBudget(0);
+    const { url } = await peers.serve({
+      features: [memoryFeature((own) => (budget = own))],
       limits: { ...UNLIMITED, sessionMemory: 8 * MIB },
       processMemory: 32 * MIB,
       authenticate,
@@ -429,7 +438,6 @@ describe('the memory of a process', () => {
       const session = await dial(url, 'attacker');
       for (let k = 0; k < 8; k++) session.request(dense(MIB), { algorithm: 'BROTLI' }).catch(() => {});
     }
-    const budget = budgetOf(server);
     await expect.poll(() => budget.waiting).toBeGreaterThan(0);
     // Windows hold some more, for which nothing is reserved.
     expect(budget.used).toBeLessThanOrEqual(9 * MIB);
@@ -463,7 +471,9 @@ describe('the memory of a process', () => {
   });
 
   it('is released by sessions without a connection, the largest first', async () => {
+    let budget = new MemoryBudget(0);
     const { url, server } = await peers.serve({
+      features: [memoryFeature((own) => (budget = own))],
       limits: UNLIMITED,
       authenticate,
       onRequest: waitsForever,
@@ -479,7 +489,6 @@ describe('the memory of a process', () => {
       for (let i = 0; i < count; i++) peer.send(brotliRequest(2 * i + 1, content.length, coded));
       sockets.push(() => peer.socket.terminate());
     }
-    const budget = budgetOf(server);
     await expect.poll(() => budget.used).toBeGreaterThanOrEqual(18 * MIB);
     for (const terminate of sockets) terminate();
     await expect

@@ -493,7 +493,7 @@ export const OURS: Readonly<Record<string, RegExp>> = {
   'what a handler or a reader gets':
     /^(RequestContext|Message|Readable|AssembledTensor|StreamedTensor)\.\w+$/,
   'what we hand to a socket': /^WebSocketLike\.\w+\(\w+\)$/,
-  'as in ServerOptions': /^TestServerOptions\./,
+  'as in ServerOptions': /^(TestServerOptions\.|durable\(policy\)|hooks\(list\)\[\]|scan\(check\))/,
   'as in ClientOptions': /^(TestServer\.connect\(options\)|ChatConnection)\./,
 };
 

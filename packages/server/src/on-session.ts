@@ -13,7 +13,7 @@ export function startOnSession(
   logger: Logger,
 ): void {
   if (session.isStopped) session.startReading();
-  session.running = READY.then(() => onSession(session.session)).then(
+  session.running = READY.then(() => seen(onSession(session.session))).then(
     () => handleReturn(session),
     (error: unknown) => {
       guard(session, () => endAfter(error, session, logger));
@@ -23,6 +23,15 @@ export function startOnSession(
 }
 
 const READY = Promise.resolve();
+
+/** A promise with a `then` of its own may hide that it is rejected, which would end the process; `await` does not call it. */
+function seen(returned: void | Promise<void>): void | Promise<void> {
+  return returned instanceof Promise && Object.hasOwn(returned, 'then') ? settled(returned) : returned;
+}
+
+async function settled(promise: Promise<void>): Promise<void> {
+  await promise;
+}
 
 function handleReturn(session: ServerEndpoint): void {
   session.running = undefined;
