@@ -41,6 +41,8 @@ export class Device {
   readonly #store = new MemoryStore();
   readonly #options: DeviceOptions;
   #session: ClientSession | undefined;
+  /** Of the session that it began with. */
+  #id = '';
   /** Resolves when the session ends, and with it the loop that reads it. */
   #ended: Promise<void> | undefined;
   #said = 0;
@@ -86,6 +88,7 @@ export class Device {
       ...(onRequest && { onRequest }),
     });
     this.#session = session;
+    this.#id = session.id;
     session.on('reset', ({ reason }) => {
       if (reason !== 'reloaded') this.#lose(new ProtocolError('session_lost', reason));
     });
@@ -104,12 +107,19 @@ export class Device {
     this.#loss ??= error;
   }
 
+  /** A session that was at rest when its only node left is followed by another one, without a word. */
+  #look(): void {
+    if (this.session.id !== this.#id) this.#lose(new ProtocolError('session_lost', 'it is another session'));
+  }
+
   /** Resolves when something is true. @throws what has ended the session before. */
   async until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
     while (!(await isTrue())) {
+      this.#look();
       if (this.#loss !== undefined) throw this.#loss;
       await pause(10);
     }
+    this.#look();
     if (this.#loss !== undefined) throw this.#loss;
   }
 

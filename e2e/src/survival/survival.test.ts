@@ -23,9 +23,9 @@ async function within<Result>(what: string, promise: Promise<Result>): Promise<R
 }
 
 /** `goes on`, the code of the error, or what is wrong. */
-async function outcomeOf(end: Promise<void>): Promise<string> {
+async function outcomeOf(end: () => Promise<void>): Promise<string> {
   try {
-    await within('its end', end);
+    await within('its end', end());
     return 'goes on';
   } catch (error) {
     return isProtocolError(error) ? error.code : String(error);
@@ -45,7 +45,7 @@ async function outcomes(event: Event): Promise<ReadonlyMap<Feature, string>> {
   };
   await within(event, HAPPEN[event](world, step));
   await world.open(PARTS.all);
-  const ends = await Promise.all(probes.map(({ end }) => outcomeOf(end())));
+  const ends = await Promise.all(probes.map(({ end }) => outcomeOf(end)));
   return new Map(FEATURES.map((feature, i) => [feature, ends[i] as string]));
 }
 
