@@ -248,7 +248,8 @@ export const ALLOWED: readonly Row[] = [
   },
   {
     of: ['handler'],
-    codes: ['taken_over', 'session_lost'],
+    // `session_closed` for a call that begins after that end.
+    codes: ['taken_over', 'session_lost', 'session_closed'],
     after: ['reloaded', ...NODE_LOST],
     at: 'anyone',
     says: 'agents.md, AGT-3; errors.md',

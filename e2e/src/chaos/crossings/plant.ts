@@ -14,7 +14,7 @@ export const CROSSING_PLANTS = {
 export type CrossingPlant = keyof typeof CROSSING_PLANTS;
 
 /** Histories in which they show: followers of a reply whose handler is called again, and sessions that act in a drain. */
-export const PLANT_SEEDS: Readonly<Record<CrossingPlant, number>> = { log: 4, ended: 1, repeat: 1 };
+export const PLANT_SEEDS: Readonly<Record<CrossingPlant, number>> = { log: 1, ended: 1, repeat: 1 };
 
 /** The contradiction that each makes. Others may have nothing to do with it. */
 const CONTRADICTIONS: Readonly<Record<CrossingPlant, RegExp>> = {
