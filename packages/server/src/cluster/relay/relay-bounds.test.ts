@@ -1,7 +1,9 @@
-import { MemoryBudget } from '@parlance/protocol/internal';
+import { DEFAULT_LIMITS } from '@parlance/protocol';
+import { MemoryBudget, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { readAgentState } from '../../agents/move-state.js';
 import { encodeRelayMessage } from './relay-message.js';
+import { MAX_UNKNOWN_TICKS, RelayPeers } from './relay-peers.js';
 import { openNodesMemory, RELAY_QUOTA, RelayQuota } from './relay-quota.js';
 import { MAX_SILENT_TICKS, RelayTraffic, RelayWire } from './relay-wire.js';
 
@@ -69,6 +71,46 @@ describe('a connection between nodes', () => {
     wire.send('confirmed', ['sess', 1]);
     wire.handleTick();
     expect(sent.length).toBe(3 * MAX_SILENT_TICKS + 1);
+  });
+});
+
+describe('a connection to a node that is no member, as far as this one knows', () => {
+  const open = (isMember: boolean) => {
+    const state = { isMember };
+    const nothing = () => {};
+    const relay = { messages: { handleTick: nothing }, requests: { handleLost: nothing } };
+    const peers = new RelayPeers({
+      incarnation: 'here',
+      options: { limits: DEFAULT_LIMITS, logger: SILENT_LOGGER, security: undefined },
+      memory: new MemoryBudget(Infinity),
+      directory: {} as never,
+      relay: relay as never,
+      findSession: () => undefined,
+      isNodeAlive: () => state.isMember,
+      connect: nothing,
+    });
+    const agent = { sessionId: 'sess_a', principal: 'p', agentId: 'a', negotiated: {} as never };
+    const transfer = { totalLength: 4, first: Uint8Array.of(1), onWritten: nothing };
+    peers.targetOf('there', agent).perform(({ channel }) => channel.transfer(transfer as never), {} as never);
+    return { peers, state };
+  };
+
+  it('stays for a while if the node was found in the engine just now', () => {
+    const { peers } = open(false);
+    for (let i = 0; i < MAX_UNKNOWN_TICKS; i++) peers.handleTick();
+    expect(peers.size).toBe(1);
+    peers.handleTick();
+    expect(peers.size).toBe(0);
+  });
+
+  it('ends if the node was one before', () => {
+    const { peers, state } = open(false);
+    state.isMember = true;
+    peers.handleTick();
+    expect(peers.size).toBe(1);
+    state.isMember = false;
+    peers.handleTick();
+    expect(peers.size).toBe(0);
   });
 });
 

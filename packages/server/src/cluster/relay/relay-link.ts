@@ -42,6 +42,10 @@ export class RelayLink extends RelayEnd implements TargetWire {
   readonly #sources = new Map<RelayTarget, number>();
   readonly #moved = new Map<string, MovedSession>();
   #lastSource = 0;
+  /** Ticks since it was created. */
+  age = 0;
+  /** The cluster has counted the other node among its members since. */
+  isKnown = false;
 
   constructor(options: RelayLinkOptions) {
     super(options);
@@ -65,6 +69,7 @@ export class RelayLink extends RelayEnd implements TargetWire {
   }
 
   handleTick(): void {
+    this.age++;
     if (!this.wire.handleTick()) this.end(new Error('the other node is silent'));
   }
 
