@@ -162,6 +162,23 @@ describe('parts', () => {
     expect([a.faults.length, b.faults.length, ended]).toEqual([1, 0, ['a', 'b']]);
   });
 
+  it('end the session also if one of them fails later, or is asked whether a session may leave', async () => {
+    const fault = () => {
+      throw new Error('a fault');
+    };
+    const late = async () => fault();
+    const tick = late as () => void;
+    const parts = partsOf(feature('bad', { ready: late as () => void, quiet: fault, leaves: fault, tick }));
+    const { session, faults } = fakeSession('a');
+    parts.ready(session);
+    parts.tick();
+    await new Promise(setImmediate);
+    expect(faults.length).toBe(1);
+    expect(parts.isQuiet(session)).toBe(false);
+    expect(parts.leaves(session, 1, 'move')).toBe(false);
+    expect(faults.length).toBe(3);
+  });
+
   it('are not ready, and have no page, if one of them fails', () => {
     const fault = () => {
       throw new Error('a fault');

@@ -5,7 +5,7 @@ import {
   type RequestHandler,
   type ResumeOffer,
 } from '@parlance/protocol';
-import { type EventRoute, type Fields, guard, loggable } from '@parlance/protocol/internal';
+import { ask, type EventRoute, type Fields, loggable, notify } from '@parlance/protocol/internal';
 import type { CheckedIdentity, Refusal } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { Sought, Wanted } from '../admission/seek.js';
@@ -183,11 +183,11 @@ export class Parts {
   }
 
   isQuiet(session: ServerEndpoint): boolean {
-    return this.#having('quiet').every((part) => part.quiet(session));
+    return this.#having('quiet').every((part) => isSaid(session, () => part.quiet(session)));
   }
 
   leaves(session: ServerEndpoint, stream: number, how: 'move' | 'record'): boolean {
-    return this.#having('leaves').some((part) => part.leaves(session, stream, how));
+    return this.#having('leaves').some((part) => isSaid(session, () => part.leaves(session, stream, how)));
   }
 
   settle(session: ServerEndpoint, reason: ProtocolError): void {
@@ -288,13 +288,15 @@ export class Parts {
   }
 
   /** @param otherwise if the part fails, which is logged. */
-  #ask<Answer>(part: Named, ask: () => Answer, otherwise: Answer): Answer {
-    try {
-      return ask();
-    } catch (error) {
-      this.#report(part, error);
-      return otherwise;
-    }
+  #ask<Answer>(part: Named, call: () => Answer, otherwise: Answer): Answer {
+    return ask(
+      call,
+      (given) => given as Answer,
+      (error) => {
+        this.#report(part, error);
+        return otherwise;
+      },
+    );
   }
 
   #report({ name }: Named, error: unknown): void {
@@ -317,5 +319,21 @@ function first<Item, Answer>(
 
 /** Calls all of them; a fault in one ends the session, and keeps none of the others from it. */
 function each<Item>(session: ServerEndpoint, parts: readonly Item[], call: (part: Item) => void): void {
-  for (const part of parts) guard(session, () => call(part));
+  for (const part of parts)
+    notify(
+      () => call(part),
+      (error) => session.crash(error),
+    );
+}
+
+/** Whether a part says so. A fault in it ends the session, and says no. */
+function isSaid(session: ServerEndpoint, call: () => boolean): boolean {
+  return ask(
+    call,
+    (given) => given === true,
+    (error) => {
+      session.crash(error);
+      return false;
+    },
+  );
 }
