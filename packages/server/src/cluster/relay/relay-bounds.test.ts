@@ -2,8 +2,9 @@ import { DEFAULT_LIMITS } from '@parlance/protocol';
 import { MemoryBudget, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { readAgentState } from '../../agents/move-state.js';
+import { MAX_UNKNOWN_TICKS } from './relay-link.js';
 import { encodeRelayMessage } from './relay-message.js';
-import { MAX_UNKNOWN_TICKS, RelayPeers } from './relay-peers.js';
+import { RelayPeers } from './relay-peers.js';
 import { openNodesMemory, RELAY_QUOTA, RelayQuota } from './relay-quota.js';
 import { MAX_SILENT_TICKS, RelayTraffic, RelayWire } from './relay-wire.js';
 

@@ -26,6 +26,12 @@ export interface RelayLinkOptions extends RelayEndOptions {
   readonly onOver: (why: unknown) => void;
 }
 
+/**
+ * Ticks of a second within which the other node becomes a member: it may have joined just now, and was found in the
+ * engine.
+ */
+export const MAX_UNKNOWN_TICKS = 6;
+
 /** A session that has moved to the other node, of whose messages this one keeps account. */
 export interface MovedSession {
   readonly id: string;
@@ -42,10 +48,8 @@ export class RelayLink extends RelayEnd implements TargetWire {
   readonly #sources = new Map<RelayTarget, number>();
   readonly #moved = new Map<string, MovedSession>();
   #lastSource = 0;
-  /** Ticks since it was created. */
-  age = 0;
-  /** The cluster has counted the other node among its members since. */
-  isKnown = false;
+  /** Ticks for which the other node was no member, as far as this one knows; infinite if it was one before. */
+  #unknownTicks = 0;
 
   constructor(options: RelayLinkOptions) {
     super(options);
@@ -68,8 +72,10 @@ export class RelayLink extends RelayEnd implements TargetWire {
     this.send(type, fields);
   }
 
-  handleTick(): void {
-    this.age++;
+  /** @param isMember whether the other node is a member, as far as this one knows. */
+  handleTick(isMember: boolean): void {
+    if (isMember) this.#unknownTicks = Infinity;
+    else if (this.#unknownTicks++ >= MAX_UNKNOWN_TICKS) return this.end(new Error('the node is gone'));
     if (!this.wire.handleTick()) this.end(new Error('the other node is silent'));
   }
 

@@ -28,12 +28,6 @@ import { RemoteTarget, type Route, type TargetHost } from './remote-target.js';
 /** Ticks of a second within which the former node of a session says that it keeps account: it may have to dial. */
 const MAX_ACCOUNT_TICKS = 15;
 
-/**
- * Ticks of a second within which a node that a connection was opened to becomes known: it may have joined just now, and was found in
- * the engine.
- */
-export const MAX_UNKNOWN_TICKS = 6;
-
 /** What a body takes in a message between nodes besides itself: metadata and the head. */
 const MESSAGE_HEAD_ROOM = 256 * 1024;
 
@@ -335,19 +329,12 @@ export class RelayPeers {
     for (const inlet of [...this.#inlets.keys()]) inlet.handleTick();
     for (const target of this.#targets) target.handleTick();
     // A connection to a node that is gone may never break by itself.
-    for (const [node, link] of [...this.#links]) {
-      link.isKnown ||= this.#isAlive(node);
-      if (this.#isAlive(node) || (!link.isKnown && link.age < MAX_UNKNOWN_TICKS)) link.handleTick();
-      else link.end(new Error('the node is gone'));
-    }
+    for (const [node, link] of [...this.#links])
+      link.handleTick(node === this.#options.incarnation || isNodeAlive(node));
     for (const stub of this.#movedSources) this.#settle(stub);
     for (const [id, account] of this.#accounts)
       if (!account.isBound && (++account.age > MAX_ACCOUNT_TICKS || !isNodeAlive(account.from)))
         this.#closeAccount(id, false);
-  }
-
-  #isAlive(node: string): boolean {
-    return node === this.#options.incarnation || this.#options.isNodeAlive(node);
   }
 
   #closeAccount(sessionId: string, isComplete: boolean): void {
@@ -386,7 +373,6 @@ export class RelayPeers {
         this.#report(node, why);
       },
     });
-    link.isKnown = this.#isAlive(node);
     this.#links.set(node, link);
     if (this.#isClosed) link.end();
     else if (node === incarnation) this.#connectToSelf(link);
