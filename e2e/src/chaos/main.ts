@@ -2,7 +2,7 @@ import { readCommandLine, wholeNumber } from '../../../scripts/command-line.js';
 import { runDeploy } from './cluster/deploy.js';
 import { runFaults } from './cluster/faults.js';
 import { PLANTS, type Plant } from './cluster/plant.js';
-import { CROSSING_PLANTS, type CrossingPlant, isOf, PLANT_SEEDS } from './crossings/plant.js';
+import { CROSSING_PLANTS, type CrossingPlant, isOf, PLANT_SEEDS, PLANT_TRIES } from './crossings/plant.js';
 import { runCrossings } from './crossings/run.js';
 import { DURABLE_PLANTS, type DurablePlant } from './durable/plant.js';
 import { runDurable } from './durable/run.js';
@@ -154,11 +154,13 @@ async function runHistoriesOfCrossings(): Promise<readonly string[]> {
   const seeds = wholeNumber('seeds', values.seeds, USAGE);
   const run = async (plant: CrossingPlant | undefined) => {
     const first = seedOf(plant && PLANT_SEEDS[plant]);
+    const end = first + (plant === undefined ? seeds : Math.max(seeds, PLANT_TRIES));
     const all: string[] = [];
-    for (let seed = first; seed < first + seeds; seed++) {
+    for (let seed = first; seed < end; seed++) {
       const { faults, lines } = await runCrossings({ seconds, seed, plant, log: values.log });
       for (const line of lines) console.log(line);
       all.push(...faults.map((fault) => `seed ${seed}: ${fault}`));
+      if (plant !== undefined && faults.some((fault) => isOf(plant, fault))) break;
     }
     return all;
   };

@@ -16,6 +16,9 @@ export type CrossingPlant = keyof typeof CROSSING_PLANTS;
 /** Histories in which they show: followers of a reply whose handler is called again, and sessions that act in a drain. */
 export const PLANT_SEEDS: Readonly<Record<CrossingPlant, number>> = { log: 1, ended: 1, repeat: 1 };
 
+/** Histories after which a plant counts as not found: what happens at which moment differs from run to run. */
+export const PLANT_TRIES = 3;
+
 /** The contradiction that each makes. Others may have nothing to do with it. */
 const CONTRADICTIONS: Readonly<Record<CrossingPlant, RegExp>> = {
   log: /: follows (q\d+) from \d+, and read part \d+ and not |: read "(q\d+):\d+:\d+ " of \2 as part \d+, and its requester /,
