@@ -72,7 +72,7 @@ async function hold(name: SystemName, connections: number, forMs: number): Promi
   const { server, load } = contestant;
   try {
     const crowd = { size: 100, depth: 1, exchange: 'message' } as const;
-    // Compiled code is no part of a session.
+    // The warm-up compiles the code, which is not part of a session.
     await openConnections(contestant, { ...crowd, connections: WARM_UP });
     await load.call('start');
     await sleep(WARM_UP_MS);

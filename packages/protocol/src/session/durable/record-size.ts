@@ -24,7 +24,7 @@ export class RecordSize {
     this.#bytes = size;
   }
 
-  /** Counts what is on record already, or with a negative number what is no longer. */
+  /** Counts what is on record already; a negative number takes from that what has left the record. */
   add(bytes: number): void {
     this.#bytes += bytes;
   }
