@@ -5,7 +5,15 @@ import {
   type RequestHandler,
   type ResumeOffer,
 } from '@parlance/protocol';
-import { ask, type EventRoute, type Fields, loggable, notify } from '@parlance/protocol/internal';
+import {
+  ask,
+  catchLate,
+  type EventRoute,
+  type Fields,
+  guard,
+  loggable,
+  notify,
+} from '@parlance/protocol/internal';
 import type { CheckedIdentity, Refusal } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { Sought, Wanted } from '../admission/seek.js';
@@ -289,14 +297,11 @@ export class Parts {
 
   /** @param otherwise if the part fails, which is logged. */
   #ask<Answer>(part: Named, call: () => Answer, otherwise: Answer): Answer {
-    return ask(
-      call,
-      (given) => given as Answer,
-      (error) => {
-        this.#report(part, error);
-        return otherwise;
-      },
-    );
+    const fail = (error: unknown) => {
+      this.#report(part, error);
+      return otherwise;
+    };
+    return ask(call, (given) => given as Answer, fail);
   }
 
   #report({ name }: Named, error: unknown): void {
@@ -319,21 +324,13 @@ function first<Item, Answer>(
 
 /** Calls all of them; a fault in one ends the session, and keeps none of the others from it. */
 function each<Item>(session: ServerEndpoint, parts: readonly Item[], call: (part: Item) => void): void {
-  for (const part of parts)
-    notify(
-      () => call(part),
-      (error) => session.crash(error),
-    );
+  const crash = (error: unknown) => session.crash(error);
+  for (const part of parts) notify(() => call(part), crash);
 }
 
 /** Whether a part says so. A fault in it ends the session, and says no. */
 function isSaid(session: ServerEndpoint, call: () => boolean): boolean {
-  return ask(
-    call,
-    (given) => given === true,
-    (error) => {
-      session.crash(error);
-      return false;
-    },
-  );
+  const given: unknown = guard(session, call);
+  catchLate(given, (error) => session.crash(error));
+  return given === true;
 }
