@@ -5,15 +5,7 @@ import {
   type RequestHandler,
   type ResumeOffer,
 } from '@parlance/protocol';
-import {
-  ask,
-  catchLate,
-  type EventRoute,
-  type Fields,
-  guard,
-  loggable,
-  notify,
-} from '@parlance/protocol/internal';
+import { ask, type EventRoute, type Fields, loggable, notify } from '@parlance/protocol/internal';
 import type { CheckedIdentity, Refusal } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { Sought, Wanted } from '../admission/seek.js';
@@ -330,7 +322,6 @@ function each<Item>(session: ServerEndpoint, parts: readonly Item[], call: (part
 
 /** Whether a part says so. A fault in it ends the session, and says no. */
 function isSaid(session: ServerEndpoint, call: () => boolean): boolean {
-  const given: unknown = guard(session, call);
-  catchLate(given, (error) => session.crash(error));
-  return given === true;
+  const crash = (error: unknown) => void session.crash(error);
+  return ask(call, (given) => given === true, crash) === true;
 }
