@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { arrowsOf, circlesIn } from './house/arrows.js';
 import { membersOf } from './house/members.js';
@@ -118,6 +119,7 @@ if (args[0] === '--write') {
   write(BUDGET, Object.fromEntries(lowered));
   write(ROOMS, houses);
   write(WORDS, words);
+  execFileSync('npx', ['biome', 'format', '--write', 'scripts/house'], { stdio: 'ignore' });
 } else
   faults.push(
     ...stale,
