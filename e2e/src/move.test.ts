@@ -1,12 +1,20 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Session } from '@parlance/client';
 import { ProtocolError } from '@parlance/protocol';
-import { type Backplane, memoryCluster, type Server, type ServerOptions } from '@parlance/server';
+import {
+  agents,
+  type Backplane,
+  memoryCluster,
+  nodes,
+  type Server,
+  type ServerOptions,
+} from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Tickets } from '../../packages/server/src/cluster/ticket.js';
 import { freePort } from './cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure, openRaw } from './peers.js';
+import { merged } from './server-options.js';
 import { createWatchingProxy } from './watching-proxy.js';
 
 /** Sessions that go from node to node while their clients use them. */
@@ -30,9 +38,9 @@ const logger = (name: string) => {
   };
   return { debug: log, info: log, warn: log, error: log };
 };
-let nodes = 0;
+let started = 0;
 const serve = (options: ServerOptions = {}) =>
-  peers.serve({ cluster, logger: logger(`node ${nodes++}`), ...options });
+  peers.serve(merged({ engine: cluster, features: [nodes()], logger: logger(`node ${started++}`) }, options));
 
 /** A client of the first node whose connection has come back to the second one. */
 async function led(options: ServerOptions, client: Parameters<typeof peers.dial>[1] = {}) {
@@ -242,9 +250,9 @@ function hurry(session: Session, isOver: () => boolean) {
 
 describe('a client that asks its next question when it reads the end of an answer', () => {
   it.each([['of anyone'], ['of agents']])('waits with it for the next node: sessions %s', async (whose) => {
-    const agents: ServerOptions =
+    const named: ServerOptions =
       whose === 'of agents'
-        ? { authenticate: ({ token = '' }) => ({ principal: 'ali', agentId: token }), agents: {} }
+        ? { authenticate: ({ token = '' }) => ({ principal: 'ali', agentId: token }), features: [agents()] }
         : {};
     let begunFirst = 0;
     let go = () => {};
@@ -252,7 +260,7 @@ describe('a client that asks its next question when it reads the end of an answe
       go = resolve;
     });
     const answers = (isFirst: boolean): ServerOptions => ({
-      ...agents,
+      ...named,
       async *onRequest(request) {
         yield `${request.text}.0 `;
         if (isFirst) begunFirst++;
@@ -271,7 +279,7 @@ describe('a client that asks its next question when it reads the end of an answe
       }),
     );
     const node = { listen: { port }, advertise: `ws://127.0.0.1:${way.port}` };
-    const servers = [await serve(answers(true)), await serve({ ...answers(false), node })];
+    const servers = [await serve(answers(true)), await serve({ ...answers(false), features: [nodes(node)] })];
     let to = 0;
     const proxy = peers.use(await createCuttingProxy(() => servers[to]?.port as number));
     const sessions = await Promise.all(
@@ -313,7 +321,7 @@ describe('a move that breaks', () => {
           const leg = peers.use(await createCuttingProxy(peerPort));
           legs.push(leg);
           const node = { listen: { port: peerPort }, advertise: `ws://127.0.0.1:${leg.port}` };
-          return await serve({ ...counting, cluster: shared, node });
+          return await serve({ ...counting, engine: shared, features: [nodes(node)] });
         }),
       );
       let to = [0];
@@ -497,7 +505,7 @@ describe('a node that drains', () => {
     };
     const node = { listen: { port }, advertise: `ws://127.0.0.1:${way.port}` };
     const servers = [
-      await serve({ ...counting, node }),
+      await serve({ ...counting, features: [nodes(node)] }),
       await serve({ ...counting, logger: logged(1) }),
       await serve({ ...counting, logger: logged(2) }),
     ];
@@ -587,7 +595,7 @@ describe('the connection of a move', () => {
     const node = { secret: SECRET };
     const { server } = await serve({
       ...options,
-      node,
+      features: [nodes(node)],
       logger: { debug: log, info: log, warn: log, error: log },
     });
     const { node: incarnation, address } = lines.find(({ event }) => event === 'node.listening') as Required<

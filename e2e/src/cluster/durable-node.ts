@@ -1,5 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { createServer, type ServerOptions, type ServerSession } from '@parlance/server';
+import {
+  createServer,
+  type DurabilityOptions,
+  durable,
+  nodes,
+  type ServerSession,
+  sealed,
+} from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 
@@ -14,7 +21,7 @@ export interface DurableNodeSetup {
   /** @default a free one */
   readonly port?: number;
   /** @default Redis may forget everything with its process */
-  readonly durability?: ServerOptions['durability'];
+  readonly durability?: DurabilityOptions | undefined;
 }
 
 /** What the application knows of a session. */
@@ -40,12 +47,13 @@ let told = 0;
 /** How often a handler was called, by the text of its request. */
 const calls: Record<string, number> = {};
 
+const engine = redis({ url: setup.url });
 const server = createServer<Counted>({
-  cluster: redis({ url: setup.url }),
-  node: { secret: setup.secret },
-  seal: setup.seal,
-  durable: ({ principal }) => principal !== 'plain',
-  durability: { volatile: true, ...setup.durability },
+  engine: setup.seal === undefined ? engine : sealed(engine, setup.seal),
+  features: [
+    nodes({ secret: setup.secret }),
+    durable(({ principal }) => principal !== 'plain', { volatile: true, ...setup.durability }),
+  ],
   logger: { debug: log, info: log, warn: log, error: log },
   authenticate({ token = '' }) {
     const [principal = '', agentId] = token.split('/');

@@ -1,4 +1,11 @@
-import { createServer, type Message, type RequestContext, type ServerSession } from '@parlance/server';
+import {
+  createServer,
+  durable,
+  type Message,
+  nodes,
+  type RequestContext,
+  type ServerSession,
+} from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import { createGate, replyParts } from './gate.js';
@@ -26,10 +33,11 @@ const calls: Record<string, number> = {};
 const gate = createGate();
 
 const server = createServer<Counted>({
-  cluster: redis({ url: setup.url }),
-  node: { secret: setup.secret },
-  durable: ({ principal }) => principal.startsWith('durable'),
-  durability: { volatile: true },
+  engine: redis({ url: setup.url }),
+  features: [
+    nodes({ secret: setup.secret }),
+    durable(({ principal }) => principal.startsWith('durable'), { volatile: true }),
+  ],
   logger: { debug: log, info: log, warn: log, error: log },
   limits: {
     messagesPerMinute: Infinity,

@@ -1,5 +1,5 @@
 import { appendFileSync } from 'node:fs';
-import type { Server, ServerOptions } from '@parlance/server';
+import { nodes, type Server, type ServerOptions } from '@parlance/server';
 import { offer } from '../../../../scripts/child-process.js';
 
 /** What all nodes have in common that are processes of their own. SIGTERM drains them. */
@@ -34,7 +34,7 @@ export class NodeProcess<Setup extends NodeSetup> {
       onLogged(fields);
     };
     return {
-      node: { listen: { port: peerPort }, advertise, secret },
+      features: [nodes({ listen: { port: peerPort }, advertise, secret })],
       logger: { debug: log, info: log, warn: log, error: log },
       limits: {
         messagesPerMinute: Infinity,

@@ -27,7 +27,7 @@ export interface CapabilityOptions {
   readonly encodings?: readonly EncodingName[] | undefined;
   /** Switches extensions on or off by name: link, resume, context, avp, agents, replies. @default all on */
   readonly extensions?: Readonly<Record<string, boolean>> | undefined;
-  /** Client: asks the server for the results of its scan. Server: on if it has a `scan`. @default false */
+  /** Client: asks the server for the results of its scan. Server: on with `scan()`. @default false */
   readonly securityScanning?: boolean | undefined;
   /**
    * The model of this end. If both ends name theirs, `negotiated.avp` shows whether the model of the peer can

@@ -91,7 +91,7 @@ class DurablePart implements Part, RecordedSessions {
       return isDurable && this.#records.isStalled ? STALLED : isDurable;
     } catch (error) {
       const fields = { event: 'durable.failed', ip, err: loggable(error) };
-      this.#logger.error(fields, 'the option durable threw, so the client was refused');
+      this.#logger.error(fields, 'the policy of durable() threw, so the client was refused');
       return FAILED;
     }
   }
