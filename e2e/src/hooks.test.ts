@@ -139,7 +139,7 @@ describe('hooks around requests', () => {
     expect((await session.request('ok')).text).toBe('fine');
     expect(errors.map((error) => (error as Error).message)).toEqual([
       'a fault of the hook',
-      'use: a hook may call next only once',
+      'hooks: a hook may call next only once',
     ]);
   });
 

@@ -11,7 +11,7 @@ import { VOCABULARY_HASHES } from '../tokenizer/hashes.js';
 import { type AgentOptions, agentExtension } from './agents/introduction.js';
 import type { TransferMode } from './tensors/receiver.js';
 
-/** The options that a client and a server have in common. They are advertised to the peer. */
+/** What an end advertises to its peer: options of a client, and of a server by way of its features. */
 export interface CapabilityOptions {
   /**
    * The codecs of this end, in order of preference.
