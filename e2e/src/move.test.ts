@@ -616,7 +616,7 @@ describe('the connection of a move', () => {
     const { tickets, incarnation, open } = await port();
     const used = tickets.issueMove(incarnation);
     await open(used);
-    const relay = tickets.issueRelay(incarnation);
+    const relay = tickets.issueLink(incarnation);
     for (const ticket of [used, relay, tickets.issueMove('bbbbbb'), 'x.y'])
       await expect(open(ticket)).rejects.toThrow(/401|410/);
   });

@@ -2,15 +2,15 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Subprotocol } from '@parlance/protocol';
 import WebSocket from 'ws';
-import { encodePeerMessage } from '../../../../packages/server/src/cluster/peer-message.js';
-import { MOVE_PATH, PEER_PATH, RELAY_PATH } from '../../../../packages/server/src/cluster/peer-port.js';
+import { encodeLinkMessage } from '../../../../packages/server/src/cluster/link/message.js';
+import { LINK_PATH, MOVE_PATH, PEER_PATH } from '../../../../packages/server/src/cluster/peer-port.js';
 import { type LedClient, Tickets } from '../../../../packages/server/src/cluster/ticket.js';
 import type { Scene } from '../scene.js';
 import { CLUSTER_SECRET } from '../wire.js';
 
 /** A node of the attacked cluster that has its secret, and keeps to nothing else. */
 
-export const PATHS = { peer: PEER_PATH, relay: RELAY_PATH, move: MOVE_PATH } as const;
+export const PATHS = { peer: PEER_PATH, relay: LINK_PATH, move: MOVE_PATH } as const;
 export type Service = keyof typeof PATHS;
 
 /** Bytes that wait to be sent, beyond which a rogue node waits as well. */
@@ -49,7 +49,7 @@ export class RogueNode {
   ticketFor(service: Service, target = this.target): string {
     switch (service) {
       case 'relay':
-        return this.tickets.issueRelay(target);
+        return this.tickets.issueLink(target);
       case 'move':
         return this.tickets.issueMove(target);
       case 'peer':
@@ -128,7 +128,7 @@ export class RogueWire {
 
   /** A message as nodes write them. */
   tell(type: string, fields: readonly unknown[], bytes: Uint8Array = NOTHING): void {
-    this.send(encodePeerMessage(type, fields, bytes));
+    this.send(encodeLinkMessage('agents', type, fields, bytes));
   }
 
   send(data: Uint8Array | string): void {

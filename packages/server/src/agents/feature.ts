@@ -39,7 +39,7 @@ export const agents = (options: AgentsOptions = {}): Feature => ({
     host.provide(AGENTS, { relay, others });
     return {
       extensions: [Extension.AGENTS],
-      figures: [...figuresOf(directory, relay, host.sessions), ...(others?.figures ?? [])],
+      figures: figuresOf(directory, relay, host.sessions),
       drain: { finish: async () => await others?.settle() },
       refuses: () => (others?.isReady === false ? JOINING : undefined),
       start: () => others?.start(),

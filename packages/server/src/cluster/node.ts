@@ -7,18 +7,19 @@ import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
 import { createLoopShares } from '../loop-shares.js';
 import type { SessionsHost } from '../sessions-host.js';
-import { type Dialing, dialingTo } from './dialing.js';
+import { type Dialing, dialingTo, nodeWebSocket } from './dialing.js';
 import { inTurns } from './in-turns.js';
 import { Leading } from './lead/leading.js';
+import { dialLink } from './link/dial.js';
+import { Links } from './link/links.js';
 import { type KnownNode, Membership } from './membership.js';
 import type { MovingHost } from './moves/departures.js';
 import { Moves } from './moves/moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
-import { MOVE_PATH, PeerPort, type PeerService, STANDING_PATH } from './peer-port.js';
+import { LINK_PATH, MOVE_PATH, PeerPort, type PeerService, STANDING_PATH } from './peer-port.js';
 import type { ClusterPort } from './port.js';
 import { JOINING } from './port.js';
 import type { RecordedSessions } from './recorded.js';
-import { relayWebSocket } from './relay/relay-peers.js';
 import { MOVE_PLACES, SERVICE_PLACES, ServicePlaces } from './service-places.js';
 import { Standing } from './standing.js';
 import { digestOf, isProven, proveAddress, Tickets } from './ticket.js';
@@ -41,6 +42,7 @@ export class ClusterNode implements ClusterPort {
   readonly #standing: Standing;
   /** The time that other nodes take. They have no share that ends: what they pass on is for clients, too. */
   readonly #loop = createLoopShares(1);
+  readonly links: Links;
   readonly moves: Moves;
   /** Sessions on record; `undefined` if none are. Set before {@link start}. */
   recorded: RecordedSessions | undefined;
@@ -77,6 +79,16 @@ export class ClusterNode implements ClusterPort {
       clock: systemClock,
       logger: this.#logger,
     });
+    const linkTo = (node: KnownNode) =>
+      this.#dialing(node, LINK_PATH, this.#tickets.issueLink(node.incarnation));
+    const way = { locate: (node: string) => this.locate(node), dialing: linkTo };
+    this.links = new Links({
+      incarnation,
+      memory: server.memory,
+      logger: this.#logger,
+      isMember: (node) => this.isAlive(node),
+      dial: (node, onOpen, onFailed) => void dialLink(node, way, onOpen, onFailed),
+    });
     this.moves = new Moves({
       incarnation,
       backplane,
@@ -106,9 +118,6 @@ export class ClusterNode implements ClusterPort {
 
   // --- for parts that reach beyond one node
 
-  get tickets(): Tickets {
-    return this.#tickets;
-  }
   get isStalled(): boolean {
     return this.#membership.isStalled;
   }
@@ -124,12 +133,6 @@ export class ClusterNode implements ClusterPort {
   async locate(incarnation: string): Promise<KnownNode | undefined> {
     return this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation));
   }
-  dialing(node: KnownNode, path: string, ticket: string): Dialing {
-    return this.#dialing(node, path, ticket);
-  }
-  serve(path: string, accept: PeerService['accept'], onWire: PeerService['onWire']): void {
-    this.#addService(path, accept, (wire, source) => onWire(this.#inTurns(wire), source));
-  }
 
   #addService(
     path: string,
@@ -138,13 +141,13 @@ export class ClusterNode implements ClusterPort {
     limits = SERVICE_PLACES,
   ): void {
     const { limits: ofServer } = this.#host.server.options;
-    const adapter = createWebSocketAdapter(relayWebSocket(this.#webSocket, ofServer));
+    const adapter = createWebSocketAdapter(nodeWebSocket(this.#webSocket, ofServer));
     this.#services.set(path, { adapter, places: new ServicePlaces(limits), accept, onWire });
   }
 
   /** How another node is reached for what is between nodes. */
   #dialing(node: KnownNode, path: string, ticket: string): Dialing {
-    const webSocket = relayWebSocket(this.#webSocket, this.#host.server.options.limits);
+    const webSocket = nodeWebSocket(this.#webSocket, this.#host.server.options.limits);
     return dialingTo(node, path, ticket, webSocket, this.#options.tls);
   }
 
@@ -202,6 +205,11 @@ export class ClusterNode implements ClusterPort {
       MOVE_PLACES,
     );
     this.#addService(
+      LINK_PATH,
+      (ticket) => tickets.acceptLink(ticket),
+      (wire, source) => this.links.accept(this.#inTurns(wire), source),
+    );
+    this.#addService(
       STANDING_PATH,
       (ticket) => tickets.acceptStanding(ticket),
       (wire, source) => void this.#standing.answer(wire, source),
@@ -245,6 +253,7 @@ export class ClusterNode implements ClusterPort {
 
   tick(): void {
     this.#tickets.sweep();
+    this.links.handleTick();
     this.moves.handleTick();
     this.#leading.handleTick();
   }
@@ -269,6 +278,7 @@ export class ClusterNode implements ClusterPort {
   /** Leaves the cluster and closes the port. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.links.close();
     await this.#membership.stop();
     // Without its connections to the engine, a start that is under way ends.
     await this.#starting?.catch(() => {});

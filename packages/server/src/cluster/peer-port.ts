@@ -22,8 +22,8 @@ import type { Ticket, TicketRefusal } from './ticket.js';
 
 /** The path of the port, and the scheme of its tickets. */
 export const PEER_PATH = '/parlance/peer';
-/** The path of connections on which nodes relay what their agents send. */
-export const RELAY_PATH = '/parlance/relay';
+/** The path of the links between nodes, which have this version. A node of another one does not have the path. */
+export const LINK_PATH = '/parlance/link/2';
 /** The path of connections on which a session moves to this node. */
 export const MOVE_PATH = '/parlance/move';
 /** The path at which nodes ask others whether they reach the engine. */

@@ -45,8 +45,8 @@ describe('a ticket', () => {
 
   it('is not accepted from a node with a long name, which would be remembered', () => {
     const owner = node('ownerA');
-    expect(owner.acceptRelay(node('x'.repeat(64)).issueRelay('ownerA'))).toBeTypeOf('object');
-    expect(owner.acceptRelay(node('x'.repeat(65)).issueRelay('ownerA'))).toBe('wrong');
+    expect(owner.acceptLink(node('x'.repeat(64)).issueLink('ownerA'))).toBeTypeOf('object');
+    expect(owner.acceptLink(node('x'.repeat(65)).issueLink('ownerA'))).toBe('wrong');
     expect(owner.accept(node('x'.repeat(65)).issue('ownerA', CLIENT))).toBe('wrong');
   });
 
@@ -189,37 +189,37 @@ describe('the proof of an address', () => {
 
 describe('a ticket for a connection that relays', () => {
   it('says which node it is of, once and at one node', () => {
-    const ticket = node('source').issueRelay('ownerA');
-    expect(node('ownerB').acceptRelay(ticket)).toBe('other_node');
+    const ticket = node('source').issueLink('ownerA');
+    expect(node('ownerB').acceptLink(ticket)).toBe('other_node');
     const owner = node('ownerA');
-    expect(owner.acceptRelay(ticket)).toEqual({ source: 'source' });
-    expect(owner.acceptRelay(ticket)).toBe('replayed');
+    expect(owner.acceptLink(ticket)).toEqual({ source: 'source' });
+    expect(owner.acceptLink(ticket)).toBe('replayed');
     time += TICKET_TTL_MS + 1;
-    expect(owner.acceptRelay(ticket)).toBe('expired');
+    expect(owner.acceptLink(ticket)).toBe('expired');
   });
 
   it('is not one for a client, nor the reverse', () => {
-    expect(node('ownerA').accept(node('source').issueRelay('ownerA'))).toBe('wrong');
-    expect(node('ownerA').acceptRelay(node('source').issue('ownerA', CLIENT))).toBe('wrong');
+    expect(node('ownerA').accept(node('source').issueLink('ownerA'))).toBe('wrong');
+    expect(node('ownerA').acceptLink(node('source').issue('ownerA', CLIENT))).toBe('wrong');
   });
 
   it('is not one for a session that moves, nor the reverse', () => {
     const ticket = node('source').issueMove('ownerA');
     const owner = node('ownerA');
-    expect(owner.acceptRelay(ticket)).toBe('wrong');
+    expect(owner.acceptLink(ticket)).toBe('wrong');
     expect(owner.accept(ticket)).toBe('wrong');
-    expect(owner.acceptMove(node('source').issueRelay('ownerA'))).toBe('wrong');
+    expect(owner.acceptMove(node('source').issueLink('ownerA'))).toBe('wrong');
     expect(owner.acceptMove(ticket)).toEqual({ source: 'source' });
     expect(owner.acceptMove(ticket)).toBe('replayed');
   });
 
   it('is not accepted with another secret, or changed', () => {
-    const ticket = node('source').issueRelay('ownerA');
-    expect(node('ownerA', [OTHER]).acceptRelay(ticket)).toBe('wrong');
-    expect(node('ownerA').acceptRelay(forge(ticket, (content) => content.splice(2, 1, 'liar00')))).toBe(
+    const ticket = node('source').issueLink('ownerA');
+    expect(node('ownerA', [OTHER]).acceptLink(ticket)).toBe('wrong');
+    expect(node('ownerA').acceptLink(forge(ticket, (content) => content.splice(2, 1, 'liar00')))).toBe(
       'wrong',
     );
-    expect(node('ownerA').acceptRelay('')).toBe('wrong');
-    expect(node('ownerA').acceptRelay(`${ticket}.`)).toBe('wrong');
+    expect(node('ownerA').acceptLink('')).toBe('wrong');
+    expect(node('ownerA').acceptLink(`${ticket}.`)).toBe('wrong');
   });
 });

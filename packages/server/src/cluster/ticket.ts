@@ -103,9 +103,9 @@ export class Tickets {
     return refusal ?? { source: content[2], ...clientOf(content) };
   }
 
-  /** A ticket for the connection on which this node relays to the node `target`. */
-  issueRelay(target: string): string {
-    return this.#issueFor(RELAY, target);
+  /** A ticket for a link to the node `target`. */
+  issueLink(target: string): string {
+    return this.#issueFor(LINK, target);
   }
 
   /** A ticket for the connection on which a session moves to the node `target`. */
@@ -120,15 +120,15 @@ export class Tickets {
 
   #issueFor(purpose: string, target: string): string {
     const nonce = randomBytes(NONCE_BYTES).toString('base64');
-    const content: RelayContent = [VERSION, target, this.#incarnation, this.#now(), nonce];
+    const content: NodeContent = [VERSION, target, this.#incarnation, this.#now(), nonce];
     const payload = Buffer.from(JSON.stringify(content));
     const signature = sign(this.#secrets[0] as Uint8Array, purpose, payload);
     return `${payload.toString('base64url')}.${signature.toString('base64url')}`;
   }
 
-  /** Accepts a ticket of {@link issueRelay} once. */
-  acceptRelay(text: string): { readonly source: string } | TicketRefusal {
-    return this.#acceptFor(RELAY, text);
+  /** Accepts a ticket of {@link issueLink} once. */
+  acceptLink(text: string): { readonly source: string } | TicketRefusal {
+    return this.#acceptFor(LINK, text);
   }
 
   /** Accepts a ticket of {@link issueMove} once. */
@@ -145,13 +145,13 @@ export class Tickets {
     const [encoded = '', signature = '', ...rest] = text.split('.', 3);
     const payload = Buffer.from(encoded, 'base64url');
     if (rest.length > 0 || !verify(this.#secrets, purpose, payload, signature)) return 'wrong';
-    const content = readRelayContent(payload);
+    const content = readNodeContent(payload);
     if (content === undefined) return 'wrong';
     return this.#admit(content) ?? { source: content[2] };
   }
 
   /** Remembers a ticket, so that none is accepted twice. */
-  #admit([, target, , time, nonce]: RelayContent | Content): TicketRefusal | undefined {
+  #admit([, target, , time, nonce]: NodeContent | Content): TicketRefusal | undefined {
     if (target !== this.#incarnation) return 'other_node';
     const now = this.#now();
     if (Math.abs(now - time) > TICKET_TTL_MS) return 'expired';
@@ -204,7 +204,7 @@ function addressPayload(incarnation: string, address: string): Buffer {
 
 /** What is signed, so that no signature is valid for something else. */
 const TICKET = 'parlance ticket 1\n';
-const RELAY = 'parlance relay 1\n';
+const LINK = 'parlance link 1\n';
 const MOVE = 'parlance move 1\n';
 const STANDING = 'parlance standing 1\n';
 const ADDRESS = 'parlance node 1\n';
@@ -248,7 +248,7 @@ type Content = readonly [
   headers: IncomingHttpHeaders,
 ];
 
-type RelayContent = readonly [version: number, target: string, source: string, time: number, nonce: string];
+type NodeContent = readonly [version: number, target: string, source: string, time: number, nonce: string];
 
 function clientOf(content: Content): LedClient {
   const [, , , , , sessionId, helloDigest, subprotocol, principal, agentId, expiresAt, ip] = content;
@@ -263,15 +263,15 @@ function readContent(payload: Buffer): Content | undefined {
   return isContent(value) ? value : undefined;
 }
 
-function readRelayContent(payload: Buffer): RelayContent | undefined {
+function readNodeContent(payload: Buffer): NodeContent | undefined {
   const value = parse(payload);
-  return isRelayContent(value) ? value : undefined;
+  return isNodeContent(value) ? value : undefined;
 }
 
-function isRelayContent(value: unknown): value is RelayContent {
+function isNodeContent(value: unknown): value is NodeContent {
   return (
     Array.isArray(value) &&
-    value.length === RELAY_FIELDS &&
+    value.length === NODE_FIELDS &&
     value.every((field, i) => CHECKS[i]?.(field) === true)
   );
 }
@@ -289,7 +289,7 @@ const isText = (value: unknown): boolean => typeof value === 'string' && value !
 const isName = (value: unknown): boolean => isText(value) && (value as string).length <= MAX_NAME;
 const MAX_NAME = 64;
 /** The first fields of both kinds of tickets. */
-const RELAY_FIELDS = 5;
+const NODE_FIELDS = 5;
 const CHECKS: readonly ((value: unknown) => boolean)[] = [
   (version) => version === VERSION,
   isName,

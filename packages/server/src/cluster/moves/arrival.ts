@@ -9,7 +9,7 @@ import {
 } from '@parlance/protocol/internal';
 import type { ServerWire, WireEvents } from '../../http/ws.js';
 import type { Lead } from '../lead/lead.js';
-import { NODES_SHARE } from '../relay/relay-quota.js';
+import { NODES_SHARE } from '../link/quota.js';
 import { STEP_MS, within } from './move-channel.js';
 import { decodeMoveMessage, encodeMoveMessage, type MoveMessageOf, refusalMessage } from './move-message.js';
 

@@ -1,4 +1,4 @@
-import { chargeOf } from './relay-message.js';
+import { chargeOf } from './messages.js';
 import type { RemoteWire, UnderWay } from './remote-session.js';
 
 /** A request to a session of another node. */

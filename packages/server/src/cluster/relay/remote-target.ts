@@ -1,7 +1,7 @@
 import type { BodyToSend, OutgoingTransfer } from '@parlance/protocol';
 import type { RelayChannel, RelayedPlace, RelayTarget } from '../../agents/target.js';
 import { type Asked, AskedRequests } from './asked-requests.js';
-import { bodyParts, chargeOf } from './relay-message.js';
+import { bodyParts, chargeOf } from './messages.js';
 import {
   type RemoteAgent,
   type RemoteHost,

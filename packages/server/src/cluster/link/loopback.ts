@@ -1,4 +1,4 @@
-import type { ServerWire, WireEvents } from '../http/ws.js';
+import type { ServerWire, WireEvents } from '../../http/ws.js';
 
 /** Two ends of a connection of this node to itself. What one sends reaches the other in a later microtask, in order. */
 export function createLoopback(): readonly [LoopbackWire, LoopbackWire] {

@@ -1,7 +1,8 @@
 import { newSessionId, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { ServerWire, WireEvents } from '../../http/ws.js';
-import { decodeRelayMessage, encodeRelayMessage, type RelayMessageType } from './relay-message.js';
+import { decodeLinkMessage, encodeLinkMessage } from '../link/message.js';
+import { AGENTS, type RelayMessageType } from './messages.js';
 import { settled, World } from './testing/relay-world.js';
 import { Client } from './testing/simulated-session.js';
 
@@ -26,7 +27,7 @@ async function connected() {
     hold: () => void state.holds++,
     unhold: () => void state.holds--,
     send: (data) => {
-      const { type, fields } = decodeRelayMessage(data);
+      const { type, fields } = decodeLinkMessage(data);
       sent.push([type, ...fields]);
     },
     terminate: () => {
@@ -36,9 +37,9 @@ async function connected() {
       events = listener;
     },
   };
-  node.peers.accept(wire as ServerWire, other.name);
+  node.links.accept(wire as ServerWire, other.name);
   const tell = (type: RelayMessageType, fields: readonly unknown[], bytes = new Uint8Array(0)) => {
-    const data = encodeRelayMessage(type, fields, bytes);
+    const data = encodeLinkMessage(AGENTS, type, fields, bytes);
     events?.onMessage(data, data.length);
   };
   const open = (sessionId: string) => tell('open', [1, sessionId, 'acme', 'bob', ['NONE'], null]);
