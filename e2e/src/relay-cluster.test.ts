@@ -133,7 +133,7 @@ describe('agents on two nodes', () => {
     const pages = await Promise.all([near, far].map(({ server }) => server.listenMetrics()));
     const read = async (page: number, name: string) => {
       const text = await (await fetch(pages[page]?.url ?? '')).text();
-      const line = text.split('\n').find((each) => each.startsWith(`parlance_relay_${name} `));
+      const line = text.split('\n').find((each) => each.startsWith(`parlance_node_${name} `));
       return Number(line?.split(' ')[1]);
     };
     expect([await read(0, 'links'), await read(1, 'links')]).toEqual([0, 0]);

@@ -3,7 +3,7 @@ import { createMessage, restoreSession, systemClock } from '@parlance/protocol/i
 import { countedPrincipal } from './admission/authentication.js';
 import { AdoptedSession } from './adopted-session.js';
 import type { Lead } from './cluster/lead/lead.js';
-import type { MovedHere } from './cluster/moves/departures.js';
+import type { MovedHere } from './cluster/moves/departure.js';
 import { decodeMoved, type MovedSession } from './cluster/moves/moved-session.js';
 import type { ServerEndpoint } from './endpoint.js';
 import type { SessionsHost } from './sessions-host.js';

@@ -13,16 +13,16 @@ import { Leading } from './lead/leading.js';
 import { dialLink } from './link/dial.js';
 import { Links } from './link/links.js';
 import { type KnownNode, Membership } from './membership.js';
-import type { MovingHost } from './moves/departures.js';
+import type { MovingHost } from './moves/departure.js';
 import { Moves } from './moves/moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
-import { LINK_PATH, MOVE_PATH, PeerPort, type PeerService, STANDING_PATH } from './peer-port.js';
+import { PATHS, PeerPort, type PeerService } from './peer-port.js';
 import type { ClusterPort } from './port.js';
 import { JOINING } from './port.js';
 import type { RecordedSessions } from './recorded.js';
-import { MOVE_PLACES, SERVICE_PLACES, ServicePlaces } from './service-places.js';
+import { ServicePlaces } from './service-places.js';
 import { Standing } from './standing.js';
-import { digestOf, isProven, proveAddress, Tickets } from './ticket.js';
+import { digestOf, isProven, type Purpose, proveAddress, Tickets } from './ticket.js';
 
 export interface ClusterHost {
   readonly server: SessionsHost;
@@ -73,15 +73,16 @@ export class ClusterNode implements ClusterPort {
     });
     this.#standing = new Standing({
       membership: this.#membership,
-      dialing: (node) => this.#dialing(node, STANDING_PATH, this.#tickets.issueStanding(node.incarnation)),
+      dialing: (node) => this.#dialing(node, 'standing'),
       admits: () => this.recorded?.isStalled === false && server.admitPassed() === undefined,
       onCutOff: () => this.recorded?.handleCutOff(),
       clock: systemClock,
       logger: this.#logger,
     });
-    const linkTo = (node: KnownNode) =>
-      this.#dialing(node, LINK_PATH, this.#tickets.issueLink(node.incarnation));
-    const way = { locate: (node: string) => this.locate(node), dialing: linkTo };
+    const way = {
+      locate: (node: string) => this.locate(node),
+      dialing: (node: KnownNode) => this.#dialing(node, 'link'),
+    };
     this.links = new Links({
       incarnation,
       memory: server.memory,
@@ -100,7 +101,7 @@ export class ClusterNode implements ClusterPort {
       leads: () => this.#leading.leads,
       isStalled: () => this.#membership.isStalled,
       nodes: () => this.#membership.others,
-      dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
+      links: this.links,
     });
     this.#leading = new Leading({
       host: server,
@@ -134,21 +135,21 @@ export class ClusterNode implements ClusterPort {
     return this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation));
   }
 
-  #addService(
-    path: string,
-    accept: PeerService['accept'],
-    onWire: PeerService['onWire'],
-    limits = SERVICE_PLACES,
-  ): void {
-    const { limits: ofServer } = this.#host.server.options;
-    const adapter = createWebSocketAdapter(nodeWebSocket(this.#webSocket, ofServer));
-    this.#services.set(path, { adapter, places: new ServicePlaces(limits), accept, onWire });
+  #serve(purpose: Purpose, onWire: PeerService['onWire']): void {
+    const { limits } = this.#host.server.options;
+    this.#services.set(PATHS[purpose], {
+      adapter: createWebSocketAdapter(nodeWebSocket(this.#webSocket, limits)),
+      places: new ServicePlaces(),
+      accept: (ticket) => this.#tickets.acceptFor(purpose, ticket),
+      onWire,
+    });
   }
 
   /** How another node is reached for what is between nodes. */
-  #dialing(node: KnownNode, path: string, ticket: string): Dialing {
+  #dialing(node: KnownNode, purpose: Purpose): Dialing {
     const webSocket = nodeWebSocket(this.#webSocket, this.#host.server.options.limits);
-    return dialingTo(node, path, ticket, webSocket, this.#options.tls);
+    const ticket = this.#tickets.issueFor(purpose, node.incarnation);
+    return dialingTo(node, PATHS[purpose], ticket, webSocket, this.#options.tls);
   }
 
   // --- as a part
@@ -197,23 +198,8 @@ export class ClusterNode implements ClusterPort {
     const { host, port, tls, advertise, secrets } = this.#options;
     const { server } = this.#host;
     const { timers } = server.options;
-    const tickets = this.#tickets;
-    this.#addService(
-      MOVE_PATH,
-      (ticket) => tickets.acceptMove(ticket),
-      (wire, source) => this.moves.accept(wire, source),
-      MOVE_PLACES,
-    );
-    this.#addService(
-      LINK_PATH,
-      (ticket) => tickets.acceptLink(ticket),
-      (wire, source) => this.links.accept(this.#inTurns(wire), source),
-    );
-    this.#addService(
-      STANDING_PATH,
-      (ticket) => tickets.acceptStanding(ticket),
-      (wire, source) => void this.#standing.answer(wire, source),
-    );
+    this.#serve('link', (wire, source) => this.links.accept(this.#inTurns(wire), source));
+    this.#serve('standing', (wire, source) => void this.#standing.answer(wire, source));
     const opened = await PeerPort.open({
       host,
       port,

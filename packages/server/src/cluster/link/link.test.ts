@@ -137,7 +137,7 @@ describe('a link', () => {
     const { link, wire, sent, state } = linked();
     link.open(wire);
     state.unwritten = 1024 * 1024 + 1;
-    const done = link.sendPieces(SERVICE, 'piece', 1, new Uint8Array(3 * 64 * 1024 + 1));
+    const done = link.sendPieces(SERVICE, 'piece', 1, new Uint8Array(3 * 64 * 1024 + 1), () => true);
     await Promise.resolve();
     expect(sent).toEqual([]);
     state.unwritten--;
@@ -146,12 +146,14 @@ describe('a link', () => {
     expect(sent).toEqual(['piece', 'piece', 'piece', 'piece']);
   });
 
-  it('that is over sends no more pieces', async () => {
+  it.each(['over', 'not wanted'])('sends no more pieces if it is %s', async (why) => {
     const { link, wire, sent, state } = linked();
     link.open(wire);
     state.unwritten = 1024 * 1024 + 1;
-    const done = link.sendPieces(SERVICE, 'piece', 1, new Uint8Array(1));
-    link.end();
+    const done = link.sendPieces(SERVICE, 'piece', 1, new Uint8Array(1), () => why === 'over');
+    if (why === 'over') link.end();
+    state.unwritten = 0;
+    link.onDrain();
     await done;
     expect(sent).toEqual([]);
   });

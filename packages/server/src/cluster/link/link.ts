@@ -123,12 +123,23 @@ export class Link implements WireEvents {
     if (this.#unwritten > MAX_UNWRITTEN) this.end(new ProtocolError('over_budget', 'the node does not read'));
   }
 
-  /** Sends bytes in messages of a type, while little else waits to be written. Never rejects; stops when the link is over. */
-  async sendPieces(service: string, type: string, ref: number, bytes: Uint8Array): Promise<void> {
+  /**
+   * Sends bytes in messages of one type, each when little else waits to be written. Never rejects.
+   *
+   * @param isWanted whether the rest is sent.
+   */
+  async sendPieces(
+    service: string,
+    type: string,
+    number: number,
+    bytes: Uint8Array,
+    isWanted: () => boolean,
+  ): Promise<void> {
     for (let at = 0; at < bytes.length; at += PIECE_SIZE) {
       while (!this.#isOver && this.#unwritten > MAX_BUFFERED)
         await new Promise<void>((resolve) => this.#pieces.push(resolve));
-      this.send(service, type, [ref], bytes.subarray(at, at + PIECE_SIZE));
+      if (this.#isOver || !isWanted()) return;
+      this.send(service, type, [number], bytes.subarray(at, at + PIECE_SIZE));
     }
   }
 

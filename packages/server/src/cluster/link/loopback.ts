@@ -1,43 +1,29 @@
 import type { ServerWire, WireEvents } from '../../http/ws.js';
 
+type LoopbackWire = Pick<ServerWire, 'send' | 'terminate' | 'listen'>;
+
 /** Two ends of a connection of this node to itself. What one sends reaches the other in a later microtask, in order. */
 export function createLoopback(): readonly [LoopbackWire, LoopbackWire] {
-  const [near, far] = [new LoopbackWire(), new LoopbackWire()];
-  near.connect(far);
-  far.connect(near);
-  return [near, far];
-}
-
-class LoopbackWire implements Pick<ServerWire, 'send' | 'terminate' | 'listen'> {
-  #other: LoopbackWire | undefined;
-  #events: WireEvents | undefined;
-  #isOver = false;
-
-  connect(other: LoopbackWire): void {
-    this.#other = other;
-  }
-
-  listen(events: WireEvents): void {
-    this.#events = events;
-  }
-
-  send(data: Uint8Array | string): void {
-    queueMicrotask(() => this.#other?.deliver(data));
-  }
-
-  terminate(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    queueMicrotask(() => this.#other?.handleClosed());
-  }
-
-  deliver(data: Uint8Array | string): void {
-    if (!this.#isOver) this.#events?.onMessage(data, data.length);
-  }
-
-  handleClosed(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#events?.onClose(1006, '');
-  }
+  const listeners: [WireEvents?, WireEvents?] = [];
+  const isOver = [false, false];
+  const end = (own: 0 | 1, other: 0 | 1): LoopbackWire => ({
+    listen(events) {
+      listeners[own] = events;
+    },
+    send(data) {
+      queueMicrotask(() => {
+        if (!isOver[other]) listeners[other]?.onMessage(data, data.length);
+      });
+    },
+    terminate() {
+      if (isOver[own]) return;
+      isOver[own] = true;
+      queueMicrotask(() => {
+        if (isOver[other]) return;
+        isOver[other] = true;
+        listeners[other]?.onClose(1006, '');
+      });
+    },
+  });
+  return [end(0, 1), end(1, 0)];
 }
