@@ -39,11 +39,8 @@ export class AgentsOfNodes {
     this.#roster = new Roster({
       ...{ link: cluster.engine.connect(), incarnation, directory, onConflict, limits, logger, isNodeAlive },
       now: () => systemClock.now(),
-      targetOf: (node, agent) => peers.targetOf(node, agent),
       durableMs: recordMsOf(timers),
-      targetAway: (agent) => peers.handleAway(agent),
-      reroute: (target, node) => peers.reroute(target, node),
-      forget: (target) => peers.forget(target),
+      peers,
     });
     this.peers = peers;
     moves.peers = new ClusterMoves(peers, this.#roster);

@@ -104,11 +104,8 @@ export class SimulatedNode {
       onConflict: 'takeOver',
       now: () => world.time,
       isNodeAlive,
-      targetOf: (name, agent) => peers.targetOf(name, agent),
       durableMs: DURABLE_MS,
-      targetAway: (agent) => peers.handleAway(agent),
-      reroute: (target, name) => peers.reroute(target, name),
-      forget: (target) => peers.forget(target),
+      peers,
     });
     this.peers = peers;
     this.roster = roster;
