@@ -16,7 +16,7 @@ export function nodeFigures(node: ClusterNode): readonly Figure[] {
     },
     {
       name: 'node_links',
-      help: 'Connections between this node and others, on which agents write to each other and sessions move.',
+      help: 'Connections between this node and others for what they tell each other.',
       read: (set) => set(node.links.size),
     },
     {

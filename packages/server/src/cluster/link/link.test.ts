@@ -94,7 +94,7 @@ describe('a link', () => {
     expect(overs).toEqual([expect.objectContaining({ code: 'bad_message' })]);
   });
 
-  it('that this node has opened is ended by a message that nobody here has asked for', () => {
+  it('that this node has opened is ended by a message of a service that it has not begun to use', () => {
     const { link, wire, hear, overs } = linked();
     link.open(wire);
     hear(word('a'));

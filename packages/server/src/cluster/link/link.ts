@@ -91,7 +91,7 @@ export class Link implements WireEvents {
     return this.#isOver;
   }
 
-  /** The connection is there. Whoever calls this makes the link its listener. */
+  /** The connection is there. The caller makes the link its listener. */
   open(wire: NodeWire): void {
     if (this.#isOver) return wire.terminate();
     this.#wire = wire;

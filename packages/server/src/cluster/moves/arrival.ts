@@ -53,7 +53,7 @@ export class Arrival {
   #bytes = Buffer.alloc(0);
   #received = 0;
   #isFinishing = false;
-  /** Nobody waits for the answer. */
+  /** The other node does not wait for the answer. */
   #isDropped = false;
   #isCancelled = false;
   #isOver = false;
@@ -227,6 +227,7 @@ export class Arrival {
 const RETRY_MS = 250;
 /** Bytes that are taken before anything has come. */
 const FIRST_BUFFER = 64 * 1024;
+
 /** What another node is told of why it keeps a session. Nothing of a fault is quoted. */
 export function refusalOf(error: unknown): readonly [code: string, why: string] {
   if (!isProtocolError(error)) return ['internal', 'the node failed'];

@@ -22,8 +22,6 @@ export interface IncomingOptions extends RemoteHost, SpeakingFor {
   readonly find: (sessionId: string) => RelayTarget | undefined;
   /** Whether the session takes what is new; `gone` if it is not known, and has not moved from here. */
   readonly accessTo: (sessionId: string) => 'open' | 'held' | 'gone';
-  /** Bytes of memory that a body takes to be coded again. */
-  readonly memoryOf: (body: ReceivedBody, from: RelayTarget, to: RelayTarget) => number;
   /** The other node keeps account of a session that has moved here. Returns what is known of messages to it. */
   readonly onAccount: (sessionId: string) => Inflow | undefined;
   /** A message of such a session is lost. */
@@ -258,7 +256,7 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
     if (!this.#link.quota.tryHold(number, body.charge)) return refuse(tooMuch());
     let size: number;
     try {
-      size = this.#options.memoryOf(body, source, target);
+      size = relay.transit.memoryOf(body, source, target);
     } catch (error) {
       return refuse(error);
     }
@@ -293,7 +291,7 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
     place: MessagePlace,
     body: ReceivedBody,
   ): void {
-    const { relay, memoryOf, find } = this.#options;
+    const { relay, find } = this.#options;
     const id = inflow?.id ?? '';
     const refuse = (error: unknown) => {
       const { code, message } = relay.transit.reasonOf(error, id);
@@ -325,7 +323,7 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
     };
     let size: number;
     try {
-      size = memoryOf(body, source, target);
+      size = relay.transit.memoryOf(body, source, target);
     } catch (error) {
       return remote.handleRefused(relay.transit.reasonOf(error, id));
     }

@@ -9,8 +9,6 @@ import type { RemoteTarget, TargetWire } from './remote-target.js';
 
 export interface OutgoingOptions {
   readonly relay: Relay;
-  /** Bytes of memory that a reply takes to be coded again. */
-  readonly memoryOf: (body: ReceivedBody, from: RelayTarget, to: RelayTarget) => number;
   /** The session of a target is over, or nothing is known of it any more. */
   readonly onTargetEnded: (target: RemoteTarget) => void;
   /** Deepest nesting of JSON in an error. */
@@ -233,7 +231,7 @@ export class OutgoingRelay implements LinkEnd, TargetWire {
   }
 
   #handleReply(type: 'part' | 'response', ref: number, target: RemoteTarget, body: ReceivedBody): void {
-    const { relay, memoryOf } = this.#options;
+    const { relay } = this.#options;
     const asker = relay.requests.askerOf(target, ref);
     if (asker === undefined) {
       this.#link.quota.release(ref, body.charge);
@@ -252,7 +250,7 @@ export class OutgoingRelay implements LinkEnd, TargetWire {
     try {
       if (!hasRoom)
         throw new ProtocolError('over_budget', 'too much from the other node waits to be written');
-      size = memoryOf(body, target, asker);
+      size = relay.transit.memoryOf(body, target, asker);
     } catch (error) {
       return fail(error);
     }

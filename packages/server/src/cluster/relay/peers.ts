@@ -262,7 +262,6 @@ export class RelayPeers {
       accessTo: (sessionId) => this.#accessTo(sessionId, isOwn),
       maySpeakFor: (agent) => this.#maySpeakFor(node, agent),
       onForged: (agent) => this.#handleForged(node, agent),
-      memoryOf: (body, from, to) => relay.transit.memoryOf(body, from, to),
       onAccount: (sessionId) => {
         const account = this.#accounts.get(sessionId);
         if (account === undefined || account.from !== node || account.isBound) return undefined;
@@ -329,7 +328,6 @@ export class RelayPeers {
     const link = links.to(node);
     const outgoing: OutgoingRelay = new OutgoingRelay(link, {
       relay,
-      memoryOf: (body, from, to) => relay.transit.memoryOf(body, from, to),
       maxDepth: options.limits.maxJsonDepth,
       onTargetEnded: (target) => {
         if (this.#forwarded.get(target.id) === target) this.#tellGone(target);
