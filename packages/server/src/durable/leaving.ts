@@ -110,6 +110,7 @@ export class Leaving {
     if (session.hasEnded) return;
     this.#unsaid.add(id);
     session.giveUp();
+    session.isElsewhere = true;
     session.durability?.leave();
     const isSaid = await this.#say(session);
     // It was abandoned meanwhile.
