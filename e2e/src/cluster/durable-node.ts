@@ -15,7 +15,8 @@ import { offer } from '../../../scripts/child-process.js';
 export interface DurableNodeSetup {
   /** Of Redis. */
   readonly url: string;
-  readonly secret: string;
+  /** @default it is not a node of a cluster */
+  readonly secret?: string;
   /** Seals what Redis has. */
   readonly seal?: { readonly key: string } | undefined;
   /** @default a free one */
@@ -51,7 +52,7 @@ const engine = redis({ url: setup.url });
 const server = createServer<Counted>({
   engine: setup.seal === undefined ? engine : sealed(engine, setup.seal),
   features: [
-    nodes({ secret: setup.secret }),
+    ...(setup.secret === undefined ? [] : [nodes({ secret: setup.secret })]),
     durable(({ principal }) => principal !== 'plain', { volatile: true, ...setup.durability }),
   ],
   logger: { debug: log, info: log, warn: log, error: log },

@@ -25,6 +25,8 @@ import { digestOf, isProven, proveAddress, Tickets } from './ticket.js';
 
 export interface ClusterHost {
   readonly server: SessionsHost;
+  /** Sessions on record; `undefined` if none are. */
+  readonly recorded: RecordedSessions | undefined;
   readonly moving: MovingHost;
 }
 
@@ -42,8 +44,6 @@ export class ClusterNode implements ClusterPort {
   /** The time that other nodes take. They have no share that ends: what they pass on is for clients, too. */
   readonly #loop = createLoopShares(1);
   readonly moves: Moves;
-  /** Sessions on record; `undefined` if none are. Set before {@link start}. */
-  recorded: RecordedSessions | undefined;
   /** What other nodes may connect for besides the connections of clients, by path. */
   readonly #services = new Map<string, PeerService>();
   #port: PeerPort | undefined;
@@ -66,7 +66,7 @@ export class ClusterNode implements ClusterPort {
       now: Date.now,
       logger: this.#logger,
       refusalOf: (node) => this.#refusalOf(node),
-      onForgotten: () => this.moves.keepNow(),
+      onForgotten: () => this.moves.records.keepNow(),
       onLeaseOver: () => void this.#standing.check(),
     });
     this.#standing = new Standing({
@@ -118,11 +118,17 @@ export class ClusterNode implements ClusterPort {
   get engine(): ReplyBackplane {
     return this.#options.backplane;
   }
+  get recorded(): RecordedSessions | undefined {
+    return this.#host.recorded;
+  }
   isAlive(incarnation: string): boolean {
     return this.#membership.isAlive(incarnation);
   }
   async locate(incarnation: string): Promise<KnownNode | undefined> {
     return this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation));
+  }
+  async lives(incarnation: string): Promise<boolean> {
+    return (await this.locate(incarnation)) !== undefined;
   }
   dialing(node: KnownNode, path: string, ticket: string): Dialing {
     return this.#dialing(node, path, ticket);
@@ -245,7 +251,7 @@ export class ClusterNode implements ClusterPort {
 
   tick(): void {
     this.#tickets.sweep();
-    this.moves.handleTick();
+    this.moves.records.handleTick();
     this.#leading.handleTick();
   }
 

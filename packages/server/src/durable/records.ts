@@ -51,11 +51,12 @@ export class Records {
   }
 
   /**
-   * Checks the engine, which may not answer yet.
+   * Checks the engine once. One that does not answer is checked when it does.
    *
    * @throws {ProtocolError} `unsupported` if it forgets everything when it ends.
    */
   async start(): Promise<void> {
+    if (this.#isChecked || this.#mustCheck) return;
     const { link, durability } = this.#options;
     try {
       await checkDurability(link, durability);

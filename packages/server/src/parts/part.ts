@@ -19,6 +19,7 @@ import type { DrainProgress } from '../admin/figures.js';
 import type { CheckedIdentity, Refusal } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { Sought, Wanted } from '../admission/seek.js';
+import type { ReplyBackplane } from '../backplane/replies.js';
 import type { DrainOptions, DrainResult } from '../drain-options.js';
 import type { ServerEndpoint, ServerEndpointOptions } from '../endpoint.js';
 import type { ServerObserver } from '../observe/observer.js';
@@ -82,11 +83,21 @@ export interface PartHost {
 /** Who is told what no hook is called for. `undefined` until it is loaded. */
 export const METER = new Port<{ readonly observer: ServerObserver | undefined }>('meter');
 
-/** The server as one node of a cluster. */
-export const NODE = new Port<{
-  /** Names it in the IDs of its sessions. */
+/** This process as the owner of what it writes to the engine: one node of a cluster, or a process alone. */
+export interface Owner {
+  /** Names it in the IDs of its sessions and in records. Each process has another one. */
   readonly incarnation: string;
-}>('node');
+  readonly engine: ReplyBackplane;
+  /** The engine does not answer, as far as is known. */
+  readonly isStalled: boolean;
+  /** No other process takes this one for dead. */
+  readonly hasLease: boolean;
+  /** Whether the engine has a lease of another owner. Rejects if the engine does not answer. */
+  lives(incarnation: string): Promise<boolean>;
+}
+
+/** Without an engine there is none. */
+export const OWNER = new Port<Owner>('owner');
 
 /** What the cores of all sessions get from one part. No two parts give the same. */
 export type CoreOptions = Pick<SessionOptions, 'avp' | 'maxRecordSize' | 'tellsBeside'>;

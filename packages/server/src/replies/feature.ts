@@ -8,9 +8,17 @@ import {
   REPLY_ID_PREFIX,
   ValueList,
 } from '@parlance/protocol/internal';
-import { CLUSTER, type ClusterPort } from '../cluster/port.js';
+import { RECORDED } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { Feature, Figure, OwnName, Part, PartHost } from '../parts/part.js';
+import {
+  type Feature,
+  type Figure,
+  OWNER,
+  type Owner,
+  type OwnName,
+  type Part,
+  type PartHost,
+} from '../parts/part.js';
 import type { Slot } from '../parts/slot.js';
 import { sealedReplies } from '../seal/sealed-replies.js';
 import { type FollowState, Follows } from './follows.js';
@@ -20,7 +28,7 @@ import { Replies, type RepliesNode } from './replies.js';
 /** Replies that outlive the session that has asked for them. On by default. */
 export const keptReplies = (given: RepliesOptions = {}): Feature => ({
   name: 'replies',
-  after: ['metrics', 'tracing', 'scan', 'nodes', 'durable'],
+  after: ['metrics', 'tracing', 'scan', 'nodes', 'owner', 'durable'],
   install(host) {
     const options = resolveRepliesOptions(given);
     const follows = host.slot((session) => new Follows(session));
@@ -30,21 +38,21 @@ export const keptReplies = (given: RepliesOptions = {}): Feature => ({
       now: Date.now,
       onOver: () => host.settled(),
     });
-    const cluster = host.use(CLUSTER);
-    if (cluster !== undefined) replies.join(nodeOf(cluster, host));
-    return partOf(replies, follows, cluster !== undefined);
+    const owner = host.use(OWNER);
+    if (owner !== undefined) replies.join(nodeOf(owner, host));
+    return partOf(replies, follows, owner !== undefined);
   },
 });
 
-/** The engine, where all nodes read the replies. */
-function nodeOf(cluster: ClusterPort, { options }: PartHost): RepliesNode {
-  const { seal, timers } = options;
-  const { incarnation, recorded } = cluster;
-  const engine = cluster.engine.connectReplies();
+/** The engine, where the replies outlive this process, and all nodes read them. */
+function nodeOf(owner: Owner, host: PartHost): RepliesNode {
+  const { seal, timers } = host.options;
+  const recorded = host.use(RECORDED);
+  const engine = owner.engine.connectReplies();
   return {
     engine: seal === undefined ? engine : sealedReplies(engine, seal),
-    incarnation,
-    isAlive: async (node) => (await cluster.locate(node)) !== undefined,
+    incarnation: owner.incarnation,
+    isAlive: (node) => owner.lives(node),
     // The handler of a requester with a durable session is called again.
     ...(recorded && {
       awaitMs: timers.resumeWindowMs,

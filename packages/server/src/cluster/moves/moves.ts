@@ -1,11 +1,12 @@
 import { CloseCode, type Limits, type Logger, type Timers } from '@parlance/protocol';
-import { incarnationOf, loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
+import { incarnationOf, type MemoryBudget } from '@parlance/protocol/internal';
 import type { Backplane, BackplaneLink } from '../../backplane/backplane.js';
 import type { ServerWire } from '../../http/ws.js';
 import type { Lead } from '../lead/lead.js';
 import { limitedLog } from '../limited-log.js';
 import type { KnownNode } from '../membership.js';
-import { dropFenced, recordMsOf } from '../recorded.js';
+import { RecordKeeper } from '../record-keeper.js';
+import { recordMsOf } from '../recorded.js';
 import { Arrival, type Restored } from './arrival.js';
 import { Departures, type MovedHere, type MovingHost } from './departures.js';
 import type { MoveDialing } from './move-channel.js';
@@ -38,7 +39,8 @@ export class Moves {
   #link: BackplaneLink | undefined;
   #arrived = 0;
   #isDraining = false;
-  #keptAt = systemClock.now();
+  /** Keeps the records of sessions that have come from other nodes, and of those that are durable. */
+  readonly records: RecordKeeper;
   isClosed = false;
 
   constructor(options: MovesOptions) {
@@ -56,6 +58,8 @@ export class Moves {
       dialing,
       link,
     });
+    const { sessions } = host;
+    this.records = new RecordKeeper({ incarnation, sessions, link, recordMs, logger });
     this.#arrivalLog = limitedLog(logger);
   }
 
@@ -137,46 +141,6 @@ export class Moves {
       return record.owner === to && record.epoch === epoch + 1;
     } catch {
       return undefined;
-    }
-  }
-
-  /** Keeps the records of sessions that have come from other nodes. Called once in a while. */
-  handleTick(): void {
-    const now = systemClock.now();
-    if (now - this.#keptAt < this.#recordMs / 2) return;
-    this.#keptAt = now;
-    const kept = [...this.#options.host.sessions.values()].filter(
-      ({ epoch, isDurable }) => epoch > 0 || isDurable,
-    );
-    for (const { durability } of kept) durability?.tidy();
-    if (kept.length > 0) void this.#keep(new Map(kept.map(({ id, epoch }) => [id, epoch])));
-  }
-
-  /** The engine may have forgotten the records. */
-  keepNow(): void {
-    this.#keptAt = Number.NEGATIVE_INFINITY;
-    this.handleTick();
-  }
-
-  async #keep(epochs: ReadonlyMap<string, number>): Promise<void> {
-    try {
-      const lost = await this.#connected.keepSessions(this.#options.incarnation, epochs, this.#recordMs);
-      for (const sessionId of lost) {
-        const { logger, host } = this.#options;
-        const session = host.sessions.get(sessionId);
-        if (session?.isDurable) {
-          dropFenced(session, logger);
-          continue;
-        }
-        const fields = { event: 'session.fenced', session: sessionId };
-        logger.warn(fields, 'another node has the session; it ends here');
-        session?.forget();
-      }
-    } catch (error) {
-      const fields = { event: 'records.stalled', err: loggable(error) };
-      this.#options.logger.warn(fields, 'the records of sessions that have moved could not be kept');
-      // Before they expire.
-      this.#keptAt = systemClock.now() - this.#recordMs / 4;
     }
   }
 
