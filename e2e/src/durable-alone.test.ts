@@ -188,6 +188,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a process without n
     const kept: string[] = [];
     for await (const { text } of session.follow('kept')) kept.push(text);
     expect(kept).toEqual(texts);
+    const counted = await session.request('how many?', { metadata: { what: 'words' } });
+    expect(counted.text).toBe(`${2 * sent.length}`);
     expect(session.id).toBe(id);
     expect(await nodeAt(1).process.call('events')).toMatchObject({ 'session.taken_over': 1 });
   });

@@ -21,14 +21,13 @@ import {
   type OwnHandler,
   type Wire,
 } from '@parlance/protocol/internal';
-import type { Durability } from './durable/durability.js';
-import { stateOf } from './durable/state.js';
 import type { Hook } from './hooks/hook.js';
 import { HookedReader } from './hooks/hooked-reader.js';
 import { memoryKeys } from './http/addresses.js';
 import { longestMessage } from './http/unfinished-message.js';
 import { isMoving, MovingEndpoint } from './moving-endpoint.js';
 import type { SessionObserver } from './observe/observer.js';
+import type { OnRecord } from './on-record.js';
 import {
   type ClientInfo,
   type CommitOptions,
@@ -37,6 +36,7 @@ import {
   type ServedSessionHost,
   type ServerSession,
 } from './served-session.js';
+import { stateOf } from './session-state.js';
 import { UnreadWatch } from './unread.js';
 
 /** Bytes of WebSocket messages on the present connection. */
@@ -48,6 +48,8 @@ export interface WireBytes {
 export interface ServerEndpointOptions extends EndpointOptions {
   /** Run around messages. @default none */
   readonly hooks?: readonly Hook[] | undefined;
+  /** Tells parts that the application is done with a message or a tensor. @default nobody */
+  readonly onHandled?: ((session: ServerEndpoint, message: Message) => void) | undefined;
   /** @default none */
   readonly observer?: SessionObserver | undefined;
 }
@@ -92,7 +94,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   isElsewhere = false;
   #isAbandoned = false;
   /** Of a session that is on record. */
-  durability: Durability | undefined;
+  durability: OnRecord | undefined;
   /** What parts keep of the session; see `Slot`. */
   slots: unknown[] | undefined;
   /** Created when the client has first left messages unread. */
@@ -311,18 +313,24 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
     this.#assertDurable('handledUpTo').handledUpTo(number);
   }
 
-  #assertDurable(name: string): Durability {
+  #assertDurable(name: string): OnRecord {
     if (this.durability !== undefined) return this.durability;
     throw new ProtocolError('unsupported', `${name}: the session is not durable`);
   }
 
-  override handleTaken(charge: number, number?: number): void {
-    if (number !== undefined) this.durability?.handleTaken(number);
+  override handleTaken(charge: number, message?: Message): void {
+    if (message?.number !== undefined) this.durability?.handleTaken(message.number, message);
     super.handleTaken(charge);
   }
 
-  handleDone(number: number): void {
-    this.durability?.handleDone(number);
+  handleDone(number: number | undefined, message?: Message): void {
+    if (number !== undefined) this.durability?.handleDone(number);
+    else if (message !== undefined) this.onHandled?.(message);
+  }
+
+  get onHandled(): ((message: Message) => void) | undefined {
+    const { onHandled } = this.options;
+    return onHandled && ((message) => onHandled(this, message));
   }
 
   hasHandled(number: number): boolean {

@@ -1,9 +1,9 @@
 import { Extension } from '@parlance/protocol';
 import { MovableMailbox } from '../movable-mailbox.js';
 import { type Feature, OWNER, type Part } from '../parts/part.js';
-import { RestoredSession } from '../restored-session.js';
 import { SESSIONS, type SessionsHost } from '../sessions-host.js';
 import { nodeFigures } from './figures.js';
+import { RestoredSession } from './moves/restored-session.js';
 import { ClusterNode } from './node.js';
 import { type NodeOptions, resolveNodeOptions } from './options.js';
 import { CLUSTER } from './port.js';

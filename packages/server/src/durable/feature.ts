@@ -58,6 +58,7 @@ class DurablePart implements Part, RecordedSessions {
   readonly #seal: Seal | undefined;
   readonly #owner: Owner;
   readonly #find: PartHost['find'];
+  readonly #parts: () => SessionsHost['parts'];
   readonly offer = { durables: true };
   readonly core;
   readonly drain: DrainPart;
@@ -72,6 +73,7 @@ class DurablePart implements Part, RecordedSessions {
     this.#link = common.link;
     this.#seal = seal;
     this.#owner = owner;
+    this.#parts = () => server.parts;
     this.#find = (sessionId) => host.find(sessionId);
     this.#durability = durability;
     this.#records = new Records({ ...common, durability, isStalled: () => owner.isStalled });
@@ -108,7 +110,9 @@ class DurablePart implements Part, RecordedSessions {
 
   accepted(session: ServerEndpoint): void {
     const { durable: recorded } = session.core;
-    if (recorded !== undefined) this.#records.begin(session, recorded);
+    if (recorded === undefined) return;
+    this.#records.begin(session, recorded);
+    this.#parts().record(session);
   }
 
   /** Nodes have asked before, if there are any, and have looked for the session there. */

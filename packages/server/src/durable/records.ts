@@ -13,10 +13,10 @@ import type { ServerEndpoint } from '../endpoint.js';
 import { keyOf } from '../keys.js';
 import type { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
+import { stateOf } from '../session-state.js';
 import { Durability } from './durability.js';
 import type { DurableCandidate, ResolvedDurability } from './options.js';
 import { Room } from './room.js';
-import { stateOf } from './state.js';
 import { TurnRecorder, type TurnRecorderOptions, type TurnRefusal } from './turn-recorder.js';
 
 export interface RecordsOptions {

@@ -40,7 +40,7 @@ export const keptReplies = (given: RepliesOptions = {}): Feature => ({
     });
     const owner = host.use(OWNER);
     if (owner !== undefined) replies.join(nodeOf(owner, host));
-    return partOf(replies, follows, owner !== undefined);
+    return partOf(replies, follows, host, owner !== undefined);
   },
 });
 
@@ -62,7 +62,12 @@ function nodeOf(owner: Owner, host: PartHost): RepliesNode {
 }
 
 /** @param isShared whether other nodes read the replies. */
-function partOf(replies: Replies, follows: Slot<Follows, ServerEndpoint>, isShared: boolean): Part {
+function partOf(
+  replies: Replies,
+  follows: Slot<Follows, ServerEndpoint>,
+  { changed }: PartHost,
+  isShared: boolean,
+): Part {
   const name: OwnName = {
     extension: Extension.REPLIES,
     handlerFor: (session, stream, said) => replies.handlerFor(session, stream, said),
@@ -80,12 +85,13 @@ function partOf(replies: Replies, follows: Slot<Follows, ServerEndpoint>, isShar
     },
     wrap: (next) => replies.keepChosen(next),
     accepted(session: ServerEndpoint, resume: ResumeOffer | undefined) {
-      if (resume !== undefined) replies.adopt(session, resume);
+      if (resume !== undefined) void replies.adopt(session, resume).then(() => changed(session));
     },
     leaves: (session, stream, how) => how === 'move' && follows.peek(session)?.has(stream) === true,
-    save(session) {
-      const owner = replies.owners.foreign(session);
-      const states = follows.peek(session)?.states ?? [];
+    save(session, how) {
+      const owner = session.isAnonymous ? replies.owners.foreign(session) : undefined;
+      // What is followed is on record as a reply.
+      const states = (how === 'move' ? follows.peek(session)?.states : undefined) ?? [];
       if (owner === undefined && states.length === 0) return undefined;
       return { owner: orNull(owner), follows: states.map(followValues) };
     },

@@ -29,7 +29,17 @@ export class DurableChannel extends RecordingChannel {
   }
 
   /** Goes on with what another process had. A client can only resume this with what it has. */
-  restore({ handled, open, heard, state, said, messages, streams, isBehind = false }: DurableRecord): void {
+  restore({
+    handled,
+    open,
+    heard,
+    state,
+    saved,
+    said,
+    messages,
+    streams,
+    isBehind = false,
+  }: DurableRecord): void {
     this.state = state;
     this.isBehind = isBehind;
     this.heard = heard;
@@ -37,6 +47,8 @@ export class DurableChannel extends RecordingChannel {
     this.said = this.told = said;
     this.isRestored = true;
     this.size.add(state?.length ?? 0);
+    if (saved.size > 0) this.saved = new Map(saved);
+    for (const value of saved.values()) this.size.add(value.length);
     this.confirmed = said - messages.length;
     for (const { body } of messages) {
       this.size.addMessage(body.length);

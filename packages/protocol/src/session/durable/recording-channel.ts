@@ -1,3 +1,4 @@
+import { equalBytes } from '../../base/bytes.js';
 import type { ProtocolError } from '../../base/errors.js';
 import { type BodyToSend, bodyOf } from '../../link/body-to-send.js';
 import { encodeFailure, encodeVerdict } from '../../link/failure.js';
@@ -21,6 +22,8 @@ import { Unacknowledged } from './unacknowledged.js';
  */
 export class RecordingChannel extends LinkChannel implements DurableSession {
   state: Uint8Array | undefined;
+  /** What parts of the server keep, by their names. */
+  protected saved: Map<string, Uint8Array> | undefined;
   heard: ReadonlyMap<string, number> = new Map();
   protected readonly options: ChannelOptions;
   protected readonly recorder = new Recorder();
@@ -130,6 +133,15 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   setState(state: Uint8Array): void {
     this.size.charge(this.#growth(state));
     this.#replaceState(state);
+  }
+
+  save(name: string, value: Uint8Array): void {
+    const former = this.saved?.get(name);
+    if (equalBytes(former ?? NOTHING, value)) return;
+    this.size.charge(value.length - (former?.length ?? 0));
+    this.saved ??= new Map();
+    this.saved.set(name, value);
+    this.recorder.saved(name, value);
   }
 
   #growth(state: Uint8Array): number {
@@ -391,5 +403,6 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   }
 }
 
+const NOTHING = new Uint8Array(0);
 /** How a reply ends that is complete. */
 export const COMPLETE = new Uint8Array(0);
