@@ -635,10 +635,10 @@ describe('the connection of a move', () => {
     ['more than it has announced', [hello({ ...snapshot, size: 3 }), new Uint8Array(4)], 'bad_message'],
     ['text in place of bytes', [hello({ ...snapshot, size: 3 }), 'abc'], 'bad_message'],
     ['another format', [hello({ ...snapshot, size: 1 }), new Uint8Array([99])], 'unknown_version'],
-    ['half a snapshot', [hello({ ...snapshot, size: 1 }), new Uint8Array([1])], 'truncated'],
+    ['half a snapshot', [hello({ ...snapshot, size: 1 }), new Uint8Array([2])], 'truncated'],
     [
       'a damaged snapshot',
-      [hello({ ...snapshot, size: 9 }), new Uint8Array([1, 1, 1, 1, 1, 1, 1, 1, 1])],
+      [hello({ ...snapshot, size: 9 }), new Uint8Array([2, 1, 1, 1, 1, 1, 1, 1, 1])],
       'bad_checksum',
     ],
   ])('is answered with why: %s', async (_what, messages, code) => {

@@ -1,4 +1,4 @@
-import { durable, nodes } from '@parlance/server';
+import { durable, memoryCluster, nodes } from '@parlance/server';
 import { expect, it } from 'vitest';
 import { defaultFeatures } from '../../../packages/server/src/create-server.js';
 import { ROWS_OF } from './matrix.js';

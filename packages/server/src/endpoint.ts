@@ -27,7 +27,7 @@ import { memoryKeys } from './http/addresses.js';
 import { longestMessage } from './http/unfinished-message.js';
 import { isMoving, MovingEndpoint } from './moving-endpoint.js';
 import type { SessionObserver } from './observe/observer.js';
-import type { OnRecord } from './on-record.js';
+import { type OnRecord, stateOf } from './on-record.js';
 import {
   type ClientInfo,
   type CommitOptions,
@@ -36,7 +36,6 @@ import {
   type ServedSessionHost,
   type ServerSession,
 } from './served-session.js';
-import { stateOf } from './session-state.js';
 import { UnreadWatch } from './unread.js';
 
 /** Bytes of WebSocket messages on the present connection. */
@@ -94,7 +93,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   isElsewhere = false;
   #isAbandoned = false;
   /** Of a session that is on record. */
-  durability: OnRecord | undefined;
+  record: OnRecord | undefined;
   /** What parts keep of the session; see `Slot`. */
   slots: unknown[] | undefined;
   /** Created when the client has first left messages unread. */
@@ -286,25 +285,23 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   set data(value: unknown) {
     const text = encodeData(value);
     if (this.isFrozen) throw isMoving();
-    if (this.durability !== undefined) {
-      this.core.durable?.setState(stateOf(text));
-      this.durability.wake();
-    }
+    this.core.durable?.setState(stateOf(text));
+    this.record?.wake();
     this.dataText = text;
   }
 
   // --- on record
 
   get isDurable(): boolean {
-    return this.durability !== undefined;
+    return this.record !== undefined;
   }
 
   commit(options: CommitOptions): Promise<void> {
-    const durability = this.#assertDurable('commit');
+    const record = this.#assertDurable('commit');
     assertOptions(options, { state: 'any', send: 'list' }, 'commit');
     const { state, send = [] } = options;
     const text = encodeData(state);
-    return durability.commit(text === undefined ? undefined : stateOf(text), send, () => {
+    return record.commit(text === undefined ? undefined : stateOf(text), send, () => {
       this.dataText = text ?? this.dataText;
     });
   }
@@ -314,60 +311,59 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   }
 
   #assertDurable(name: string): OnRecord {
-    if (this.durability !== undefined) return this.durability;
+    if (this.record !== undefined) return this.record;
     throw new ProtocolError('unsupported', `${name}: the session is not durable`);
   }
 
   override handleTaken(charge: number, message?: Message): void {
-    if (message?.number !== undefined) this.durability?.handleTaken(message.number, message);
+    if (message?.number !== undefined) this.record?.handleTaken(message.number, message);
     super.handleTaken(charge);
   }
 
   handleDone(number: number | undefined, message?: Message): void {
-    if (number !== undefined) this.durability?.handleDone(number);
-    else if (message !== undefined) this.onHandled?.(message);
+    if (number !== undefined) this.record?.handleDone(number);
+    else if (message !== undefined) this.handled(message);
   }
 
-  get onHandled(): ((message: Message) => void) | undefined {
-    const { onHandled } = this.options;
-    return onHandled && ((message) => onHandled(this, message));
+  /** The application is done with a message. */
+  handled(message: Message): void {
+    this.options.onHandled?.(this, message);
   }
 
   hasHandled(number: number): boolean {
-    return this.durability?.hasHandled(number) === true;
+    return this.record?.hasHandled(number) === true;
   }
 
   repeat(streamId: number): void {
-    if (this.durability === undefined) return;
     this.core.durable?.repeat(streamId);
-    this.durability.wake();
+    this.record?.wake();
   }
 
   markKept(streamId: number, id: string): Promise<void> | undefined {
-    if (this.durability === undefined || this.hasEnded) return undefined;
+    if (this.record === undefined || this.hasEnded) return undefined;
     this.core.durable?.keep(streamId, id);
     // A session that ends first does not need it.
-    const marked = this.durability.recorded().catch(() => {});
-    this.durability.wake();
+    const marked = this.record.recorded().catch(() => {});
+    this.record.wake();
     return marked;
   }
 
   recorded(): Promise<void> | undefined {
-    return this.durability?.recorded();
+    return this.record?.recorded();
   }
 
   override apply(): void {
     super.apply();
-    this.durability?.wake();
+    this.record?.wake();
   }
 
   override transmit(): void {
     super.transmit();
-    this.durability?.wake();
+    this.record?.wake();
   }
 
   override get endingSteps(): MovingEndpoint['endingSteps'] {
-    return [...super.endingSteps, (error) => this.durability?.end(error)];
+    return [...super.endingSteps, (error) => this.record?.end(error)];
   }
 
   // --- moving to another node

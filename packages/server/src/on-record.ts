@@ -8,7 +8,7 @@ export interface OnRecord {
   tidy(): void;
   /** The application has taken a message of the client. */
   handleTaken(number: number, message: Message): void;
-  /** The application does not need a message any more, or the session of the agent that it is for has it. */
+  /** A message is not needed any more: the application is done with it, or it was for another session, which has it. */
   handleDone(number: number): void;
   hasHandled(number: number): boolean;
   /** @throws {ProtocolError} `invalid_argument`. */
@@ -16,7 +16,7 @@ export interface OnRecord {
   /**
    * @param state in UTF-8.
    * @param onDone nothing can prevent any more that all of it is recorded.
-   * @throws {ProtocolError} as `DurableSession.commit`, and what coding a body throws.
+   * @throws {ProtocolError} `over_budget` if the record would become too large; as `Channel.send`, and what coding a body throws.
    */
   commit(state: Uint8Array | undefined, bodies: readonly Body[], onDone: () => void): Promise<void>;
   /** What a part keeps with the session; `undefined` is nothing. @throws {ProtocolError} `over_budget`; what MessagePack cannot say. */
@@ -27,4 +27,11 @@ export interface OnRecord {
   leave(): void;
   /** The session is over here. */
   end(error: Error | undefined): void;
+}
+
+/** The state of a session on record: the JSON of its `data`, in UTF-8; empty for none. */
+export const stateOf = (dataText: string | undefined): Uint8Array => new TextEncoder().encode(dataText ?? '');
+
+export function dataTextOf(state: Uint8Array | undefined): string | undefined {
+  return state === undefined || state.length === 0 ? undefined : new TextDecoder().decode(state);
 }

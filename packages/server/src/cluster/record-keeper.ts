@@ -30,7 +30,7 @@ export class RecordKeeper {
     if (now - this.#keptAt < recordMs / 2) return;
     this.#keptAt = now;
     const kept = [...sessions.values()].filter(({ epoch, isDurable }) => epoch > 0 || isDurable);
-    for (const { durability } of kept) durability?.tidy();
+    for (const { record } of kept) record?.tidy();
     if (kept.length > 0) void this.#keep(new Map(kept.map(({ id, epoch }) => [id, epoch])));
   }
 

@@ -35,7 +35,7 @@ function setUp() {
     send(bodies as unknown as BodyToSend[]);
   };
   const durability = new Durability(
-    { outbound: { together }, onHandled: ({ text }) => void calls.push(`told ${text}`) },
+    { outbound: { together }, handled: ({ text }) => void calls.push(`told ${text}`) },
     durable as DurableSession,
     recorder,
     () => void calls.push('over'),

@@ -13,7 +13,7 @@ import type { TurnRecorder } from './turn-recorder.js';
 export interface DurabilityHost {
   readonly outbound: Pick<Outbound, 'together'>;
   /** Tells parts that the application is done with a message. */
-  readonly onHandled: ((message: Message) => void) | undefined;
+  handled(message: Message): void;
 }
 
 const NOTHING = new Uint8Array(0);
@@ -64,7 +64,7 @@ export class Durability implements OnRecord {
 
   handleTaken(number: number, message: Message): void {
     this.#taken = number;
-    if (this.#host.onHandled !== undefined) this.#unhandled.set(number, message);
+    this.#unhandled.set(number, message);
   }
 
   handleDone(number: number): void {
@@ -100,7 +100,7 @@ export class Durability implements OnRecord {
     for (const [each, message] of this.#unhandled) {
       if (each > number) break;
       this.#unhandled.delete(each);
-      this.#host.onHandled?.(message);
+      this.#host.handled(message);
     }
   }
 

@@ -77,7 +77,7 @@ export class Leaving {
     for (const session of this.#sessions)
       guard(session, () => {
         session.giveUp();
-        session.durability?.leave();
+        session.record?.leave();
         this.#letGo(session, fencedError());
       });
   }
@@ -109,7 +109,7 @@ export class Leaving {
     if (session.hasEnded) return;
     this.#unsaid.add(id);
     session.giveUp();
-    session.durability?.leave();
+    session.record?.leave();
     const isSaid = await this.#say(session);
     // It was abandoned meanwhile.
     if (!session.hasEnded) this.#letGo(session);

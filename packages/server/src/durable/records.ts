@@ -11,9 +11,9 @@ import { checkDurability } from '../backplane/check-durability.js';
 import { dropFenced, recordMsOf, SERVICE_RESTART } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { keyOf } from '../keys.js';
+import { stateOf } from '../on-record.js';
 import type { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
-import { stateOf } from '../session-state.js';
 import { Durability } from './durability.js';
 import type { DurableCandidate, ResolvedDurability } from './options.js';
 import { Room } from './room.js';
@@ -139,7 +139,7 @@ export class Records {
       onRecorded: () => session.pump(),
       onRefused: (why) => this.#handleRefused(session, why),
     });
-    session.durability = new Durability(session, durable, recorder, () => {
+    session.record = new Durability(session, durable, recorder, () => {
       void this.release(session);
       void room.release();
     });

@@ -230,7 +230,7 @@ export class Parts {
       if (error instanceof ProtocolError && error.code === 'over_budget') session.abort(error);
       else session.crash(error);
     };
-    notify(() => session.durability?.save(name, part.save(session, 'record')), fail);
+    notify(() => session.record?.save(name, part.save(session, 'record')), fail);
   }
 
   /** @throws {ProtocolError} `bad_message`, also for what no part here has saved: it must not be lost in silence. */

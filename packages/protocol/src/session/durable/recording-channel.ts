@@ -1,4 +1,3 @@
-import { equalBytes } from '../../base/bytes.js';
 import type { ProtocolError } from '../../base/errors.js';
 import { type BodyToSend, bodyOf } from '../../link/body-to-send.js';
 import { encodeFailure, encodeVerdict } from '../../link/failure.js';
@@ -11,7 +10,6 @@ import { assertOpen, type ChannelHost } from '../closed-channel.js';
 import { ClientMessages } from './client-messages.js';
 import { RecordSize } from './record-size.js';
 import { Recorder } from './recorder.js';
-import type { DurableSession } from './session.js';
 import { type DurableStream, newStream } from './streams.js';
 import { type AcceptedResume, encodeRecordedBody, type Turn } from './turn.js';
 import { Unacknowledged } from './unacknowledged.js';
@@ -20,10 +18,8 @@ import { Unacknowledged } from './unacknowledged.js';
  * Server: the channel of a session that is on record. The client hears of a message, a part or an end when it is on record,
  * a handler is told of a request when its start is, and a frame is acknowledged when what it has brought is.
  */
-export class RecordingChannel extends LinkChannel implements DurableSession {
+export class RecordingChannel extends LinkChannel {
   state: Uint8Array | undefined;
-  /** What parts of the server keep, by their names. */
-  protected saved: Map<string, Uint8Array> | undefined;
   heard: ReadonlyMap<string, number> = new Map();
   protected readonly options: ChannelOptions;
   protected readonly recorder = new Recorder();
@@ -133,15 +129,6 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   setState(state: Uint8Array): void {
     this.size.charge(this.#growth(state));
     this.#replaceState(state);
-  }
-
-  save(name: string, value: Uint8Array): void {
-    const former = this.saved?.get(name);
-    if (equalBytes(former ?? NOTHING, value)) return;
-    this.size.charge(value.length - (former?.length ?? 0));
-    this.saved ??= new Map();
-    this.saved.set(name, value);
-    this.recorder.saved(name, value);
   }
 
   #growth(state: Uint8Array): number {
@@ -403,6 +390,5 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   }
 }
 
-const NOTHING = new Uint8Array(0);
 /** How a reply ends that is complete. */
 export const COMPLETE = new Uint8Array(0);

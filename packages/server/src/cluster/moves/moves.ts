@@ -39,7 +39,7 @@ export class Moves {
   #link: BackplaneLink | undefined;
   #arrived = 0;
   #isDraining = false;
-  /** Keeps the records of sessions that have come from other nodes, and of those that are durable. */
+  /** Of sessions that have come from other nodes, or outlive this one. */
   readonly records: RecordKeeper;
   isClosed = false;
 
