@@ -637,8 +637,8 @@ describe('the link of a move', () => {
     ['a session of 64 MiB and a byte', [snapshot(64 * 1024 ** 2 + 1)], 'message_too_large'],
     ['more than it has announced', [snapshot(3), bytes(1, 2, 3, 4)], 'bad_message'],
     ['another format', [snapshot(1), bytes(99)], 'unknown_version'],
-    ['half a snapshot', [snapshot(1), bytes(1)], 'truncated'],
-    ['a damaged snapshot', [snapshot(9), bytes(1, 1, 1, 1, 1, 1, 1, 1, 1)], 'bad_checksum'],
+    ['half a snapshot', [snapshot(1), bytes(2)], 'truncated'],
+    ['a damaged snapshot', [snapshot(9), bytes(2, 1, 1, 1, 1, 1, 1, 1, 1)], 'bad_checksum'],
   ])('is answered with why: %s', async (_what, messages, code) => {
     const { server, open } = await port();
     const peer = await open();

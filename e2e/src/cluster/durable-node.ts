@@ -9,13 +9,15 @@ import {
 } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
+import { words } from './words.js';
 
 /** One node in a process of its own, whose sessions are durable. */
 
 export interface DurableNodeSetup {
   /** Of Redis. */
   readonly url: string;
-  readonly secret: string;
+  /** @default it is not a node of a cluster */
+  readonly secret?: string;
   /** Seals what Redis has. */
   readonly seal?: { readonly key: string } | undefined;
   /** @default a free one */
@@ -51,8 +53,9 @@ const engine = redis({ url: setup.url });
 const server = createServer<Counted>({
   engine: setup.seal === undefined ? engine : sealed(engine, setup.seal),
   features: [
-    nodes({ secret: setup.secret }),
+    ...(setup.secret === undefined ? [] : [nodes({ secret: setup.secret })]),
     durable(({ principal }) => principal !== 'plain', { volatile: true, ...setup.durability }),
+    words(),
   ],
   logger: { debug: log, info: log, warn: log, error: log },
   authenticate({ token = '' }) {
@@ -85,7 +88,13 @@ async function onSession(session: ServerSession<Counted>): Promise<void> {
     seen.push(redelivered ? `${text} #${number} again` : `${text} #${number}`);
     if (text === 'leave unhandled') await new Promise(() => {});
     const count = session.data.count + 1;
-    await session.commit({ state: { count, last: number }, send: [`${count}: ${text}`] });
+    const state = { count, last: number };
+    const answer = `${count}: ${text}`;
+    if (session.isDurable) await session.commit({ state, send: [answer] });
+    else {
+      session.data = state;
+      await session.send(answer);
+    }
   }
 }
 

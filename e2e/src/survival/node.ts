@@ -15,7 +15,8 @@ import { createGate, replyParts } from './gate.js';
 export interface SurvivalNodeSetup {
   /** Of Redis. */
   readonly url: string;
-  readonly secret: string;
+  /** Of its cluster. @default it is a node of none */
+  readonly secret?: string | undefined;
 }
 
 /** What the application knows of a session: the messages that it has answered. */
@@ -35,7 +36,7 @@ const gate = createGate();
 const server = createServer<Counted>({
   engine: redis({ url: setup.url }),
   features: [
-    nodes({ secret: setup.secret }),
+    ...(setup.secret === undefined ? [] : [nodes({ secret: setup.secret })]),
     durable(({ principal }) => principal.startsWith('durable'), { volatile: true }),
   ],
   logger: { debug: log, info: log, warn: log, error: log },

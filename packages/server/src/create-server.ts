@@ -3,6 +3,7 @@ import { ADMIN } from './admin/feature.js';
 import { AGENTS, agents } from './agents/feature.js';
 import type { RelayStats } from './agents/transit.js';
 import type { Listening, Server } from './api.js';
+import { alone } from './cluster/alone.js';
 import { GROUPS, groups } from './groups/feature.js';
 import type { Group } from './groups/group.js';
 import type { ListenOptions } from './http/listener.js';
@@ -59,10 +60,14 @@ export function createServer<Data = unknown>(options: ServerOptions<Data> = {}):
 }
 
 /** What a server has without a word. */
-export function defaultFeatures({ authenticate }: Pick<ServerOptions, 'authenticate'>): readonly Feature[] {
+export function defaultFeatures({
+  authenticate,
+  engine,
+}: Pick<ServerOptions, 'authenticate' | 'engine'>): readonly Feature[] {
   const agreed = ['link', 'resume', 'context'].map(agreedOn);
+  const owner = engine === undefined ? [] : [alone()];
   const proven = authenticate === undefined ? [] : [agents()];
-  return [...agreed, metricsOnDemand(), tracing(), tensors(), keptReplies(), ...proven, groups()];
+  return [...agreed, metricsOnDemand(), tracing(), tensors(), ...owner, keptReplies(), ...proven, groups()];
 }
 
 /** An extension that sessions agree on, and that the sessions themselves have. */

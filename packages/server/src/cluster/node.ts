@@ -26,6 +26,8 @@ import { digestOf, isProven, type Purpose, proveAddress, Tickets } from './ticke
 
 export interface ClusterHost {
   readonly server: SessionsHost;
+  /** Sessions on record; `undefined` if none are. */
+  readonly recorded: RecordedSessions | undefined;
   readonly moving: MovingHost;
 }
 
@@ -44,8 +46,6 @@ export class ClusterNode implements ClusterPort {
   readonly #loop = createLoopShares(1);
   readonly links: Links;
   readonly moves: Moves;
-  /** Sessions on record; `undefined` if none are. Set before {@link start}. */
-  recorded: RecordedSessions | undefined;
   /** What other nodes may connect for besides the connections of clients, by path. */
   readonly #services = new Map<string, PeerService>();
   #port: PeerPort | undefined;
@@ -68,7 +68,7 @@ export class ClusterNode implements ClusterPort {
       now: Date.now,
       logger: this.#logger,
       refusalOf: (node) => this.#refusalOf(node),
-      onForgotten: () => this.moves.keepNow(),
+      onForgotten: () => this.moves.records.keepNow(),
       onLeaseOver: () => void this.#standing.check(),
     });
     this.#standing = new Standing({
@@ -128,11 +128,17 @@ export class ClusterNode implements ClusterPort {
   get engine(): ReplyBackplane {
     return this.#options.backplane;
   }
+  get recorded(): RecordedSessions | undefined {
+    return this.#host.recorded;
+  }
   isAlive(incarnation: string): boolean {
     return this.#membership.isAlive(incarnation);
   }
   async locate(incarnation: string): Promise<KnownNode | undefined> {
     return this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation));
+  }
+  async lives(incarnation: string): Promise<boolean> {
+    return (await this.locate(incarnation)) !== undefined;
   }
 
   #serve(purpose: Purpose, onWire: PeerService['onWire']): void {
@@ -240,7 +246,7 @@ export class ClusterNode implements ClusterPort {
   tick(): void {
     this.#tickets.sweep();
     this.links.handleTick();
-    this.moves.handleTick();
+    this.moves.records.handleTick();
     this.#leading.handleTick();
   }
 

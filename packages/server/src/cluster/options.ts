@@ -52,14 +52,19 @@ const KINDS: OptionKinds<NodeOptions> = {
 };
 
 /** @throws {ProtocolError} `invalid_option`. */
+export function assertEngine(engine: Backplane): ReplyBackplane {
+  if (typeof engine.connect === 'function' && keepsReplies(engine)) return engine;
+  throw new ProtocolError('invalid_option', 'engine must be memoryCluster() or redis(…)');
+}
+
+/** @throws {ProtocolError} `invalid_option`. */
 export function resolveNodeOptions(
   engine: Backplane | undefined,
   node: NodeOptions | undefined,
 ): ResolvedNodeOptions {
   if (engine === undefined)
     throw new ProtocolError('invalid_option', 'nodes: the option engine says where nodes find each other');
-  if (typeof engine.connect !== 'function' || !keepsReplies(engine))
-    throw new ProtocolError('invalid_option', 'engine must be memoryCluster() or redis(…)');
+  const backplane = assertEngine(engine);
   assertOptions(node, KINDS, 'nodes');
   const { listen, advertise, secret = engine.secret, tls, insecure: isInsecure = false } = node ?? {};
   assertOptions(listen, { host: 'text', port: 'number' }, 'nodes.listen');
@@ -70,7 +75,7 @@ export function resolveNodeOptions(
   }
   if (advertise !== undefined) assertAddress(advertise, isInsecure);
   else assertReachable(host, tls !== undefined || isInsecure);
-  return { backplane: engine, host, port, advertise, secrets: secretsOf(secret), tls, isInsecure };
+  return { backplane, host, port, advertise, secrets: secretsOf(secret), tls, isInsecure };
 }
 
 /** The default address is where the port listens. @throws {ProtocolError} `invalid_option`. */

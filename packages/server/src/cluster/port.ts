@@ -1,20 +1,12 @@
 import { CloseCode } from '@parlance/protocol';
 import type { Refusal } from '../admission/admission.js';
-import type { ReplyBackplane } from '../backplane/replies.js';
-import { Port } from '../parts/part.js';
+import { type Owner, Port } from '../parts/part.js';
 import type { Links } from './link/links.js';
 import type { KnownNode } from './membership.js';
-import type { RecordedSessions } from './recorded.js';
 
-/** This server as one node of a cluster, for parts that reach beyond it. What they set, they set when they are installed. */
-export interface ClusterPort {
-  readonly incarnation: string;
-  /** The engine does not answer, as far as is known. */
-  readonly isStalled: boolean;
-  /** No other node takes this one for dead. */
-  readonly hasLease: boolean;
-  recorded: RecordedSessions | undefined;
-  readonly engine: ReplyBackplane;
+/** This server as one node of a cluster, for parts that reach beyond it. */
+export interface ClusterPort extends Owner {
+  /** As far as is known; the engine is not asked. */
   isAlive(incarnation: string): boolean;
   /** Rejects if the engine does not answer. */
   locate(incarnation: string): Promise<KnownNode | undefined>;

@@ -78,7 +78,7 @@ export class Leaving {
     for (const session of this.#sessions)
       guard(session, () => {
         session.giveUp();
-        session.durability?.leave();
+        session.record?.leave();
         this.#letGo(session, fencedError());
       });
   }
@@ -111,7 +111,7 @@ export class Leaving {
     this.#unsaid.add(id);
     session.giveUp();
     session.isElsewhere = true;
-    session.durability?.leave();
+    session.record?.leave();
     const isSaid = await this.#say(session);
     // It was abandoned meanwhile.
     if (!session.hasEnded) this.#letGo(session);

@@ -99,7 +99,7 @@ const CHOICES = {
 export function resolveDurability(
   policy: DurablePolicy,
   options: DurabilityOptions,
-  engine: object | undefined,
+  owner: object | undefined,
 ): ResolvedDurability | undefined {
   assertOptions({ policy }, { policy: ['flag', 'function'] }, 'durable');
   assertOptions(options, KINDS, 'durable');
@@ -118,7 +118,7 @@ export function resolveDurability(
       throw new ProtocolError('invalid_option', `durable.${name}: expected more than 0, not ${value}`);
   }
   if (policy === false) return undefined;
-  if (engine === undefined)
+  if (owner === undefined)
     throw new ProtocolError(
       'invalid_option',
       'durable: the option engine says where sessions are put on record',

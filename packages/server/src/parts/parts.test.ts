@@ -72,9 +72,9 @@ describe('the order of parts', () => {
     const server = createServer({ authenticate: () => ({ principal: 'p' }), engine, features });
     expect(orderOf(server)).toEqual([
       ...AGREED,
-      ...['metrics', 'tracing', 'tensors', 'nodes', 'durable', 'replies', 'agents', 'groups'],
+      ...['metrics', 'tracing', 'tensors', 'nodes', 'owner', 'durable', 'replies', 'agents', 'groups'],
     ]);
-    expect(() => createServer({ engine, features: [durable()] })).toThrow('the feature nodes');
+    expect(() => createServer({ features: [durable()] })).toThrow('the option engine');
     expect(() => createServer({ features: [nodes()] })).toThrow('the option engine');
   });
 

@@ -8,7 +8,7 @@ import { durable } from '../durable/feature.js';
 import { Leaving } from '../durable/leaving.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { createTestServer, type TestServer } from '../kit/kit.js';
-import { NODE } from '../parts/part.js';
+import { OWNER } from '../parts/part.js';
 import type { SessionServer } from '../server.js';
 import { SESSIONS } from '../sessions-host.js';
 
@@ -245,7 +245,7 @@ export class ToldWorld {
   /** As a node that drains does. */
   #giveUp(endpoint: ServerEndpoint): void {
     const { options, parts } = this.#test.server as TestServer['server'] & SessionServer;
-    const { incarnation } = parts.use(NODE) as NonNullable<typeof NODE.value>;
+    const { incarnation } = parts.use(OWNER) as NonNullable<typeof OWNER.value>;
     const leaving = new Leaving({
       incarnation,
       link: delayed(options.engine?.connect() as BackplaneLink),

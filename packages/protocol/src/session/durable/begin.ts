@@ -2,7 +2,7 @@ import { type Fields, get } from '../../base/fields.js';
 import { ValueList } from '../../base/value-list.js';
 import { AgreementCache, type Answer } from '../../control/agreement.js';
 import { agreementValues, readAgreement } from '../../control/agreement-snapshot.js';
-import { decodeSnapshot, encodeSnapshot } from '../snapshot.js';
+import { CONTAINER_FORMAT, decodeSnapshot, encodeSnapshot } from '../snapshot.js';
 import type { SessionOptions } from '../types.js';
 
 /** What never changes in a session: its ID, its agents and its agreement, in the form of a snapshot. */
@@ -20,14 +20,14 @@ export function encodeBegin({ id, answer, statedAgentId, agentId }: Begin): Uint
     stated_agent: statedAgentId,
     agent: agentId,
   };
-  return encodeSnapshot(fields);
+  return encodeSnapshot(fields, CONTAINER_FORMAT);
 }
 
 /**
  * @throws {ProtocolError} as `readSnapshot`; `unsupported` if a server with these options cannot keep the agreement.
  */
 export function readBegin(bytes: Uint8Array, options: SessionOptions): Begin {
-  const fields = decodeSnapshot(bytes);
+  const fields = decodeSnapshot(bytes, CONTAINER_FORMAT);
   const names = ['id', 'stated_agent', 'agent'];
   const list = new ValueList(
     names.map((name) => get(fields, name)),

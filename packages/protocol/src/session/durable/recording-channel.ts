@@ -10,7 +10,6 @@ import { assertOpen, type ChannelHost } from '../closed-channel.js';
 import { ClientMessages } from './client-messages.js';
 import { RecordSize } from './record-size.js';
 import { Recorder } from './recorder.js';
-import type { DurableSession } from './session.js';
 import { type DurableStream, newStream } from './streams.js';
 import { type AcceptedResume, encodeRecordedBody, type Turn } from './turn.js';
 import { Unacknowledged } from './unacknowledged.js';
@@ -19,7 +18,7 @@ import { Unacknowledged } from './unacknowledged.js';
  * Server: the channel of a session that is on record. The client hears of a message, a part or an end when it is on record,
  * a handler is told of a request when its start is, and a frame is acknowledged when what it has brought is.
  */
-export class RecordingChannel extends LinkChannel implements DurableSession {
+export class RecordingChannel extends LinkChannel {
   state: Uint8Array | undefined;
   heard: ReadonlyMap<string, number> = new Map();
   protected readonly options: ChannelOptions;

@@ -24,6 +24,12 @@ export interface DurableSession {
   /** @throws {ProtocolError} `over_budget` if the record would become too large. */
   setState(state: Uint8Array): void;
   /**
+   * What a part of the server keeps with the session, in the next turn; empty is nothing.
+   *
+   * @throws {ProtocolError} as {@link setState}.
+   */
+  save(name: string, value: Uint8Array): void;
+  /**
    * Whether a message of the client is for another agent, whose session may not have it yet. Until {@link settle} the client
    * keeps it, and says it again to another process, also if later ones are handled.
    */

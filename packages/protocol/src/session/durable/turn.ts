@@ -27,6 +27,8 @@ export interface Turn {
   readonly heard: ReadonlyMap<string, number>;
   /** The application's state of the session. */
   readonly state: Uint8Array | undefined;
+  /** What parts of the server keep with the session, by their names; empty is nothing. */
+  readonly saved: ReadonlyMap<string, Uint8Array>;
   /** One-way messages to the client. */
   readonly messages: readonly NumberedBody[];
   /** The client has the messages up to this one, even if the record knows none of them. */
@@ -74,6 +76,8 @@ export interface DurableRecord {
   /** The mark of each session that has sent messages to this one. */
   readonly heard: ReadonlyMap<string, number>;
   readonly state: Uint8Array | undefined;
+  /** What parts of the server keep with the session, by their names. */
+  readonly saved: ReadonlyMap<string, Uint8Array>;
   /** The number of the last message to the client. */
   readonly said: number;
   /** Those of them that are not confirmed, in order. */

@@ -1,11 +1,12 @@
 import { type Limits, type Logger, ProtocolError, type Timers } from '@parlance/protocol';
-import { incarnationOf, loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
+import { incarnationOf, type MemoryBudget } from '@parlance/protocol/internal';
 import type { Backplane, BackplaneLink } from '../../backplane/backplane.js';
 import type { Lead } from '../lead/lead.js';
 import { limitedLog } from '../limited-log.js';
 import type { Link, LinkEnd } from '../link/link.js';
 import { countField, malformed } from '../link/message.js';
-import { dropFenced, recordMsOf } from '../recorded.js';
+import { RecordKeeper } from '../record-keeper.js';
+import { recordMsOf } from '../recorded.js';
 import { Arrival, refusalOf } from './arrival.js';
 import type { MovedHere } from './departure.js';
 import { Departures, type DeparturesOptions } from './departures.js';
@@ -31,14 +32,18 @@ export class Moves {
   #link: BackplaneLink | undefined;
   #arrived = 0;
   #isDraining = false;
-  #keptAt = systemClock.now();
+  /** Of sessions that have come from other nodes, or outlive this one. */
+  readonly records: RecordKeeper;
   isClosed = false;
 
   constructor(options: MovesOptions) {
     this.#options = options;
     const { logger, links } = options;
     const recordMs = this.#recordMs;
-    this.#departures = new Departures({ ...options, recordMs, link: () => this.#connected });
+    const link = () => this.#connected;
+    this.#departures = new Departures({ ...options, recordMs, link });
+    const { incarnation, host } = options;
+    this.records = new RecordKeeper({ incarnation, sessions: host.sessions, link, recordMs, logger });
     this.#arrivalLog = limitedLog(logger);
     links.serve(MOVES, (to) => this.#accept(to));
   }
@@ -136,46 +141,6 @@ export class Moves {
     const to = this.#options.incarnation;
     const record = await this.#connected.moveSession(sessionId, { from, epoch, to, ttlMs: this.#recordMs });
     return record.owner === to && record.epoch === epoch + 1;
-  }
-
-  /** Keeps the records of sessions that have come from other nodes. Called once in a while. */
-  handleTick(): void {
-    const now = systemClock.now();
-    if (now - this.#keptAt < this.#recordMs / 2) return;
-    this.#keptAt = now;
-    const kept = [...this.#options.host.sessions.values()].filter(
-      ({ epoch, isDurable }) => epoch > 0 || isDurable,
-    );
-    for (const { durability } of kept) durability?.tidy();
-    if (kept.length > 0) void this.#keep(new Map(kept.map(({ id, epoch }) => [id, epoch])));
-  }
-
-  /** The engine may have forgotten the records. */
-  keepNow(): void {
-    this.#keptAt = Number.NEGATIVE_INFINITY;
-    this.handleTick();
-  }
-
-  async #keep(epochs: ReadonlyMap<string, number>): Promise<void> {
-    try {
-      const lost = await this.#connected.keepSessions(this.#options.incarnation, epochs, this.#recordMs);
-      for (const sessionId of lost) {
-        const { logger, host } = this.#options;
-        const session = host.sessions.get(sessionId);
-        if (session?.isDurable) {
-          dropFenced(session, logger);
-          continue;
-        }
-        const fields = { event: 'session.fenced', session: sessionId };
-        logger.warn(fields, 'another node has the session; it ends here');
-        session?.forget();
-      }
-    } catch (error) {
-      const fields = { event: 'records.stalled', err: loggable(error) };
-      this.#options.logger.warn(fields, 'the records of sessions that have moved could not be kept');
-      // Before they expire.
-      this.#keptAt = systemClock.now() - this.#recordMs / 4;
-    }
   }
 
   // --- sessions that go
