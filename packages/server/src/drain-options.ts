@@ -17,6 +17,16 @@ export interface DrainOptions {
   readonly releasePort?: boolean | undefined;
 }
 
+/** How far a drain is. */
+export interface DrainProgress {
+  /** Unix milliseconds. */
+  readonly deadline: number;
+  /** Sessions when it began. */
+  readonly total: number;
+  /** Sessions that are left. */
+  readonly left: number;
+}
+
 export interface ResolvedDrainOptions {
   readonly timeoutMs: number;
   readonly returnWithinMs: number;

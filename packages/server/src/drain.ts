@@ -1,9 +1,8 @@
 import { CloseCode, CloseReason, type GoAwayPayload, type Logger, ProtocolError } from '@parlance/protocol';
 import { guard, loggable } from '@parlance/protocol/internal';
-import type { DrainProgress } from './admin/figures.js';
-import type { Refusal } from './admission/admission.js';
-import type { DrainResult } from './drain-options.js';
+import type { DrainProgress, DrainResult } from './drain-options.js';
 import type { ServerEndpoint } from './endpoint.js';
+import type { Refusal } from './http/site.js';
 import type { DrainPart } from './parts/part.js';
 
 /** The delay after which a client that leaves now, or is refused, should reconnect. */

@@ -23,12 +23,9 @@ import {
 } from '@parlance/protocol/internal';
 import type { Durability } from './durable/durability.js';
 import { stateOf } from './durable/state.js';
-import type { Hook } from './hooks/hook.js';
-import { HookedReader } from './hooks/hooked-reader.js';
 import { memoryKeys } from './http/addresses.js';
 import { longestMessage } from './http/unfinished-message.js';
 import { isMoving, MovingEndpoint } from './moving-endpoint.js';
-import type { SessionObserver } from './observe/observer.js';
 import {
   type ClientInfo,
   type CommitOptions,
@@ -37,6 +34,7 @@ import {
   type ServedSessionHost,
   type ServerSession,
 } from './served-session.js';
+import type { SessionObserver } from './session/observer.js';
 import { UnreadWatch } from './unread.js';
 
 /** Bytes of WebSocket messages on the present connection. */
@@ -46,8 +44,10 @@ export interface WireBytes {
 }
 
 export interface ServerEndpointOptions extends EndpointOptions {
-  /** Run around messages. @default none */
-  readonly hooks?: readonly Hook[] | undefined;
+  /** What the reader of a session gets in place of its messages. @default the messages */
+  readonly readerOf?:
+    | ((messages: AsyncIterator<Message>, session: ServerSession) => AsyncIterator<Message>)
+    | undefined;
   /** @default none */
   readonly observer?: SessionObserver | undefined;
 }
@@ -274,8 +274,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   // --- for the application
 
   hooked(messages: AsyncIterator<Message>): AsyncIterator<Message> {
-    const { hooks = [] } = this.options;
-    return hooks.length === 0 ? messages : new HookedReader(messages, this.session, hooks);
+    return this.options.readerOf?.(messages, this.session) ?? messages;
   }
 
   get data(): unknown {

@@ -5,7 +5,7 @@ export * from '@parlance/protocol/application';
 // The server
 
 export type { Authenticate, Credentials, Identity } from './admission/admission.js';
-export type { Listening, Server } from './api.js';
+export type { Server } from './api.js';
 export type { DrainOptions, DrainResult } from './drain-options.js';
 export type { Group, GroupSendOptions, GroupSent } from './groups/group.js';
 export type {
@@ -16,7 +16,7 @@ export type {
   RequestHookContext,
 } from './hooks/hook.js';
 export type { DurabilityOptions, DurableCandidate, DurablePolicy } from './durable/options.js';
-export type { ListenOptions } from './http/listener.js';
+export type { Listening, ListenOptions } from './http/listener.js';
 export type { ServerOptions } from './server-options.js';
 export type { AdminOptions } from './admin/options.js';
 export type { CommitOptions, ServerSession } from './served-session.js';

@@ -11,7 +11,7 @@ import {
 } from '@parlance/protocol';
 import { createFetch, type SessionFetch } from '@parlance/protocol/http';
 import { truncateUnits, UserSession, type UserSessionHost } from '@parlance/protocol/internal';
-import type { SessionObserver } from './observe/observer.js';
+import type { SessionObserver } from './session/observer.js';
 
 /**
  * A session as the application of a server sees it. In a cluster it may go on at another node.

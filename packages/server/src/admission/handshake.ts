@@ -10,27 +10,27 @@ import {
 import { encodeMap, newSessionId, systemClock, WAIT } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey, memoryKeys } from '../http/addresses.js';
-import type { Peer } from '../http/upgrade.js';
+import { bearerToken, type Refusal } from '../http/site.js';
 import { type ServerWire, terminateSoon } from '../http/ws.js';
-import type { ResolvedServerOptions } from '../options.js';
-import type { Parts } from '../parts/parts.js';
 import { clientInfo } from '../served-session.js';
-import { bearerToken, type CheckedIdentity, type Refusal, UNCHECKED, unauthenticated } from './admission.js';
+import type { ServingOptions } from '../session/options.js';
+import type { SessionParts } from '../session/parts.js';
+import { type CheckedIdentity, UNCHECKED, unauthenticated } from './admission.js';
 import { countedPrincipal } from './authentication.js';
 import { HandshakeGuard } from './handshake-guard.js';
 import { warnOfKeys } from './keys.js';
 import { grant, identifyOrigin, type Origin, originOf } from './renewal.js';
 import { resumable } from './resume.js';
-import { type Guide, NOT_RESUMED, type Passed, type Sought } from './seek.js';
+import { type Guide, NOT_RESUMED, type Passed, type PassedPeer, type Sought } from './seek.js';
 
 /** What a handshake needs from its server. */
 export interface HandshakeHost {
-  readonly options: ResolvedServerOptions;
+  readonly options: ServingOptions;
   /** Asked before `authenticate` runs: refuses an address with too many failures or new sessions. */
   checkAttempt(address: string, isNew: boolean): Refusal | undefined;
   /** Asked before a session is accepted: refuses while draining, or beyond a quota. Counts the session it admits. */
   admit(address: string, principal: string | undefined): Refusal | undefined;
-  readonly parts: Pick<Parts, 'seek' | 'records' | 'claim' | 'accepted'>;
+  readonly parts: SessionParts;
   /** Names the server in the IDs of its sessions. @default IDs name none */
   readonly node: string | undefined;
   /** Refuses, while the server closes, a connection that another node passes on. */
@@ -95,7 +95,7 @@ export class Handshake {
     session: ServerEndpoint,
     wire: ServerWire,
     subprotocol: Subprotocol,
-    { ip, request, passed }: Peer,
+    { ip, request, passed }: PassedPeer,
     events: HandshakeEvents,
   ) {
     this.#host = host;

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { ProtocolError } from '@parlance/protocol';
 import type { ServerEndpoint } from '../endpoint.js';
 import { isForwarded } from '../http/addresses.js';
-import type { ResolvedServerOptions } from '../options.js';
+import type { ServingOptions } from '../session/options.js';
 import type { CheckedIdentity } from './admission.js';
 import { identify, type Unchecked } from './authentication.js';
 
@@ -16,7 +16,7 @@ export interface Origin {
   readonly isForwarded: boolean;
 }
 
-type Options = Pick<ResolvedServerOptions, 'authenticate' | 'logger'>;
+type Options = Pick<ServingOptions, 'authenticate' | 'logger'>;
 
 /** Origins of the sessions whose clients were authenticated. */
 const renewable = new WeakMap<ServerEndpoint, Origin>();

@@ -1,10 +1,10 @@
 import { type HelloPayload, ResumeRefusal, type Subprotocol } from '@parlance/protocol';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { ResolvedServerOptions } from '../options.js';
+import type { ServingOptions } from '../session/options.js';
 import type { CheckedIdentity } from './admission.js';
 
 interface Sessions {
-  readonly options: Pick<ResolvedServerOptions, 'authenticate'>;
+  readonly options: Pick<ServingOptions, 'authenticate'>;
   find(sessionId: string): ServerEndpoint | undefined;
 }
 

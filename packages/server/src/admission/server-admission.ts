@@ -1,9 +1,9 @@
 import { type Limits, ProtocolError, type ResumeRefusal } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
 import { drainingRefusal } from '../drain.js';
-import type { ServerObserver } from '../observe/observer.js';
+import type { Refusal } from '../http/site.js';
 import type { Parts } from '../parts/parts.js';
-import type { Refusal } from './admission.js';
+import type { ServerObserver } from '../session/observer.js';
 import { Quotas } from './quotas.js';
 
 /** Which clients a server admits, by its own state, by its parts, and by the quotas of addresses and principals. */

@@ -1,6 +1,7 @@
 import { ProtocolError, type ReceivedBody, type Undelivered } from '@parlance/protocol';
 import { DELIVERY, encodeUndelivered, type Reservation } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
+import { addressed, marked } from './addressed.js';
 import { targetOf } from './agent.js';
 import { Heard, type MessagePlace } from './heard.js';
 import {
@@ -14,7 +15,6 @@ import {
   type PendingDelivery,
   type RemoteDelivery,
 } from './pending-deliveries.js';
-import { addressed, marked } from './recode.js';
 import type { RelayTarget } from './target.js';
 import type { Transit } from './transit.js';
 

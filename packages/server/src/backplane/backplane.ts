@@ -162,6 +162,12 @@ export interface SessionMove {
   readonly ttlMs: number;
 }
 
+/** What a write does to the fields of a record. */
+export interface FieldChanges {
+  readonly set: Map<string, Uint8Array>;
+  readonly remove: string[];
+}
+
 export interface SessionWrite {
   readonly owner: string;
   readonly epoch: number;

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import type { Backplane, ListedNode } from './backplane.js';
 import { Expiring } from './expiring.js';
 import { MemoryAgents } from './memory-agents.js';
-import { memoryReplies } from './memory-replies.js';
 import { MemoryRooms } from './memory-rooms.js';
 import { MemorySessions } from './memory-sessions.js';
-import type { ReplyBackplane } from './replies.js';
+import type { ReplyBackplane } from './replies/engine.js';
+import { memoryReplies } from './replies/memory.js';
 
 interface Lease {
   /** What a node says of itself. */

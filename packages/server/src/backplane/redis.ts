@@ -3,8 +3,8 @@ import { assertOptions } from '@parlance/protocol/internal';
 import type { Backplane } from './backplane.js';
 import { adaptClient, clientOf, type IoredisClient, type NodeRedisClient } from './redis/client.js';
 import { RedisLink } from './redis/link.js';
-import { redisReplies } from './redis/replies.js';
-import type { ReplyBackplane } from './replies.js';
+import type { ReplyBackplane } from './replies/engine.js';
+import { redisReplies } from './replies/redis.js';
 
 export type {
   AgentEntry,

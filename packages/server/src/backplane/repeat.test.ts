@@ -1,10 +1,10 @@
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { describe, expect, it } from 'vitest';
-import type { ReplyHead } from '../replies/log.js';
 import type { BackplaneLink, SessionWrite } from './backplane.js';
 import { type RedisOptions, redis } from './redis.js';
-import type { EngineBounds, ReplyEngine } from './replies.js';
+import type { EngineBounds, ReplyEngine } from './replies/engine.js';
+import type { ReplyHead } from './replies/reply.js';
 import { repliesOf } from './testing/engines.js';
 import { redisMissing, startRedis } from './testing/redis-server.js';
 import { createSilentProxy } from './testing/silent-proxy.js';

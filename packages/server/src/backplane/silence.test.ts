@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { ReplyHead } from '../replies/log.js';
 import type { BackplaneLink, SessionWrite } from './backplane.js';
 import { redis } from './redis.js';
-import { type EngineBounds, type ReplyEngine, type ReplyNews, UNKNOWN } from './replies.js';
+import { type EngineBounds, type ReplyEngine, type ReplyNews, UNKNOWN } from './replies/engine.js';
+import type { ReplyHead } from './replies/reply.js';
 import { repliesOf } from './testing/engines.js';
 import { type RedisServer, redisMissing, startRedis } from './testing/redis-server.js';
 import { createSilentProxy } from './testing/silent-proxy.js';

@@ -1,8 +1,8 @@
 import { Extension } from '@parlance/protocol';
 import { MovableMailbox } from '../movable-mailbox.js';
-import { type Feature, NODE, type Part } from '../parts/part.js';
+import { type Feature, NODE, type Part, SESSIONS } from '../parts/part.js';
 import { RestoredSession } from '../restored-session.js';
-import { SESSIONS, type SessionsHost } from '../sessions-host.js';
+import type { SessionsHost } from '../sessions-host.js';
 import { nodeFigures } from './figures.js';
 import { ClusterNode } from './node.js';
 import { type NodeOptions, resolveNodeOptions } from './options.js';

@@ -1,8 +1,8 @@
 import type { Logger } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
-import type { Refusal } from '../admission/admission.js';
 import type { Sought, Wanted } from '../admission/seek.js';
-import type { ReplyBackplane } from '../backplane/replies.js';
+import type { ReplyBackplane } from '../backplane/replies/engine.js';
+import type { Refusal } from '../http/site.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
 import { createLoopShares } from '../loop-shares.js';

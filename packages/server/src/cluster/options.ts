@@ -2,7 +2,7 @@ import type { SecureContextOptions, TlsOptions } from 'node:tls';
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions, type OptionKinds } from '@parlance/protocol/internal';
 import type { Backplane } from '../backplane/backplane.js';
-import { keepsReplies, type ReplyBackplane } from '../backplane/replies.js';
+import { keepsReplies, type ReplyBackplane } from '../backplane/replies/engine.js';
 import { isLoopback } from '../http/addresses.js';
 
 /** How the other nodes of a cluster reach this one. */

@@ -1,6 +1,6 @@
 import { CloseCode } from '@parlance/protocol';
-import type { Refusal } from '../admission/admission.js';
-import type { ReplyBackplane } from '../backplane/replies.js';
+import type { ReplyBackplane } from '../backplane/replies/engine.js';
+import type { Refusal } from '../http/site.js';
 import { Port } from '../parts/part.js';
 import type { Dialing } from './dialing.js';
 import type { KnownNode } from './membership.js';

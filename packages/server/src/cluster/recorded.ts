@@ -1,9 +1,9 @@
 import type { Logger, ResumeRefusal, Timers } from '@parlance/protocol';
 import { fencedError } from '@parlance/protocol/internal';
-import type { Refusal } from '../admission/admission.js';
 import type { Wanted } from '../admission/seek.js';
-import type { ReplySource } from '../backplane/replies.js';
+import type { ReplySource } from '../backplane/replies/engine.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { Refusal } from '../http/site.js';
 
 /** Sessions on record: what nodes ask of the part that keeps them. */
 export interface RecordedSessions {

@@ -1,5 +1,5 @@
 import type { BackplaneLink } from '../backplane/backplane.js';
-import type { ReplySource } from '../backplane/replies.js';
+import type { ReplySource } from '../backplane/replies/engine.js';
 import type { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
 import { goesOn } from './fields.js';

@@ -1,16 +1,24 @@
 import { CloseCode, Extension, type HelloPayload, type Logger, ProtocolError } from '@parlance/protocol';
 import { loggable, systemClock } from '@parlance/protocol/internal';
-import type { CheckedIdentity, Refusal } from '../admission/admission.js';
+import type { CheckedIdentity } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { Wanted } from '../admission/seek.js';
 import type { BackplaneLink } from '../backplane/backplane.js';
-import type { ReplySource } from '../backplane/replies.js';
+import type { ReplySource } from '../backplane/replies/engine.js';
 import { CLUSTER, type ClusterPort } from '../cluster/port.js';
 import type { RecordedSessions } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { DrainPart, Feature, Figure, Part, PartHost } from '../parts/part.js';
+import type { Refusal } from '../http/site.js';
+import {
+  type DrainPart,
+  type Feature,
+  type Figure,
+  type Part,
+  type PartHost,
+  SESSIONS,
+} from '../parts/part.js';
 import type { Seal } from '../seal/keys.js';
-import { SESSIONS, type SessionsHost } from '../sessions-host.js';
+import type { SessionsHost } from '../sessions-host.js';
 import { isAwaited } from './awaited.js';
 import { durableFigures } from './figures.js';
 import { Leaving } from './leaving.js';

@@ -1,5 +1,6 @@
 import { ProtocolError } from '@parlance/protocol';
 import type { DurableRecord, NumberedBody, Turn } from '@parlance/protocol/internal';
+import type { FieldChanges } from '../backplane/backplane.js';
 import { pack, unpack } from './packed.js';
 
 /**
@@ -16,11 +17,6 @@ import { pack, unpack } from './packed.js';
  *     x<stream>              how the reply has ended: empty, or the body of the error frame
  *     behind                 is there if the client is to be told that the record has lost turns
  */
-
-export interface FieldChanges {
-  readonly set: Map<string, Uint8Array>;
-  readonly remove: string[];
-}
 
 /** What is on record of a stream, with the number of its parts. */
 interface Stream {

@@ -3,8 +3,8 @@ import { type Clock, fencedError, guard, loggable } from '@parlance/protocol/int
 import type { BackplaneLink } from '../backplane/backplane.js';
 import { NO_NODE, recordMsOf, SERVICE_RESTART } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { LeavingParts } from '../parts/parts.js';
 import { repeat } from '../repeat.js';
+import type { LeavingParts } from '../session/parts.js';
 
 export interface LeavingOptions {
   /** This node. */

@@ -13,7 +13,7 @@ import {
   restoreDurableSession,
   systemClock,
 } from '@parlance/protocol/internal';
-import type { CheckedIdentity, Refusal } from '../admission/admission.js';
+import type { CheckedIdentity } from '../admission/admission.js';
 import { countedPrincipal } from '../admission/authentication.js';
 import type { Origin } from '../admission/renewal.js';
 import { AdoptedSession } from '../adopted-session.js';
@@ -21,6 +21,7 @@ import type { BackplaneLink, SessionReading } from '../backplane/backplane.js';
 import { dropFenced, recordMsOf } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey } from '../http/addresses.js';
+import type { Refusal } from '../http/site.js';
 import type { Seal } from '../seal/keys.js';
 import { type OpenedRecord, RecordSeal } from '../seal/record-seal.js';
 import { clientInfo } from '../served-session.js';

@@ -35,11 +35,12 @@ import {
 } from './usage.js';
 
 export type { KeepPolicy } from '../replies/options.js';
+export type { TokenUsage } from '../session/observer.js';
 export type { FilesPolicy } from './endpoints.js';
 export type { GatewayErrorCode } from './failure.js';
 export type { AllowedModels } from './models.js';
 export type { OpenAIGatewayOptions } from './options.js';
-export type { GatewayRequest, GatewayUsage, TokenUsage, UsageTotals } from './usage.js';
+export type { GatewayRequest, GatewayUsage, UsageTotals } from './usage.js';
 
 /** A request handler that also counts usage. */
 export type OpenAIGateway = RequestHandler & {

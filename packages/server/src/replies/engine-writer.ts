@@ -7,8 +7,9 @@ import {
   framedLength,
   type ReplyBatch,
   type ReplyEngine,
-} from '../backplane/replies.js';
-import type { Failing, OnFailed, ReplyEnd } from './log.js';
+} from '../backplane/replies/engine.js';
+import type { ReplyEnd } from '../backplane/replies/reply.js';
+import type { Failing, OnFailed } from './log.js';
 import { metadataOf } from './record.js';
 import { Tail } from './tail.js';
 

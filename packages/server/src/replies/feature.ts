@@ -8,11 +8,11 @@ import {
   REPLY_ID_PREFIX,
   ValueList,
 } from '@parlance/protocol/internal';
+import { sealedReplies } from '../backplane/replies/sealed.js';
 import { CLUSTER, type ClusterPort } from '../cluster/port.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { Feature, Figure, OwnName, Part, PartHost } from '../parts/part.js';
 import type { Slot } from '../parts/slot.js';
-import { sealedReplies } from '../seal/sealed-replies.js';
 import { type FollowState, Follows } from './follows.js';
 import { type RepliesOptions, resolveRepliesOptions } from './options.js';
 import { Replies, type RepliesNode } from './replies.js';

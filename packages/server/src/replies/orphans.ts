@@ -8,7 +8,7 @@ import type {
   ReplyEngine,
   ReplySource,
   WrittenBy,
-} from '../backplane/replies.js';
+} from '../backplane/replies/engine.js';
 
 export interface OrphansOptions {
   readonly engine: ReplyEngine;

@@ -22,6 +22,7 @@ import {
   type ReplyRecorder,
   type TakenUp,
 } from '@parlance/protocol/internal';
+import type { ReplyEntry } from '../backplane/replies/reply.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { NO_BODY } from '../no-body.js';
 import type { Slot } from '../parts/slot.js';
@@ -31,7 +32,7 @@ import type { FollowState, Follows } from './follows.js';
 import { keepReplies } from './keep-policy.js';
 import { Keeping } from './keeping.js';
 import { listReplies } from './list.js';
-import type { ReplyEntry, ReplyLog } from './log.js';
+import type { ReplyLog } from './log.js';
 import { MemoryReplyLog } from './memory-log.js';
 import type { ReplyQuestion, ResolvedRepliesOptions } from './options.js';
 import { Owners } from './owners.js';

@@ -1,9 +1,9 @@
 import type { TlsOptions } from 'node:tls';
 import { CloseCode, type Logger, ResumeRefusal } from '@parlance/protocol';
 import { incarnationOf } from '@parlance/protocol/internal';
-import type { Refusal } from '../../admission/admission.js';
 import type { Sought, Wanted } from '../../admission/seek.js';
 import { addressKey } from '../../http/addresses.js';
+import type { Refusal } from '../../http/site.js';
 import type { ServerWire, WebSocketAdapterOptions } from '../../http/ws.js';
 import type { SessionsHost } from '../../sessions-host.js';
 import { clientSide } from '../client-side.js';

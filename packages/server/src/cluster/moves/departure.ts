@@ -2,7 +2,7 @@ import { isProtocolError, type Logger } from '@parlance/protocol';
 import { loggable, systemClock, type Wire } from '@parlance/protocol/internal';
 import type { BackplaneLink } from '../../backplane/backplane.js';
 import type { ServerEndpoint } from '../../endpoint.js';
-import type { LeavingParts } from '../../parts/parts.js';
+import type { LeavingParts } from '../../session/parts.js';
 import type { KnownNode } from '../membership.js';
 import { type MoveChannel, MoveRefused, STEP_MS } from './move-channel.js';
 import { encodeMoved, isMovable } from './moved-session.js';

@@ -1,6 +1,6 @@
 import { varintLength } from '@parlance/protocol/internal';
-import type { ReplyEnd, ReplyEntry, ReplyHead, ReplyPieces } from '../replies/log.js';
-import type { Backplane } from './backplane.js';
+import type { Backplane } from '../backplane.js';
+import type { ReplyEnd, ReplyEntry, ReplyHead, ReplyPieces } from './reply.js';
 
 /**
  * Kept replies in the engine of a cluster. A reply has one writer at a time and any number of readers. The first writer is

@@ -1,6 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
 import { ByteReader, ByteWriter, isCount } from '@parlance/protocol/internal';
-import { READ_PARTS } from '../../replies/log.js';
 import {
   framedLength,
   type ReplyBatch,
@@ -9,7 +8,8 @@ import {
   type ReplySource,
   UNKNOWN,
   type WrittenBy,
-} from '../replies.js';
+} from './engine.js';
+import { READ_PARTS } from './reply.js';
 
 /** What is kept of replies in Redis, as bytes and texts. See `reply-scripts.ts`. */
 
