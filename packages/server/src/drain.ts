@@ -28,7 +28,7 @@ export class Drain {
   readonly #sessions: ReadonlyMap<string, ServerEndpoint>;
   #deadline: number;
   readonly #total: number;
-  /** What outlives sessions, such as kept replies. */
+  /** Which may have something to end beside sessions. */
   readonly #parts: readonly DrainPart[];
   readonly #goAway: (retryAfterMs: number) => GoAwayPayload;
   readonly #returnWithinMs: number;

@@ -88,7 +88,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   readonly isRemote: boolean = false;
   /** Nothing but its resume token tells who the client is, as the server has no `authenticate`. */
   isAnonymous = false;
-  /** Another node has the durable session, or will have it: its end here is no end. */
+  /** Another node has the session from its record, or will have it: its end here is no end. */
   isElsewhere = false;
   #isAbandoned = false;
   /** Of a session that is on record. */

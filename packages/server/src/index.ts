@@ -48,12 +48,9 @@ export type { FetchContext, FetchHandler, FetchSession } from '@parlance/protoco
 // Clusters
 
 export type {
-  AgentEntryChange,
-  AgentEntry,
-  AgentPut,
-  AgentTable,
   Backplane,
   BackplaneLink,
+  EngineTable,
   ListedNode,
   NeedsRoom,
   NodeList,
@@ -63,6 +60,10 @@ export type {
   SessionRecord,
   SessionWrite,
   SessionWritten,
+  TableChange,
+  TableContent,
+  TableEntry,
+  TablePut,
 } from './backplane/backplane.js';
 export { memoryCluster } from './backplane/memory.js';
 export type { NodeOptions } from './cluster/options.js';

@@ -1,7 +1,7 @@
 import type { CapabilityOptions, RequestHandler } from '@parlance/protocol';
 import type { Backplane } from './backplane/backplane.js';
+import type { EventFeed } from './base/event-feed.js';
 import type { HttpOptions } from './http/options.js';
-import type { EventFeed } from './observe/event-feed.js';
 import type { Seal } from './seal/keys.js';
 import type { ServingOptions } from './session/options.js';
 

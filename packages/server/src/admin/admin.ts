@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isProtocolError, type Logger } from '@parlance/protocol';
 import { guardLater, loggable } from '@parlance/protocol/internal';
-import { limitedLog } from '../cluster/limited-log.js';
+import { limitedLog } from '../base/limited-log.js';
 import type { DrainOptions } from '../drain-options.js';
 import { closeListener, type Listener, type Listening, openListener } from '../http/listener.js';
 import { bearerToken, checkHost, checkOrigin, pathOf } from '../http/site.js';

@@ -13,7 +13,7 @@ export interface Sample {
 /** Answer of `GET /admin/state`. */
 export interface AdminState {
   readonly version: string;
-  /** The name of this node in its cluster; `null` without one. */
+  /** The name of this node among others; `null` if the server stands alone. */
   readonly node: string | null;
   readonly mode: 'read' | 'operate';
   /** Unix milliseconds. */

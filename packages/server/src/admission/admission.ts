@@ -10,7 +10,7 @@ export interface Credentials {
   readonly token: string | undefined;
   /** The `Origin` header; browsers always send it. */
   readonly origin: string | undefined;
-  /** The agent ID in HELLO; unproven until `authenticate` confirms it. */
+  /** As HELLO states it; unproven until `authenticate` confirms it. */
   readonly agentId: string | undefined;
   /** The client's address, as reported by trusted proxies if there are any. */
   readonly ip: string;

@@ -12,7 +12,7 @@ interface Sessions {
  * Decides whether a connection may resume the session that its HELLO names. `undefined` if it names none; else the
  * session, or why it may not be resumed.
  *
- * The session must exist, belong to the same principal and agent, and accept the token, the attempt and the offer.
+ * The session must exist, belong to the same principal and `agentId`, and accept the token, the attempt and the offer.
  */
 export function resumable(
   hello: HelloPayload,

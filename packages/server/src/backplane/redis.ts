@@ -7,14 +7,15 @@ import type { ReplyBackplane } from './replies/engine.js';
 import { redisReplies } from './replies/redis.js';
 
 export type {
-  AgentEntry,
-  AgentEntryChange,
-  AgentPut,
-  AgentTable,
   Backplane,
   BackplaneLink,
+  EngineTable,
   ListedNode,
   NodeList,
+  TableChange,
+  TableContent,
+  TableEntry,
+  TablePut,
 } from './backplane.js';
 export type {
   IoredisClient,
@@ -33,7 +34,7 @@ export interface RedisOptions {
    * with its method `duplicate`, and closes them. The application closes the client.
    */
   readonly client?: IoredisClient | NodeRedisClient | undefined;
-  /** The beginning of every key, which keeps clusters of one Redis apart. @default 'parlance' */
+  /** The beginning of every key; servers that share a Redis and nothing else need different ones. @default 'parlance' */
   readonly prefix?: string | undefined;
 }
 

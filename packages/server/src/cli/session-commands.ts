@@ -130,8 +130,8 @@ Examples:
     )
     .action(async (url: string, reply: string | undefined, flags: FollowFlags) => {
       const { token = environment.token, after, stop = false, quiet = false } = flags;
-      const { follow } = await import('./follow.js');
-      const { createFollowView } = await import('./follow-view.js');
+      const { follow } = await import('./replies/follow.js');
+      const { createFollowView } = await import('./replies/follow-view.js');
       const view = createFollowView(output, errors, { quiet });
       finish(await follow(url, { reply, after, stop, token }, view));
     });

@@ -2,7 +2,6 @@ import type { SecureContextOptions, TlsOptions } from 'node:tls';
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions, type OptionKinds } from '@parlance/protocol/internal';
 import type { Backplane } from '../backplane/backplane.js';
-import { keepsReplies, type ReplyBackplane } from '../backplane/replies/engine.js';
 import { isLoopback } from '../http/addresses.js';
 
 /** How the other nodes of a cluster reach this one. */
@@ -31,7 +30,7 @@ export interface NodeOptions {
 }
 
 export interface ResolvedNodeOptions {
-  readonly backplane: ReplyBackplane;
+  readonly backplane: Backplane;
   readonly host: string;
   readonly port: number;
   readonly advertise: string | undefined;
@@ -58,7 +57,7 @@ export function resolveNodeOptions(
 ): ResolvedNodeOptions {
   if (engine === undefined)
     throw new ProtocolError('invalid_option', 'nodes: the option engine says where nodes find each other');
-  if (typeof engine.connect !== 'function' || !keepsReplies(engine))
+  if (typeof engine.connect !== 'function')
     throw new ProtocolError('invalid_option', 'engine must be memoryCluster() or redis(…)');
   assertOptions(node, KINDS, 'nodes');
   const { listen, advertise, secret = engine.secret, tls, insecure: isInsecure = false } = node ?? {};

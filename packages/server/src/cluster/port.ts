@@ -1,5 +1,5 @@
 import { CloseCode } from '@parlance/protocol';
-import type { ReplyBackplane } from '../backplane/replies/engine.js';
+import type { Backplane } from '../backplane/backplane.js';
 import type { Refusal } from '../http/site.js';
 import { Port } from '../parts/part.js';
 import type { Dialing } from './dialing.js';
@@ -16,7 +16,7 @@ export interface ClusterPort {
   /** No other node takes this one for dead. */
   readonly hasLease: boolean;
   recorded: RecordedSessions | undefined;
-  readonly engine: ReplyBackplane;
+  readonly engine: Backplane;
   isAlive(incarnation: string): boolean;
   /** Rejects if the engine does not answer. */
   locate(incarnation: string): Promise<KnownNode | undefined>;
@@ -29,7 +29,7 @@ export interface ClusterPort {
 
 export const CLUSTER = new Port<ClusterPort>('cluster');
 
-/** The refusal of new sessions while other nodes do not know where they, or their agents, would be. */
+/** The refusal of new sessions while other nodes do not know where they would be. */
 export const JOINING: Refusal = {
   code: 'SERVER_BUSY',
   message: 'the server has not joined its cluster yet',

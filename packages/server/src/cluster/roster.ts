@@ -3,7 +3,7 @@ import { loggable } from '@parlance/protocol/internal';
 import type { Agent } from '../agents/agent.js';
 import type { Cohort, Directory } from '../agents/directory.js';
 import type { RelayTarget } from '../agents/target.js';
-import type { AgentEntry, AgentEntryChange, BackplaneLink } from '../backplane/backplane.js';
+import type { BackplaneLink, EngineTable, TableChange, TableEntry } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { keyOf } from '../keys.js';
 import type { RemoteAgent } from './relay/remote-session.js';
@@ -28,7 +28,7 @@ const RETRY_MS = 500;
 const MAX_AGENTS = 100_000;
 
 export interface RosterOptions {
-  readonly link: BackplaneLink;
+  readonly link: Pick<BackplaneLink, 'table' | 'close'>;
   readonly incarnation: string;
   readonly directory: Directory;
   readonly onConflict: 'takeOver' | 'refuse';
@@ -54,7 +54,7 @@ interface Own {
   since: number | undefined;
 }
 
-interface Other extends AgentEntry {
+interface Other extends TableEntry {
   readonly node: string;
   readonly sessionId: string;
   readonly target: RelayTarget;
@@ -68,10 +68,11 @@ interface Other extends AgentEntry {
 /** Keeps the directories of all nodes the same, by what the backplane knows of agents. */
 export class Roster implements Cohort {
   readonly #options: RosterOptions;
+  readonly #entries: EngineTable;
   readonly #own = new Map<string, Own>();
   readonly #others = new Map<string, Other>();
   /** What the backplane says, and the number of the change that has said it. */
-  readonly #table = new Map<string, { readonly entry: AgentEntry; readonly position: number }>();
+  readonly #table = new Map<string, { readonly entry: TableEntry; readonly position: number }>();
   /** The last write of each agent, after which the next one begins. */
   readonly #writes = new Map<string, Promise<void>>();
   #position: number | undefined;
@@ -82,6 +83,7 @@ export class Roster implements Cohort {
 
   constructor(options: RosterOptions) {
     this.#options = options;
+    this.#entries = options.link.table('agents');
     options.directory.cohort = this;
   }
 
@@ -167,7 +169,7 @@ export class Roster implements Cohort {
     const target = targetAway(agent);
     const place = { holder, record, node: incarnation, sessionId, target };
     this.#others.set(key, { ...place, seenAt: now(), isMoved: true });
-    this.#write(key, async () => void (await this.#options.link.putAgent(key, { holder, record }, holder)));
+    this.#write(key, async () => void (await this.#entries.put(key, { holder, record }, holder)));
     // Another node may have announced it already.
     queueMicrotask(() => this.#reconcile(key));
     return target;
@@ -205,12 +207,11 @@ export class Roster implements Cohort {
   async #replace(key: string, own: Own, from: string): Promise<void> {
     const { agent } = own;
     if (this.#own.get(key) !== own) return;
-    const { link } = this.#options;
     const entry = { holder: this.#holderOf(agent), record: recordOf(agent) };
-    let put = await link.putAgent(key, entry, holderName(from, agent.session.id));
+    let put = await this.#entries.put(key, entry, holderName(from, agent.session.id));
     // Its former node was taken for dead, so the entry is gone. Or its write was made, and not answered.
-    if (!put.isDone) put = await link.putAgent(key, entry, null);
-    if (!put.isDone) put = await link.putAgent(key, entry, entry.holder);
+    if (!put.isDone) put = await this.#entries.put(key, entry, null);
+    if (!put.isDone) put = await this.#entries.put(key, entry, entry.holder);
     if (put.isDone) own.since = put.position;
     else this.#options.directory.endReplaced(agent.session as ServerEndpoint);
     this.#reconcile(key);
@@ -271,22 +272,22 @@ export class Roster implements Cohort {
   }
 
   async #announce(key: string, own: Own): Promise<void> {
-    const { link, onConflict } = this.#options;
+    const { onConflict } = this.#options;
     const { agent } = own;
     if (this.#own.get(key) !== own) return;
     const entry = { holder: this.#holderOf(agent), record: recordOf(agent) };
     if (own.since !== undefined) {
-      await link.putAgent(key, entry, entry.holder);
+      await this.#entries.put(key, entry, entry.holder);
       return;
     }
     if (onConflict === 'takeOver') {
-      own.since = (await link.putAgent(key, entry, undefined)).position;
+      own.since = (await this.#entries.put(key, entry, undefined)).position;
     } else {
       const dead = this.#table.get(key)?.entry.holder;
       const node = dead === undefined ? undefined : readHolder(dead)?.node;
       const mayReplace = node !== undefined && !this.#options.isNodeAlive(node);
-      let put = await link.putAgent(key, entry, null);
-      if (!put.isDone && mayReplace) put = await link.putAgent(key, entry, dead);
+      let put = await this.#entries.put(key, entry, null);
+      if (!put.isDone && mayReplace) put = await this.#entries.put(key, entry, dead);
       if (!put.isDone) {
         agent.session.abort(
           new ProtocolError('forbidden', 'another session of this principal has this agent ID'),
@@ -299,7 +300,7 @@ export class Roster implements Cohort {
   }
 
   async #remove(key: string, holder: string): Promise<void> {
-    await this.#options.link.putAgent(key, undefined, holder);
+    await this.#entries.put(key, undefined, holder);
   }
 
   // --- agents of other nodes
@@ -310,9 +311,9 @@ export class Roster implements Cohort {
 
   /** Reads the table or the next changes. Returns whether the backplane has answered. Never rejects. */
   async #next(): Promise<boolean> {
-    const { link, logger } = this.#options;
+    const { logger } = this.#options;
     try {
-      const changes = this.#position === undefined ? undefined : await link.changes(this.#position);
+      const changes = this.#position === undefined ? undefined : await this.#entries.changes(this.#position);
       if (this.#isStopped) return true;
       if (changes === undefined) await this.#reload();
       else for (const change of changes) this.#apply(change);
@@ -326,20 +327,20 @@ export class Roster implements Cohort {
   }
 
   async #reload(): Promise<void> {
-    const { link, directory } = this.#options;
-    const key = await link.shareKey(Buffer.from(directory.key).toString('base64'));
-    const { agents, position } = await link.agents();
+    const { directory } = this.#options;
+    const key = await this.#entries.shareKey(Buffer.from(directory.key).toString('base64'));
+    const { entries, position } = await this.#entries.read();
     if (this.#isStopped) return;
     directory.key = Buffer.from(key, 'base64');
-    const keys = new Set([...this.#table.keys(), ...agents.keys(), ...this.#own.keys()]);
+    const keys = new Set([...this.#table.keys(), ...entries.keys(), ...this.#own.keys()]);
     this.#table.clear();
-    for (const [key, entry] of agents) this.#table.set(key, { entry, position });
+    for (const [key, entry] of entries) this.#table.set(key, { entry, position });
     const isReset = this.#position !== undefined && position < this.#position;
     this.#position = position;
     for (const [key, own] of this.#own) {
       // The engine has forgotten everything, or changes that this node does not know were made.
       if (isReset) own.since = Math.min(own.since ?? position, position);
-      if (own.since !== undefined && own.since <= position && !agents.has(key)) this.#restore(key, own);
+      if (own.since !== undefined && own.since <= position && !entries.has(key)) this.#restore(key, own);
     }
     if (isReset) this.#forgottenUntil = this.#options.now() + GRACE_MS;
     for (const key of keys) if (!this.#isForgotten(key)) this.#settle(key);
@@ -358,7 +359,7 @@ export class Roster implements Cohort {
     for (const key of [...this.#others.keys()]) if (!this.#table.has(key)) this.#reconcile(key);
   }
 
-  #apply({ position, key, entry }: AgentEntryChange): void {
+  #apply({ position, key, entry }: TableChange): void {
     this.#position = position;
     if (entry === undefined) this.#table.delete(key);
     else this.#table.set(key, { entry, position });
@@ -376,18 +377,18 @@ export class Roster implements Cohort {
    * Writes again what an entry of this node says wrongly: a write that was not answered in time may be executed after later
    * ones. Returns whether it does.
    */
-  #correct(key: string, { holder, record }: AgentEntry): boolean {
-    const { incarnation, link } = this.#options;
+  #correct(key: string, { holder, record }: TableEntry): boolean {
+    const { incarnation } = this.#options;
     if (readHolder(holder)?.node !== incarnation || this.#writes.has(key)) return false;
     // Its next node writes it.
     if (this.#others.get(key)?.isMoved === true) return false;
-    const current = (): AgentEntry | undefined => {
+    const current = (): TableEntry | undefined => {
       const agent = this.#own.get(key)?.agent;
       return agent && { holder: this.#holderOf(agent), record: recordOf(agent) };
     };
     const entry = current();
     if (entry?.holder === holder && entry.record === record) return false;
-    this.#write(key, async () => void (await link.putAgent(key, current(), holder)));
+    this.#write(key, async () => void (await this.#entries.put(key, current(), holder)));
     return true;
   }
 
@@ -417,7 +418,7 @@ export class Roster implements Cohort {
     this.#put(key, holder, stated.entry);
   }
 
-  #put(key: string, { node, sessionId }: Holder, entry: AgentEntry): void {
+  #put(key: string, { node, sessionId }: Holder, entry: TableEntry): void {
     const { directory, limits, targetOf, reroute, now } = this.#options;
     const { holder, record } = entry;
     const known = this.#others.get(key);

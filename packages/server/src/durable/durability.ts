@@ -54,7 +54,7 @@ export class Durability {
     this.#taken = number;
   }
 
-  /** The application does not need a message any more, or the session of the agent that it is for has it. */
+  /** The application does not need a message any more, or the session that it is for has it. */
   handleDone(number: number): void {
     this.#durable.settle(number);
     this.#done.add(number);
@@ -84,7 +84,7 @@ export class Durability {
     const done = this.#done;
     let { handled } = this.#durable;
     for (const number of done) if (number <= handled) done.delete(number);
-    // Those for other agents may be handled later.
+    // Those for other sessions may be handled later.
     for (let next = handled + 1; next <= this.#lastDone; next++) {
       if (done.delete(next)) handled = next;
       else if (!this.#durable.isOpen(next)) break;

@@ -3,8 +3,7 @@ import { loggable, systemClock } from '@parlance/protocol/internal';
 import type { CheckedIdentity } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { Wanted } from '../admission/seek.js';
-import type { BackplaneLink } from '../backplane/backplane.js';
-import type { ReplySource } from '../backplane/replies/engine.js';
+import type { BackplaneLink, RequestOnRecord } from '../backplane/backplane.js';
 import { CLUSTER, type ClusterPort } from '../cluster/port.js';
 import type { RecordedSessions } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
@@ -139,7 +138,7 @@ class DurablePart implements Part, RecordedSessions {
     return this.#takeOvers.takeOver(wanted);
   }
 
-  isAwaited(source: ReplySource, id: string): Promise<boolean> {
+  isAwaited(source: RequestOnRecord, id: string): Promise<boolean> {
     return isAwaited(this.#link, this.#seal, source, id);
   }
 

@@ -9,7 +9,7 @@ import { pack, unpack } from './packed.js';
  *     begin, principal       what never changes, the first of them packed
  *     accept                 the last attempt, and the hashes of the valid tokens
  *     handled, said, state   counts of messages, and the application's state
- *     o<number>              a message of the client to another agent that no session has yet, although it counts as handled
+ *     o<number>              a message of the client to another client that no session has yet, although it counts as handled
  *     h<session>             a mark of the last message that another session has sent to this one
  *     m<number>              a message to the client
  *     s<stream>              how often its handler was started, whether it is started again, and the ID of its kept reply

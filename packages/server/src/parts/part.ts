@@ -82,7 +82,7 @@ export const SESSIONS = new Port<SessionsHost>('sessions');
 /** Who is told what no hook is called for. `undefined` until it is loaded. */
 export const METER = new Port<{ readonly observer: ServerObserver | undefined }>('meter');
 
-/** The server as one node of a cluster. */
+/** The server as one node of several. */
 export const NODE = new Port<{
   /** Names it in the IDs of its sessions. */
   readonly incarnation: string;
@@ -97,7 +97,7 @@ export type Offer = Pick<
   'securityScanning' | 'moves' | 'durables'
 >;
 
-/** An address that the server answers itself, such as `@replies`. */
+/** An address that the server answers itself; it begins with `@`. */
 export interface OwnName {
   /** Only sessions that have agreed on it have the name. */
   readonly extension: string;

@@ -41,7 +41,7 @@ const FAILED_MS = 60_000;
 /** Bytes of memory that a new writer must find. */
 const WRITER_ROOM = 64 * 1024;
 
-/** Keeps replies in the engine of a cluster, so that they outlive their node. */
+/** Keeps replies in the engine, so that they outlive their node. */
 export class EngineReplyLog implements ReplyLog {
   readonly #options: EngineLogOptions;
   readonly #orphans: Orphans;

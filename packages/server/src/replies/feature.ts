@@ -1,4 +1,4 @@
-import { Extension, type ProtocolError, type ResumeOffer } from '@parlance/protocol';
+import { Extension, ProtocolError, type ResumeOffer } from '@parlance/protocol';
 import {
   get,
   isFields,
@@ -8,6 +8,7 @@ import {
   REPLY_ID_PREFIX,
   ValueList,
 } from '@parlance/protocol/internal';
+import { keepsReplies } from '../backplane/replies/engine.js';
 import { sealedReplies } from '../backplane/replies/sealed.js';
 import { CLUSTER, type ClusterPort } from '../cluster/port.js';
 import type { ServerEndpoint } from '../endpoint.js';
@@ -40,12 +41,17 @@ export const keptReplies = (given: RepliesOptions = {}): Feature => ({
 function nodeOf(cluster: ClusterPort, { options }: PartHost): RepliesNode {
   const { seal, timers } = options;
   const { incarnation, recorded } = cluster;
+  if (!keepsReplies(cluster.engine))
+    throw new ProtocolError(
+      'invalid_option',
+      "replies: the engine keeps none; use another one, or without('replies')",
+    );
   const engine = cluster.engine.connectReplies();
   return {
     engine: seal === undefined ? engine : sealedReplies(engine, seal),
     incarnation,
     isAlive: async (node) => (await cluster.locate(node)) !== undefined,
-    // The handler of a requester with a durable session is called again.
+    // The handler of a requester whose session is on record is called again.
     ...(recorded && {
       awaitMs: timers.resumeWindowMs,
       isAwaited: (source, id) => recorded.isAwaited(source, id),

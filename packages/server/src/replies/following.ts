@@ -15,7 +15,7 @@ export interface FollowingParts {
   /** The record of a reply whose handler runs here. */
   readonly recordingOf: (id: string) => Recording | undefined;
   readonly follows: Slot<Follows, ServerEndpoint>;
-  /** It may change when the server joins a cluster. */
+  /** It may change when the server joins other nodes. */
   readonly log: () => ReplyLog;
 }
 

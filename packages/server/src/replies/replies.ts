@@ -58,7 +58,7 @@ export interface RepliesHost {
   readonly onOver: () => void;
 }
 
-/** What a node does for the replies of its cluster. */
+/** What a node does for the replies of all nodes. */
 export type RepliesNode = Pick<
   EngineLogOptions,
   'engine' | 'incarnation' | 'isAlive' | 'isAwaited' | 'awaitMs'

@@ -1,12 +1,12 @@
 import { ProtocolError } from '@parlance/protocol';
-import { type AgentEntryChange, ENGINE_TIMEOUT_MS, entryOf, MAX_CHANGES } from '../backplane.js';
+import { ENGINE_TIMEOUT_MS, entryOf, MAX_CHANGES, type TableChange } from '../backplane.js';
 import type { RedisCommands, RedisSource } from './client.js';
 import { type Lane, RedisConnection } from './connection.js';
 
 /** How long Redis holds a question for changes, in milliseconds. */
 export const BLOCK_MS = 1_000;
 
-/** Waits for changes of agents on a connection of its own, because Redis holds a blocking command until there is one. */
+/** Waits for changes of a table on a connection of its own, because Redis holds a blocking command until there is one. */
 export class RedisChanges {
   readonly #stream: string;
   readonly #connection: RedisConnection<RedisCommands>;
@@ -24,7 +24,7 @@ export class RedisChanges {
    * @returns `'none'` if there was none in time; `undefined` if the next one is not known any more.
    * @throws {ProtocolError} `timeout`, and what the client throws.
    */
-  async read(after: number): Promise<readonly AgentEntryChange[] | 'none' | undefined> {
+  async read(after: number): Promise<readonly TableChange[] | 'none' | undefined> {
     const question = ['COUNT', String(MAX_CHANGES), 'BLOCK', String(BLOCK_MS), 'STREAMS'];
     const ask = ({ send }: RedisCommands) => send('XREAD', ...question, this.#stream, `${after}-0`);
     const reply = await this.#connection.run(this.#lane, ask, BLOCK_MS + ENGINE_TIMEOUT_MS);
@@ -46,8 +46,8 @@ function entriesOf(reply: unknown): unknown[] {
   throw new ProtocolError('connection_failed', 'Redis answered XREAD with something that is not a list');
 }
 
-/** An entry is its ID and its fields: `k`, the key, `e` and the agent. */
-function changeOf(entry: unknown): AgentEntryChange {
+/** An entry is its ID and its fields: `k`, the key, `e` and the entry. */
+function changeOf(entry: unknown): TableChange {
   const [id, fields] = Array.isArray(entry) ? entry : [];
   const [, key, , text] = Array.isArray(fields) ? fields : [];
   return { position: Number.parseInt(String(id), 10), key: String(key), entry: entryOf(String(text)) };

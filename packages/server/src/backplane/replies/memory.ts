@@ -45,7 +45,7 @@ interface Proof {
   readonly endsAt: number;
 }
 
-/** The kept replies of a cluster within one process. */
+/** The kept replies of all nodes within one process. */
 export function memoryReplies(now: () => number): ReplyEngine {
   const replies = new Expiring<Stored>(now);
   const proofs = new Expiring<Proof>(now);

@@ -5,13 +5,14 @@ import type { Sought, Wanted } from '../../admission/seek.js';
 import { addressKey } from '../../http/addresses.js';
 import type { Refusal } from '../../http/site.js';
 import type { ServerWire, WebSocketAdapterOptions } from '../../http/ws.js';
+import { NO_NODE } from '../../session/on-record.js';
 import type { SessionsHost } from '../../sessions-host.js';
 import { clientSide } from '../client-side.js';
 import type { KnownNode, Membership } from '../membership.js';
 import { ABANDONED, type Answer, Ask } from '../moves/ask.js';
 import type { Moves } from '../moves/moves.js';
 import { PEER_PATH, TICKET_SCHEME } from '../peer-port.js';
-import { NO_NODE, type RecordedSessions } from '../recorded.js';
+import type { RecordedSessions } from '../recorded.js';
 import { digestOf, type Tickets } from '../ticket.js';
 import { Lead } from './lead.js';
 

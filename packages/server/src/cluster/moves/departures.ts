@@ -51,7 +51,7 @@ const LOOK_MS = 20;
 /** Until a session is tried again, in milliseconds; doubled each time. */
 const MIN_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 3_200;
-/** How long an attempt waits until other nodes send its agent nothing more, in milliseconds; doubled each time. */
+/** How long an attempt waits until other nodes send it nothing more, in milliseconds; doubled each time. */
 const MIN_PATIENCE_MS = 200;
 const MAX_PATIENCE_MS = 3_200;
 /** Codes of a refusal that another attempt at the same node does not change. */
@@ -78,7 +78,7 @@ interface Attempts {
   next: number;
   /** How often other nodes have refused it for what it is, since the deadline. */
   refusals: number;
-  /** After the deadline: nothing waits for its agent any more. */
+  /** After the deadline: nothing waits for other nodes any more. */
   isSettled: boolean;
 }
 
@@ -151,7 +151,7 @@ export class Departures implements DepartureHost {
 
   // --- which sessions, and when
 
-  /** Durable ones are given up instead. */
+  /** Those on record are given up instead. */
   get #sessions(): ServerEndpoint[] {
     return [...this.#host.server.sessions.values()].filter(({ isDurable }) => !isDurable);
   }

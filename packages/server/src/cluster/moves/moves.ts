@@ -1,11 +1,11 @@
 import { CloseCode, type Limits, type Logger, type Timers } from '@parlance/protocol';
 import { incarnationOf, loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
 import type { Backplane, BackplaneLink } from '../../backplane/backplane.js';
+import { limitedLog } from '../../base/limited-log.js';
 import type { ServerWire } from '../../http/ws.js';
+import { dropFenced, recordMsOf } from '../../session/on-record.js';
 import type { Lead } from '../lead/lead.js';
-import { limitedLog } from '../limited-log.js';
 import type { KnownNode } from '../membership.js';
-import { dropFenced, recordMsOf } from '../recorded.js';
 import { Arrival, type Restored } from './arrival.js';
 import { Departures, type MovedHere, type MovingHost } from './departures.js';
 import type { MoveDialing } from './move-channel.js';
