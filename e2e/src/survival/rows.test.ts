@@ -6,5 +6,5 @@ import { ROWS_OF } from './matrix.js';
 /** A feature of the server cannot be forgotten in the matrix. */
 it('has rows for each feature of a server, or says why there are none', () => {
   const features = [...defaultFeatures({ authenticate: () => null }), nodes(), durable()];
-  expect(features.map(({ name }) => name).sort()).toEqual(Object.keys(ROWS_OF).sort());
+  expect(Object.keys(ROWS_OF)).toEqual(expect.arrayContaining(features.map(({ name }) => name)));
 });
