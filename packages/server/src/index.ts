@@ -82,7 +82,8 @@ export type { RelayStats } from './agents/transit.js';
 
 // Kept replies
 
-export type { KeepPolicy, RepliesOptions, ReplyQuestion } from './replies/options.js';
+export type { RepliesOptions, ReplyQuestion } from './replies/options.js';
+export type { KeepPolicy } from './session/keep-policy.js';
 export type { SealOptions } from './seal/keys.js';
 
 // Scans

@@ -22,7 +22,7 @@ import type { Ticket, TicketRefusal } from './ticket.js';
 
 /** The path of the port, and the scheme of its tickets. */
 export const PEER_PATH = '/parlance/peer';
-/** The path of connections on which nodes relay what their agents send. */
+/** The path of connections on which nodes relay what their sessions send each other. */
 export const RELAY_PATH = '/parlance/relay';
 /** The path of connections on which a session moves to this node. */
 export const MOVE_PATH = '/parlance/move';
