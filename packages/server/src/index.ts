@@ -51,6 +51,7 @@ export type {
   Backplane,
   BackplaneLink,
   EngineTable,
+  FieldChanges,
   ListedNode,
   NeedsRoom,
   NodeList,

@@ -36,8 +36,6 @@ export interface ConnectionHost extends HandshakeHost {
   release(address: string, principal: string | undefined): void;
   /** The connection that `own` began on is led to another node. */
   onLed(own: ServerEndpoint): void;
-  /** `undefined` without metrics. */
-  readonly observer: SessionObserver | undefined;
   /** The session is established and may be handed to the application. */
   onReady(session: ServerEndpoint): void;
   /** The session has lost its connection; another one may resume it. */

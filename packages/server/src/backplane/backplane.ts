@@ -139,11 +139,12 @@ export interface RequestOnRecord {
 
 /** What a write does to the fields of a record. */
 export interface FieldChanges {
+  /** Names have at least two characters, as those of one are the engine's own. */
   readonly set: Map<string, Uint8Array>;
   readonly remove: string[];
 }
 
-export interface SessionWrite {
+export interface SessionWrite extends FieldChanges {
   readonly owner: string;
   readonly epoch: number;
   /** From 1; each epoch begins again. */
@@ -157,9 +158,6 @@ export interface SessionWrite {
    * node has claimed the session, as the epoch there is lower. @default false
    */
   readonly replaces?: boolean | undefined;
-  /** Names have at least two characters, as those of one are the engine's own. */
-  readonly set: ReadonlyMap<string, Uint8Array>;
-  readonly remove: readonly string[];
   /** When the record is forgotten, in milliseconds, unless it is written or kept. */
   readonly ttlMs: number;
   /** Bytes that names and values of all fields may take; a write that makes them fewer is never refused. @default no bound */

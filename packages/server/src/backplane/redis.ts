@@ -7,17 +7,6 @@ import type { ReplyBackplane } from './replies/engine.js';
 import { redisReplies } from './replies/redis.js';
 
 export type {
-  Backplane,
-  BackplaneLink,
-  EngineTable,
-  ListedNode,
-  NodeList,
-  TableChange,
-  TableContent,
-  TableEntry,
-  TablePut,
-} from './backplane.js';
-export type {
   IoredisClient,
   IoredisDuplicate,
   IoredisStream,
