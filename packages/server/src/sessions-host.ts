@@ -1,4 +1,4 @@
-import type { ProtocolError, Subprotocol } from '@parlance/protocol';
+import type { Subprotocol } from '@parlance/protocol';
 import type { PassedPeer } from './admission/seek.js';
 import type { ServerEndpoint } from './endpoint.js';
 import type { Refusal } from './http/site.js';
@@ -23,5 +23,4 @@ export interface SessionsHost extends ConnectionHost {
   onRestored(session: ServerEndpoint, join: () => void): void;
   /** Calls `onSession`, again for a session that stays. */
   run(session: ServerEndpoint): void;
-  onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void;
 }

@@ -5,7 +5,7 @@
  * nodes put in tables and on record. It learns of no other session and of no message.
  */
 export interface Backplane {
-  /** What signs the tickets of nodes without a `secret` of `nodes()`; only nodes of one process can share it so. */
+  /** What signs the tickets of nodes that are given no `secret`; only nodes of one process can share it so. */
   readonly secret?: string | undefined;
   /** Opens the connection of one node. Does not wait until the engine can be reached. */
   connect(): BackplaneLink;

@@ -15,7 +15,7 @@ export type KeepPolicy =
   | KeepOptions
   | ((request: Message, context: { readonly metadata: Metadata }) => boolean | KeepOptions | undefined);
 
-/** A handler whose replies are kept if the policy says so, before it runs. */
+/** A handler whose reply is kept if the policy says so, before it runs. */
 export function keepReplies(handler: RequestHandler, policy: KeepPolicy, logger: Logger): RequestHandler {
   if (policy === false) return handler;
   return (request, context) => {
