@@ -4,7 +4,7 @@ import { connect, type Session } from '@parlance/client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createProse } from '../../packages/protocol/src/testing/prose.js';
-import { BLOCK_MS } from '../../packages/server/src/backplane/redis/changes.js';
+import { BLOCK_MS } from '../../packages/server/src/backplane/redis/table.js';
 import { redisMissing, startRedis } from '../../packages/server/src/backplane/testing/redis-server.js';
 import { RENEW_MS } from '../../packages/server/src/cluster/membership.js';
 import { run, type Serving, startServing } from './cli-process.js';

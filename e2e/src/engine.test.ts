@@ -54,7 +54,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'an unfit engine', (
     );
     expect(await failure(startNode(at(proxy.port)))).toMatchObject({
       code: 'unsupported',
-      message: `a cluster needs Redis 6.2 or newer, or Valkey; this is ${old}`,
+      message: `this server needs Redis 6.2 or newer, or Valkey; this is ${old}`,
     });
   });
 

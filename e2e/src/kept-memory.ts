@@ -1,4 +1,4 @@
-import type { ReplyEngine } from '../../packages/server/src/backplane/replies.js';
+import type { ReplyEngine } from '../../packages/server/src/backplane/replies/engine.js';
 import { EngineReplyLog } from '../../packages/server/src/replies/engine-log.js';
 import { MemoryReplyLog } from '../../packages/server/src/replies/memory-log.js';
 import { Recording } from '../../packages/server/src/replies/recording.js';

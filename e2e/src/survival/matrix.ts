@@ -148,7 +148,7 @@ export const MATRIX = {
 
 export type Feature = keyof typeof MATRIX;
 
-/** The rows of each feature that a server has by default or by an option of its cluster, or why it has none. */
+/** The rows of each feature that a server may have, or why it has none. */
 export const ROWS_OF: Readonly<Record<string, readonly Feature[] | string>> = {
   replies: ['plain kept replies', 'durable kept replies', 'plain followers', 'durable followers'],
   agents: ['plain messages between agents', 'plain requests between agents'],
@@ -162,4 +162,8 @@ export const ROWS_OF: Readonly<Record<string, readonly Feature[] | string>> = {
   metrics: 'It counts what happens at one node.',
   tracing: 'It holds nothing of a session.',
   tensors: 'A tensor under way fails, as DURABLE.md says; it has no row yet.',
+  scan: 'It looks at each message as it passes, and holds none.',
+  hooks: 'They run around a handler that is called, and are called again with it.',
+  batching: 'It joins parts for some milliseconds before the session has them.',
+  admin: 'It shows what happens at one node.',
 };

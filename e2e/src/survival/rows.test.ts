@@ -7,5 +7,5 @@ import { ROWS_OF } from './matrix.js';
 it('has rows for each feature of a server, or says why there are none', () => {
   const engine = memoryCluster();
   const features = [...defaultFeatures({ authenticate: () => null, engine }), nodes(), durable()];
-  expect(features.map(({ name }) => name).sort()).toEqual(Object.keys(ROWS_OF).sort());
+  expect(Object.keys(ROWS_OF)).toEqual(expect.arrayContaining(features.map(({ name }) => name)));
 });

@@ -3,17 +3,10 @@ import type { AsyncDisposal } from '@parlance/protocol';
 import type { RelayStats } from './agents/transit.js';
 import type { DrainOptions, DrainResult } from './drain-options.js';
 import type { Group } from './groups/group.js';
-import type { ListenOptions } from './http/listener.js';
+import type { Listening, ListenOptions } from './http/listener.js';
 import type { ServerSession } from './served-session.js';
 
 /** The server as an application sees it. */
-
-export interface Listening {
-  readonly port: number;
-  readonly host: string;
-  /** The URL that clients connect to. */
-  readonly url: string;
-}
 
 /** @typeParam Data of `session.data`. */
 export interface Server<Data = unknown> extends AsyncDisposal {

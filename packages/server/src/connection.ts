@@ -1,16 +1,15 @@
 import { type HelloPayload, ProtocolError, type Subprotocol } from '@parlance/protocol';
 import { createServerSession, guard, type ServerSessionCore, systemClock } from '@parlance/protocol/internal';
-import type { Refusal } from './admission/admission.js';
 import { countedPrincipal } from './admission/authentication.js';
 import { Handshake, type HandshakeEvents } from './admission/handshake.js';
 import { warnOfEnd } from './admission/keys.js';
 import { renew } from './admission/renewal.js';
-import type { Guide, Target } from './admission/seek.js';
+import type { Guide, PassedPeer, Target } from './admission/seek.js';
 import { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
+import type { Refusal } from './http/site.js';
 import { SocketMeter } from './http/socket-meter.js';
 import { FREE_UNFINISHED, isOverlong, UnfinishedMessage } from './http/unfinished-message.js';
-import type { Peer } from './http/upgrade.js';
 import { type ServerWire, terminateSoon, type WireEvents } from './http/ws.js';
 import { LoopQueue } from './loop-queue.js';
 import { type ConnectionHost, SessionSettings } from './session-settings.js';
@@ -52,7 +51,7 @@ export class Connection extends SessionSettings implements WireEvents, Handshake
   constructor(
     host: ConnectionHost,
     wire: ServerWire,
-    peer: Peer,
+    peer: PassedPeer,
     subprotocol: Subprotocol,
     refusal: Refusal | undefined,
   ) {

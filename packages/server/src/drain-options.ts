@@ -17,6 +17,16 @@ export interface DrainOptions {
   readonly releasePort?: boolean | undefined;
 }
 
+/** How far a drain is. */
+export interface DrainProgress {
+  /** Unix milliseconds. */
+  readonly deadline: number;
+  /** Sessions when it began. */
+  readonly total: number;
+  /** Sessions that are left. */
+  readonly left: number;
+}
+
 export interface ResolvedDrainOptions {
   readonly timeoutMs: number;
   readonly returnWithinMs: number;
@@ -42,6 +52,6 @@ export interface DrainResult {
   readonly interrupted: number;
   /** Sessions that were without a connection at the deadline, or for 5 s with something under way. */
   readonly lost: number;
-  /** Sessions that other nodes of the cluster go on with; `undefined` without a cluster. */
+  /** Sessions that other nodes go on with; `undefined` if the server stands alone. */
   readonly moved?: number | undefined;
 }

@@ -1,9 +1,8 @@
 import { CloseCode, CloseReason, type GoAwayPayload, type Logger, ProtocolError } from '@parlance/protocol';
 import { guard, loggable } from '@parlance/protocol/internal';
-import type { DrainProgress } from './admin/figures.js';
-import type { Refusal } from './admission/admission.js';
-import type { DrainResult } from './drain-options.js';
+import type { DrainProgress, DrainResult } from './drain-options.js';
 import type { ServerEndpoint } from './endpoint.js';
+import type { Refusal } from './http/site.js';
 import type { DrainPart } from './parts/part.js';
 
 /** The delay after which a client that leaves now, or is refused, should reconnect. */
@@ -29,7 +28,7 @@ export class Drain {
   readonly #sessions: ReadonlyMap<string, ServerEndpoint>;
   #deadline: number;
   readonly #total: number;
-  /** What outlives sessions, such as kept replies. */
+  /** Which may have something to end beside sessions. */
   readonly #parts: readonly DrainPart[];
   readonly #goAway: (retryAfterMs: number) => GoAwayPayload;
   readonly #returnWithinMs: number;

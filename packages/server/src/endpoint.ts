@@ -21,13 +21,9 @@ import {
   type OwnHandler,
   type Wire,
 } from '@parlance/protocol/internal';
-import type { Hook } from './hooks/hook.js';
-import { HookedReader } from './hooks/hooked-reader.js';
 import { memoryKeys } from './http/addresses.js';
 import { longestMessage } from './http/unfinished-message.js';
 import { isMoving, MovingEndpoint } from './moving-endpoint.js';
-import type { SessionObserver } from './observe/observer.js';
-import { type OnRecord, stateOf } from './on-record.js';
 import {
   type ClientInfo,
   type CommitOptions,
@@ -36,6 +32,8 @@ import {
   type ServedSessionHost,
   type ServerSession,
 } from './served-session.js';
+import type { SessionObserver } from './session/observer.js';
+import { type OnRecord, stateOf } from './session/on-record.js';
 import { UnreadWatch } from './unread.js';
 
 /** Bytes of WebSocket messages on the present connection. */
@@ -45,8 +43,10 @@ export interface WireBytes {
 }
 
 export interface ServerEndpointOptions extends EndpointOptions {
-  /** Run around messages. @default none */
-  readonly hooks?: readonly Hook[] | undefined;
+  /** What the reader of a session gets in place of its messages. @default the messages */
+  readonly readerOf?:
+    | ((messages: AsyncIterator<Message>, session: ServerSession) => AsyncIterator<Message>)
+    | undefined;
   /** Tells parts that the application is done with a message or a tensor. @default nobody */
   readonly onHandled?: ((session: ServerEndpoint, message: Message) => void) | undefined;
   /** @default none */
@@ -89,7 +89,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   readonly isRemote: boolean = false;
   /** Nothing but its resume token tells who the client is, as the server has no `authenticate`. */
   isAnonymous = false;
-  /** Another node has the durable session, or will have it: its end here is no end. */
+  /** Another node has the session from its record, or will have it: its end here is no end. */
   isElsewhere = false;
   #isAbandoned = false;
   /** Of a session that is on record. */
@@ -275,8 +275,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   // --- for the application
 
   hooked(messages: AsyncIterator<Message>): AsyncIterator<Message> {
-    const { hooks = [] } = this.options;
-    return hooks.length === 0 ? messages : new HookedReader(messages, this.session, hooks);
+    return this.options.readerOf?.(messages, this.session) ?? messages;
   }
 
   get data(): unknown {

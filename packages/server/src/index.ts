@@ -5,7 +5,7 @@ export * from '@parlance/protocol/application';
 // The server
 
 export type { Authenticate, Credentials, Identity } from './admission/admission.js';
-export type { Listening, Server } from './api.js';
+export type { Server } from './api.js';
 export type { DrainOptions, DrainResult } from './drain-options.js';
 export type { Group, GroupSendOptions, GroupSent } from './groups/group.js';
 export type {
@@ -16,7 +16,7 @@ export type {
   RequestHookContext,
 } from './hooks/hook.js';
 export type { DurabilityOptions, DurableCandidate, DurablePolicy } from './durable/options.js';
-export type { ListenOptions } from './http/listener.js';
+export type { Listening, ListenOptions } from './http/listener.js';
 export type { ServerOptions } from './server-options.js';
 export type { AdminOptions } from './admin/options.js';
 export type { CommitOptions, ServerSession } from './served-session.js';
@@ -48,12 +48,10 @@ export type { FetchContext, FetchHandler, FetchSession } from '@parlance/protoco
 // Clusters
 
 export type {
-  AgentEntryChange,
-  AgentEntry,
-  AgentPut,
-  AgentTable,
   Backplane,
   BackplaneLink,
+  EngineTable,
+  FieldChanges,
   ListedNode,
   NeedsRoom,
   NodeList,
@@ -63,6 +61,10 @@ export type {
   SessionRecord,
   SessionWrite,
   SessionWritten,
+  TableChange,
+  TableContent,
+  TableEntry,
+  TablePut,
 } from './backplane/backplane.js';
 export { memoryCluster } from './backplane/memory.js';
 export type { NodeOptions } from './cluster/options.js';
@@ -81,7 +83,8 @@ export type { RelayStats } from './agents/transit.js';
 
 // Kept replies
 
-export type { KeepPolicy, RepliesOptions, ReplyQuestion } from './replies/options.js';
+export type { RepliesOptions, ReplyQuestion } from './replies/options.js';
+export type { KeepPolicy } from './session/keep-policy.js';
 export type { SealOptions } from './seal/keys.js';
 
 // Scans

@@ -11,10 +11,10 @@ import {
 } from '@parlance/protocol';
 import { createFetch, type SessionFetch } from '@parlance/protocol/http';
 import { truncateUnits, UserSession, type UserSessionHost } from '@parlance/protocol/internal';
-import type { SessionObserver } from './observe/observer.js';
+import type { SessionObserver } from './session/observer.js';
 
 /**
- * A session as the application of a server sees it. In a cluster it may go on at another node.
+ * A session as the application of a server sees it. It may go on at another node.
  *
  * @typeParam Data of {@link ServerSession.data}: what `authenticate` returns, or the type that `createServer` was given.
  */
@@ -43,24 +43,24 @@ export interface ServerSession<Data = unknown> extends Session {
    */
   readonly signal: AbortSignal;
   /**
-   * The session is on record, so that it survives this process; see `durable()`. The client has to understand that
+   * The session is on record, so that it survives this process. The client has to understand that
    * as well.
    */
   readonly isDurable: boolean;
   /**
-   * Durable sessions: puts a state, messages to the client, and that the message is handled that was read last, on record in
+   * Sessions on record: puts a state, messages to the client, and that the message is handled that was read last, on record in
    * one step: after the death of a node, all of it has happened or nothing. Resolves when it is on record, and the messages
    * are sent then; rejects if the session ends before.
    *
-   * @throws {ProtocolError} `unsupported` if the session is not durable; `invalid_argument`, `message_too_large` as
+   * @throws {ProtocolError} `unsupported` if the session is not on record; `invalid_argument`, `message_too_large` as
    * {@link data} and `send`; `over_budget` if the session would have too much on record.
    */
   commit(options: CommitOptions<Data>): Promise<void>;
   /**
-   * Durable sessions: the application has handled the messages of the client up to this `number` before, as it has stored
+   * Sessions on record: the application has handled the messages of the client up to this `number` before, as it has stored
    * with its own effects. Those that are yet to arrive are not delivered.
    *
-   * @throws {ProtocolError} `unsupported` if the session is not durable; `invalid_argument` if it is not a whole number.
+   * @throws {ProtocolError} `unsupported` if the session is not on record; `invalid_argument` if it is not a whole number.
    */
   handledUpTo(number: number): void;
   /** `onSession` has been called for this session before, at another node, and {@link data} is what it has left. */

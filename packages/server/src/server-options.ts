@@ -24,8 +24,8 @@ import {
 import { createFetchHandler, type FetchHandler } from '@parlance/protocol/serve-http';
 import type { Authenticate } from './admission/admission.js';
 import type { Backplane } from './backplane/backplane.js';
+import { EventFeed } from './base/event-feed.js';
 import { createTrustedProxies } from './http/addresses.js';
-import { EventFeed } from './observe/event-feed.js';
 import type { ResolvedServerOptions } from './options.js';
 import type { Feature } from './parts/part.js';
 import { resolveLoopShare, resolveProcessMemory } from './resources.js';

@@ -1,8 +1,8 @@
 import type { RequestListener } from 'node:http';
-import type { Listening } from './api.js';
 import {
   closeListener,
   type Listener,
+  type Listening,
   type ListenOptions,
   openListener,
   requireUpgrade,
@@ -10,8 +10,8 @@ import {
   shutListener,
 } from './http/listener.js';
 import { Port } from './http/port.js';
+import type { StatusPages } from './http/status.js';
 import type { Upgrades } from './http/upgrade.js';
-import type { StatusPages } from './observe/status.js';
 import type { ResolvedServerOptions } from './options.js';
 
 interface ServerPortsOptions {

@@ -1,26 +1,21 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import { warnIfLocal } from './admission/authentication.js';
-import type { Listening, Server } from './api.js';
 import { Drain } from './drain.js';
 import { type DrainOptions, type DrainResult, resolveDrainOptions } from './drain-options.js';
-import type { ListenOptions } from './http/listener.js';
+import type { Listening, ListenOptions } from './http/listener.js';
 import { closedError } from './http/port.js';
+import { StatusPages } from './http/status.js';
 import { Upgrades } from './http/upgrade.js';
-import { StatusPages } from './observe/status.js';
 import type { ResolvedServerOptions } from './options.js';
-import type { Feature } from './parts/part.js';
+import { type Feature, SESSIONS } from './parts/part.js';
 import { Parts, type ServerOfParts } from './parts/parts.js';
 import type { ServerSession } from './served-session.js';
 import { choresOf, ServerLoading } from './server-loading.js';
 import { ServerPorts } from './server-ports.js';
 import { closing, Sessions } from './sessions.js';
-import { SESSIONS } from './sessions-host.js';
-
-/** What applications call by names of their own. */
-type OwnMembers = 'group' | 'relayStats' | 'admin' | 'listenMetrics';
 
 /** Opens and closes what a server has: ports, sessions, and parts for everything else. */
-export class SessionServer implements Omit<Server, OwnMembers> {
+export class SessionServer {
   readonly options: ResolvedServerOptions;
   readonly parts: Parts;
   readonly #sessions: Sessions;

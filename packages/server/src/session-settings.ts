@@ -19,8 +19,7 @@ import type { HandshakeHost } from './admission/handshake.js';
 import type { ServerEndpoint, ServerEndpointOptions } from './endpoint.js';
 import type { LoopQueue } from './loop-queue.js';
 import type { LoopShares } from './loop-shares.js';
-import type { SessionObserver } from './observe/observer.js';
-import type { Parts } from './parts/parts.js';
+import type { SessionObserver } from './session/observer.js';
 
 /** What a connection needs from its server. */
 export interface ConnectionHost extends HandshakeHost {
@@ -37,9 +36,6 @@ export interface ConnectionHost extends HandshakeHost {
   release(address: string, principal: string | undefined): void;
   /** The connection that `own` began on is led to another node. */
   onLed(own: ServerEndpoint): void;
-  /** `undefined` without metrics. */
-  readonly observer: SessionObserver | undefined;
-  readonly parts: Parts;
   /** The session is established and may be handed to the application. */
   onReady(session: ServerEndpoint): void;
   /** The session has lost its connection; another one may resume it. */
@@ -80,8 +76,8 @@ export abstract class SessionSettings implements ServerEndpointOptions {
   get mailbox(): Mailbox | undefined {
     return this.host.parts.endpoint.createMailbox?.();
   }
-  get hooks(): ServerEndpointOptions['hooks'] {
-    return this.host.parts.endpoint.hooks;
+  get readerOf(): ServerEndpointOptions['readerOf'] {
+    return this.host.parts.endpoint.readerOf;
   }
   get onHandled(): ServerEndpointOptions['onHandled'] {
     return this.host.parts.onHandled;

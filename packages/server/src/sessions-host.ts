@@ -1,13 +1,14 @@
-import type { ProtocolError, Subprotocol } from '@parlance/protocol';
-import type { Refusal } from './admission/admission.js';
+import type { Subprotocol } from '@parlance/protocol';
+import type { PassedPeer } from './admission/seek.js';
 import type { ServerEndpoint } from './endpoint.js';
-import type { Peer } from './http/upgrade.js';
+import type { Refusal } from './http/site.js';
 import type { ServerWire } from './http/ws.js';
-import { Port } from './parts/part.js';
+import type { LeavingParts, SessionParts } from './session/parts.js';
 import type { ConnectionHost } from './session-settings.js';
 
 /** What a part asks of its server that brings sessions or connections to it. */
 export interface SessionsHost extends ConnectionHost {
+  readonly parts: SessionParts & LeavingParts;
   /** The refusal of all clients while the server drains or closes. */
   admitPassed(): Refusal | undefined;
   /** Refuses a connection that is led to another server, while draining or beyond a quota. Counts the one that it admits. */
@@ -17,12 +18,9 @@ export interface SessionsHost extends ConnectionHost {
   /** Counts a session whose server has died, or says why it is refused. */
   admitTakenOver(address: string, principal: string | undefined): Refusal | undefined;
   /** A connection that another server may have authenticated. */
-  begin(wire: ServerWire, peer: Peer, subprotocol: Subprotocol, refusal: Refusal | undefined): void;
+  begin(wire: ServerWire, peer: PassedPeer, subprotocol: Subprotocol, refusal: Refusal | undefined): void;
   /** A session that was made elsewhere is here from now on. @param join gives it to parts. */
   onRestored(session: ServerEndpoint, join: () => void): void;
   /** Calls `onSession`, again for a session that stays. */
   run(session: ServerEndpoint): void;
-  onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void;
 }
-
-export const SESSIONS = new Port<SessionsHost>('sessions');

@@ -6,23 +6,23 @@ import {
   type Subprotocol,
 } from '@parlance/protocol';
 import { createSweep, guard, MemoryBudget, sweepInterval, systemClock } from '@parlance/protocol/internal';
-import type { Refusal } from './admission/admission.js';
-import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from './admission/handshakes.js';
+import type { PassedPeer } from './admission/seek.js';
 import { ServerAdmission } from './admission/server-admission.js';
 import { Connection } from './connection.js';
 import type { Drain } from './drain.js';
 import type { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
-import type { Peer } from './http/upgrade.js';
+import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from './http/handshakes.js';
+import type { Refusal } from './http/site.js';
 import type { ServerWire } from './http/ws.js';
 import { loadCapabilities } from './load-codecs.js';
 import { createLoopShares } from './loop-shares.js';
-import type { ServerObserver } from './observe/observer.js';
 import { startOnSession } from './on-session.js';
 import type { ResolvedServerOptions } from './options.js';
 import { METER, OWNER } from './parts/part.js';
 import type { Parts } from './parts/parts.js';
 import type { ServerSession } from './served-session.js';
+import type { ServerObserver } from './session/observer.js';
 import { OfferedOptions } from './session-options.js';
 import type { SessionsHost } from './sessions-host.js';
 
@@ -84,7 +84,7 @@ export class Sessions extends ServerAdmission implements SessionsHost {
     this.#sweep.stop();
   }
 
-  begin(wire: ServerWire, peer: Peer, subprotocol: Subprotocol, refusal: Refusal | undefined): void {
+  begin(wire: ServerWire, peer: PassedPeer, subprotocol: Subprotocol, refusal: Refusal | undefined): void {
     const { session } = new Connection(this, wire, peer, subprotocol, refusal);
     if (session.state === 'closed') return;
     this.connections.add(session);

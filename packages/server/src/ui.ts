@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions, atOnce } from '@parlance/protocol/internal';
-import { checkHost, checkOrigin, pathOf } from './admission/admission.js';
 import { createTrustedProxies, isForwarded, isLoopback } from './http/addresses.js';
+import { checkHost, checkOrigin, pathOf } from './http/site.js';
 
 /** The pages that `parlance serve` shows to people on its own machine. */
 

@@ -1,6 +1,6 @@
 import { ProtocolError } from '@parlance/protocol';
 import type { Backplane } from '@parlance/server';
-import { keepsReplies } from '../../../../packages/server/src/backplane/replies.js';
+import { keepsReplies } from '../../../../packages/server/src/backplane/replies/engine.js';
 import { ServerEndpoint } from '../../../../packages/server/src/endpoint.js';
 import { replaced } from '../durable/plant.js';
 import { type Mix, USUAL_MIX } from './steps.js';

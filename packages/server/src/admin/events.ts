@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { truncateUnits } from '@parlance/protocol/internal';
-import type { EventFeed, FeedEvent } from '../observe/event-feed.js';
+import type { EventFeed, FeedEvent } from '../base/event-feed.js';
 import type { AdminEvent } from './figures.js';
 
 /** Events that a reader gets at once. */

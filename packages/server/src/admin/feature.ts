@@ -1,6 +1,6 @@
 import { isProtocolError, type Logger } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
-import type { Listening } from '../api.js';
+import type { Listening } from '../http/listener.js';
 import { Port as NetworkPort } from '../http/port.js';
 import { METRICS, type ServerMetrics } from '../observe/feature.js';
 import { type Feature, type Part, type PartHost, Port } from '../parts/part.js';

@@ -1,6 +1,8 @@
+import type { DrainProgress } from '../drain-options.js';
+
 /**
  * What the admin port reports, and the figures that people read from it. The dashboard and `parlance top` share this
- * file, so it imports nothing.
+ * file, so it imports nothing but types.
  */
 
 export interface Sample {
@@ -11,7 +13,7 @@ export interface Sample {
 /** Answer of `GET /admin/state`. */
 export interface AdminState {
   readonly version: string;
-  /** The name of this node in its cluster; `null` without one. */
+  /** The name of this node among others; `null` if the server stands alone. */
   readonly node: string | null;
   readonly mode: 'read' | 'operate';
   /** Unix milliseconds. */
@@ -20,15 +22,6 @@ export interface AdminState {
   readonly draining: DrainProgress | null;
   /** The metrics by name, without `parlance_`; histograms with `le` in their labels, and `_count` and `_sum` by name. */
   readonly metrics: Readonly<Record<string, readonly Sample[]>>;
-}
-
-export interface DrainProgress {
-  /** Unix milliseconds. */
-  readonly deadline: number;
-  /** Sessions when it began. */
-  readonly total: number;
-  /** Sessions that are left. */
-  readonly left: number;
 }
 
 /** Answer of `GET /admin/sessions`. */

@@ -1,5 +1,6 @@
+import type { DrainProgress } from '../drain-options.js';
 import { packageVersion } from '../observe/node-metrics.js';
-import type { AdminState, DrainProgress, Sample } from './figures.js';
+import type { AdminState, Sample } from './figures.js';
 
 interface Parts {
   readonly node: string | undefined;

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { CloseCode, ProtocolError } from '@parlance/protocol';
 import type { ServerEndpoint } from '../endpoint.js';
 import { type ServerWire, terminateSoon } from '../http/ws.js';
-import type { ResolvedServerOptions } from '../options.js';
+import type { ServingOptions } from '../session/options.js';
 
 /** Bytes of frame headers and control frames around a HELLO of the largest size. */
 const WEBSOCKET_OVERHEAD = 4 * 1024;
@@ -21,7 +21,7 @@ export class HandshakeGuard {
     { socket }: IncomingMessage,
     wire: ServerWire,
     session: ServerEndpoint,
-    { limits }: Pick<ResolvedServerOptions, 'limits'>,
+    { limits }: Pick<ServingOptions, 'limits'>,
   ) {
     this.#socket = socket;
     this.#wire = wire;

@@ -10,27 +10,29 @@ import {
 import { encodeMap, newSessionId, systemClock, WAIT } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey, memoryKeys } from '../http/addresses.js';
-import type { Peer } from '../http/upgrade.js';
+import { bearerToken, type Refusal } from '../http/site.js';
 import { type ServerWire, terminateSoon } from '../http/ws.js';
-import type { ResolvedServerOptions } from '../options.js';
-import type { Parts } from '../parts/parts.js';
 import { clientInfo } from '../served-session.js';
-import { bearerToken, type CheckedIdentity, type Refusal, UNCHECKED, unauthenticated } from './admission.js';
+import type { ServerObserver } from '../session/observer.js';
+import type { ServingOptions } from '../session/options.js';
+import type { SessionParts } from '../session/parts.js';
+import { type CheckedIdentity, UNCHECKED, unauthenticated } from './admission.js';
 import { countedPrincipal } from './authentication.js';
 import { HandshakeGuard } from './handshake-guard.js';
 import { warnOfKeys } from './keys.js';
+import type { Quotas } from './quotas.js';
 import { grant, identifyOrigin, type Origin, originOf } from './renewal.js';
 import { resumable } from './resume.js';
-import { type Guide, NOT_RESUMED, type Passed, type Sought } from './seek.js';
+import { type Guide, NOT_RESUMED, type Passed, type PassedPeer, type Sought } from './seek.js';
 
 /** What a handshake needs from its server. */
 export interface HandshakeHost {
-  readonly options: ResolvedServerOptions;
-  /** Asked before `authenticate` runs: refuses an address with too many failures or new sessions. */
-  checkAttempt(address: string, isNew: boolean): Refusal | undefined;
+  readonly options: ServingOptions;
+  /** Refuse an address with too many failures or new sessions before `authenticate` runs. */
+  readonly quotas: Quotas;
   /** Asked before a session is accepted: refuses while draining, or beyond a quota. Counts the session it admits. */
   admit(address: string, principal: string | undefined): Refusal | undefined;
-  readonly parts: Pick<Parts, 'seek' | 'records' | 'claim' | 'accepted'>;
+  readonly parts: SessionParts;
   /** Names the server in the IDs of its sessions. @default IDs name none */
   readonly node: string | undefined;
   /** Refuses, while the server closes, a connection that another node passes on. */
@@ -39,12 +41,8 @@ export interface HandshakeHost {
   find(sessionId: string): ServerEndpoint | undefined;
   /** The connection resumes `session` in place of its own. */
   onResumed(session: ServerEndpoint, own: ServerEndpoint): void;
-  /** The session that HELLO names cannot be resumed, and a new one begins. */
-  onNotResumed(reason: ResumeRefusal): void;
-  /** The client is refused with REJECT. */
-  onRefused(refusal: Refusal): void;
-  /** The credentials were wrong, or the handshake failed by the client's fault. */
-  onFailure(address: string): void;
+  /** `undefined` without metrics. */
+  readonly observer: ServerObserver | undefined;
 }
 
 /** What a handshake reports to its connection. */
@@ -95,7 +93,7 @@ export class Handshake {
     session: ServerEndpoint,
     wire: ServerWire,
     subprotocol: Subprotocol,
-    { ip, request, passed }: Peer,
+    { ip, request, passed }: PassedPeer,
     events: HandshakeEvents,
   ) {
     this.#host = host;
@@ -115,13 +113,13 @@ export class Handshake {
     const { options, parts } = this.#host;
     if (options.authenticate !== undefined) this.#delayed = setTimeout(() => this.#sayWait(), WAIT_AFTER_MS);
     const address = addressKey(this.#ip);
-    const limited = this.#host.checkAttempt(address, hello.resume === undefined);
+    const limited = this.#host.quotas.checkAttempt(address, hello.resume === undefined, systemClock.now());
     if (limited !== undefined) return this.refuse(limited);
     const origin = originOf(this.#upgrade, this.#ip, hello.agentId);
     const token = hello.auth?.token ?? bearerToken(origin.headers);
     const identity = await identifyOrigin(token, origin, options);
     // The attempt counts as failed even if the client did not wait for the answer.
-    if (identity === undefined || typeof identity === 'string') this.#host.onFailure(address);
+    if (identity === undefined || typeof identity === 'string') this.#countFailure();
     // The client may have left, or timed out, during authentication.
     if (this.#session.core.state !== 'connecting') return;
     if (typeof identity === 'string') return this.refuse(UNCHECKED[identity]);
@@ -244,7 +242,7 @@ export class Handshake {
   }
 
   #reportNotResumed({ resume }: HelloPayload, reason: ResumeRefusal): void {
-    this.#host.onNotResumed(reason);
+    this.#host.observer?.handleNotResumed(reason);
     const fields = { event: 'session.not_resumed', ip: this.#ip, session: resume?.sessionId, reason };
     this.#host.options.logger.info(fields, 'the session cannot be resumed, and a new one begins');
   }
@@ -267,7 +265,7 @@ export class Handshake {
     this.#events.onIdentified(counted);
     const conflict = this.#host.parts.claim(session, hello);
     if (conflict !== undefined) {
-      this.#host.onFailure(addressKey(this.#ip));
+      this.#countFailure();
       return this.refuse(conflict);
     }
     const { core } = session;
@@ -285,17 +283,22 @@ export class Handshake {
     } else {
       const { code, message } = outcome.reject;
       logger.info({ event: 'session.refused', ip: this.#ip, code }, `refused: ${message}`);
-      this.#host.onFailure(addressKey(this.#ip));
-      this.#host.onRefused({ code, message, closeCode: CloseCode.BAD_FRAME });
+      this.#countFailure();
+      this.#host.observer?.handleRefused({ code, message, closeCode: CloseCode.BAD_FRAME });
     }
     session.pump();
+  }
+
+  /** The credentials were wrong, or the handshake failed by the client's fault. */
+  #countFailure(): void {
+    this.#host.quotas.fail(addressKey(this.#ip), systemClock.now());
   }
 
   refuse(refusal: Refusal): void {
     const { code, message, closeCode, retryable, retryAfterMs } = refusal;
     const { logger } = this.#host.options;
     logger.info({ event: 'session.refused', ip: this.#ip, code, closeCode }, `refused: ${message}`);
-    this.#host.onRefused(refusal);
+    this.#host.observer?.handleRefused(refusal);
     const { core } = this.#session;
     core.reject({ code, message, retryable, retryAfterMs }, closeCode, systemClock.now());
     this.#session.pump();
@@ -312,8 +315,7 @@ export class Handshake {
     // Refusals are counted where they are decided, and an answer that takes too long is the server's fault.
     const isFault = this.#passed === undefined && FAULTS.has(error?.closeCode ?? 0);
     const isOwnFault = isFault && !(this.#hasHello && error?.code === 'timeout');
-    if (isOwnFault && error?.code !== 'rejected' && error?.side === 'local')
-      this.#host.onFailure(addressKey(this.#ip));
+    if (isOwnFault && error?.code !== 'rejected' && error?.side === 'local') this.#countFailure();
     // A client that has sent nothing gets no time for a closing handshake.
     if (!this.#hasHello) terminateSoon(this.#wire);
   }

@@ -1,10 +1,10 @@
 import { Algorithm, ProtocolError } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
-import type { ResolvedServerOptions } from '../options.js';
+import type { ServingOptions } from '../session/options.js';
 
 /** The option `security` has to be the same at both ends. If it is not, the operator is told. */
 
-type Options = Pick<ResolvedServerOptions, 'security' | 'logger'>;
+type Options = Pick<ServingOptions, 'security' | 'logger'>;
 
 /** @param offered by the client: an end with a key states M2M alone. */
 export function warnOfKeys(offered: readonly string[], session: string, options: Options): void {

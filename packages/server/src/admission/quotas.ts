@@ -1,6 +1,6 @@
 import { CloseCode, type Limits } from '@parlance/protocol';
 import { TokenBucket } from '@parlance/protocol/internal';
-import type { Refusal } from './admission.js';
+import type { Refusal } from '../http/site.js';
 
 /** Limits per address and per principal: sessions, new sessions, connections and failures. */
 

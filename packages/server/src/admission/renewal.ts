@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { ProtocolError } from '@parlance/protocol';
 import type { ServerEndpoint } from '../endpoint.js';
 import { isForwarded } from '../http/addresses.js';
-import type { ResolvedServerOptions } from '../options.js';
+import type { ServingOptions } from '../session/options.js';
 import type { CheckedIdentity } from './admission.js';
 import { identify, type Unchecked } from './authentication.js';
 
@@ -16,12 +16,12 @@ export interface Origin {
   readonly isForwarded: boolean;
 }
 
-type Options = Pick<ResolvedServerOptions, 'authenticate' | 'logger'>;
+type Options = Pick<ServingOptions, 'authenticate' | 'logger'>;
 
 /** Origins of the sessions whose clients were authenticated. */
 const renewable = new WeakMap<ServerEndpoint, Origin>();
 
-/** @param agentId the agent ID in HELLO. */
+/** @param agentId as HELLO states it. */
 export function originOf(upgrade: IncomingMessage, ip: string, agentId: string | undefined): Origin {
   return { ip, agentId, headers: upgrade.headers, isForwarded: isForwarded(upgrade) };
 }
@@ -53,7 +53,7 @@ export function grant(
   if (expiresAt !== undefined) session.grant(Math.floor(expiresAt));
 }
 
-/** Checks new credentials, which must be those of the same principal and agent; any others end the session. */
+/** Checks new credentials, which must be those of the same principal and `agentId`; any others end the session. */
 export async function renew(session: ServerEndpoint, token: string, options: Options): Promise<void> {
   const origin = renewable.get(session);
   // Without `authenticate` there is nothing to check.
@@ -67,7 +67,7 @@ export async function renew(session: ServerEndpoint, token: string, options: Opt
   }
   const isSame = identity?.principal === session.principal && identity?.agentId === session.agentId;
   if (identity === undefined || !isSame) {
-    const why = identity === undefined ? 'were refused' : 'belong to another principal or agent';
+    const why = identity === undefined ? 'were refused' : 'belong to another principal or agentId';
     logger.warn({ event: 'auth.refused', ip: origin.ip, session: session.id }, `new credentials ${why}`);
     session.abort(new ProtocolError('unauthenticated', `the new credentials ${why}`));
     return;

@@ -1,10 +1,10 @@
 import { type HelloPayload, ResumeRefusal, type Subprotocol } from '@parlance/protocol';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { ResolvedServerOptions } from '../options.js';
+import type { ServingOptions } from '../session/options.js';
 import type { CheckedIdentity } from './admission.js';
 
 interface Sessions {
-  readonly options: Pick<ResolvedServerOptions, 'authenticate'>;
+  readonly options: Pick<ServingOptions, 'authenticate'>;
   find(sessionId: string): ServerEndpoint | undefined;
 }
 
@@ -12,7 +12,7 @@ interface Sessions {
  * Decides whether a connection may resume the session that its HELLO names. `undefined` if it names none; else the
  * session, or why it may not be resumed.
  *
- * The session must exist, belong to the same principal and agent, and accept the token, the attempt and the offer.
+ * The session must exist, belong to the same principal and `agentId`, and accept the token, the attempt and the offer.
  */
 export function resumable(
   hello: HelloPayload,

@@ -2,8 +2,10 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { HelloPayload, ProtocolError, ResumeRefusal, Subprotocol } from '@parlance/protocol';
 import type { Crashable, SessionMemory, Wire } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { Refusal } from '../http/site.js';
+import type { Peer } from '../http/upgrade.js';
 import type { ServerWire } from '../http/ws.js';
-import type { CheckedIdentity, Refusal } from './admission.js';
+import type { CheckedIdentity } from './admission.js';
 import type { Origin } from './renewal.js';
 
 /** What a connection feeds: a session of this server, or what leads it to another server's. */
@@ -63,6 +65,12 @@ export interface Passed {
   readonly source: string;
   /** Whether this is the HELLO that the other server has seen. */
   isFor(hello: Uint8Array | string): boolean;
+}
+
+/** A peer that another server may have authenticated, which passes its connection on. */
+export interface PassedPeer extends Peer {
+  /** @default undefined */
+  readonly passed?: Passed | undefined;
 }
 
 /** How a server answers another one that passes on a connection whose session it does not have. The reason says why. */

@@ -1,9 +1,9 @@
-import { type Limits, ProtocolError, type ResumeRefusal } from '@parlance/protocol';
+import { type Limits, ProtocolError } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
 import { drainingRefusal } from '../drain.js';
-import type { ServerObserver } from '../observe/observer.js';
+import type { Refusal } from '../http/site.js';
 import type { Parts } from '../parts/parts.js';
-import type { Refusal } from './admission.js';
+import type { ServerObserver } from '../session/observer.js';
 import { Quotas } from './quotas.js';
 
 /** Which clients a server admits, by its own state, by its parts, and by the quotas of addresses and principals. */
@@ -51,28 +51,12 @@ export abstract class ServerAdmission {
     if (refused !== undefined) throw new ProtocolError('rate_limited', refused.message);
   }
 
-  checkAttempt(address: string, isNew: boolean): Refusal | undefined {
-    return this.quotas.checkAttempt(address, isNew, systemClock.now());
-  }
-
-  onFailure(address: string): void {
-    this.quotas.fail(address, systemClock.now());
-  }
-
   /** Counts an upgrade and returns 0, or returns the milliseconds for which the address gets HTTP 429. */
   connect(address: string): number {
     const now = systemClock.now();
     const waitMs = this.quotas.connect(address, now);
     if (waitMs > 0) this.observer?.handleLimited(this.quotas.limitOf(address, now));
     return waitMs;
-  }
-
-  onRefused(refusal: Refusal): void {
-    this.observer?.handleRefused(refusal);
-  }
-
-  onNotResumed(reason: ResumeRefusal): void {
-    this.observer?.handleNotResumed(reason);
   }
 
   release(address: string, principal: string | undefined): void {

@@ -31,7 +31,7 @@ export interface Agent {
   stated: StringMap | undefined;
   /** Whether watchers have been notified that its connection is lost. */
   isSuspended: boolean;
-  /** Another one after each change that watchers are notified of. In a cluster, all nodes have the same. */
+  /** Another one after each change that watchers are notified of. All nodes have the same. */
   version: string;
 }
 

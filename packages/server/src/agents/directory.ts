@@ -16,8 +16,8 @@ import {
   readAgent,
   type Sweepable,
 } from '@parlance/protocol/internal';
-import type { Refusal } from '../admission/admission.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { Refusal } from '../http/site.js';
 import type { Agent } from './agent.js';
 import type { AgentName, Policy } from './policy.js';
 import type { RelayTarget } from './target.js';
@@ -43,7 +43,7 @@ export interface Cohort {
   isAlive(agent: Agent): boolean;
   /** What all nodes call the present state of the agent. */
   versionOf(agent: Agent): string;
-  /** Another node has the durable session of the agent, or will have it. Returns what takes messages to it until then. */
+  /** Another node has the session of the agent from its record, or will have it. Returns what takes messages to it until then. */
   handleAway(agent: Agent): RelayTarget | undefined;
 }
 
@@ -56,10 +56,10 @@ type Introduction = Pick<Agent, 'description' | 'stated'>;
  * at most one entry for each agent that is present or known to the watcher, however many join and leave.
  *
  * An agent ID belongs to its principal. Other principals know the agent by an opaque address, which is the same
- * whenever the agent is present: it is derived from principal and ID with a key that only this server has, or the nodes of
- * its cluster have.
+ * whenever the agent is present: it is derived from principal and ID with a key that only this server has, or all of its
+ * nodes have.
  *
- * Without a cluster, all agents are of this node. In a cluster, {@link Cohort} says which agents other nodes have.
+ * {@link Cohort} says which agents other nodes have, if there are any.
  */
 export class Directory implements Sweepable {
   readonly #options: DirectoryOptions;
@@ -67,7 +67,7 @@ export class Directory implements Sweepable {
   readonly #principals = new Map<string, Map<string, Agent>>();
   readonly #byAddress = new Map<string, Agent>();
   readonly #claims = new WeakMap<ServerEndpoint, Introduction>();
-  /** `undefined` without a cluster. */
+  /** `undefined` without other nodes. */
   cohort: Cohort | undefined;
   readonly watchers: Watchers;
   /** Agents whose connection was lost or resumed since the last tick; watchers are sent only the final state. */
@@ -330,7 +330,7 @@ export class Directory implements Sweepable {
     return this.#options.limits;
   }
 
-  /** What addresses are derived from. In a cluster, all nodes have the same. */
+  /** What addresses are derived from. All nodes have the same. */
   get key(): Uint8Array {
     return this.#key;
   }

@@ -14,7 +14,7 @@ import { RelayRoute } from './relay-route.js';
 /** The agents of a server. */
 export interface Agents {
   readonly relay: Relay;
-  /** `undefined` without a cluster. */
+  /** `undefined` without other nodes. */
   readonly others: AgentsOfNodes | undefined;
 }
 
@@ -29,7 +29,7 @@ export const agents = (options: AgentsOptions = {}): Feature => ({
     const { limits, logger } = host.options;
     const policy = new Policy(options, logger);
     const { onConflict = 'takeOver' } = options;
-    // The nodes of a cluster agree on one.
+    // All nodes agree on one.
     const key = randomBytes(32);
     const directory = new Directory({ onConflict, policy, key, limits, clock: systemClock, logger });
     const relay = new Relay(directory, policy, logger);

@@ -1,6 +1,7 @@
 import { ProtocolError, type ReceivedBody, type Undelivered } from '@parlance/protocol';
 import { DELIVERY, encodeUndelivered, type Reservation } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
+import { addressed, marked } from './addressed.js';
 import { targetOf } from './agent.js';
 import { Heard, type MessagePlace } from './heard.js';
 import {
@@ -14,7 +15,6 @@ import {
   type PendingDelivery,
   type RemoteDelivery,
 } from './pending-deliveries.js';
-import { addressed, marked } from './recode.js';
 import type { RelayTarget } from './target.js';
 import type { Transit } from './transit.js';
 
@@ -66,7 +66,7 @@ export class RelayedMessages {
 
   /**
    * @param reservation the memory that the body takes if it has to be coded again.
-   * @param place of a message of a durable session. @default it is the next one, and was never sent
+   * @param place of a message of a session on record. @default it is the next one, and was never sent
    */
   take(
     source: ServerEndpoint,
@@ -262,7 +262,7 @@ export class RelayedMessages {
   }
 
   /**
-   * Another node has a durable session, or will have it. What is on record of it, it has.
+   * Another node has a session from its record, or will have it. What is on record of it, it has.
    *
    * @param target takes the other messages of senders of this node.
    */
@@ -353,7 +353,7 @@ export class RelayedMessages {
     state.heard.restore(heard);
   }
 
-  /** A durable session goes on here. How many messages its client has sent to each name is not on record. */
+  /** A session goes on here from its record. How many messages its client has sent to each name is not on record. */
   takeOver(session: ServerEndpoint): void {
     const state = this.#of(session);
     state.counter.restore({ counts: [], hasForgotten: true, last: 0 });

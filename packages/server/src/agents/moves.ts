@@ -11,7 +11,7 @@ import type { RelayTarget } from './target.js';
 
 export type { AgentState } from './move-state.js';
 
-/** What moving an agent asks of the cluster. */
+/** What moving an agent asks of other nodes. */
 export interface MovePeers {
   /** Holds what is for the agent from now on. */
   hold(agent: Agent): HoldingTarget;
@@ -40,7 +40,7 @@ export interface MovePeers {
    */
   adopt(agent: Agent, from: string, account: AccountEvents): HoldingTarget | undefined;
   /**
-   * The agent of a durable session is here, which no node has had any more.
+   * The agent of a session on record is here, which no node has had any more.
    *
    * @returns as {@link adopt}.
    */
@@ -82,7 +82,7 @@ export class AgentMoves {
   readonly #directory: Directory;
   readonly #relay: Relay;
   readonly #held = new WeakSet<ServerEndpoint>();
-  /** `undefined` without a cluster. */
+  /** `undefined` without other nodes. */
   peers: MovePeers | undefined;
 
   constructor(directory: Directory, relay: Relay) {

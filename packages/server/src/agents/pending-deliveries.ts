@@ -22,7 +22,7 @@ export interface PendingDelivery extends MessagePlace {
 
 /** Tells the node of a sender about its message. */
 export interface RemoteDelivery {
-  /** The session has it; on record, if it is durable. */
+  /** The session has it, and its record too, if it has one. */
   handleTaken(): void;
   handleWritten(): void;
   handleConfirmed(): void;

@@ -2,7 +2,8 @@ import { BodyCodec, type LaterCodec, type Negotiated, type ReceivedBody } from '
 import { decodeMetadata, encodeMetadata } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { errorCode } from '../../../protocol/src/testing/error-code.js';
-import * as recoding from './recode.js';
+import * as recoding from '../session/recode.js';
+import * as addressing from './addressed.js';
 
 const having = (algorithms: Negotiated['algorithms'], encoding: Negotiated['encoding'] = 'CL100K_BASE') =>
   ({ algorithms, encoding }) as Negotiated;
@@ -66,7 +67,7 @@ describe('a message', () => {
     metadata: Record<string, boolean | string> | undefined,
     isRedelivered: boolean,
     most = 1_000,
-  ) => decodeMetadata(recoding.marked(sent(metadata), isRedelivered, most).metadata, 4);
+  ) => decodeMetadata(addressing.marked(sent(metadata), isRedelivered, most).metadata, 4);
 
   it('says that it may have been delivered before only if the server says so', () => {
     expect(marked(undefined, false)).toEqual({});
@@ -81,6 +82,6 @@ describe('a message', () => {
     expect(marked(undefined, true, size)).toEqual({ '@redelivered': true });
     expect(errorCode(() => marked(undefined, true, size - 1))).toBe('metadata_too_large');
     const broken = { ...sent(undefined), metadata: Uint8Array.of(0xc1) };
-    expect(errorCode(() => recoding.marked(broken, false, 1_000))).toBe('bad_message');
+    expect(errorCode(() => addressing.marked(broken, false, 1_000))).toBe('bad_message');
   });
 });

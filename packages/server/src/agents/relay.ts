@@ -115,7 +115,7 @@ export class Relay {
   }
 }
 
-/** The place of a message of a durable session, which has a number at all nodes. */
+/** The place of a message of a session on record, which has a number at all nodes. */
 function placeOf({
   number,
   redelivered = false,

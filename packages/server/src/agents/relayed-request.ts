@@ -1,5 +1,5 @@
 import type { Reservation } from '@parlance/protocol/internal';
-import type { PartText } from './recode.js';
+import type { PartText } from '../session/recode.js';
 import type { RelayTarget } from './target.js';
 
 /** A request from one session to another, and the replies that are on their way back. */

@@ -1,8 +1,8 @@
 import { type BodyPiece, ProtocolError, type ReceivedBody, type SessionEvent } from '@parlance/protocol';
 import { type Reservation, TRANSFER_OVERHEAD, toProtocolError } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
+import { addressed } from './addressed.js';
 import { targetOf } from './agent.js';
-import { addressed } from './recode.js';
 import { RelayedRequest, RequestTable } from './relayed-request.js';
 import type { RelayTarget } from './target.js';
 import type { Transit } from './transit.js';

@@ -23,7 +23,7 @@ export interface RelayTarget {
   readonly isRemote: boolean;
   /** It is on record, so that it outlives its node. */
   readonly isDurable: boolean;
-  /** Another node has the durable session, or will have it: its client says again what no other session has. */
+  /** Another node has the session from its record, or will have it: its client says again what no other session has. */
   readonly isElsewhere?: boolean;
   /** Bodies of this session that wait to be written to other sessions. */
   relayed: number;
@@ -46,7 +46,7 @@ export interface RelayTarget {
 
 export interface RelayCore {
   readonly channel: RelayChannel;
-  /** Of a durable session of this node. */
+  /** Of a session of this node that is on record. */
   readonly durable?: Pick<DurableSession, 'afterRecord' | 'hear'> | undefined;
   /** Codecs that the client has not loaded yet. */
   readonly awaitedCodecs: ReadonlySet<LaterCodec>;
@@ -74,6 +74,6 @@ export type RelayChannel = Pick<
 };
 
 export interface RelayedPlace extends MessagePlace {
-  /** The session has the message; on record, if it is durable. */
+  /** The session has the message, and its record too, if it has one. */
   readonly onTaken: () => void;
 }

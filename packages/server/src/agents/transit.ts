@@ -9,10 +9,10 @@ import {
 } from '@parlance/protocol';
 import { loggable, toProtocolError } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
+import { isSharedCoding, type PartText, passOn, recode } from '../session/recode.js';
 import { type Agent, targetOf } from './agent.js';
 import type { Directory } from './directory.js';
 import type { Policy, RelayKind } from './policy.js';
-import { isSharedCoding, type PartText, passOn, recode } from './recode.js';
 import type { RelayTarget } from './target.js';
 
 /** Counts of a server's relay since it was created. */

@@ -20,7 +20,7 @@ import {
   withPathsOf,
 } from '@parlance/protocol/internal';
 import type { UIMessage, UIMessageChunk, UIMessageStreamOptions } from 'ai';
-import { keepByPolicy } from '../replies/keep-policy.js';
+import { keepByPolicy } from '../session/keep-policy.js';
 import { modelErrorOf, responseErrorOf } from './failure.js';
 import { type ChatRequest, isChatRequest, readChatRequest } from './request.js';
 

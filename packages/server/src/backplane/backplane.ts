@@ -1,12 +1,11 @@
 /**
- * Where the nodes of a cluster find each other. Create one with `memoryCluster()`, or with `redis(…)` of
- * `@parlance/server/redis`, and pass it as the option `engine`.
+ * Where nodes find each other, and what outlives them. `redis(…)` of `@parlance/server/redis` creates one.
  *
- * A backplane knows which nodes live, by a lease that each node renews, which agents they have, and where sessions are that
- * have moved. It learns of no other session and of no message. Kept replies and the records of durable sessions are in it.
+ * A backplane knows which nodes live, by a lease that each node renews, where sessions are that have moved, and what
+ * nodes put in tables and on record. It learns of no other session and of no message.
  */
 export interface Backplane {
-  /** What signs the tickets of nodes without a `secret` of `nodes()`; only nodes of one process can share it so. */
+  /** What signs the tickets of nodes that are given no `secret`; only nodes of one process can share it so. */
   readonly secret?: string | undefined;
   /** Opens the connection of one node. Does not wait until the engine can be reached. */
   connect(): BackplaneLink;
@@ -39,31 +38,8 @@ export interface BackplaneLink {
    * @throws {ProtocolError} as {@link renew}.
    */
   withdraw(incarnation: string): Promise<void>;
-  /**
-   * Writes or removes the entry of an agent, in one step. If that is so already, nothing changes.
-   *
-   * @param entry `undefined` removes it.
-   * @param expected whose entry this replaces: the holder of one, `null` for none, `undefined` for any.
-   * @throws {ProtocolError} as {@link renew}.
-   */
-  putAgent(
-    key: string,
-    entry: AgentEntry | undefined,
-    expected: string | null | undefined,
-  ): Promise<AgentPut>;
-  /**
-   * The agents of all nodes.
-   *
-   * @throws {ProtocolError} as {@link renew}.
-   */
-  agents(): Promise<AgentTable>;
-  /**
-   * What has changed after a position, oldest first: at most {@link MAX_CHANGES}. Waits a while for the first change.
-   *
-   * @returns `undefined` if not all changes since then are known any more: the table has to be read again.
-   * @throws {ProtocolError} as {@link renew}.
-   */
-  changes(after: number): Promise<readonly AgentEntryChange[] | undefined>;
+  /** The table of this name, which all nodes share. */
+  table(name: string): EngineTable;
   /**
    * Writes that `to` has a session, in one step, if nothing is written yet or what is written is `from` and `epoch`. The
    * epoch grows by one, so of two nodes that try this at once, one succeeds.
@@ -87,7 +63,7 @@ export interface BackplaneLink {
    */
   keepSessions(owner: string, epochs: ReadonlyMap<string, number>, ttlMs: number): Promise<readonly string[]>;
   /**
-   * Writes fields of the record of a durable session, all or none, if it belongs to `owner` and `epoch` and has no write with
+   * Writes fields of the record of a session, all or none, if it belongs to `owner` and `epoch` and has no write with
    * this number or a later one. So a write may be repeated, even when later ones are there.
    *
    * @returns `fenced` if another node has the session, `gone` if the engine has nothing of it, `behind` if it has forgotten
@@ -116,13 +92,13 @@ export interface BackplaneLink {
    */
   isVolatile(): Promise<boolean>;
   /**
-   * Some fields of the record of a durable session, and which node has it; `undefined` if there is none.
+   * Some fields of the record of a session, and which node has it; `undefined` if there is none.
    *
    * @throws {ProtocolError} as {@link renew}.
    */
   readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined>;
   /**
-   * Takes a durable session from a node that has died: as {@link moveSession}, and reads all fields in the same step. The
+   * Takes a session on record from a node that has died: as {@link moveSession}, and reads all fields in the same step. The
    * next write has the number 1; until then this can be repeated.
    *
    * @returns `undefined` if something else is written than what is expected.
@@ -135,13 +111,6 @@ export interface BackplaneLink {
    * @throws {ProtocolError} as {@link renew}.
    */
   releaseSession(sessionId: string, owner: string, epoch: number): Promise<void>;
-  /**
-   * The key of which the cluster derives addresses of agents, which outlives its secrets and its nodes.
-   *
-   * @param candidate is the key if there is none yet.
-   * @throws {ProtocolError} as {@link renew}.
-   */
-  shareKey(candidate: string): Promise<string>;
   /** Closes the connection, if it is the backplane's own. Never rejects. */
   close(): Promise<void>;
 }
@@ -162,7 +131,20 @@ export interface SessionMove {
   readonly ttlMs: number;
 }
 
-export interface SessionWrite {
+/** A request of a session that is on record: another node may go on with it. */
+export interface RequestOnRecord {
+  readonly session: string;
+  readonly stream: number;
+}
+
+/** What a write does to the fields of a record. */
+export interface FieldChanges {
+  /** Names have at least two characters, as those of one are the engine's own. */
+  readonly set: Map<string, Uint8Array>;
+  readonly remove: string[];
+}
+
+export interface SessionWrite extends FieldChanges {
   readonly owner: string;
   readonly epoch: number;
   /** From 1; each epoch begins again. */
@@ -176,9 +158,6 @@ export interface SessionWrite {
    * node has claimed the session, as the epoch there is lower. @default false
    */
   readonly replaces?: boolean | undefined;
-  /** Names have at least two characters, as those of one are the engine's own. */
-  readonly set: ReadonlyMap<string, Uint8Array>;
-  readonly remove: readonly string[];
   /** When the record is forgotten, in milliseconds, unless it is written or kept. */
   readonly ttlMs: number;
   /** Bytes that names and values of all fields may take; a write that makes them fewer is never refused. @default no bound */
@@ -216,31 +195,57 @@ export interface ListedNode {
   readonly leaseMs: number;
 }
 
-/** An agent, as the node that has its session describes it. */
-export interface AgentEntry {
-  /** The ID of its session, without spaces. */
+/** Entries by key, each of which has one holder, and their changes in one order for all nodes. */
+export interface EngineTable {
+  /**
+   * Writes or removes an entry, in one step. If that is so already, nothing changes.
+   *
+   * @param entry `undefined` removes it.
+   * @param expected whose entry this replaces: the holder of one, `null` for none, `undefined` for any.
+   * @throws {ProtocolError} as {@link BackplaneLink.renew}, like each method.
+   */
+  put(key: string, entry: TableEntry | undefined, expected: string | null | undefined): Promise<TablePut>;
+  /** All entries. */
+  read(): Promise<TableContent>;
+  /**
+   * What has changed after a position, oldest first: at most {@link MAX_CHANGES}. Waits a while for the first change.
+   *
+   * @returns `undefined` if not all changes since then are known any more: the table has to be read again.
+   */
+  changes(after: number): Promise<readonly TableChange[] | undefined>;
+  /**
+   * A key of all nodes, which outlives their secrets and them.
+   *
+   * @param candidate is the key if there is none yet.
+   */
+  shareKey(candidate: string): Promise<string>;
+}
+
+export interface TableEntry {
+  /** Without spaces. */
   readonly holder: string;
+  /** Anything that the holder says. */
   readonly record: string;
 }
 
-export interface AgentPut {
+export interface TablePut {
   /** Whether the entry is now as it was to be: the expected one was there, or this one already. */
   readonly isDone: boolean;
   /** The number of the change, or of the last one if there was none. */
   readonly position: number;
 }
 
-export interface AgentTable {
-  readonly agents: ReadonlyMap<string, AgentEntry>;
+export interface TableContent {
+  readonly entries: ReadonlyMap<string, TableEntry>;
   /** The number of the last change that it contains; 0 is none. */
   readonly position: number;
 }
 
-export interface AgentEntryChange {
+export interface TableChange {
   readonly position: number;
   readonly key: string;
   /** `undefined` if it was removed. */
-  readonly entry: AgentEntry | undefined;
+  readonly entry: TableEntry | undefined;
 }
 
 export interface NodeList {
@@ -253,13 +258,13 @@ export interface NodeList {
 
 /** How long an engine may take for a call, in milliseconds. */
 export const ENGINE_TIMEOUT_MS = 1_000;
-/** Changes of agents that are remembered, about. */
+/** Changes of a table that are remembered, about. */
 export const MAX_LOG = 10_000;
 /** Changes in one answer. */
 export const MAX_CHANGES = 500;
 
 /** An entry from `holder record`, as engines keep it. */
-export function entryOf(text: string): AgentEntry | undefined {
+export function entryOf(text: string): TableEntry | undefined {
   const at = text.indexOf(' ');
   return at > 0 ? { holder: text.slice(0, at), record: text.slice(at + 1) } : undefined;
 }

@@ -80,56 +80,64 @@ describeEngines('a backplane with', (test) => {
 
   test('writes an agent for whom it is expected of, and for no other', async ({ connect }) => {
     const link = connect();
-    expect(await link.putAgent('k', entry('s1'), null)).toEqual({ isDone: true, position: 1 });
-    expect(await link.putAgent('k', entry('s2'), null)).toEqual({ isDone: false, position: 1 });
-    expect(await link.putAgent('k', entry('s2'), 's')).toEqual({ isDone: false, position: 1 });
-    expect(await link.putAgent('k', undefined, 's2')).toEqual({ isDone: false, position: 1 });
-    expect((await link.agents()).agents).toEqual(new Map([['k', entry('s1')]]));
-    expect(await link.putAgent('k', entry('s1', ''), 's1')).toEqual({ isDone: true, position: 2 });
-    expect(await link.putAgent('k', entry('s3'), undefined)).toEqual({ isDone: true, position: 3 });
-    expect(await link.putAgent('k', undefined, 's3')).toEqual({ isDone: true, position: 4 });
-    expect(await link.agents()).toEqual({ agents: new Map(), position: 4 });
+    expect(await link.table('agents').put('k', entry('s1'), null)).toEqual({ isDone: true, position: 1 });
+    expect(await link.table('agents').put('k', entry('s2'), null)).toEqual({ isDone: false, position: 1 });
+    expect(await link.table('agents').put('k', entry('s2'), 's')).toEqual({ isDone: false, position: 1 });
+    expect(await link.table('agents').put('k', undefined, 's2')).toEqual({ isDone: false, position: 1 });
+    expect((await link.table('agents').read()).entries).toEqual(new Map([['k', entry('s1')]]));
+    expect(await link.table('agents').put('k', entry('s1', ''), 's1')).toEqual({ isDone: true, position: 2 });
+    expect(await link.table('agents').put('k', entry('s3'), undefined)).toEqual({
+      isDone: true,
+      position: 3,
+    });
+    expect(await link.table('agents').put('k', undefined, 's3')).toEqual({ isDone: true, position: 4 });
+    expect(await link.table('agents').read()).toEqual({ entries: new Map(), position: 4 });
   });
 
   test('changes nothing if an agent is as it is to be', async ({ connect }) => {
     const link = connect();
     for (let twice = 0; twice < 2; twice++) {
-      expect(await link.putAgent('k', entry('s1'), null)).toEqual({ isDone: true, position: 1 });
-      expect(await link.putAgent('k', entry('s1'), undefined)).toEqual({ isDone: true, position: 1 });
+      expect(await link.table('agents').put('k', entry('s1'), null)).toEqual({ isDone: true, position: 1 });
+      expect(await link.table('agents').put('k', entry('s1'), undefined)).toEqual({
+        isDone: true,
+        position: 1,
+      });
     }
     for (let twice = 0; twice < 2; twice++)
-      expect(await link.putAgent('k', undefined, 's1')).toEqual({ isDone: true, position: 2 });
-    expect(await link.agents()).toEqual({ agents: new Map(), position: 2 });
+      expect(await link.table('agents').put('k', undefined, 's1')).toEqual({ isDone: true, position: 2 });
+    expect(await link.table('agents').read()).toEqual({ entries: new Map(), position: 2 });
   });
 
   test('tells every node of every change of agents, in order', async ({ connect }) => {
     const [a, b] = [connect(), connect()];
-    expect(await b.agents()).toEqual({ agents: new Map(), position: 0 });
-    const waiting = b.changes(0);
-    await a.putAgent('k', entry('s1'), undefined);
-    await a.putAgent('l', entry('s2'), undefined);
-    await b.putAgent('k', undefined, 's1');
+    expect(await b.table('agents').read()).toEqual({ entries: new Map(), position: 0 });
+    const waiting = b.table('agents').changes(0);
+    await a.table('agents').put('k', entry('s1'), undefined);
+    await a.table('agents').put('l', entry('s2'), undefined);
+    await b.table('agents').put('k', undefined, 's1');
     expect((await waiting)?.[0]).toEqual({ position: 1, key: 'k', entry: entry('s1') });
-    expect(await a.changes(0)).toEqual([
+    expect(await a.table('agents').changes(0)).toEqual([
       { position: 1, key: 'k', entry: entry('s1') },
       { position: 2, key: 'l', entry: entry('s2') },
       { position: 3, key: 'k', entry: undefined },
     ]);
-    expect(await a.changes(2)).toEqual([{ position: 3, key: 'k', entry: undefined }]);
-    expect(await a.changes(3)).toEqual([]);
+    expect(await a.table('agents').changes(2)).toEqual([{ position: 3, key: 'k', entry: undefined }]);
+    expect(await a.table('agents').changes(3)).toEqual([]);
   });
 
   test('says so if it has never made the changes that a node knows', async ({ connect }) => {
-    await connect().putAgent('k', entry('s1'), undefined);
-    expect(await connect().changes(2)).toBeUndefined();
+    await connect().table('agents').put('k', entry('s1'), undefined);
+    expect(await connect().table('agents').changes(2)).toBeUndefined();
   });
 
   test('keeps the first key of addresses that a node suggests', async ({ connect }) => {
     const suggestions = ['one', 'two', 'three'];
-    const keys = await Promise.all(suggestions.map((candidate) => connect().shareKey(candidate)));
+    const keys = await Promise.all(
+      suggestions.map((candidate) => connect().table('agents').shareKey(candidate)),
+    );
     expect(new Set(keys).size).toBe(1);
     expect(suggestions).toContain(keys[0]);
-    expect(await connect().shareKey('four')).toBe(keys[0]);
+    expect(await connect().table('agents').shareKey('four')).toBe(keys[0]);
   });
 
   test('lets one of two nodes have a session that moves, and says which', async ({ connect }) => {
@@ -177,7 +185,11 @@ describeEngines('a backplane with', (test) => {
 
   test('lets one of many nodes have an agent', async ({ connect }) => {
     const puts = await Promise.all(
-      Array.from({ length: 20 }, (_, i) => connect().putAgent('k', entry(`s${i}`), null)),
+      Array.from({ length: 20 }, (_, i) =>
+        connect()
+          .table('agents')
+          .put('k', entry(`s${i}`), null),
+      ),
     );
     expect(puts.filter(({ isDone }) => isDone)).toHaveLength(1);
   });
@@ -275,15 +287,16 @@ withRedis(redisMissing ?? 'Redis', () => {
   it('says so if it has forgotten changes of agents, or all of them', async () => {
     const { url, client } = await start();
     const link = connect(url);
-    for (let i = 0; i < 3; i++) await link.putAgent('k', { holder: 's', record: String(i) }, undefined);
+    for (let i = 0; i < 3; i++)
+      await link.table('agents').put('k', { holder: 's', record: String(i) }, undefined);
     await client.xdel('parlance:{agents}:log', '1-0');
-    expect(await link.changes(0)).toBeUndefined();
-    expect(await link.changes(1)).toHaveLength(2);
+    expect(await link.table('agents').changes(0)).toBeUndefined();
+    expect(await link.table('agents').changes(1)).toHaveLength(2);
     await client.flushall();
-    expect(await link.changes(3)).toBeUndefined();
-    expect(await link.agents()).toEqual({ agents: new Map(), position: 0 });
-    await link.putAgent('k', { holder: 's', record: '' }, null);
-    expect(await link.changes(0)).toHaveLength(1);
+    expect(await link.table('agents').changes(3)).toBeUndefined();
+    expect(await link.table('agents').read()).toEqual({ entries: new Map(), position: 0 });
+    await link.table('agents').put('k', { holder: 's', record: '' }, null);
+    expect(await link.table('agents').changes(0)).toHaveLength(1);
   });
 
   it('says so if it has forgotten the nodes', async () => {
@@ -297,7 +310,7 @@ withRedis(redisMissing ?? 'Redis', () => {
     await connect(url).renew('cccccc', '', LONG_MS);
     await expect(link.find('bbbbbb')).rejects.toMatchObject({
       code: 'connection_failed',
-      message: 'Redis has forgotten the nodes of the cluster',
+      message: 'Redis has forgotten the nodes',
     });
     expect(await link.renew('aaaaaa', '', LONG_MS)).toMatchObject({ hasForgotten: true });
     expect(await link.renew('aaaaaa', '', LONG_MS)).toMatchObject({ hasForgotten: false });

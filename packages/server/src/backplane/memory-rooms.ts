@@ -9,7 +9,7 @@ interface Room {
   readonly endsAt: number;
 }
 
-/** Bytes that the durable sessions of each principal have reserved, within one process. */
+/** Bytes that the records of sessions of each principal have reserved, within one process. */
 export class MemoryRooms {
   readonly #rooms: Expiring<Room>;
   readonly #now: () => number;

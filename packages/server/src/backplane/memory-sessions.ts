@@ -13,7 +13,7 @@ interface Entry extends SessionRecord {
   endsAt: number;
   /** The number of the last write; 0 before the first of a node. */
   written: number;
-  /** Of durable sessions. */
+  /** Of sessions on record. */
   readonly fields: Map<string, Uint8Array>;
   /** Of the fields. */
   bytes: number;
@@ -22,7 +22,7 @@ interface Entry extends SessionRecord {
 /** How long it is known that a session is over, in milliseconds. */
 const RELEASED_MS = 600_000;
 
-/** Where sessions are that have moved within one process, and the records of durable ones. */
+/** Where sessions are that have moved within one process, and the records of others. */
 export class MemorySessions {
   readonly #entries: Expiring<Entry>;
   readonly #now: () => number;

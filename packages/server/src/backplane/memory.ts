@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { Backplane, ListedNode } from './backplane.js';
 import { Expiring } from './expiring.js';
-import { MemoryAgents } from './memory-agents.js';
-import { memoryReplies } from './memory-replies.js';
 import { MemoryRooms } from './memory-rooms.js';
 import { MemorySessions } from './memory-sessions.js';
-import type { ReplyBackplane } from './replies.js';
+import { MemoryTable } from './memory-table.js';
+import type { ReplyBackplane } from './replies/engine.js';
+import { memoryReplies } from './replies/memory.js';
 
 interface Lease {
   /** What a node says of itself. */
@@ -21,11 +21,10 @@ interface Lease {
  */
 export function memoryCluster(now: () => number = Date.now): Backplane {
   const leases = new Expiring<Lease>(now);
-  const agents = new MemoryAgents();
+  const tables = new Map<string, MemoryTable>();
   const sessions = new MemorySessions(now);
   const rooms = new MemoryRooms(now);
   const replies = memoryReplies(now);
-  let key: string | undefined;
   const listed = (incarnation: string, { record, endsAt }: Lease): ListedNode => {
     return { incarnation, record, leaseMs: endsAt - now() };
   };
@@ -45,9 +44,11 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
       async withdraw(incarnation) {
         leases.delete(incarnation);
       },
-      putAgent: async (key, entry, expected) => agents.put(key, entry, expected),
-      agents: async () => agents.table(),
-      changes: (after) => agents.changes(after),
+      table(name) {
+        const table = tables.get(name) ?? new MemoryTable();
+        tables.set(name, table);
+        return table;
+      },
       moveSession: async (sessionId, move) => sessions.move(sessionId, move),
       findSession: async (sessionId) => sessions.find(sessionId),
       keepSessions: async (owner, epochs, ttlMs) => sessions.keep(owner, epochs, ttlMs),
@@ -59,10 +60,6 @@ export function memoryCluster(now: () => number = Date.now): Backplane {
       // It ends with its nodes.
       isVolatile: async () => false,
       releaseSession: async (sessionId, owner, epoch) => sessions.release(sessionId, owner, epoch),
-      async shareKey(candidate) {
-        key ??= candidate;
-        return key;
-      },
       async close() {},
     }),
   };

@@ -3,19 +3,9 @@ import { assertOptions } from '@parlance/protocol/internal';
 import type { Backplane } from './backplane.js';
 import { adaptClient, clientOf, type IoredisClient, type NodeRedisClient } from './redis/client.js';
 import { RedisLink } from './redis/link.js';
-import { redisReplies } from './redis/replies.js';
-import type { ReplyBackplane } from './replies.js';
+import type { ReplyBackplane } from './replies/engine.js';
+import { redisReplies } from './replies/redis.js';
 
-export type {
-  AgentEntry,
-  AgentEntryChange,
-  AgentPut,
-  AgentTable,
-  Backplane,
-  BackplaneLink,
-  ListedNode,
-  NodeList,
-} from './backplane.js';
 export type {
   IoredisClient,
   IoredisDuplicate,
@@ -33,7 +23,7 @@ export interface RedisOptions {
    * with its method `duplicate`, and closes them. The application closes the client.
    */
   readonly client?: IoredisClient | NodeRedisClient | undefined;
-  /** The beginning of every key, which keeps clusters of one Redis apart. @default 'parlance' */
+  /** The beginning of every key; servers that share a Redis and nothing else need different ones. @default 'parlance' */
   readonly prefix?: string | undefined;
 }
 

@@ -1,10 +1,10 @@
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { describe, expect, it } from 'vitest';
-import type { ReplyHead } from '../replies/log.js';
 import type { BackplaneLink, SessionWrite } from './backplane.js';
 import { type RedisOptions, redis } from './redis.js';
-import type { EngineBounds, ReplyEngine } from './replies.js';
+import type { EngineBounds, ReplyEngine } from './replies/engine.js';
+import type { ReplyHead } from './replies/reply.js';
 import { repliesOf } from './testing/engines.js';
 import { redisMissing, startRedis } from './testing/redis-server.js';
 import { createSilentProxy } from './testing/silent-proxy.js';
@@ -57,7 +57,7 @@ const sessionOf = async ({ link }: Node) => [
 ];
 const namesOf = async ({ link }: Node) =>
   (await link.renew('reader', '', TTL_MS)).nodes.map(({ record }) => record).toSorted();
-const agentsOf = async ({ link }: Node) => (await link.agents()).agents;
+const agentsOf = async ({ link }: Node) => (await link.table('agents').read()).entries;
 /** Bytes that another session may still reserve. */
 const roomOf = async ({ link }: Node) => {
   for (let bytes = 100; bytes > 0; bytes -= 20)
@@ -84,24 +84,24 @@ const cases: Readonly<Record<string, Case>> = {
     write: ({ link }) => link.withdraw('aaaaaa'),
     state: namesOf,
   },
-  'putAgent, if there is none': {
-    write: async ({ link }) => (await link.putAgent('k', entry, null)).isDone,
+  'put, if there is none': {
+    write: async ({ link }) => (await link.table('agents').put('k', entry, null)).isDone,
     state: agentsOf,
   },
-  'putAgent, in place of any': {
-    before: ({ link }) => link.putAgent('k', { holder: 'other', record: '' }, null),
-    write: ({ link }) => link.putAgent('k', entry, undefined),
-    state: ({ link }) => link.agents(),
+  'put, in place of any': {
+    before: ({ link }) => link.table('agents').put('k', { holder: 'other', record: '' }, null),
+    write: ({ link }) => link.table('agents').put('k', entry, undefined),
+    state: ({ link }) => link.table('agents').read(),
   },
-  'putAgent, in place of one': {
-    before: ({ link }) => link.putAgent('k', { holder: 'other', record: '' }, null),
-    write: ({ link }) => link.putAgent('k', entry, 'other'),
-    state: ({ link }) => link.agents(),
+  'put, in place of one': {
+    before: ({ link }) => link.table('agents').put('k', { holder: 'other', record: '' }, null),
+    write: ({ link }) => link.table('agents').put('k', entry, 'other'),
+    state: ({ link }) => link.table('agents').read(),
   },
-  'putAgent, to remove it': {
-    before: ({ link }) => link.putAgent('k', entry, null),
-    write: ({ link }) => link.putAgent('k', undefined, ID),
-    state: ({ link }) => link.agents(),
+  'put, to remove it': {
+    before: ({ link }) => link.table('agents').put('k', entry, null),
+    write: ({ link }) => link.table('agents').put('k', undefined, ID),
+    state: ({ link }) => link.table('agents').read(),
   },
   'moveSession, if nothing is written': { write: ({ link }) => link.moveSession(ID, move), state: sessionOf },
   moveSession: {
@@ -156,8 +156,8 @@ const cases: Readonly<Record<string, Case>> = {
     state: async (node) => [await sessionOf(node), await node.link.writeSession(ID, writeOf(2))],
   },
   shareKey: {
-    write: ({ link }) => link.shareKey('one'),
-    state: ({ link }) => link.shareKey('two'),
+    write: ({ link }) => link.table('agents').shareKey('one'),
+    state: ({ link }) => link.table('agents').shareKey('two'),
   },
   'open a reply, before it is there': { write: opened, state: replyOf },
   'open a reply': { write: opened, state: replyOf, answered: 1 },

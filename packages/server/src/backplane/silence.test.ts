@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { ReplyHead } from '../replies/log.js';
 import type { BackplaneLink, SessionWrite } from './backplane.js';
 import { redis } from './redis.js';
-import { type EngineBounds, type ReplyEngine, type ReplyNews, UNKNOWN } from './replies.js';
+import { type EngineBounds, type ReplyEngine, type ReplyNews, UNKNOWN } from './replies/engine.js';
+import type { ReplyHead } from './replies/reply.js';
 import { repliesOf } from './testing/engines.js';
 import { type RedisServer, redisMissing, startRedis } from './testing/redis-server.js';
 import { createSilentProxy } from './testing/silent-proxy.js';
@@ -129,14 +129,21 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a connection to Red
     await using server = await startRedis();
     await using proxy = await proxyOf(server);
     const [link, other] = [at(proxy.port), at(Number(new URL(server.url).port))];
-    await other.putAgent('k', { holder: 's', record: '' }, null);
-    expect(await link.changes(0)).toHaveLength(1);
-    const changes = codeOf(link.changes(1));
+    await other.table('agents').put('k', { holder: 's', record: '' }, null);
+    expect(await link.table('agents').changes(0)).toHaveLength(1);
+    const changes = codeOf(link.table('agents').changes(1));
     await pause(50);
     proxy.silence('all');
     expect(await changes).toBe('timeout');
-    await other.putAgent('k', undefined, undefined);
-    await expect.poll(() => link.changes(1).catch(() => [])).toMatchObject([{ position: 2 }]);
+    await other.table('agents').put('k', undefined, undefined);
+    await expect
+      .poll(() =>
+        link
+          .table('agents')
+          .changes(1)
+          .catch(() => []),
+      )
+      .toMatchObject([{ position: 2 }]);
   });
 
   it('that listens is asked whether it lives, and replaced, so that news come again', async () => {

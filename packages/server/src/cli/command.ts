@@ -10,16 +10,10 @@ export interface CommandEnvironment {
   readonly errors: Terminal;
   /** Whether standard input is a terminal. */
   readonly isTyped: boolean;
-  /** Token that `connect` presents and `serve` requires. */
-  readonly token: string | undefined;
-  /** API key for the upstream of `serve`. */
-  readonly apiKey: string | undefined;
-  /** Token of the admin port: `serve` requires it there, and `top` presents it. */
-  readonly adminToken?: string | undefined;
+  /** A variable of the environment; `undefined` if it is empty, too. */
+  variable(name: string): string | undefined;
   /** Keys that are typed; `undefined` without a terminal. */
   readonly keys?: Keys;
-  /** Secrets that the nodes of a cluster share, with commas between them; `serve` signs with the first one. */
-  readonly clusterSecret?: string | undefined;
 }
 
 /** Receives the exit code of a command. */

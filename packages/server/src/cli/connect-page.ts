@@ -2,8 +2,8 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { InspectionEvent } from '@parlance/client/inspect';
-import { bearerToken, checkHost, checkOrigin, pathOf } from '../admission/admission.js';
 import { createTrustedProxies } from '../http/addresses.js';
+import { bearerToken, checkHost, checkOrigin, pathOf } from '../http/site.js';
 import { createUserInterface } from '../ui.js';
 
 /** The page of `parlance connect --ui`: an inspector that shows what this command sees. */

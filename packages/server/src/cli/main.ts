@@ -20,11 +20,8 @@ process.exitCode = await runCommandLine(process.argv.slice(2), {
   output: createTerminal(process.stdout),
   errors: createTerminal(process.stderr),
   isTyped: process.stdin.isTTY === true,
-  token: process.env['PARLANCE_TOKEN'] || undefined,
-  apiKey: process.env['OPENAI_API_KEY'] || undefined,
-  adminToken: process.env['PARLANCE_ADMIN_TOKEN'] || undefined,
+  variable: (name) => process.env[name] || undefined,
   keys: process.stdin.isTTY === true ? readKeys : undefined,
-  clusterSecret: process.env['PARLANCE_CLUSTER_SECRET'] || undefined,
 });
 
 /** Each key as it is typed, until the returned function is called. */

@@ -29,8 +29,7 @@ async function run(...args: string[]) {
     output: output.terminal,
     errors: errors.terminal,
     isTyped: false,
-    token: undefined,
-    apiKey: undefined,
+    variable: () => undefined,
   });
   return { code, stdout: output.text(), bytes: output.bytes(), stderr: errors.text() };
 }
@@ -102,9 +101,7 @@ it('serve names the variable that a cluster needs, and what its address needs', 
     output: output.terminal,
     errors: errors.terminal,
     isTyped: false,
-    token: undefined,
-    apiKey: undefined,
-    clusterSecret: 'sixteen bytes ...',
+    variable: (name: string) => (name === 'PARLANCE_CLUSTER_SECRET' ? 'sixteen bytes ...' : undefined),
   };
   expect(await runCommandLine([...flags, '--advertise', 'ws://10.0.0.7:1'], environment)).toBe(2);
   expect(errors.text().replaceAll(/\s+/g, ' ')).toContain('the port needs wss');
@@ -318,8 +315,7 @@ describe('encode and decode', () => {
       output: output.terminal,
       errors: errors.terminal,
       isTyped: true,
-      token: undefined,
-      apiKey: undefined,
+      variable: () => undefined,
     };
     expect(await runCommandLine(['encode', '-a', 'm2m', '-b', file(CHAT)], around)).toBe(2);
     expect(output.text()).toBe('');

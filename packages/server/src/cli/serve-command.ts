@@ -38,11 +38,7 @@ interface ServeFlags {
   readonly peerMutual?: boolean;
 }
 
-export function addServe(
-  program: Command,
-  { output, token, apiKey, adminToken, clusterSecret }: CommandEnvironment,
-  finish: Finish,
-): void {
+export function addServe(program: Command, { output, variable }: CommandEnvironment, finish: Finish): void {
   program
     .command('serve')
     .summary('run a session server')
@@ -120,6 +116,7 @@ Examples:
       const { logLevel, drainTimeout, metricsPort, upstream, ...rest } = given;
       const { origins = [], hosts = [], trustedProxies = [], ...more } = rest;
       const { adminPort, adminHost, adminOperate, ...served } = more;
+      const adminToken = variable('PARLANCE_ADMIN_TOKEN');
       if (adminPort !== undefined && adminToken === undefined)
         throw new CommandFailure(
           '--admin-port needs a token: set PARLANCE_ADMIN_TOKEN to 16 characters or more',
@@ -142,11 +139,11 @@ Examples:
             drainTimeoutMs: drainTimeout,
             metricsPort,
             upstream,
-            apiKey,
+            apiKey: variable('OPENAI_API_KEY'),
             origins: splitList(origins),
             hosts: splitList(hosts),
             trustedProxies: splitList(trustedProxies),
-            token,
+            token: variable('PARLANCE_TOKEN'),
             admin:
               adminPort === undefined || adminToken === undefined
                 ? undefined
@@ -164,7 +161,7 @@ Examples:
                     peerPort: peerPort ?? 0,
                     advertise,
                     isInsecure: peerInsecure ?? false,
-                    secret: clusterSecret,
+                    secret: variable('PARLANCE_CLUSTER_SECRET'),
                     tls:
                       tls === undefined
                         ? undefined

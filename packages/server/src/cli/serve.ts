@@ -8,17 +8,15 @@ import {
   type Session,
 } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
+import { admin } from '../admin/feature.js';
 import type { AdminOptions } from '../admin/options.js';
+import type { Identity } from '../admission/admission.js';
+import type { Server } from '../api.js';
+import { nodes } from '../cluster/feature.js';
+import { createServer } from '../create-server.js';
 import { isLoopback } from '../http/addresses.js';
-import {
-  admin,
-  createServer,
-  type Identity,
-  keptReplies,
-  type Listening,
-  nodes,
-  type Server,
-} from '../index.js';
+import type { Listening } from '../http/listener.js';
+import { keptReplies } from '../replies/feature.js';
 import type { UserInterface } from '../ui.js';
 import { type Addresses, bannerOf } from './banner.js';
 import { type ClusterFlags, clusterOptions } from './cluster-options.js';

@@ -75,7 +75,7 @@ Examples:
         everyFrame = false,
         send = false,
         timeout,
-        token = environment.token,
+        token = environment.variable('PARLANCE_TOKEN'),
         algorithm,
         encoding,
         agentId,
@@ -129,9 +129,9 @@ Examples:
   parlance follow ws://127.0.0.1:8765/session chat-42 --after 100`,
     )
     .action(async (url: string, reply: string | undefined, flags: FollowFlags) => {
-      const { token = environment.token, after, stop = false, quiet = false } = flags;
-      const { follow } = await import('./follow.js');
-      const { createFollowView } = await import('./follow-view.js');
+      const { token = environment.variable('PARLANCE_TOKEN'), after, stop = false, quiet = false } = flags;
+      const { follow } = await import('./replies/follow.js');
+      const { createFollowView } = await import('./replies/follow-view.js');
       const view = createFollowView(output, errors, { quiet });
       finish(await follow(url, { reply, after, stop, token }, view));
     });

@@ -9,7 +9,7 @@ interface TopFlags {
 /** `top`, a server's figures in the terminal. */
 export function addTop(
   program: Command,
-  { output, adminToken, keys }: CommandEnvironment,
+  { output, variable, keys }: CommandEnvironment,
   finish: Finish,
 ): void {
   program
@@ -34,6 +34,7 @@ Examples:
     )
     .action(async (url: string, { once = false, interval }: TopFlags) => {
       const { top } = await import('./top.js');
-      finish(await top(url, { token: adminToken, intervalMs: interval, isOnce: once }, output, keys));
+      const token = variable('PARLANCE_ADMIN_TOKEN');
+      finish(await top(url, { token, intervalMs: interval, isOnce: once }, output, keys));
     });
 }

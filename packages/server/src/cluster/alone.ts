@@ -1,11 +1,10 @@
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
-import type { BackplaneLink } from '../backplane/backplane.js';
-import type { ReplyBackplane } from '../backplane/replies.js';
+import type { Backplane, BackplaneLink } from '../backplane/backplane.js';
 import { type Feature, OWNER, type Owner, type PartHost } from '../parts/part.js';
+import { recordMsOf } from '../session/on-record.js';
 import { Membership } from './membership.js';
 import { assertEngine } from './options.js';
 import { RecordKeeper } from './record-keeper.js';
-import { recordMsOf } from './recorded.js';
 
 /** Owns what a server writes to its engine without `nodes()`. On by default; it does nothing without an engine. */
 export const alone = (): Feature => ({
@@ -26,12 +25,12 @@ export const alone = (): Feature => ({
  */
 class Alone implements Owner {
   readonly incarnation = newIncarnation();
-  readonly engine: ReplyBackplane;
+  readonly engine: Backplane;
   readonly #membership: Membership;
   readonly #records: RecordKeeper;
   readonly #link: BackplaneLink;
 
-  constructor(engine: ReplyBackplane, { options: { logger, timers }, sessions }: PartHost) {
+  constructor(engine: Backplane, { options: { logger, timers }, sessions }: PartHost) {
     const { incarnation } = this;
     const link = engine.connect();
     this.engine = engine;

@@ -53,10 +53,7 @@ class Engine implements Backplane {
         check();
         await link.withdraw(incarnation);
       },
-      putAgent: async () => ({ isDone: true, position: 0 }),
-      shareKey: async (candidate) => candidate,
-      agents: async () => ({ agents: new Map(), position: 0 }),
-      changes: async () => [],
+      table: (name) => link.table(name),
       moveSession: async (_sessionId, { to, epoch }) => ({ owner: to, epoch: epoch + 1 }),
       findSession: async () => undefined,
       keepSessions: async () => [],

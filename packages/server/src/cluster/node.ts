@@ -1,14 +1,14 @@
 import type { Logger } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
-import type { Refusal } from '../admission/admission.js';
 import type { Sought, Wanted } from '../admission/seek.js';
-import type { ReplyBackplane } from '../backplane/replies.js';
+import type { Backplane } from '../backplane/backplane.js';
+import { inTurns } from '../base/in-turns.js';
+import type { Refusal } from '../http/site.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
 import { createLoopShares } from '../loop-shares.js';
 import type { SessionsHost } from '../sessions-host.js';
 import { type Dialing, dialingTo, nodeWebSocket } from './dialing.js';
-import { inTurns } from './in-turns.js';
 import { Leading } from './lead/leading.js';
 import { dialLink } from './link/dial.js';
 import { Links } from './link/links.js';
@@ -125,7 +125,7 @@ export class ClusterNode implements ClusterPort {
   get hasLease(): boolean {
     return this.#membership.hasLease;
   }
-  get engine(): ReplyBackplane {
+  get engine(): Backplane {
     return this.#options.backplane;
   }
   get recorded(): RecordedSessions | undefined {
@@ -164,7 +164,7 @@ export class ClusterNode implements ClusterPort {
   refuses(): Refusal | undefined {
     return this.#membership.isMember ? undefined : JOINING;
   }
-  /** Its lease is over, and another node takes its durable sessions. */
+  /** Its lease is over, and another node takes its sessions on record. */
   get isCutOff(): boolean {
     return this.#standing.isCutOff;
   }

@@ -2,7 +2,6 @@ import type { SecureContextOptions, TlsOptions } from 'node:tls';
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions, type OptionKinds } from '@parlance/protocol/internal';
 import type { Backplane } from '../backplane/backplane.js';
-import { keepsReplies, type ReplyBackplane } from '../backplane/replies.js';
 import { isLoopback } from '../http/addresses.js';
 
 /** How the other nodes of a cluster reach this one. */
@@ -31,7 +30,7 @@ export interface NodeOptions {
 }
 
 export interface ResolvedNodeOptions {
-  readonly backplane: ReplyBackplane;
+  readonly backplane: Backplane;
   readonly host: string;
   readonly port: number;
   readonly advertise: string | undefined;
@@ -52,8 +51,8 @@ const KINDS: OptionKinds<NodeOptions> = {
 };
 
 /** @throws {ProtocolError} `invalid_option`. */
-export function assertEngine(engine: Backplane): ReplyBackplane {
-  if (typeof engine.connect === 'function' && keepsReplies(engine)) return engine;
+export function assertEngine(engine: Backplane): Backplane {
+  if (typeof engine.connect === 'function') return engine;
   throw new ProtocolError('invalid_option', 'engine must be memoryCluster() or redis(…)');
 }
 

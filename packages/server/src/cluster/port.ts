@@ -1,5 +1,5 @@
 import { CloseCode } from '@parlance/protocol';
-import type { Refusal } from '../admission/admission.js';
+import type { Refusal } from '../http/site.js';
 import { type Owner, Port } from '../parts/part.js';
 import type { Links } from './link/links.js';
 import type { KnownNode } from './membership.js';
@@ -16,7 +16,7 @@ export interface ClusterPort extends Owner {
 
 export const CLUSTER = new Port<ClusterPort>('cluster');
 
-/** The refusal of new sessions while other nodes do not know where they, or their agents, would be. */
+/** The refusal of new sessions while other nodes do not know where they would be. */
 export const JOINING: Refusal = {
   code: 'SERVER_BUSY',
   message: 'the server has not joined its cluster yet',

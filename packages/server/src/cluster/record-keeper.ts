@@ -2,7 +2,7 @@ import type { Logger } from '@parlance/protocol';
 import { loggable, systemClock } from '@parlance/protocol/internal';
 import type { BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import { dropFenced } from './recorded.js';
+import { dropFenced } from '../session/on-record.js';
 
 export interface RecordKeeperOptions {
   /** The owner. */

@@ -1,6 +1,6 @@
 import { isProtocolError, type Logger } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
-import type { AgentEntry, BackplaneLink } from '../backplane/backplane.js';
+import type { BackplaneLink, EngineTable, TableEntry } from '../backplane/backplane.js';
 import { persist } from './within.js';
 
 /** Until the engine is asked again after a failure, in milliseconds. */
@@ -8,14 +8,16 @@ const RETRY_MS = 500;
 
 /** The entries of agents in the engine, as one node writes and follows them. */
 export class RosterEntries {
-  readonly #link: BackplaneLink;
+  readonly table: EngineTable;
+  readonly #link: Pick<BackplaneLink, 'close'>;
   readonly #logger: Logger;
   /** The last write of each agent, after which the next one begins. */
   readonly #writes = new Map<string, Promise<void>>();
   #isStopped = false;
   #isStalled = false;
 
-  constructor(link: BackplaneLink, logger: Logger) {
+  constructor(link: Pick<BackplaneLink, 'table' | 'close'>, logger: Logger) {
+    this.table = link.table('agents');
     this.#link = link;
     this.#logger = logger;
   }
@@ -83,35 +85,35 @@ export class RosterEntries {
   }
 
   /** Replaces the entry of `holder`. */
-  async put(key: string, entry: AgentEntry | undefined, holder: string): Promise<void> {
-    await this.#link.putAgent(key, entry, holder);
+  async put(key: string, entry: TableEntry | undefined, holder: string): Promise<void> {
+    await this.table.put(key, entry, holder);
   }
 
   // --- the first entry of an agent. The number of the change is returned; `undefined` if the engine has another entry.
 
   /** Replaces any other. */
-  async takeOver(key: string, entry: AgentEntry): Promise<number | undefined> {
-    return (await this.#link.putAgent(key, entry, undefined)).position;
+  async takeOver(key: string, entry: TableEntry): Promise<number | undefined> {
+    return (await this.table.put(key, entry, undefined)).position;
   }
 
   /** @param dead the holder that may be replaced. */
-  async add(key: string, entry: AgentEntry, dead: string | undefined): Promise<number | undefined> {
+  async add(key: string, entry: TableEntry, dead: string | undefined): Promise<number | undefined> {
     return await this.#tryAll(key, entry, dead === undefined ? [null] : [null, dead]);
   }
 
   /** The session of the agent was at another node. */
-  async replace(key: string, entry: AgentEntry, former: string): Promise<number | undefined> {
+  async replace(key: string, entry: TableEntry, former: string): Promise<number | undefined> {
     // Its former node was taken for dead, so the entry is gone. Or its write was made, and not answered.
     return await this.#tryAll(key, entry, [former, null, entry.holder]);
   }
 
   async #tryAll(
     key: string,
-    entry: AgentEntry,
+    entry: TableEntry,
     holders: readonly (string | null)[],
   ): Promise<number | undefined> {
     for (const holder of holders) {
-      const put = await this.#link.putAgent(key, entry, holder);
+      const put = await this.table.put(key, entry, holder);
       if (put.isDone) return put.position;
     }
     return undefined;

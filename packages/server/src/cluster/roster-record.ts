@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Limits, StringMap } from '@parlance/protocol';
 import { get, incarnationOf, isFields, readAgent } from '@parlance/protocol/internal';
 import type { Agent } from '../agents/agent.js';
-import type { AgentEntry } from '../backplane/backplane.js';
+import type { TableEntry } from '../backplane/backplane.js';
 import { keyOf } from '../keys.js';
 import { readAgreement } from './relay/incoming.js';
 
@@ -57,7 +57,7 @@ export function suspended(record: string): string {
   return JSON.stringify({ ...(JSON.parse(record) as object), suspended: true });
 }
 
-export function readRecord(key: string, sessionId: string, { record }: AgentEntry, limits: Limits) {
+export function readRecord(key: string, sessionId: string, { record }: TableEntry, limits: Limits) {
   if (record.length > MAX_RECORD) return undefined;
   try {
     const fields: unknown = JSON.parse(record);

@@ -3,6 +3,7 @@ import { SILENT_LOGGER } from '@parlance/protocol/internal';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Directory } from '../agents/directory.js';
 import type { RelayTarget } from '../agents/target.js';
+import type { EngineTable } from '../backplane/backplane.js';
 import { memoryCluster } from '../backplane/memory.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { Roster } from './roster.js';
@@ -102,17 +103,20 @@ describe('the agents of two nodes', () => {
     let isEmptied = false;
     const emptied = () => {
       const link = cluster.connect();
-      return {
-        ...link,
-        agents: async () => (isEmptied ? { agents: new Map(), position: 0 } : await link.agents()),
-        changes: async (after: number) => {
+      const inner = link.table('agents');
+      const table: EngineTable = {
+        put: (...entry) => inner.put(...entry),
+        read: async () => (isEmptied ? { entries: new Map(), position: 0 } : await inner.read()),
+        async changes(after) {
           if (isEmptied) return after > 0 ? undefined : await new Promise<undefined>(() => {});
           return await Promise.race([
-            link.changes(after),
+            inner.changes(after),
             new Promise<[]>((resolve) => setTimeout(resolve, 5, [])),
           ]);
         },
+        shareKey: (candidate) => inner.shareKey(candidate),
       };
+      return { ...link, table: () => table };
     };
     const a = await join(cluster, 'aaaaaa', 'takeOver');
     const b = await join({ ...cluster, connect: emptied } as typeof cluster, 'bbbbbb', 'takeOver');
@@ -167,11 +171,11 @@ describe('the agents of two nodes', () => {
     const [a, b] = [await join(cluster, 'aaaaaa', 'refuse'), await join(cluster, 'bbbbbb', 'refuse')];
     const former = a.agent('worker');
     await expect.poll(() => b.holderOf('worker')).toBe(former.session.id);
-    const written = (await b.link.agents()).agents.get('acme:worker');
+    const written = (await b.link.table('agents').read()).entries.get('acme:worker');
     if (written === undefined) throw new Error('it is written');
     const late = (record = written.record) =>
-      b.link.putAgent('acme:worker', { ...written, record }, undefined);
-    const now = async () => (await b.link.agents()).agents.get('acme:worker');
+      b.link.table('agents').put('acme:worker', { ...written, record }, undefined);
+    const now = async () => (await b.link.table('agents').read()).entries.get('acme:worker');
     // What it has said before.
     await late(written.record.replace('"suspended":false', '"suspended":true'));
     await expect.poll(now).toEqual(written);
@@ -200,12 +204,10 @@ describe('the agents of two nodes', () => {
       JSON.stringify({ ...good, id: 'y' }),
       JSON.stringify({ ...good, agents: '[]' }),
     ];
-    for (const record of records) await b.link.putAgent('acme:z', { holder, record }, undefined);
-    await b.link.putAgent(
-      'acme:last',
-      { holder, record: JSON.stringify({ ...good, id: 'last' }) },
-      undefined,
-    );
+    for (const record of records) await b.link.table('agents').put('acme:z', { holder, record }, undefined);
+    await b.link
+      .table('agents')
+      .put('acme:last', { holder, record: JSON.stringify({ ...good, id: 'last' }) }, undefined);
     await expect.poll(() => b.holderOf('last')).toBe(holder);
     expect(b.holderOf('z')).toBeUndefined();
   });

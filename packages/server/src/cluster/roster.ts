@@ -2,7 +2,7 @@ import { type Limits, type Logger, ProtocolError } from '@parlance/protocol';
 import type { Agent } from '../agents/agent.js';
 import type { Cohort, Directory } from '../agents/directory.js';
 import type { RelayTarget } from '../agents/target.js';
-import type { AgentEntry, AgentEntryChange, BackplaneLink } from '../backplane/backplane.js';
+import type { BackplaneLink, TableChange, TableEntry } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { keyOf } from '../keys.js';
 import type { RemoteAgent } from './relay/remote-session.js';
@@ -37,7 +37,7 @@ export interface RosterPeers {
 }
 
 export interface RosterOptions {
-  readonly link: BackplaneLink;
+  readonly link: Pick<BackplaneLink, 'table' | 'close'>;
   readonly incarnation: string;
   readonly directory: Directory;
   readonly onConflict: 'takeOver' | 'refuse';
@@ -57,7 +57,7 @@ interface Own {
   since: number | undefined;
 }
 
-interface Other extends AgentEntry {
+interface Other extends TableEntry {
   readonly node: string;
   readonly sessionId: string;
   readonly target: RelayTarget;
@@ -74,7 +74,7 @@ export class Roster implements Cohort {
   readonly #own = new Map<string, Own>();
   readonly #others = new Map<string, Other>();
   /** What the backplane says, and the number of the change that has said it. */
-  readonly #table = new Map<string, { readonly entry: AgentEntry; readonly position: number }>();
+  readonly #table = new Map<string, { readonly entry: TableEntry; readonly position: number }>();
   readonly #entries: RosterEntries;
   #position: number | undefined;
   /** The engine has forgotten the agents, as far as is known. A clock reading. */
@@ -241,7 +241,7 @@ export class Roster implements Cohort {
     return other !== undefined && this.#isNodeAlive(other.node, other.seenAt);
   }
 
-  #entryOf(agent: Agent): AgentEntry {
+  #entryOf(agent: Agent): TableEntry {
     return { holder: this.#holderOf(agent), record: recordOf(agent) };
   }
 
@@ -268,28 +268,28 @@ export class Roster implements Cohort {
 
   /** Reads the table or the next changes. */
   async #next(): Promise<void> {
-    const { link } = this.#options;
-    const changes = this.#position === undefined ? undefined : await link.changes(this.#position);
+    const changes =
+      this.#position === undefined ? undefined : await this.#entries.table.changes(this.#position);
     if (this.#entries.isStopped) return;
     if (changes === undefined) await this.#reload();
     else for (const change of changes) this.#apply(change);
   }
 
   async #reload(): Promise<void> {
-    const { link, directory } = this.#options;
-    const key = await link.shareKey(Buffer.from(directory.key).toString('base64'));
-    const { agents, position } = await link.agents();
+    const { directory } = this.#options;
+    const key = await this.#entries.table.shareKey(Buffer.from(directory.key).toString('base64'));
+    const { entries, position } = await this.#entries.table.read();
     if (this.#entries.isStopped) return;
     directory.key = Buffer.from(key, 'base64');
-    const keys = new Set([...this.#table.keys(), ...agents.keys(), ...this.#own.keys()]);
+    const keys = new Set([...this.#table.keys(), ...entries.keys(), ...this.#own.keys()]);
     this.#table.clear();
-    for (const [key, entry] of agents) this.#table.set(key, { entry, position });
+    for (const [key, entry] of entries) this.#table.set(key, { entry, position });
     const isReset = this.#position !== undefined && position < this.#position;
     this.#position = position;
     for (const [key, own] of this.#own) {
       // The engine has forgotten everything, or changes that this node does not know were made.
       if (isReset) own.since = Math.min(own.since ?? position, position);
-      if (own.since !== undefined && own.since <= position && !agents.has(key)) this.#restore(key, own);
+      if (own.since !== undefined && own.since <= position && !entries.has(key)) this.#restore(key, own);
     }
     if (isReset) this.#forgottenUntil = this.#options.now() + GRACE_MS;
     for (const key of keys) if (!this.#isForgotten(key)) this.#settle(key);
@@ -308,7 +308,7 @@ export class Roster implements Cohort {
     for (const key of [...this.#others.keys()]) if (!this.#table.has(key)) this.#reconcile(key);
   }
 
-  #apply({ position, key, entry }: AgentEntryChange): void {
+  #apply({ position, key, entry }: TableChange): void {
     this.#position = position;
     if (entry === undefined) this.#table.delete(key);
     else this.#table.set(key, { entry, position });
@@ -326,12 +326,12 @@ export class Roster implements Cohort {
    * Writes again what an entry of this node says wrongly: a write that was not answered in time may be executed after later
    * ones. Returns whether it does.
    */
-  #correct(key: string, { holder, record }: AgentEntry): boolean {
+  #correct(key: string, { holder, record }: TableEntry): boolean {
     const { incarnation } = this.#options;
     if (readHolder(holder)?.node !== incarnation || this.#entries.isWriting(key)) return false;
     // Its next node writes it.
     if (this.#others.get(key)?.isMoved === true) return false;
-    const current = (): AgentEntry | undefined => {
+    const current = (): TableEntry | undefined => {
       const agent = this.#own.get(key)?.agent;
       return agent && this.#entryOf(agent);
     };
@@ -367,7 +367,7 @@ export class Roster implements Cohort {
     this.#put(key, holder, stated.entry);
   }
 
-  #put(key: string, { node, sessionId }: Holder, entry: AgentEntry): void {
+  #put(key: string, { node, sessionId }: Holder, entry: TableEntry): void {
     const { directory, limits, peers, now } = this.#options;
     const { holder, record } = entry;
     const known = this.#others.get(key);

@@ -23,7 +23,7 @@ export const STANDING_TIMEOUT_MS = 2_000;
  * Whether other nodes reach the engine that this one does not reach.
  *
  * A node whose lease is over asks all others. If one of them reaches the engine, or says nothing and so may reach it, this node
- * is cut off, and its durable sessions go on there. If none does, the engine is gone for all, and no node can take them.
+ * is cut off, and its sessions on record go on there. If none does, the engine is gone for all, and no node can take them.
  */
 export class Standing {
   readonly #options: StandingOptions;
@@ -57,7 +57,7 @@ export class Standing {
     const fields = { event: 'node.cut_off', node: node.incarnation };
     logger.warn(
       fields,
-      'the engine is reached by another node and not by this one; durable sessions go there',
+      'the engine is reached by another node and not by this one; sessions on record go there',
     );
     onCutOff();
   }

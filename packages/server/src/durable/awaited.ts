@@ -1,5 +1,4 @@
-import type { BackplaneLink } from '../backplane/backplane.js';
-import type { ReplySource } from '../backplane/replies.js';
+import type { BackplaneLink, RequestOnRecord } from '../backplane/backplane.js';
 import type { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
 import { goesOn } from './fields.js';
@@ -13,7 +12,7 @@ import { goesOn } from './fields.js';
 export async function isAwaited(
   link: Pick<BackplaneLink, 'readSession'>,
   seal: Seal | undefined,
-  { session, stream }: ReplySource,
+  { session, stream }: RequestOnRecord,
   id: string,
 ): Promise<boolean> {
   const names = [`s${stream}`, `x${stream}`];

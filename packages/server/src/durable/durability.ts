@@ -6,7 +6,7 @@ import {
   encodeSnapshot,
   type Outbound,
 } from '@parlance/protocol/internal';
-import type { OnRecord } from '../on-record.js';
+import type { OnRecord } from '../session/on-record.js';
 import type { TurnRecorder } from './turn-recorder.js';
 
 /** The session that is on record. */
@@ -109,7 +109,7 @@ export class Durability implements OnRecord {
     const done = this.#done;
     let { handled } = this.#durable;
     for (const number of done) if (number <= handled) done.delete(number);
-    // Those for other agents may be handled later.
+    // Those for other sessions may be handled later.
     for (let next = handled + 1; next <= this.#lastDone; next++) {
       if (done.delete(next)) handled = next;
       else if (!this.#durable.isOpen(next)) break;

@@ -1,12 +1,12 @@
 import { CloseCode, Extension, type HelloPayload, type Logger, ResumeRefusal } from '@parlance/protocol';
 import { loggable, systemClock } from '@parlance/protocol/internal';
-import type { CheckedIdentity, Refusal } from '../admission/admission.js';
+import type { CheckedIdentity } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { Sought, Wanted } from '../admission/seek.js';
-import type { BackplaneLink } from '../backplane/backplane.js';
-import type { ReplySource } from '../backplane/replies.js';
-import { NO_NODE, RECORDED, type RecordedSessions } from '../cluster/recorded.js';
+import type { BackplaneLink, RequestOnRecord } from '../backplane/backplane.js';
+import { RECORDED, type RecordedSessions } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { Refusal } from '../http/site.js';
 import {
   type DrainPart,
   type Feature,
@@ -15,9 +15,11 @@ import {
   type Owner,
   type Part,
   type PartHost,
+  SESSIONS,
 } from '../parts/part.js';
 import type { Seal } from '../seal/keys.js';
-import { SESSIONS, type SessionsHost } from '../sessions-host.js';
+import { NO_NODE } from '../session/on-record.js';
+import type { SessionsHost } from '../sessions-host.js';
 import { isAwaited } from './awaited.js';
 import { durableFigures } from './figures.js';
 import { Leaving } from './leaving.js';
@@ -171,7 +173,7 @@ class DurablePart implements Part, RecordedSessions {
     return this.#takeOvers.takeOver(wanted);
   }
 
-  isAwaited(source: ReplySource, id: string): Promise<boolean> {
+  isAwaited(source: RequestOnRecord, id: string): Promise<boolean> {
     return isAwaited(this.#link, this.#seal, source, id);
   }
 

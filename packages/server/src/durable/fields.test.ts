@@ -4,10 +4,11 @@ import { errorCode } from '../../../protocol/src/testing/error-code.js';
 import type { TakeOverEngine } from '../../../protocol/src/testing/take-over-engine.js';
 import { runTakeOverHistory } from '../../../protocol/src/testing/take-over-history.js';
 import { platform } from '../../../protocol/src/testing/this-platform.js';
+import type { FieldChanges } from '../backplane/backplane.js';
 import { MemorySessions } from '../backplane/memory-sessions.js';
 import { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
-import { type FieldChanges, FieldWriter, goesOn, readFields } from './fields.js';
+import { FieldWriter, goesOn, readFields } from './fields.js';
 import { pack } from './packed.js';
 
 const HISTORIES = Number(process.env['TAKE_OVER_HISTORIES'] ?? 40);

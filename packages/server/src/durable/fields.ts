@@ -8,6 +8,7 @@ import {
   type NumberedBody,
   type Turn,
 } from '@parlance/protocol/internal';
+import type { FieldChanges } from '../backplane/backplane.js';
 import { pack, unpack } from './packed.js';
 
 /**
@@ -17,7 +18,7 @@ import { pack, unpack } from './packed.js';
  *     accept                 the last attempt, and the hashes of the valid tokens
  *     handled, said, state   counts of messages, and the application's state
  *     part:<name>            what a part of the server keeps with the session
- *     o<number>              a message of the client to another agent that no session has yet, although it counts as handled
+ *     o<number>              a message of the client to another client that no session has yet, although it counts as handled
  *     h<session>             a mark of the last message that another session has sent to this one
  *     m<number>              a message to the client
  *     s<stream>              how often its handler was started, whether it is started again, and the ID of its kept reply
@@ -25,11 +26,6 @@ import { pack, unpack } from './packed.js';
  *     x<stream>              how the reply has ended: empty, or the body of the error frame
  *     behind                 is there if the client is to be told that the record has lost turns
  */
-
-export interface FieldChanges {
-  readonly set: Map<string, Uint8Array>;
-  readonly remove: string[];
-}
 
 /** What is on record of a stream, with the number of its parts. */
 interface Stream {

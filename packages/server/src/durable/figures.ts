@@ -1,4 +1,4 @@
-import type { EventFeed } from '../observe/event-feed.js';
+import type { EventFeed } from '../base/event-feed.js';
 import type { Figure, PartHost } from '../parts/part.js';
 
 /** What becomes of durable sessions and of the engine that keeps them, as the log names it. */

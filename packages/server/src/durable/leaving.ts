@@ -1,11 +1,11 @@
 import type { Logger, ProtocolError, Timers } from '@parlance/protocol';
 import { type Clock, fencedError, guard, loggable } from '@parlance/protocol/internal';
 import type { BackplaneLink } from '../backplane/backplane.js';
-import { NO_NODE, recordMsOf, SERVICE_RESTART } from '../cluster/recorded.js';
 import { persist } from '../cluster/within.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { LeavingParts } from '../parts/parts.js';
 import { repeat } from '../repeat.js';
+import { NO_NODE, recordMsOf, SERVICE_RESTART } from '../session/on-record.js';
+import type { LeavingParts } from '../session/parts.js';
 
 export interface LeavingOptions {
   /** This node. */

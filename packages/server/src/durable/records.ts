@@ -7,13 +7,12 @@ import {
   loggable,
 } from '@parlance/protocol/internal';
 import type { BackplaneLink, SessionReading } from '../backplane/backplane.js';
-import { checkDurability } from '../backplane/check-durability.js';
-import { dropFenced, recordMsOf, SERVICE_RESTART } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { keyOf } from '../keys.js';
-import { stateOf } from '../on-record.js';
 import type { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
+import { dropFenced, recordMsOf, SERVICE_RESTART, stateOf } from '../session/on-record.js';
+import { checkDurability } from './check-durability.js';
 import { Durability } from './durability.js';
 import type { DurableCandidate, ResolvedDurability } from './options.js';
 import { Room } from './room.js';

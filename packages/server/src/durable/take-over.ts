@@ -13,17 +13,17 @@ import {
   restoreDurableSession,
   systemClock,
 } from '@parlance/protocol/internal';
-import type { CheckedIdentity, Refusal } from '../admission/admission.js';
+import type { CheckedIdentity } from '../admission/admission.js';
 import { countedPrincipal } from '../admission/authentication.js';
 import type { Origin } from '../admission/renewal.js';
 import { AdoptedSession } from '../adopted-session.js';
 import type { BackplaneLink, SessionReading } from '../backplane/backplane.js';
-import { dropFenced, recordMsOf } from '../cluster/recorded.js';
 import { addressKey } from '../http/addresses.js';
-import { dataTextOf } from '../on-record.js';
+import type { Refusal } from '../http/site.js';
 import type { Seal } from '../seal/keys.js';
 import { type OpenedRecord, RecordSeal } from '../seal/record-seal.js';
 import { clientInfo } from '../served-session.js';
+import { dataTextOf, dropFenced, recordMsOf } from '../session/on-record.js';
 import type { SessionsHost } from '../sessions-host.js';
 import { HEAD_FIELDS, type ReadRecord, readFields, readHead, savedOf } from './fields.js';
 import type { Records } from './records.js';

@@ -6,9 +6,9 @@ import {
   loggable,
   type Turn,
 } from '@parlance/protocol/internal';
-import type { BackplaneLink, SessionWrite, SessionWritten } from '../backplane/backplane.js';
+import type { BackplaneLink, FieldChanges, SessionWrite, SessionWritten } from '../backplane/backplane.js';
 import type { RecordSeal } from '../seal/record-seal.js';
-import { type FieldChanges, FieldWriter } from './fields.js';
+import { FieldWriter } from './fields.js';
 import type { Room } from './room.js';
 
 export interface TurnRecorderOptions {

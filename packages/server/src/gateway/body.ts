@@ -118,7 +118,8 @@ function checkOf(boundary: string, { assertAllowed, onModel }: FormOptions): Che
 
 /** Only a client itself can be asked for a body. */
 function assertDirect({ from }: Message): void {
-  if (from !== undefined) throw new GatewayFailure('bad_request', 'a body from an agent cannot be streamed');
+  if (from !== undefined)
+    throw new GatewayFailure('bad_request', 'a body from another session cannot be streamed');
 }
 
 function bodyFailure(error: unknown): unknown {

@@ -8,8 +8,8 @@ import {
   type Session,
 } from '@parlance/protocol';
 import { decodeIncoming, type IncomingHead, loggable } from '@parlance/protocol/internal';
-import { keepByPolicy } from '../replies/keep-policy.js';
 import { ServedSession } from '../served-session.js';
+import { keepByPolicy } from '../session/keep-policy.js';
 import { isForm, readForm, readJsonBody, type UpstreamBody } from './body.js';
 import { CHAT_COMPLETIONS, type EndpointRequest, endpointOf, isServedPath } from './endpoints.js';
 import { GatewayFailure, readRequest } from './failure.js';
@@ -34,12 +34,13 @@ import {
   type Progress,
 } from './usage.js';
 
-export type { KeepPolicy } from '../replies/options.js';
+export type { KeepPolicy } from '../session/keep-policy.js';
+export type { TokenUsage } from '../session/observer.js';
 export type { FilesPolicy } from './endpoints.js';
 export type { GatewayErrorCode } from './failure.js';
 export type { AllowedModels } from './models.js';
 export type { OpenAIGatewayOptions } from './options.js';
-export type { GatewayRequest, GatewayUsage, TokenUsage, UsageTotals } from './usage.js';
+export type { GatewayRequest, GatewayUsage, UsageTotals } from './usage.js';
 
 /** A request handler that also counts usage. */
 export type OpenAIGateway = RequestHandler & {

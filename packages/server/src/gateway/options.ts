@@ -7,7 +7,7 @@ import {
   type OptionKinds,
   SILENT_LOGGER,
 } from '@parlance/protocol/internal';
-import type { KeepPolicy } from '../replies/options.js';
+import type { KeepPolicy } from '../session/keep-policy.js';
 import type { FilesPolicy } from './endpoints.js';
 import { type AllowedModels, createModelPolicy, type ModelPolicy } from './models.js';
 import { createSecrets } from './secret.js';

@@ -1,11 +1,5 @@
 import type { Session } from '@parlance/protocol';
-
-export interface TokenUsage {
-  /** Tokens in the request. */
-  readonly promptTokens: number;
-  /** Tokens in the answer. */
-  readonly completionTokens: number;
-}
+import type { TokenUsage } from '../session/observer.js';
 
 /** Usage of one finished request. */
 export interface GatewayRequest {

@@ -29,7 +29,7 @@ export interface GroupSent<Data = unknown> {
 }
 
 /**
- * Sessions of this server that are sent the same messages. In a cluster, each node has groups of its own: `size`, iteration
+ * Sessions of this server that are sent the same messages. Each node has groups of its own: `size`, iteration
  * and `send` concern the sessions of this node. What is for all nodes is announced by a message bus of the application, and
  * each node sends it to its own group.
  *

@@ -1,6 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import type { Feature } from '../parts/part.js';
 import type { Hook } from './hook.js';
+import { HookedReader } from './hooked-reader.js';
 import { hookRequests } from './run-hooks.js';
 
 /**
@@ -18,6 +19,9 @@ export function hooks<Data = unknown>(list: readonly Hook<Data>[]): Feature {
   return {
     name: 'hooks',
     after: ['metrics', 'tracing', 'replies'],
-    install: () => ({ endpoint: { hooks: all }, wrap: (next) => hookRequests(next, all) }),
+    install: () => ({
+      endpoint: { readerOf: (messages, session) => new HookedReader(messages, session, all) },
+      wrap: (next) => hookRequests(next, all),
+    }),
   };
 }

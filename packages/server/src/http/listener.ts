@@ -6,10 +6,10 @@ import {
   type ServerResponse,
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { ProtocolError } from '@parlance/protocol';
+import { type Logger, ProtocolError } from '@parlance/protocol';
 import { ask, assertOptions, loggable } from '@parlance/protocol/internal';
-import type { ResolvedServerOptions } from '../options.js';
 import { isTrustedProxy, socketKey } from './addresses.js';
+import type { HttpOptions } from './options.js';
 
 export interface ListenOptions {
   /** 0 chooses a free port. @default 0 */
@@ -21,6 +21,14 @@ export interface ListenOptions {
    * readiness and metrics are answered before. @default HTTP 426 for every request
    */
   readonly respond?: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
+}
+
+/** Where a server listens. */
+export interface Listening {
+  readonly port: number;
+  readonly host: string;
+  /** The URL that clients connect to. */
+  readonly url: string;
 }
 
 /** An HTTP server that listens for this server alone. */
@@ -49,7 +57,7 @@ const MAX_CHECK_INTERVAL_MS = 5_000;
  */
 export async function openListener(
   options: ListenOptions,
-  server: Pick<ResolvedServerOptions, 'limits' | 'timers' | 'trustedProxies' | 'logger'>,
+  server: Pick<HttpOptions, 'limits' | 'timers' | 'trustedProxies' | 'logger'>,
   onRequest: RequestListener,
 ): Promise<Listener> {
   assertOptions(options, { port: 'number', host: 'text', respond: 'function' }, 'listen');
@@ -100,7 +108,7 @@ export async function listenOn(http: HttpServer, port: number, host: string): Pr
 /** Limits connections by socket address: one that sends no request costs memory too, and has no headers to go by. */
 function boundConnections(
   http: HttpServer,
-  { limits, trustedProxies }: Pick<ResolvedServerOptions, 'limits' | 'trustedProxies'>,
+  { limits, trustedProxies }: Pick<HttpOptions, 'limits' | 'trustedProxies'>,
 ): void {
   const max = limits.sessionsPerIp + limits.handshakesPerIp;
   if (max === Infinity) return;
@@ -141,7 +149,7 @@ export function respondWith(
   respond: ListenOptions['respond'],
   request: IncomingMessage,
   response: ServerResponse,
-  logger: ResolvedServerOptions['logger'],
+  logger: Logger,
 ): boolean {
   if (respond === undefined) return false;
   return ask(

@@ -1,10 +1,10 @@
 import type { Server as HttpServer, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { pathOf } from '../admission/admission.js';
-import { Handshakes, MAX_HANDSHAKES } from '../admission/handshakes.js';
-import type { ResolvedServerOptions } from '../options.js';
 import { addressKey, clientAddress } from './addresses.js';
+import { Handshakes, MAX_HANDSHAKES } from './handshakes.js';
+import type { HttpOptions } from './options.js';
 import { refuseUpgrade } from './refuse-upgrade.js';
+import { pathOf } from './site.js';
 
 /** A listener of the event `upgrade`. */
 type UpgradeListener = (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
@@ -27,11 +27,11 @@ const UNTOUCHED_MS = 3_000;
  * there is no other listener. A listener that authenticates first listens to errors, but so does Vite to those of sockets it leaves.
  */
 export class Unclaimed {
-  readonly #options: Pick<ResolvedServerOptions, 'path' | 'trustedProxies' | 'limits' | 'timers'>;
+  readonly #options: Pick<HttpOptions, 'path' | 'trustedProxies' | 'limits' | 'timers'>;
   readonly #waiting: Handshakes<Duplex>;
   readonly #answers = new WeakMap<Duplex, () => void>();
 
-  constructor(options: Pick<ResolvedServerOptions, 'path' | 'trustedProxies' | 'limits' | 'timers'>) {
+  constructor(options: Pick<HttpOptions, 'path' | 'trustedProxies' | 'limits' | 'timers'>) {
     this.#options = options;
     this.#waiting = new Handshakes(options.limits.handshakesPerIp, MAX_HANDSHAKES);
   }

@@ -2,12 +2,11 @@ import type { Server as HttpServer, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ProtocolError, Subprotocol } from '@parlance/protocol';
 import { loggable, MAX_PIECE_SIZE } from '@parlance/protocol/internal';
-import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from '../admission/admission.js';
-import type { Passed } from '../admission/seek.js';
-import type { ResolvedServerOptions } from '../options.js';
 import { addressKey, clientAddress, isForwarded } from './addresses.js';
 import { assertHttpServer } from './attachable.js';
+import type { HttpOptions } from './options.js';
 import { refuseUpgrade } from './refuse-upgrade.js';
+import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from './site.js';
 import { Unclaimed } from './unclaimed.js';
 import {
   createWebSocketAdapter,
@@ -21,12 +20,10 @@ export interface Peer {
   /** The client's address, as reported by trusted proxies if there are any. */
   readonly ip: string;
   readonly request: IncomingMessage;
-  /** Another server has authenticated the client and passes its connection on. @default undefined */
-  readonly passed?: Passed | undefined;
 }
 
 export interface UpgradesOptions {
-  readonly options: ResolvedServerOptions;
+  readonly options: HttpOptions;
   /** Counts an upgrade and returns 0, or returns the milliseconds for which the address gets HTTP 429. */
   readonly connect: (address: string) => number;
   /** Another server takes new connections: the milliseconds after which clients come back; `undefined` if this one does. */
@@ -46,7 +43,10 @@ const FRAME_HEAD_ROOM = 16 * 1024;
 const MAX_INT = 2 ** 31 - 1;
 
 /** The bounds of every WebSocket of a server. */
-export function webSocketOptions({ limits, timers }: ResolvedServerOptions): WebSocketAdapterOptions {
+export function webSocketOptions({
+  limits,
+  timers,
+}: Pick<HttpOptions, 'limits' | 'timers'>): WebSocketAdapterOptions {
   const maxPayload =
     Math.max(limits.maxMessageSize, limits.maxHandshakeSize, MAX_PIECE_SIZE) + FRAME_HEAD_ROOM;
   return {

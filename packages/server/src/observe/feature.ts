@@ -1,19 +1,17 @@
 import type { RequestListener } from 'node:http';
 import { ProtocolError, type RequestHandler } from '@parlance/protocol';
 import { assertOptions, systemClock } from '@parlance/protocol/internal';
-import type { Listening } from '../api.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import { type Listener, type ListenOptions, openListener, shutListener } from '../http/listener.js';
-import { Port as NetworkPort } from '../http/port.js';
 import {
-  type Feature,
-  METER,
-  type Page,
-  type PagePort,
-  type Part,
-  type PartHost,
-  Port,
-} from '../parts/part.js';
+  type Listener,
+  type Listening,
+  type ListenOptions,
+  openListener,
+  shutListener,
+} from '../http/listener.js';
+import { Port as NetworkPort } from '../http/port.js';
+import type { Page, PagePort } from '../http/status.js';
+import { type Feature, METER, type Part, type PartHost, Port } from '../parts/part.js';
 import { instrument } from './instrument.js';
 import type { Metrics } from './metrics.js';
 import { Totals } from './totals.js';

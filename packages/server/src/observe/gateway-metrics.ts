@@ -1,7 +1,6 @@
-import type { TokenUsage } from '../gateway/usage.js';
+import type { TokenUsage, UpstreamAttempt } from '../session/observer.js';
 import { ModelLabels, statusLabel } from './labels.js';
 import type { MetricKit } from './metric-kit.js';
-import type { UpstreamAttempt } from './observer.js';
 
 /** Seconds until an upstream answers: from a cached answer to a long prompt. */
 const FIRST_BYTE_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];

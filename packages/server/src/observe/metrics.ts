@@ -1,12 +1,12 @@
 import { type MetricObjectWithValues, type MetricValue, Registry } from 'prom-client';
 import type { Sample } from '../admin/figures.js';
 import type { PartHost } from '../parts/part.js';
+import type { ServerObserver } from '../session/observer.js';
 import { figureMetrics } from './figures.js';
 import { GatewayMetrics } from './gateway-metrics.js';
 import type { RequestObserver } from './instrument.js';
 import { createMetricKit } from './metric-kit.js';
 import { nodeMetrics, packageVersion } from './node-metrics.js';
-import type { ServerObserver } from './observer.js';
 import { sessionMetrics } from './session-metrics.js';
 import type { Totals } from './totals.js';
 

@@ -9,22 +9,19 @@ import type {
   ResumeOffer,
   SessionOptions,
 } from '@parlance/protocol';
-import type {
-  EventRoute,
-  Mailbox,
-  MemoryBudget,
-  OwnHandler,
-  resolveCapabilities,
-} from '@parlance/protocol/internal';
-import type { DrainProgress } from '../admin/figures.js';
-import type { CheckedIdentity, Refusal } from '../admission/admission.js';
+import type { EventRoute, MemoryBudget, OwnHandler, resolveCapabilities } from '@parlance/protocol/internal';
+import type { CheckedIdentity } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { Sought, Wanted } from '../admission/seek.js';
-import type { ReplyBackplane } from '../backplane/replies.js';
-import type { DrainOptions, DrainResult } from '../drain-options.js';
-import type { ServerEndpoint, ServerEndpointOptions } from '../endpoint.js';
-import type { ServerObserver } from '../observe/observer.js';
+import type { Backplane } from '../backplane/backplane.js';
+import type { DrainOptions, DrainProgress, DrainResult } from '../drain-options.js';
+import type { ServerEndpoint } from '../endpoint.js';
+import type { Refusal } from '../http/site.js';
+import type { Page, PagePort } from '../http/status.js';
 import type { ResolvedServerOptions } from '../options.js';
+import type { ServerObserver } from '../session/observer.js';
+import type { PartEndpoint } from '../session/parts.js';
+import type { SessionsHost } from '../sessions-host.js';
 import type { Slot } from './slot.js';
 
 /** A capability of a server beyond sessions, such as `groups()`. It may be given to several servers. */
@@ -86,6 +83,9 @@ export interface PartHost {
   respond(request: IncomingMessage, response: ServerResponse, port: PagePort): boolean;
 }
 
+/** What brings sessions and connections to the server that did not begin on one of its own. */
+export const SESSIONS = new Port<SessionsHost>('sessions');
+
 /** Who is told what no hook is called for. `undefined` until it is loaded. */
 export const METER = new Port<{ readonly observer: ServerObserver | undefined }>('meter');
 
@@ -93,7 +93,7 @@ export const METER = new Port<{ readonly observer: ServerObserver | undefined }>
 export interface Owner {
   /** Names it in the IDs of its sessions and in records. Each process has another one. */
   readonly incarnation: string;
-  readonly engine: ReplyBackplane;
+  readonly engine: Backplane;
   /** The engine does not answer, as far as is known. */
   readonly isStalled: boolean;
   /** No other process takes this one for dead. */
@@ -108,37 +108,18 @@ export const OWNER = new Port<Owner>('owner');
 /** What the cores of all sessions get from one part. No two parts give the same. */
 export type CoreOptions = Pick<SessionOptions, 'avp' | 'maxRecordSize' | 'tellsBeside'>;
 
-/** What the endpoints of all sessions get from one part. No two parts give the same. */
-export type PartEndpoint = Pick<
-  ServerEndpointOptions,
-  'keeper' | 'batch' | 'transfers' | 'createScanner' | 'hooks'
-> & {
-  /** @default the mailbox of the endpoint */
-  readonly createMailbox?: (() => Mailbox) | undefined;
-};
-
 /** What HELLO may agree on because a part is there. */
 export type Offer = Pick<
   Parameters<typeof resolveCapabilities>[0],
   'securityScanning' | 'moves' | 'durables'
 >;
 
-/** An address that the server answers itself, such as `@replies`. */
+/** An address that the server answers itself; it begins with `@`. */
 export interface OwnName {
   /** Only sessions that have agreed on it have the name. */
   readonly extension: string;
   /** @param said what a node that has died has answered. */
   handlerFor(session: ServerEndpoint, stream: number, said: readonly CodedBody[] | undefined): OwnHandler;
-}
-
-/** Where a page is asked for: on a server of the application, on the port of sessions, or on one that a part has opened. */
-export type PagePort = 'application' | 'sessions' | 'separate';
-
-/** A page of the server. */
-export interface Page {
-  readonly type: string;
-  /** `undefined` while it is loaded. The promise rejects with what prevents it. */
-  readonly read: (() => Promise<string>) | undefined;
 }
 
 /** What a part does while its server drains. */

@@ -7,25 +7,16 @@ import {
   type ResumeOffer,
 } from '@parlance/protocol';
 import { ask, type EventRoute, type Fields, loggable, notify } from '@parlance/protocol/internal';
-import type { CheckedIdentity, Refusal } from '../admission/admission.js';
+import type { CheckedIdentity } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { Sought, Wanted } from '../admission/seek.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { Refusal } from '../http/site.js';
+import type { Page, PagePort } from '../http/status.js';
+import type { LeavingParts, PartEndpoint, SessionParts } from '../session/parts.js';
 import { NamesRoute } from './names-route.js';
 import { inOrder, type Ordered } from './order.js';
-import type {
-  CoreOptions,
-  DrainPart,
-  Feature,
-  Figure,
-  Offer,
-  Page,
-  PagePort,
-  Part,
-  PartEndpoint,
-  PartHost,
-  Port,
-} from './part.js';
+import type { CoreOptions, DrainPart, Feature, Figure, Offer, Part, PartHost, Port } from './part.js';
 import { Slot } from './slot.js';
 
 type Named = Part & Ordered;
@@ -34,14 +25,8 @@ type Having<Hook extends keyof Part> = Named & { readonly [Name in Hook]-?: NonN
 /** What a server gives its parts itself. */
 export type ServerOfParts = Omit<PartHost, 'slot' | 'provide' | 'use' | 'figures' | 'changed'>;
 
-/** What a session that leaves asks of the parts of its server. */
-export type LeavingParts = Pick<
-  Parts,
-  'hold' | 'isQuiet' | 'leaves' | 'settle' | 'moved' | 'release' | 'save'
->;
-
 /** What the parts of a server do together, in one list for each hook: a hook that no part has costs nothing. */
-export class Parts {
+export class Parts implements SessionParts, LeavingParts {
   readonly core: CoreOptions;
   readonly endpoint: PartEndpoint;
   readonly offer: Offer;

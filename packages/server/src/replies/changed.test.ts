@@ -3,11 +3,11 @@ import { isProtocolError } from '@parlance/protocol';
 import { decodeFailure, encodeFailure, newReplyId } from '@parlance/protocol/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { redis } from '../backplane/redis.js';
-import { framedLength, type ReplyEngine } from '../backplane/replies.js';
+import { framedLength, type ReplyEngine } from '../backplane/replies/engine.js';
+import { sealedReplies } from '../backplane/replies/sealed.js';
 import { repliesOf } from '../backplane/testing/engines.js';
 import { type RedisServer, redisMissing, startRedis } from '../backplane/testing/redis-server.js';
 import { Seal } from '../seal/keys.js';
-import { sealedReplies } from '../seal/sealed-replies.js';
 import { EngineReplyLog } from './engine-log.js';
 import { News } from './news.js';
 

@@ -1,8 +1,8 @@
 import { ProtocolError } from '@parlance/protocol';
 import { encodeFailure, newReplyId } from '@parlance/protocol/internal';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { memoryReplies } from '../backplane/memory-replies.js';
-import type { EngineHead, ReplyEngine } from '../backplane/replies.js';
+import type { EngineHead, ReplyEngine } from '../backplane/replies/engine.js';
+import { memoryReplies } from '../backplane/replies/memory.js';
 import { EngineReplyLog } from './engine-log.js';
 
 /** A node that goes on with replies of others, and one whose answers come in an order of their own. */

@@ -1,5 +1,6 @@
-import type { EngineHead, ReplyEngine } from '../backplane/replies.js';
-import type { OnFailed, ReplyEnd } from './log.js';
+import type { EngineHead, ReplyEngine } from '../backplane/replies/engine.js';
+import type { ReplyEnd } from '../backplane/replies/reply.js';
+import type { OnFailed } from './log.js';
 
 /** How a node goes on with a reply that another one has written. */
 export interface GoingOn {

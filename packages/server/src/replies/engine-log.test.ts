@@ -2,8 +2,14 @@ import { ProtocolError } from '@parlance/protocol';
 import { decodeFailure, newReplyId } from '@parlance/protocol/internal';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { memoryReplies } from '../backplane/memory-replies.js';
-import { batchCharge, type EngineHead, headCharge, type ReplyEngine, UNKNOWN } from '../backplane/replies.js';
+import {
+  batchCharge,
+  type EngineHead,
+  headCharge,
+  type ReplyEngine,
+  UNKNOWN,
+} from '../backplane/replies/engine.js';
+import { memoryReplies } from '../backplane/replies/memory.js';
 import { EngineReplyLog } from './engine-log.js';
 import { BATCH_MS, MAX_PENDING, MAX_PENDING_BYTES } from './engine-writer.js';
 import type { Failing } from './log.js';

@@ -1,19 +1,17 @@
 import { ProtocolError } from '@parlance/protocol';
 import { loggable, MemoryBudget } from '@parlance/protocol/internal';
-import { type EngineBounds, type EngineEntry, type EngineHead, UNKNOWN } from '../backplane/replies.js';
+import {
+  type EngineBounds,
+  type EngineEntry,
+  type EngineHead,
+  UNKNOWN,
+} from '../backplane/replies/engine.js';
+import type { ReplyEnd, ReplyEntry, ReplyPieces } from '../backplane/replies/reply.js';
 import { claimReply, type GoingOn, type GoneOn } from './claiming.js';
 import { EngineWriter, type EngineWriterOptions, LIVE_MARGIN_MS } from './engine-writer.js';
 import { Followed } from './followed.js';
 import { isChanged } from './is-changed.js';
-import type {
-  OnFailed,
-  OwnedName,
-  ReplyEnd,
-  ReplyEntry,
-  ReplyLog,
-  ReplyLogUsage,
-  ReplyPieces,
-} from './log.js';
+import type { OnFailed, OwnedName, ReplyLog, ReplyLogUsage } from './log.js';
 import { mergeNewest } from './merge.js';
 import { lost, Orphans, type OrphansOptions } from './orphans.js';
 
@@ -43,7 +41,7 @@ const FAILED_MS = 60_000;
 /** Bytes of memory that a new writer must find. */
 const WRITER_ROOM = 64 * 1024;
 
-/** Keeps replies in the engine of a cluster, so that they outlive their node. */
+/** Keeps replies in the engine, so that they outlive their node. */
 export class EngineReplyLog implements ReplyLog {
   readonly #options: EngineLogOptions;
   readonly #orphans: Orphans;

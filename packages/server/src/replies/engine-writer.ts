@@ -7,15 +7,16 @@ import {
   framedLength,
   type ReplyBatch,
   type ReplyEngine,
-} from '../backplane/replies.js';
-import type { Failing, OnFailed, ReplyEnd } from './log.js';
+} from '../backplane/replies/engine.js';
+import type { ReplyEnd } from '../backplane/replies/reply.js';
+import type { Failing, OnFailed } from './log.js';
 import { metadataOf } from './record.js';
 import { Tail } from './tail.js';
 
 /** Parts of one reply that may not be on record yet, and their bytes; beyond, the handler waits. */
 export const MAX_PENDING = 64;
 export const MAX_PENDING_BYTES = 256 * 1024;
-/** How long parts are collected for one call, in milliseconds. Those of durable sessions go when they are on record with these. */
+/** How long parts are collected for one call, in milliseconds. Those of sessions on record go when they are on record with these. */
 export const BATCH_MS = 50;
 /** How long the engine may not take a part before the reply is no longer kept, in milliseconds. */
 export const STALL_MS = 5_000;

@@ -1,4 +1,4 @@
-import { Extension, type ProtocolError, type ResumeOffer } from '@parlance/protocol';
+import { Extension, ProtocolError, type ResumeOffer } from '@parlance/protocol';
 import {
   get,
   isFields,
@@ -8,6 +8,8 @@ import {
   REPLY_ID_PREFIX,
   ValueList,
 } from '@parlance/protocol/internal';
+import { keepsReplies } from '../backplane/replies/engine.js';
+import { sealedReplies } from '../backplane/replies/sealed.js';
 import { RECORDED } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import {
@@ -20,7 +22,6 @@ import {
   type PartHost,
 } from '../parts/part.js';
 import type { Slot } from '../parts/slot.js';
-import { sealedReplies } from '../seal/sealed-replies.js';
 import { type FollowState, Follows } from './follows.js';
 import { type RepliesOptions, resolveRepliesOptions } from './options.js';
 import { Replies, type RepliesNode } from './replies.js';
@@ -48,12 +49,17 @@ export const keptReplies = (given: RepliesOptions = {}): Feature => ({
 function nodeOf(owner: Owner, host: PartHost): RepliesNode {
   const { seal, timers } = host.options;
   const recorded = host.use(RECORDED);
+  if (!keepsReplies(owner.engine))
+    throw new ProtocolError(
+      'invalid_option',
+      "replies: the engine keeps none; use another one, or without('replies')",
+    );
   const engine = owner.engine.connectReplies();
   return {
     engine: seal === undefined ? engine : sealedReplies(engine, seal),
     incarnation: owner.incarnation,
     isAlive: (node) => owner.lives(node),
-    // The handler of a requester with a durable session is called again.
+    // The handler of a requester whose session is on record is called again.
     ...(recorded && {
       awaitMs: timers.resumeWindowMs,
       isAwaited: (source, id) => recorded.isAwaited(source, id),

@@ -1,9 +1,10 @@
 import { type CodedBody, type Limits, ProtocolError, type RequestContext } from '@parlance/protocol';
 import { CodedPart, countable, decodeMetadata, encodeKept } from '@parlance/protocol/internal';
+import type { ReplyEntry } from '../backplane/replies/reply.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { Slot } from '../parts/slot.js';
 import type { Follow, FollowState, Follows } from './follows.js';
-import type { ReplyEntry, ReplyLog } from './log.js';
+import type { ReplyLog } from './log.js';
 import { News } from './news.js';
 import { failureOf, heldBytes, type RecordCoders, ReplyReader } from './reader.js';
 import type { Recording } from './recording.js';
@@ -14,7 +15,7 @@ export interface FollowingParts {
   /** The record of a reply whose handler runs here. */
   readonly recordingOf: (id: string) => Recording | undefined;
   readonly follows: Slot<Follows, ServerEndpoint>;
-  /** It may change when the server joins a cluster. */
+  /** It may change when the server joins other nodes. */
   readonly log: () => ReplyLog;
 }
 

@@ -17,11 +17,12 @@ import {
   resolveKeepOptions,
   type TakenUp,
 } from '@parlance/protocol/internal';
-import type { EngineHead } from '../backplane/replies.js';
+import type { EngineHead } from '../backplane/replies/engine.js';
+import type { ReplyHead } from '../backplane/replies/reply.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { EngineReplyLog } from './engine-log.js';
 import type { Following } from './following.js';
-import type { ReplyHead, ReplyLog } from './log.js';
+import type { ReplyLog } from './log.js';
 import type { ResolvedRepliesOptions } from './options.js';
 import type { Owners } from './owners.js';
 import { Recording, type RecordingOptions } from './recording.js';

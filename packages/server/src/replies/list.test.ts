@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import type { ReplyEntry } from '../backplane/replies/reply.js';
 import { listReplies, MAX_ASKED, MAX_LISTED } from './list.js';
-import type { ReplyEntry } from './log.js';
 import { Turns } from './turns.js';
 
 const entries = (count: number, owner: string): ReplyEntry[] =>

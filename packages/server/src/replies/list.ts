@@ -1,5 +1,5 @@
 import { type ReplyInfo, replyFields } from '@parlance/protocol/internal';
-import type { ReplyEntry } from './log.js';
+import type { ReplyEntry } from '../backplane/replies/reply.js';
 
 export interface ListOptions {
   /** Whose list it is. */

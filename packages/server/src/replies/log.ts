@@ -1,4 +1,5 @@
 import type { ProtocolError } from '@parlance/protocol';
+import type { ReplyEnd, ReplyEntry, ReplyHead, ReplyPieces } from '../backplane/replies/reply.js';
 
 /** The record of kept replies, behind which an engine may stand. A call is answered at once or with a promise. */
 export interface ReplyLog {
@@ -51,8 +52,6 @@ export interface ReplyLog {
   readonly usage: ReplyLogUsage;
 }
 
-/** Parts that one call of `read` returns. */
-export const READ_PARTS = 256;
 /** Bytes of the failure and the metadata of an end that always has room. */
 export const SMALL_END = 512;
 
@@ -70,47 +69,6 @@ export type Awaitable<Value> = Value | Promise<Value>;
 export interface OwnedName {
   readonly owner: string;
   readonly name: string;
-}
-
-/** A reply as it begins. */
-export interface ReplyHead {
-  readonly id: string;
-  /** See `owner.ts`. */
-  readonly owner: string;
-  /** `undefined` without authentication. */
-  readonly principal: string | undefined;
-  readonly name: string | undefined;
-  /** JSON of at most 1 KiB. */
-  readonly share: string | undefined;
-  /** The encoding of its token IDs. */
-  readonly encoding: string | undefined;
-  /** Milliseconds after the end. */
-  readonly ttlMs: number;
-  /** Unix milliseconds. */
-  readonly startedAt: number;
-}
-
-export interface ReplyEnd {
-  /** Unix milliseconds. */
-  readonly at: number;
-  /** The body of an error frame; `undefined` if the reply is complete. */
-  readonly failure: Uint8Array | undefined;
-  /** Metadata that came after the last part. */
-  readonly metadata: Uint8Array | undefined;
-}
-
-export interface ReplyEntry extends ReplyHead {
-  readonly parts: number;
-  readonly end: ReplyEnd | undefined;
-}
-
-export interface ReplyPieces {
-  /** Of parts `after` + 1 and on. */
-  readonly records: readonly Uint8Array[];
-  /** The metadata of the reply as of part `after`. */
-  readonly metadata: Uint8Array | undefined;
-  /** Set if the records reach up to the end. */
-  readonly end: ReplyEnd | undefined;
 }
 
 export interface ReplyLogUsage {

@@ -1,17 +1,14 @@
-import { keyOf } from '../keys.js';
+import { RecordStore } from '../backplane/replies/record-store.js';
 import {
-  type OwnedName,
   READ_PARTS,
   type ReplyEnd,
   type ReplyEntry,
   type ReplyHead,
-  type ReplyLog,
-  type ReplyLogUsage,
   type ReplyPieces,
-  SMALL_END,
-} from './log.js';
+} from '../backplane/replies/reply.js';
+import { keyOf } from '../keys.js';
+import { type OwnedName, type ReplyLog, type ReplyLogUsage, SMALL_END } from './log.js';
 import { metadataOf } from './record.js';
-import { RecordStore } from './record-store.js';
 import { SharedReplies } from './shared-replies.js';
 import { type Charged, type ReplyBounds, Shares } from './shares.js';
 

@@ -1,5 +1,6 @@
-import { type KeepOptions, type Message, type Metadata, ProtocolError } from '@parlance/protocol';
+import { ProtocolError } from '@parlance/protocol';
 import { assertOptions, DEFAULT_REPLY_TTL_MS, type OptionKinds } from '@parlance/protocol/internal';
+import type { KeepPolicy } from '../session/keep-policy.js';
 import type { ReplyBounds } from './shares.js';
 
 /** Asks whether a principal may follow or stop a reply that belongs to another one. */
@@ -15,12 +16,6 @@ export interface ReplyQuestion {
   };
   readonly action: 'follow' | 'stop';
 }
-
-/** Which replies are kept if their handlers do not call `keep`. */
-export type KeepPolicy =
-  | boolean
-  | KeepOptions
-  | ((request: Message, context: { readonly metadata: Metadata }) => boolean | KeepOptions | undefined);
 
 export interface RepliesOptions {
   /**

@@ -1,14 +1,14 @@
 import { type Logger, ProtocolError } from '@parlance/protocol';
 import { encodeFailure, nodeOfReply } from '@parlance/protocol/internal';
+import type { RequestOnRecord } from '../backplane/backplane.js';
 import type {
   AppendOutcome,
   EngineBounds,
   EngineEnd,
   EngineEntry,
   ReplyEngine,
-  ReplySource,
   WrittenBy,
-} from '../backplane/replies.js';
+} from '../backplane/replies/engine.js';
 
 export interface OrphansOptions {
   readonly engine: ReplyEngine;
@@ -26,7 +26,7 @@ export interface OrphansOptions {
    * @default it is not
    * @throws {ProtocolError} if this is unknown.
    */
-  readonly isAwaited?: ((source: ReplySource, id: string) => Promise<boolean>) | undefined;
+  readonly isAwaited?: ((source: RequestOnRecord, id: string) => Promise<boolean>) | undefined;
 }
 
 /** A reply that its writer has not touched for so long is not written any more. */
@@ -85,7 +85,7 @@ export class Orphans {
     }
   }
 
-  async #isAwaited(id: string, source: ReplySource | undefined): Promise<boolean> {
+  async #isAwaited(id: string, source: RequestOnRecord | undefined): Promise<boolean> {
     if (source === undefined) return false;
     try {
       return (await this.#options.isAwaited?.(source, id)) === true;

@@ -17,9 +17,10 @@ import {
   type PartText,
   type Reservation,
 } from '@parlance/protocol/internal';
-import { isSharedCoding, passOn, recode } from '../agents/recode.js';
+import { READ_PARTS, type ReplyEntry } from '../backplane/replies/reply.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import { READ_PARTS, type ReplyEntry, type ReplyLog } from './log.js';
+import { isSharedCoding, passOn, recode } from '../session/recode.js';
+import type { ReplyLog } from './log.js';
 import { decodeRecord, isTokens, type RecordedBody } from './record.js';
 
 /** An incomplete character has at most so many bytes. */

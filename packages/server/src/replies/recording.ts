@@ -119,7 +119,7 @@ export class Recording implements ReplyRecorder {
     this.#options.request.stop(reason);
   }
 
-  /** The handler of a durable session that another node goes on with is called again there. */
+  /** The handler of a session that another node goes on with from its record is called again there. */
   goesOnFrom(session: unknown): boolean {
     const { request } = this.#options;
     return endpointOf(request.session) === session && request.isRepeated();

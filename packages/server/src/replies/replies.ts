@@ -22,16 +22,17 @@ import {
   type ReplyRecorder,
   type TakenUp,
 } from '@parlance/protocol/internal';
+import type { ReplyEntry } from '../backplane/replies/reply.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { NO_BODY } from '../no-body.js';
 import type { Slot } from '../parts/slot.js';
+import { keepReplies } from '../session/keep-policy.js';
 import { type EngineLogOptions, EngineReplyLog } from './engine-log.js';
 import { Following, unknownReply } from './following.js';
 import type { FollowState, Follows } from './follows.js';
-import { keepReplies } from './keep-policy.js';
 import { Keeping } from './keeping.js';
 import { listReplies } from './list.js';
-import type { ReplyEntry, ReplyLog } from './log.js';
+import type { ReplyLog } from './log.js';
 import { MemoryReplyLog } from './memory-log.js';
 import type { ReplyQuestion, ResolvedRepliesOptions } from './options.js';
 import { Owners } from './owners.js';
@@ -57,7 +58,7 @@ export interface RepliesHost {
   readonly onOver: () => void;
 }
 
-/** What a node does for the replies of its cluster. */
+/** What a node does for the replies of all nodes. */
 export type RepliesNode = Pick<
   EngineLogOptions,
   'engine' | 'incarnation' | 'isAlive' | 'isAwaited' | 'awaitMs'

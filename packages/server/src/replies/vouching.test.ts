@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { memoryReplies } from '../backplane/memory-replies.js';
-import type { ReplyEngine } from '../backplane/replies.js';
+import type { ReplyEngine } from '../backplane/replies/engine.js';
+import { memoryReplies } from '../backplane/replies/memory.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { Owners } from './owners.js';
 import { Vouching } from './vouching.js';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Logger, ResumeOffer } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
-import type { ReplyEngine } from '../backplane/replies.js';
+import type { ReplyEngine } from '../backplane/replies/engine.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { OwnerClaim, Owners } from './owners.js';
 

@@ -3,7 +3,7 @@ import { deriveKey, ProtocolError } from '@parlance/protocol';
 import { assertOptions, type ByteReader, cryptoSuite, type OptionKinds } from '@parlance/protocol/internal';
 import { keyOf } from '../keys.js';
 
-/** Encrypts what an engine gets of durable sessions and kept replies. The same at all nodes. */
+/** Encrypts what an engine gets to keep and to put on record. The same at all nodes. */
 export interface SealOptions {
   /** Encrypts and opens: 32 bytes, or their base64, such as `openssl rand -base64 32` prints. */
   readonly key: string | Uint8Array;

@@ -1,12 +1,12 @@
 import { createHmac } from 'node:crypto';
 import { ProtocolError } from '@parlance/protocol';
 import { ByteReader, ByteWriter } from '@parlance/protocol/internal';
-import type { FieldChanges } from '../durable/fields.js';
+import type { FieldChanges } from '../backplane/backplane.js';
 import { keyOf } from '../keys.js';
 import { newSalt, notAuthentic, openAt, opening, type Seal, type SealKey, sealAt } from './keys.js';
 
 /**
- * The record of a durable session, sealed field by field:
+ * The record of a session, sealed field by field:
  *
  *     keys           of each epoch that has fields: the epoch, the key that the application gave, and a salt
  *     seal           a sum of the places of all other fields, sealed
@@ -108,8 +108,7 @@ export class RecordSeal {
    * @param turn its number, which grows.
    */
   seal(turn: number, { set, remove }: FieldChanges): FieldChanges {
-    if (turn <= this.#turn)
-      throw new ProtocolError('internal', 'a turn of a durable session was sealed twice');
+    if (turn <= this.#turn) throw new ProtocolError('internal', 'a turn was sealed twice');
     const isFirst = this.#turn === 0;
     this.#turn = turn;
     const sealed: FieldChanges = { set: new Map(), remove };

@@ -8,9 +8,8 @@ import { durable } from '../durable/feature.js';
 import { Leaving } from '../durable/leaving.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { createTestServer, type TestServer } from '../kit/kit.js';
-import { OWNER } from '../parts/part.js';
+import { OWNER, SESSIONS } from '../parts/part.js';
 import type { SessionServer } from '../server.js';
-import { SESSIONS } from '../sessions-host.js';
 
 /**
  * A server in virtual time whose sessions use every feature that speaks to sessions, and are held, frozen, given up and ended

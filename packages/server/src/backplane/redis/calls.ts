@@ -17,7 +17,7 @@ export class RedisCalls {
   readonly #table: string | undefined;
   #isChecked: boolean;
 
-  /** @param table a key of the cluster; with it, the engine is checked before the first call. */
+  /** @param table a key that all nodes use; with it, the engine is checked before the first call. */
   constructor(source: RedisSource, table?: string) {
     this.#connection = new RedisConnection({ open: () => source.open() });
     this.#table = table;
@@ -81,7 +81,7 @@ export class RedisCalls {
     const [, stated = 'unknown', major, minor] = version ?? [];
     const isOld = Number(major) < OLDEST[0] || (Number(major) === OLDEST[0] && Number(minor) < OLDEST[1]);
     if (version === null || isOld)
-      throw unsuitable(`a cluster needs Redis ${OLDEST.join('.')} or newer, or Valkey; this is ${stated}`);
+      throw unsuitable(`this server needs Redis ${OLDEST.join('.')} or newer, or Valkey; this is ${stated}`);
     const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1];
     if (policy !== 'noeviction') {
       const found = policy === undefined ? 'this engine states none' : `it is ${policy}`;

@@ -4,7 +4,7 @@ import { OPEN_TIMEOUT_MS, type Wire } from './connection.js';
 /** A client of `ioredis`, also one of a Redis Cluster. */
 export interface IoredisClient {
   call(command: string, ...args: string[]): Promise<unknown>;
-  /** Needed for kept replies and durable sessions in Redis. */
+  /** Needed for what is kept and put on record in Redis. */
   callBuffer?(command: string, ...args: (string | Buffer)[]): Promise<unknown>;
   /**
    * Another connection with the same options. The server opens all its connections so, watches and closes them. Without, it

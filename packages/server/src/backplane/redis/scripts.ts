@@ -1,3 +1,4 @@
+import { ProtocolError } from '@parlance/protocol';
 import { MAX_CHANGES, MAX_LOG } from '../backplane.js';
 import { ACCOUNT, CLOCK, script } from './lua.js';
 
@@ -58,13 +59,13 @@ return { ms, record }
 export const WITHDRAW = script(`return redis.call('HDEL', KEYS[1], ARGV[1])`);
 
 /**
- * The agents are a hash from their keys to `holder record`, and a stream of changes whose IDs count from 1-0 on. The field
+ * The entries of a table are a hash from their keys to `holder record`, and a stream of changes whose IDs count from 1-0 on. The field
  * '' of the hash is the number of the last change. Both keys are in one slot.
  *
  * KEYS: hash, stream. ARGV: key; `holder record`, or '' to remove it; expected holder, '' for none, or '*' for any.
  * Returns 1 or 0, and the number of the last change. What is there already is not written again, so that this may be repeated.
  */
-export const PUT_AGENT = script(`
+export const PUT_ENTRY = script(`
 local held = redis.call('HGET', KEYS[1], ARGV[1])
 local holder = held and string.match(held, '^[^ ]*') or ''
 if (held or '') == ARGV[2] then return { '1', redis.call('HGET', KEYS[1], '') or '0' } end
@@ -80,7 +81,7 @@ return { '1', tostring(number) }
 `);
 
 /** KEYS: hash, stream. Returns the fields of the hash and their values. */
-export const AGENTS = script(`return redis.call('HGETALL', KEYS[1])`);
+export const ENTRIES = script(`return redis.call('HGETALL', KEYS[1])`);
 
 /**
  * KEYS: hash, stream. ARGV: the number of the last change that is known. Returns 'gap', or number, key and entry of each
@@ -103,7 +104,7 @@ return changes
 `);
 
 /**
- * A session that has moved is a hash of its own: `n`, the node that has it, and `e`, how often it has moved. A durable one has
+ * A session that has moved is a hash of its own: `n`, the node that has it, and `e`, how often it has moved. One on record has
  * more fields: `q`, the number of the last write of its node, `b`, the bytes of those that the server names, and these.
  *
  * KEYS: the hash. ARGV: expected node and number, the new node, TTL in ms, 'claim' or ''. Returns node and number that are
@@ -124,7 +125,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return isClaim and redis.call('HGETALL', KEYS[1]) or { ARGV[3], epoch }
 `);
 
-/** KEYS: the hash. ARGV: names of a durable session. Returns node and number, and the values of the names. */
+/** KEYS: the hash. ARGV: names of its fields. Returns node and number, and the values of the names. */
 export const READ_SESSION = script(`return redis.call('HMGET', KEYS[1], 'n', 'e', unpack(ARGV))`);
 
 /** KEYS: the hash. ARGV: node, number, TTL in ms. Returns 1, or 0 if another node has the session. */
@@ -204,7 +205,7 @@ return 1
 `);
 
 /**
- * Of a durable session that was claimed, its number of moves stays for a while: a node that stood still since before that
+ * Of a session on record that was claimed, its number of moves stays for a while: a node that stood still since before that
  * could not tell otherwise that the session is not its own any more.
  *
  * KEYS: the hash. ARGV: node, number.
@@ -226,3 +227,9 @@ export const SHARE_KEY = script(`
 redis.call('SET', KEYS[1], ARGV[1], 'NX')
 return { redis.call('GET', KEYS[1]) }
 `);
+
+/** The answer of a script. @throws {ProtocolError} `connection_failed` if it is not a list. */
+export function listOf(reply: unknown): string[] {
+  if (Array.isArray(reply)) return reply.map(String);
+  throw new ProtocolError('connection_failed', 'Redis answered a script with something that is not a list');
+}

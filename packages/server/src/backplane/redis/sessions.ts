@@ -32,7 +32,7 @@ const REPLICA_MS = 500;
 
 const OUTCOMES: readonly SessionWritten[] = ['written', 'fenced', 'gone', 'behind'];
 
-/** Where sessions are that have moved, and the records of durable ones. */
+/** Where sessions are that have moved, and the records of others. */
 export class RedisSessions {
   /** Of one node. */
   protected readonly calls: RedisCalls;

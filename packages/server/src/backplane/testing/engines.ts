@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import type { Backplane, BackplaneLink } from '../backplane.js';
 import { memoryCluster } from '../memory.js';
 import { redis } from '../redis.js';
-import { keepsReplies, type ReplyEngine } from '../replies.js';
+import { keepsReplies, type ReplyEngine } from '../replies/engine.js';
 import { type RedisServer, redisMissing, startRedis, startValkey, valkeyMissing } from './redis-server.js';
 
 interface Engine {

@@ -2,7 +2,7 @@ import { isProtocolError, type Logger } from '@parlance/protocol';
 import { loggable, systemClock, type Wire } from '@parlance/protocol/internal';
 import type { BackplaneLink } from '../../backplane/backplane.js';
 import type { ServerEndpoint } from '../../endpoint.js';
-import type { LeavingParts } from '../../parts/parts.js';
+import type { LeavingParts } from '../../session/parts.js';
 import type { Lead } from '../lead/lead.js';
 import { countField } from '../link/message.js';
 import type { KnownNode } from '../membership.js';

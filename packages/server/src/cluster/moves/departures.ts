@@ -3,9 +3,9 @@ import { type Logger, ProtocolError } from '@parlance/protocol';
 import { attempt, loggable, systemClock } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../../endpoint.js';
 import { repeat } from '../../repeat.js';
+import { SERVICE_RESTART } from '../../session/on-record.js';
 import type { Links } from '../link/links.js';
 import type { KnownNode } from '../membership.js';
-import { SERVICE_RESTART } from '../recorded.js';
 import {
   Departure,
   type DepartureOptions,
@@ -32,7 +32,7 @@ const LOOK_MS = 20;
 /** Until a session is tried again, in milliseconds; doubled each time. */
 const MIN_BACKOFF_MS = 100;
 const MAX_BACKOFF_MS = 3_200;
-/** How long an attempt waits until other nodes send its agent nothing more, in milliseconds; doubled each time. */
+/** How long an attempt waits until other nodes send it nothing more, in milliseconds; doubled each time. */
 const MIN_PATIENCE_MS = 200;
 const MAX_PATIENCE_MS = 3_200;
 /** Codes of a refusal that another attempt at the same node does not change. */
@@ -56,7 +56,7 @@ interface Attempts {
   next: number;
   /** How often other nodes have refused it for what it is, since the deadline. */
   refusals: number;
-  /** After the deadline: nothing waits for its agent any more. */
+  /** After the deadline: nothing waits for other nodes any more. */
   isSettled: boolean;
 }
 
@@ -115,7 +115,7 @@ export class Departures {
 
   // --- which sessions, and when
 
-  /** Durable ones are given up instead. */
+  /** Those on record are given up instead. */
   get #sessions(): ServerEndpoint[] {
     return [...this.#options.host.sessions.values()].filter(({ isDurable }) => !isDurable);
   }

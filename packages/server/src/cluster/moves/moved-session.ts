@@ -104,7 +104,7 @@ export function decodeMoved(bytes: Uint8Array, limits: Limits): MovedSession {
   const isAnonymous = list.flag();
   const principal = list.optional((one) => one.text(MAX_PRINCIPAL_LENGTH));
   const agentId = list.optional((one) => one.text(MAX_IP * 2));
-  if (agentId !== undefined && !isStatedAgentId(agentId)) throw list.bad('of an agent with a valid ID');
+  if (agentId !== undefined && !isStatedAgentId(agentId)) throw list.bad('with a valid agentId');
   const data = new ValueList([get(fields, 'data') ?? null], 'the data').optional((one) => one.text(Infinity));
   if (data !== undefined) assertData(data);
   const since = list.optional((one) => one.count(Number.MAX_SAFE_INTEGER)) ?? 0;

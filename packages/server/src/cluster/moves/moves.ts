@@ -1,12 +1,12 @@
 import { type Limits, type Logger, ProtocolError, type Timers } from '@parlance/protocol';
 import { incarnationOf, type MemoryBudget } from '@parlance/protocol/internal';
 import type { Backplane, BackplaneLink } from '../../backplane/backplane.js';
+import { limitedLog } from '../../base/limited-log.js';
+import { recordMsOf } from '../../session/on-record.js';
 import type { Lead } from '../lead/lead.js';
-import { limitedLog } from '../limited-log.js';
 import type { Link, LinkEnd } from '../link/link.js';
 import { countField, malformed } from '../link/message.js';
 import { RecordKeeper } from '../record-keeper.js';
-import { recordMsOf } from '../recorded.js';
 import { Arrival, refusalOf } from './arrival.js';
 import type { MovedHere } from './departure.js';
 import { Departures, type DeparturesOptions } from './departures.js';

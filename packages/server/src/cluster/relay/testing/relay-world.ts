@@ -3,7 +3,7 @@ import { Directory } from '../../../agents/directory.js';
 import { AgentMoves } from '../../../agents/moves.js';
 import { Policy } from '../../../agents/policy.js';
 import { Relay } from '../../../agents/relay.js';
-import type { BackplaneLink } from '../../../backplane/backplane.js';
+import type { BackplaneLink, EngineTable } from '../../../backplane/backplane.js';
 import { memoryCluster } from '../../../backplane/memory.js';
 import type { ServerEndpoint } from '../../../endpoint.js';
 import type { ServerWire, WireEvents } from '../../../http/ws.js';
@@ -121,12 +121,16 @@ export class SimulatedNode {
     };
     const ask = <Result>(call: () => Promise<Result>): Promise<Result> =>
       this.isAlive ? whileAlive(call()) : new Promise<Result>(() => {});
-    return {
-      ...link,
-      putAgent: (...call) => ask(() => link.putAgent(...call)),
-      agents: () => ask(() => link.agents()),
-      changes: (after) => ask(() => link.changes(after)),
+    const table = (name: string): EngineTable => {
+      const inner = link.table(name);
+      return {
+        put: (...call) => ask(() => inner.put(...call)),
+        read: () => ask(() => inner.read()),
+        changes: (after) => ask(() => inner.changes(after)),
+        shareKey: (candidate) => inner.shareKey(candidate),
+      };
     };
+    return { ...link, table };
   }
 
   join(client: Client): SimulatedSession {

@@ -1,3 +1,4 @@
+import type { Seal, SealKey } from '../../seal/keys.js';
 import {
   type EngineEntry,
   type EngineHead,
@@ -7,9 +8,8 @@ import {
   type ReplyEngine,
   type ReplyNews,
   UNKNOWN,
-} from '../backplane/replies.js';
-import type { Seal, SealKey } from './keys.js';
-import { openProof, ReplySeal, sealProof, type WriterKeys } from './reply-seal.js';
+} from './engine.js';
+import { openProof, ReplySeal, sealProof, type WriterKeys } from './seal.js';
 
 /** Replies that are read, whose keys are remembered. */
 const MAX_KNOWN = 1_000;

@@ -1,5 +1,5 @@
-import { PAGE_SIZE, READ_SIZE } from '../replies.js';
-import { ACCOUNT, CLOCK, script } from './lua.js';
+import { ACCOUNT, CLOCK, script } from '../redis/lua.js';
+import { PAGE_SIZE, READ_SIZE } from './engine.js';
 
 /**
  * Kept replies in Redis. All that belongs to one owner is in one slot, so that one script sees the owner's bounds and the

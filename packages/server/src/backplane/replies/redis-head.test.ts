@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ReplyHead } from '../../replies/log.js';
-import { headText, readHead } from './reply-head.js';
+import { headText, readHead } from './redis-head.js';
+import type { ReplyHead } from './reply.js';
 
 const time = fc.nat({ max: 2 ** 31 }).map((ms) => ms * 1_000);
 const maybe = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });

@@ -1,8 +1,8 @@
 import type { ReplyInfo, SessionState } from '@parlance/protocol';
 import { printable } from '@parlance/protocol/inspect';
+import type { Style, Terminal } from '../terminal.js';
+import { widthOf, wrap } from '../text-layout.js';
 import { replyLines } from './reply-table.js';
-import type { Style, Terminal } from './terminal.js';
-import { widthOf, wrap } from './text-layout.js';
 
 /** The output of `parlance follow`: the reply alone on `output`, everything else on `errors`. */
 export interface FollowView {

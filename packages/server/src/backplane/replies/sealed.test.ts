@@ -1,6 +1,7 @@
 import { newReplyId } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
-import { memoryReplies } from '../backplane/memory-replies.js';
+import { encodeRecord } from '../../replies/record.js';
+import { Seal } from '../../seal/keys.js';
 import {
   type EngineBounds,
   endCharge,
@@ -8,11 +9,10 @@ import {
   type ReplyEngine,
   type ReplyNews,
   UNKNOWN,
-} from '../backplane/replies.js';
-import type { ReplyEnd, ReplyHead } from '../replies/log.js';
-import { encodeRecord } from '../replies/record.js';
-import { Seal } from './keys.js';
-import { sealedReplies } from './sealed-replies.js';
+} from './engine.js';
+import { memoryReplies } from './memory.js';
+import type { ReplyEnd, ReplyHead } from './reply.js';
+import { sealedReplies } from './sealed.js';
 
 const LIVE_MS = 60_000;
 const BOUNDS: EngineBounds = { maxReplies: 100, maxReplyBytes: 4 << 20, maxOwnerBytes: 32 << 20 };

@@ -2,14 +2,20 @@ import {
   type KeepOptions,
   type Logger,
   type Message,
+  type Metadata,
   ProtocolError,
   type RequestContext,
   type RequestHandler,
 } from '@parlance/protocol';
 import { catchLate, loggable } from '@parlance/protocol/internal';
-import type { KeepPolicy } from './options.js';
 
-/** A handler whose replies are kept if the policy says so, before it runs. */
+/** Whether a reply is kept whose handler does not call `keep`. */
+export type KeepPolicy =
+  | boolean
+  | KeepOptions
+  | ((request: Message, context: { readonly metadata: Metadata }) => boolean | KeepOptions | undefined);
+
+/** A handler whose reply is kept if the policy says so, before it runs. */
 export function keepReplies(handler: RequestHandler, policy: KeepPolicy, logger: Logger): RequestHandler {
   if (policy === false) return handler;
   return (request, context) => {
@@ -36,7 +42,7 @@ export function keepByPolicy(
     // A promise has no properties of its own, so every reply would be kept; if it rejects, the process would end.
     if (typeof chosen === 'object' && 'then' in chosen) {
       catchLate(chosen, () => {});
-      throw new ProtocolError('invalid_option', 'keptReplies.keep: the function must not return a promise');
+      throw new ProtocolError('invalid_option', 'keep: the function must not return a promise');
     }
     context.keep(chosen === true ? defaults : { ...defaults, ...chosen });
   } catch (error) {

@@ -1,5 +1,9 @@
 import { keyOf } from '../../keys.js';
-import type { ReplyEnd } from '../../replies/log.js';
+import { RedisCalls } from '../redis/calls.js';
+import { RedisNews } from '../redis/channels.js';
+import type { RedisSource } from '../redis/client.js';
+import type { Lane } from '../redis/connection.js';
+import type { Script } from '../redis/lua.js';
 import {
   type AppendOutcome,
   batchCharge,
@@ -14,13 +18,8 @@ import {
   type ReplyEngine,
   type ReplyKey,
   UNKNOWN,
-} from '../replies.js';
-import { RedisCalls } from './calls.js';
-import { RedisNews } from './channels.js';
-import type { RedisSource } from './client.js';
-import type { Lane } from './connection.js';
-import type { Script } from './lua.js';
-import { headText, readHead } from './reply-head.js';
+} from './engine.js';
+import { headText, readHead } from './redis-head.js';
 import {
   APPEND,
   CLAIM,
@@ -34,7 +33,7 @@ import {
   READ,
   SHARE,
   VOUCH,
-} from './reply-scripts.js';
+} from './redis-scripts.js';
 import {
   bytesOf,
   claimsOf,
@@ -54,7 +53,8 @@ import {
   textOf,
   wholeMs,
   writerOf,
-} from './reply-values.js';
+} from './redis-values.js';
+import type { ReplyEnd } from './reply.js';
 
 /** Calls that may be unanswered; with more, none is sent. */
 const MAX_CALLS = 4_096;

@@ -1,10 +1,10 @@
 import { type ClientSession, connect as connectSession, type FollowedReply } from '@parlance/client';
 import { decodeHttpResponse, isProtocolError, type Message } from '@parlance/protocol';
-import { WebSocketClient } from '../http/ws.js';
-import { wordsOf } from './chat-request.js';
-import { withHint } from './connect.js';
-import { textOf } from './connect-view.js';
-import { CommandFailure, describeFailure, ExitCode } from './failure.js';
+import { WebSocketClient } from '../../http/ws.js';
+import { wordsOf } from '../chat-request.js';
+import { withHint } from '../connect.js';
+import { textOf } from '../connect-view.js';
+import { CommandFailure, describeFailure, ExitCode } from '../failure.js';
 import type { FollowView } from './follow-view.js';
 
 export interface FollowOptions {

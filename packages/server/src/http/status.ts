@@ -1,8 +1,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
-import { isPageHost, pathOf, type SiteOptions } from '../admission/admission.js';
-import type { Page, PagePort } from '../parts/part.js';
+import { isPageHost, pathOf, type SiteOptions } from './site.js';
+
+/** Where a page is asked for: on a server of the application, on the port of sessions, or on one that a part has opened. */
+export type PagePort = 'application' | 'sessions' | 'separate';
+
+/** A page of the server. */
+export interface Page {
+  readonly type: string;
+  /** `undefined` while it is loaded. The promise rejects with what prevents it. */
+  readonly read: (() => Promise<string>) | undefined;
+}
 
 export interface StatusOptions {
   /** Returns whether new sessions are admitted. */

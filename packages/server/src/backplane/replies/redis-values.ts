@@ -1,15 +1,15 @@
 import { ProtocolError } from '@parlance/protocol';
 import { ByteReader, ByteWriter, isCount } from '@parlance/protocol/internal';
-import { READ_PARTS } from '../../replies/log.js';
+import type { RequestOnRecord } from '../backplane.js';
 import {
   framedLength,
   type ReplyBatch,
   type ReplyClaim,
   type ReplyNews,
-  type ReplySource,
   UNKNOWN,
   type WrittenBy,
-} from '../replies.js';
+} from './engine.js';
+import { READ_PARTS } from './reply.js';
 
 /** What is kept of replies in Redis, as bytes and texts. See `reply-scripts.ts`. */
 
@@ -174,11 +174,11 @@ export function endTimeOf(value: unknown): number | undefined {
   return text === '' ? undefined : countOf(text.slice(1));
 }
 
-export function sourceText(source: ReplySource | undefined): string {
+export function sourceText(source: RequestOnRecord | undefined): string {
   return source === undefined ? '' : `${source.stream} ${source.session}`;
 }
 
-function readSource(text: string): ReplySource | undefined {
+function readSource(text: string): RequestOnRecord | undefined {
   const [, stream, session] = /^(\d{1,16}) (.+)$/.exec(text) ?? [];
   return session === undefined ? undefined : { session, stream: Number(stream) };
 }

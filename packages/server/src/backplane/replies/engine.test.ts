@@ -1,9 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ReplyHead } from '../replies/log.js';
-import { encodeRecord } from '../replies/record.js';
-import { redis } from './redis.js';
+import { encodeRecord } from '../../replies/record.js';
+import { redis } from '../redis.js';
+import { describeEngines, repliesOf } from '../testing/engines.js';
+import { redisMissing, startRedis } from '../testing/redis-server.js';
 import {
   batchCharge,
   type EngineBounds,
@@ -13,9 +14,8 @@ import {
   type ReplyEngine,
   type ReplyNews,
   UNKNOWN,
-} from './replies.js';
-import { describeEngines, repliesOf } from './testing/engines.js';
-import { redisMissing, startRedis } from './testing/redis-server.js';
+} from './engine.js';
+import type { ReplyHead } from './reply.js';
 
 /** Kept replies in each engine of a cluster. */
 
@@ -509,7 +509,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Red
 
   it('need the commands that the guide names, and no others', async () => {
     await using server = await startRedis();
-    const guide = await readFile(new URL('../../../../docs/CLUSTER.md', import.meta.url), 'utf8');
+    const guide = await readFile(new URL('../../../../../docs/CLUSTER.md', import.meta.url), 'utf8');
     const [section = ''] = /A user with `~parlance[\s\S]*?With `redis\(\{ client/.exec(guide) ?? [];
     const commands = [...section.matchAll(/`([A-Z]+)`/g)].map(([, name = '']) => `+${name}`);
     const rights = ['on', '>password', '~parlance:*', '&parlance:*', ...commands];

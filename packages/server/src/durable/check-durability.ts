@@ -1,5 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
-import type { BackplaneLink } from './backplane.js';
+import type { BackplaneLink } from '../backplane/backplane.js';
 
 /**
  * Whether sessions that are put on record there survive what they are put on record for.

@@ -1,9 +1,9 @@
 import type { ReplyInfo } from '@parlance/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { createPaper } from '../testing/paper.js';
+import { widthOf } from '../text-layout.js';
 import { createFollowView } from './follow-view.js';
-import { createPaper } from './testing/paper.js';
-import { widthOf } from './text-layout.js';
 
 const NOW = new Date(2026, 10, 22, 14, 20, 0);
 const ID = `reply_${'aB3'.repeat(7)}z`;

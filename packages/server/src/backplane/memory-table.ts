@@ -1,30 +1,36 @@
 import {
-  type AgentEntry,
-  type AgentEntryChange,
-  type AgentPut,
-  type AgentTable,
+  type EngineTable,
   MAX_CHANGES,
   MAX_LOG,
+  type TableChange,
+  type TableContent,
+  type TableEntry,
+  type TablePut,
 } from './backplane.js';
 
 /** How long a question for changes waits, in milliseconds. */
 const PATIENCE_MS = 500;
 
-/** The agents of a cluster within one process. */
-export class MemoryAgents {
-  readonly #agents = new Map<string, AgentEntry>();
-  #log: AgentEntryChange[] = [];
+/** A table within one process. */
+export class MemoryTable implements EngineTable {
+  readonly #entries = new Map<string, TableEntry>();
+  #log: TableChange[] = [];
   #position = 0;
   #waiting: (() => void)[] = [];
+  #key: string | undefined;
 
-  put(key: string, entry: AgentEntry | undefined, expected: string | null | undefined): AgentPut {
-    const held = this.#agents.get(key);
+  async put(
+    key: string,
+    entry: TableEntry | undefined,
+    expected: string | null | undefined,
+  ): Promise<TablePut> {
+    const held = this.#entries.get(key);
     const isThere = held?.holder === entry?.holder && held?.record === entry?.record;
     if (isThere) return { isDone: true, position: this.#position };
     const holder = held?.holder ?? null;
     if (expected !== undefined && expected !== holder) return { isDone: false, position: this.#position };
-    if (entry === undefined) this.#agents.delete(key);
-    else this.#agents.set(key, entry);
+    if (entry === undefined) this.#entries.delete(key);
+    else this.#entries.set(key, entry);
     const position = ++this.#position;
     this.#log.push({ position, key, entry });
     if (this.#log.length > 2 * MAX_LOG) this.#log = this.#log.slice(-MAX_LOG);
@@ -32,15 +38,20 @@ export class MemoryAgents {
     return { isDone: true, position };
   }
 
-  table(): AgentTable {
-    return { agents: new Map(this.#agents), position: this.#position };
+  async read(): Promise<TableContent> {
+    return { entries: new Map(this.#entries), position: this.#position };
   }
 
-  async changes(after: number): Promise<readonly AgentEntryChange[] | undefined> {
+  async changes(after: number): Promise<readonly TableChange[] | undefined> {
     if (after === this.#position) await this.#news();
     const first = this.#position - this.#log.length;
     if (after < first || after > this.#position) return undefined;
     return this.#log.slice(after - first, after - first + MAX_CHANGES);
+  }
+
+  async shareKey(candidate: string): Promise<string> {
+    this.#key ??= candidate;
+    return this.#key;
   }
 
   #news(): Promise<void> {

@@ -1,7 +1,5 @@
 import { ByteReader, ByteWriter } from '@parlance/protocol/internal';
-import type { EnginePieces, ReplyBatch, ReplyClaim } from '../backplane/replies.js';
-import { keyOf } from '../keys.js';
-import type { ReplyEnd, ReplyHead, ReplyPieces } from '../replies/log.js';
+import { keyOf } from '../../keys.js';
 import {
   newSalt,
   notAuthentic,
@@ -12,7 +10,9 @@ import {
   type SealKey,
   sealAt,
   takeSalt,
-} from './keys.js';
+} from '../../seal/keys.js';
+import type { EnginePieces, ReplyBatch, ReplyClaim } from './engine.js';
+import type { ReplyEnd, ReplyHead, ReplyPieces } from './reply.js';
 
 /**
  * A sealed reply:

@@ -1,9 +1,9 @@
 import { varintLength } from '@parlance/protocol/internal';
-import type { ReplyEnd, ReplyEntry, ReplyHead, ReplyPieces } from '../replies/log.js';
-import type { Backplane } from './backplane.js';
+import type { Backplane, RequestOnRecord } from '../backplane.js';
+import type { ReplyEnd, ReplyEntry, ReplyHead, ReplyPieces } from './reply.js';
 
 /**
- * Kept replies in the engine of a cluster. A reply has one writer at a time and any number of readers. The first writer is
+ * Kept replies in the engine. A reply has one writer at a time and any number of readers. The first writer is
  * the node that its ID names; another one may claim it, with an epoch that is higher. What makes writing safe are numbers,
  * not clocks: a batch says in which epoch it is written and how many parts there were before it, and a reply that has ended
  * takes no more. Each call may be made again if its answer was lost.
@@ -80,19 +80,13 @@ export interface ReplyKey {
   readonly epoch?: number | undefined;
 }
 
-/** The request of a durable session whose reply is kept: another node may go on with it. */
-export interface ReplySource {
-  readonly session: string;
-  readonly stream: number;
-}
-
 /** A reply as its first writer begins it. */
 export interface EngineHead extends ReplyHead {
   /** The node. @default the one that the ID names */
   readonly by?: string | undefined;
   /** @default 0 */
   readonly epoch?: number | undefined;
-  readonly source?: ReplySource | undefined;
+  readonly source?: RequestOnRecord | undefined;
 }
 
 export interface EngineBounds {
@@ -160,7 +154,7 @@ export interface WrittenBy {
   /** The node; `undefined` if the ID names it. */
   readonly by: string | undefined;
   readonly epoch: number;
-  readonly source: ReplySource | undefined;
+  readonly source: RequestOnRecord | undefined;
 }
 
 export interface EngineState extends WrittenBy {

@@ -1,7 +1,7 @@
 import type { ReplyInfo } from '@parlance/protocol';
 import { printable } from '@parlance/protocol/inspect';
-import type { Style, Terminal } from './terminal.js';
-import { cut, pad, widthOf, wrap } from './text-layout.js';
+import type { Style, Terminal } from '../terminal.js';
+import { cut, pad, widthOf, wrap } from '../text-layout.js';
 
 /** Least width of the column of names. */
 const MIN_NAME = 8;

@@ -1,5 +1,4 @@
-import type { Refusal } from '../admission/admission.js';
-import type { TokenUsage } from '../gateway/usage.js';
+import type { Refusal } from '../http/site.js';
 
 /** What a server is told about its sessions and gateways, beyond what it reads from them; nothing without metrics. */
 export interface SessionObserver {
@@ -31,4 +30,11 @@ export interface UpstreamAttempt {
   readonly isRetry: boolean;
   /** Until the head of the response, or the failure. */
   readonly seconds: number;
+}
+
+export interface TokenUsage {
+  /** Tokens in the request. */
+  readonly promptTokens: number;
+  /** Tokens in the answer. */
+  readonly completionTokens: number;
 }

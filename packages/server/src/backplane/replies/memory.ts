@@ -1,6 +1,4 @@
-import { READ_PARTS, type ReplyHead } from '../replies/log.js';
-import { RecordStore } from '../replies/record-store.js';
-import { Expiring } from './expiring.js';
+import { Expiring } from '../expiring.js';
 import {
   batchCharge,
   type EngineBounds,
@@ -18,7 +16,9 @@ import {
   type ReplyNews,
   UNKNOWN,
   type WrittenBy,
-} from './replies.js';
+} from './engine.js';
+import { RecordStore } from './record-store.js';
+import { READ_PARTS, type ReplyHead } from './reply.js';
 
 interface Stored {
   readonly head: ReplyHead & Pick<EngineHead, 'source'>;
@@ -45,7 +45,7 @@ interface Proof {
   readonly endsAt: number;
 }
 
-/** The kept replies of a cluster within one process. */
+/** The kept replies of all nodes within one process. */
 export function memoryReplies(now: () => number): ReplyEngine {
   const replies = new Expiring<Stored>(now);
   const proofs = new Expiring<Proof>(now);

@@ -1,7 +1,7 @@
 import { EncodingName } from '@parlance/protocol';
 import { isReplyName, REPLY_ID_PREFIX } from '@parlance/protocol/internal';
-import type { ReplyHead } from '../../replies/log.js';
-import { malformed } from './reply-values.js';
+import { malformed } from './redis-values.js';
+import type { ReplyHead } from './reply.js';
 
 /** Characters of a JSON value of at most 1 KiB. */
 const MAX_SHARE = 1024;

@@ -1,0 +1,11 @@
+import type { Limits, Logger, Timers } from '@parlance/protocol';
+import type { SiteOptions } from './site.js';
+
+/** What the HTTP side of a server needs of its options. */
+export interface HttpOptions extends SiteOptions {
+  /** Of the endpoint of sessions. */
+  readonly path: string;
+  readonly limits: Limits;
+  readonly timers: Timers;
+  readonly logger: Logger;
+}

@@ -1,0 +1,15 @@
+import type { Limits, Logger, M2MSecurity, Timers } from '@parlance/protocol';
+import type { Authenticate } from '../admission/admission.js';
+import type { ServerSession } from '../served-session.js';
+
+/** What the sessions of a server need of its options. */
+export interface ServingOptions {
+  readonly limits: Limits;
+  readonly timers: Timers;
+  /** Bytes. */
+  readonly maxAssembledSize: number;
+  readonly authenticate: Authenticate | undefined;
+  readonly onSession: ((session: ServerSession) => void | Promise<void>) | undefined;
+  readonly logger: Logger;
+  readonly security: M2MSecurity | undefined;
+}
