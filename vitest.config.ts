@@ -163,7 +163,7 @@ export default defineConfig({
           // The tests drive a browser from Node.
           environment: 'node',
           include: ['**/*.browser.test.ts'],
-          globalSetup: 'e2e/src/kit/build-pages.ts',
+          globalSetup: ['e2e/src/kit/bundle-programs.ts', 'e2e/src/kit/build-pages.ts'],
           exclude: ['**/node_modules/**', '**/dist/**'],
           env,
           retry,
