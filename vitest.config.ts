@@ -169,6 +169,8 @@ export default defineConfig({
           retry,
           ...waiting,
           ...patience,
+          // Each look at a page costs two processes some milliseconds.
+          expect: { poll: { ...patience.expect.poll, interval: 100 } },
           hookTimeout: 120_000,
         },
       },
