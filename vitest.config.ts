@@ -26,7 +26,7 @@ const properties: Plugin = {
   },
 };
 
-/** Histories of tests that read the seed of the first one from the environment. */
+/** Histories of tests that read the seed of the first one, or their number, from the environment. */
 const env = (() => {
   const seed = isFixed ? '1' : `${Date.now() % 2 ** 31}`;
   const names = [
@@ -35,7 +35,8 @@ const env = (() => {
     'TAKE_OVER_SEED',
     ...(isFull ? ['CONTEXT_SEED', 'RELAY_SEED'] : []),
   ];
-  return Object.fromEntries(names.map((name) => [name, process.env[name] ?? seed]));
+  const histories = isFull ? {} : { CHAOS_HISTORIES: process.env.CHAOS_HISTORIES ?? '400' };
+  return { ...histories, ...Object.fromEntries(names.map((name) => [name, process.env[name] ?? seed])) };
 })();
 
 /** Against hanging only: how long a test takes says nothing on a machine with other work. */
