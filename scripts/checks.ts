@@ -311,6 +311,10 @@ const NEW_SEEDS = { PARLANCE_TESTS: 'full', CONFORMANCE_ALL: '1' };
 const allTests = (env: Readonly<Record<string, string>> = {}) =>
   run('npm', ['test'], { env: { ...NEW_SEEDS, ...env } });
 
+/** With the whole Chromium. */
+const inFull = (...args: string[]) =>
+  run('node', ['--import', 'tsx', '--conditions=@parlance/source', ...args], { env: NEW_SEEDS });
+
 const chaosFor = (seconds: number, ...options: string[]) =>
   withRedis(() => node('e2e/src/chaos/main.ts', '--seconds', `${seconds}`, ...options));
 
@@ -325,10 +329,10 @@ export const NIGHTLY: readonly Check[] = [
     ),
   ),
   nightly('build', () => run('npm', ['run', '--silent', 'build'])),
-  nightly('bundlers', async () => await node('e2e/src/bundlers/main.ts', await packOnce())),
+  nightly('bundlers', async () => await inFull('e2e/src/bundlers/main.ts', await packOnce())),
   nightly('fuzz', () => node('conformance/src/fuzz/main.ts', '--seconds', '600')),
   nightly('histories', () => node('e2e/src/chaos/main.ts', '--histories', '50000')),
-  nightly('reloads', () => withChromium('reloads', () => node('e2e/src/reloads/main.ts'))),
+  nightly('reloads', () => withChromium('reloads', () => inFull('e2e/src/reloads/main.ts'))),
   nightly('chaos', () => node('e2e/src/chaos/main.ts', '--seconds', '300')),
   nightly('chaos of a cluster', () => chaosFor(300, '--cluster')),
   nightly('chaos of durable sessions', () => chaosFor(300, '--cluster', '--durable')),

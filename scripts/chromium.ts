@@ -34,9 +34,9 @@ export const CHROMIUM: LaunchOptions = {
   ],
 };
 
-/** With its window, for what the engine alone does not have, such as the back/forward cache. */
+/** With its window: for measurements, and for what the engine alone does not have, such as the back/forward cache. */
 export const WHOLE_CHROMIUM: LaunchOptions = { ...CHROMIUM, executablePath: GIVEN ?? WHOLE };
 
-export function launchChromium(): Promise<Browser> {
-  return chromium.launch(CHROMIUM);
+export function launchChromium(options = CHROMIUM): Promise<Browser> {
+  return chromium.launch(options);
 }
