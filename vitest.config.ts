@@ -26,7 +26,7 @@ const properties: Plugin = {
   },
 };
 
-/** Histories of tests that read the seed of the first one from the environment. */
+/** Histories of tests that read the seed of the first one, or their number, from the environment. */
 const env = (() => {
   const seed = isFixed ? '1' : `${Date.now() % 2 ** 31}`;
   const names = [
@@ -35,7 +35,8 @@ const env = (() => {
     'TAKE_OVER_SEED',
     ...(isFull ? ['CONTEXT_SEED', 'RELAY_SEED'] : []),
   ];
-  return Object.fromEntries(names.map((name) => [name, process.env[name] ?? seed]));
+  const histories = isFull ? {} : { CHAOS_HISTORIES: process.env.CHAOS_HISTORIES ?? '400' };
+  return { ...histories, ...Object.fromEntries(names.map((name) => [name, process.env[name] ?? seed])) };
 })();
 
 /** Against hanging only: how long a test takes says nothing on a machine with other work. */
@@ -163,11 +164,14 @@ export default defineConfig({
           // The tests drive a browser from Node.
           environment: 'node',
           include: ['**/*.browser.test.ts'],
+          globalSetup: ['e2e/src/kit/bundle-programs.ts', 'e2e/src/kit/build-pages.ts'],
           exclude: ['**/node_modules/**', '**/dist/**'],
           env,
           retry,
           ...waiting,
           ...patience,
+          // Each look at a page costs two processes some milliseconds.
+          expect: { poll: { ...patience.expect.poll, interval: 100 } },
           hookTimeout: 120_000,
         },
       },

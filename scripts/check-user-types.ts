@@ -46,7 +46,9 @@ let failed = 0;
 const configs = readdirSync(folder).filter((file) => /^tsconfig\..+\.json$/.test(file));
 for (const config of configs) {
   console.log(config);
-  failed += (await run('npx', ['--no-install', 'tsc', '-p', join(folder, config)])).failed;
+  // The declarations of all packages are checked, and not those of the language.
+  const args = ['--no-install', 'tsc', '-p', join(folder, config), '--skipDefaultLibCheck'];
+  failed += (await run('npx', args)).failed;
 }
 console.log(`${configs.length - failed} passed, ${failed} failed`);
 process.exitCode = failed === 0 ? 0 : 1;

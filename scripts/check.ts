@@ -4,7 +4,7 @@ import { add, holdingOutput, type Tally } from './run.js';
 /**
  * `npm test` runs the tests, `npm run check` everything else, and `npm run nightly` in full what these two do in short. Names on the command line select checks:
  * `npm run check -- types sizes`. There are two lanes, of checks that compute and of checks that mostly wait: one check of each
- * runs at a time. The last lines say how long each took, and count the results.
+ * runs at a time, and two that compute once none is left that waits. The last lines say how long each took, and count the results.
  */
 
 const [kind = 'check', ...names] = process.argv.slice(2);
@@ -23,6 +23,7 @@ const times: string[] = [];
 const lanes = LANES.map((lane) => chosen.filter((check) => check.lane === lane)).filter(
   (lane) => lane.length > 0,
 );
+const isAlone = lanes.length === 1;
 /** Checks that others wait for, by name. */
 const ends = new Map<string, () => void>();
 const done = new Map(
@@ -36,14 +37,18 @@ if (broken.length > 0) console.log(`\n${broken.join('\n')}`);
 console.log(`\n${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
 if (total.failed > 0) process.exitCode = 1;
 
-async function runLane(checks: readonly Check[]): Promise<void> {
-  for (const check of checks) {
+/** Runs the checks of a lane, and then what is left of the last one, in which no check disturbs another. */
+async function runLane(checks: Check[]): Promise<void> {
+  for (;;) {
+    const check = checks.shift() ?? lanes.at(-1)?.shift();
+    if (check === undefined) return;
     if (check.after !== undefined) await done.get(check.after);
     console.log(`\n=== ${check.name}`);
     const start = performance.now();
     // If two checks run at once, each shows what it prints when it has ended.
-    const { result: tally, output } =
-      lanes.length > 1 ? await holdingOutput(() => check.run()) : { result: await check.run(), output: '' };
+    const { result: tally, output } = isAlone
+      ? { result: await check.run(), output: '' }
+      : await holdingOutput(() => check.run());
     process.stdout.write(output);
     const seconds = `${((performance.now() - start) / 1000).toFixed(1)} s`;
     total = add(total, tally);

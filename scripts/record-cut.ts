@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { startChatPage } from '../examples/demo/serve-chat.js';
 import { buildUserInterface } from './build-ui.js';
-import { launchChromium } from './chromium.js';
+import { launchChromium, WHOLE_CHROMIUM } from './chromium.js';
 
 /**
  * `npm run picture`: records the chat page while its connection is cut in mid-answer, as docs/media/cut.webp with a still.
@@ -24,7 +24,7 @@ const QUESTION = 'Write a debounce function in TypeScript.';
 
 await buildUserInterface();
 const page = await startChatPage({ port: 0, delayMs: 45, absenceMs: 3_000 });
-const browser = await launchChromium();
+const browser = await launchChromium(WHOLE_CHROMIUM);
 const frames = mkdtempSync(join(tmpdir(), 'parlance-picture-'));
 mkdirSync(FOLDER, { recursive: true });
 try {

@@ -6,7 +6,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ChatRequest, completionReply } from '../../examples/demo/chat-completion.js';
 import { answerTo } from '../../examples/demo/responder.js';
 import { type ChatPageOptions, startChatPage } from '../../examples/demo/serve-chat.js';
-import { buildUserInterface } from '../../scripts/build-ui.js';
 import { answerText, ask, ChatPages, finished, state } from './chat-driver.js';
 import { chromiumMissing, launchChromium, type OpenPage, openPage } from './chat-page.js';
 import { type Serving, startServing } from './cli-process.js';
@@ -29,7 +28,6 @@ describe.skipIf(missing !== undefined)('the chat page of parlance serve', () => 
   let address: string;
 
   beforeAll(async () => {
-    await buildUserInterface();
     browser = await launchChromium();
     serving = await startServing([], { PARLANCE_TOKEN: 'open-sesame' });
     address = serving.url.replace(/^ws/, 'http').replace('/session', '/');
@@ -114,7 +112,6 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
   async function start(options: ChatPageOptions = {}) {
     const site = await startChatPage({
       port: 0,
-      folder: pages.folder,
       delayMs: 10,
       absenceMs: 500,
       freezeMs: 2_500,

@@ -1,23 +1,17 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
-import { buildChatPage, launchChromium, type OpenPage, openPage } from './chat-page.js';
+import { launchChromium, type OpenPage, openPage } from './chat-page.js';
 
-/** What the tests of the chat page share: the built page, a browser, and what people do with the page. */
+/** What the tests of the chat page share: a browser, and what people do with the page. */
 
 export class ChatPages {
   readonly #open: AsyncDisposable[] = [];
   #browser: Browser | undefined;
-  #temporary: string | undefined;
 
-  /** Builds the page before the tests of this `describe`; what a test {@link use}s ends with it. */
+  /** Starts the browser before the tests of this `describe`; what a test {@link use}s ends with it. */
   static use(): ChatPages {
     const pages = new ChatPages();
     beforeAll(async () => {
-      pages.#temporary = await mkdtemp(join(tmpdir(), 'parlance-chat-'));
-      await buildChatPage(pages.folder);
       pages.#browser = await launchChromium();
     });
     afterEach(async () => {
@@ -25,14 +19,8 @@ export class ChatPages {
     });
     afterAll(async () => {
       await pages.#browser?.close();
-      await rm(pages.#temporary ?? '', { recursive: true, force: true });
     });
     return pages;
-  }
-
-  /** Of the built page. */
-  get folder(): string {
-    return join(this.#temporary ?? expect.fail('the page is built before the tests'), 'built');
   }
 
   get browser(): Browser {

@@ -2,24 +2,11 @@ import { readFile } from 'node:fs/promises';
 import { createServer as createHttpServer, type Server as HttpServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { extname, join, normalize } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
-import { build } from 'vite';
 
-/** Helpers for the tests of the chat page: a browser, the built page, and servers that can fail. */
+/** Helpers for the tests of the chat page: a browser, a page, and servers that can fail. */
 
 export { chromiumMissing, launchChromium } from '../../scripts/chromium.js';
-
-/** Builds the page into `outDir`, as `vite build` does. */
-export async function buildChatPage(outDir: string): Promise<void> {
-  const root = fileURLToPath(new URL('../../packages/ui', import.meta.url));
-  await build({
-    root,
-    configFile: join(root, 'vite.config.ts'),
-    logLevel: 'error',
-    build: { outDir, emptyOutDir: true, reportCompressedSize: false },
-  });
-}
 
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',

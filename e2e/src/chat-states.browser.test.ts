@@ -5,7 +5,6 @@ import { createUserInterface } from '@parlance/server/ui';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { startChatPage } from '../../examples/demo/serve-chat.js';
-import { buildUserInterface } from '../../scripts/build-ui.js';
 import { chromiumMissing, launchChromium, openPage } from './chat-page.js';
 import { look } from './looking.js';
 
@@ -19,7 +18,6 @@ describe.skipIf(chromiumMissing() !== undefined)(
     const open: AsyncDisposable[] = [];
 
     beforeAll(async () => {
-      await buildUserInterface();
       browser = await launchChromium();
     });
     afterEach(async () => {

@@ -6,6 +6,7 @@ import { type ChatRequest, completionReply } from '../../examples/demo/chat-comp
 import { CHAT_OPTIONS } from '../../examples/demo/chat-options.js';
 import { answerTo, createResponder } from '../../examples/demo/responder.js';
 import { startChatPage } from '../../examples/demo/serve-chat.js';
+import { BUILT_PAGES } from '../../scripts/build-ui.js';
 import { answerText, answerTexts, ask, ChatPages, finished, state } from './chat-driver.js';
 import { chromiumMissing, type HttpHost, serveFiles } from './chat-page.js';
 import { createCuttingProxy } from './cutting-proxy.js';
@@ -31,7 +32,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
   /** The built page and its session server at one origin. */
   async function host(options: ServerOptions = {}) {
-    const files = await serveFiles(pages.folder);
+    const files = await serveFiles(BUILT_PAGES);
     pages.use(files);
     const sessions = attach(files, options);
     return { url: `${files.origin}/`, sessions };
@@ -50,7 +51,6 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       const page = await startChatPage({
         port: 0,
         delayMs: WORD_DELAY_MS,
-        folder: pages.folder,
       });
       pages.use({ [Symbol.asyncDispose]: page.close });
       return page;
@@ -473,7 +473,8 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       ])
         expect(notice).toContain(told);
       expect(await page.locator('#countdown').textContent()).toMatch(/^Next attempt in \d+ s\.$/);
-      await first[Symbol.asyncDispose]();
+      // A page that is left ends its session; one whose browser is gone may come back.
+      await first.page.goto('about:blank');
       await state(page, 'connected');
     });
 

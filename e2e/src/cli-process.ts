@@ -2,11 +2,12 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { programOf } from './kit/programs.js';
 
 /** Runs the command line from source, in a process of its own. */
 
-const MAIN = fileURLToPath(new URL('../../packages/server/src/cli/main.ts', import.meta.url));
-const NODE = [process.execPath, '--import', 'tsx', '--conditions=@parlance/source', MAIN] as const;
+const { file, flags } = programOf('cli');
+const NODE = [process.execPath, ...flags, fileURLToPath(file)] as const;
 
 export interface Finished {
   readonly code: number | null;

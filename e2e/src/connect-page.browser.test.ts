@@ -5,7 +5,6 @@ import { networkInterfaces } from 'node:os';
 import { createServer } from '@parlance/server';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { buildUserInterface } from '../../scripts/build-ui.js';
 import { chromiumMissing, launchChromium, openPage } from './chat-page.js';
 import { collect, commandLine } from './cli-process.js';
 import { look } from './looking.js';
@@ -32,11 +31,7 @@ describe.skipIf(missing !== undefined || !hasScript)('parlance connect --ui', ()
   });
 
   beforeAll(async () => {
-    const [, launched, listening] = await Promise.all([
-      buildUserInterface(),
-      launchChromium(),
-      server.listen(),
-    ]);
+    const [launched, listening] = await Promise.all([launchChromium(), server.listen()]);
     browser = launched;
     url = listening.url;
   });

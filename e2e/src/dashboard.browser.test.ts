@@ -3,7 +3,6 @@ import { admin, createServer, type Server } from '@parlance/server';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { buildUserInterface } from '../../scripts/build-ui.js';
 import { chromiumMissing, launchChromium, openPage } from './chat-page.js';
 import { look } from './looking.js';
 
@@ -16,7 +15,6 @@ describe.skipIf(chromiumMissing() !== undefined)('the dashboard', () => {
   let server: Server;
 
   beforeAll(async () => {
-    await buildUserInterface();
     browser = await launchChromium();
     server = createServer({
       features: [admin({ token: TOKEN, mode: 'operate' })],

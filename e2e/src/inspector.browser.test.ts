@@ -12,7 +12,7 @@ import WebSocket from 'ws';
 import { createResponder } from '../../examples/demo/responder.js';
 import { openConnectPage } from '../../packages/server/src/cli/connect-page.js';
 import { captureOf, makeCapture } from './captures.js';
-import { buildChatPage, chromiumMissing, launchChromium } from './chat-page.js';
+import { chromiumMissing, launchChromium } from './chat-page.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 
 /** The inspector in a real browser: on live sessions, chat pages, captures, and the command line. */
@@ -34,13 +34,10 @@ async function* answer(): AsyncGenerator<string> {
 describe.skipIf(missing !== undefined)('the inspector', () => {
   let browser: Browser;
   let folder: string;
-  let built: string;
   const open: (() => Promise<unknown>)[] = [];
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'parlance-inspector-'));
-    built = join(folder, 'built');
-    await buildChatPage(built);
     browser = await launchChromium();
   });
   afterEach(async () => {
@@ -55,7 +52,7 @@ describe.skipIf(missing !== undefined)('the inspector', () => {
   async function serve(options: ServerOptions = {}) {
     const server = createServer({ onRequest: createResponder({ delayMs: 2 }), ...options });
     open.push(() => server.close());
-    const { port } = await server.listen({ respond: createUserInterface({ folder: built }) });
+    const { port } = await server.listen({ respond: createUserInterface() });
     return { origin: `http://127.0.0.1:${port}`, port, server };
   }
 
@@ -312,7 +309,7 @@ describe.skipIf(missing !== undefined)('the inspector', () => {
   });
 
   it('shows what parlance connect --ui sees', async () => {
-    const feed = await openConnectPage({ port: 0, folder: built });
+    const feed = await openConnectPage({ port: 0 });
     open.push(() => feed.close());
     const [first, ...rest] = await recordSession();
     if (first !== undefined) feed.add(first);

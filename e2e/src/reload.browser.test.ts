@@ -4,7 +4,7 @@ import { type Browser, type BrowserContext, chromium, type Page } from 'playwrig
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Bundle, bundleFile } from '../../bench/src/page/bundle.js';
 import { type StaticFiles, serveCompressed } from '../../bench/src/page/static-files.js';
-import { CHROMIUM, chromiumMissing } from '../../scripts/chromium.js';
+import { chromiumMissing, WHOLE_CHROMIUM } from '../../scripts/chromium.js';
 
 /** Pages that are loaded again, left, duplicated and crashed, against a real server. */
 
@@ -31,7 +31,10 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
     bundle = await bundleFile(page, { fromSource: true });
     files = await serveCompressed(bundle.folder);
     // Playwright switches the back/forward cache off.
-    browser = await chromium.launch({ ...CHROMIUM, ignoreDefaultArgs: ['--disable-back-forward-cache'] });
+    browser = await chromium.launch({
+      ...WHOLE_CHROMIUM,
+      ignoreDefaultArgs: ['--disable-back-forward-cache'],
+    });
   });
   afterAll(async () => {
     await browser?.close();

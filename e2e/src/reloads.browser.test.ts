@@ -1,9 +1,12 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { isFull } from '../../scripts/extent.js';
 import { chromiumMissing, launchChromium } from './chat-page.js';
 import { runReloads } from './reloads/run.js';
 
 /** A short form of `npm run reloads`. */
+
+const RELOADS = isFull ? 50 : 20;
 
 const missing = chromiumMissing();
 if (missing !== undefined) {
@@ -21,9 +24,9 @@ describe.skipIf(missing !== undefined)('a page that is loaded again in mid-answe
   });
 
   it('shows what the server generated, as do a second tab and another profile, and any of them may stop it', async () => {
-    const result = await runReloads({ browser, reloads: 50, stops: 6, seed: 1 });
+    const result = await runReloads({ browser, reloads: RELOADS, stops: 6, seed: 1 });
     expect(result.faults).toEqual([]);
-    expect(result.reloads).toBe(50);
+    expect(result.reloads).toBe(RELOADS);
     expect(result.insideCharacters).toBeGreaterThan(0);
     expect(result.stopped).toHaveLength(6);
   }, 300_000);

@@ -137,7 +137,7 @@ describe.skipIf(missing !== undefined)('with the WebSocket of Node 22', () => {
   let child: Child<NativeCommands>;
   beforeAll(async () => {
     await installNode22();
-    child = startUnderNode22(new URL('./native-process.ts', import.meta.url));
+    child = startUnderNode22('native-process');
   }, 300_000);
   afterAll(() => child?.kill());
 

@@ -12,8 +12,6 @@ export interface ChatPageOptions {
   readonly port?: number | undefined;
   /** Pause of the embedded responder between two words, in milliseconds. @default 25, the pace of a model */
   readonly delayMs?: number | undefined;
-  /** Folder of the built page. @default where `npm run build` puts it */
-  readonly folder?: string | undefined;
   /** How long "Freeze" lasts, in milliseconds. @default 10,000 */
   readonly freezeMs?: number | undefined;
   /** How long a page that was cut off cannot come back, in milliseconds. @default 3,000 */
@@ -31,7 +29,7 @@ export interface ChatPage {
 
 /** Serves the built chat page and a session server on one port, and lets the page break its connection. */
 export async function startChatPage(options: ChatPageOptions = {}): Promise<ChatPage> {
-  const { port = 5173, delayMs = 25, folder, freezeMs, absenceMs } = options;
+  const { port = 5173, delayMs = 25, freezeMs, absenceMs } = options;
   const answerer = createAnswerer({ delayMs });
   const http = createHttpServer();
   const restart = () => {
@@ -40,7 +38,7 @@ export async function startChatPage(options: ChatPageOptions = {}): Promise<Chat
     return sessions;
   };
   const breaker = createBreaker({ http, restart, freezeMs, absenceMs });
-  const page = createUserInterface({ folder, edit: (html) => breaker.mark(html) });
+  const page = createUserInterface({ edit: (html) => breaker.mark(html) });
   http.on('request', (request, response) => {
     if (breaker.respond(request, response) || page(request, response)) return;
     response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' });

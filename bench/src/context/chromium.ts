@@ -6,7 +6,7 @@ import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'vite';
 import type { Child } from '../../../scripts/child-process.js';
-import { chromiumMissing, launchChromium } from '../../../scripts/chromium.js';
+import { chromiumMissing, launchChromium, WHOLE_CHROMIUM } from '../../../scripts/chromium.js';
 import type { Row } from '../row.js';
 import type { History } from './histories.js';
 import type { PageResult } from './page/main.js';
@@ -40,7 +40,7 @@ export async function* inChromium(
     build: { outDir: folder, emptyOutDir: true, reportCompressedSize: false, target: 'es2023' },
   });
   const files = await serve(folder, histories);
-  const browser = await launchChromium();
+  const browser = await launchChromium(WHOLE_CHROMIUM);
   try {
     const port = await far.call('port', 'session');
     const page = await browser.newPage();

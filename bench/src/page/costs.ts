@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { type Child, startChild } from '../../../scripts/child-process.js';
-import { chromiumMissing, launchChromium } from '../../../scripts/chromium.js';
+import { chromiumMissing, launchChromium, WHOLE_CHROMIUM } from '../../../scripts/chromium.js';
 import { compare, type Row } from '../row.js';
 import { median } from '../statistics.js';
 import { type Bundle, bundlePage } from './bundle.js';
@@ -42,7 +42,7 @@ export async function* costs(quick: boolean): AsyncGenerator<Row> {
   }
   const runs = quick ? 2 : 5;
   await using site = await openSite();
-  await using browser = await launchChromium();
+  await using browser = await launchChromium(WHOLE_CHROMIUM);
   // The first visits of a browser are several times slower.
   await site.visitAll(browser, FULL_SPEED, 1);
   const atFullSpeed = await site.visitAll(browser, FULL_SPEED, runs, STAY_MS);

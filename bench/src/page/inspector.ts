@@ -6,7 +6,7 @@ import { createUserInterface } from '@parlance/server/ui';
 import type { Browser, Page } from 'playwright-core';
 import { makeCapture } from '../../../e2e/src/captures.js';
 import { buildUserInterface } from '../../../scripts/build-ui.js';
-import { chromiumMissing, launchChromium } from '../../../scripts/chromium.js';
+import { chromiumMissing, launchChromium, WHOLE_CHROMIUM } from '../../../scripts/chromium.js';
 import { compare, type Row } from '../row.js';
 import { median } from '../statistics.js';
 import { LONG_TASK_MS, WATCH_LONG_TASKS } from './long-tasks.js';
@@ -30,7 +30,7 @@ export async function* inspector(quick: boolean): AsyncGenerator<Row> {
   await writeFile(capture, makeCapture({ frames: FRAMES, hexBytes: HEX_BYTES }));
   await using server = createServer();
   const { port } = await server.listen({ respond: createUserInterface() });
-  await using browser = await launchChromium();
+  await using browser = await launchChromium(WHOLE_CHROMIUM);
   const visits: Longest[] = [];
   for (let run = 0; run < (quick ? 1 : 3); run++)
     visits.push(await visit(browser, `http://127.0.0.1:${port}/inspect`, capture));

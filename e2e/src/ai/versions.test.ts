@@ -19,7 +19,7 @@ describe('the gateway', () => {
     'answers openai 7 as the API does',
     async () => {
       await installNode22();
-      const child = startUnderNode22<OpenAICommands>(new URL('./openai-process.ts', import.meta.url));
+      const child = startUnderNode22<OpenAICommands>('ai/openai-process');
       try {
         assertSame(await child.call('compare'));
       } finally {

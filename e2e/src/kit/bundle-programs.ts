@@ -1,16 +1,16 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { type Plugin, rolldown } from 'rolldown';
+import { SOURCES } from './programs.js';
 
 /**
  * Bundles the programs that tests start as processes, from the sources, before the first test: a bundle starts in a third of
  * the processor time that the hundreds of modules take, and there are hundreds of processes.
  */
 
-/** In this folder's parent. */
-const PROGRAMS = ['cluster/durable-node', 'cluster/node', 'survival/node'];
+/** Within a package, as what asks the runtime whether an optional package is installed is answered for the place of the bundle. */
+const PARENT = fileURLToPath(new URL('../../../packages/protocol/node_modules/.cache', import.meta.url));
 
 /** The names of packages become the paths that their importer gets; modules of ours keep their address. */
 const inPlace: Plugin = {
@@ -26,16 +26,18 @@ const inPlace: Plugin = {
       : undefined,
 };
 
-/** Called by vitest before and after all tests. */
-export async function setup(): Promise<() => void> {
-  const folder = mkdtempSync(join(tmpdir(), 'parlance-programs-'));
-  const input = Object.fromEntries(
-    PROGRAMS.map((name) => [name, fileURLToPath(new URL(`../${name}.ts`, import.meta.url))]),
-  );
+/** Called by vitest before and after all tests of a project. */
+export async function setup(): Promise<(() => void) | undefined> {
+  // Another project of this run has bundled them.
+  if (process.env['E2E_PROGRAMS'] !== undefined) return undefined;
+  mkdirSync(PARENT, { recursive: true });
+  const folder = mkdtempSync(join(PARENT, 'programs-'));
   const bundle = await rolldown({
-    input,
+    input: Object.fromEntries(Object.entries(SOURCES).map(([name, source]) => [name, fileURLToPath(source)])),
     platform: 'node',
     resolve: { conditionNames: ['@parlance/source', 'node', 'import', 'module', 'default'] },
+    // The oldest Node that runs them has no `using`.
+    transform: { target: 'node20' },
     plugins: [inPlace],
   });
   await bundle.write({

@@ -6,7 +6,30 @@ import type { DurableNodeCommands, DurableNodeSetup } from '../cluster/durable-n
 import type { NodeCommands, NodeSetup } from '../cluster/node.js';
 import type { SurvivalNodeCommands, SurvivalNodeSetup } from '../survival/node.js';
 
-/** Nodes in processes of their own. */
+/** Programs in processes of their own. In a test run they were bundled; see `bundle-programs.ts`. */
+
+const source = (path: string) => new URL(`../${path}.ts`, import.meta.url);
+
+export const SOURCES = {
+  'ai/chat-process': source('ai/chat-process'),
+  'ai/openai-process': source('ai/openai-process'),
+  'cluster/durable-node': source('cluster/durable-node'),
+  'cluster/node': source('cluster/node'),
+  'native-process': source('native-process'),
+  'survival/node': source('survival/node'),
+  cli: source('../../packages/server/src/cli/main'),
+} as const;
+
+/** What to start: a file, and the flags that Node needs for it. */
+export function programOf(name: keyof typeof SOURCES): {
+  readonly file: URL;
+  readonly flags: readonly string[];
+} {
+  const bundled = process.env['E2E_PROGRAMS'];
+  return bundled === undefined
+    ? { file: SOURCES[name], flags: ['--import', 'tsx', '--conditions=@parlance/source'] }
+    : { file: pathToFileURL(join(bundled, `${name}.mjs`)), flags: [] };
+}
 
 interface Programs {
   'cluster/durable-node': { readonly setup: DurableNodeSetup; readonly commands: DurableNodeCommands };
@@ -21,20 +44,14 @@ export interface NodeProcess<Name extends keyof Programs> {
 
 export type DurableNode = NodeProcess<'cluster/durable-node'>;
 
-const FLAGS = ['--import', 'tsx', '--conditions=@parlance/source', '--expose-gc'];
-
-/** Starts a node, and waits until it is a member of its cluster. In a test run it was bundled; see `bundle-programs.ts`. */
+/** Starts a node, and waits until it is a member of its cluster. */
 export async function startNode<Name extends keyof Programs>(
   name: Name,
   setup: Programs[Name]['setup'],
 ): Promise<NodeProcess<Name>> {
-  const bundled = process.env['E2E_PROGRAMS'];
-  const [file, flags] =
-    bundled === undefined
-      ? [new URL(`../${name}.ts`, import.meta.url), FLAGS]
-      : [pathToFileURL(join(bundled, `${name}.mjs`)), ['--expose-gc']];
+  const { file, flags } = programOf(name);
   // Both programs offer these two, which the compiler cannot see while it does not know which one this is.
-  const node = startChild<DurableNodeCommands>(file, [JSON.stringify(setup)], flags);
+  const node = startChild<DurableNodeCommands>(file, [JSON.stringify(setup)], [...flags, '--expose-gc']);
   const port = await node.call('port');
   while ((await node.call('events'))['node.member'] === undefined) await pause(10);
   return { process: node as unknown as NodeProcess<Name>['process'], port };
