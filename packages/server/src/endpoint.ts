@@ -33,7 +33,7 @@ import {
   type ServerSession,
 } from './served-session.js';
 import type { SessionObserver } from './session/observer.js';
-import { type OnRecord, stateOf } from './session/on-record.js';
+import { type OnRecord, stateOf } from './session/record.js';
 import { UnreadWatch } from './unread.js';
 
 /** Bytes of WebSocket messages on the present connection. */

@@ -6,7 +6,7 @@ import {
   encodeSnapshot,
   type Outbound,
 } from '@parlance/protocol/internal';
-import type { OnRecord } from '../session/on-record.js';
+import type { OnRecord } from '../session/record.js';
 import type { TurnRecorder } from './turn-recorder.js';
 
 /** The session that is on record. */
