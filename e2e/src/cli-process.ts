@@ -1,7 +1,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { freePort as findPort } from '../../packages/server/src/backplane/testing/free-port.js';
 import { programOf } from './kit/programs.js';
 
 /** Runs the command line from source, in a process of its own. */
@@ -62,14 +62,9 @@ export function collect(stream: NodeJS.ReadableStream): () => string {
   return () => Buffer.concat(chunks).toString('utf8');
 }
 
-/** An unused port, for servers that run one after another. */
+/** A port for a server, as an argument of a command. */
 export async function freePort(): Promise<string> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return String(port);
+  return String(await findPort());
 }
 
 /** A running `parlance serve`. */

@@ -1,10 +1,10 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { freePort } from '../../../packages/server/src/backplane/testing/free-port.js';
 import { loadEveryMetric } from './load.js';
 
 /**
@@ -21,15 +21,6 @@ const PATIENCE_MS = 60_000;
 interface Panel {
   readonly title: string;
   readonly targets: readonly { readonly expr: string }[];
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createTcpServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
-  });
 }
 
 function startPrometheus(folder: string, port: number, target: string): ChildProcess {
