@@ -6,6 +6,7 @@ import type { RelayTarget } from '../agents/target.js';
 import type { AgentEntry, AgentEntryChange, BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { keyOf } from '../keys.js';
+import { pause } from '../repeat.js';
 import type { RemoteAgent } from './relay/remote-session.js';
 import {
   digestOf,
@@ -454,8 +455,4 @@ export class Roster implements Cohort {
     if (isProtocolError(error)) logger.warn(fields, 'agents of other nodes are as they were known last');
     else logger.error(fields, 'following the agents of other nodes has failed');
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
 }

@@ -1,6 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import { loggable, MemoryBudget } from '@parlance/protocol/internal';
 import { type EngineBounds, type EngineEntry, type EngineHead, UNKNOWN } from '../backplane/replies.js';
+import { pause } from '../repeat.js';
 import { claimReply, type GoingOn, type GoneOn } from './claiming.js';
 import { EngineWriter, type EngineWriterOptions, LIVE_MARGIN_MS } from './engine-writer.js';
 import { Followed } from './followed.js';
@@ -392,8 +393,4 @@ export class EngineReplyLog implements ReplyLog {
       }
     }
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
 }

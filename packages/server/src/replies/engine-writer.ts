@@ -8,6 +8,7 @@ import {
   type ReplyBatch,
   type ReplyEngine,
 } from '../backplane/replies.js';
+import { pause } from '../repeat.js';
 import type { Failing, OnFailed, ReplyEnd } from './log.js';
 import { metadataOf } from './record.js';
 import { Tail } from './tail.js';
@@ -337,8 +338,4 @@ function errorOf(
     default:
       return new ProtocolError('interrupted', 'the engine has lost parts of the reply');
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
 }

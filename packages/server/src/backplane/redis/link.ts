@@ -1,4 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
+import { pause } from '../../repeat.js';
 import {
   type AgentEntry,
   type AgentEntryChange,
@@ -138,10 +139,6 @@ export class RedisLink extends RedisSessions implements BackplaneLink {
     this.#changes?.close();
     this.calls.close();
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
 }
 
 function listOf(reply: unknown): string[] {
