@@ -3,6 +3,7 @@ import { createServer, type Message, type Session } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import { serverEndpoint } from '../endpoints.js';
+import { UNLIMITED } from '../helpers/unlimited.js';
 import { handlers, scenarios } from './scenarios.js';
 
 /** One node in a process of its own. It answers so that every byte and the order count. */
@@ -38,16 +39,7 @@ const server = createServer({
     secret: setup.secret,
   },
   logger: { debug: log, info: log, warn: log, error: log },
-  limits: {
-    messagesPerMinute: Infinity,
-    bytesPerSecond: Infinity,
-    sessionsPerMinutePerIp: Infinity,
-    connectionsPerMinutePerIp: Infinity,
-    failuresPerMinutePerIp: Infinity,
-    handshakesPerIp: Infinity,
-    sessionsPerIp: Infinity,
-    sessionsPerPrincipal: Infinity,
-  },
+  limits: UNLIMITED,
   metrics: true,
   authenticate({ token = '' }) {
     authenticated++;
