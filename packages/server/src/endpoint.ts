@@ -150,7 +150,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
       former?.close(CloseCode.TAKEN_OVER, 'a newer connection carries the session');
       const received = core.resume(offer, now);
       if (received !== undefined) this.options.route?.handleRebuilt(received);
-      if (this.core.durable?.isBehind) this.#reportBehind();
+      if (this.core.record?.isBehind) this.#reportBehind();
     });
   }
 
@@ -285,7 +285,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
     const text = encodeData(value);
     if (this.isFrozen) throw isMoving();
     if (this.durability !== undefined) {
-      this.core.durable?.setState(stateOf(text));
+      this.core.record?.setState(stateOf(text));
       this.durability.wake();
     }
     this.dataText = text;
@@ -331,13 +331,13 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
 
   repeat(streamId: number): void {
     if (this.durability === undefined) return;
-    this.core.durable?.repeat(streamId);
+    this.core.record?.repeat(streamId);
     this.durability.wake();
   }
 
   markKept(streamId: number, id: string): Promise<void> | undefined {
     if (this.durability === undefined || this.hasEnded) return undefined;
-    this.core.durable?.keep(streamId, id);
+    this.core.record?.keep(streamId, id);
     // A session that ends first does not need it.
     const marked = this.durability.recorded().catch(() => {});
     this.durability.wake();

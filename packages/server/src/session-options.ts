@@ -18,8 +18,14 @@ export class OfferedOptions {
     const { securityScanning = parts.offer.securityScanning } = capabilities;
     const offer = {
       ...{ ...capabilities, ...parts.offer, ...parts.core, securityScanning, security },
-      ...{ takesMessages: onSession !== undefined, rebuilds: true },
-      extensions: { agents: false, replies: false, ...parts.extensions, ...capabilities.extensions },
+      takesMessages: onSession !== undefined,
+      extensions: {
+        agents: false,
+        replies: false,
+        rebuild: true,
+        ...parts.extensions,
+        ...capabilities.extensions,
+      },
     };
     this.capabilities = resolveCapabilities(offer, limits);
     this.offer(this.capabilities);

@@ -46,8 +46,8 @@ export interface RelayTarget {
 
 export interface RelayCore {
   readonly channel: RelayChannel;
-  /** Of a durable session of this node. */
-  readonly durable?: Pick<DurableSession, 'afterRecord' | 'hear'> | undefined;
+  /** Of a session of this node that is on record. */
+  readonly record?: Pick<DurableSession, 'afterRecord' | 'hear'> | undefined;
   /** Codecs that the client has not loaded yet. */
   readonly awaitedCodecs: ReadonlySet<LaterCodec>;
 }

@@ -49,7 +49,7 @@ class DurablePart implements Part, RecordedSessions {
   readonly #leaving: Leaving;
   readonly #link: BackplaneLink;
   readonly #seal: Seal | undefined;
-  readonly offer = { durables: true };
+  readonly extensions = [Extension.DURABLE];
   readonly core;
   readonly drain: DrainPart;
   readonly figures: readonly Figure[];
@@ -97,8 +97,8 @@ class DurablePart implements Part, RecordedSessions {
   }
 
   accepted(session: ServerEndpoint): void {
-    const { durable: recorded } = session.core;
-    if (recorded !== undefined) this.#records.begin(session, recorded);
+    const { record } = session.core;
+    if (record !== undefined) this.#records.begin(session, record);
   }
 
   tick(): void {

@@ -173,7 +173,7 @@ export class TakeOvers {
       void records.release({ id: sessionId, epoch });
       return ResumeRefusal.NO_STATE;
     }
-    records.goOn(session, session.core.durable as DurableSession, read.record, fields, opened?.seal);
+    records.goOn(session, session.core.record as DurableSession, read.record, fields, opened?.seal);
     this.#done++;
     logger.info(
       { event: 'session.taken_over', session: sessionId, node: gone, epoch },

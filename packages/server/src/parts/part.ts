@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type {
+  CapabilityOptions,
   CodedBody,
   GoAwayPayload,
   HelloPayload,
@@ -8,13 +9,7 @@ import type {
   ResumeOffer,
   SessionOptions,
 } from '@parlance/protocol';
-import type {
-  EventRoute,
-  Mailbox,
-  MemoryBudget,
-  OwnHandler,
-  resolveCapabilities,
-} from '@parlance/protocol/internal';
+import type { EventRoute, Mailbox, MemoryBudget, OwnHandler } from '@parlance/protocol/internal';
 import type { DrainProgress } from '../admin/figures.js';
 import type { CheckedIdentity, Refusal } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
@@ -101,10 +96,7 @@ export type PartEndpoint = Pick<
 };
 
 /** What HELLO may agree on because a part is there. */
-export type Offer = Pick<
-  Parameters<typeof resolveCapabilities>[0],
-  'securityScanning' | 'moves' | 'durables'
->;
+export type Offer = Pick<CapabilityOptions, 'securityScanning'>;
 
 /** An address that the server answers itself, such as `@replies`. */
 export interface OwnName {

@@ -69,7 +69,7 @@ export interface ResponderOptions extends AnswerOptions {
   /** Resolves when a stream has room for more. */
   readonly ready: (streamId: number) => Promise<void>;
   readonly hasRoom: (streamId: number) => boolean;
-  /** Server: keeps replies. */
+  /** Server: keeps what handlers reply. */
   readonly keeper: ReplyKeeper | undefined;
   /** A handler has ended. */
   readonly onAnswered: () => void;
@@ -233,7 +233,7 @@ class StreamSink implements ReplySink {
   get #keeper(): ReplyKeeper {
     const { keeper } = this.#options;
     if (keeper !== undefined) return keeper;
-    throw new ProtocolError('unsupported', 'keep: only a server keeps replies');
+    throw new ProtocolError('unsupported', 'keep: only a server can keep a reply');
   }
 
   get #kept(): KeptRequest {

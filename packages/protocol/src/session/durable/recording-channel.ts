@@ -7,19 +7,21 @@ import type { LinkEvent } from '../../link/link.js';
 import { LinkChannel } from '../channel.js';
 import type { ChannelOptions } from '../channel-options.js';
 import { assertOpen, type ChannelHost } from '../closed-channel.js';
+import type { AcceptedResume } from '../resume-token.js';
+import type { SessionBegin, SessionRecord, Turn } from '../session-record.js';
+import { encodeBegin } from './begin.js';
 import { ClientMessages } from './client-messages.js';
 import { RecordSize } from './record-size.js';
 import { Recorder } from './recorder.js';
-import type { DurableSession } from './session.js';
 import { type DurableStream, newStream } from './streams.js';
-import { type AcceptedResume, encodeRecordedBody, type Turn } from './turn.js';
+import { encodeRecordedBody } from './turn.js';
 import { Unacknowledged } from './unacknowledged.js';
 
 /**
  * Server: the channel of a session that is on record. The client hears of a message, a part or an end when it is on record,
  * a handler is told of a request when its start is, and a frame is acknowledged when what it has brought is.
  */
-export class RecordingChannel extends LinkChannel implements DurableSession {
+export class RecordingChannel extends LinkChannel implements SessionRecord {
   state: Uint8Array | undefined;
   heard: ReadonlyMap<string, number> = new Map();
   protected readonly options: ChannelOptions;
@@ -72,8 +74,8 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
     return this.unacknowledged.acknowledgeable(this.framesReceived);
   }
 
-  begin(begin: Uint8Array): void {
-    this.recorder.begin(begin);
+  begin(begin: SessionBegin): void {
+    this.recorder.begin(encodeBegin(begin));
   }
 
   recordAccept(accept: AcceptedResume): void {
@@ -321,7 +323,7 @@ export class RecordingChannel extends LinkChannel implements DurableSession {
   #handleEvent(event: LinkEvent): LinkEvent | undefined {
     switch (event.type) {
       case 'message': {
-        const { number, isOver, redelivered } = this.messages.take(event.body.agent !== undefined);
+        const { number, isOver, redelivered } = this.messages.take(event.body.address !== undefined);
         this.unacknowledged.add(this.framesReceived, number);
         if (!isOver) return { ...event, number, redelivered };
         this.consume(0, event.body.charge);
