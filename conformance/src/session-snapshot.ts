@@ -103,7 +103,7 @@ function eventsOf(core: ServerSessionCore): readonly unknown[] {
     const stream = 'streamId' in event ? event.streamId : 0;
     if (!('body' in event)) events.push({ type: event.type, stream });
     else {
-      const { content, bytes, agent = null } = event.body;
+      const { content, bytes, address: agent = null } = event.body;
       events.push({ type: event.type, stream, agent, text: Buffer.from(content ?? bytes).toString() });
     }
   }

@@ -9,29 +9,10 @@ import {
 } from '../../packages/server/src/backplane/testing/redis-server.js';
 import type { DurableNodeSetup } from './cluster/durable-node.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
+import { MemoryStore } from './helpers/memory-store.js';
 import { type DurableNode, startDurableNode } from './kit/programs.js';
 
 /** Pages with durable sessions that are loaded again, at nodes that live, drain and are killed. */
-
-class MemoryStore {
-  readonly entries = new Map<string, string>();
-  getItem(key: string): string | null {
-    return this.entries.get(key) ?? null;
-  }
-  setItem(key: string, value: string): void {
-    this.entries.set(key, value);
-  }
-  removeItem(key: string): void {
-    this.entries.delete(key);
-  }
-  /** What a page has that was duplicated, or that is loaded again after a crash. */
-  copy(): MemoryStore {
-    const store = new MemoryStore();
-    for (const [key, value] of this.entries)
-      store.entries.set(key, value.replace('"detached":false', '"detached":true'));
-    return store;
-  }
-}
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a page with a durable session', () => {
   let redis: RedisServer;

@@ -4,6 +4,7 @@ import { createServer, type Server, type ServerOptions, type Session, without } 
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
 import { serverEndpoint } from './endpoints.js';
+import { MemoryStore } from './helpers/memory-store.js';
 
 /** Sessions that the next client takes up from a store, over real sockets. Pages do it in reload.browser.test.ts. */
 
@@ -11,23 +12,6 @@ const open: AsyncDisposable[] = [];
 afterEach(async () => {
   for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
 });
-
-class MemoryStore implements SessionStore {
-  readonly entries = new Map<string, string>();
-  getItem(key: string): string | null | Promise<string | null> {
-    return this.entries.get(key) ?? null;
-  }
-  setItem(key: string, value: string): void | Promise<void> {
-    this.entries.set(key, value);
-  }
-  removeItem(key: string): void | Promise<void> {
-    this.entries.delete(key);
-  }
-  get entry() {
-    const [text] = this.entries.values();
-    return text === undefined ? undefined : JSON.parse(text);
-  }
-}
 
 /** A store that answers later. */
 class SlowStore extends MemoryStore {

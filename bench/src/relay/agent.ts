@@ -89,7 +89,7 @@ function openSession({ port, prefix = '', name, to, payload, onMessage }: AgentO
     originalLength: payload.length,
     secret: false,
     metadata: undefined,
-    agent: to,
+    address: to,
   };
   /** Whole messages are identical, so they are masked once, like those of the bare relay. */
   let message: { readonly length: number; readonly frame: Uint8Array } | undefined;

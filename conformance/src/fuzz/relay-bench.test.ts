@@ -15,15 +15,20 @@ async function begun(): Promise<RelayBench> {
 it("relays the stranger's messages, and those to it", async () => {
   const bench = await begun();
   const frames = framesOf(
-    (core) => core.channel.send({ ...PLAIN, agent: 'ada' }),
-    (core) => void core.channel.request({ ...PLAIN, agent: 'bob' }),
+    (core) => core.channel.send({ ...PLAIN, address: 'ada' }),
+    (core) => void core.channel.request({ ...PLAIN, address: 'bob' }),
     (core) =>
-      void core.channel.transfer({ payloadSize: 9, totalLength: 9, first: new Uint8Array(9), agent: 'ada' }),
+      void core.channel.transfer({
+        payloadSize: 9,
+        totalLength: 9,
+        first: new Uint8Array(9),
+        address: 'ada',
+      }),
   );
   for (const frame of frames) bench.say(frame);
   expect(bench.heard('ada')).toEqual([`message ${STRANGER} ping`, 'tensor stranger']);
   expect(bench.heard('bob')).toEqual([`request ${STRANGER} ping`]);
-  bench.command('ada', (core) => void core.channel.request({ ...PLAIN, agent: STRANGER }));
+  bench.command('ada', (core) => void core.channel.request({ ...PLAIN, address: STRANGER }));
   bench.say(fromHex('130200686921'));
   bench.say(fromHex('1402'));
   expect(bench.heard('ada')).toEqual(['part  hi!']);
@@ -32,7 +37,7 @@ it("relays the stranger's messages, and those to it", async () => {
 
 it('drops a stranger that breaks the protocol, and notifies its requesters', async () => {
   const bench = await begun();
-  bench.command('ada', (core) => void core.channel.request({ ...PLAIN, agent: STRANGER }));
+  bench.command('ada', (core) => void core.channel.request({ ...PLAIN, address: STRANGER }));
   bench.say(fromHex('1000c0'));
   expect(bench.isOpen).toBe(false);
   expect(bench.heard('ada')).toEqual(['failure peer_gone']);

@@ -277,11 +277,11 @@ export class RelayBench {
     if ('body' in event) {
       const streamId = 'streamId' in event ? event.streamId : 0;
       client.channel.consume(streamId, event.body.charge);
-      heard.push(`${event.type} ${event.body.agent ?? ''} ${Buffer.from(event.body.bytes).toString()}`);
+      heard.push(`${event.type} ${event.body.address ?? ''} ${Buffer.from(event.body.bytes).toString()}`);
       if (event.type === 'request') client.channel.respond(streamId, PLAIN);
     }
     if (event.type === 'piece') {
-      const { bytes, charge, offset, totalLength, agent } = event.piece;
+      const { bytes, charge, offset, totalLength, address: agent } = event.piece;
       if (agent !== undefined) heard.push(`tensor ${agent}`);
       client.channel.consume(event.streamId, charge);
       if (offset + bytes.length === totalLength)

@@ -69,8 +69,8 @@ export function converseAtRelay(input: Uint8Array, figures: Figures): RelayBench
   for (let step = 0; step < STEPS; step++) {
     choices.weighted<() => void>([
       [70, () => end.act(4)],
-      [4, () => other((core) => core.channel.send({ ...PLAIN, agent: STRANGER }))],
-      [16, () => other((core) => void core.channel.request({ ...PLAIN, agent: STRANGER }))],
+      [4, () => other((core) => core.channel.send({ ...PLAIN, address: STRANGER }))],
+      [16, () => other((core) => void core.channel.request({ ...PLAIN, address: STRANGER }))],
       [2, () => other((core) => tensor(core, choices))],
       [2, () => other((core) => core.channel.cancel(2 * choices.below(20) + 1))],
       [6, () => wait(choices.pick([1, 110, 250, 1_000]))],
@@ -112,7 +112,7 @@ function amongAgents(offer: Offer): Offer {
 
 function tensor(core: SessionCore, choices: Choices): void {
   const first = new Uint8Array(1 + choices.below(TENSOR - 1));
-  const whole = { payloadSize: TENSOR, totalLength: TENSOR, agent: STRANGER };
+  const whole = { payloadSize: TENSOR, totalLength: TENSOR, address: STRANGER };
   const id = core.channel.transfer({ ...whole, first });
   if (!choices.oneIn(3)) core.channel.feed(id, new Uint8Array(TENSOR - first.length));
 }

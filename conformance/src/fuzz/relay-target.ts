@@ -51,14 +51,14 @@ function step(bench: RelayBench, operation: number, payload: Uint8Array): void {
     case Operation.SAY:
       return bench.say(payload);
     case Operation.SEND:
-      return command((core) => core.channel.send({ ...PLAIN, agent: STRANGER }));
+      return command((core) => core.channel.send({ ...PLAIN, address: STRANGER }));
     case Operation.ASK:
-      return command((core) => void core.channel.request({ ...PLAIN, agent: STRANGER }));
+      return command((core) => void core.channel.request({ ...PLAIN, address: STRANGER }));
     case Operation.TENSOR:
       return command((core) => {
         const length = Math.min(first * 1024 + 1, TENSOR_LENGTH);
         const agent = STRANGER;
-        const whole = { payloadSize: TENSOR_LENGTH, totalLength: TENSOR_LENGTH, agent };
+        const whole = { payloadSize: TENSOR_LENGTH, totalLength: TENSOR_LENGTH, address: agent };
         const id = core.channel.transfer({ ...whole, first: new Uint8Array(length) });
         if (first % 3 === 0) core.channel.feed(id, new Uint8Array(TENSOR_LENGTH - length));
       });
@@ -82,8 +82,8 @@ export function expectOthersTalk(bench: RelayBench): void {
   const ofOthers = (heard: readonly string[]) => heard.filter((line) => !line.includes(STRANGER));
   bench.heard(ada);
   bench.heard(bob);
-  bench.command(ada, (core) => core.channel.send({ ...PLAIN, agent: bob }));
-  bench.command(ada, (core) => void core.channel.request({ ...PLAIN, agent: bob }));
+  bench.command(ada, (core) => core.channel.send({ ...PLAIN, address: bob }));
+  bench.command(ada, (core) => void core.channel.request({ ...PLAIN, address: bob }));
   same(ofOthers(bench.heard(bob)), [`message ${ada} ping`, `request ${ada} ping`], `what ${bob} hears`);
   same(
     ofOthers(bench.heard(ada)).filter((line) => line.startsWith('response')),
@@ -139,21 +139,26 @@ const json = (value: unknown) => {
 
 function seeds(): Uint8Array[] {
   const [agent] = AGENTS;
-  const message = framesOf((core) => core.channel.send({ ...PLAIN, agent }));
+  const message = framesOf((core) => core.channel.send({ ...PLAIN, address: agent }));
   const tensor = framesOf(
     (core) =>
-      void core.channel.transfer({ payloadSize: 64, totalLength: 64, first: new Uint8Array(16), agent }),
+      void core.channel.transfer({
+        payloadSize: 64,
+        totalLength: 64,
+        first: new Uint8Array(16),
+        address: agent,
+      }),
     (core) => core.channel.feed(1, new Uint8Array(48)),
   );
   const directory = (watch: boolean) =>
-    framesOf((core) => void core.channel.request({ ...json({ watch }), agent: '@directory' }));
+    framesOf((core) => void core.channel.request({ ...json({ watch }), address: '@directory' }));
   return [
     script(...saying(...message, ...message)),
     script(
-      ...saying(...framesOf((core) => void core.channel.request({ ...PLAIN, agent }))),
+      ...saying(...framesOf((core) => void core.channel.request({ ...PLAIN, address: agent }))),
       ...saying(fromHex('1501')),
     ),
-    script(...saying(...framesOf((core) => core.channel.send({ ...PLAIN, agent: 'absent' })))),
+    script(...saying(...framesOf((core) => core.channel.send({ ...PLAIN, address: 'absent' })))),
     script(...saying(...tensor)),
     script(...saying(...tensor.slice(0, 2)), record(Operation.CUT), record(Operation.WAIT, number(255))),
     script(...saying(...tensor.slice(0, 2)), record(Operation.TAKE_OVER), ...saying(...tensor)),

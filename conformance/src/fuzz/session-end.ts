@@ -190,7 +190,7 @@ export class SessionEnd {
       metadata: choices.oneIn(8) ? Uint8Array.of(0x81, 0xa1, 0x61, 0x01) : undefined,
     });
     if (!isOpening || !this.#hasAgents || choices.oneIn(3)) return coded;
-    return { ...coded, agent: choices.pick(this.agents) };
+    return { ...coded, address: choices.pick(this.agents) };
   }
 
   /** @throws {ProtocolError} as {@link #body}; the request stays unanswered then. */
@@ -221,7 +221,12 @@ export class SessionEnd {
     const agent = this.#hasAgents && this.#choices.oneIn(2) ? this.#choices.pick(this.agents) : undefined;
     const first = TENSOR.subarray(0, 1 + this.#choices.below(300));
     const length = TENSOR.length;
-    const id = this.core.channel.transfer({ payloadSize: length, totalLength: length, first, agent });
+    const id = this.core.channel.transfer({
+      payloadSize: length,
+      totalLength: length,
+      first,
+      address: agent,
+    });
     this.#transfers.set(id, length - first.length);
   }
 

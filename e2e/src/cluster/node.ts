@@ -3,6 +3,7 @@ import { createServer, type Message, metrics, nodes, type Session } from '@parla
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import { serverEndpoint } from '../endpoints.js';
+import { UNLIMITED } from '../helpers/unlimited.js';
 import { handlers, scenarios } from './scenarios.js';
 
 /** One node in a process of its own. It answers so that every byte and the order count. */
@@ -41,16 +42,7 @@ const server = createServer({
     }),
   ],
   logger: { debug: log, info: log, warn: log, error: log },
-  limits: {
-    messagesPerMinute: Infinity,
-    bytesPerSecond: Infinity,
-    sessionsPerMinutePerIp: Infinity,
-    connectionsPerMinutePerIp: Infinity,
-    failuresPerMinutePerIp: Infinity,
-    handshakesPerIp: Infinity,
-    sessionsPerIp: Infinity,
-    sessionsPerPrincipal: Infinity,
-  },
+  limits: UNLIMITED,
   authenticate({ token = '' }) {
     authenticated++;
     const [principal = '', agentId] = token.split('/');

@@ -1,29 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import {
-  type ClientOptions,
-  type ClientSession,
-  connect,
-  type SendOptions,
-  type SessionStore,
-} from '@parlance/client';
+import { type ClientOptions, type ClientSession, connect, type SendOptions } from '@parlance/client';
 import { ProtocolError } from '@parlance/protocol';
 import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
+import { MemoryStore } from '../helpers/memory-store.js';
 
 /** A device with a page that may be loaded again, and a proxy in front of its node. */
-
-class MemoryStore implements SessionStore {
-  readonly #entries = new Map<string, string>();
-  getItem(key: string): string | null {
-    return this.#entries.get(key) ?? null;
-  }
-  setItem(key: string, value: string): void {
-    this.#entries.set(key, value);
-  }
-  removeItem(key: string): void {
-    this.#entries.delete(key);
-  }
-}
 
 export interface DeviceOptions {
   /** `PRINCIPAL` or `PRINCIPAL/AGENT`. */

@@ -8,6 +8,7 @@ import {
 } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
+import { UNLIMITED } from '../helpers/unlimited.js';
 import { createGate, replyParts } from './gate.js';
 
 /** One node in a process of its own, with every feature that the matrix has a row for. */
@@ -40,16 +41,7 @@ const server = createServer<Counted>({
     durable(({ principal }) => principal.startsWith('durable'), { volatile: true }),
   ],
   logger: { debug: log, info: log, warn: log, error: log },
-  limits: {
-    messagesPerMinute: Infinity,
-    bytesPerSecond: Infinity,
-    sessionsPerMinutePerIp: Infinity,
-    connectionsPerMinutePerIp: Infinity,
-    failuresPerMinutePerIp: Infinity,
-    handshakesPerIp: Infinity,
-    sessionsPerIp: Infinity,
-    sessionsPerPrincipal: Infinity,
-  },
+  limits: UNLIMITED,
   authenticate({ token = '' }) {
     const [principal = '', agentId] = token.split('/');
     return { principal, agentId };

@@ -182,15 +182,14 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
 async function capabilitiesOf({ options, limits }: Setup, plan: Plan) {
   const { reconnect } = options;
   const { later } = plan;
-  const extensions = reconnect === false ? { ...options.extensions, resume: false } : options.extensions;
+  const own = { rebuild: plan.rebuilds === true, move: true, durable: true };
+  const extensions = { ...own, ...options.extensions, ...(reconnect === false && { resume: false }) };
   return resolveCapabilities(
     {
       ...options,
       ...plan,
       extensions,
       ...(await codeOf.defaults({ ...options, extensions })),
-      moves: true,
-      durables: true,
       isLoaded: (codec, encoding) =>
         later === undefined
           ? !codecLoader.isLazy || codecLoader.isReady(codec, encoding)

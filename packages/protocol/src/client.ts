@@ -11,6 +11,7 @@ export { resolveLimits, resolveTimers } from './base/limits.js';
 export { assertOptions, type OptionKinds } from './base/options.js';
 export { formOf } from './codec/algorithms.js';
 export { isStatedAgentId } from './control/capabilities.js';
+export { agentExtension } from './endpoint/agents/introduction.js';
 export { CAPABILITY_KINDS, resolveCapabilities } from './endpoint/options.js';
 
 // Errors and close codes

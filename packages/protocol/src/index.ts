@@ -98,8 +98,8 @@ export {
   loadEncoding,
   type LoadOptions,
   type LoadProgress,
-} from './tokenizer/load.js';
-export type { VocabularySource } from './tokenizer/source.js';
+} from './codec/vocabulary/load.js';
+export type { VocabularySource } from './codec/vocabulary/source.js';
 export { VOCABULARY_HASHES } from './tokenizer/hashes.js';
 
 // Control messages and negotiation

@@ -35,10 +35,10 @@ export { incarnationOf, newIncarnation, newLocalPrincipal, newSessionId } from '
 export { createServerSession, restoreSession } from './session/create-server.js';
 export { checkAccepted, restoreDurableSession } from './session/durable/restore.js';
 export { readBegin } from './session/durable/begin.js';
-export type { DurableSession } from './session/durable/session.js';
 export type { CallOptions } from './endpoint/requests/responder.js';
 export type { BodyToSend } from './link/body-to-send.js';
-export { type DurableRecord, fencedError, type NumberedBody, type Turn } from './session/durable/turn.js';
+export { type DurableRecord, fencedError } from './session/durable/turn.js';
+export type { NumberedBody, SessionRecord as DurableSession, Turn } from './session/session-record.js';
 export {
   CONTAINER_FORMAT,
   decodeSnapshot,
@@ -129,10 +129,11 @@ export {
 
 export type { BodyCoder } from './codec/coder.js';
 export { decodeNews, type DirectoryNews, type DirectoryQuery, newsFields } from './endpoint/agents/agents.js';
-export { encodeUndelivered } from './endpoint/agents/delivery.js';
+export { encodeUndelivered } from './endpoint/messages/delivery.js';
 export { type AgentDescription, readAgent } from './endpoint/agents/description.js';
 export { MAX_AGENT_METADATA } from './endpoint/agents/introduction.js';
-export { DELIVERY, DIRECTORY, isAgentAddress, isAgentId, REPLIES } from './link/addressing.js';
+export { DELIVERY, DIRECTORY, REPLIES } from './base/constants.js';
+export { isAgentAddress, isAgentId } from './link/addressing.js';
 export { TRANSFER_OVERHEAD } from './link/reassembly.js';
 export { MAX_PIECE_SIZE } from './link/body-writer.js';
 

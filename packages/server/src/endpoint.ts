@@ -151,7 +151,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
       former?.close(CloseCode.TAKEN_OVER, 'a newer connection carries the session');
       const received = core.resume(offer, now);
       if (received !== undefined) this.options.route?.handleRebuilt(received);
-      if (this.core.durable?.isBehind) this.#reportBehind();
+      if (this.core.record?.isBehind) this.#reportBehind();
     });
   }
 
@@ -284,7 +284,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   set data(value: unknown) {
     const text = encodeData(value);
     if (this.isFrozen) throw isMoving();
-    this.core.durable?.setState(stateOf(text));
+    this.core.record?.setState(stateOf(text));
     this.record?.wake();
     this.dataText = text;
   }
@@ -334,13 +334,13 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   }
 
   repeat(streamId: number): void {
-    this.core.durable?.repeat(streamId);
+    this.core.record?.repeat(streamId);
     this.record?.wake();
   }
 
   markKept(streamId: number, id: string): Promise<void> | undefined {
     if (this.record === undefined || this.hasEnded) return undefined;
-    this.core.durable?.keep(streamId, id);
+    this.core.record?.keep(streamId, id);
     // A session that ends first does not need it.
     const marked = this.record.recorded().catch(() => {});
     this.record.wake();

@@ -14,3 +14,8 @@ export function repeat(intervalMs: number, task: () => void, logger: Logger): ()
   timer.unref();
   return () => clearInterval(timer);
 }
+
+/** Resolves after a time that does not keep the process alive. */
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
+}

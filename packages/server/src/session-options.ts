@@ -23,8 +23,8 @@ export class OfferedOptions {
     const { capabilities, onSession, limits, security } = options;
     const offer = {
       ...{ ...capabilities, ...parts.offer, ...parts.core, security },
-      ...{ transfers: parts.endpoint.transfers, takesMessages: onSession !== undefined, rebuilds: true },
-      extensions: { ...NONE, ...parts.extensions },
+      ...{ transfers: parts.endpoint.transfers, takesMessages: onSession !== undefined },
+      extensions: { ...NONE, rebuild: true, ...parts.extensions },
     };
     this.capabilities = resolveCapabilities(offer, limits);
     this.offer(this.capabilities);

@@ -1,6 +1,7 @@
 import { appendFileSync } from 'node:fs';
 import { nodes, type Server, type ServerOptions } from '@parlance/server';
 import { offer } from '../../../../scripts/child-process.js';
+import { UNLIMITED } from '../../helpers/unlimited.js';
 
 /** What all nodes have in common that are processes of their own. SIGTERM drains them. */
 
@@ -36,16 +37,7 @@ export class NodeProcess<Setup extends NodeSetup> {
     return {
       features: [nodes({ listen: { port: peerPort }, advertise, secret })],
       logger: { debug: log, info: log, warn: log, error: log },
-      limits: {
-        messagesPerMinute: Infinity,
-        bytesPerSecond: Infinity,
-        sessionsPerMinutePerIp: Infinity,
-        connectionsPerMinutePerIp: Infinity,
-        failuresPerMinutePerIp: Infinity,
-        handshakesPerIp: Infinity,
-        sessionsPerIp: Infinity,
-        sessionsPerPrincipal: Infinity,
-      },
+      limits: UNLIMITED,
       timers: { pingIntervalMs: 10_000, pongTimeoutMs: 5_000, resumeWindowMs: 40_000 },
       authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
     } satisfies ServerOptions;

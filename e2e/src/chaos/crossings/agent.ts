@@ -1,13 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type ClientOptions,
-  type ClientSession,
-  connect,
-  type Message,
-  type SessionStore,
-} from '@parlance/client';
+import { type ClientOptions, type ClientSession, connect, type Message } from '@parlance/client';
 import { isProtocolError, type RequestContext } from '@parlance/protocol';
 import WebSocket from 'ws';
+import { MemoryStore } from '../../helpers/memory-store.js';
 import { RESUME_WINDOW_MS } from '../durable/settings.js';
 import type { CrossingLedger } from './ledger.js';
 import { partOf, type Question } from './settings.js';
@@ -41,19 +36,6 @@ const COMES_BACK: ReadonlySet<string> = new Set([
   'draining',
   'timeout',
 ]);
-
-class MemoryStore implements SessionStore {
-  readonly #entries = new Map<string, string>();
-  getItem(key: string): string | null {
-    return this.#entries.get(key) ?? null;
-  }
-  setItem(key: string, value: string): void {
-    this.#entries.set(key, value);
-  }
-  removeItem(key: string): void {
-    this.#entries.delete(key);
-  }
-}
 
 export class Agent {
   readonly name: string;

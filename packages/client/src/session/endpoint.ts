@@ -7,7 +7,7 @@ export class ClientEndpoint extends Endpoint {
   override get reachesAgents(): boolean {
     return true;
   }
-  override get agents(): { readonly source: string; readonly target: string } {
+  override get ends(): { readonly source: string; readonly target: string } {
     return { source: this.agentId ?? '', target: '' };
   }
 

@@ -1,5 +1,6 @@
 import type { AgentOptions } from '@parlance/protocol';
 import {
+  agentExtension,
   assertOptions,
   codecs,
   isStatedAgentId,
@@ -31,7 +32,8 @@ export async function createPart({ options }: Setup): Promise<ClientPart> {
   if (avp !== undefined) await codecs.avp.load();
   const security = options.security && (await codecs.m2m.load()).resolveSecurity(options.security);
   if (subprotocol === Subprotocol.JSON) await parts.bare.load();
-  return { plan: { agentId, avp, security, subprotocol } };
+  const statements = agent && { agents: agentExtension(agent) };
+  return { plan: { agentId, avp, security, statements, subprotocol } };
 }
 
 /** The value of an option that has a short form. @throws {ProtocolError} `invalid_option` if both are given. */

@@ -67,6 +67,8 @@ export interface Plan extends Pick<EndpointOptions, 'batch' | 'security' | 'onRe
   readonly subprotocol?: Subprotocol | undefined;
   readonly agentId?: string | undefined;
   readonly avp?: AvpOptions | undefined;
+  /** What extensions state in HELLO beside what follows from the other options, by their names. */
+  readonly statements?: Readonly<Record<string, string>> | undefined;
   /** The session of a former page, which HELLO asks for. */
   readonly proof?: Ticket | undefined;
   /** The next page can take the session up. @default false */

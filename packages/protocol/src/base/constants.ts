@@ -91,5 +91,49 @@ export const Extension = {
 } as const;
 export type Extension = (typeof Extension)[keyof typeof Extension];
 
+/** The extensions that options switch on and off, with what they state by default; '' is nothing to offer. */
+export const SWITCHED_EXTENSIONS: Readonly<Record<string, string>> = {
+  [Extension.LINK]: '{}',
+  [Extension.RESUME]: '{}',
+  [Extension.REBUILD]: '1',
+  [Extension.MOVE]: '1',
+  [Extension.DURABLE]: '1',
+  [Extension.CONTEXT]: '',
+  [Extension.AGENTS]: '{}',
+  [Extension.REPLIES]: '{}',
+  [Extension.AVP]: '',
+};
+
+/** Those of them that are off by default. */
+export const OFF_BY_DEFAULT: readonly string[] = [Extension.REBUILD, Extension.MOVE, Extension.DURABLE];
+
+/** Resuming, and the extensions that only work with it. */
+export const NEEDS_RESUME: readonly string[] = [Extension.RESUME, ...OFF_BY_DEFAULT];
+
+/** The link, and the extensions that only work over it. */
+export const NEEDS_LINK: readonly string[] = [...Object.keys(SWITCHED_EXTENSIONS), Extension.READY];
+
+/**
+ * Extensions that a server agrees on for the sessions that it puts on record, and for no others. Such a session has a
+ * channel of its own, whose code a page loads when it was agreed on.
+ */
+export const ON_RECORD: readonly string[] = [Extension.DURABLE];
+
+/** The server's own name for the directory of agents. */
+export const DIRECTORY = '@directory';
+/** The server's own name as the sender of reports about undeliverable messages. */
+export const DELIVERY = '@delivery';
+/** The server's own name for the replies that it keeps. */
+export const REPLIES = '@replies';
+
+/** The extension for which a session that follows a lost one proves that it is of the same client. */
+export const PROOF_FOR: string = Extension.REPLIES;
+
+/** The extensions that let bodies be addressed, and to which names: to all of them, or to one of the server. */
+export const ADDRESSED_BY: Readonly<Record<string, 'all' | `@${string}`>> = {
+  [Extension.AGENTS]: 'all',
+  [Extension.REPLIES]: REPLIES,
+};
+
 /** Stream IDs stay below 2^32; reaching it ends the session. */
 export const MAX_STREAM_ID = 2 ** 32 - 1;

@@ -103,7 +103,7 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
 /** The default of `maxTransferSize` for a tensor that this end assembles in memory, in bytes. */
 export const MAX_ASSEMBLED_SIZE = 16 * MIB;
 
-/** The limits that ACCEPT reports to the peer, which must respect them. */
+/** The limits that ACCEPT reports to the peer, which must respect them. Snapshots have them in this order: new ones come last. */
 export const ANNOUNCED_LIMITS = [
   'maxMessageSize',
   'maxTransferSize',

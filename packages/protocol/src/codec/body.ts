@@ -85,8 +85,8 @@ export interface ReceivedBody {
   readonly secret: boolean;
   /** The encoded metadata map. */
   readonly metadata: Uint8Array | undefined;
-  /** The receiving agent, at a server; the sending agent, at a client. */
-  readonly agent?: string | undefined;
+  /** The name of the receiver, at a server; of the sender, at a client. @default the peer itself */
+  readonly address?: string | undefined;
   /** Credit of its stream that the body uses up until the application has taken it. */
   readonly charge: number;
   /** The sender's scan result; only in `m2m.v1.json`. */

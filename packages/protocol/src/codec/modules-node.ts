@@ -1,10 +1,10 @@
 import { platform } from '#platform';
 import { type Loadable, loadable, loaded } from '../base/loadable.js';
-import * as tokenizer from '../tokenizer/load.js';
 import * as avp from './avp/module.js';
 import * as context from './context/module.js';
 import * as m2m from './m2m/module.js';
 import type { CodecModules } from './modules.js';
+import * as tokenizer from './vocabulary/load.js';
 
 /** Node: everything is imported at the start. Only zstd is loaded, in versions without one of their own. */
 export const codecs: CodecModules = {

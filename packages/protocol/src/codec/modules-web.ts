@@ -21,5 +21,5 @@ export const codecs: CodecModules = {
     const [m2m] = await Promise.all([import('./m2m/module.js'), brotli.load()]);
     return m2m;
   }),
-  tokenizer: loadable('the tokenizer', () => import('../tokenizer/load.js')),
+  tokenizer: loadable('the tokenizer', () => import('./vocabulary/load.js')),
 };

@@ -13,5 +13,5 @@ export interface CodecModules {
   /** M2M with its cryptography and Brotli. */
   readonly m2m: Loadable<typeof import('./m2m/module.js')>;
   /** The tokenizer, without any vocabulary. */
-  readonly tokenizer: Loadable<typeof import('../tokenizer/load.js')>;
+  readonly tokenizer: Loadable<typeof import('./vocabulary/load.js')>;
 }

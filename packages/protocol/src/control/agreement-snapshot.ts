@@ -37,7 +37,7 @@ function negotiatedValues(negotiated: Negotiated, offer: Offer): readonly unknow
   ]);
   return trimmed([
     ...[version, algorithms, encoding, securityScanning, maxPayloadSize],
-    ...[LIMITS.map((name) => limits[name] ?? null), Object.fromEntries(extensions)],
+    ...[ANNOUNCED_LIMITS.map((name) => limits[name] ?? null), Object.fromEntries(extensions)],
     orNull(avp && [avp.mode, avp.mapId]),
   ]);
 }
@@ -111,19 +111,9 @@ function namesOf(list: ValueList, ...names: readonly string[]): Fields {
   return Object.fromEntries(names.map((name) => [name, list.value() ?? null]));
 }
 
-/** The limits that a server announces, in the order of their values. New ones come last. */
-const LIMITS = [
-  'maxMessageSize',
-  'maxTransferSize',
-  'maxMetadataSize',
-  'maxStreams',
-  'messagesPerMinute',
-  'bytesPerSecond',
-] as const satisfies readonly (typeof ANNOUNCED_LIMITS)[number][];
-
 /** By name, as an ACCEPT states them; `null` is unlimited. */
 function limitsOf(value: unknown): Fields {
-  return namesOf(new ValueList(value, 'the limits'), ...LIMITS);
+  return namesOf(new ValueList(value, 'the limits'), ...ANNOUNCED_LIMITS);
 }
 
 /** `true` stands for what the offer states. */

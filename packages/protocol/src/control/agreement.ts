@@ -3,7 +3,10 @@ import {
   type Algorithm,
   type EncodingName,
   Extension,
+  NEEDS_LINK,
+  NEEDS_RESUME,
   NESTED_PROTOCOL_VERSION,
+  ON_RECORD,
   PROTOCOL_VERSION,
   Subprotocol,
 } from '../base/constants.js';
@@ -125,7 +128,7 @@ export function serverAgreement(
       (hasLink || !NEEDS_LINK.includes(name)) &&
       (hasResume || !NEEDS_RESUME.includes(name)) &&
       (offer.shape === 'flat' || name !== Extension.STANDARD) &&
-      (isDurable || name !== Extension.DURABLE),
+      (isDurable || !ON_RECORD.includes(name)),
   );
   const avp = names.includes(Extension.AVP) ? avpAgreement(options.avp, offer.extensions) : undefined;
   return pin({
@@ -137,24 +140,10 @@ export function serverAgreement(
   });
 }
 
-/** Resuming, and the extensions that only work with it. */
-const NEEDS_RESUME: readonly string[] = [
-  Extension.RESUME,
-  Extension.REBUILD,
-  Extension.MOVE,
-  Extension.DURABLE,
-];
-
-/** The link, and the extensions that only work over it. */
-const NEEDS_LINK: readonly string[] = [
-  Extension.LINK,
-  ...NEEDS_RESUME,
-  Extension.CONTEXT,
-  Extension.AGENTS,
-  Extension.AVP,
-  Extension.READY,
-  Extension.REPLIES,
-];
+/** Whether the server puts the session on record. */
+export function isOnRecord({ extensions }: Negotiated): boolean {
+  return ON_RECORD.some((name) => extensions[name] !== undefined);
+}
 
 /** How tensors travel between the two models that were introduced, and why. */
 function avpAgreement(

@@ -225,16 +225,7 @@ function unless<Value>(absent: Value | undefined, value: Value): Value | undefin
   return value === absent ? undefined : value;
 }
 
-interface NestedSource {
-  readonly version: string;
-  readonly algorithms: readonly Algorithm[];
-  readonly encodings: readonly EncodingName[];
-  readonly securityScanning: boolean;
-  readonly maxPayloadSize: number;
-  readonly supportsStreaming: boolean;
-  readonly agentId?: string | undefined;
-  readonly extensions: StringMap;
-}
+type NestedSource = Omit<HelloPayload, 'shape' | 'preferredEncoding' | 'auth' | 'resume'>;
 
 /** The reference's `Capabilities`; the reference requires every field, including those that we do not use. */
 function nestedFields(source: NestedSource, preferred: EncodingName | null): Fields {
@@ -287,7 +278,7 @@ function agentIdField(payload: Fields): string | undefined {
   return id;
 }
 
-/** Whether HELLO may state `id`. Other agents can address a client only by the stricter `isAgentId`. */
+/** Whether HELLO may state `id`. Others can address the client only by the stricter `isAgentId`. */
 export function isStatedAgentId(id: string): boolean {
   return AGENT_ID.test(id);
 }

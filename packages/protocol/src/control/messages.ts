@@ -25,11 +25,11 @@ export interface ResumeOffer {
   readonly attempt: number;
   /** The client is a page that was loaded again, and has nothing of the former link. @default false */
   readonly rebuild?: boolean | undefined;
-  /** A {@link Have} in its form on the wire, which `rebuilt.ts` reads: most ends have no durable sessions. */
+  /** A {@link Have} in its form on the wire, which `rebuilt.ts` reads: most ends have no sessions on record. */
   readonly have?: Fields | undefined;
 }
 
-/** What a client has of a durable session, counted in bodies, so that it does not depend on a link. */
+/** What a client has of a session on record, counted in bodies, so that it does not depend on a link. */
 export interface Have {
   /** One-way messages of the server that were received whole. */
   readonly messages: number;
@@ -66,7 +66,7 @@ export const ResumeRefusal = {
 } as const;
 export type ResumeRefusal = (typeof ResumeRefusal)[keyof typeof ResumeRefusal];
 
-/** Of a durable session that was resumed: its record lacks turns of which the client has heard. */
+/** Of a session that was resumed: its record lacks turns of which the client has heard. */
 export const RECORD_BEHIND = 'record_behind';
 
 /** The part of ACCEPT that is about resuming. */
@@ -95,7 +95,7 @@ export interface RebuiltLink {
   readonly kept?: Fields | undefined;
 }
 
-/** What the server of a durable session has of the bodies of its client. */
+/** What the server of a session on record has of the bodies of its client. */
 export interface KeptBodies {
   /** One-way messages that are handled, or that were acknowledged: the client writes later ones again. */
   readonly handled: number;
@@ -123,7 +123,7 @@ export interface HelloPayload {
   readonly resume?: ResumeOffer | undefined;
 }
 
-/** A client's offer without its agent ID, its credentials and the session that it asks for. */
+/** A client's offer without its ID, its credentials and the session that it asks for. */
 export type Offer = Omit<HelloPayload, 'agentId' | 'auth' | 'resume'>;
 
 /** Limits that an ACCEPT states, by their option name; an absent limit is unlimited. */

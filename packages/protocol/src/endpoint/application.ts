@@ -55,11 +55,10 @@ export {
   type RequestErrorOptions,
 } from '../base/errors.js';
 
-// Agents
+// Other clients of the server
 
-export type { AgentChange, AgentInfo, Agents } from './agents/agents.js';
-export type { Undelivered } from './agents/delivery.js';
-export type { AgentOptions } from './agents/introduction.js';
+export type { AgentChange, AgentInfo, AgentOptions, Agents } from './session.js';
+export type { Undelivered } from './messages/delivery.js';
 
 // Tensors, and the models that they belong to
 

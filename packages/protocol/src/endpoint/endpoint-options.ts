@@ -52,7 +52,7 @@ export interface EndpointOptions {
   readonly route?: EventRoute | undefined;
   /** Creates the scanner of the session. @default content is not scanned */
   readonly createScanner?: ((host: ScannerHost) => ContentScanner) | undefined;
-  /** Keeps replies. @default none are kept */
+  /** Keeps what handlers reply. @default nothing is kept */
   readonly keeper?: ReplyKeeper | undefined;
   /** Answers a HELLO with the core's `accept` or `reject`. */
   readonly onHello?: ((event: Extract<SessionEvent, { type: 'hello' }>) => void) | undefined;
@@ -62,7 +62,7 @@ export interface EndpointOptions {
   // --- client
 
   /**
-   * Loads the code of the channel. Called if the ends agreed on no link, or on a durable session.
+   * Loads the code of the channel. Called if the ends agreed on no link, or that the session is on record.
    *
    * @default the session was created with it
    */

@@ -4,7 +4,6 @@ import type { SessionMemory } from '../base/memory.js';
 import type { Negotiated } from '../control/agreement.js';
 import { CloseReason, RECORD_BEHIND, RejectCode } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
-import { LifecycleState } from '../session/lifecycle.js';
 import type { SessionCore, SessionEvent, SessionState } from '../session/types.js';
 import { Ending, type EndingHost } from './ending.js';
 import type { EndpointOptions } from './endpoint-options.js';
@@ -21,9 +20,6 @@ import type { CloseOptions, CloseResult, Session, SessionEvents } from './sessio
 import { type SessionStats, StatsRecorder } from './stats.js';
 import { Transmitter, type TransmitterHost } from './transmitter.js';
 import { UserSession, type UserSessionHost } from './user-session.js';
-
-/** Timeouts nearer than this do not wait for the coarse clock, which ticks at least as often. */
-const SHORT_TIMEOUT_MS = 1_100;
 
 /**
  * Drives the core of one session over a wire: feeds it frames and time, applies its events, and gives the
@@ -45,18 +41,13 @@ export class Endpoint
   readonly #transmitter: Transmitter;
   protected readonly account = new MemoryAccount(this);
   protected readonly ending = new Ending(this);
-  // Created on first use.
   #listeners: Listeners | undefined;
   #loading: CodecLoading | undefined;
-  /** Created on first use, once the session is ready. */
+  // Created once the session is ready.
   #outbound: Outbound | undefined;
   #inbound: Inbound | undefined;
   /** The session was accepted, and everything that was agreed on is loaded. */
   isReady = false;
-  /** The short timer calls `handleTick` as well. */
-  #isSoon = false;
-  /** The core asked to close the connection. */
-  #disconnect: { readonly code: number; readonly reason: string } | undefined;
 
   constructor(options: EndpointOptions) {
     this.options = options;
@@ -82,7 +73,7 @@ export class Endpoint
   get reachesAgents(): boolean {
     return false;
   }
-  get agents(): { readonly source: string; readonly target: string } {
+  get ends(): { readonly source: string; readonly target: string } {
     return { source: '', target: this.agentId ?? '' };
   }
   /** The reason of a CLOSE that the application asks for. */
@@ -164,7 +155,7 @@ export class Endpoint
       this.apply();
       if (this.core.isFull) this.#transmitter.pauseWhileFull();
       // An acknowledgement is due before the coarse clock ticks.
-      if (!this.#isSoon) this.#tickSoon(now);
+      if (!this.#transmitter.isTickSoon) this.#transmitter.tickSoon(now);
     } catch (error) {
       this.crash(error);
     }
@@ -177,8 +168,12 @@ export class Endpoint
       this.#transmitter.attach(undefined);
       this.core.handleDisconnected(code, reason, this.#clock.now());
       this.apply();
-      if (!this.ending.hasEnded) this.options.onWireLost?.(this.core.retryAfterMs);
+      this.#handleLost();
     });
+  }
+
+  #handleLost(): void {
+    if (!this.ending.hasEnded) this.options.onWireLost?.(this.core.retryAfterMs);
   }
 
   handleTaken(charge: number): void {
@@ -195,7 +190,7 @@ export class Endpoint
   }
 
   handleTick(): void {
-    this.#isSoon = false;
+    this.#transmitter.isTickSoon = false;
     if (this.ending.isDropped) return;
     try {
       const now = this.#clock.now();
@@ -207,19 +202,10 @@ export class Endpoint
         this.apply();
         next = this.core.nextTimeout();
       }
-      this.#tickSoon(now, next);
+      this.#transmitter.tickSoon(now, next);
     } catch (error) {
       this.crash(error);
     }
-  }
-
-  #tickSoon(now: number, next = this.core.nextTimeout()): void {
-    const wait = next - now;
-    if (wait >= SHORT_TIMEOUT_MS) return;
-    this.#isSoon = true;
-    // Handlers work for a suspended session until its window ends, so it has to end on time.
-    if (this.core.state === 'suspended') this.#clock.after(Math.max(0, wait), () => this.handleTick());
-    else this.#clock.soon(this);
   }
 
   transmit(): void {
@@ -298,7 +284,7 @@ export class Endpoint
       }
       this.#transmitter.transmit();
     }
-    this.#closeWire();
+    if (this.#transmitter.closeWire()) this.#handleLost();
     this.options.onApplied?.();
     this.#outbound?.wake();
     if (!this.ending.hasEnded) this.account.update();
@@ -330,8 +316,7 @@ export class Endpoint
       case 'superseded':
         return this.options.onSuperseded?.(event.accept);
       case 'disconnect':
-        this.#disconnect ??= { code: event.closeCode, reason: event.reason };
-        return;
+        return this.#transmitter.disconnect(event.closeCode, event.reason);
       case 'ended':
         return this.ending.end(event.error);
       default:
@@ -388,20 +373,6 @@ export class Endpoint
     this.options.onRest?.();
     this.#outbound = undefined;
     this.#inbound = undefined;
-  }
-
-  // --- the wire
-
-  #closeWire(): void {
-    if (this.#disconnect === undefined) return;
-    const { code, reason } = this.#disconnect;
-    this.#disconnect = undefined;
-    this.wire?.close(code, reason);
-    const { lifecycle } = this.core;
-    if (lifecycle !== LifecycleState.SUSPENDED && lifecycle !== LifecycleState.CLOSING) return;
-    // A peer that does not answer will not take part in a closing handshake either.
-    this.#transmitter.attach(undefined);
-    if (!this.ending.hasEnded) this.options.onWireLost?.(this.core.retryAfterMs);
   }
 
   // --- the end

@@ -19,10 +19,10 @@ export interface EndpointHost extends Crashable, MessageOwner {
   readonly recorder: StatsRecorder;
   /** The session that handlers and scans are given. */
   readonly session: Session;
-  /** The agent ID of the client, at both ends. */
+  /** The ID of the client, at both ends. */
   readonly agentId: string | undefined;
   /** The names of sender and receiver in what this end sends; '' for the server. */
-  readonly agents: { readonly source: string; readonly target: string };
+  readonly ends: { readonly source: string; readonly target: string };
   readonly negotiated: Negotiated;
   readonly memory: SessionMemory;
   readonly mailbox: Mailbox;
@@ -36,13 +36,13 @@ export interface EndpointHost extends Crashable, MessageOwner {
   pump(): void;
   /** A handler has ended. */
   handleAnswered?(): void;
-  /** Server: whether the application has handled a message of a durable session already. */
+  /** Server: whether the application has handled a message already, as the record says. */
   hasHandled?(number: number): boolean;
   /** Server: a handler is to be called again if this process dies. */
   repeat?(streamId: number): void;
   /** Server: see `KeptRequest.mark`. */
   markKept?(streamId: number, id: string): Promise<void> | undefined;
-  /** Server: resolves when what was sent is on record; `undefined` in a session that is not durable. */
+  /** Server: resolves when what was sent is on record; `undefined` if nothing goes on record. */
   recorded?(): Promise<void> | undefined;
   /** Server: a tensor has arrived or was taken as a whole, or why not. */
   handleTransfer?(direction: 'sent' | 'received', error: unknown): void;

@@ -1,20 +1,20 @@
 import { parts } from '#parts';
-import { Extension } from '../base/constants.js';
+import { DELIVERY } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { MAX_ASSEMBLED_SIZE } from '../base/limits.js';
 import type { Reservation } from '../base/memory.js';
 import { type BodyRole, plainBody, type ReceivedBody } from '../codec/body.js';
-import { DELIVERY } from '../link/addressing.js';
 import type { SessionEvent } from '../session/types.js';
-import { readReport, reportUnread } from './agents/reports.js';
 import { guard, guardLater } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
 import { pulls } from './http/pulls.js';
 import { Intake, type IntakeEvent } from './messages/intake.js';
 import { createMessage, type ReceivedMessage } from './messages/message.js';
 import { isRedelivered } from './messages/metadata.js';
+import { readReport, reportUnread } from './messages/reports.js';
 import type { Outbound } from './outbound.js';
 import type { EventRoute } from './ports.js';
+import { canFollow } from './requests/follow.js';
 import type { CallOptions, OwnHandler, Responder } from './requests/responder.js';
 import type { TensorReceiver } from './tensors/receiver.js';
 import { isTurnOver } from './turn.js';
@@ -51,7 +51,7 @@ export class Inbound {
     if ('body' in event) recorder.receivedBody(event.body, this.#outbound.coder, ROLES[event.type]);
     switch (event.type) {
       case 'message':
-        if (event.body.agent === DELIVERY && this.#eventRoute === undefined)
+        if (event.body.address === DELIVERY && this.#eventRoute === undefined)
           return this.#handleReport(event.body);
         return this.#takeIn(event);
       case 'failure':
@@ -145,7 +145,7 @@ export class Inbound {
           message.number = number;
           if (this.#host.hasHandled?.(number)) return this.#skip(message, event);
           message.redelivered = event.redelivered;
-        } else if (event.body.agent !== undefined) message.redelivered = isRedelivered(message);
+        } else if (event.body.address !== undefined) message.redelivered = isRedelivered(message);
         if (scanner === undefined) mailbox.push(message);
         else scanner.takeMessage(message, () => mailbox.push(message));
         return;
@@ -178,7 +178,7 @@ export class Inbound {
     return route !== undefined && isForOthers(event, route) && route.take(event, reservation);
   }
 
-  /** A message of a durable session that the application does not get is handled. */
+  /** A message of a session on record that the application does not get is handled. */
   #passOver(event: IntakeEvent): void {
     if (event.type === 'message' && event.number !== undefined) this.#host.handleDone?.(event.number);
   }
@@ -238,7 +238,7 @@ export class Inbound {
         hasRoom: (streamId) => this.#outbound.hasRoom(streamId),
         keeper: host.options.keeper,
         pulls,
-        hasReplies: host.negotiated.extensions[Extension.REPLIES] !== undefined,
+        hasReplies: canFollow(host.negotiated),
         onAnswered: () => host.handleAnswered?.(),
         repeat: (streamId) => host.repeat?.(streamId),
         markKept: (streamId, id) => host.markKept?.(streamId, id),
@@ -354,9 +354,9 @@ function isForOthers(event: SessionEvent, route: EventRoute): boolean {
   switch (event.type) {
     case 'message':
     case 'request':
-      return event.body.agent !== undefined;
+      return event.body.address !== undefined;
     case 'piece':
-      return event.piece.agent !== undefined || route.isRelayed(event.streamId);
+      return event.piece.address !== undefined || route.isRelayed(event.streamId);
     case 'part':
     case 'response':
     case 'end':

@@ -9,7 +9,7 @@ const missing = () => {
 };
 
 async function without(...encodings: ('cl100k' | 'o200k')[]): Promise<void> {
-  vi.doMock('../tokenizer/load.js', () => ({
+  vi.doMock('../codec/vocabulary/load.js', () => ({
     isEncodingAvailable: async (name: string) =>
       !encodings.some((each) => name.toLowerCase().startsWith(each)),
   }));
@@ -18,7 +18,7 @@ async function without(...encodings: ('cl100k' | 'o200k')[]): Promise<void> {
 
 beforeEach(() => {
   vi.resetModules();
-  vi.doUnmock('../tokenizer/load.js');
+  vi.doUnmock('../codec/vocabulary/load.js');
   vi.doUnmock('#platform');
 });
 

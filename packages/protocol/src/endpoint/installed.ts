@@ -1,6 +1,6 @@
 import { platform } from '#platform';
 import { Algorithm } from '../base/constants.js';
-import { isEncodingAvailable } from '../tokenizer/load.js';
+import { isEncodingAvailable } from '../codec/vocabulary/load.js';
 import { type CapabilityOptions, DEFAULT_ALGORITHMS, DEFAULT_ENCODINGS } from './options.js';
 
 /**

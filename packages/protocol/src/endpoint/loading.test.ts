@@ -107,8 +107,8 @@ async function setUp({
       onRequest,
       onHello: () => void server.accept('session', 0, { isDurable }),
       onApplied() {
-        if (server.durable?.pollTurn() === undefined) return;
-        server.durable.handleRecorded(0);
+        if (server.record?.pollTurn() === undefined) return;
+        server.record.handleRecorded(0);
         queueMicrotask(() => ends.server.pump());
       },
     }),

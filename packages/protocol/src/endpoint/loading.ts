@@ -1,10 +1,10 @@
 import { parts } from '#parts';
-import { Algorithm, Extension } from '../base/constants.js';
+import { Algorithm } from '../base/constants.js';
 import { type ProtocolError, toProtocolError } from '../base/errors.js';
 import { type BodyForm, formOf } from '../codec/algorithms.js';
 import type { BodyCodec } from '../codec/body.js';
 import type { UsableCodecs } from '../codec/coder.js';
-import type { Negotiated } from '../control/agreement.js';
+import { isOnRecord, type Negotiated } from '../control/agreement.js';
 import type { LaterCodec } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
 import type { SessionCore } from '../session/types.js';
@@ -65,10 +65,11 @@ export class CodecLoading {
     if (host.isPreloaded && isLoaded) return start();
     options.onAccepted?.();
     const { hasLink } = core.channel;
-    const isDurable = negotiated.extensions[Extension.DURABLE] !== undefined;
     // Without NONE, nothing can be sent before; without the link, frames do not tell what they need.
     const isEarly =
-      this.#loader.isLazy && (hasLink || isDurable) && negotiated.algorithms.includes(Algorithm.NONE);
+      this.#loader.isLazy &&
+      (hasLink || isOnRecord(negotiated)) &&
+      negotiated.algorithms.includes(Algorithm.NONE);
     if (isEarly && hasLink) return this.#startEarly(start);
     core.holdFrames();
     const code = hasLink ? undefined : options.channelOf?.(negotiated);

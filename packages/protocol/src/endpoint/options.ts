@@ -1,6 +1,15 @@
 import { codecs } from '#codecs';
-import { Algorithm, type EncodingName, Extension } from '../base/constants.js';
+import {
+  Algorithm,
+  type EncodingName,
+  Extension,
+  NEEDS_LINK,
+  NEEDS_RESUME,
+  OFF_BY_DEFAULT,
+  SWITCHED_EXTENSIONS,
+} from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
+import type { StringMap } from '../base/fields.js';
 import type { Limits, Timers } from '../base/limits.js';
 import { type OptionKinds, unknownName } from '../base/options.js';
 import type { AvpOptions } from '../codec/avp/agreement.js';
@@ -8,7 +17,6 @@ import { encodeContextParameters } from '../codec/context/parameters.js';
 import type { LaterCodec } from '../control/messages.js';
 import type { Capabilities } from '../control/negotiate.js';
 import { VOCABULARY_HASHES } from '../tokenizer/hashes.js';
-import { type AgentOptions, agentExtension } from './agents/introduction.js';
 import type { TransferMode } from './tensors/receiver.js';
 
 /** What an end advertises to its peer: options of a client, and of a server by way of its features. */
@@ -25,19 +33,24 @@ export interface CapabilityOptions {
    * @default CL100K_BASE, O200K_BASE. In a page: those whose vocabulary is loaded
    */
   readonly encodings?: readonly EncodingName[] | undefined;
-  /** Switches extensions on or off by name: link, resume, context, avp, agents, replies. @default all on */
+  /** Switches extensions on or off by their names on the wire, such as `context`. @default on, if this end can do it */
   readonly extensions?: Readonly<Record<string, boolean>> | undefined;
   /** Client: asks the server for the results of its scan. Server: on with `scan()`. @default false */
   readonly securityScanning?: boolean | undefined;
   /**
    * The model of this end. If both ends name theirs, `negotiated.avp` shows whether the model of the peer can
-   * use tensors of this one, and `sendTensor` follows it. Other agents of a server see it in their directory.
+   * use tensors of this one, and `sendTensor` follows it. The directory of a server lists it.
    *
    * @default no model
    */
   readonly avp?: AvpOptions | undefined;
   /** Whether tensors are received as a whole or read while they arrive. @default 'assemble' */
   readonly transfers?: TransferMode | undefined;
+}
+
+/** The options of a client that its defaults depend on. */
+export interface DefaultsOptions extends CapabilityOptions {
+  readonly security?: object | undefined;
 }
 
 /** The kinds of {@link CapabilityOptions}. */
@@ -53,7 +66,7 @@ export const CAPABILITY_KINDS: OptionKinds<CapabilityOptions> = {
 const TRANSFER_MODES: readonly TransferMode[] = ['assemble', 'stream'];
 export const DEFAULT_ALGORITHMS: readonly Algorithm[] = Object.values(Algorithm);
 export const DEFAULT_ENCODINGS: readonly EncodingName[] = ['CL100K_BASE', 'O200K_BASE'];
-const KNOWN_EXTENSIONS: readonly string[] = ['link', 'resume', 'context', 'avp', 'agents', 'replies'];
+const KNOWN_EXTENSIONS: readonly string[] = Object.keys(SWITCHED_EXTENSIONS);
 
 /**
  * Resolves options to the capabilities that HELLO or ACCEPT advertises.
@@ -62,19 +75,14 @@ const KNOWN_EXTENSIONS: readonly string[] = ['link', 'resume', 'context', 'avp',
  */
 export function resolveCapabilities(
   options: CapabilityOptions & {
-    readonly agent?: AgentOptions | undefined;
-    /** The agent ID of a client. */
+    /** What extensions state beside what follows from the other options, by their names. @default nothing */
+    readonly statements?: StringMap | undefined;
+    /** The ID that a client asks for. */
     readonly agentId?: string | undefined;
     /** Leaves only M2M, and the extensions that need no other codec. @default none */
     readonly security?: object | undefined;
     /** One-way messages and tensors have a reader. @default true */
     readonly takesMessages?: boolean | undefined;
-    /** The link of a resumed session can be rebuilt. @default false */
-    readonly rebuilds?: boolean | undefined;
-    /** Client: it can move its session to another connection. Server: it may ask for that. @default false */
-    readonly moves?: boolean | undefined;
-    /** The session goes on in another process if the server has it on record. @default false */
-    readonly durables?: boolean | undefined;
     /** Client: whether the code of a codec is loaded when HELLO is sent. */
     readonly isLoaded?: ((codec: LaterCodec, encoding: EncodingName | null) => boolean) | undefined;
   },
@@ -101,39 +109,34 @@ export function resolveCapabilities(
   const algorithms = isProtected ? [Algorithm.M2M] : known;
   const encodings = isProtected ? [] : vocabularyNames;
   const stated = Object.entries(options.extensions ?? {}).filter(([, value]) => value !== undefined);
-  const wanted = {
-    link: true,
-    resume: true,
-    context: true,
-    agents: true,
-    avp: true,
-    replies: true,
-    ...Object.fromEntries(stated),
-  };
-  for (const [name, value] of Object.entries(wanted)) {
+  for (const [name, value] of stated) {
     if (!KNOWN_EXTENSIONS.includes(name)) throw unknownName('extension', name, KNOWN_EXTENSIONS);
     if (typeof value !== 'boolean') {
       throw new ProtocolError('invalid_option', `extensions.${name}: expected true or false`);
     }
   }
+  const switches = new Map(stated);
+  const isOn = (name: string) => switches.get(name) ?? !OFF_BY_DEFAULT.includes(name);
+  const isOffered = (name: string) =>
+    isOn(name) &&
+    (isOn(Extension.LINK) || !NEEDS_LINK.includes(name)) &&
+    (isOn(Extension.RESUME) || !NEEDS_RESUME.includes(name));
+  const { avp } = options;
+  const hasContext = isOn(Extension.CONTEXT) && !isProtected;
+  const hasAvp = isOn(Extension.AVP) && !isProtected && avp !== undefined;
+  const statements: StringMap = {
+    ...SWITCHED_EXTENSIONS,
+    [Extension.LINK]: JSON.stringify(linkExtension(limits, options.takesMessages)),
+    [Extension.CONTEXT]: hasContext ? encodeContextParameters(contextBounds(limits)) : '',
+    [Extension.AVP]: hasAvp ? codecs.avp.get().introduction(avp, options.agentId) : '',
+    ...options.statements,
+  };
   const vocabularies = Object.fromEntries(encodings.map((name) => [name, VOCABULARY_HASHES[name]]));
   const extensions: Record<string, string> = Object.create(null);
-  if (wanted.link) extensions[Extension.LINK] = JSON.stringify(linkExtension(limits, options.takesMessages));
-  if (wanted.resume) extensions[Extension.RESUME] = '{}';
-  if (wanted.link && wanted.resume) {
-    if (options.rebuilds === true) extensions[Extension.REBUILD] = '1';
-    if (options.moves) extensions[Extension.MOVE] = '1';
-    if (options.durables) extensions[Extension.DURABLE] = '1';
-  }
-  if (wanted.context && !isProtected)
-    extensions[Extension.CONTEXT] = encodeContextParameters(contextBounds(limits));
-  if (wanted.agents) extensions[Extension.AGENTS] = agentExtension(options.agent ?? {});
-  if (wanted.link && wanted.replies) extensions[Extension.REPLIES] = '{}';
-  const { avp } = options;
-  if (wanted.avp && avp !== undefined && !isProtected)
-    extensions[Extension.AVP] = codecs.avp.get().introduction(avp, options.agentId);
-  if (wanted.link) {
-    const offered: LaterCodec[] = wanted.context && !isProtected ? [...algorithms, 'CONTEXT'] : algorithms;
+  for (const [name, statement] of Object.entries(statements))
+    if (statement !== '' && isOffered(name)) extensions[name] = statement;
+  if (isOn(Extension.LINK)) {
+    const offered: LaterCodec[] = hasContext ? [...algorithms, 'CONTEXT'] : algorithms;
     const later = offered.filter((codec) => isLoaded?.(codec, encodings[0] ?? null) === false);
     if (later.length > 0 || isLoaded === undefined) extensions[Extension.READY] = JSON.stringify(later);
   }

@@ -130,10 +130,10 @@ export class Outbound {
     return this.#coder?.lastSelection;
   }
 
-  /** See `Session.send`. @param agent the receiving agent, if that is not the peer itself. */
-  send(body: Body, options: SendOptions & CallHooks, agent: string | undefined): Promise<void> {
+  /** See `Session.send`. @param address of the receiver, if that is not the peer itself. */
+  send(body: Body, options: SendOptions & CallHooks, address: string | undefined): Promise<void> {
     const content = contentOf(body);
-    const addressed = { ...options, agent };
+    const addressed = { ...options, address };
     if (this.#host.scanner !== undefined && this.statesSecurity)
       return this.#sendLater(async () => this.withStatus(await this.#encode(content, addressed)), options);
     // A large message is coded in slices, and a Blob is read; later messages keep their place after it.
@@ -147,28 +147,28 @@ export class Outbound {
   async request(
     body: Body,
     options: RequestOptions & CallHooks,
-    agent: string | undefined,
+    address: string | undefined,
   ): Promise<Message> {
     if (!parts.requests.isLoaded) {
       await parts.requests.load();
       options.signal?.throwIfAborted();
     }
-    return await this.#ask(body, options, agent).whole();
+    return await this.#ask(body, options, address).whole();
   }
 
   /** See `Session.stream`. */
-  stream(body: Body, options: RequestOptions & CallHooks, agent: string | undefined): ReplyStream {
-    if (parts.requests.isLoaded) return this.#ask(body, options, agent);
+  stream(body: Body, options: RequestOptions & CallHooks, address: string | undefined): ReplyStream {
+    if (parts.requests.isLoaded) return this.#ask(body, options, address);
     return new LateReply(parts.requests.load, () => {
       options.signal?.throwIfAborted();
-      return this.#ask(body, options, agent);
+      return this.#ask(body, options, address);
     });
   }
 
-  #ask(body: Body, options: RequestOptions & CallHooks, agent: string | undefined): Reply {
+  #ask(body: Body, options: RequestOptions & CallHooks, address: string | undefined): Reply {
     const { limits } = this.#host.options;
     const metadata = encodeMetadata(this.#traced(options.metadata), limits.maxMetadataSize);
-    const coded = this.#encode(contentOf(body), { ...options, metadata, agent });
+    const coded = this.#encode(contentOf(body), { ...options, metadata, address });
     return this.requester.ask(coded, options);
   }
 
@@ -187,7 +187,7 @@ export class Outbound {
   async sendTensor(
     tensor: TensorInput,
     options: SendTensorOptions,
-    agent: string | undefined,
+    address: string | undefined,
   ): Promise<void> {
     if (!parts.tensors.isLoaded || !parts.requests.isLoaded) {
       await Promise.all([parts.tensors.load(), parts.requests.load()]);
@@ -200,10 +200,10 @@ export class Outbound {
       pump: () => host.pump(),
       written: (streamId) => this.room(streamId, 1),
       sendText: (text) => host.session.send(text),
-      agents: host.agents,
+      ends: host.ends,
       onOver: (error) => host.handleTransfer?.('sent', error),
     });
-    await this.#tensors.send(tensor, agent, options);
+    await this.#tensors.send(tensor, address, options);
   }
 
   /** Resumes senders that waited for room, if there is room now. */

@@ -4,20 +4,32 @@ import * as bare from '../session/bare-module.js';
 import * as durable from '../session/durable/client-module.js';
 import * as agents from './agents/module.js';
 import { installedDefaults } from './installed.js';
-import type { Parts } from './parts.js';
+import type { CapabilityOptions, DefaultsOptions } from './options.js';
 import * as answers from './requests/answers-module.js';
 import * as requests from './requests/module.js';
 import * as tensors from './tensors/module.js';
 
-/** Node: everything is imported at the start. */
-export const parts: Parts = {
-  isLazy: false,
-  defaults: installedDefaults,
+/**
+ * The parts of an endpoint that not every session needs, as `#parts` names them. This is the list of Node, which imports
+ * everything at the start; pages and workers have `parts-web.ts`.
+ */
+export const parts = {
+  /** Sessions begin before the code of their codecs is loaded, as pages do not wait for it. */
+  isLazy: false as boolean,
+  /** What a client offers here if its options leave it open, and HELLO would otherwise offer everything. */
+  defaults: installedDefaults as (options: DefaultsOptions) => Promise<CapabilityOptions>,
   agents: loaded(agents),
   answers: loaded(answers),
+  /** Sessions without a link, and JSON envelopes. */
   bare: loaded(bare),
+  /** `auto` and the codecs for text. */
   coding: loaded(coding),
+  /** Reports about messages that were not delivered. */
+  delivery: loaded(agents),
+  /** The client's end of sessions that their server has on record. */
   durable: loaded(durable),
   requests: loaded(requests),
   tensors: loaded(tensors),
 };
+
+export type Parts = typeof parts;

@@ -2,20 +2,23 @@ import { codecs } from '#codecs';
 import { Algorithm } from '../base/constants.js';
 import { loadable } from '../base/loadable.js';
 import { loadedEncodings } from '../tokenizer/loaded.js';
-import type { CapabilityOptions } from './options.js';
-import type { DefaultsOptions, Parts } from './parts.js';
+import type { CapabilityOptions, DefaultsOptions } from './options.js';
+import type { Parts } from './parts-node.js';
+
+const directory = loadable('the directory of agents', async () => {
+  const [agents] = await Promise.all([import('./agents/module.js'), codecs.avp.load()]);
+  return agents;
+});
 
 /** Pages and workers: each part is imported when it is first needed. */
 export const parts: Parts = {
   isLazy: true,
   defaults: async (options) => lightDefaults(options),
-  agents: loadable('the directory of agents', async () => {
-    const [agents] = await Promise.all([import('./agents/module.js'), codecs.avp.load()]);
-    return agents;
-  }),
+  agents: directory,
   answers: loadable('answers to requests', () => import('./requests/answers-module.js')),
   bare: loadable('sessions without a link', () => import('../session/bare-module.js')),
   coding: loadable('the text codecs', () => import('../codec/auto/coder.js')),
+  delivery: directory,
   durable: loadable('durable sessions', () => import('../session/durable/client-module.js')),
   requests: loadable('requests', () => import('./requests/module.js')),
   tensors: loadable('tensors', async () => {

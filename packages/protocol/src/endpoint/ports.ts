@@ -9,7 +9,7 @@ import type { Session } from './session.js';
 /** Interfaces to the program around an endpoint, which the server, the client and tests implement. */
 
 /**
- * Server: takes the events of one session that concern others: messages and requests to agents, and relayed
+ * Server: takes the events of one session that concern others: messages and requests to other clients, and relayed
  * streams.
  */
 export interface EventRoute {

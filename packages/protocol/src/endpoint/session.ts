@@ -3,8 +3,8 @@ import type { ProtocolError } from '../base/errors.js';
 import type { Negotiated } from '../control/agreement.js';
 import type { SessionState, Throttled, Unconfirmed } from '../session/types.js';
 import type { Agents } from './agents/agents.js';
-import type { Undelivered } from './agents/delivery.js';
 import type { AsyncDisposal } from './disposal.js';
+import type { Undelivered } from './messages/delivery.js';
 import type { Message } from './messages/message.js';
 import type { Metadata } from './messages/metadata.js';
 import type { Body } from './messages/part.js';
@@ -13,6 +13,9 @@ import type { ReplyStream } from './requests/reply.js';
 import type { SessionEnd } from './session-end.js';
 import type { SessionStats } from './stats.js';
 import type { TensorInput } from './tensors/tensor.js';
+
+export type { AgentChange, AgentInfo, Agents } from './agents/agents.js';
+export type { AgentOptions } from './agents/introduction.js';
 
 /** The public interface of a session, the same at both ends. */
 
@@ -101,8 +104,8 @@ export interface CloseResult {
  */
 export interface SessionReset extends Unconfirmed {
   /**
-   * Why the session was lost; or `reloaded` or `record_behind` of a session that goes on. `record_behind`: the engine of a
-   * durable session has lost turns of which this client has heard, in a failover to a replica that lagged. What comes from
+   * Why the session was lost; or `reloaded` or `record_behind` of a session that goes on. `record_behind`: the server's
+   * record of the session has lost turns of which this client has heard, in a failover to a replica that lagged. What comes from
    * now on may repeat what came before, and the state of the session may lack messages that were acknowledged.
    */
   readonly reason: string;

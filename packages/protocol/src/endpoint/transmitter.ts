@@ -1,5 +1,6 @@
 import { CloseCode } from '../base/close-codes.js';
 import type { Clock, Sweepable } from '../platform/clock.js';
+import { LifecycleState } from '../session/lifecycle.js';
 import type { SessionCore } from '../session/types.js';
 import { attempt } from './guard.js';
 import type { Wire } from './ports.js';
@@ -9,6 +10,8 @@ import type { StatsRecorder } from './stats.js';
 const SOCKET_HIGH_WATER = 256 * 1024;
 /** Milliseconds between two looks at the buffer of a socket that has no drain event. */
 const DRAIN_POLL_MS = 4;
+/** Timeouts nearer than this do not wait for the coarse clock, which ticks at least as often. */
+const SHORT_TIMEOUT_MS = 1_100;
 
 /** The endpoint whose session is written. */
 export interface TransmitterHost extends Sweepable {
@@ -17,14 +20,21 @@ export interface TransmitterHost extends Sweepable {
   pump(): void;
 }
 
-/** Writes the frames of the core to the connection, and pauses reading while the receive window is full. */
+/**
+ * Writes the frames of the core to the connection, pauses reading while the receive window is full, and looks again when
+ * the core has something to do soon.
+ */
 export class Transmitter {
   readonly #host: TransmitterHost;
   readonly #clock: Clock;
   readonly #stats: StatsRecorder;
+  /** The short timer calls `handleTick` as well. */
+  isTickSoon = false;
   #isPolling = false;
   #isReading = true;
   #wire: Wire | undefined;
+  /** The core has asked to close the connection. */
+  #disconnect: { readonly code: number; readonly reason: string } | undefined;
 
   constructor(host: TransmitterHost, clock: Clock, stats: StatsRecorder) {
     this.#host = host;
@@ -43,6 +53,24 @@ export class Transmitter {
   attach(wire: Wire | undefined): void {
     this.#wire = wire;
     this.#isReading = true;
+  }
+
+  /** {@link closeWire} is to close the connection. The first reason counts. */
+  disconnect(code: number, reason: string): void {
+    this.#disconnect ??= { code, reason };
+  }
+
+  /** Closes the connection if the core has asked for that. Returns whether the session may need another one. */
+  closeWire(): boolean {
+    if (this.#disconnect === undefined) return false;
+    const { code, reason } = this.#disconnect;
+    this.#disconnect = undefined;
+    this.#wire?.close(code, reason);
+    const { lifecycle } = this.#host.core;
+    if (lifecycle !== LifecycleState.SUSPENDED && lifecycle !== LifecycleState.CLOSING) return false;
+    // A peer that does not answer will not take part in a closing handshake either.
+    this.attach(undefined);
+    return true;
   }
 
   /** Drops the connection with the reason of a close frame. Never throws. */
@@ -89,6 +117,17 @@ export class Transmitter {
       this.#isReading = true;
       this.#wire?.resume?.();
     }
+  }
+
+  /** Has the host called at the next timeout of its core, if that is near. */
+  tickSoon(now: number, next = this.#host.core.nextTimeout()): void {
+    const wait = next - now;
+    if (wait >= SHORT_TIMEOUT_MS) return;
+    this.isTickSoon = true;
+    const host = this.#host;
+    // Handlers work for a suspended session until its window ends, so it has to end on time.
+    if (host.core.state === 'suspended') this.#clock.after(Math.max(0, wait), () => host.handleTick());
+    else this.#clock.soon(host);
   }
 
   /** Not every socket has a drain event. */

@@ -1,8 +1,8 @@
 import { parts } from '#parts';
-import { Extension } from '../base/constants.js';
+import { DIRECTORY, REPLIES } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import type { Negotiated } from '../control/agreement.js';
-import { DIRECTORY, isAgentAddress, isAgentId, REPLIES } from '../link/addressing.js';
+import { isAgentAddress, isAgentId } from '../link/addressing.js';
 import type { SessionState } from '../session/types.js';
 import type { Agents } from './agents/agents.js';
 import {
@@ -19,6 +19,7 @@ import type { Message } from './messages/message.js';
 import type { Body } from './messages/part.js';
 import type { Outbound } from './outbound.js';
 import {
+  canFollow,
   type FollowedReply,
   Following,
   type FollowOptions,
@@ -146,7 +147,7 @@ export class UserSession extends AsyncClosing implements Session {
   #keeper(): UserOutbound {
     const { outbound, negotiated, reachesAgents } = this.#host;
     if (!reachesAgents) throw new ProtocolError('unsupported', 'only a client follows replies');
-    if (negotiated.extensions[Extension.REPLIES] !== undefined) return outbound;
+    if (canFollow(negotiated)) return outbound;
     throw new ProtocolError(
       'unsupported',
       'the server keeps no replies: the extension "replies" was not agreed on',

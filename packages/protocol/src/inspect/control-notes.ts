@@ -25,7 +25,7 @@ const NOTES = new Map<string, Note>([
   ['payload.security_scanning', 'whether content is scanned'],
   ['payload.max_payload_size', size],
   ['payload.supports_streaming', 'whether replies may be streamed'],
-  ['payload.agent_id', 'agent ID of the sender'],
+  ['payload.agent_id', 'ID of the sender'],
   ['payload.session_timeout_ms', milliseconds],
   ['payload.limits', 'limits for the client'],
   ['payload.extensions', 'protocol extensions'],

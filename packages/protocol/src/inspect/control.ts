@@ -121,7 +121,7 @@ function summaryOf(message: Message): string {
         `vocabularies ${list(encodings)}`,
         preferredEncoding !== null && preferredEncoding !== encodings[0] && `prefers ${preferredEncoding}`,
         `extensions ${list(Object.keys(extensions))}`,
-        agentId && `agent ID ${agentId}`,
+        agentId && `ID ${agentId}`,
         shape === 'nested' && "in the reference implementation's shape",
       );
     }

@@ -10,6 +10,7 @@ import { loadCodecs } from '../codec/load.js';
 import { encodeM2M } from '../codec/m2m/m2m.js';
 import { encodeText } from '../codec/text/tagged.js';
 import { encodeTokenNative } from '../codec/text/token-native.js';
+import { loadEncoding } from '../codec/vocabulary/load.js';
 import { encodeControl, encodeMap } from '../control/envelope.js';
 import { encodeControlJson } from '../control/envelope-json.js';
 import type { ControlMessage } from '../control/messages.js';
@@ -17,7 +18,6 @@ import { encodeHttpRequest } from '../endpoint/http/head.js';
 import { encodeMetadata } from '../endpoint/messages/metadata.js';
 import { encodeFailure } from '../link/failure.js';
 import { type BodyKind, encodeBodyFrame, encodeSignalFrame, LinkKind } from '../link/frame.js';
-import { loadEncoding } from '../tokenizer/load.js';
 import type { ExplainedField, Explanation } from './explanation.js';
 import { explainFrame } from './frame.js';
 

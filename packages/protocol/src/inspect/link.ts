@@ -32,7 +32,7 @@ const MEANINGS: Readonly<Record<LinkKind, string>> = {
   [LinkKind.END]: 'the reply is complete',
   [LinkKind.ERROR]: 'the request failed',
   [LinkKind.CANCEL]: 'the reply is no longer wanted',
-  [LinkKind.ALIAS]: 'a number that stands for an agent from now on',
+  [LinkKind.ALIAS]: 'a number that stands for a name from now on',
   [LinkKind.ACK]: 'acknowledges frames',
   [LinkKind.CREDIT]: 'allows the receiver to send more',
 };
@@ -90,8 +90,8 @@ function explainAlias(reader: FieldReader): void {
   reader.annotate(alias, `one of at most ${MAX_ALIASES} in each direction`);
   const { rest, offset } = reader;
   reader.check(() => new AliasReader().handleAlias(alias, rest), offset);
-  const name = reader.text('agent', rest.length);
-  reader.report.summary = `${alias} stands for agent ${name} from now on`;
+  const name = reader.text('name', rest.length);
+  reader.report.summary = `${alias} stands for ${name} from now on`;
 }
 
 function explainCredit(reader: FieldReader): void {
@@ -183,8 +183,8 @@ interface Stated {
 function readHead(reader: FieldReader, frame: LinkFrame): Stated {
   const { report, offset } = reader;
   if ((frame.flags & LinkFlag.ADDRESSED) !== 0) {
-    const alias = reader.varint('agent');
-    reader.annotate(alias, 'number of the agent that sends or receives it');
+    const alias = reader.varint('alias');
+    reader.annotate(alias, 'number of the name of its sender or receiver');
   }
   const total = (frame.flags & LinkFlag.MORE) !== 0 ? reader.varint('body length') : undefined;
   reader.annotate(

@@ -5,10 +5,10 @@ import { BodyCodec } from '../codec/body.js';
 import { encodeContextBody } from '../codec/context/body.js';
 import { encodeContextParameters } from '../codec/context/parameters.js';
 import { NEWEST, NO_BASE } from '../codec/context/state.js';
+import { loadEncoding } from '../codec/vocabulary/load.js';
 import { encodeControl } from '../control/envelope.js';
 import type { AcceptMessage, HelloMessage, ResumeAnswer, ResumeOffer } from '../control/messages.js';
 import { type BodyKind, encodeBodyFrame, encodeSignalFrame, LinkKind } from '../link/frame.js';
-import { loadEncoding } from '../tokenizer/load.js';
 import { createSessionExplainer, type SessionExplainer } from './session.js';
 
 beforeAll(async () => {

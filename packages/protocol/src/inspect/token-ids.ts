@@ -1,12 +1,13 @@
+import { toHex } from '../base/bytes.js';
 import type { EncodingName } from '../base/constants.js';
 import { decodeUtf8 } from '../base/text.js';
+import { getEncoding } from '../codec/vocabulary/load.js';
 import type { Encoding } from '../tokenizer/encoding.js';
-import { getEncoding } from '../tokenizer/load.js';
 import { decodeTokenIds, encodeTokenIds } from '../tokenizer/varints.js';
 import { decodeLossily, validUtf8Length } from './content.js';
 import type { FieldReader } from './field-reader.js';
 import { catchFault, Fault } from './report.js';
-import { byteCount, count, hexOf, quoted } from './wording.js';
+import { byteCount, count, quoted } from './wording.js';
 
 /** IDs listed one by one. */
 const MAX_LISTED = 40;
@@ -87,7 +88,7 @@ function textOf(encoding: Encoding, id: number): string {
   });
   if (unknown !== undefined) return 'not in this vocabulary';
   const isText = catchFault(() => void decodeUtf8(content)) === undefined;
-  return isText ? quoted(decodeLossily(content)) : `part of a character: ${hexOf(content)}`;
+  return isText ? quoted(decodeLossily(content)) : `part of a character: ${toHex(content, ' ')}`;
 }
 
 /** Offset of the varint that the refusal is about. */

@@ -49,11 +49,6 @@ export function hex(value: number, digits = 2): string {
   return `0x${value.toString(16).padStart(digits, '0')}`;
 }
 
-/** `48 65 6c`. */
-export function hexOf(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(' ');
-}
-
 type Part = string | false | undefined;
 
 /** Joins the parts that are set with commas. */

@@ -18,7 +18,7 @@ const plain = (bytes: Uint8Array, agent?: string): BodyToSend => ({
   originalLength: bytes.length,
   secret: false,
   metadata: undefined,
-  agent,
+  address: agent,
 });
 const text = (value: string, agent?: string) => plain(encodeUtf8(value), agent);
 
@@ -67,12 +67,12 @@ describe('an addressed body', () => {
       LinkKind.MESSAGE,
       LinkKind.MESSAGE,
     ]);
-    expect(eventsOf(server, 'message').map(({ body }) => body.agent)).toEqual([
+    expect(eventsOf(server, 'message').map(({ body }) => body.address)).toEqual([
       'worker',
       'worker',
       undefined,
     ]);
-    expect(eventsOf(server, 'request').map(({ body }) => body.agent)).toEqual(['other']);
+    expect(eventsOf(server, 'request').map(({ body }) => body.address)).toEqual(['other']);
     // One byte more than a body without an address.
     const [, second] = client.sent.filter(
       (frame) => frame instanceof Uint8Array && frame[0] === (0x10 | LinkKind.MESSAGE),
@@ -87,8 +87,8 @@ describe('an addressed body', () => {
     for (let i = 0; i < 2 * MAX_ALIASES; i++) client.core.channel.send(text('x', `agent-${i}`));
     simulation.settle();
     const [request] = eventsOf(server, 'request');
-    expect([request?.body.agent, request?.body.bytes.length]).toEqual(['first', 3 * MAX_FRAGMENT_SIZE]);
-    expect(eventsOf(server, 'message').map(({ body }) => body.agent)).toEqual(
+    expect([request?.body.address, request?.body.bytes.length]).toEqual(['first', 3 * MAX_FRAGMENT_SIZE]);
+    expect(eventsOf(server, 'message').map(({ body }) => body.address)).toEqual(
       Array.from({ length: 2 * MAX_ALIASES }, (_, i) => `agent-${i}`),
     );
   });
@@ -103,7 +103,7 @@ describe('an addressed body', () => {
     client.core.channel.send(text('later', 'worker'));
     simulation.reconnect();
     expect(
-      eventsOf(server, 'message').map(({ body }) => [new TextDecoder().decode(body.bytes), body.agent]),
+      eventsOf(server, 'message').map(({ body }) => [new TextDecoder().decode(body.bytes), body.address]),
     ).toEqual([
       ['lost', 'worker'],
       ['later', 'worker'],

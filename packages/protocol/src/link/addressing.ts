@@ -3,7 +3,7 @@ import { decodeUtf8, encodeUtf8 } from '../base/text.js';
 import { encodeSignalFrame, LinkKind } from './frame.js';
 
 /**
- * Names of agents on the wire. An alias frame announces a name once, with a number that then precedes bodies:
+ * The names that bodies are addressed to. An alias frame announces a name once, with a number that then precedes bodies:
  * in frames of a client it is the receiver, in frames of a server the sender.
  *
  * Announcements are counted frames and keep their place among the others, so both ends of a direction always
@@ -13,32 +13,25 @@ import { encodeSignalFrame, LinkKind } from './frame.js';
 /** Most names in the table of a direction. */
 export const MAX_ALIASES = 256;
 
-/** Agent IDs. Key derivation (compression document) reserves `shared` and `session`. */
-const AGENT_ID = /^[A-Za-z0-9_-]{1,128}$/;
-/** The server's own names, which no agent can have. */
+/** IDs of clients. Key derivation (compression document) reserves `shared` and `session`. */
+const CLIENT_ID = /^[A-Za-z0-9_-]{1,128}$/;
+/** The server's own names. */
 const SERVER_NAME = /^@[a-z]{1,32}$/;
-/** Addresses of agents of other principals. No agent can have such a name. */
-const ADDRESS = /^~[A-Za-z0-9_-]{1,127}$/;
+/** What the server calls the clients of other principals. No client can choose such an ID. */
+const FOREIGN = /^~[A-Za-z0-9_-]{1,127}$/;
 const RESERVED: ReadonlySet<string> = new Set(['shared', 'session']);
 
-/** The directory of agents. */
-export const DIRECTORY = '@directory';
-/** The sender of reports about undeliverable messages. */
-export const DELIVERY = '@delivery';
-/** The replies that the server keeps. */
-export const REPLIES = '@replies';
-
-/** Whether an agent may have this name. */
+/** Whether a client with this ID can be addressed by it. */
 export function isAgentId(name: string): boolean {
-  return AGENT_ID.test(name) && !RESERVED.has(name);
+  return CLIENT_ID.test(name) && !RESERVED.has(name);
 }
 
-/** Whether this is the address of another principal's agent, as the directory lists it. */
+/** Whether this is what the server calls a client of another principal. */
 export function isAgentAddress(name: string): boolean {
-  return ADDRESS.test(name);
+  return FOREIGN.test(name);
 }
 
-/** Whether a client may send to this name: to an agent, by its ID or its address, or to the server's own names. */
+/** Whether a client may send to this name: to another client, or to the server's own names. */
 export function isReachable(name: string): boolean {
   return isAgentId(name) || isAgentAddress(name) || SERVER_NAME.test(name);
 }
@@ -78,8 +71,8 @@ export class AliasWriter {
   }
 }
 
-/** The names that an end accepts: all of them, or without the extension `agents` only those of the server. */
-export type Addressing = 'agents' | 'server';
+/** The names that bodies of a session are addressed to: all of them, or one of the server. */
+export type Addressing = 'all' | `@${string}`;
 
 /** The receiving side: names for numbers. */
 export class AliasReader {
@@ -87,7 +80,7 @@ export class AliasReader {
   readonly names = new Map<number, string>();
   readonly #addressing: Addressing;
 
-  constructor(addressing: Addressing = 'agents') {
+  constructor(addressing: Addressing = 'all') {
     this.#addressing = addressing;
   }
 
@@ -97,15 +90,15 @@ export class AliasReader {
       throw new ProtocolError('bad_frame', `alias ${alias} exceeds the largest, ${MAX_ALIASES - 1}`);
     }
     // Names are short and ASCII, so a long one need not be decoded.
-    const text = name.length <= MAX_NAME_SIZE ? decodeUtf8(name) : '';
-    const isAgent = AGENT_ID.test(text) || ADDRESS.test(text);
-    if (isAgent && this.#addressing !== 'agents') {
-      throw new ProtocolError('bad_frame', 'an alias for an agent, although agents were not negotiated');
+    const text = name.length <= MAX_NAME ? decodeUtf8(name) : '';
+    const isClient = CLIENT_ID.test(text) || FOREIGN.test(text);
+    if (isClient && this.#addressing !== 'all') {
+      throw new ProtocolError('bad_frame', 'addressing was not negotiated for clients');
     }
-    if (!isAgent && !SERVER_NAME.test(text)) {
+    if (!isClient && !SERVER_NAME.test(text)) {
       throw new ProtocolError(
         'bad_frame',
-        'an alias must name an agent: 1 to 128 letters, digits, - or _, or ~ and up to 127 of them',
+        'an alias must name a client: 1 to 128 letters, digits, - or _, or ~ and up to 127 of them',
       );
     }
     this.names.set(alias, text);
@@ -119,4 +112,5 @@ export class AliasReader {
   }
 }
 
-const MAX_NAME_SIZE = 128;
+/** The longest name. */
+export const MAX_NAME = 128;

@@ -3,7 +3,7 @@ import { ProtocolError } from '../base/errors.js';
 import { orNull, trimmed, ValueList } from '../base/value-list.js';
 import { BodyCodec } from '../codec/body.js';
 import { codedInContext } from '../codec/context/snapshot.js';
-import { isReachable } from './addressing.js';
+import { isReachable, MAX_NAME } from './addressing.js';
 import { type BodyKind, isBodyKind, LinkKind as Kinds, type LinkKind, type OutgoingBody } from './frame.js';
 
 /**
@@ -15,13 +15,13 @@ const SECRET = 1;
 const DEFERRED = 2;
 
 export function bodyValues(body: OutgoingBody): readonly unknown[] {
-  const { kind, codec, secret, deferred, originalLength, bytes, metadata, agent, uncoded } = body;
+  const { kind, codec, secret, deferred, originalLength, bytes, metadata, address, uncoded } = body;
   const flags = (secret ? SECRET : 0) + (deferred === undefined ? 0 : DEFERRED);
   return trimmed([
     ...[kind, codec, flags, bytes],
     originalLength === bytes.length ? null : originalLength,
     orNull(metadata),
-    orNull(agent),
+    orNull(address),
     uncoded === undefined ? null : bodyValues(uncoded),
   ]);
 }
@@ -46,9 +46,9 @@ export function readBody(value: unknown, bounds: BodyBounds): OutgoingBody {
   const bytes = list.bytes();
   const originalLength = list.optional((one) => one.count()) ?? bytes.length;
   const metadata = list.optional((one) => one.bytes(bounds.maxMetadataSize));
-  const agent = list.optional((one) => one.text(MAX_NAME));
+  const address = list.optional((one) => one.text(MAX_NAME));
   const uncoded = list.optional((one) => one.value());
-  if (agent !== undefined && !isReachable(agent)) throw list.bad('to a name that an agent can have');
+  if (address !== undefined && !isReachable(address)) throw list.bad('to a name that can be addressed');
   const isDeferred = (flags & DEFERRED) !== 0;
   if (isDeferred && (!bounds.hasContext || codec !== BodyCodec.PLAIN || bytes.length !== originalLength))
     throw list.bad('plain content if it is to be coded in context');
@@ -64,14 +64,11 @@ export function readBody(value: unknown, bounds: BodyBounds): OutgoingBody {
     secret: (flags & SECRET) !== 0,
     metadata,
     deferred: isDeferred ? codedInContext(bytes) : undefined,
-    agent,
+    address,
     alias: undefined,
     uncoded: uncoded === undefined ? undefined : readBody(uncoded, { ...bounds, isUncoded: true }),
   };
 }
-
-/** The longest name of an agent. */
-const MAX_NAME = 128;
 
 /** One-way messages are on stream 0, and nothing else is. */
 function kindOf(list: ValueList, streamId: number): BodyKind {

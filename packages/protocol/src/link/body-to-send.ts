@@ -2,7 +2,7 @@ import type { CodedBody, SecurityStatus } from '../codec/body.js';
 import type { OutgoingBody } from './frame.js';
 
 /** A coded body, and what the link needs to know to send it. */
-export interface BodyToSend extends CodedBody, Pick<OutgoingBody, 'agent' | 'onWritten' | 'onDropped'> {
+export interface BodyToSend extends CodedBody, Pick<OutgoingBody, 'address' | 'onWritten' | 'onDropped'> {
   /**
    * Only for a request: its reply is relayed to another session, so the unread bytes of the reply count until
    * they are consumed, even after the stream is over.
@@ -21,7 +21,7 @@ export const bodyOf = (kind: OutgoingBody['kind'], streamId: number, coded: Body
   secret: coded.secret,
   metadata: coded.metadata,
   deferred: coded.deferred,
-  agent: coded.agent,
+  address: coded.address,
   alias: undefined,
   onWritten: coded.onWritten,
   onDropped: coded.onDropped,

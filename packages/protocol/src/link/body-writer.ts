@@ -24,7 +24,7 @@ export interface BodyWriterParts {
   readonly credit?: SendCredit | undefined;
   /** Codes deferred bodies when their first frame is written. */
   readonly context?: LinkContext | undefined;
-  /** Numbers for the names of agents, if addressing was negotiated. */
+  /** Numbers for names, if addressing was negotiated. */
   readonly aliases?: AliasWriter | undefined;
 }
 
@@ -53,12 +53,12 @@ export class BodyWriter {
     this.aliases = aliases;
   }
 
-  /** The frame that has to precede the next one of a queue: it announces the number of the body's agent. */
+  /** The frame that has to precede the next one of a queue: it announces the number of the name that the body is for. */
   announce({ first: item, offset }: SendQueue): Uint8Array | undefined {
-    if (offset > 0 || 'frame' in item || 'bare' in item || item.agent === undefined) return undefined;
-    item.alias = this.aliases?.aliasOf(item.agent);
+    if (offset > 0 || 'frame' in item || 'bare' in item || item.address === undefined) return undefined;
+    item.alias = this.aliases?.aliasOf(item.address);
     if (item.alias !== undefined || this.aliases === undefined) return undefined;
-    return this.#frames.appendCopy(this.aliases.announce(item.agent));
+    return this.#frames.appendCopy(this.aliases.announce(item.address));
   }
 
   /** The next frame of a queue, or `undefined` if it has no credit for any. */

@@ -10,7 +10,7 @@ import { BodyCodec, type CodedBody, isSized } from '../codec/body.js';
  *     byte 0   0x10 | kind
  *     varint   stream ID
  *     byte     codec | flags                  message, request, response, chunk
- *     varint   alias of an agent              first frame of a body with ADDRESSED
+ *     varint   alias of a name                first frame of a body with ADDRESSED
  *     varint   total length of the body       first frame of a body with MORE
  *     varint   original length                first frame of a body in a compressing codec other than CONTEXT
  *     varint   metadata length, then the map  first frame of a body with META
@@ -34,7 +34,7 @@ export const LinkKind = {
   ERROR: 5,
   /** The opener wants nothing more; answered by end or error. */
   CANCEL: 6,
-  /** Announces a number for an agent. The number takes the place of the stream ID; the body is the name. */
+  /** Announces a number for a name. The number takes the place of the stream ID; the body is the name. */
   ALIAS: 7,
   /** Number of counted frames received so far. Not counted itself. */
   ACK: 8,
@@ -149,7 +149,7 @@ export function decodeLinkFrame(bytes: Uint8Array): LinkFrame {
 
 /** The first frame of a body, split. */
 export interface BodyHead {
-  /** The agent's number, if the frame is ADDRESSED. */
+  /** The number of a name, if the frame is ADDRESSED. */
   readonly alias: number | undefined;
   /** Length of the whole coded body, in bytes. */
   readonly totalLength: number;
@@ -204,9 +204,9 @@ export function decodeBodyHead(frame: LinkFrame, maxMetadataSize: number): BodyH
 export interface BodyFields extends Pick<CodedBody, 'codec' | 'originalLength' | 'secret' | 'metadata'> {
   readonly kind: BodyKind;
   readonly streamId: number;
-  /** The agent that a message or request is for, or is from. */
-  readonly agent?: string | undefined;
-  /** The number of `agent`, known when the first frame is written. */
+  /** The name of whom a message or request is for, or is from. @default the peer itself */
+  readonly address?: string | undefined;
+  /** The number of `address`, known when the first frame is written. */
   alias?: number | undefined;
   /**
    * Called after the last frame is written, with the number of counted frames so far. Called again if the body is a

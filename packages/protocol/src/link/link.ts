@@ -30,7 +30,7 @@ export type { BodyToSend } from './body-to-send.js';
 export type { LinkEvent } from './receiver.js';
 
 /** A tensor to be sent. {@link Link.feed} brings the bytes after the first ones. */
-export interface OutgoingTransfer extends Pick<OutgoingBody, 'agent' | 'onWritten'> {
+export interface OutgoingTransfer extends Pick<OutgoingBody, 'address' | 'onWritten'> {
   /** Bytes of the tensor. */
   readonly payloadSize: number;
   /** Bytes of the whole body. */
@@ -316,10 +316,10 @@ export class Link {
   }
 
   /** Opens a stream with a tensor and returns its ID. @throws {ProtocolError} `too_many_streams`. */
-  transfer({ totalLength, first, onFirstWritten, agent, onWritten }: OutgoingTransfer): number {
+  transfer({ totalLength, first, onFirstWritten, address, onWritten }: OutgoingTransfer): number {
     const { id: streamId } = this.#streams.open();
     const { REQUEST: kind } = LinkKind;
-    const body = new StreamedBody({ kind, streamId, codec: BodyCodec.AVP, totalLength, agent, onWritten });
+    const body = new StreamedBody({ kind, streamId, codec: BodyCodec.AVP, totalLength, address, onWritten });
     body.feed(first, onFirstWritten);
     this.#outbox.pushBody(body);
     return streamId;

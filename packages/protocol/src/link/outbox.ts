@@ -4,7 +4,8 @@ import { BodyWriter } from './body-writer.js';
 import { endsMessage, isSignal, type OutgoingBody, type UncountedFrames } from './frame.js';
 import type { KeptMessages } from './kept-messages.js';
 import type { OutboxListener, OutboxParts, OutboxState } from './outbox-parts.js';
-import type { Pacer, RateName } from './rates.js';
+import type { Pacing } from './pacing.js';
+import type { RateName } from './rates.js';
 import { WrittenFrames } from './replay.js';
 import { ControlQueue, type QueueItem, SendQueue, type UnwrittenBody } from './send-queue.js';
 import { StreamedBody } from './streamed-body.js';
@@ -29,7 +30,7 @@ export class Outbox implements UncountedFrames {
   /** Streams that wait for credit. */
   blockedStreams = 0;
   /** Keeps to the peer's rates; without it nothing is delayed. */
-  pace: Pacer | undefined;
+  pace: Pacing | undefined;
   #listener: OutboxListener | undefined;
   /** Completely written bodies; `undefined` before the first. Replayed frames are not counted again. */
   sentBodies: BodyCounts | undefined;
@@ -46,12 +47,6 @@ export class Outbox implements UncountedFrames {
   #streams: Map<number, SendQueue> | undefined;
   /** Queues that can write a frame, in order of turn. */
   #ready: Fifo<SendQueue> = NO_QUEUES;
-  /** Queues that wait for the peer's rate before their next message begins, in order of turn. */
-  #paced: SendQueue[] | undefined;
-  /** Was the first of `#paced` and may begin now. */
-  #released: SendQueue | undefined;
-  /** The last frame has used up the rate of bytes. */
-  #isSlowed = false;
 
   /** Connects the outbox to its link. */
   attach(parts: OutboxParts): void {
@@ -89,7 +84,7 @@ export class Outbox implements UncountedFrames {
   get isIdle(): boolean {
     if (this.#control.size > 0) return false;
     const frames = this.#frames;
-    const hasTurn = this.#ready.size > 0 && !this.#isSlowed && frames?.isFull !== true;
+    const hasTurn = this.#ready.size > 0 && !this.pace?.isSlowed && frames?.isFull !== true;
     return this.#isPaused || (!hasTurn && frames?.isReplaying !== true);
   }
 
@@ -100,8 +95,7 @@ export class Outbox implements UncountedFrames {
 
   /** The rate of the peer for which something waits. */
   get pacedBy(): RateName | undefined {
-    if (this.#paced !== undefined) return 'messagesPerMinute';
-    return this.#isSlowed && this.#ready.size > 0 ? 'bytesPerSecond' : undefined;
+    return this.pace?.holdsBack(this.#ready.size > 0);
   }
 
   /** Anything other than control frames is queued. */
@@ -240,8 +234,7 @@ export class Outbox implements UncountedFrames {
     this.#messages = undefined;
     this.#streams = undefined;
     this.#ready.clear();
-    this.#paced = undefined;
-    this.#released = undefined;
+    this.pace?.clear();
     this.queuedBytes = this.queuedItems = this.blockedStreams = 0;
   }
 
@@ -307,20 +300,18 @@ export class Outbox implements UncountedFrames {
     const replayed = frames?.isReplaying === true ? this.#nextReplayed(frames, now) : undefined;
     if (replayed !== undefined) return replayed;
     const { pace } = this;
-    if (frames?.isFull || (pace !== undefined && !this.#mayWrite(pace, now))) return undefined;
+    if (frames?.isFull || pace?.lets(this.#ready, now) === false) return undefined;
     for (let queue = this.#ready.first; queue !== undefined; queue = this.#ready.first) {
       const begins = pace !== undefined && queue.beginsMessage;
-      if (begins && !this.#mayBegin(queue, pace, now)) {
+      if (begins && pace.defers(queue, now)) {
         this.#ready.shift();
-        this.#paced ??= [];
-        this.#paced.push(queue);
         continue;
       }
       const writer = this.#begunWriter;
       const announcement = writer.announce(queue);
       if (announcement !== undefined) return announcement;
       const frame = writer.write(queue);
-      if (queue === this.#released) this.#released = undefined;
+      pace?.leave(queue);
       if (frame === undefined) {
         this.#ready.shift();
         queue.blocked = true;
@@ -364,29 +355,6 @@ export class Outbox implements UncountedFrames {
     return frame;
   }
 
-  /** Whether the rate of bytes allows a frame. Releases the first paced queue if the rate of messages does. */
-  #mayWrite(pace: Pacer, now: number): boolean {
-    this.#isSlowed = !pace.mayWrite(now);
-    if (this.#isSlowed) return false;
-    const next = this.#paced?.[0];
-    if (next !== undefined && this.#released === undefined && pace.mayBegin(now)) {
-      this.#leavePaced(next);
-      this.#ready.unshift(next);
-      this.#released = next;
-    }
-    return true;
-  }
-
-  /** Paced queues begin first: stream IDs only grow, so no request may overtake another. */
-  #mayBegin(queue: SendQueue, pace: Pacer, now: number): boolean {
-    return queue === this.#released || (this.#paced === undefined && pace.mayBegin(now));
-  }
-
-  #leavePaced(queue: SendQueue): void {
-    const others = this.#paced?.filter((other) => other !== queue);
-    this.#paced = others === undefined || others.length === 0 ? undefined : others;
-  }
-
   // --- queues
 
   #queueOf(streamId: number): SendQueue | undefined {
@@ -409,10 +377,9 @@ export class Outbox implements UncountedFrames {
     queue.discount();
     if (queue.streamId === 0) this.#messages = undefined;
     else this.#streams?.delete(queue.streamId);
-    if (queue === this.#released) this.#released = undefined;
+    const hasWaited = this.pace?.leave(queue) === true;
     if (queue.blocked) this.blockedStreams--;
-    else if (this.#paced?.includes(queue)) this.#leavePaced(queue);
-    else if (!queue.awaitingSource) this.#ready.delete(queue);
+    else if (!hasWaited && !queue.awaitingSource) this.#ready.delete(queue);
   }
 
   #addQueue(streamId: number): SendQueue {

@@ -14,8 +14,8 @@ export interface BodyPiece {
   readonly offset: number;
   /** Bytes of the whole body, within the limits. */
   readonly totalLength: number;
-  /** Only in the first piece: the receiving agent, at a server; the sending agent, at a client. */
-  readonly agent: string | undefined;
+  /** Only in the first piece: the name of the receiver, at a server; of the sender, at a client. */
+  readonly address: string | undefined;
   /** Credit of its stream that the piece uses up until the application has read it. */
   readonly charge: number;
 }
@@ -30,7 +30,7 @@ export interface Unfinished {
   readonly secret: boolean;
   readonly originalLength: number | undefined;
   readonly metadata: Uint8Array | undefined;
-  readonly agent: string | undefined;
+  readonly address: string | undefined;
   readonly totalLength: number;
   /** `undefined` if the bytes are handed on as they arrive. */
   readonly pieces: Uint8Array[] | undefined;
@@ -70,8 +70,8 @@ export class Assembler {
     const pieces = body.pieces as Uint8Array[];
     addPiece(pieces, frame.rest);
     if (frame.flags & LinkFlag.MORE) return undefined;
-    const { codec, originalLength, secret, metadata, agent, charge } = body;
-    return { codec, bytes: concatBytes(pieces), originalLength, secret, metadata, agent, charge };
+    const { codec, originalLength, secret, metadata, address, charge } = body;
+    return { codec, bytes: concatBytes(pieces), originalLength, secret, metadata, address, charge };
   }
 
   /**
@@ -86,7 +86,7 @@ export class Assembler {
     const offset = body.length;
     this.#continue(body, frame);
     const { totalLength } = body;
-    return { bytes: rest, offset, totalLength, agent: undefined, charge: rest.length };
+    return { bytes: rest, offset, totalLength, address: undefined, charge: rest.length };
   }
 
   /** Forgets the unfinished body of a stream. Returns its charge so far. */
@@ -128,9 +128,9 @@ export class Assembler {
         `a message of at least ${length} bytes exceeds the limit of ${maxMessageSize}`,
       );
     }
-    const agent = this.#nameOf(head);
+    const address = this.#nameOf(head);
     if (frame.flags & LinkFlag.MORE) {
-      this.#remember(frame, head, agent, [unpinned(bytes)]);
+      this.#remember(frame, head, address, [unpinned(bytes)]);
       return undefined;
     }
     return {
@@ -139,7 +139,7 @@ export class Assembler {
       originalLength: head.originalLength,
       secret: (frame.flags & LinkFlag.SECRET) !== 0,
       metadata: head.metadata,
-      agent,
+      address,
       charge: frame.rest.length + BODY_CHARGE,
     };
   }
@@ -159,16 +159,16 @@ export class Assembler {
         `a transfer of ${totalLength} bytes exceeds the limit of ${maxLength}`,
       );
     }
-    const agent = this.#nameOf(head);
-    if (more) this.#remember(frame, head, agent, undefined);
-    return { bytes, offset: 0, totalLength, agent, charge: frame.rest.length + BODY_CHARGE };
+    const address = this.#nameOf(head);
+    if (more) this.#remember(frame, head, address, undefined);
+    return { bytes, offset: 0, totalLength, address, charge: frame.rest.length + BODY_CHARGE };
   }
 
   /** Keeps no view of the frame's buffer, unless that is little larger than the view. */
   #remember(
     { kind, streamId, codec, flags, rest }: LinkFrame,
     { originalLength, metadata, totalLength, bytes }: BodyHead,
-    agent: string | undefined,
+    address: string | undefined,
     pieces: Uint8Array[] | undefined,
   ): void {
     this.unfinished ??= new Map();
@@ -178,7 +178,7 @@ export class Assembler {
       secret: (flags & LinkFlag.SECRET) !== 0,
       originalLength,
       metadata: metadata && unpinned(metadata),
-      agent,
+      address,
       totalLength,
       pieces,
       length: bytes.length,
@@ -206,7 +206,7 @@ export class Assembler {
     if (!more) this.unfinished?.delete(streamId);
   }
 
-  /** Looked up at the first frame: the alias may name another agent before the last one. */
+  /** Looked up at the first frame: the alias may stand for another name before the last one. */
   #nameOf({ alias }: BodyHead): string | undefined {
     if (alias === undefined) return undefined;
     if (this.#aliases === undefined) throw new ProtocolError('bad_frame', 'addressing was not negotiated');

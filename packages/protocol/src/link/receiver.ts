@@ -16,20 +16,20 @@ export type LinkEvent =
   | {
       readonly type: 'message';
       readonly body: ReceivedBody;
-      /** Durable sessions: it is the so-many-th of its session. */
+      /** On record: it is the so-many-th of its session. */
       readonly number?: number;
-      /** Durable sessions: a process that died may have handled it, without putting that on record. */
+      /** On record: a process that died may have handled it, without putting that on record. */
       readonly redelivered?: boolean;
     }
   | {
       readonly type: 'request';
       readonly streamId: number;
       readonly body: ReceivedBody;
-      /** Durable sessions: its handler is called for the so-many-th time. @default 1 */
+      /** On record: its handler is called for the so-many-th time. @default 1 */
       readonly attempt?: number;
-      /** Durable sessions: the parts that handlers before it have said. @default none */
+      /** On record: the parts that handlers before it have said. @default none */
       readonly said?: readonly CodedBody[];
-      /** Durable sessions: the ID under which their replies were kept. @default they were not */
+      /** On record: the ID under which its reply was kept. @default it was not */
       readonly kept?: string | undefined;
     }
   /** A part of a tensor: a request that is handed on as it arrives. */

@@ -6,7 +6,7 @@ import { encodeUtf8 } from '../base/text.js';
 import { listsOf, msUntil, ValueList } from '../base/value-list.js';
 import { decoderFields, encoderFields, restoreDecoder, restoreEncoder } from '../codec/context/snapshot.js';
 import type { Acknowledgement } from './acknowledgement.js';
-import { type AliasReader, type AliasWriter, isReachable, MAX_ALIASES } from './addressing.js';
+import { type AliasReader, type AliasWriter, isReachable, MAX_ALIASES, MAX_NAME } from './addressing.js';
 import { assertLoaded } from './body-snapshot.js';
 import type { LinkContext } from './context-coding.js';
 import type { Link } from './link.js';
@@ -101,7 +101,7 @@ function restoreReceived(acknowledgement: Acknowledgement, value: unknown, now: 
   acknowledgement.due = now + list.amount();
 }
 
-// --- names of agents
+// --- names
 
 function namesOf(aliases: AliasReader | undefined): unknown {
   const names = [...(aliases?.names ?? [])];
@@ -136,8 +136,6 @@ function restoreAliases(aliases: AliasWriter | undefined, value: unknown): void 
 }
 
 const NO_ALIASES = [new Map<string, number>(), 0] as const;
-/** The longest name of an agent. */
-const MAX_NAME = 128;
 
 // --- context
 

@@ -4,6 +4,7 @@ import { bad, type Fields, get } from '../base/fields.js';
 import type { Limits } from '../base/limits.js';
 import { listsOf, orNull, trimmed, ValueList } from '../base/value-list.js';
 import { BodyCodec } from '../codec/body.js';
+import { MAX_NAME } from './addressing.js';
 import type { ReceiveAccount, ReceiveCredit, SendCredit } from './credit.js';
 import { decodeFailure, encodeFailure } from './failure.js';
 import { isBodyKind, type LinkKind } from './frame.js';
@@ -158,10 +159,10 @@ export function assemblerValues(assembler: Assembler): unknown {
 }
 
 function unfinishedValues(streamId: number, body: Unfinished): readonly unknown[] {
-  const { kind, codec, secret, originalLength, metadata, agent, totalLength, pieces, charge } = body;
+  const { kind, codec, secret, originalLength, metadata, address, totalLength, pieces, charge } = body;
   return trimmed([
     ...[streamId, kind, codec, secret, totalLength, charge, concatBytes(pieces ?? [])],
-    ...[orNull(originalLength), orNull(metadata), orNull(agent)],
+    ...[orNull(originalLength), orNull(metadata), orNull(address)],
   ]);
 }
 
@@ -202,12 +203,9 @@ function unfinishedOf(list: ValueList, maxMessageSize: number, maxMetadataSize: 
     ...{ kind, codec, secret, totalLength, charge, pieces: [bytes], length: bytes.length },
     originalLength: list.optional((one) => one.count(maxMessageSize)),
     metadata: list.optional((one) => one.bytes(maxMetadataSize)),
-    agent: list.optional((one) => one.text(MAX_NAME)),
+    address: list.optional((one) => one.text(MAX_NAME)),
   };
 }
-
-/** The longest name of an agent. */
-const MAX_NAME = 128;
 
 const filled = <Value>(values: readonly Value[]): readonly Value[] | undefined =>
   values.length === 0 ? undefined : values;

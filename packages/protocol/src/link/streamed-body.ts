@@ -2,7 +2,7 @@ import type { BodyCodec } from '../codec/body.js';
 import type { BodyFields, BodyKind } from './frame.js';
 
 /** The part of a body that is known before its bytes are. */
-export interface StreamedBodyOptions extends Pick<BodyFields, 'agent' | 'onWritten'> {
+export interface StreamedBodyOptions extends Pick<BodyFields, 'address' | 'onWritten'> {
   readonly kind: BodyKind;
   readonly streamId: number;
   readonly codec: BodyCodec;
@@ -25,7 +25,7 @@ export class StreamedBody implements BodyFields {
   readonly totalLength: number;
   readonly secret = false;
   readonly metadata = undefined;
-  readonly agent: string | undefined;
+  readonly address: string | undefined;
   alias: number | undefined;
   readonly onWritten: BodyFields['onWritten'];
   /** Bytes that were fed and not written yet. */
@@ -34,12 +34,12 @@ export class StreamedBody implements BodyFields {
   /** Written bytes of the first chunk. */
   #offset = 0;
 
-  constructor({ kind, streamId, codec, totalLength, agent, onWritten }: StreamedBodyOptions) {
+  constructor({ kind, streamId, codec, totalLength, address, onWritten }: StreamedBodyOptions) {
     this.kind = kind;
     this.streamId = streamId;
     this.codec = codec;
     this.totalLength = totalLength;
-    this.agent = agent;
+    this.address = address;
     this.onWritten = onWritten;
   }
 

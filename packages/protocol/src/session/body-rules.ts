@@ -1,5 +1,5 @@
 import { codecs } from '#codecs';
-import { Extension } from '../base/constants.js';
+import { ADDRESSED_BY } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import type { Limits } from '../base/limits.js';
@@ -8,7 +8,7 @@ import { BodyCodec, type ReceivedBody } from '../codec/body.js';
 import { isM2M } from '../codec/m2m/prefix.js';
 import type { M2MSecurity } from '../codec/m2m/security.js';
 import { type LinkParameters, linkParameters, type Negotiated } from '../control/agreement.js';
-import { type Addressing, REPLIES } from '../link/addressing.js';
+import type { Addressing } from '../link/addressing.js';
 import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
 import type { BodyToSend, OutgoingTransfer } from '../link/link.js';
 
@@ -30,8 +30,8 @@ export function maxMessageSize(role: 'client' | 'server', negotiated: Negotiated
 
 /** The names that bodies of a session may be addressed to. */
 export function addressingOf({ extensions }: Negotiated): Addressing | undefined {
-  if (extensions[Extension.AGENTS] !== undefined) return 'agents';
-  return extensions[Extension.REPLIES] === undefined ? undefined : 'server';
+  const by = Object.keys(ADDRESSED_BY).find((name) => extensions[name] !== undefined);
+  return by === undefined ? undefined : ADDRESSED_BY[by];
 }
 
 /** What the peer states about its link, within the limits that it announced. */
@@ -76,8 +76,8 @@ export class BodyRules {
   // --- outgoing
 
   /** @throws {ProtocolError} `unsupported`, `security_required`, `message_too_large`. */
-  assertBody({ codec, originalLength, bytes, agent }: BodyToSend): void {
-    this.#assertAddressable(agent);
+  assertBody({ codec, originalLength, bytes, address }: BodyToSend): void {
+    this.#assertAddressable(address);
     if (this.#security !== undefined && codec !== BodyCodec.M2M) throw unprotected();
     const size = Math.max(originalLength, bytes.length);
     if (size <= this.#maxMessage) return;
@@ -90,13 +90,13 @@ export class BodyRules {
   /** A one-way message. @throws {ProtocolError} as {@link assertBody}. */
   assertMessage(body: BodyToSend): void {
     this.assertBody(body);
-    this.#assertRead(body.agent);
+    this.#assertRead(body.address);
   }
 
   /** @throws {ProtocolError} `unsupported`, `transfer_too_large`. */
-  assertTransfer({ payloadSize, agent }: Pick<OutgoingTransfer, 'payloadSize' | 'agent'>): void {
-    this.#assertAddressable(agent);
-    this.#assertRead(agent);
+  assertTransfer({ payloadSize, address }: Pick<OutgoingTransfer, 'payloadSize' | 'address'>): void {
+    this.#assertAddressable(address);
+    this.#assertRead(address);
     if (this.#security !== undefined) {
       throw new ProtocolError(
         'unsupported',
@@ -110,20 +110,19 @@ export class BodyRules {
     );
   }
 
-  #assertRead(agent: string | undefined): void {
-    if (agent !== undefined || this.#takesMessages) return;
+  #assertRead(address: string | undefined): void {
+    if (address !== undefined || this.#takesMessages) return;
     throw new ProtocolError(
       'unsupported',
       'the peer reads no one-way messages and no tensors: a server without onSession answers requests only',
     );
   }
 
-  #assertAddressable(agent: string | undefined): void {
-    if (agent === undefined || this.#addressing === 'agents') return;
-    if (this.#addressing === 'server' && agent === REPLIES) return;
+  #assertAddressable(address: string | undefined): void {
+    if (address === undefined || this.#addressing === 'all' || this.#addressing === address) return;
     throw new ProtocolError(
       'unsupported',
-      'messages to agents need the extension "agents"; a server agrees to it only with the option "authenticate"',
+      'addressing was not negotiated; a server agrees to it only with the option "authenticate"',
     );
   }
 

@@ -22,11 +22,11 @@ export interface ChannelOptions extends BodyRulesOptions {
   readonly limiter?: RateLimiter | undefined;
   /** Client: the streams of the session that this page has taken up. @default none */
   readonly last?: LastStreams | undefined;
-  /** Client: what there is of the durable session that this page has taken up. @default none */
+  /** Client: what there is of the session on record that this page has taken up. @default none */
   readonly takenUp?: TakenUpBodies | undefined;
-  /** Server: bytes that a durable session may have on record. @default Infinity */
+  /** Server: bytes that a session may have on record. @default Infinity */
   readonly maxRecordSize?: number | undefined;
-  /** Server: parts of a durable session do not wait until they are on record. @default false */
+  /** Server: parts do not wait until they are on record. @default false */
   readonly tellsBeside?: boolean | undefined;
   /** Writes DATA envelopes; `undefined` in `m2m.v1`, which has bare frames instead. */
   readonly envelopes: { sendData(payload: DataPayload, body: CodedBody): void } | undefined;

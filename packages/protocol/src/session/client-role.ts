@@ -1,7 +1,7 @@
 import { CloseCode, isConnectionLoss, isRetryableCloseCode } from '../base/close-codes.js';
-import { Extension } from '../base/constants.js';
+import { Extension, PROOF_FOR } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
-import { clientAgreement, helloOf } from '../control/agreement.js';
+import { clientAgreement, helloOf, isOnRecord } from '../control/agreement.js';
 import { laterCodecs } from '../control/capabilities.js';
 import {
   type AcceptMessage,
@@ -16,7 +16,7 @@ import {
   ResumeRefusal,
 } from '../control/messages.js';
 import type { Negotiation } from '../control/negotiate.js';
-import { Pacer } from '../link/rates.js';
+import { Pacing } from '../link/pacing.js';
 import { rejection } from './close-reason.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
 import {
@@ -54,11 +54,11 @@ export class ClientRole implements Role {
   get ticket(): Ticket | undefined {
     const ticket = this.#ticketIf(Extension.REBUILD);
     const { negotiated, channel, options } = this.#session;
-    if (ticket === undefined || negotiated?.extensions[Extension.DURABLE] === undefined) return ticket;
+    if (ticket === undefined || negotiated === undefined || !isOnRecord(negotiated)) return ticket;
     return { ...ticket, have: channel.left ?? options.ticket?.have ?? NOTHING };
   }
   get proof(): Ticket | undefined {
-    return this.#ticketIf(Extension.REPLIES);
+    return this.#ticketIf(PROOF_FOR);
   }
   get suspensionMs(): number {
     return this.windowMs;
@@ -134,7 +134,7 @@ export class ClientRole implements Role {
     return this.answerDue !== Infinity;
   }
 
-  #ticketIf(extension: Extension): Ticket | undefined {
+  #ticketIf(extension: string): Ticket | undefined {
     const { id, negotiated, channel } = this.#session;
     if (id === undefined || negotiated?.extensions[extension] === undefined) return undefined;
     return this.#ticket?.stateOf(id, channel.framesReceived);
@@ -174,10 +174,9 @@ export class ClientRole implements Role {
       const attempt = rebuilt === undefined ? 0 : (ticket?.attempt ?? 0) + 1;
       this.#ticket = new ResumeTicket(assertAnswer(payload.resume), attempt);
     }
-    session.outbox.pace = new Pacer(negotiated.limits);
+    session.outbox.pace = new Pacing(negotiated.limits);
     const last = rebuilt && { local: rebuilt.stream, remote: 0 };
-    const isDurable = negotiated.extensions[Extension.DURABLE] !== undefined;
-    const takenUp = isDurable && rebuilt !== undefined ? takenUpOf(ticket, rebuilt) : undefined;
+    const takenUp = isOnRecord(negotiated) && rebuilt !== undefined ? takenUpOf(ticket, rebuilt) : undefined;
     session.agree(sessionId as string, negotiated, payload.extensions, last, takenUp);
     if (rebuilt !== undefined) session.emit({ type: 'takenUp', cancelled: rebuilt.cancelled });
     session.apply(LifecycleEvent.ACCEPT);

@@ -5,8 +5,9 @@ import type { GoAwayPayload, RebuiltLink } from '../control/messages.js';
 import type { BodyToSend, LinkEvent, OutgoingTransfer } from '../link/link.js';
 import type { Channel } from './body-channel.js';
 import { drainingError } from './close-reason.js';
-import type { AcceptedResume } from './durable/turn.js';
 import type { SessionEvent, SessionState } from './events.js';
+import type { AcceptedResume } from './resume-token.js';
+import type { SessionBegin } from './session-record.js';
 
 /** The session, as its channel sees it. */
 export interface ChannelHost {
@@ -60,7 +61,7 @@ export interface SessionChannel extends Channel {
    */
   rebuild?(received: number): RebuiltLink;
 
-  // Only of durable sessions; see `durable/channel.ts` for the server's end, and `durable/client-channel.ts`.
+  // Only of sessions on record; see `ON_RECORD`.
 
   /** Server: an ACCEPT is not on record, and nothing is written before it is. */
   readonly isHeldBack?: boolean;
@@ -70,7 +71,7 @@ export interface SessionChannel extends Channel {
   readonly framesOnRecord?: number;
   /** Server: the link is that of a former process, which the client may not know yet. */
   readonly isRestored?: boolean;
-  begin?(begin: Uint8Array): void;
+  begin?(begin: SessionBegin): void;
   recordAccept?(accept: AcceptedResume): void;
   /** Server: a page that was loaded again has taken the session up, and has written nothing since. */
   readonly isTakenUp?: boolean;

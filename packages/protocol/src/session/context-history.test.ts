@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { loadEncoding } from '../codec/vocabulary/load.js';
 import { runHistory } from '../testing/context-history.js';
 import { seeded } from '../testing/prose.js';
 import { platform } from '../testing/this-platform.js';
 import type { Encoding } from '../tokenizer/encoding.js';
-import { loadEncoding } from '../tokenizer/load.js';
 
 const HISTORIES = Number(process.env['CONTEXT_HISTORIES'] ?? 25);
 const FIRST = Number(process.env['CONTEXT_SEED'] ?? 1);

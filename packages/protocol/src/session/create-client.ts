@@ -7,7 +7,7 @@ import type { SessionCore, SessionOptions } from './types.js';
  * Creates the client's end of a session, without the code of a server.
  *
  * @param bare the code of sessions without a link and of JSON envelopes, if it is loaded. Without it, the subprotocol
- * has to be binary, and the session needs `openChannel` if the ends agree on no link. A durable session needs it always.
+ * has to be binary, and the session needs `openChannel` if the ends agree on no link. A session on record needs it always.
  */
 export function createClientSession(
   options: Omit<SessionOptions, 'role'>,

@@ -5,7 +5,7 @@ import { ProtocolError, toProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import { Fifo } from '../base/fifo.js';
 import type { BodyCodec } from '../codec/body.js';
-import type { Negotiated } from '../control/agreement.js';
+import { isOnRecord, type Negotiated } from '../control/agreement.js';
 import { type ClosePayload, CloseReason, type RejectPayload } from '../control/messages.js';
 import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
 import { Outbox } from '../link/outbox.js';
@@ -192,9 +192,8 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
       security,
       envelopes: subprotocol === Subprotocol.JSON ? this.control : undefined,
     };
-    const { extensions } = negotiated;
-    const hasLink = extensions[Extension.LINK] !== undefined;
-    if (hasLink && (role === 'server' || extensions[Extension.DURABLE] === undefined)) {
+    const hasLink = negotiated.extensions[Extension.LINK] !== undefined;
+    if (hasLink && (role === 'server' || !isOnRecord(negotiated))) {
       this.channel = this.role.createChannel?.(this, channelOptions) ?? new LinkChannel(this, channelOptions);
       return;
     }

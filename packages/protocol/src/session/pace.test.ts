@@ -7,7 +7,7 @@ import { encodeControl } from '../control/envelope.js';
 import { decodeFailure } from '../link/failure.js';
 import { decodeLinkFrame, encodeBodyFrame, LinkKind } from '../link/frame.js';
 import { Outbox } from '../link/outbox.js';
-import { Pacer } from '../link/rates.js';
+import { Pacing } from '../link/pacing.js';
 import { createSimulation, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
 import type { SessionEvent, SessionOptions } from './types.js';
 
@@ -159,7 +159,7 @@ describe('a client', () => {
 
   it('lets no request overtake another that waits for the rate: stream IDs only grow', () => {
     const outbox = new Outbox();
-    outbox.pace = new Pacer({ messagesPerMinute: 60 });
+    outbox.pace = new Pacing({ messagesPerMinute: 60 });
     let streamId = -1;
     const ask = (count: number) => {
       for (let i = 0; i < count; i++) {
@@ -185,7 +185,7 @@ describe('a client', () => {
   it('writes frames of a lost connection again at once, and then new ones at the rate', () => {
     const outbox = new Outbox();
     outbox.retain = true;
-    outbox.pace = new Pacer({ messagesPerMinute: 60 });
+    outbox.pace = new Pacing({ messagesPerMinute: 60 });
     const drain = (now: number) => {
       let frames = 0;
       while (outbox.next(now) !== undefined) frames++;

@@ -25,7 +25,7 @@ export function newIncarnation(): string {
   return randomText(INCARNATION_LENGTH);
 }
 
-/** The node that a session ID names, if it is one of a cluster; `undefined` if it cannot be one. */
+/** The node that a session ID names, if a node gave it; `undefined` if it has no such name. */
 export function incarnationOf(sessionId: string): string | undefined {
   return SESSION_ID.exec(sessionId)?.[1];
 }
@@ -40,7 +40,7 @@ export function newReplyId(incarnation = ''): string {
   return randomText(REPLY_ID_LENGTH - incarnation.length, `reply_${incarnation}`);
 }
 
-/** The node that the ID of a kept reply names, if it is one of a cluster; `undefined` if it cannot be one. */
+/** The node that the ID of a kept reply names, if a node gave it; `undefined` if it has no such name. */
 export function nodeOfReply(id: string): string | undefined {
   return REPLY_ID.exec(id)?.[1];
 }

@@ -12,7 +12,7 @@ export interface Ticket {
   readonly attempt: number;
   /** Counted frames that were received. */
   readonly received: number;
-  /** Of a durable session: what the page has, as HELLO states it, but for requests. */
+  /** Of a session on record: what the page has, as HELLO states it, but for requests. */
   readonly have?: Fields | undefined;
 }
 
@@ -75,7 +75,7 @@ export function assertTakenUp(
 }
 
 /**
- * What there is of a durable session that was taken up.
+ * What there is of a session on record that was taken up.
  *
  * @throws {ProtocolError} `bad_acceptance` if the server does not say what it has.
  */

@@ -1,7 +1,7 @@
 import { cryptoSuite } from '#crypto';
+import { toHex } from '../base/bytes.js';
 import { encodeUtf8 } from '../base/text.js';
 import type { ResumeOffer } from '../control/messages.js';
-import type { AcceptedResume } from './durable/turn.js';
 import { newResumeToken } from './random-id.js';
 
 /**
@@ -16,6 +16,13 @@ export interface ResumeState {
   readonly previous: string | undefined;
   readonly lastAttempt: number;
   readonly isRebuilt: boolean;
+}
+
+/** What another process needs to accept the tokens of this one. */
+export interface AcceptedResume {
+  /** SHA-256 of the valid tokens, in hexadecimal. */
+  readonly tokens: readonly string[];
+  readonly attempt: number;
 }
 
 /** The server's side. */
@@ -113,9 +120,7 @@ export class ResumeGuard {
 
 /** SHA-256 in hexadecimal. */
 function hashOf(token: string): string {
-  return Array.from(cryptoSuite.sha256(encodeUtf8(token)), (byte) => byte.toString(16).padStart(2, '0')).join(
-    '',
-  );
+  return toHex(cryptoSuite.sha256(encodeUtf8(token)));
 }
 
 function equal(a: string, b: string): boolean {

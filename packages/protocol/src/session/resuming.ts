@@ -13,7 +13,7 @@ import type { SessionOptions } from './types.js';
 /** Throws the error of a callback of the application, such as the one for maps or tokens. */
 export function answerTo(hello: HelloPayload, options: SessionOptions, isDurable: boolean): Answer {
   const { subprotocol, capabilities, agreements = new AgreementCache() } = options;
-  const scope = isDurable ? `${subprotocol} durable` : subprotocol;
+  const scope = isDurable ? `${subprotocol} on record` : subprotocol;
   return agreements.recall(hello, scope, (offer, key) => {
     const outcome = negotiate(offer, capabilities);
     const negotiated = outcome.accepted
@@ -41,7 +41,7 @@ function canRebuild({ channel, negotiated }: RoleHost, offer: ResumeOffer, guard
   return offer.have !== undefined && channel.canGoOnFrom(offer.have, true);
 }
 
-/** What the client of a durable session has, if the session goes on from that and not from the link. */
+/** What the client of a session on record has, if the session goes on from that and not from the link. */
 export function haveOf(session: RoleHost, offer: ResumeOffer, guard: ResumeGuard): Fields | undefined {
   const isNeeded = offer.rebuild === true || needsLink(session, offer, guard);
   return isNeeded && session.channel.goOnFrom !== undefined ? offer.have : undefined;

@@ -106,7 +106,7 @@ export interface RoleHost extends Pick<SessionCore, 'id' | 'lifecycle' | 'negoti
    * Pins the agreement and opens the channel.
    *
    * @param last client: the streams of a session that it has taken up.
-   * @param takenUp client: what there is of it, if it is durable.
+   * @param takenUp client: what there is of it, if it is on record.
    */
   agree(
     sessionId: string,

@@ -6,14 +6,13 @@ import { CloseReason, type GoAwayPayload } from '../control/messages.js';
 import { RestedLink } from '../link/rest.js';
 import { LinkChannel } from './channel.js';
 import type { BareModule } from './channel-module.js';
-import type { Begin } from './durable/begin.js';
-import { DurableChannel } from './durable/channel.js';
-import type { DurableSession } from './durable/session.js';
-import type { DurableRecord } from './durable/turn.js';
+import { recordOf } from './channels.js';
 import { LifecycleState } from './lifecycle.js';
 import { MovableChannel } from './movable-channel.js';
+import type { AcceptedResume } from './resume-token.js';
 import { ServerRole } from './server-role.js';
 import { Core } from './session.js';
+import type { SessionBegin } from './session-record.js';
 import { encodeSnapshot, type RestoredSession, serverFields } from './snapshot.js';
 import type { ServerSessionCore, SessionOptions } from './types.js';
 
@@ -39,8 +38,8 @@ export class ServerCore extends Core implements ServerSessionCore {
     super.close(reason, message, now, code);
   }
 
-  get durable(): DurableSession | undefined {
-    return this.channel instanceof DurableChannel ? this.channel : undefined;
+  get record(): ServerSessionCore['record'] {
+    return recordOf(this.channel);
   }
 
   get canSnapshot(): boolean {
@@ -117,21 +116,18 @@ export class ServerCore extends Core implements ServerSessionCore {
     this.channel.restore(fields, this.options.limits, now);
   }
 
-  /** Goes on with what is on record of a session. @throws {ProtocolError} as `restoreDurableSession`. */
-  takeOver(begin: Begin, record: DurableRecord, now: number): void {
+  /** Goes on with a session of another process, whose channel has to be restored next. */
+  takeOver(begin: SessionBegin, accepted: AcceptedResume, now: number): void {
     const { timers } = this;
     timers.now = now;
     timers.touch();
-    this.role.takeOver(begin, record.accept);
+    this.role.takeOver(begin, accepted);
     this.outbox.pause();
     this.agree(begin.id, begin.answer.negotiated as Negotiated, begin.answer.offer.extensions);
-    if (!(this.channel instanceof DurableChannel))
-      throw new ProtocolError('bad_message', 'only a durable session is on record');
     this.isLost = true;
     this.lifecycle = LifecycleState.SUSPENDED;
     timers.startState(this.role.windowMs);
     timers.liveness.restart(now);
-    this.channel.restore(record);
   }
 
   /** The channel of a session that can move now. */

@@ -28,20 +28,17 @@ import {
 import type { Negotiation } from '../control/negotiate.js';
 import { RateLimiter } from '../link/rates.js';
 import type { ChannelOptions } from './channel-options.js';
+import { channelOf } from './channels.js';
 import { drainingError } from './close-reason.js';
 import type { ChannelHost, SessionChannel } from './closed-channel.js';
 import { CredentialExpiry } from './credential-expiry.js';
-import { type Begin, encodeBegin } from './durable/begin.js';
-import { DurableChannel } from './durable/channel.js';
-import type { AcceptedResume } from './durable/turn.js';
 import { GoAwaySender } from './go-away-sender.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
-import { MovableChannel } from './movable-channel.js';
-import { RebuildableChannel } from './rebuildable-channel.js';
-import { ResumeGuard } from './resume-token.js';
+import { type AcceptedResume, ResumeGuard } from './resume-token.js';
 import { answerTo, canGoOn, haveOf } from './resuming.js';
 import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
 import type { ServerRoleState } from './server-role-state.js';
+import type { SessionBegin } from './session-record.js';
 import type { AcceptOptions } from './types.js';
 
 /** A server: answers HELLO, decides who may resume the session, checks credentials and announces draining. */
@@ -51,7 +48,7 @@ export class ServerRole implements Role {
   /** Waits for {@link accept} or a rejection. */
   #hello: HelloPayload | undefined;
   #answer: Answer | undefined;
-  /** The agent ID in HELLO; the one that was granted may differ. */
+  /** The client's ID in HELLO; the one that was granted may differ. */
   #statedAgentId: string | undefined;
   #agentId: string | undefined;
   #guard: ResumeGuard | undefined;
@@ -68,10 +65,8 @@ export class ServerRole implements Role {
   }
 
   createChannel(host: ChannelHost, options: ChannelOptions): SessionChannel {
-    const { extensions } = options.negotiated;
-    if (extensions[Extension.DURABLE] !== undefined) return new DurableChannel(host, options);
-    const isRebuilt = extensions[Extension.REBUILD] !== undefined;
-    return isRebuilt ? new RebuildableChannel(host, options) : new MovableChannel(host, options);
+    const Channel = channelOf(options.negotiated);
+    return new Channel(host, options);
   }
 
   /** Its state once a client is admitted. {@link goAway} is what this server does, not what the session is. */
@@ -107,7 +102,7 @@ export class ServerRole implements Role {
   }
 
   /** Goes on with a session that is on record. */
-  takeOver({ answer, statedAgentId, agentId }: Begin, accepted: AcceptedResume): void {
+  takeOver({ answer, statedAgentId, agentId }: SessionBegin, accepted: AcceptedResume): void {
     [this.#answer, this.#statedAgentId, this.#agentId] = [answer, statedAgentId, agentId];
     this.resumeProof = this.#guard = new ResumeGuard();
     this.#guard.restoreAccepted(accepted);
@@ -278,7 +273,7 @@ export class ServerRole implements Role {
     session.agree(sessionId, negotiated, offer.extensions);
     this.#awaitCodecs();
     const { channel } = session;
-    channel.begin?.(encodeBegin({ id: sessionId, answer, statedAgentId: hello.agentId, agentId }));
+    channel.begin?.({ id: sessionId, answer, statedAgentId: hello.agentId, agentId });
     this.#sendAccept(this.#resumeAnswer(false, refusal));
     session.apply(LifecycleEvent.ACCEPT);
     return outcome;

@@ -119,18 +119,36 @@ function amountOf(value: unknown, what: string): number | undefined {
   return value === undefined ? undefined : new ValueList([value], what).amount();
 }
 
-const MAX_ID = 128;
+export const MAX_ID = 128;
 const MAX_TOKEN = 256;
 
 // --- the server's role
 
+type Agreed = Pick<ServerRoleState, 'answer' | 'statedAgentId' | 'agentId'>;
+
+/** What never changes in a session, but for its ID. */
+export function agreedFields({ answer, statedAgentId, agentId }: Agreed): Fields {
+  return { agreement: agreementValues(answer), stated_agent: statedAgentId, agent: agentId };
+}
+
+/** @throws {ProtocolError} `bad_message`; `unsupported` if a server with these options cannot keep the agreement. */
+export function agreedOf(fields: Fields, options: SessionOptions): Agreed {
+  const list = new ValueList([get(fields, 'stated_agent'), get(fields, 'agent')], 'the role');
+  const { agreements = new AgreementCache() } = options;
+  const agreement = get(fields, 'agreement');
+  return {
+    // Sessions with the same agreement share it, as sessions do that begin here.
+    answer: agreements.share(`moved ${JSON.stringify(agreement)}`, () => readAgreement(agreement, options)),
+    statedAgentId: list.optional((one) => one.text(MAX_ID)),
+    agentId: list.optional((one) => one.text(MAX_ID)),
+  };
+}
+
 export function serverFields(role: ServerRoleState): Fields {
-  const { answer, statedAgentId, agentId, guard, isDetached, awaitedCodecs, rates, expiresIn } = role;
+  const { guard, isDetached, awaitedCodecs, rates, expiresIn } = role;
   const { messages, bytes, controls, opensIn } = rates;
   return {
-    agreement: agreementValues(answer),
-    stated_agent: statedAgentId,
-    agent: agentId,
+    ...agreedFields(role),
     resume: guard && [guard.token, orNull(guard.previous), guard.lastAttempt, guard.isRebuilt],
     detached: isDetached || undefined,
     codecs: awaitedCodecs.size > 0 ? [...awaitedCodecs] : undefined,
@@ -140,30 +158,19 @@ export function serverFields(role: ServerRoleState): Fields {
 }
 
 function roleOf(fields: Fields, options: SessionOptions): ServerRoleState {
-  const list = new ValueList(
-    [get(fields, 'stated_agent'), get(fields, 'agent'), get(fields, 'detached')],
-    'the role',
-  );
-  const answer = answerOf(get(fields, 'agreement'), options);
+  const list = new ValueList([get(fields, 'detached')], 'the role');
+  const agreed = agreedOf(fields, options);
   const guard = get(fields, 'resume');
-  if ((guard !== undefined) !== (answer.negotiated?.extensions[Extension.RESUME] !== undefined))
+  if ((guard !== undefined) !== (agreed.answer.negotiated?.extensions[Extension.RESUME] !== undefined))
     throw list.bad('with a token if resume was agreed');
   return {
-    answer,
-    statedAgentId: list.optional((one) => one.text(MAX_ID)),
-    agentId: list.optional((one) => one.text(MAX_ID)),
+    ...agreed,
     isDetached: list.optional((one) => one.flag()) ?? false,
     guard: guard === undefined ? undefined : guardOf(new ValueList(guard, 'the tokens')),
     awaitedCodecs: new Set(laterCodecsField(fields)),
     rates: ratesOf(new ValueList(get(fields, 'rates'), 'the rates')),
     expiresIn: amountOf(get(fields, 'expires'), 'the credentials'),
   };
-}
-
-/** Sessions with the same agreement share it, as sessions do that begin here. */
-function answerOf(value: unknown, options: SessionOptions): Answer {
-  const { agreements = new AgreementCache() } = options;
-  return agreements.share(`moved ${JSON.stringify(value)}`, () => readAgreement(value, options));
 }
 
 function guardOf(list: ValueList): ResumeState {

@@ -39,7 +39,7 @@ const message = fc.record({
   side,
   size: fc.oneof(fc.nat(100), fc.nat(2_900)),
   inContext: fc.boolean(),
-  agent: fc.constantFrom(undefined, undefined, 'one', 'two'),
+  address: fc.constantFrom(undefined, undefined, 'one', 'two'),
 });
 const steps = fc.array(
   fc.oneof(
@@ -95,10 +95,10 @@ class History {
     const end = 'side' in step && step.side === 'server' ? this.server : this.page;
     switch (step.kind) {
       case 'message': {
-        const body = { ...bodyOf(this.#next++, step.size, step.inContext), agent: step.agent };
+        const body = { ...bodyOf(this.#next++, step.size, step.inContext), address: step.address };
         end.core.channel.send(body);
-        if (end === this.server) this.said.push(nameOf(body.bytes, step.agent));
-        else this.told.push(nameOf(body.bytes, step.agent));
+        if (end === this.server) this.said.push(nameOf(body.bytes, step.address));
+        else this.told.push(nameOf(body.bytes, step.address));
         break;
       }
       case 'read':
@@ -160,7 +160,7 @@ class History {
       expect(end.events.filter(({ type }) => type === 'ended')).toEqual([]);
       for (const event of end.events.slice(this.#seen.get(end) ?? 0)) {
         if (event.type === 'message') {
-          const { content, bytes, agent, charge } = event.body;
+          const { content, bytes, address: agent, charge } = event.body;
           const text = nameOf(content ?? bytes, agent);
           (end === this.server ? this.toldTo : this.heard).push(text);
           this.#listOf(this.#unread, end).push(charge);

@@ -188,7 +188,7 @@ describe('a page that takes its session up', () => {
   });
 
   it('learns the names of agents again', () => {
-    const from = (n: number) => ({ ...body(10, n), agent: 'planner' });
+    const from = (n: number) => ({ ...body(10, n), address: 'planner' });
     server.core.channel.send(from(1));
     simulation.advance(50);
     server.core.channel.send(from(2));
@@ -196,13 +196,13 @@ describe('a page that takes its session up', () => {
     reload();
     server.core.channel.send(from(3));
     simulation.advance(50);
-    expect(eventsOf(page(), 'message').map((event) => [event.body.agent, event.body.bytes[0]])).toEqual([
+    expect(eventsOf(page(), 'message').map((event) => [event.body.address, event.body.bytes[0]])).toEqual([
       ['planner', 2],
       ['planner', 3],
     ]);
-    page().core.channel.send({ ...body(), agent: 'worker' });
+    page().core.channel.send({ ...body(), address: 'worker' });
     simulation.advance(50);
-    expect(eventsOf(server, 'message').at(-1)?.body.agent).toBe('worker');
+    expect(eventsOf(server, 'message').at(-1)?.body.address).toBe('worker');
   });
 
   it('goes on with its attempts, and may be loaded again and again', () => {

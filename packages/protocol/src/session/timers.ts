@@ -1,5 +1,6 @@
 import type { Timers } from '../base/limits.js';
 import type { Outbox } from '../link/outbox.js';
+import type { Pacer } from '../link/rates.js';
 
 /** Silence after which a PING is sent while frames wait to be acknowledged. */
 const WAITING_PING_MS = 5_000;
@@ -37,7 +38,7 @@ export interface TimedSession {
   /** The connection is lost, and another one may resume the session. */
   readonly isLost: boolean;
   readonly role: RoleDeadlines;
-  readonly outbox: Pick<Outbox, 'isPaced' | 'pace'>;
+  readonly outbox: Pick<Outbox, 'isPaced'> & { readonly pace: Pick<Pacer, 'readyAt'> | undefined };
   readonly channel: {
     readonly openStreams: number;
     readonly framesUnconfirmed: number;

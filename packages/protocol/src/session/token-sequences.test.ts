@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import { resolveLimits } from '../base/limits.js';
 import { createBodyCoder } from '../codec/auto/coder.js';
+import { loadEncoding } from '../codec/vocabulary/load.js';
 import { seeded } from '../testing/prose.js';
 import { createSimulation, eventsOf } from '../testing/simulation.js';
-import { loadEncoding } from '../tokenizer/load.js';
 
 /** A part of the million that `TOKEN_SEQUENCES=1000000` runs. */
 const SEQUENCES = Number(process.env['TOKEN_SEQUENCES'] ?? 5_000);

@@ -17,10 +17,10 @@ import type {
 import type { Negotiation } from '../control/negotiate.js';
 import type { Channel } from './body-channel.js';
 import type { ChannelModule } from './channel-module.js';
-import type { DurableSession } from './durable/session.js';
 import type { SessionEvent, SessionState } from './events.js';
 import type { LifecycleState } from './lifecycle.js';
 import type { Ticket } from './resume-ticket.js';
+import type { SessionRecord } from './session-record.js';
 
 export type { Channel } from './body-channel.js';
 export type { SessionEvent, SessionState, Throttled } from './events.js';
@@ -53,10 +53,10 @@ export interface SessionOptions extends AgreementOptions {
    * a `codec` event. @default always
    */
   readonly isDecodable?: ((codec: BodyCodec, negotiated: Negotiated) => boolean) | undefined;
-  /** Server: bytes of bodies and state that a durable session may have on record. @default Infinity */
+  /** Server: bytes of bodies and state that a session may have on record. @default Infinity */
   readonly maxRecordSize?: number | undefined;
   /**
-   * Server: parts of a durable session are told while they are put on record, unless the handler is called again when this
+   * Server: parts are told while they are put on record, unless the handler is called again when this
    * process dies. @default false: when they are on record
    */
   readonly tellsBeside?: boolean | undefined;
@@ -65,11 +65,11 @@ export interface SessionOptions extends AgreementOptions {
 }
 
 export interface AcceptOptions {
-  /** The agent ID that the server grants. */
+  /** The ID that the server grants to the client. */
   readonly agentId?: string | undefined;
   /** Why the session that the client asked for is not resumed. */
   readonly refusal?: ResumeRefusal | undefined;
-  /** The session is put on record, if the client has agreed to that; see `ServerSessionCore.durable`. @default false */
+  /** The session is put on record, if the client has agreed to that; see `ServerSessionCore.record`. @default false */
   readonly isDurable?: boolean | undefined;
 }
 
@@ -127,8 +127,8 @@ export interface SessionCore {
   /** Client: what another page needs to take the session up; `undefined` if it cannot. */
   readonly ticket: Ticket | undefined;
   /**
-   * Client: with it, the session that follows this one proves that it is of the same client, and may follow its kept
-   * replies; `undefined` without `replies`.
+   * Client: with it, the session that follows this one proves that it is of the same client, which may follow its
+   * kept reply; `undefined` if that was not agreed on (`PROOF_FOR`).
    */
   readonly proof: Ticket | undefined;
   /** Client: how long the last REJECT asked to wait before the next connection, in milliseconds. */
@@ -152,7 +152,7 @@ export interface SessionCore {
   holdFrames(): void;
   releaseFrames(now: number): void;
   /**
-   * Opens the channel of a session that was agreed on without a link, or as durable, and created without that code.
+   * Opens the channel of a session that was agreed on without a link, or with a channel of its own, and created without that code.
    *
    * @returns `false` if the session has ended of what its server says.
    */
@@ -225,10 +225,10 @@ export interface SessionCore {
 /** A server's end of a session, which can move to another process; see `restoreSession`. */
 export interface ServerSessionCore extends SessionCore {
   /**
-   * What puts the session on record; `undefined` if it is not durable. After each call a driver writes the turn that waits,
+   * What goes on record of the session; `undefined` if nothing does. After each call a driver writes the turn that waits,
    * one at a time and as often as it takes, and ends the session with `fenced` if another process has it.
    */
-  readonly durable: DurableSession | undefined;
+  readonly record: SessionRecord | undefined;
   /**
    * Whether {@link snapshot} is possible: the session is established or suspended and has a link, the driver has polled
    * all events, it holds no frames back while a codec is loaded, no credentials are being checked, and no tensor is under

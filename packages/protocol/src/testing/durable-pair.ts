@@ -7,8 +7,9 @@ import { createSession } from '../session/create.js';
 import { createServerSession } from '../session/create-server.js';
 import * as durable from '../session/durable/client-module.js';
 import { restoreDurableSession } from '../session/durable/restore.js';
-import type { DurableRecord, StreamRecord, Turn } from '../session/durable/turn.js';
+import type { DurableRecord, StreamRecord } from '../session/durable/turn.js';
 import type { Ticket } from '../session/resume-ticket.js';
+import type { Turn } from '../session/session-record.js';
 import type { ServerSessionCore, SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
 import { MOVE_OPTIONS } from './move-options.js';
 
@@ -70,12 +71,12 @@ export class DurablePair {
   /** Records everything that waits, and passes on what has waited for it. */
   record(): this {
     for (
-      let turn = this.server.durable?.pollTurn();
+      let turn = this.server.record?.pollTurn();
       turn !== undefined;
-      turn = this.server.durable?.pollTurn()
+      turn = this.server.record?.pollTurn()
     ) {
       this.turns.push(turn);
-      this.server.durable?.handleRecorded(this.now);
+      this.server.record?.handleRecorded(this.now);
       this.run();
     }
     return this;

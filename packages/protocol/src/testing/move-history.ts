@@ -136,12 +136,12 @@ class MoveHistory {
 
   // --- what applications do
 
-  #body(most: number): CodedBody & { readonly agent: string | undefined } {
+  #body(most: number): CodedBody & { readonly address: string | undefined } {
     const random = this.#random;
     const size = random.below(random.chance(30) ? most : 120);
     const text = `${this.#next++}:${'the words of every message. '.repeat(110).slice(random.below(9), size)}`;
     const content = encodeUtf8(text);
-    const plain = { ...plainBody(content), agent: undefined };
+    const plain = { ...plainBody(content), address: undefined };
     if (random.chance(30)) return { ...plain, secret: random.chance(50) };
     const metadata = random.chance(20) ? Uint8Array.of(0x81, 0xa1, 0x61, this.#next % 100) : undefined;
     return { ...plain, metadata, deferred: codedInContext(content) };
@@ -150,7 +150,7 @@ class MoveHistory {
   #send(end: End): void {
     this.#count('message');
     const agent = this.#random.pick(AGENTS);
-    const body = { ...this.#body(2_900), agent };
+    const body = { ...this.#body(2_900), address: agent };
     end.core.channel.send(body);
     this.#told[this.#nameOf(end)].push(textOf(body.bytes, agent));
   }
@@ -298,7 +298,7 @@ class MoveHistory {
       if (event.body.codec === BodyCodec.CONTEXT) this.#count('arrived in context');
       const streamId = event.type === 'message' ? 0 : event.streamId;
       this.#listOf(this.#unread, end).push({ streamId, charge: event.body.charge });
-      const text = textOf(event.body.content ?? event.body.bytes, event.body.agent);
+      const text = textOf(event.body.content ?? event.body.bytes, event.body.address);
       if (event.type === 'message') this.#heard[this.#nameOf(end)].push(text);
       else if (event.type === 'request') this.#handleRequest(end, streamId, text);
       else this.#exchangeOf(streamId).received.push(text);

@@ -1,10 +1,6 @@
-import type {
-  AcceptedResume,
-  DurableRecord,
-  NumberedBody,
-  StreamRecord,
-  Turn,
-} from '../session/durable/turn.js';
+import type { DurableRecord, StreamRecord } from '../session/durable/turn.js';
+import type { AcceptedResume } from '../session/resume-token.js';
+import type { NumberedBody, Turn } from '../session/session-record.js';
 
 /** A fault of an engine, or of a process that uses it. Each of them has to break histories. */
 export const TAKE_OVER_FAULTS = [

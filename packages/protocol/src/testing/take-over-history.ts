@@ -195,7 +195,7 @@ class TakeOverHistory {
     this.#count('note');
     const text = `note ${this.#next++}`;
     owner.core.channel.send(this.#body(text));
-    owner.core.durable?.afterRecord(() => this.#recorded.push(text));
+    owner.core.record?.afterRecord(() => this.#recorded.push(text));
   }
 
   #handleServer(owner: Owner, event: SessionEvent): void {
@@ -208,16 +208,16 @@ class TakeOverHistory {
       const at = Math.max(this.#handling.get(owner) ?? 0, this.#world.now) + this.#random.below(10);
       this.#handling.set(owner, at);
       if (this.#options.fault === 'messages are handled before their effects are on record')
-        core.durable?.handle(event.number as number);
+        core.record?.handle(event.number as number);
       this.#atOwner(owner, at - this.#world.now, () => {
         const before = this.#handled.get(text) ?? 0;
         if (event.redelivered) this.#count('handled again');
         else if (before > 0) this.#world.faults.push(`${text} is not marked`);
         else this.#handled.set(text, 1);
         core.channel.consume(0, event.body.charge);
-        const count = countOf(core.durable?.state) + 1;
-        core.durable?.setState(Uint8Array.of(count % 256, count >> 8));
-        core.durable?.handle(event.number as number);
+        const count = countOf(core.record?.state) + 1;
+        core.record?.setState(Uint8Array.of(count % 256, count >> 8));
+        core.record?.handle(event.number as number);
         core.channel.send(this.#body(`answer ${count} to ${text}`));
       });
     }
@@ -226,7 +226,7 @@ class TakeOverHistory {
 
   #begin(owner: Owner, event: SessionEvent & { readonly type: 'request' }): void {
     const { streamId, attempt = 1, said = [] } = event;
-    const { channel, durable } = owner.core;
+    const { channel, record: durable } = owner.core;
     const exchange = this.#exchangeOf(streamId);
     channel.consume(streamId, event.body.charge);
     if (textOf(event.body.content ?? event.body.bytes) !== exchange.request)
@@ -251,7 +251,7 @@ class TakeOverHistory {
   #goOn(owner: Owner, streamId: number, exchange: Exchange, answer: Answer): void {
     const random = this.#random;
     this.#atOwner(owner, random.below(25), () => {
-      const { channel, durable } = owner.core;
+      const { channel, record: durable } = owner.core;
       if (!channel.isWanted(streamId)) return channel.end(streamId);
       const isLast = random.chance(this.#isSettling ? 40 : 10);
       const text = `${exchange.request}: ${this.#next++}`;
@@ -326,7 +326,7 @@ class TakeOverHistory {
       [client.channel.framesUnconfirmed, owner?.core.channel.framesUnconfirmed],
       [0, 0],
     );
-    if (owner?.core.durable?.isIdle !== true) faults.push('something is not on record');
+    if (owner?.core.record?.isIdle !== true) faults.push('something is not on record');
   }
 
   #checkExchange(

@@ -5,7 +5,8 @@ import { createSession } from '../session/create.js';
 import { createServerSession } from '../session/create-server.js';
 import * as durable from '../session/durable/client-module.js';
 import { restoreDurableSession } from '../session/durable/restore.js';
-import { fencedError, type Turn } from '../session/durable/turn.js';
+import { fencedError } from '../session/durable/turn.js';
+import type { Turn } from '../session/session-record.js';
 import type { ServerSessionCore, SessionCore, SessionEvent, SessionOptions } from '../session/types.js';
 import type { Random } from './chaos/random.js';
 import { MOVE_OPTIONS } from './move-options.js';
@@ -153,7 +154,7 @@ export class TakeOverWorld {
       this.#applications.handleServer(owner, event);
     }
     if (!owner.isRecording && this.#random.chance(70)) isBusy = this.record(owner) || isBusy;
-    if (!owner.isRecording && !core.durable?.isIdle) this.later(1, () => this.record(owner));
+    if (!owner.isRecording && !core.record?.isIdle) this.later(1, () => this.record(owner));
     const connection = this.#connection;
     const isCurrent = connection.owner === owner && connection.isOpen;
     for (let frame = core.pollTransmit(); frame !== undefined; frame = core.pollTransmit()) {
@@ -169,13 +170,13 @@ export class TakeOverWorld {
   /** Writes the turn that waits. Returns whether there was one. */
   record(owner: Owner): boolean {
     if (owner.isRecording || owner.isPaused || !owner.isAlive || owner.isFenced) return false;
-    const turn = owner.core.durable?.pollTurn(this.#random.chance(10));
+    const turn = owner.core.record?.pollTurn(this.#random.chance(10));
     if (turn === undefined) return false;
     owner.isRecording = true;
     const tellsEarly =
       (this.#fault === 'an ACCEPT does not wait for its turn' && turn.accept !== undefined) ||
       (this.#fault === 'parts are told before they are on record' && hasParts(turn));
-    if (tellsEarly) owner.core.durable?.handleRecorded(this.now);
+    if (tellsEarly) owner.core.record?.handleRecorded(this.now);
     this.#write(owner, turn, tellsEarly);
     return true;
   }
@@ -209,7 +210,7 @@ export class TakeOverWorld {
       owner.core.abort(fencedError(), this.now);
       if (isDialed) this.cut();
     } else if (!wasTold) {
-      owner.core.durable?.handleRecorded(this.now);
+      owner.core.record?.handleRecorded(this.now);
     }
   }
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { loadEncoding } from '../codec/vocabulary/load.js';
 import { errorCode } from '../testing/error-code.js';
 import type { Encoding } from './encoding.js';
-import { loadEncoding } from './load.js';
 import { ENCODING_NAMES } from './testing/loaded-table.js';
 import { createRandom, mixedText, pick } from './testing/texts.js';
 import { VOCABULARIES } from './vocabulary.js';

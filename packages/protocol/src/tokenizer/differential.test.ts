@@ -1,8 +1,8 @@
 import llama3Tokenizer from 'llama3-tokenizer-js';
 import { get_encoding } from 'tiktoken';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { loadEncoding } from '../codec/vocabulary/load.js';
 import type { Encoding } from './encoding.js';
-import { loadEncoding } from './load.js';
 import { Merger } from './merge.js';
 import { loadTable } from './testing/loaded-table.js';
 import { anyCharacter, createRandom, mixedText } from './testing/texts.js';

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it, vi } from 'vitest';
+import { importTokens } from '../codec/vocabulary/source.js';
 import { errorCode } from '../testing/error-code.js';
 import { parseByteCharacters, parsePackedRanks, parseTiktokenFile, writeTiktokenFile } from './ranks.js';
-import { importTokens } from './source.js';
 import { ENCODING_NAMES } from './testing/loaded-table.js';
 import type { TokenList } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';

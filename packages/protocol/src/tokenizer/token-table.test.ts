@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { importTokens } from '../codec/vocabulary/source.js';
 import { Merger } from './merge.js';
-import { importTokens } from './source.js';
 import { ENCODING_NAMES, keySource, loadTable, tokenBytes } from './testing/loaded-table.js';
 import { createRandom, mixedText } from './testing/texts.js';
 import { NO_TOKEN, type TokenTable } from './token-table.js';

@@ -16,7 +16,18 @@ export function addressed(
   // The reply to an agent's request is relayed too.
   const relayed = agent !== undefined;
   // Field by field: spreading takes as long as all other work of the relay on a message.
-  return { codec, bytes, originalLength, secret, metadata, deferred, agent, onWritten, onDropped, relayed };
+  return {
+    codec,
+    bytes,
+    originalLength,
+    secret,
+    metadata,
+    deferred,
+    address: agent,
+    onWritten,
+    onDropped,
+    relayed,
+  };
 }
 
 /** Deepest nesting of metadata that is read here, which its receiver reads anyway. */

@@ -177,7 +177,7 @@ export class RelayedMessages {
     const { source, number, isAgain, onSettled } = delivery;
     const before = this.#peers.get(target)?.heard ?? new Heard();
     const verdict = target.isRemote ? 'new' : before.check(source.id, delivery);
-    const kept = target.core.durable === undefined ? undefined : body;
+    const kept = target.core.record === undefined ? undefined : body;
     const entry = newEntry(delivery, verdict === 'known', kept);
     if (verdict === 'known') return this.#passOver(target, entry);
     let log: DeliveryLog | undefined;
@@ -194,7 +194,7 @@ export class RelayedMessages {
       onWritten,
     );
     target.perform((core) => {
-      const { channel, durable } = core;
+      const { channel, record: durable } = core;
       // Nothing is kept of a message to a session that takes no command any more.
       const { deliveries, heard } = this.#of(target);
       log = deliveries;
@@ -224,7 +224,7 @@ export class RelayedMessages {
   }
 
   /** What was sent to a session is in it, or will be when it is on record. */
-  #settleWhenTaken({ durable }: RelayTarget['core'], entry: Entry): void {
+  #settleWhenTaken({ record: durable }: RelayTarget['core'], entry: Entry): void {
     const settle = () => {
       entry.body = undefined;
       entry.onSettled?.();
@@ -288,7 +288,7 @@ export class RelayedMessages {
   /** The session is over, so nothing of it comes again. */
   forgetSender(sessionId: string): void {
     for (const [{ core }, { heard }] of this.#peers)
-      heard.forget(sessionId, (sender, mark) => core.durable?.hear(sender, mark));
+      heard.forget(sessionId, (sender, mark) => core.record?.hear(sender, mark));
   }
 
   /** @param isCertain whether what is not known to be written was not. */
@@ -357,7 +357,7 @@ export class RelayedMessages {
   takeOver(session: ServerEndpoint): void {
     const state = this.#of(session);
     state.counter.restore({ counts: [], hasForgotten: true, last: 0 });
-    state.heard.restore(session.core.durable?.heard ?? []);
+    state.heard.restore(session.core.record?.heard ?? []);
   }
 
   /**
@@ -436,7 +436,7 @@ export class RelayedMessages {
     source.tell((core) => {
       try {
         const coded = source.coder.encode(encodeUndelivered(report), {});
-        core.channel.send({ ...coded, agent: DELIVERY, onWritten: onFirstWritten });
+        core.channel.send({ ...coded, address: DELIVERY, onWritten: onFirstWritten });
       } catch (error) {
         // The agreed codecs may not be able to carry a report. The sender still gets its credit back.
         this.#transit.handleUnreported(source, report, error);

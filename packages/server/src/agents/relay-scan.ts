@@ -127,7 +127,7 @@ export class RelayScan implements EventRoute {
   /** A tensor that passes is never in memory as a whole, so only its head is scanned. */
   #takePiece(event: PieceEvent): boolean {
     const { streamId, piece } = event;
-    if (piece.agent !== undefined) {
+    if (piece.address !== undefined) {
       this.#tensors ??= new Map();
       this.#tensors.set(streamId, {
         reader: new TransferReader(piece.totalLength),
@@ -160,7 +160,7 @@ export class RelayScan implements EventRoute {
     held.isAsked = true;
     const message = new TensorMessage({
       tensor: outlineOf(head),
-      from: held.pieces[0]?.piece.agent,
+      from: held.pieces[0]?.piece.address,
       codedLength: head.headLength + head.bodyLength,
     });
     this.#scanner.takeRequest(message, () => {

@@ -39,13 +39,14 @@ export class Relay {
   take(session: ServerEndpoint, event: SessionEvent, reservation: Reservation | undefined): boolean {
     switch (event.type) {
       case 'message':
-        if (event.body.agent === undefined) return false;
-        this.messages.take(session, event.body.agent, event.body, reservation, placeOf(event));
+        if (event.body.address === undefined) return false;
+        this.messages.take(session, event.body.address, event.body, reservation, placeOf(event));
         return true;
       case 'request': {
         const { streamId, body } = event;
-        if (body.agent === undefined) return false;
-        if (body.agent !== DIRECTORY) this.requests.take(session, streamId, body.agent, body, reservation);
+        if (body.address === undefined) return false;
+        if (body.address !== DIRECTORY)
+          this.requests.take(session, streamId, body.address, body, reservation);
         else
           session.answer(streamId, body, this.#directory.handlerFor(session, streamId), {
             ...event,
@@ -74,8 +75,8 @@ export class Relay {
       const asker = this.requests.askerOf(session, event.streamId);
       return asker && this.transit.memoryOf(body, session, asker);
     }
-    if (body.agent === undefined || body.agent === DIRECTORY) return undefined;
-    const target = this.transit.targetOf(session, body.agent, event.type, body);
+    if (body.address === undefined || body.address === DIRECTORY) return undefined;
+    const target = this.transit.targetOf(session, body.address, event.type, body);
     return target === undefined ? 0 : this.transit.memoryOf(body, session, target);
   }
 

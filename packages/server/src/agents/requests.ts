@@ -106,7 +106,7 @@ export class RelayedRequests {
    * whether the tensor is for another session.
    */
   takePiece(source: ServerEndpoint, sourceStream: number, piece: BodyPiece): boolean {
-    const { agent: to } = piece;
+    const { address: to } = piece;
     if (to !== undefined) {
       this.#takeTensor(source, sourceStream, to, piece);
       return true;
@@ -281,7 +281,7 @@ export class RelayedRequests {
       totalLength,
       first,
       onFirstWritten: () => this.#releaseHeld(request, charge),
-      agent: transit.nameOf(source, target),
+      address: transit.nameOf(source, target),
       onWritten: (frame: number) => request.handleWritten(frame),
     };
     target.perform((core) => this.#table.add(request, core.channel.transfer(transfer)), source);

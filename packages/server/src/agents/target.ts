@@ -47,7 +47,7 @@ export interface RelayTarget {
 export interface RelayCore {
   readonly channel: RelayChannel;
   /** Of a session of this node that is on record. */
-  readonly durable?: Pick<DurableSession, 'afterRecord' | 'hear'> | undefined;
+  readonly record?: Pick<DurableSession, 'afterRecord' | 'hear'> | undefined;
   /** Codecs that the client has not loaded yet. */
   readonly awaitedCodecs: ReadonlySet<LaterCodec>;
 }

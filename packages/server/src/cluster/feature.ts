@@ -44,7 +44,7 @@ export const nodes = (options: NodeOptions = {}): Feature => ({
 function partOf(node: ClusterNode): Part {
   const { moves } = node;
   return {
-    offer: { moves: true },
+    extensions: [Extension.MOVE],
     endpoint: { createMailbox: () => new MovableMailbox() },
     figures: nodeFigures(node),
     drain: {

@@ -1,6 +1,7 @@
 import { isProtocolError, type Logger } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
 import type { BackplaneLink, EngineTable, TableEntry } from '../backplane/backplane.js';
+import { pause } from '../repeat.js';
 import { persist } from './within.js';
 
 /** Until the engine is asked again after a failure, in milliseconds. */
@@ -37,7 +38,7 @@ export class RosterEntries {
   async follow(next: () => Promise<void>): Promise<void> {
     const again = async () => {
       for (let isAnswered = true; !this.#isStopped; isAnswered = await this.#ask(next))
-        if (!isAnswered) await new Promise<void>((resolve) => void setTimeout(resolve, RETRY_MS).unref());
+        if (!isAnswered) await pause(RETRY_MS);
     };
     await this.#ask(next);
     void again();

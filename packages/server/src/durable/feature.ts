@@ -61,7 +61,7 @@ class DurablePart implements Part, RecordedSessions {
   readonly #owner: Owner;
   readonly #find: PartHost['find'];
   readonly #parts: () => SessionsHost['parts'];
-  readonly offer = { durables: true };
+  readonly extensions = [Extension.DURABLE];
   readonly core;
   readonly drain: DrainPart;
   readonly figures: readonly Figure[];
@@ -111,9 +111,9 @@ class DurablePart implements Part, RecordedSessions {
   }
 
   accepted(session: ServerEndpoint): void {
-    const { durable: recorded } = session.core;
-    if (recorded === undefined) return;
-    this.#records.begin(session, recorded);
+    const { record } = session.core;
+    if (record === undefined) return;
+    this.#records.begin(session, record);
     this.#parts().record(session);
   }
 

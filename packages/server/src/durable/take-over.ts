@@ -174,7 +174,7 @@ export class TakeOvers {
       return ResumeRefusal.NO_STATE;
     }
     const { session } = adopted;
-    records.goOn(session, session.core.durable as DurableSession, read.record, fields, opened?.seal);
+    records.goOn(session, session.core.record as DurableSession, read.record, fields, opened?.seal);
     this.#done++;
     logger.info(
       { event: 'session.taken_over', session: sessionId, node: gone, epoch },

@@ -33,7 +33,7 @@ export class NamesRoute implements EventRoute {
   }
 
   memoryOf(event: BodyEvent): number | undefined {
-    if (this.#nameOf(event.body.agent) !== undefined) return undefined;
+    if (this.#nameOf(event.body.address) !== undefined) return undefined;
     return this.#next?.memoryOf(event);
   }
 
@@ -47,7 +47,7 @@ export class NamesRoute implements EventRoute {
 
   take(event: SessionEvent, reservation: Reservation | undefined): boolean {
     const session = this.#session;
-    const name = event.type === 'request' ? this.#nameOf(event.body.agent) : undefined;
+    const name = event.type === 'request' ? this.#nameOf(event.body.address) : undefined;
     if (name !== undefined && event.type === 'request') {
       reservation?.release();
       const { streamId, body, attempt, said } = event;
@@ -70,19 +70,19 @@ export class NamesRoute implements EventRoute {
     const { core } = this.#session;
     switch (event.type) {
       case 'message':
-        if (event.body.agent === undefined) return false;
+        if (event.body.address === undefined) return false;
         core.channel.consume(0, event.body.charge);
         if (event.number !== undefined) this.#session.handleDone(event.number);
         break;
       case 'request':
-        if (event.body.agent === undefined) return false;
+        if (event.body.address === undefined) return false;
         core.channel.consume(event.streamId, event.body.charge);
-        core.channel.refuse(event.streamId, unknownName(event.body.agent));
+        core.channel.refuse(event.streamId, unknownName(event.body.address));
         break;
       case 'piece':
-        if (event.piece.agent === undefined) return false;
+        if (event.piece.address === undefined) return false;
         core.channel.consume(event.streamId, event.piece.charge);
-        core.channel.refuse(event.streamId, unknownName(event.piece.agent));
+        core.channel.refuse(event.streamId, unknownName(event.piece.address));
         break;
       default:
         return false;

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type {
+  CapabilityOptions,
   CodedBody,
   GoAwayPayload,
   HelloPayload,
@@ -9,7 +10,7 @@ import type {
   ResumeOffer,
   SessionOptions,
 } from '@parlance/protocol';
-import type { EventRoute, MemoryBudget, OwnHandler, resolveCapabilities } from '@parlance/protocol/internal';
+import type { EventRoute, MemoryBudget, OwnHandler } from '@parlance/protocol/internal';
 import type { CheckedIdentity } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { Sought, Wanted } from '../admission/seek.js';
@@ -71,7 +72,7 @@ export interface PartHost {
   /** What a feature before this one has provided. */
   use<Value>(port: Port<Value>): Value | undefined;
   /**
-   * What the part saves of a session has changed: that goes on record, if the session is durable, in one turn with what happens
+   * What the part saves of a session has changed: that goes on record, if the session is, in one turn with what happens
    * in the same turn of the event loop.
    */
   changed(session: ServerEndpoint): void;
@@ -109,10 +110,7 @@ export const OWNER = new Port<Owner>('owner');
 export type CoreOptions = Pick<SessionOptions, 'avp' | 'maxRecordSize' | 'tellsBeside'>;
 
 /** What HELLO may agree on because a part is there. */
-export type Offer = Pick<
-  Parameters<typeof resolveCapabilities>[0],
-  'securityScanning' | 'moves' | 'durables'
->;
+export type Offer = Pick<CapabilityOptions, 'securityScanning'>;
 
 /** An address that the server answers itself; it begins with `@`. */
 export interface OwnName {

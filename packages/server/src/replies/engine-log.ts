@@ -7,6 +7,7 @@ import {
   UNKNOWN,
 } from '../backplane/replies/engine.js';
 import type { ReplyEnd, ReplyEntry, ReplyPieces } from '../backplane/replies/reply.js';
+import { pause } from '../repeat.js';
 import { claimReply, type GoingOn, type GoneOn } from './claiming.js';
 import { EngineWriter, type EngineWriterOptions, LIVE_MARGIN_MS } from './engine-writer.js';
 import { Followed } from './followed.js';
@@ -390,8 +391,4 @@ export class EngineReplyLog implements ReplyLog {
       }
     }
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
 }

@@ -9,6 +9,7 @@ import {
   type ReplyEngine,
 } from '../backplane/replies/engine.js';
 import type { ReplyEnd } from '../backplane/replies/reply.js';
+import { pause } from '../repeat.js';
 import type { Failing, OnFailed } from './log.js';
 import { metadataOf } from './record.js';
 import { Tail } from './tail.js';
@@ -338,8 +339,4 @@ function errorOf(
     default:
       return new ProtocolError('interrupted', 'the engine has lost parts of the reply');
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
 }

@@ -5,7 +5,6 @@ import { DEFAULT_LIMITS, type Limits, resolveLimits } from '../../base/limits.js
 import { encodeUtf8 } from '../../base/text.js';
 import { errorCode } from '../../testing/error-code.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
-import { loadEncoding } from '../../tokenizer/load.js';
 import { encodeAvp } from '../avp/frame.js';
 import { BodyCodec, type CodedBody, isSized, type ReceivedBody } from '../body.js';
 import type { BodyCoderOptions } from '../coder.js';
@@ -14,6 +13,7 @@ import { compressBrotli } from '../text/brotli.js';
 import { encodeDictionaryBody } from '../text/dictionary.js';
 import { largestExpansion } from '../text/expansion.js';
 import { DEFAULTS_LENGTH } from '../text/token-tables.js';
+import { loadEncoding } from '../vocabulary/load.js';
 import { createBodyCoder } from './coder.js';
 
 let encoding: Encoding;

@@ -6,10 +6,10 @@ import { errorCode } from '../../testing/error-code.js';
 import { createProse, seeded } from '../../testing/prose.js';
 import { platform } from '../../testing/this-platform.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
-import { loadEncoding } from '../../tokenizer/load.js';
 import { BodyCodec, type CodedBody, MAX_DEFERRED_GROWTH } from '../body.js';
 import type { BodyCoderOptions } from '../coder.js';
 import { ContextEncoder } from '../context/encoder.js';
+import { loadEncoding } from '../vocabulary/load.js';
 import { createBodyCoder } from './coder.js';
 
 let encoding: Encoding;

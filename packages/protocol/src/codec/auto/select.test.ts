@@ -4,10 +4,10 @@ import { Algorithm } from '../../base/constants.js';
 import { assertWellFormed, encodeUtf8 } from '../../base/text.js';
 import { errorCode } from '../../testing/error-code.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
-import { loadEncoding } from '../../tokenizer/load.js';
 import { encodeM2MBody } from '../m2m/m2m.js';
 import { compressBrotli } from '../text/brotli.js';
 import { encodeDictionaryBody } from '../text/dictionary.js';
+import { loadEncoding } from '../vocabulary/load.js';
 import { type Candidate, createSelector } from './select.js';
 
 /** A codec that codes a character as `ratio` bytes, and counts the characters that it was given. */

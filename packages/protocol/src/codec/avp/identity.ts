@@ -1,4 +1,5 @@
 import { cryptoSuite } from '#crypto';
+import { toHex } from '../../base/bytes.js';
 import { ProtocolError } from '../../base/errors.js';
 import { encodeUtf8 } from '../../base/text.js';
 import { canonicalJson, compareCodePoints, exactInteger, quoted } from './canonical-json.js';
@@ -84,8 +85,7 @@ export function canonicalVocabulary(vocabulary: VocabularyEntries): string {
 }
 
 function hashOf(canonical: string): string {
-  const digest = cryptoSuite.sha256(encodeUtf8(canonical));
-  return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return toHex(cryptoSuite.sha256(encodeUtf8(canonical)));
 }
 
 type Config = ReadonlyMap<string, LosslessJson>;

@@ -3,8 +3,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { ENCODING_IDS, ENCODING_LETTERS, EncodingName } from '../../base/constants.js';
 import { errorCode } from '../../testing/error-code.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
-import { getEncoding, loadEncoding } from '../../tokenizer/load.js';
 import { decodeTokenIds, encodeTokenIds } from '../../tokenizer/varints.js';
+import { getEncoding, loadEncoding } from '../vocabulary/load.js';
 import {
   decodeTokenNative,
   decodeTokenNativeText,

@@ -3,9 +3,9 @@ import { ProtocolError } from '../../base/errors.js';
 import { DEFAULT_LIMITS, type Limits } from '../../base/limits.js';
 import { decodeUtf8 } from '../../base/text.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
-import { getEncoding } from '../../tokenizer/load.js';
 import { decodeTokenIds } from '../../tokenizer/varints.js';
 import { decodeBase64, encodeBase64 } from '../base64.js';
+import { getEncoding } from '../vocabulary/load.js';
 import { assertMessageSize, stripPrefix } from './text-form.js';
 
 /**

@@ -1,4 +1,4 @@
-/** Agents and reports about messages to them; a page loads them when it first needs one of the two. */
+/** The directory, and reports about messages that were not delivered; a page loads both when it first needs one of them. */
 
+export { decodeUndelivered, encodeUndelivered } from '../messages/delivery.js';
 export { askForAgents } from './agents.js';
-export { decodeUndelivered, encodeUndelivered } from './delivery.js';

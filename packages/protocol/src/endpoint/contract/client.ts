@@ -68,7 +68,7 @@ export interface ContractClient<P extends Procedures> {
       ...args: Arguments<P[Name]>
     ) => ProcedureReply<CallPart<P[Name]>, CallOutput<P[Name]>>;
   };
-  /** The kept replies of procedures that yield parts: as `session.follow`. */
+  /** The kept reply of a procedure that yields parts: as `session.follow`. */
   readonly follow: {
     readonly [Name in StreamableNames<P>]: (
       reply: string,
@@ -81,7 +81,7 @@ export interface ContractClient<P extends Procedures> {
 export type CallingSession = Pick<Session, 'request' | 'stream' | 'follow'>;
 
 /**
- * The procedures that the other end of a session serves, or, with `to`, another agent.
+ * The procedures that the other end of a session serves, or, with `to`, another client.
  *
  * @param defaults options of every call; those of a call replace them one by one.
  */

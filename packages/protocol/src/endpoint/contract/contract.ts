@@ -91,7 +91,7 @@ export type CallPart<P extends Procedure> = AsJson<Makes<PartsSchema<P>>>;
  * Answers one procedure, with its input as the schema made it. A procedure with parts is an async generator, which
  * returns the output. Throws as a `RequestHandler`.
  *
- * @param request the request itself: `request.from` is the agent that has sent it, for example.
+ * @param request the request itself: `request.from` is the client that has sent it, for example.
  * @typeParam Of the session of its end.
  */
 export type Handler<P extends Procedure, Of extends Session = Session> = (

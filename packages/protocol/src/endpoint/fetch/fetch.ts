@@ -31,7 +31,7 @@ import type { BodyLimits, OutgoingBody, StreamedBody } from './outgoing.js';
  * stops the following and not the answer, which `session.follow(id).stop()` stops.
  *
  * Rejects with a `ProtocolError`: `unsupported` if the body is not one that `fetch` takes or the URL is not an
- * HTTP URL, or if the server keeps no replies to follow; `invalid_argument` if the request is malformed; and the
+ * HTTP URL, or if the server keeps no reply to follow; `invalid_argument` if the request is malformed; and the
  * code of the session's failure (`session_lost`, `session_closed`, …). A failure of the other end in the middle of a body
  * is a `RequestError`. An abort rejects with the reason of the signal, and a stream that fails with its error.
  */

@@ -29,7 +29,7 @@ export interface FetchContext<Own extends Session = FetchSession>
   readonly principal: string | undefined;
   /** Server: `session.data`. */
   readonly data: Own extends { readonly data: infer Data } ? Data : unknown;
-  /** The request of the session that carries the HTTP request. At a client, its `from` is the agent that asks. */
+  /** The request of the session that carries the HTTP request. At a client, its `from` is the other client that asks. */
   readonly request: Pick<Message, 'from'>;
 }
 
@@ -264,7 +264,7 @@ async function bodyOf(
     return bytes.length === 0 ? undefined : new Uint8Array(bytes);
   }
   if (from !== undefined) {
-    throw refuse(new RequestError('unsupported', 'a body that comes from an agent cannot be streamed'));
+    throw refuse(new RequestError('unsupported', 'a body that comes from another client cannot be streamed'));
   }
   if (hasRequestStreams())
     return streamOf(readLater(() => bounds.limit(readUpload(session, upload, signal))));

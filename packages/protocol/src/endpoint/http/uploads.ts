@@ -59,7 +59,7 @@ export function offerUpload(
   };
 }
 
-/** Sends a body that this end has offered. Only the other end itself gets it, not an agent behind it. */
+/** Sends a body that this end has offered. Only the other end itself gets it, not a client behind it. */
 const answerPull: PullHandler = async function* ({ from }, { session, metadata, signal }) {
   const id = decodePull(metadata) ?? 0;
   const upload = from === undefined ? offered.get(session)?.get(id) : undefined;

@@ -17,7 +17,7 @@ import { blame } from './undecodable.js';
  */
 export interface Message<Json = unknown> {
   /**
-   * The address of the agent that sent it, as the server authenticated it; `undefined` if the peer itself
+   * The address of the client that sent it, as the server authenticated it; `undefined` if the peer itself
    * sent it.
    */
   readonly from: string | undefined;
@@ -51,7 +51,7 @@ export interface Message<Json = unknown> {
   /** Bytes of the coded body on the wire. */
   readonly codedLength: number;
   /**
-   * Server: it is the so-many-th one-way message of its client in a durable session, from 1, at all nodes; `undefined` in
+   * Server: it is the so-many-th one-way message of its client in a session on record, from 1, at all nodes; `undefined` in
    * other sessions, and for tensors and requests.
    */
   readonly number?: number | undefined;
@@ -109,7 +109,7 @@ export interface MessageOwner {
   readonly memory: SessionMemory;
   /** The application has taken a message that used up `charge` of credit. */
   handleTaken(charge: number, message?: Message): void;
-  /** Server: the application is done with a message. @param number in a durable session. */
+  /** Server: the application is done with a message. @param number in a session on record. */
   handleDone?(number: number | undefined, message?: Message): void;
 }
 
@@ -159,7 +159,7 @@ export class ReceivedMessage implements Message {
   }
 
   get from(): string | undefined {
-    return this.#body.agent;
+    return this.#body.address;
   }
 
   get algorithm(): BodyForm {

@@ -8,7 +8,7 @@ import { decodeMap, encodeMap } from '../../control/envelope.js';
  */
 export const MAX_METADATA_ENTRIES = 256;
 
-/** The entry of a one-way message of another agent that may have been delivered before. Only servers set it. */
+/** The entry of a one-way message of another client that may have been delivered before. Only servers set it. */
 export const REDELIVERED = '@redelivered';
 
 /** Sent with the body of a request or reply: HTTP status and headers, `traceparent`, a deadline. */
@@ -62,7 +62,7 @@ function withinEntries<Result>(task: () => Result): Result {
 
 const EMPTY: Metadata = Object.freeze({});
 
-/** Whether the server says that a message of another agent may have been delivered before. */
+/** Whether the server says that a message of another client may have been delivered before. */
 export function isRedelivered(message: {
   readonly received: { readonly metadata?: unknown };
   readonly metadata: Metadata;

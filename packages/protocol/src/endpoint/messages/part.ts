@@ -66,8 +66,8 @@ export interface EncodeOptions {
   readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;
   readonly secret?: boolean | undefined;
   readonly metadata?: Uint8Array | undefined;
-  /** The receiving agent, if that is not the peer itself. */
-  readonly agent?: string | undefined;
+  /** The name of the receiver. @default the peer itself */
+  readonly address?: string | undefined;
   /** All of it is written. */
   readonly onWritten?: BodyToSend['onWritten'];
 }
@@ -83,9 +83,9 @@ export function encodeBody(
   options: EncodeOptions = {},
 ): BodyToSend | Promise<BodyToSend> {
   const coded = encodeContent(content, coder, options);
-  const { agent, onWritten } = options;
-  if (agent === undefined && onWritten === undefined) return coded;
-  const complete = (body: CodedBody): BodyToSend => ({ ...body, agent, onWritten });
+  const { address, onWritten } = options;
+  if (address === undefined && onWritten === undefined) return coded;
+  const complete = (body: CodedBody): BodyToSend => ({ ...body, address, onWritten });
   return coded instanceof Promise ? coded.then(complete) : complete(coded);
 }
 
@@ -140,7 +140,7 @@ export function bytesOf(value: unknown): Uint8Array | undefined {
   return value instanceof ArrayBuffer ? new Uint8Array(value) : undefined;
 }
 
-/** As {@link encodeBody}, without an agent. */
+/** As {@link encodeBody}, for the peer itself. */
 export function encodeContent(
   content: Exclude<Content, BlobBody>,
   coder: BodyCoder,

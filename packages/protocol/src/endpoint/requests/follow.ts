@@ -1,3 +1,5 @@
+import { Extension } from '../../base/constants.js';
+import type { Negotiated } from '../../control/agreement.js';
 import type { Message } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
 import type { ReplyStream } from './reply.js';
@@ -46,6 +48,9 @@ export interface ReplyInfo {
   /** When the server will have forgotten it; `undefined` while it runs. Unix milliseconds. */
   readonly expiresAt: number | undefined;
 }
+
+/** The two ends have agreed on kept replies. */
+export const canFollow = ({ extensions }: Negotiated): boolean => extensions[Extension.REPLIES] !== undefined;
 
 /** How a request to the address `@replies` names a reply. */
 export type ReplyTarget = { readonly id: string } | { readonly name: string };

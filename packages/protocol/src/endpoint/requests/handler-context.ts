@@ -36,7 +36,7 @@ export interface RequestContext<Of extends Session = Session> {
   /**
    * Server: whether another node calls the handler again if this one dies, with {@link attempt} and {@link said}. The
    * handler goes on with what it yields then. Else its reply fails with `interrupted` after the parts that are on record.
-   * Has no effect in a session that is not durable.
+   * Has no effect in a session that is not on record.
    *
    * @default 'fail'
    * @throws {ProtocolError} `invalid_argument` if it is neither of the two, or `fail` after `again`.
@@ -63,7 +63,7 @@ export interface RequestContext<Of extends Session = Session> {
    * ID, its name and its parts stay.
    *
    * @returns `undefined` if a bound of the principal or the server leaves no room, or the record of an earlier attempt is lost.
-   * That is logged, and the reply is sent without being kept. An engine that keeps replies may find no room later, and
+   * That is logged, and the reply is sent without being kept. An engine may find no room later, and
    * then an ID was returned.
    * @throws {ProtocolError} `unsupported` at a client; `invalid_argument` after the first part; `invalid_option`.
    */

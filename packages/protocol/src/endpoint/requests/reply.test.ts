@@ -5,9 +5,9 @@ import { createBodyCoder } from '../../codec/auto/coder.js';
 import { BodyCodec, isSized, type ReceivedBody } from '../../codec/body.js';
 import type { BodyCoder } from '../../codec/coder.js';
 import { LateCoder } from '../../codec/late-coder.js';
+import { loadEncoding } from '../../codec/vocabulary/load.js';
 import { encodeMap } from '../../control/envelope.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
-import { loadEncoding } from '../../tokenizer/load.js';
 import type { Message } from '../messages/message.js';
 import { createReply, type Reply } from './reply.js';
 

@@ -69,7 +69,7 @@ export interface ResponderOptions extends AnswerOptions {
   /** Resolves when a stream has room for more. */
   readonly ready: (streamId: number) => Promise<void>;
   readonly hasRoom: (streamId: number) => boolean;
-  /** Server: keeps replies. */
+  /** Server: keeps what handlers reply. */
   readonly keeper: ReplyKeeper | undefined;
   /** A handler has ended. */
   readonly onAnswered: () => void;

@@ -8,7 +8,7 @@ import type { ReceivedTensor } from './tensor.js';
 
 export interface TensorMessageOptions {
   readonly tensor: ReceivedTensor;
-  /** The agent that sent it; `undefined` if the peer itself did. */
+  /** The name of the sender; `undefined` if the peer itself sent it. */
   readonly from: string | undefined;
   readonly codedLength: number;
   /** Memory of the tensor, until the application is done with it. */

@@ -63,7 +63,7 @@ const createReceiver = (
         bytes,
         offset: at,
         totalLength: body.length,
-        agent: undefined,
+        address: undefined,
         charge: bytes.length,
       });
     }
@@ -317,7 +317,7 @@ describe('a hostile transfer is refused', () => {
   it.each(modes)('that ends inside its head (%s)', (mode) => {
     const { receiver, log } = createReceiver(mode);
     const bytes = transfer(bytesOf(10)).subarray(0, 9);
-    receiver.handlePiece(1, { bytes, offset: 0, totalLength: 9, agent: undefined, charge: 9 });
+    receiver.handlePiece(1, { bytes, offset: 0, totalLength: 9, address: undefined, charge: 9 });
     expect(log).toEqual(['refuse 1 truncated']);
   });
 
@@ -328,10 +328,10 @@ describe('a hostile transfer is refused', () => {
       bytes,
       offset: 0,
       totalLength: 2 ** 52,
-      agent: undefined,
+      address: undefined,
       charge: bytes.length,
     });
-    receiver.handlePiece(3, { bytes, offset: 0, totalLength: 20, agent: undefined, charge: bytes.length });
+    receiver.handlePiece(3, { bytes, offset: 0, totalLength: 20, address: undefined, charge: bytes.length });
     expect(log).toEqual(['refuse 1 trailing_bytes', 'refuse 3 truncated']);
   });
 

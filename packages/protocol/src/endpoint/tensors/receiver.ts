@@ -57,7 +57,7 @@ export class TensorReceiver {
   handlePiece(streamId: number, piece: BodyPiece): void {
     if (piece.offset === 0) {
       const reader = new TransferReader(piece.totalLength);
-      this.#incoming.set(streamId, { reader, from: piece.agent, sink: undefined });
+      this.#incoming.set(streamId, { reader, from: piece.address, sink: undefined });
     }
     const incoming = this.#incoming.get(streamId);
     if (incoming === undefined) return;

@@ -22,8 +22,8 @@ export interface TensorSenderOptions {
   readonly written: (streamId: number) => Promise<void>;
   /** Sends a one-way message. */
   readonly sendText: (text: string) => Promise<void>;
-  /** The IDs of the sending and the receiving agent; empty if it has none. */
-  readonly agents: { readonly source: string; readonly target: string };
+  /** The IDs of the sender and the receiver; empty if it has none. */
+  readonly ends: { readonly source: string; readonly target: string };
   /** The peer has accepted a tensor, or has not for this reason. */
   readonly onOver: (error: unknown) => void;
 }
@@ -42,16 +42,16 @@ export class TensorSender {
   /**
    * See `Session.sendTensor`.
    *
-   * @param agent the receiving agent, if that is not the peer itself. The AVP agreement with the peer does
+   * @param address of the receiver, if that is not the peer itself. The AVP agreement with the peer does
    * not apply to it.
    */
-  async send(tensor: TensorInput, agent: string | undefined, options: SendTensorOptions): Promise<void> {
-    const avp = agent === undefined ? this.#options.core.negotiated?.avp : undefined;
+  async send(tensor: TensorInput, address: string | undefined, options: SendTensorOptions): Promise<void> {
+    const avp = address === undefined ? this.#options.core.negotiated?.avp : undefined;
     if (avp?.mode === 'json') return await this.#sendFallback(tensor, options);
     const mapped = avp === undefined || avp.mapId === '' ? tensor : withMap(tensor, avp.mapId);
     const { onOver } = this.#options;
     try {
-      await this.#sendTensor(mapped, agent, options);
+      await this.#sendTensor(mapped, address, options);
       onOver(undefined);
     } catch (error) {
       onOver(error);
@@ -61,14 +61,14 @@ export class TensorSender {
 
   async #sendTensor(
     tensor: TensorInput,
-    agent: string | undefined,
+    address: string | undefined,
     { signal, onProgress }: SendTensorOptions,
   ): Promise<void> {
     const { core, requester } = this.#options;
     const size = tensorSize(tensor);
     const { data } = tensor;
     const open = (totalLength: number, first: Uint8Array): Reply => {
-      const command = () => core.channel.transfer({ payloadSize: size, totalLength, first, agent });
+      const command = () => core.channel.transfer({ payloadSize: size, totalLength, first, address });
       return requester.open(command, { signal });
     };
     if (ArrayBuffer.isView(data)) {
@@ -146,13 +146,13 @@ export class TensorSender {
     }
     const content = typeof fallback === 'function' ? await fallback() : fallback;
     signal?.throwIfAborted();
-    const { core, agents, sendText } = this.#options;
+    const { core, ends, sendText } = this.#options;
     const extra = metadata?.extra ?? {};
     await sendText(
       encodeAvpTextMessage({
         sessionId: metadata?.sessionId ?? core.id ?? '',
-        sourceAgentId: metadata?.sourceAgentId ?? agents.source,
-        targetAgentId: metadata?.targetAgentId ?? agents.target,
+        sourceAgentId: metadata?.sourceAgentId ?? ends.source,
+        targetAgentId: metadata?.targetAgentId ?? ends.target,
         content,
         extra: extra instanceof Map ? Object.fromEntries(extra) : extra,
       }),

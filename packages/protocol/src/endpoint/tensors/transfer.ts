@@ -16,7 +16,7 @@ export interface TransferSink {
 export interface Transfer {
   readonly head: AvpHead;
   readonly reader: TransferReader;
-  /** The sending agent; `undefined` if the peer itself sends it. */
+  /** The name of the sender; `undefined` if the peer itself sends it. */
   readonly from: string | undefined;
   /** Passes the tensor to the application when it was scanned, unless the transfer has ended before. */
   deliver(message: TensorMessage, delivered?: () => void): void;

@@ -1,6 +1,4 @@
-import type { EncodingName } from '../../base/constants.js';
-import type { LoadableCodec } from '../../codec/load.js';
-import type { ExplainedFault, ExplainedKind, FieldValue } from '../explanation.js';
+import type { ExplainedField, Explanation } from '../explanation.js';
 import type { Direction } from '../session.js';
 
 /**
@@ -17,16 +15,7 @@ interface EventHead {
 }
 
 /** One field of a frame. Offsets count in the frame, or in the decoded bytes of the nearest field that has `standsForBytes`. */
-export interface RecordedField {
-  readonly name: string;
-  readonly value?: FieldValue | undefined;
-  /** In bytes. */
-  readonly offset: number;
-  /** In bytes. */
-  readonly length: number;
-  readonly note?: string | undefined;
-  /** A credential: its value is `[redacted]`. */
-  readonly isSecret?: true | undefined;
+export interface RecordedField extends Omit<ExplainedField, 'bytes' | 'children'> {
   /** The field is coded itself; its decoded form has that many bytes. */
   readonly standsForBytes?: number | undefined;
   readonly children?: readonly RecordedField[] | undefined;
@@ -52,35 +41,15 @@ export interface RecordedSelection {
 }
 
 /** A frame, as it was on the wire, with its explanation. */
-export interface FrameEvent extends EventHead {
+export interface FrameEvent extends EventHead, Omit<Explanation, 'bytes' | 'fields'> {
   readonly event: 'frame';
   /** Counts the connections of the capture, from 1. */
   readonly connection: number;
   readonly direction: Direction;
-  readonly kind: ExplainedKind;
-  readonly form: 'binary' | 'text';
-  readonly label: string;
-  readonly summary: string;
-  readonly streamId?: number | undefined;
-  readonly codec?: string | undefined;
-  readonly tokens?: number | undefined;
-  /** In bytes. */
-  readonly sizes: {
-    readonly frame: number;
-    readonly body?: number | undefined;
-    readonly content?: number | undefined;
-  };
-  readonly preview?: string | undefined;
   readonly fields: readonly RecordedField[];
-  readonly isCut?: true | undefined;
-  readonly isReplayed?: true | undefined;
-  readonly protection?: 'HMAC' | 'AEAD' | undefined;
   /** The beginning of the frame: two hexadecimal digits for each byte, `xx` for a byte of a credential. */
   readonly hex?: string | undefined;
   readonly selection?: RecordedSelection | undefined;
-  readonly error?: ExplainedFault | undefined;
-  readonly warnings: readonly ExplainedFault[];
-  readonly missing: readonly (LoadableCodec | EncodingName)[];
 }
 
 /** A WebSocket begins to open, is open, was closed, or could not be opened. */

@@ -20,7 +20,7 @@ function begun(): Pair {
     pair.server.channel.send(body(`to ${text}`));
     pair.record();
   }
-  pair.server.durable?.handle(1);
+  pair.server.record?.handle(1);
   pair.record().later(1_000);
   return pair;
 }
@@ -43,14 +43,14 @@ describe('a client that has heard of more than is on record', () => {
   ])('is told if the record lacks %s', (_, record) => {
     const pair = goOn(begun(), record);
     expect(isTold(pair)).toBe(1);
-    expect(pair.server.durable?.isBehind).toBe(true);
+    expect(pair.server.record?.isBehind).toBe(true);
     expect(pair.client.state).toBe('established');
   });
 
   it('is told nothing if the record lacks nothing', () => {
     const pair = goOn(begun(), {});
     expect(isTold(pair)).toBe(0);
-    expect(pair.server.durable?.isBehind).toBe(false);
+    expect(pair.server.record?.isBehind).toBe(false);
   });
 
   it('is told before anything comes again', () => {
@@ -75,8 +75,8 @@ describe('a client that has heard of more than is on record', () => {
     const first = pair.kill();
     const server = pair.takeOver({ said: 1, messages: [] });
     server.resume(first.resume as Offer, 0);
-    server.durable?.pollTurn();
-    server.durable?.handleRecorded(0);
+    server.record?.pollTurn();
+    server.record?.handleRecorded(0);
     while (server.pollTransmit() !== undefined);
     server.handleDisconnected(1006, '', 0);
     pair.heard.length = 0;
@@ -89,7 +89,7 @@ describe('a client that has heard of more than is on record', () => {
     server.resume(pair.kill().resume as Offer, 0);
     pair.record();
     expect(isTold(pair)).toBe(0);
-    expect(server.durable?.isBehind).toBe(false);
+    expect(server.record?.isBehind).toBe(false);
   });
 
   it.each([
@@ -99,9 +99,9 @@ describe('a client that has heard of more than is on record', () => {
     const pair = begun();
     const server = pair.takeOver({ handled: 0 });
     server.resume(pair.kill().resume as Offer, 0);
-    const turn = server.durable?.pollTurn();
+    const turn = server.record?.pollTurn();
     expect(turn).toMatchObject({ isBehind: true, handled: 1 });
-    server.durable?.handleRecorded(0);
+    server.record?.handleRecorded(0);
     const accept = server.pollTransmit() as Uint8Array;
     if (!isLost) pair.client.handleMessage(accept.slice(), 0);
     // What this process has put on record lacks nothing of which the client has heard.
@@ -123,8 +123,8 @@ describe('a client that has heard of more than is on record', () => {
     const hello = pair.kill();
     const server = pair.takeOver({ handled: 0 });
     server.resume(hello.resume as Offer, 0);
-    server.durable?.pollTurn();
-    server.durable?.handleRecorded(0);
+    server.record?.pollTurn();
+    server.record?.handleRecorded(0);
     const accept = Buffer.from(server.pollTransmit() as Uint8Array);
     const later = 'records_later';
     expect(later).toHaveLength(RECORD_BEHIND.length);
@@ -142,7 +142,7 @@ describe('a request of which the client has heard more than is on record', () =>
     const pair = new Pair(true, true, more).run().record();
     pair.client.channel.request(body('ask'));
     pair.run().record();
-    if (isRepeatable) pair.server.durable?.repeat(1);
+    if (isRepeatable) pair.server.record?.repeat(1);
     pair.server.channel.chunk(1, body('part'));
     pair.record().later(1_000);
     return pair;

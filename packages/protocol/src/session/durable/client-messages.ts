@@ -10,7 +10,7 @@ export class ClientMessages {
   #recorded = 0;
   /** All up to this one may have reached the application of a former process. */
   #redelivered = 0;
-  /** Messages for other agents that are not settled; `true` if they are, and that is not on record. */
+  /** Messages for other clients that are not settled; `true` if they are, and that is not on record. */
   readonly #open = new Map<number, boolean>();
   readonly #recorder: Recorder;
 

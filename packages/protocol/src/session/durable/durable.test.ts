@@ -29,13 +29,13 @@ describe('a durable session', () => {
 
   it('keeps what arrives while its client loads the code for it', () => {
     const pair = new Pair().run();
-    pair.server.durable?.pollTurn();
-    pair.server.durable?.handleRecorded(0);
+    pair.server.record?.pollTurn();
+    pair.server.record?.handleRecorded(0);
     pair.client.handleMessage(pair.server.pollTransmit() as Uint8Array, 0);
     pair.client.holdFrames();
     pair.server.channel.send(body('at once'));
-    pair.server.durable?.pollTurn();
-    pair.server.durable?.handleRecorded(0);
+    pair.server.record?.pollTurn();
+    pair.server.record?.handleRecorded(0);
     for (let frame = pair.server.pollTransmit(); frame !== undefined; frame = pair.server.pollTransmit())
       pair.client.handleMessage(frame, 0);
     pair.client.openChannel(durable);
@@ -71,7 +71,7 @@ describe('a durable session', () => {
     pair.run().later(1_000);
     expect(pair.told.find(({ type }) => type === 'message')).toMatchObject({ number: 1, redelivered: false });
     expect(pair.client.channel.framesUnconfirmed).toBe(1);
-    pair.server.durable?.handle(1);
+    pair.server.record?.handle(1);
     pair.later(1_000);
     expect(pair.client.channel.framesUnconfirmed).toBe(1);
     pair.record().later(1_000);
@@ -82,10 +82,10 @@ describe('a durable session', () => {
     const pair = new Pair().run().record();
     pair.client.channel.send(body('one'));
     pair.run();
-    pair.server.durable?.handle(2);
-    expect(pair.server.durable?.handled).toBe(0);
-    pair.server.durable?.handle(1);
-    pair.server.durable?.handle(1);
+    pair.server.record?.handle(2);
+    expect(pair.server.record?.handled).toBe(0);
+    pair.server.record?.handle(1);
+    pair.server.record?.handle(1);
     pair.record();
     expect(pair.turns.filter(({ handled }) => handled !== undefined)).toHaveLength(1);
   });
@@ -94,27 +94,27 @@ describe('a durable session', () => {
     const pair = new Pair().run().record();
     pair.client.channel.send(body('one'));
     pair.run();
-    pair.server.durable?.setState(Uint8Array.of(1));
-    pair.server.durable?.handle(1);
+    pair.server.record?.setState(Uint8Array.of(1));
+    pair.server.record?.handle(1);
     pair.server.channel.send(body('answer'));
-    const turn = pair.server.durable?.pollTurn();
+    const turn = pair.server.record?.pollTurn();
     expect(turn).toMatchObject({ state: Uint8Array.of(1), handled: 1, messages: [{ number: 1 }] });
-    expect(pair.server.durable?.pollTurn()).toBeUndefined();
+    expect(pair.server.record?.pollTurn()).toBeUndefined();
   });
 
   it('has one turn at a time, and says when everything so far is on record', () => {
     const pair = new Pair().run().record();
     const said: string[] = [];
     pair.server.channel.send(body('one'));
-    pair.server.durable?.afterRecord(() => said.push('one'));
-    pair.server.durable?.pollTurn();
+    pair.server.record?.afterRecord(() => said.push('one'));
+    pair.server.record?.pollTurn();
     pair.server.channel.send(body('two'));
-    pair.server.durable?.afterRecord(() => said.push('two'));
-    expect([pair.server.durable?.isIdle, pair.server.durable?.pollTurn()]).toEqual([false, undefined]);
-    pair.server.durable?.handleRecorded(0);
+    pair.server.record?.afterRecord(() => said.push('two'));
+    expect([pair.server.record?.isIdle, pair.server.record?.pollTurn()]).toEqual([false, undefined]);
+    pair.server.record?.handleRecorded(0);
     expect(said).toEqual(['one']);
     pair.record();
-    pair.server.durable?.afterRecord(() => said.push('three'));
+    pair.server.record?.afterRecord(() => said.push('three'));
     expect(said).toEqual(['one', 'two', 'three']);
   });
 
@@ -122,11 +122,11 @@ describe('a durable session', () => {
     /** One for agent bob, one for the application, another one for bob. */
     const written = () => {
       const pair = new Pair().run().record();
-      pair.client.channel.send({ ...body('to bob'), agent: 'bob' });
+      pair.client.channel.send({ ...body('to bob'), address: 'bob' });
       pair.client.channel.send(body('mine'));
-      pair.client.channel.send({ ...body('to bob as well'), agent: 'bob' });
+      pair.client.channel.send({ ...body('to bob as well'), address: 'bob' });
       pair.run();
-      expect([1, 2, 3].map((number) => pair.server.durable?.isOpen(number))).toEqual([true, false, true]);
+      expect([1, 2, 3].map((number) => pair.server.record?.isOpen(number))).toEqual([true, false, true]);
       return pair;
     };
     const told = (pair: Pair, since: number) =>
@@ -134,11 +134,11 @@ describe('a durable session', () => {
 
     it('acknowledges none of them before it is settled, although later ones are handled', () => {
       const pair = written();
-      pair.server.durable?.handle(2);
+      pair.server.record?.handle(2);
       pair.record().later(1_000);
       expect(pair.turns.at(-1)).toMatchObject({ handled: 2, opened: [1] });
       expect(pair.client.channel.framesUnconfirmed).toBe(3);
-      pair.server.durable?.settle(1);
+      pair.server.record?.settle(1);
       pair.later(1_000);
       expect(pair.client.channel.framesUnconfirmed).toBe(3);
       pair.record().later(1_000);
@@ -148,7 +148,7 @@ describe('a durable session', () => {
 
     it('gets those again that are not settled, and hears no other one twice', () => {
       const pair = written();
-      pair.server.durable?.handle(2);
+      pair.server.record?.handle(2);
       pair.record();
       const since = pair.told.length;
       const hello = pair.kill();
@@ -157,25 +157,25 @@ describe('a durable session', () => {
       expect(told(pair, since)).toEqual([1, 3]);
       const again = pair.told.slice(since).filter(({ type }) => type === 'message');
       expect(again).toMatchObject([{ redelivered: true }, { redelivered: true }]);
-      pair.server.durable?.settle(1);
-      pair.server.durable?.settle(3);
-      pair.server.durable?.handle(3);
+      pair.server.record?.settle(1);
+      pair.server.record?.settle(3);
+      pair.server.record?.handle(3);
       pair.record().later(1_000);
       expect(pair.client.channel.framesUnconfirmed).toBe(0);
     });
 
     it('says nothing of one that is settled before it counts as handled', () => {
       const pair = written();
-      pair.server.durable?.settle(1);
-      pair.server.durable?.handle(2);
+      pair.server.record?.settle(1);
+      pair.server.record?.handle(2);
       pair.record();
       expect(pair.turns.at(-1)).toMatchObject({ handled: 2, opened: [], settled: [] });
     });
 
     it('says nothing of one that is settled in the turn in which it counts as handled', () => {
       const pair = written();
-      pair.server.durable?.handle(2);
-      pair.server.durable?.settle(1);
+      pair.server.record?.handle(2);
+      pair.server.record?.settle(1);
       pair.record().later(1_000);
       expect(pair.turns.at(-1)).toMatchObject({ handled: 2, opened: [], settled: [] });
       expect(pair.client.channel.framesUnconfirmed).toBe(1);
@@ -203,7 +203,7 @@ describe('a durable session', () => {
       pair.client.channel.request(body('again')),
     ];
     pair.run().record();
-    pair.server.durable?.repeat(again);
+    pair.server.record?.repeat(again);
     pair.record();
     for (const streamId of [once, again]) pair.server.channel.chunk(streamId, body(`part ${streamId}`));
     pair.server.channel.end(once);
@@ -242,7 +242,7 @@ describe('a durable session', () => {
   ])('is a plain one if %s does not want it', (_, pair) => {
     pair.run();
     expect(pair.client.state).toBe('established');
-    expect(pair.server.durable).toBeUndefined();
+    expect(pair.server.record).toBeUndefined();
     expect(pair.client.negotiated?.extensions[Extension.DURABLE]).toBeUndefined();
     expect(pair.kill().resume?.have).toBeUndefined();
   });
@@ -348,7 +348,7 @@ describe('another process', () => {
     server.resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
     pair.record();
     server.channel.send(body('next'));
-    expect(pair.server.durable?.pollTurn()?.messages).toMatchObject([{ number: 2 }]);
+    expect(pair.server.record?.pollTurn()?.messages).toMatchObject([{ number: 2 }]);
   });
 
   it('does not answer a client for which nothing is on record', () => {
@@ -368,8 +368,8 @@ describe('another process', () => {
   it('marks what the process before the last one may have handled', () => {
     const { pair, hello } = killed();
     pair.takeOver().resume(hello.resume as NonNullable<HelloPayload['resume']>, 0);
-    pair.server.durable?.pollTurn();
-    pair.server.durable?.handleRecorded(0);
+    pair.server.record?.pollTurn();
+    pair.server.record?.handleRecorded(0);
     // The client has its ACCEPT, and this process dies before it reads what the client writes again.
     pair.client.handleMessage(pair.server.pollTransmit() as Uint8Array, 0);
     expect(pair.kill().resume?.have).toMatchObject({ sent: 0, written: 1 });
@@ -382,12 +382,12 @@ describe('another process', () => {
     pair.server.channel.chunk(1, body('part'));
     pair.record();
     pair.server.channel.end(1);
-    pair.server.durable?.pollTurn();
-    pair.server.durable?.handleRecorded(0);
+    pair.server.record?.pollTurn();
+    pair.server.record?.handleRecorded(0);
     while (pair.server.pollTransmit() !== undefined);
     // The end is lost, and the acknowledgement of the part is not.
     pair.later(1_000);
-    expect(pair.server.durable?.pollTurn(true)?.streams.get(1)?.isForgotten ?? false).toBe(false);
+    expect(pair.server.record?.pollTurn(true)?.streams.get(1)?.isForgotten ?? false).toBe(false);
   });
 });
 
@@ -431,14 +431,14 @@ describe('an engine that has forgotten what it had confirmed', () => {
     const pair = new Pair().run().record();
     pair.client.channel.send(body('one'));
     pair.run();
-    pair.server.durable?.handle(1);
+    pair.server.record?.handle(1);
     pair.record().later(1_000);
     const hello = pair.kill();
     const server = pair.takeOver({ handled: 0 });
     server.resume(hello.resume as Offer, 0);
     pair.told.length = 0;
     pair.record();
-    expect(server.durable?.handled).toBe(1);
+    expect(server.record?.handled).toBe(1);
     expect(textsOf(pair.told, 'message')).toEqual([]);
     pair.client.channel.send(body('two'));
     pair.run();
@@ -451,7 +451,7 @@ describe('a client of a durable session', () => {
     const pair = new Pair().run().record();
     pair.client.channel.send(body('one'));
     pair.run().later(1_000);
-    pair.server.durable?.handle(1);
+    pair.server.record?.handle(1);
     pair.record().later(1_000);
     pair.client.channel.send(body('two'));
     pair.run();
@@ -482,7 +482,7 @@ describe('a client of a durable session', () => {
     const pair = new Pair().run().record();
     pair.client.channel.request(body('ask'));
     pair.run().record();
-    pair.server.durable?.repeat(1);
+    pair.server.record?.repeat(1);
     pair.record();
     const hello = pair.kill();
     pair.client.channel.cancel(1);

@@ -38,7 +38,7 @@ describe('the size of a record', () => {
 
   it('is bounded by the state', () => {
     const pair = limited(100);
-    const stated = (size: number) => errorCode(() => pair.server.durable?.setState(new Uint8Array(size)));
+    const stated = (size: number) => errorCode(() => pair.server.record?.setState(new Uint8Array(size)));
     expect([stated(100), stated(101), stated(100), stated(50)]).toEqual([
       'none',
       'over_budget',
@@ -46,7 +46,7 @@ describe('the size of a record', () => {
       'none',
     ]);
     expect([sent(pair, 50 - HEAD), sent(pair, 0)]).toEqual(['none', 'over_budget']);
-    expect([stated(51), pair.server.durable?.state?.length]).toEqual(['over_budget', 50]);
+    expect([stated(51), pair.server.record?.state?.length]).toEqual(['over_budget', 50]);
   });
 
   it('bounds a commit as a whole, so that all of it happens or nothing', () => {
@@ -56,16 +56,12 @@ describe('the size of a record', () => {
     const commit = (state: number, ...sizes: readonly number[]) =>
       errorCode(() => {
         const bodies = sizes.map((size) => body('x'.repeat(size)));
-        pair.server.durable?.commit(1, new Uint8Array(state), bodies);
+        pair.server.record?.commit(1, new Uint8Array(state), bodies);
       });
-    const handled = () => pair.server.durable?.handled;
-    expect([commit(50, 25, 26), handled(), pair.server.durable?.state]).toEqual([
-      'over_budget',
-      0,
-      undefined,
-    ]);
-    expect(pair.server.durable?.isIdle).toBe(true);
-    expect([commit(50, 25, 25), handled(), pair.server.durable?.state?.length]).toEqual(['none', 1, 50]);
+    const handled = () => pair.server.record?.handled;
+    expect([commit(50, 25, 26), handled(), pair.server.record?.state]).toEqual(['over_budget', 0, undefined]);
+    expect(pair.server.record?.isIdle).toBe(true);
+    expect([commit(50, 25, 25), handled(), pair.server.record?.state?.length]).toEqual(['none', 1, 50]);
     const before = pair.turns.length;
     pair.record();
     expect(pair.turns.slice(before)).toMatchObject([

@@ -1,4 +1,5 @@
-import type { AcceptedResume, NumberedBody, Turn } from './turn.js';
+import type { AcceptedResume } from '../resume-token.js';
+import type { NumberedBody, Turn } from '../session-record.js';
 
 interface NextTurn {
   begin: Uint8Array | undefined;
@@ -89,7 +90,7 @@ export class Recorder {
     this.#due().handled = count;
   }
 
-  /** A message of the client for another agent is among those that are handled, and is not. */
+  /** A message of the client for another one is among those that are handled, and is not. */
   opened(number: number): void {
     this.#due().opened.push(number);
   }

@@ -7,11 +7,14 @@ import type { LinkEvent } from '../../link/link.js';
 import { LinkChannel } from '../channel.js';
 import type { ChannelOptions } from '../channel-options.js';
 import { assertOpen, type ChannelHost } from '../closed-channel.js';
+import type { AcceptedResume } from '../resume-token.js';
+import type { SessionBegin, Turn } from '../session-record.js';
+import { encodeBegin } from './begin.js';
 import { ClientMessages } from './client-messages.js';
 import { RecordSize } from './record-size.js';
 import { Recorder } from './recorder.js';
 import { type DurableStream, newStream } from './streams.js';
-import { type AcceptedResume, encodeRecordedBody, type Turn } from './turn.js';
+import { encodeRecordedBody } from './turn.js';
 import { Unacknowledged } from './unacknowledged.js';
 
 /**
@@ -71,8 +74,8 @@ export class RecordingChannel extends LinkChannel {
     return this.unacknowledged.acknowledgeable(this.framesReceived);
   }
 
-  begin(begin: Uint8Array): void {
-    this.recorder.begin(begin);
+  begin(begin: SessionBegin): void {
+    this.recorder.begin(encodeBegin(begin));
   }
 
   recordAccept(accept: AcceptedResume): void {
@@ -320,7 +323,7 @@ export class RecordingChannel extends LinkChannel {
   #handleEvent(event: LinkEvent): LinkEvent | undefined {
     switch (event.type) {
       case 'message': {
-        const { number, isOver, redelivered } = this.messages.take(event.body.agent !== undefined);
+        const { number, isOver, redelivered } = this.messages.take(event.body.address !== undefined);
         this.unacknowledged.add(this.framesReceived, number);
         if (!isOver) return { ...event, number, redelivered };
         this.consume(0, event.body.charge);

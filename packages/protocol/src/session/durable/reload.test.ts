@@ -12,7 +12,7 @@ const begin = () => {
   pair.client.channel.send(body('handled'));
   pair.server.channel.send(body('said'));
   pair.run().record();
-  pair.server.durable?.handle(1);
+  pair.server.record?.handle(1);
   return pair.record().later(1_000);
 };
 
@@ -86,7 +86,7 @@ describe('a page that is loaded again', () => {
     );
     pair.server.channel.consume(0, unread as number);
     pair.server.channel.consume(0, next as number);
-    pair.server.durable?.handle(3);
+    pair.server.record?.handle(3);
     pair.record().later(1_000);
     expect(pair.client.channel.framesUnconfirmed).toBe(0);
   });
@@ -155,7 +155,7 @@ describe('a page that is loaded again', () => {
     const pair = begin();
     const id = pair.client.channel.request(body('a'));
     pair.run().record();
-    pair.server.durable?.repeat(id);
+    pair.server.record?.repeat(id);
     pair.record();
     const hello = pair.reload();
     const record = { attempt: 1, isRepeatable: true, kept: undefined, parts: [], end: undefined };
@@ -192,8 +192,8 @@ describe('a page that is loaded again', () => {
     const pair = begin();
     const [{ ticket }, client] = [pair.client, pair.client];
     pair.server.channel.send(body('on its way'));
-    pair.server.durable?.pollTurn();
-    pair.server.durable?.handleRecorded(0);
+    pair.server.record?.pollTurn();
+    pair.server.record?.handleRecorded(0);
     // Its ACCEPT, and what follows, are lost.
     const hello = pair.reload(ticket);
     pair.server.handleDisconnected(1006, '', 0);

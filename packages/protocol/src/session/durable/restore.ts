@@ -1,12 +1,13 @@
 import { ProtocolError } from '../../base/errors.js';
 import { type ResumeOffer, ResumeRefusal } from '../../control/messages.js';
 import * as bare from '../bare-module.js';
-import { ResumeGuard } from '../resume-token.js';
+import { type AcceptedResume, ResumeGuard } from '../resume-token.js';
 import { ServerCore } from '../server-core.js';
 import { optionsFor } from '../snapshot.js';
 import type { ServerSessionCore, SessionOptions } from '../types.js';
 import { readBegin } from './begin.js';
-import type { AcceptedResume, DurableRecord } from './turn.js';
+import { DurableChannel } from './channel.js';
+import type { DurableRecord } from './turn.js';
 
 /** Why the client with this offer may not resume a session that is on record; `undefined` if it may, as far as that tells. */
 export function checkAccepted(
@@ -36,6 +37,9 @@ export function restoreDurableSession(
     throw new ProtocolError('invalid_argument', 'only a server restores sessions');
   const begin = readBegin(record.begin, options);
   const core = new ServerCore(optionsFor(begin.answer, options), bare);
-  core.takeOver(begin, record, now);
+  core.takeOver(begin, record.accept, now);
+  if (!(core.channel instanceof DurableChannel))
+    throw new ProtocolError('bad_message', 'only a durable session is on record');
+  core.channel.restore(record);
   return core;
 }

@@ -29,7 +29,7 @@ export const newStream = (): DurableStream => ({
   ...{ end: undefined, endFrame: undefined, pending: 0, size: 0 },
 });
 
-/** How the replies of a session go on, by what its client has. */
+/** How the requests of a client go on, by what it has. */
 export interface Continuation {
   readonly adopted: readonly OpenStream[];
   /** The client has everything of these. */

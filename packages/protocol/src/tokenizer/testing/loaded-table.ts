@@ -1,6 +1,6 @@
 import { EncodingName } from '../../base/constants.js';
+import { importTokens } from '../../codec/vocabulary/source.js';
 import { MAX_SHORT } from '../short-key.js';
-import { importTokens } from '../source.js';
 import { TokenTable } from '../token-table.js';
 import { VOCABULARIES } from '../vocabulary.js';
 

@@ -1,4 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
+import { pause } from '../../repeat.js';
 import {
   ENGINE_TIMEOUT_MS,
   type EngineTable,
@@ -113,10 +114,6 @@ export class RedisTable implements EngineTable {
   close(): void {
     this.#waiting?.close();
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
 }
 
 /** The entries of the one stream that was read: a list of pairs in RESP2, a map in RESP3, as each client gives it. */

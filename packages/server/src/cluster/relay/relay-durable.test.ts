@@ -69,7 +69,7 @@ describe('messages between durable agents', { timeout: 600_000 }, () => {
         vi.spyOn(SimulatedDurableSession.prototype, 'core', 'get').mockImplementation(function (
           this: SimulatedDurableSession,
         ) {
-          return { ...this.plainCore, durable: { ...this.durable, hear: () => {} } };
+          return { ...this.plainCore, record: { ...this.durable, hear: () => {} } };
         }),
     ],
     [
@@ -80,7 +80,7 @@ describe('messages between durable agents', { timeout: 600_000 }, () => {
         ) {
           return {
             ...this.plainCore,
-            durable: { ...this.durable, afterRecord: (then: () => void) => then() },
+            record: { ...this.durable, afterRecord: (then: () => void) => then() },
           };
         }),
     ],

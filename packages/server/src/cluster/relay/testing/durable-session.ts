@@ -50,7 +50,7 @@ export class SimulatedDurableSession extends SimulatedSession {
   }
 
   override get core() {
-    return { ...this.plainCore, durable: this.durable };
+    return { ...this.plainCore, record: this.durable };
   }
 
   /** What a session has that is not durable. */
@@ -74,12 +74,12 @@ export class SimulatedDurableSession extends SimulatedSession {
     return this.#epoch !== this.life.epoch;
   }
 
-  protected override put(_stream: number, { bytes, agent, metadata, onWritten }: Body): void {
+  protected override put(_stream: number, { bytes, address, metadata, onWritten }: Body): void {
     const isMarked = metadata !== undefined;
     this.#turn.said.push({
       stream: 0,
       text: new TextDecoder().decode(bytes),
-      from: agent,
+      from: address,
       isMarked,
       onWritten,
     });

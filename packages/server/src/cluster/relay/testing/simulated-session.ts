@@ -91,7 +91,7 @@ interface Carried {
 interface SimulatedCore {
   readonly awaitedCodecs: ReadonlySet<unknown>;
   readonly channel: Readonly<Record<string, unknown>> & { consume(stream: number, charge: number): boolean };
-  readonly durable?: Pick<DurableSession, 'afterRecord' | 'hear' | 'heard'>;
+  readonly record?: Pick<DurableSession, 'afterRecord' | 'hear' | 'heard'>;
 }
 
 /** The session of a client at one node, as the relay sees it. */
@@ -281,17 +281,17 @@ export class SimulatedSession {
     if (!isRelayed && 'body' in event) this.spent -= event.body.charge;
   }
 
-  protected bodyOf(text: string, agent: string | undefined): ReceivedBody {
+  protected bodyOf(text: string, address: string | undefined): ReceivedBody {
     const bytes = new TextEncoder().encode(text);
-    const rest = { originalLength: bytes.length, secret: false, metadata: undefined, agent };
+    const rest = { originalLength: bytes.length, secret: false, metadata: undefined, address };
     return { codec: BodyCodec.PLAIN, bytes, charge: bytes.length + 8, ...rest };
   }
 
   // --- what its connection does
 
-  protected put(stream: number, { bytes, agent, metadata, onWritten }: Body): void {
+  protected put(stream: number, { bytes, address, metadata, onWritten }: Body): void {
     const isMarked = metadata !== undefined;
-    this.queue.push({ stream, text: new TextDecoder().decode(bytes), from: agent, isMarked, onWritten });
+    this.queue.push({ stream, text: new TextDecoder().decode(bytes), from: address, isMarked, onWritten });
   }
 
   #end(stream: number, how: string): void {
@@ -336,7 +336,7 @@ export class SimulatedSession {
 
 export type Body = {
   readonly bytes: Uint8Array;
-  readonly agent?: string | undefined;
+  readonly address?: string | undefined;
   readonly metadata?: Uint8Array | undefined;
   readonly onWritten?: ((frame: number) => void) | undefined;
 };

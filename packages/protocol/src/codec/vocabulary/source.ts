@@ -1,9 +1,15 @@
 import { cryptoSuite } from '#crypto';
-import { EncodingName } from '../base/constants.js';
-import { ProtocolError } from '../base/errors.js';
-import { parseByteCharacters, parsePackedRanks, parseTiktokenFile, writeTiktokenFile } from './ranks.js';
-import type { TokenList } from './token-table.js';
-import { VOCABULARIES, type Vocabulary } from './vocabulary.js';
+import { toHex } from '../../base/bytes.js';
+import { EncodingName } from '../../base/constants.js';
+import { ProtocolError } from '../../base/errors.js';
+import {
+  parseByteCharacters,
+  parsePackedRanks,
+  parseTiktokenFile,
+  writeTiktokenFile,
+} from '../../tokenizer/ranks.js';
+import type { TokenList } from '../../tokenizer/token-table.js';
+import { VOCABULARIES, type Vocabulary } from '../../tokenizer/vocabulary.js';
 
 /**
  * Gets the tokens of a vocabulary from a package, imported at its first use, or from chunks of its
@@ -76,8 +82,7 @@ export async function readTokens(
 }
 
 function verify(vocabulary: Vocabulary, tokens: TokenList): void {
-  const digest = cryptoSuite.sha256(writeTiktokenFile(tokens));
-  const hash = Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  const hash = toHex(cryptoSuite.sha256(writeTiktokenFile(tokens)));
   if (hash !== vocabulary.hash) throw mismatch(vocabulary, `have the hash ${hash}`);
 }
 

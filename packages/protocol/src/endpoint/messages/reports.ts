@@ -1,7 +1,7 @@
 import { parts } from '#parts';
-import { Extension } from '../../base/constants.js';
+import { DELIVERY } from '../../base/constants.js';
 import type { BodyCoder } from '../../codec/coder.js';
-import { DELIVERY } from '../../link/addressing.js';
+import { addressingOf } from '../../session/body-rules.js';
 import { guardLater } from '../guard.js';
 import type { EndpointHost } from '../host.js';
 import { loggable } from '../loggable.js';
@@ -18,20 +18,19 @@ export function readReport(host: EndpointHost, text: () => string): void {
     const fields = { event: 'report.unreadable', session: core.id, err: loggable(error) };
     logger.warn(fields, 'cannot read a delivery report');
   };
-  if (parts.agents.isLoaded) {
+  if (parts.delivery.isLoaded) {
     try {
-      read(parts.agents.get());
+      read(parts.delivery.get());
     } catch (error) {
       reportFault(error);
     }
-  } else guardLater(host, parts.agents.load().then(read).catch(reportFault));
+  } else guardLater(host, parts.delivery.load().then(read).catch(reportFault));
 }
 
 /** Tells the peer that a message had no reader at this end, if it understands reports. */
 export function reportUnread({ core, negotiated }: EndpointHost, coder: BodyCoder): void {
-  const mayReport = negotiated.extensions[Extension.AGENTS] !== undefined;
-  if (!mayReport || core.channel.queuedOn(0) >= MAX_QUEUED_REPORTS) return;
-  const report = parts.agents.get().encodeUndelivered({
+  if (addressingOf(negotiated) !== 'all' || core.channel.queuedOn(0) >= MAX_QUEUED_REPORTS) return;
+  const report = parts.delivery.get().encodeUndelivered({
     to: '@server',
     outcome: 'not_sent',
     reason: 'unsupported',
@@ -39,7 +38,7 @@ export function reportUnread({ core, negotiated }: EndpointHost, coder: BodyCode
     count: 1,
   });
   try {
-    core.channel.send({ ...coder.encode(report, {}), agent: DELIVERY });
+    core.channel.send({ ...coder.encode(report, {}), address: DELIVERY });
   } catch {
     // No codec of the session can carry a report; the log line has to do.
   }

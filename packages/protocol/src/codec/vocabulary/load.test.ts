@@ -1,10 +1,10 @@
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { EncodingName } from '../base/constants.js';
-import { VOCABULARY_HASHES } from './hashes.js';
+import { EncodingName } from '../../base/constants.js';
+import { VOCABULARY_HASHES } from '../../tokenizer/hashes.js';
+import { writeTiktokenFile } from '../../tokenizer/ranks.js';
+import { VOCABULARIES } from '../../tokenizer/vocabulary.js';
 import type { LoadProgress } from './load.js';
-import { writeTiktokenFile } from './ranks.js';
 import { importTokens } from './source.js';
-import { VOCABULARIES } from './vocabulary.js';
 
 // The comparisons need more than the default timeout on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });

@@ -1,11 +1,11 @@
-import type { EncodingName } from '../base/constants.js';
-import { ProtocolError } from '../base/errors.js';
-import { notify } from '../base/foreign.js';
-import { createEncoding, type Encoding } from './encoding.js';
-import { loadedEncodings as encodings } from './loaded.js';
+import type { EncodingName } from '../../base/constants.js';
+import { ProtocolError } from '../../base/errors.js';
+import { notify } from '../../base/foreign.js';
+import { createEncoding, type Encoding } from '../../tokenizer/encoding.js';
+import { loadedEncodings as encodings } from '../../tokenizer/loaded.js';
+import { type TokenList, TokenTable } from '../../tokenizer/token-table.js';
+import { VOCABULARIES, type Vocabulary } from '../../tokenizer/vocabulary.js';
 import { importTokens, isPackageInstalled, readTokens, type VocabularySource } from './source.js';
-import { type TokenList, TokenTable } from './token-table.js';
-import { VOCABULARIES, type Vocabulary } from './vocabulary.js';
 
 /** Loads each vocabulary once, at its first use. */
 

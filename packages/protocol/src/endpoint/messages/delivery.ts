@@ -4,21 +4,21 @@ import { parseJson } from '../../base/json.js';
 import type { Limits } from '../../base/limits.js';
 
 /**
- * Reports one-way messages that were not delivered to an agent. Requests need no report: they fail instead.
+ * Reports one-way messages to another client that were not delivered. Requests need no report: they fail instead.
  */
 export interface Undelivered {
-  /** The agent, as named in `to`. */
+  /** The receiver, as named in `to`. */
   readonly to: string;
   /**
-   * `not_sent`: the messages never reached the agent's session. `unknown`: they were sent, but that session
+   * `not_sent`: the messages never reached the receiver's session. `unknown`: they were sent, but that session
    * was lost before it acknowledged them.
    */
   readonly outcome: 'not_sent' | 'unknown';
   /** An error code: `unknown_agent`, `forbidden`, `peer_gone`, or why the body could not be relayed. */
   readonly reason: string;
   /**
-   * The number of the first message, counting the messages of this session to this agent from 1; `undefined`
-   * if the server no longer counts them, because this session has sent to very many agents.
+   * The number of the first message, counting the messages of this session to this receiver from 1; `undefined`
+   * if the server no longer counts them, because this session has sent to very many receivers.
    */
   readonly first: number | undefined;
   /** The number of messages. */

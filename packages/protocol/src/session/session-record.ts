@@ -1,0 +1,127 @@
+import type { Answer } from '../control/agreement.js';
+import type { BodyToSend } from '../link/body-to-send.js';
+import type { AcceptedResume } from './resume-token.js';
+
+/**
+ * What a session puts on record, if its server wants that. It writes one turn after the other: the next one waits until the present
+ * one is on record, so each of them may be written again until its answer arrives. All of a turn is written, or nothing.
+ */
+
+/** Everything that happened in a session since the turn before. */
+export interface Turn {
+  /** From 1 in each process that has the session: what is on record under this number is not written again. */
+  readonly number: number;
+  /** Only in the first turn of a session: its ID and agreement, which never change. */
+  readonly begin: Uint8Array | undefined;
+  /** Who may resume the session from now on: ACCEPT is not sent before that is on record. */
+  readonly accept: AcceptedResume | undefined;
+  /** One-way messages of the client that are handled, but for those that are on record as open. */
+  readonly handled: number | undefined;
+  /** Messages of the client to other clients, among those that are handled, which none of their sessions has yet. */
+  readonly opened: readonly number[];
+  /** Such messages that were on record as open, and are not any more. */
+  readonly settled: readonly number[];
+  /** A mark for each other session that has sent a message to this one; 0 forgets a session. */
+  readonly heard: ReadonlyMap<string, number>;
+  /** The application's state of the session. */
+  readonly state: Uint8Array | undefined;
+  /** What parts of the server keep with the session, by their names; empty is nothing. */
+  readonly saved: ReadonlyMap<string, Uint8Array>;
+  /** One-way messages to the client. */
+  readonly messages: readonly NumberedBody[];
+  /** The client has the messages up to this one, even if the record knows none of them. */
+  readonly confirmed: number | undefined;
+  readonly streams: ReadonlyMap<number, StreamTurn>;
+  /** Whether the client is to be told that the record was behind. */
+  readonly isBehind: boolean | undefined;
+}
+
+export interface NumberedBody {
+  readonly number: number;
+  readonly body: Uint8Array;
+}
+
+/** What happened to one request of the client, and its reply. */
+export interface StreamTurn {
+  /** Its handler is about to be called, for the so-many-th time. */
+  readonly attempt: number | undefined;
+  /** The handler is to be called again if this process dies. */
+  readonly isRepeatable: boolean;
+  /** The reply is kept under this ID, which another process that goes on with it has to know. */
+  readonly kept: string | undefined;
+  /** The number of the first of the parts; parts count from 0. */
+  readonly from: number;
+  readonly parts: readonly Uint8Array[];
+  /** The reply is over: empty if it is complete, else the body of the error frame. */
+  readonly end: Uint8Array | undefined;
+  /** The client has everything: nothing of the stream is needed any more. */
+  readonly isForgotten: boolean;
+}
+
+/** What never changes in a session: its ID, that of its client and its agreement. */
+export interface SessionBegin {
+  readonly id: string;
+  readonly answer: Answer;
+  readonly statedAgentId: string | undefined;
+  readonly agentId: string | undefined;
+}
+
+/**
+ * A session as its driver sees it, if its server puts it on record. The driver writes one turn after the other, and ends the
+ * session with `fenced` if another process has it.
+ */
+export interface SessionRecord {
+  /** The application's state of the session, whether or not it is on record already. */
+  readonly state: Uint8Array | undefined;
+  /** One-way messages of the client that are handled. */
+  readonly handled: number;
+  /** The client that has resumed it had heard of turns that the record lacked, and is told so. */
+  readonly isBehind: boolean;
+  /** Everything that is worth a turn is on record. */
+  readonly isIdle: boolean;
+  /**
+   * The next turn; `undefined` while one is being recorded and if there is none.
+   *
+   * @param takesAll also a turn that only says what is not needed any more.
+   */
+  pollTurn(takesAll?: boolean): Turn | undefined;
+  /** The turn that {@link pollTurn} has returned is on record. */
+  handleRecorded(now: number): void;
+  /** The application has handled all messages of the client up to `number`. */
+  handle(number: number): void;
+  /** @throws {ProtocolError} `over_budget` if the record would become too large. */
+  setState(state: Uint8Array): void;
+  /**
+   * What a part of the server keeps with the session, in the next turn; empty is nothing.
+   *
+   * @throws {ProtocolError} as {@link setState}.
+   */
+  save(name: string, value: Uint8Array): void;
+  /**
+   * Whether a message of the client is for another client, whose session may not have it yet. Until {@link settle} the client
+   * keeps it, and says it again to another process, also if later ones are handled.
+   */
+  isOpen(number: number): boolean;
+  /** The session of that client has the message, on record if that one is put on record, or the client is told that it has not. */
+  settle(number: number): void;
+  /** What {@link hear} has put on record in processes before this one. */
+  readonly heard: ReadonlyMap<string, number>;
+  /**
+   * A message to the client that was sent just now is that of another session, which has this mark from now on. 0 forgets the
+   * session.
+   */
+  hear(sender: string, mark: number): void;
+  /**
+   * Puts a state and messages to the client on record, and the messages of the client up to `handled` as handled: all of it
+   * in one turn, or nothing.
+   *
+   * @throws {ProtocolError} as `Channel.send` and {@link setState}; nothing has happened then.
+   */
+  commit(handled: number, state: Uint8Array | undefined, bodies: readonly BodyToSend[]): void;
+  /** The handler of a request is to be called again if this process dies. */
+  repeat(streamId: number): void;
+  /** The reply to a request is kept under an ID, with which another process goes on. */
+  keep(streamId: number, id: string): void;
+  /** Calls `then` when everything so far is on record, at once if it is. */
+  afterRecord(then: () => void): void;
+}
