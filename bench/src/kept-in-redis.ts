@@ -1,5 +1,5 @@
 import { connect, type Session } from '@parlance/client';
-import { createServer } from '@parlance/server';
+import { createServer, nodes } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import WebSocket from 'ws';
 import { startRedis } from '../../packages/server/src/backplane/testing/redis-server.js';
@@ -25,10 +25,10 @@ monitor.on('monitor', (_time: string, args: string[], source: string) => {
   commands.set(key, (commands.get(key) ?? 0) + 1);
 });
 
-const nodes = [0, 1].map(() =>
+const servers = [0, 1].map(() =>
   createServer({
-    cluster: redis({ url: server.url }),
-    node: { secret: SECRET },
+    engine: redis({ url: server.url }),
+    features: [nodes({ secret: SECRET })],
     authenticate: ({ token = '' }) => ({ principal: token }),
     limits: { messagesPerMinute: Infinity },
     async *onRequest(request, { keep }) {
@@ -44,7 +44,7 @@ const nodes = [0, 1].map(() =>
   }),
 );
 const urls: string[] = [];
-for (const node of nodes) urls.push((await node.listen({ port: 0 })).url);
+for (const node of servers) urls.push((await node.listen({ port: 0 })).url);
 const sessions: Session[] = [];
 for (const url of urls) sessions.push(await connect(url, { WebSocket, token: 'ada' }));
 const [asking, following] = sessions as [Session, Session];
@@ -91,5 +91,5 @@ for (const pace of [33, 10, 4, 0])
     );
   }
 for (const session of sessions) await session.close();
-for (const node of nodes) await node.close();
+for (const node of servers) await node.close();
 monitor.disconnect();

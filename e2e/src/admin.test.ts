@@ -1,12 +1,13 @@
 import { request as httpRequest } from 'node:http';
 import { networkInterfaces } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createServer, type Server, type ServerOptions } from '@parlance/server';
+import { admin, createServer, metrics, type Server, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { AdminEvent, AdminSessions, AdminState } from '../../packages/server/src/admin/figures.js';
 import { run } from './cli-process.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure } from './peers.js';
+import { merged } from './server-options.js';
 
 /** The port of a server's operator. */
 
@@ -47,7 +48,8 @@ function ask(port: number, path: string, given: Ask = {}): Promise<Asked> {
 }
 
 async function serve(options: ServerOptions = {}, mode: 'read' | 'operate' = 'read') {
-  const served = await peers.serve({ onRequest: () => 'ok', admin: { token: TOKEN, mode }, ...options });
+  const base = { onRequest: () => 'ok', features: [admin({ token: TOKEN, mode })] };
+  const served = await peers.serve(merged(base, options));
   return { ...served, admin: portOf(served.server) };
 }
 
@@ -65,7 +67,9 @@ describe('the admin port', () => {
   it('is closed unless the options open it, and only with a token that is not a guess', async () => {
     expect(peers.use(createServer()).admin).toBeUndefined();
     for (const token of ['', 'short', 'with a space in the middle', 'Gr\u00fc\u00dfe-und-mehr-als-16', 1]) {
-      const error = await failure(Promise.resolve().then(() => createServer({ admin: { token } as never })));
+      const error = await failure(
+        Promise.resolve().then(() => createServer({ features: [admin({ token } as never)] })),
+      );
       expect(error.code).toBe('invalid_option');
       if (token !== '' && typeof token === 'string') expect(error.message).not.toContain(token);
     }
@@ -75,7 +79,7 @@ describe('the admin port', () => {
     const addresses = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
     const own = addresses.find(({ internal, family }) => !internal && family === 'IPv4')?.address;
     for (const host of ['127.0.0.1', ...(own === undefined ? [] : [own])]) {
-      const { server } = await serve({ admin: { token: TOKEN, mode: 'operate', host } });
+      const { server } = await serve({ features: [admin({ token: TOKEN, mode: 'operate', host })] });
       const port = portOf(server);
       const paths = [
         'state',
@@ -297,7 +301,7 @@ describe('the admin port', () => {
       onRequest: (request) => {
         throw new Error(`canary ${request.text}`);
       },
-      metrics: true,
+      features: [metrics()],
     });
     const session = await peers.dial(url, { token: 'canary-secret' });
     await failure(session.request('canary-question'));
@@ -341,13 +345,13 @@ describe('the admin port', () => {
   });
 
   it('is reported as taken if another process has the port, and closes with its server', async () => {
-    const { server, admin } = await serve();
-    const other = createServer({ admin: { token: TOKEN, port: admin }, onError() {} });
+    const { server, admin: port } = await serve();
+    const other = createServer({ features: [admin({ token: TOKEN, port })], onError() {} });
     expect(await failure(other.listen())).toMatchObject({ code: 'connection_failed' });
     await other.close();
     await server.close();
     await pause(0);
-    expect(await failure(ask(admin, '/admin/state'))).toMatchObject({ code: 'ECONNREFUSED' });
+    expect(await failure(ask(port, '/admin/state'))).toMatchObject({ code: 'ECONNREFUSED' });
   });
 });
 

@@ -10,7 +10,7 @@ import {
   LinkKind,
   type ProtocolError,
 } from '@parlance/protocol';
-import { type Authenticate, createServer } from '@parlance/server';
+import { type Authenticate, createServer, metrics, scan } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket, { WebSocketServer } from 'ws';
 import { createCuttingProxy } from './cutting-proxy.js';
@@ -111,7 +111,7 @@ describe('the hosts of a server', () => {
   });
 
   it('are the only names for the health and metrics pages on loopback', async () => {
-    const { port } = await peers.serve({ hosts, metrics: true });
+    const { port } = await peers.serve({ hosts, features: [metrics()] });
     const ask = (path: string, host: string) =>
       new Promise((resolve) =>
         httpRequest({ port, path, headers: { host } })
@@ -763,13 +763,15 @@ describe('a scan', () => {
   it('marks the messages that it lets through, in order, and ends the session with 4403 otherwise', async () => {
     const seen: unknown[] = [];
     const { url } = await peers.serve({
-      scan: async (message) => {
-        // The first ones take longest.
-        await new Promise((resolve) => setTimeout(resolve, message.text === 'one' ? 20 : 1));
-        if (message.text.includes('ignore all previous'))
-          return { safe: false, threatType: 'prompt_injection', confidence: 0.9 };
-        return { safe: message.text !== 'odd', block: false };
-      },
+      features: [
+        scan(async (message) => {
+          // The first ones take longest.
+          await new Promise((resolve) => setTimeout(resolve, message.text === 'one' ? 20 : 1));
+          if (message.text.includes('ignore all previous'))
+            return { safe: false, threatType: 'prompt_injection', confidence: 0.9 };
+          return { safe: message.text !== 'odd', block: false };
+        }),
+      ],
       async onSession(session) {
         for await (const { text, securityStatus } of session) seen.push([text, securityStatus?.safe]);
       },
@@ -796,9 +798,11 @@ describe('a scan', () => {
 
   it('that throws lets nothing through', async () => {
     const { url } = await peers.serve({
-      scan: () => {
-        throw new Error('no model loaded');
-      },
+      features: [
+        scan(() => {
+          throw new Error('no model loaded');
+        }),
+      ],
       onRequest: () => 'never',
     });
     const session = await peers.dial(url);
@@ -810,11 +814,13 @@ describe('a scan', () => {
 
   it('is reported in DATA if the client asks for it, in m2m.v1.json', async () => {
     const { url } = await peers.serve({
-      scan: (message, { direction }) => ({
-        safe: !message.text.includes('odd'),
-        confidence: direction === 'sent' ? 0.25 : 1,
-        block: false,
-      }),
+      features: [
+        scan((message, { direction }) => ({
+          safe: !message.text.includes('odd'),
+          confidence: direction === 'sent' ? 0.25 : 1,
+          block: false,
+        })),
+      ],
       async onSession(session) {
         for await (const message of session) await session.send(`you said ${message.text}`);
       },

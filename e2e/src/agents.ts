@@ -1,7 +1,8 @@
 import { type ClientOptions, connect, type Message, type Session } from '@parlance/client';
-import { createServer, memoryCluster, type Server, type ServerOptions } from '@parlance/server';
+import { createServer, memoryCluster, nodes, type Server, type ServerOptions } from '@parlance/server';
 import WebSocket from 'ws';
 import { openFront } from './front.js';
+import { merged } from './server-options.js';
 
 /** A server whose clients state their identity in the token: `principal/agent`. */
 export interface AgentsBench extends AsyncDisposable {
@@ -12,19 +13,19 @@ export interface AgentsBench extends AsyncDisposable {
   agent(name: string, options?: ClientOptions, port?: number): Promise<Session>;
 }
 
-let nodes = 1;
+let count = 1;
 
 /** From now on every server is a cluster of so many nodes, each of which gets the next connection in turn. */
-export function useNodes(count: number): void {
-  nodes = count;
+export function useNodes(nodes: number): void {
+  count = nodes;
 }
 
 export async function serveAgents(options: ServerOptions = {}): Promise<AgentsBench> {
-  const cluster = nodes > 1 ? { cluster: memoryCluster() } : {};
-  const servers = Array.from({ length: nodes }, () => createAgentsServer({ ...cluster, ...options }));
+  const one = count > 1 ? { engine: memoryCluster(), features: [nodes()] } : {};
+  const servers = Array.from({ length: count }, () => createAgentsServer(merged(one, options)));
   const ports: number[] = [];
   for (const server of servers) ports.push((await server.listen()).port);
-  const front = nodes > 1 ? await openFront(0, ports) : undefined;
+  const front = count > 1 ? await openFront(0, ports) : undefined;
   const { port } = front ?? { port: ports[0] as number };
   const sessions: Session[] = [];
   return {

@@ -1,6 +1,6 @@
 import type { Body, Message, Session } from '@parlance/client';
 import { contractClient, defineContract, serve } from '@parlance/client/contract';
-import type { ServerOptions } from '@parlance/server';
+import { durable, nodes, type ServerOptions } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -125,10 +125,11 @@ describe('the form of a body', () => {
   it.skipIf(redisMissing !== undefined)('is the same in commit', async () => {
     await using engine = await startRedis();
     const { url } = await peers.serve({
-      cluster: redis({ url: engine.url }),
-      node: { secret: 'a secret of thirty-two bytes or more' },
-      durable: true,
-      durability: { volatile: true },
+      engine: redis({ url: engine.url }),
+      features: [
+        nodes({ secret: 'a secret of thirty-two bytes or more' }),
+        durable(true, { volatile: true }),
+      ],
       authenticate: () => ({ principal: 'ann' }),
       async onSession(session) {
         for await (const { number } of session)

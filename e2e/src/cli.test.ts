@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from '@parlance/client';
 import { encodeM2M } from '@parlance/protocol';
-import { createServer } from '@parlance/server';
+import { createServer, without } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
@@ -424,7 +424,7 @@ describe('follow', { timeout: TIMEOUT }, () => {
   });
 
   it('names the code of an error, and what to do', async () => {
-    const server = createServer({ extensions: { replies: false } });
+    const server = createServer({ features: [without('replies')] });
     await using _server = server;
     const { url } = await server.listen();
     const keeping = await startServing();

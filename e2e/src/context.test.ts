@@ -1,6 +1,6 @@
 import { connect, type Session } from '@parlance/client';
 import { describeContextBody, type ProtocolError, Subprotocol } from '@parlance/protocol';
-import { createServer, type Server, type ServerOptions } from '@parlance/server';
+import { batching, createServer, type Server, type ServerOptions, without } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createProse, seeded } from '../../packages/protocol/src/testing/prose.js';
@@ -143,7 +143,7 @@ describe('the extension', () => {
 
   it.each<[string, ServerOptions, ClientOptions]>([
     ['the client', {}, { extensions: { context: false } }],
-    ['the server', { extensions: { context: false } }, {}],
+    ['the server', { features: [without('context')] }, {}],
   ])('is off if %s switches it off', async (_who, server, client) => {
     const { session } = await setUp({ ...formOf, ...server }, client);
     expect(session.negotiated.extensions['context']).toBeUndefined();
@@ -239,7 +239,7 @@ describe('a stream', () => {
           if (text === 'ids') for (const id of [76460, 222, 0]) yield { tokens: [id] };
           else for (const word of ['Hello', ',', ' world', '!']) yield word;
         },
-        batch: { ms: 1 },
+        features: [batching({ ms: 1 })],
       },
       { encodings: ['CL100K_BASE'] },
     );

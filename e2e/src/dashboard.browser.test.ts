@@ -1,5 +1,5 @@
 import { type ClientSession, connect } from '@parlance/client';
-import { createServer, type Server } from '@parlance/server';
+import { admin, createServer, type Server } from '@parlance/server';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
@@ -19,7 +19,7 @@ describe.skipIf(chromiumMissing() !== undefined)('the dashboard', () => {
     await buildUserInterface();
     browser = await launchChromium();
     server = createServer({
-      admin: { token: TOKEN, mode: 'operate' },
+      features: [admin({ token: TOKEN, mode: 'operate' })],
       limits: {
         sessionsPerIp: Infinity,
         sessionsPerMinutePerIp: Infinity,

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { createServer, memoryCluster, type Server } from '@parlance/server';
+import { createServer, durable, memoryCluster, nodes, type Server } from '@parlance/server';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Bundle, bundleFile } from '../../bench/src/page/bundle.js';
@@ -51,9 +51,8 @@ describe.skipIf(missing !== undefined)('a page with a durable session', () => {
   async function serve(): Promise<void> {
     const server = createServer<number>({
       origins: [files.origin],
-      cluster,
-      durable: true,
-      durability: { volatile: true },
+      engine: cluster,
+      features: [nodes(), durable(true, { volatile: true })],
       authenticate: () => ({ principal: 'ann', data: 0 }),
       async onSession(session) {
         for await (const { text } of session) {

@@ -1,6 +1,6 @@
 import type { ClientSession } from '@parlance/client';
 import { decodeHttpRequest, encodeHttpResponse } from '@parlance/protocol';
-import type { ServerOptions } from '@parlance/server';
+import { keptReplies, type ServerOptions } from '@parlance/server';
 import { createOpenAIGateway, type OpenAIGatewayOptions } from '@parlance/server/openai';
 import { DefaultChatTransport, type UIMessage, type UIMessageChunk } from 'ai';
 import OpenAI from 'openai';
@@ -321,7 +321,7 @@ describe('the option keep', () => {
       [{ ttlMs: -1 }, {}],
       [true, { maxBytes: 1 }],
     ] as const) {
-      const { upstream, dial } = await setUp({ keep, logger }, { replies, logger });
+      const { upstream, dial } = await setUp({ keep, logger }, { features: [keptReplies(replies)], logger });
       const page = await dial();
       const response = await page.fetch(PATH, ASK);
       upstream.send(...EVENTS);

@@ -3,6 +3,7 @@ import { type ClientSession, connect } from '@parlance/client';
 import {
   createServer,
   memoryCluster,
+  nodes,
   type Server,
   type ServerOptions,
   type ServerSession,
@@ -219,7 +220,10 @@ describe('the members of a group', () => {
 
   it('leave with a session that goes to another node, and are added there', async () => {
     const cluster = memoryCluster();
-    const [one, two] = [await listen({ cluster }), await listen({ cluster })];
+    const [one, two] = [
+      await listen({ engine: cluster, features: [nodes()] }),
+      await listen({ engine: cluster, features: [nodes()] }),
+    ];
     let { port } = one;
     const proxy = await createCuttingProxy(() => port);
     open.push(proxy);
@@ -243,13 +247,13 @@ describe('the members of a group', () => {
   it('of several nodes are reached by a bus that each node listens to', async () => {
     const cluster = memoryCluster();
     const bus = new EventEmitter<{ rooms: [string] }>();
-    const nodes = await Promise.all(
+    const both = await Promise.all(
       [0, 1].map(async () => {
         const onSession: ServerOptions['onSession'] = async (session) => {
           node.server.group('room').add(session);
           for await (const { text } of session) bus.emit('rooms', JSON.stringify({ room: 'room', text }));
         };
-        const node = await listen({ cluster, onSession });
+        const node = await listen({ engine: cluster, features: [nodes()], onSession });
         bus.on('rooms', (data) => {
           const { room, text } = JSON.parse(data);
           void node.server.group(room).send(text);
@@ -257,11 +261,11 @@ describe('the members of a group', () => {
         return node;
       }),
     );
-    const clients = await Promise.all(nodes.map(({ url }) => enter(url)));
-    await expect.poll(() => nodes.map(({ server }) => server.group('room').size)).toEqual([1, 1]);
+    const clients = await Promise.all(both.map(({ url }) => enter(url)));
+    await expect.poll(() => both.map(({ server }) => server.group('room').size)).toEqual([1, 1]);
     await clients[0]?.send('to all nodes');
     for (const client of clients) expect(await read(client, 1)).toEqual(['to all nodes']);
     // Without the bus, a group reaches the members of its node alone.
-    expect(await nodes[0]?.server.group('room').send('to one node')).toMatchObject({ queued: 1 });
+    expect(await both[0]?.server.group('room').send('to one node')).toMatchObject({ queued: 1 });
   });
 });

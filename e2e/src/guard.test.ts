@@ -3,7 +3,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { type ClientOptions, type ClientSession, connect } from '@parlance/client';
 import { type Channel, Subprotocol } from '@parlance/protocol';
 import type { Endpoint } from '@parlance/protocol/internal';
-import { createServer, type Server, type ServerOptions } from '@parlance/server';
+import { agents, createServer, metrics, type Server, type ServerOptions, scan } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
 import type { ServerEndpoint } from '../../packages/server/src/endpoint.js';
@@ -270,7 +270,7 @@ const ENTRIES: readonly Entry[] = [
   },
   {
     name: 'a message that passed a scan',
-    server: { scan: async () => ({ safe: true }) },
+    server: { features: [scan(async () => ({ safe: true }))] },
     provoke({ endpoint, faulty }) {
       void faulty.request('hello').catch(() => {});
       plant(endpoint, 'isWanted');
@@ -278,7 +278,7 @@ const ENTRIES: readonly Entry[] = [
   },
   {
     name: 'the refusal of a message by a scan',
-    server: { scan: async (message) => ({ safe: message.text !== 'bad' }) },
+    server: { features: [scan(async (message) => ({ safe: message.text !== 'bad' }))] },
     async provoke({ endpoint, faulty }) {
       plant(endpoint, 'reject');
       await faulty.send('bad');
@@ -376,7 +376,7 @@ describe('a fault in', () => {
   it('the decision on a HELLO ends the handshake', async () => {
     await using bench = await Bench.begin({
       authenticate: ({ token }) => ({ principal: 'p', agentId: token }),
-      agents: { onConflict: 'refuse' },
+      features: [agents({ onConflict: 'refuse' })],
     });
     const neighbour = await bench.dial('neighbour');
     // Called between authentication and ACCEPT.
@@ -411,7 +411,7 @@ describe('a fault in', () => {
   });
 
   it('the statistics of a session fails the scrape of the metrics', async () => {
-    await using bench = await Bench.begin({ metrics: { path: '/metrics' } });
+    await using bench = await Bench.begin({ features: [metrics({ path: '/metrics' })] });
     const neighbour = await bench.dial('neighbour');
     const scrape = async () => (await fetch(`http://127.0.0.1:${bench.port}/metrics`)).status;
     await expect.poll(scrape).toBe(200);
@@ -471,10 +471,10 @@ describe('a function of the application', () => {
         ],
       ] as const
     ).map(
-      ([what, scan]): Case =>
+      ([what, faulty]): Case =>
         [
           `scan, with ${what}, blocks`,
-          { scan: (message) => (message.text === 'still there?' ? { safe: true } : scan()) },
+          { features: [scan((message) => (message.text === 'still there?' ? { safe: true } : faulty()))] },
           async (bench) => {
             const faulty = await bench.dial('faulty', { reconnect: false });
             const ended = endOf(faulty);
@@ -529,7 +529,7 @@ describe('a function of the application', () => {
     ),
     [
       'authorize, with a promise that is rejected, refuses',
-      { agents: { authorize: (async () => fault()) as never } },
+      { features: [agents({ authorize: (async () => fault()) as never })] },
       async (bench) => {
         const faulty = await bench.dial('faulty');
         expect(await failure(faulty.request('x', { to: 'neighbour' }))).toMatchObject({
@@ -540,7 +540,7 @@ describe('a function of the application', () => {
     ],
     [
       'route, with a promise that is rejected, reaches no agent',
-      { agents: { route: (async () => fault()) as never } },
+      { features: [agents({ route: (async () => fault()) as never })] },
       async (bench) => {
         const faulty = await bench.dial('faulty');
         expect(await failure(faulty.request('x', { to: 'neighbour' }))).toMatchObject({
@@ -640,9 +640,9 @@ describe('a function of the application', () => {
 
 it('a threat type that is a quotation is cut between characters, because half of one has no form in JSON', async () => {
   const quoted = `${'x'.repeat(127)}👍 and so on`;
-  const scan = (message: { readonly text: string }) =>
+  const check = (message: { readonly text: string }) =>
     message.text === 'bad' ? { safe: false, threatType: quoted } : { safe: true, threatType: '\ud800' };
-  await using bench = await Bench.begin({ scan });
+  await using bench = await Bench.begin({ features: [scan(check)] });
   const faulty = await bench.dial('faulty', { reconnect: false, subprotocol: Subprotocol.JSON });
   const neighbour = await bench.dial('neighbour');
   const ended = new Promise((resolve) => faulty.on('error', resolve));

@@ -1,6 +1,6 @@
 import { type ClientSession, connect, type RequestHandler } from '@parlance/client';
 import { contractClient, defineContract, serve } from '@parlance/client/contract';
-import type { ServerOptions } from '@parlance/server';
+import { hooks, metrics, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { z } from 'zod';
@@ -75,8 +75,8 @@ const FORMS: Record<string, { handler: RequestHandler; expected: string[] }> = {
 describe.each(Object.entries(FORMS))('%s', (_, { handler, expected }) => {
   const through: Record<string, ServerOptions> = {
     'a handler': { onRequest: handler },
-    'a hook': { onRequest: handler, use: [(_context, next) => next()] },
-    metrics: { onRequest: handler, metrics: true },
+    'a hook': { onRequest: handler, features: [hooks([(_context, next) => next()])] },
+    metrics: { onRequest: handler, features: [metrics()] },
     'onFetch beside it': { onRequest: handler, onFetch: () => new Response() },
   };
   it.each(Object.entries(through))('is the reply through %s', async (_name, options) => {

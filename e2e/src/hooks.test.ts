@@ -1,5 +1,13 @@
 import { type ClientSession, connect } from '@parlance/client';
-import { createServer, type Hook, RequestError, type ServerOptions } from '@parlance/server';
+import {
+  createServer,
+  type Hook,
+  hooks,
+  keptReplies,
+  metrics,
+  RequestError,
+  type ServerOptions,
+} from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 
@@ -45,7 +53,7 @@ describe('hooks around requests', () => {
       };
     const { session } = await setUp({
       authenticate: () => ({ principal: 'ann' }),
-      use: [hook('one'), hook('two')],
+      features: [hooks([hook('one'), hook('two')])],
       onRequest: ({ text }) => {
         seen.push('handler');
         return `re: ${text}`;
@@ -61,7 +69,7 @@ describe('hooks around requests', () => {
     let isStopped = false;
     let yielded = 0;
     const { session } = await setUp({
-      use: [(_context, next) => next(), async (_context, next) => await next()],
+      features: [hooks([(_context, next) => next(), async (_context, next) => await next()])],
       async *onRequest() {
         try {
           for (;;) {
@@ -81,17 +89,19 @@ describe('hooks around requests', () => {
   it('may answer in place of the handler, change its parts, and set metadata', async () => {
     let calls = 0;
     const { session } = await setUp({
-      use: [
-        async (context, next) => {
-          if (context.kind !== 'request') return;
-          if (context.message.text === 'cached') return 'from the cache';
-          context.setMetadata({ by: 'hook' });
-          const reply = await next();
-          if (typeof reply !== 'object' || reply === null || !(Symbol.asyncIterator in reply)) return reply;
-          return (async function* () {
-            for await (const part of reply as AsyncIterable<string>) yield part.toUpperCase();
-          })();
-        },
+      features: [
+        hooks([
+          async (context, next) => {
+            if (context.kind !== 'request') return;
+            if (context.message.text === 'cached') return 'from the cache';
+            context.setMetadata({ by: 'hook' });
+            const reply = await next();
+            if (typeof reply !== 'object' || reply === null || !(Symbol.asyncIterator in reply)) return reply;
+            return (async function* () {
+              for await (const part of reply as AsyncIterable<string>) yield part.toUpperCase();
+            })();
+          },
+        ]),
       ],
       async *onRequest() {
         calls++;
@@ -107,13 +117,15 @@ describe('hooks around requests', () => {
 
   it('fail a request as its handler does, before and after it', async () => {
     const { session, errors } = await setUp({
-      use: [
-        async ({ message }, next) => {
-          if (message.text === 'refused') throw new RequestError('no_way', 'no', { data: 1 });
-          if (message.text === 'twice') await next();
-          await next();
-          if (message.text === 'late') throw new Error('a fault of the hook');
-        },
+      features: [
+        hooks([
+          async ({ message }, next) => {
+            if (message.text === 'refused') throw new RequestError('no_way', 'no', { data: 1 });
+            if (message.text === 'twice') await next();
+            await next();
+            if (message.text === 'late') throw new Error('a fault of the hook');
+          },
+        ]),
       ],
       onRequest: ({ text }) => {
         if (text === 'handler') throw new RequestError('own', 'of the handler');
@@ -127,13 +139,17 @@ describe('hooks around requests', () => {
     expect((await session.request('ok')).text).toBe('fine');
     expect(errors.map((error) => (error as Error).message)).toEqual([
       'a fault of the hook',
-      'use: a hook may call next only once',
+      'hooks: a hook may call next only once',
     ]);
   });
 
   it('see the errors of a handler, and may answer for it', async () => {
     const { session } = await setUp({
-      use: [async (_context, next) => await next().catch((error: Error) => `instead of ${error.message}`)],
+      features: [
+        hooks([
+          async (_context, next) => await next().catch((error: Error) => `instead of ${error.message}`),
+        ]),
+      ],
       onRequest: () => {
         throw new Error('a fault');
       },
@@ -143,9 +159,7 @@ describe('hooks around requests', () => {
 
   it('are measured and kept with the reply', async () => {
     const { session, server } = await setUp({
-      metrics: true,
-      replies: { keep: true },
-      use: [(_context, next) => next()],
+      features: [metrics(), keptReplies({ keep: true }), hooks([(_context, next) => next()])],
       async *onRequest() {
         yield 'a';
         yield 'b';
@@ -168,12 +182,14 @@ describe('hooks around messages', () => {
   it('run for each message that the session reads, until it reads the next one', async () => {
     const seen: string[] = [];
     const { session } = await setUp({
-      use: [
-        async ({ kind, message }, next) => {
-          seen.push(`${kind} ${message.text}`);
-          await next();
-          seen.push(`${message.text} done`);
-        },
+      features: [
+        hooks([
+          async ({ kind, message }, next) => {
+            seen.push(`${kind} ${message.text}`);
+            await next();
+            seen.push(`${message.text} done`);
+          },
+        ]),
       ],
       async onSession(each) {
         for await (const { text } of each) {
@@ -200,11 +216,13 @@ describe('hooks around messages', () => {
 
   it('drop a message by not calling next, and keep the order of all others', async () => {
     const { session } = await setUp({
-      use: [
-        async ({ message }, next) => {
-          await new Promise((resolve) => setTimeout(resolve, Math.random() * 5));
-          if (Number(message.text) % 2 === 0) await next();
-        },
+      features: [
+        hooks([
+          async ({ message }, next) => {
+            await new Promise((resolve) => setTimeout(resolve, Math.random() * 5));
+            if (Number(message.text) % 2 === 0) await next();
+          },
+        ]),
       ],
       async onSession(each) {
         for await (const { text } of each) await each.send(text);
@@ -218,12 +236,14 @@ describe('hooks around messages', () => {
 
   it.each(['before', 'after'])('end a session as its reader does if they throw %s next', async (when) => {
     const { session, errors } = await setUp({
-      use: [
-        async (_context, next) => {
-          if (when === 'before') throw new Error('a fault of the hook');
-          await next();
-          throw new Error('a fault of the hook');
-        },
+      features: [
+        hooks([
+          async (_context, next) => {
+            if (when === 'before') throw new Error('a fault of the hook');
+            await next();
+            throw new Error('a fault of the hook');
+          },
+        ]),
       ],
       async onSession(each) {
         for await (const { text } of each) await each.send(text);
@@ -237,7 +257,7 @@ describe('hooks around messages', () => {
   it('do not hold up a session that ends or is left in the middle of a message', async () => {
     let isOver = false;
     const { session } = await setUp({
-      use: [(_context, next) => next()],
+      features: [hooks([(_context, next) => next()])],
       async onSession(each) {
         for await (const _message of each)
           while (!each.signal.aborted) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -251,10 +271,10 @@ describe('hooks around messages', () => {
   });
 });
 
-describe('the option use', () => {
+describe('the list of hooks', () => {
   it('takes functions only', () => {
     for (const use of [['text'], [undefined], () => {}])
-      expect(() => createServer({ use: use as never })).toThrow(
+      expect(() => createServer({ features: [hooks(use as never)] })).toThrow(
         expect.objectContaining({ code: 'invalid_option' }),
       );
   });

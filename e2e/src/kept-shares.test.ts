@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FollowedReply, ProtocolError } from '@parlance/client';
-import type { Logger } from '@parlance/server';
+import { keptReplies, type Logger, metrics } from '@parlance/server';
 import { afterEach, expect, it } from 'vitest';
 import { createPeers } from './peers.js';
 
@@ -28,9 +28,8 @@ async function serve(replies: object) {
   const logger: Logger = { debug() {}, info: log, warn: log, error: log };
   const { url, server } = await peers.serve({
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
-    metrics: true,
+    features: [metrics(), keptReplies(replies)],
     logger,
-    replies,
     async *onRequest(request, { keep, signal }) {
       const [count, isOpen] = request.text.split(' ');
       kept.push(keep({ name: 'n' })?.id);

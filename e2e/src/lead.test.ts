@@ -5,6 +5,7 @@ import {
   createServer,
   type Logger,
   memoryCluster,
+  nodes,
   type Server,
   type ServerOptions,
 } from '@parlance/server';
@@ -12,6 +13,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { digestOf, type LedClient, Tickets } from '../../packages/server/src/cluster/ticket.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure, greet, helloBytes, openRaw, type RawPeer } from './peers.js';
+import { merged } from './server-options.js';
 
 /** Nodes of one process: connections that arrive where their session is not. */
 
@@ -41,7 +43,8 @@ const echo: ServerOptions = {
     for await (const message of session) await session.send(message.text);
   },
 };
-const node = (options: ServerOptions = {}) => peers.serve({ cluster, ...echo, ...options });
+const node = (options: ServerOptions = {}) =>
+  peers.serve(merged({ engine: cluster, features: [nodes()], ...echo }, options));
 
 type Session = Awaited<ReturnType<typeof greet>>;
 /** Is cut before the servers close, which would wait for it. */
@@ -532,7 +535,7 @@ describe('readiness', () => {
       },
     };
     const { lines, logger } = recorder();
-    const { server, url, port } = await node({ cluster: lazy, logger });
+    const { server, url, port } = await node({ engine: lazy, logger });
     const ready = async () => (await fetch(`http://127.0.0.1:${port}/readyz`)).status;
     expect(await ready()).toBe(503);
     expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200);
@@ -557,14 +560,14 @@ describe('readiness', () => {
         renew: () => Promise.reject(new ProtocolError('unsupported', 'too old')),
       }),
     };
-    const server = peers.use(createServer({ cluster: old }));
+    const server = peers.use(createServer({ engine: old, features: [nodes()] }));
     expect(await failure(server.listen())).toMatchObject({ code: 'unsupported', message: 'too old' });
   });
 });
 
 it('a server that is closed while it joins leaves no port open', async () => {
   const { lines, logger } = recorder();
-  const server = createServer({ cluster, logger });
+  const server = createServer({ engine: cluster, features: [nodes()], logger });
   const listening = server.listen().catch(() => {});
   await server.close();
   await listening;

@@ -1,7 +1,7 @@
 import { createServer as createHttpServer } from 'node:http';
 import { connect as connectTcp } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
-import { createServer, memoryCluster, type ServerOptions } from '@parlance/server';
+import { admin, createServer, memoryCluster, metrics, nodes, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { freePort } from './cli-process.js';
 import { createPeers, failure } from './peers.js';
@@ -45,10 +45,8 @@ async function everything(more: ServerOptions = {}) {
   const server = peers.use(
     createServer({
       authenticate: () => ({ principal: 'a' }),
-      admin: { token, port: adminPort },
-      metrics: true,
-      cluster,
-      node: { secret, listen: { port: peerPort } },
+      engine: cluster,
+      features: [metrics(), nodes({ secret, listen: { port: peerPort } }), admin({ token, port: adminPort })],
       ...more,
     }),
   );
@@ -127,7 +125,7 @@ describe('close', () => {
     const slow = new Proxy(inner, {
       get: (target, name) => (name === 'connect' ? connect : Reflect.get(target, name)),
     });
-    const { server } = await everything({ cluster: slow });
+    const { server } = await everything({ engine: slow });
     const listening = failure(server.listen());
     await isAsked;
     const closed = server.close();

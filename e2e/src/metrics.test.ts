@@ -1,4 +1,5 @@
 import { encodeControl } from '@parlance/protocol';
+import { durable, metrics, nodes, scan } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -40,7 +41,7 @@ async function sampleOfTensors(port: number): Promise<number | undefined> {
 describe('metrics', () => {
   it('time the handshake, the first part of a reply, and the round trip', async () => {
     const { url, port } = await peers.serve({
-      metrics: true,
+      features: [metrics()],
       authenticate: async () => {
         await new Promise((resolve) => setTimeout(resolve, 30));
         return { principal: 'p' };
@@ -66,7 +67,7 @@ describe('metrics', () => {
   });
 
   it('time PINGs that are answered', async () => {
-    const { server, url, port } = await peers.serve({ metrics: true });
+    const { server, url, port } = await peers.serve({ features: [metrics()] });
     const raw = await greet(url);
     // Nothing acknowledges this, so the server asks early whether the client is there.
     const asked = failure([...server.sessions.values()][0]?.request('are you there?') as Promise<unknown>);
@@ -80,7 +81,7 @@ describe('metrics', () => {
 
   it('tell how long resumed sessions were away, and why others could not resume', async () => {
     const { server, url, port } = await peers.serve({
-      metrics: true,
+      features: [metrics()],
       timers: { closingTimeoutMs: 200 },
       onRequest: () => 'ok',
     });
@@ -99,13 +100,13 @@ describe('metrics', () => {
     await own?.close();
     proxy.refuse(false);
     await expect.poll(() => session.state).toBe('established');
-    const metrics = await scrape(port);
-    expect(sampleOf(metrics, 'resumes_failed_total', { reason: 'unknown_session' })).toBe(1);
+    const page = await scrape(port);
+    expect(sampleOf(page, 'resumes_failed_total', { reason: 'unknown_session' })).toBe(1);
   });
 
   it('count what passes between agents, and what does not', async () => {
     const { url, port } = await peers.serve({
-      metrics: true,
+      features: [metrics()],
       authenticate: ({ token }) => ({ principal: 'p', agentId: token }),
     });
     const options = { extensions: { agents: true } };
@@ -113,16 +114,18 @@ describe('metrics', () => {
     await peers.dial(url, { ...options, token: 'b', onRequest: (request) => request.text });
     expect((await a.request('x', { to: 'b' })).text).toBe('x');
     await failure(a.request('x', { to: 'nobody-here' }));
-    const metrics = await scrape(port);
-    expect(sampleOf(metrics, 'agents')).toBe(2);
-    expect(sampleOf(metrics, 'relay_bodies_total', { how: 'passed' })).toBe(2);
-    expect(sampleOf(metrics, 'undelivered_total', { outcome: 'refused' })).toBe(1);
+    const page = await scrape(port);
+    expect(sampleOf(page, 'agents')).toBe(2);
+    expect(sampleOf(page, 'relay_bodies_total', { how: 'passed' })).toBe(2);
+    expect(sampleOf(page, 'undelivered_total', { outcome: 'refused' })).toBe(1);
   });
 
   it('count messages, requests, parts and tensors, and contents that were blocked', async () => {
     const { url, port } = await peers.serve({
-      metrics: true,
-      scan: (message) => ({ safe: message.tensor !== undefined || message.text !== 'bad' }),
+      features: [
+        metrics(),
+        scan((message) => ({ safe: message.tensor !== undefined || message.text !== 'bad' })),
+      ],
       async onSession(session) {
         for await (const message of session) if (message.tensor === undefined) await session.send('back');
       },
@@ -136,12 +139,12 @@ describe('metrics', () => {
     await session.request('x');
     const data = new Float32Array(64);
     await session.sendTensor({ data, shape: [64], dtype: 'float32', payloadType: 'hidden_state' });
-    const metrics = await scrape(port);
-    expect(sampleOf(metrics, 'bodies_total', { direction: 'received', kind: 'messages' })).toBe(1);
-    expect(sampleOf(metrics, 'bodies_total', { direction: 'sent', kind: 'parts' })).toBeGreaterThanOrEqual(2);
-    expect(sampleOf(metrics, 'bodies_total', { direction: 'received', kind: 'requests' })).toBe(2);
-    expect(sampleOf(metrics, 'tensors_total', { direction: 'received' })).toBe(1);
-    expect(sampleOf(metrics, 'tensor_bytes_total', { direction: 'received' })).toBeGreaterThanOrEqual(256);
+    const page = await scrape(port);
+    expect(sampleOf(page, 'bodies_total', { direction: 'received', kind: 'messages' })).toBe(1);
+    expect(sampleOf(page, 'bodies_total', { direction: 'sent', kind: 'parts' })).toBeGreaterThanOrEqual(2);
+    expect(sampleOf(page, 'bodies_total', { direction: 'received', kind: 'requests' })).toBe(2);
+    expect(sampleOf(page, 'tensors_total', { direction: 'received' })).toBe(1);
+    expect(sampleOf(page, 'tensor_bytes_total', { direction: 'received' })).toBeGreaterThanOrEqual(256);
     await failure(session.request('bad'));
     expect(sampleOf(await scrape(port), 'scan_blocked_total')).toBe(1);
   });
@@ -149,7 +152,7 @@ describe('metrics', () => {
   it('count token IDs, and the bytes of the text that they stand for', async () => {
     let sent = 0;
     const { server, url, port } = await peers.serve({
-      metrics: true,
+      features: [metrics()],
       onRequest(request) {
         sent = request.tokens?.length ?? 0;
         return request.text;
@@ -159,10 +162,10 @@ describe('metrics', () => {
     const text = 'a few words that are sent as token IDs, and not as text';
     const reply = await session.request(text, { algorithm: 'TOKEN_NATIVE' });
     expect(reply.text).toBe(text);
-    const metrics = await scrape(port);
+    const page = await scrape(port);
     const labels = { direction: 'received', algorithm: 'TOKEN_NATIVE' };
-    expect(sampleOf(metrics, 'content_bytes_total', labels)).toBe(text.length);
-    const count = sampleOf(metrics, 'tokens_total', { direction: 'received' });
+    expect(sampleOf(page, 'content_bytes_total', labels)).toBe(text.length);
+    const count = sampleOf(page, 'tokens_total', { direction: 'received' });
     expect(sent).toBeGreaterThan(9);
     expect(count).toBe(sent);
     // The sum is that of open sessions and of those that are over.
@@ -174,7 +177,7 @@ describe('metrics', () => {
   it('tell what became of tensors', async () => {
     const arrived: Promise<unknown>[] = [];
     const { server, url, port } = await peers.serve({
-      metrics: true,
+      features: [metrics()],
       timers: { closingTimeoutMs: 200 },
       async onSession(session) {
         for await (const { tensor } of session)
@@ -214,7 +217,7 @@ describe('metrics', () => {
 
   it('name the limits, and those that were met', async () => {
     const { url, port } = await peers.serve({
-      metrics: true,
+      features: [metrics()],
       limits: { sessionsPerIp: 2, connectionsPerMinutePerIp: 4 },
       onRequest: () => 'ok',
     });
@@ -222,17 +225,17 @@ describe('metrics', () => {
     await failure(peers.dial(url, { reconnect: false }));
     await failure(peers.dial(url, { reconnect: false }));
     await failure(peers.dial(url, { reconnect: false }));
-    const metrics = await scrape(port);
-    expect(sampleOf(metrics, 'rate_limited_total', { limit: 'sessionsPerIp' })).toBe(2);
-    expect(sampleOf(metrics, 'rate_limited_total', { limit: 'connectionsPerMinutePerIp' })).toBe(1);
-    expect(sampleOf(metrics, 'limit', { name: 'sessionsPerIp' })).toBe(2);
-    expect(metrics.get('parlance_build_info')?.metrics[0]?.labels?.['version']).toMatch(/^\d+\.\d+\.\d+/);
+    const page = await scrape(port);
+    expect(sampleOf(page, 'rate_limited_total', { limit: 'sessionsPerIp' })).toBe(2);
+    expect(sampleOf(page, 'rate_limited_total', { limit: 'connectionsPerMinutePerIp' })).toBe(1);
+    expect(sampleOf(page, 'limit', { name: 'sessionsPerIp' })).toBe(2);
+    expect(page.get('parlance_build_info')?.metrics[0]?.labels?.['version']).toMatch(/^\d+\.\d+\.\d+/);
   });
 
   it("count a gateway's requests, with labels that clients cannot make grow", async () => {
     let asked = 0;
     const { url, port } = await peers.serve({
-      metrics: true,
+      features: [metrics()],
       onRequest: createOpenAIGateway({
         baseUrl: 'http://upstream.invalid/v1',
         maxRetryDelayMs: 1,
@@ -254,17 +257,17 @@ describe('metrics', () => {
     await failure(ask('down'));
     for (let i = 0; i < 30; i++) await failure(ask(`unknown-${i}`));
     for (let i = 0; i < 30; i++) await ask(`served-${i}`);
-    const metrics = await scrape(port);
+    const page = await scrape(port);
     const requests = 'upstream_requests_total';
-    expect(sampleOf(metrics, requests, { status: '200', model: 'busy' })).toBe(1);
-    expect(sampleOf(metrics, requests, { status: '429', model: 'other' })).toBe(1);
-    expect(sampleOf(metrics, requests, { status: '404', model: 'other' })).toBe(30);
-    expect(sampleOf(metrics, requests, { status: 'failed', model: 'other' })).toBe(1);
-    expect(sampleOf(metrics, requests, { status: '200', model: 'other' })).toBe(30 - 19);
-    expect(sampleOf(metrics, 'upstream_retries_total')).toBe(1);
-    expect(sampleOf(metrics, 'upstream_tokens_total', { direction: 'prompt', model: 'busy' })).toBe(7);
-    expect(sampleOf(metrics, 'upstream_tokens_total', { direction: 'completion', model: 'busy' })).toBe(3);
-    expect(metrics.get('parlance_upstream_requests_total')?.metrics.length).toBe(24);
+    expect(sampleOf(page, requests, { status: '200', model: 'busy' })).toBe(1);
+    expect(sampleOf(page, requests, { status: '429', model: 'other' })).toBe(1);
+    expect(sampleOf(page, requests, { status: '404', model: 'other' })).toBe(30);
+    expect(sampleOf(page, requests, { status: 'failed', model: 'other' })).toBe(1);
+    expect(sampleOf(page, requests, { status: '200', model: 'other' })).toBe(30 - 19);
+    expect(sampleOf(page, 'upstream_retries_total')).toBe(1);
+    expect(sampleOf(page, 'upstream_tokens_total', { direction: 'prompt', model: 'busy' })).toBe(7);
+    expect(sampleOf(page, 'upstream_tokens_total', { direction: 'completion', model: 'busy' })).toBe(3);
+    expect(page.get('parlance_upstream_requests_total')?.metrics.length).toBe(24);
     expect((await histogram(port, 'upstream_first_byte_seconds')).count).toBe(62);
   });
 });
@@ -273,11 +276,12 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'metrics of durable 
   it('count them, those that were taken over, and the bad days of the engine', async () => {
     await using engine = await startRedis();
     const { url, port } = await peers.serve({
-      metrics: true,
-      cluster: redis({ url: engine.url }),
-      node: { secret: 'a secret of the cluster in tests' },
-      durable: true,
-      durability: { volatile: true, stallMs: 100 },
+      engine: redis({ url: engine.url }),
+      features: [
+        metrics(),
+        nodes({ secret: 'a secret of the cluster in tests' }),
+        durable(true, { volatile: true, stallMs: 100 }),
+      ],
       onRequest: ({ text }) => text,
     });
     const session = await peers.dial(url);

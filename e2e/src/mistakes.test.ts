@@ -2,7 +2,20 @@ import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type ClientOptions, connect, type Session } from '@parlance/client';
 import { contractClient, defineContract, serve } from '@parlance/client/contract';
-import { createServer, type ServerOptions } from '@parlance/server';
+import {
+  agents,
+  createServer,
+  durable,
+  type Feature,
+  hooks,
+  keptReplies,
+  memoryCluster,
+  metrics,
+  nodes,
+  type ServerOptions,
+  scan,
+  tensors,
+} from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
 import { createTestServer } from '@parlance/server/testing';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -233,12 +246,27 @@ describe('options', () => {
     ['a path without a slash', { path: 'session' }, /path must begin with "\/"/],
     ['a path of another kind', { path: 5 }, /^invalid_option: path: a string/],
     ['a logger without methods', { logger: {} }, /^invalid_option: logger: .*console or pino\(\)/],
-    ['a path for metrics', { metrics: '/metrics' }, /^invalid_option: metrics: true or false or an object/],
-    ['a typo in metrics', { metrics: { pth: '/m' } }, /did you mean "path"\?/],
-    ['agents without authentication', { agents: {} }, /agents requires authenticate/],
+    ['an option that is a feature', { metrics: true }, /write features: \[metrics\(\{ … \}\)\]$/],
+    ['a feature without a list', { features: metrics() }, /^invalid_option: features: a list/],
+    ['agents without authentication', { features: [agents()] }, /agents requires authenticate/],
     ['a short key', { security: { mode: 'HMAC', key: new Uint8Array(2) } }, /^invalid_key/],
   ])('of a server: %s', async (_what, options, message) => {
     expect(await told(() => createServer(options as ServerOptions))).toMatch(message);
+  });
+
+  it.each<[string, (wrong: never) => Feature, unknown, RegExp]>([
+    ['a path for metrics', metrics, '/metrics', /^invalid_option: metrics: an object/],
+    ['a typo in metrics', metrics, { pth: '/m' }, /did you mean "path"\?/],
+    ['a scan that is none', scan, { check: () => true }, /^invalid_option: scan: a function/],
+    ['one hook', hooks, () => {}, /^invalid_option: hooks: a list/],
+    ['a mode as tensors', tensors, 'stream', /^invalid_option: tensors: an object/],
+    ['an unknown mode', tensors, { transfers: 'all' }, /^invalid_option: transfers: expected one of/],
+    ['a policy for durable sessions', durable, 'all', /^invalid_option: durable.policy: true or false/],
+    ['a typo in kept replies', keptReplies, { kep: true }, /did you mean "keep"\?/],
+  ])('of a feature: %s', async (_what, feature, wrong, message) => {
+    const created = () =>
+      createServer({ engine: memoryCluster(), features: [nodes(), feature(wrong as never)] });
+    expect(await told(created)).toMatch(message);
   });
 
   it.each<[string, unknown, RegExp]>([

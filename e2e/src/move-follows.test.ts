@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClientSession, Session } from '@parlance/client';
-import { memoryCluster, type ServerOptions } from '@parlance/server';
+import { memoryCluster, nodes, type ServerOptions } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers } from './peers.js';
@@ -71,7 +71,9 @@ describe('a session that follows a kept reply', () => {
       const log = ({ event }: { readonly event?: string }) => void (event === 'node.joined' && joined++);
       const logger = { debug: log, info: log, warn: log, error: log };
       const servers = await Promise.all(
-        Array.from({ length: 4 }, () => peers.serve({ cluster, logger, ...answers })),
+        Array.from({ length: 4 }, () =>
+          peers.serve({ engine: cluster, features: [nodes()], logger, ...answers }),
+        ),
       );
       await expect.poll(() => joined, { timeout: 10_000 }).toBe(4 * 3);
       let to = 0;

@@ -1,12 +1,22 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Session } from '@parlance/client';
 import { ProtocolError } from '@parlance/protocol';
-import { type Backplane, memoryCluster, type Server, type ServerOptions } from '@parlance/server';
+import {
+  agents,
+  type Backplane,
+  memoryCluster,
+  nodes,
+  type Server,
+  type ServerOptions,
+} from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { decodeLinkMessage, encodeLinkMessage } from '../../packages/server/src/cluster/link/message.js';
+import { PATHS } from '../../packages/server/src/cluster/peer-port.js';
 import { Tickets } from '../../packages/server/src/cluster/ticket.js';
 import { freePort } from './cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure, openRaw } from './peers.js';
+import { merged } from './server-options.js';
 import { createWatchingProxy } from './watching-proxy.js';
 
 /** Sessions that go from node to node while their clients use them. */
@@ -30,9 +40,9 @@ const logger = (name: string) => {
   };
   return { debug: log, info: log, warn: log, error: log };
 };
-let nodes = 0;
+let started = 0;
 const serve = (options: ServerOptions = {}) =>
-  peers.serve({ cluster, logger: logger(`node ${nodes++}`), ...options });
+  peers.serve(merged({ engine: cluster, features: [nodes()], logger: logger(`node ${started++}`) }, options));
 
 /** A client of the first node whose connection has come back to the second one. */
 async function led(options: ServerOptions, client: Parameters<typeof peers.dial>[1] = {}) {
@@ -242,9 +252,9 @@ function hurry(session: Session, isOver: () => boolean) {
 
 describe('a client that asks its next question when it reads the end of an answer', () => {
   it.each([['of anyone'], ['of agents']])('waits with it for the next node: sessions %s', async (whose) => {
-    const agents: ServerOptions =
+    const named: ServerOptions =
       whose === 'of agents'
-        ? { authenticate: ({ token = '' }) => ({ principal: 'ali', agentId: token }), agents: {} }
+        ? { authenticate: ({ token = '' }) => ({ principal: 'ali', agentId: token }), features: [agents()] }
         : {};
     let begunFirst = 0;
     let go = () => {};
@@ -252,7 +262,7 @@ describe('a client that asks its next question when it reads the end of an answe
       go = resolve;
     });
     const answers = (isFirst: boolean): ServerOptions => ({
-      ...agents,
+      ...named,
       async *onRequest(request) {
         yield `${request.text}.0 `;
         if (isFirst) begunFirst++;
@@ -261,17 +271,17 @@ describe('a client that asks its next question when it reads the end of an answe
       },
     });
     const port = Number(await freePort());
-    // Connections on which sessions can move.
+    // Links on which sessions can move.
     let ways = 0;
     const way = peers.use(
       await createWatchingProxy(port, ({ text, pair }) => {
-        pair.isAwaited ||= text.startsWith('GET /parlance/move');
+        pair.isAwaited ||= text.startsWith('GET /parlance/link');
         if (pair.isAwaited && text.startsWith('HTTP/1.1 101')) ways++;
         return 'pass';
       }),
     );
     const node = { listen: { port }, advertise: `ws://127.0.0.1:${way.port}` };
-    const servers = [await serve(answers(true)), await serve({ ...answers(false), node })];
+    const servers = [await serve(answers(true)), await serve({ ...answers(false), features: [nodes(node)] })];
     let to = 0;
     const proxy = peers.use(await createCuttingProxy(() => servers[to]?.port as number));
     const sessions = await Promise.all(
@@ -287,7 +297,7 @@ describe('a client that asks its next question when it reads the end of an answe
     const clients = sessions.map((session) => hurry(session, () => isOver));
     await expect.poll(() => begunFirst).toBe(8);
     const drained = servers[0]?.server.drain({ timeoutMs: 20_000, returnWithinMs: 0 });
-    await expect.poll(() => ways).toBe(8);
+    await expect.poll(() => ways).toBe(1);
     // Until they are known to be open.
     await pause(100);
     go();
@@ -313,7 +323,7 @@ describe('a move that breaks', () => {
           const leg = peers.use(await createCuttingProxy(peerPort));
           legs.push(leg);
           const node = { listen: { port: peerPort }, advertise: `ws://127.0.0.1:${leg.port}` };
-          return await serve({ ...counting, cluster: shared, node });
+          return await serve({ ...counting, engine: shared, features: [nodes(node)] });
         }),
       );
       let to = [0];
@@ -497,7 +507,7 @@ describe('a node that drains', () => {
     };
     const node = { listen: { port }, advertise: `ws://127.0.0.1:${way.port}` };
     const servers = [
-      await serve({ ...counting, node }),
+      await serve({ ...counting, features: [nodes(node)] }),
       await serve({ ...counting, logger: logged(1) }),
       await serve({ ...counting, logger: logged(2) }),
     ];
@@ -576,10 +586,18 @@ describe('a node that drains', () => {
   });
 });
 
-describe('the connection of a move', () => {
+describe('the link of a move', () => {
   const id = (incarnation: string) => `sess_${incarnation}${'x'.repeat(14)}`;
-  const hello = (message: object) => JSON.stringify(message);
-  const snapshot = { type: 'snapshot', session: id('aaaaaa'), sent: 0, epoch: 0 };
+  const say = (type: string, fields: readonly unknown[], bytes = new Uint8Array(0)) =>
+    encodeLinkMessage('moves', type, [7, ...fields], bytes);
+  const snapshot = (size: number) => say('snapshot', [id('aaaaaa'), size, 0, 0]);
+  const bytes = (...values: readonly number[]) => say('bytes', [], new Uint8Array(values));
+  /** Without what says that the node is there. */
+  const answersTo = ({ received }: { readonly received: readonly (Uint8Array | string)[] }) =>
+    received
+      .map(decodeLinkMessage)
+      .filter(({ service }) => service === 'moves')
+      .map(({ type, fields }) => [type, ...fields]);
 
   async function port(options: ServerOptions = {}) {
     const lines: { readonly event?: string; readonly node?: string; readonly address?: string }[] = [];
@@ -587,7 +605,7 @@ describe('the connection of a move', () => {
     const node = { secret: SECRET };
     const { server } = await serve({
       ...options,
-      node,
+      features: [nodes(node)],
       logger: { debug: log, info: log, warn: log, error: log },
     });
     const { node: incarnation, address } = lines.find(({ event }) => event === 'node.listening') as Required<
@@ -595,9 +613,9 @@ describe('the connection of a move', () => {
     >;
     const secrets = [Buffer.from(SECRET)];
     const tickets = new Tickets({ secrets, incarnation: 'aaaaaa', now: Date.now });
-    const open = async (ticket = tickets.issueMove(incarnation)) => {
+    const open = async (ticket = tickets.issueFor('link', incarnation)) => {
       const headers = { authorization: `Parlance ${ticket}` };
-      const peer = await openRaw(`${address}/parlance/move`, { headers });
+      const peer = await openRaw(`${address}${PATHS.link}`, { headers });
       peers.use({ [Symbol.asyncDispose]: async () => peer.socket.terminate() });
       return peer;
     };
@@ -606,49 +624,48 @@ describe('the connection of a move', () => {
 
   it('is refused without a ticket of its own kind, and with one that was used', async () => {
     const { tickets, incarnation, open } = await port();
-    const used = tickets.issueMove(incarnation);
+    const used = tickets.issueFor('link', incarnation);
     await open(used);
-    const relay = tickets.issueRelay(incarnation);
-    for (const ticket of [used, relay, tickets.issueMove('bbbbbb'), 'x.y'])
+    const standing = tickets.issueFor('standing', incarnation);
+    for (const ticket of [used, standing, tickets.issueFor('link', 'bbbbbb'), 'x.y'])
       await expect(open(ticket)).rejects.toThrow(/401|410/);
   });
 
-  it.each<[string, readonly (string | Uint8Array)[], string]>([
-    ['bytes first', [new Uint8Array(10)], 'bad_message'],
-    ['no JSON', ['{'], 'bad_message'],
-    ['an answer', [hello({ type: 'taken' })], 'bad_message'],
-    ['a session that is not led', [hello({ type: 'hold', session: id('aaaaaa') })], 'invalid_argument'],
-    ['an empty session', [hello({ ...snapshot, size: 0 })], 'message_too_large'],
-    [
-      'a session of 64 MiB and a byte',
-      [hello({ ...snapshot, size: 64 * 1024 ** 2 + 1 })],
-      'message_too_large',
-    ],
-    ['more than it has announced', [hello({ ...snapshot, size: 3 }), new Uint8Array(4)], 'bad_message'],
-    ['text in place of bytes', [hello({ ...snapshot, size: 3 }), 'abc'], 'bad_message'],
-    ['another format', [hello({ ...snapshot, size: 1 }), new Uint8Array([99])], 'unknown_version'],
-    ['half a snapshot', [hello({ ...snapshot, size: 1 }), new Uint8Array([1])], 'truncated'],
-    [
-      'a damaged snapshot',
-      [hello({ ...snapshot, size: 9 }), new Uint8Array([1, 1, 1, 1, 1, 1, 1, 1, 1])],
-      'bad_checksum',
-    ],
+  it.each<[string, readonly Uint8Array[], string]>([
+    ['a session that is not led', [say('hold', [id('aaaaaa')])], 'invalid_argument'],
+    ['an empty session', [snapshot(0)], 'message_too_large'],
+    ['a session of 64 MiB and a byte', [snapshot(64 * 1024 ** 2 + 1)], 'message_too_large'],
+    ['more than it has announced', [snapshot(3), bytes(1, 2, 3, 4)], 'bad_message'],
+    ['another format', [snapshot(1), bytes(99)], 'unknown_version'],
+    ['half a snapshot', [snapshot(1), bytes(2)], 'truncated'],
+    ['a damaged snapshot', [snapshot(9), bytes(2, 1, 1, 1, 1, 1, 1, 1, 1)], 'bad_checksum'],
   ])('is answered with why: %s', async (_what, messages, code) => {
     const { server, open } = await port();
     const peer = await open();
     for (const message of messages) peer.send(message);
-    await peer.closed;
-    expect(JSON.parse(String(peer.received.at(-1)))).toMatchObject({ type: 'refused', code });
+    await expect.poll(() => answersTo(peer)).toEqual([['refused', 7, code, expect.any(String)]]);
     expect(server.sessions.size).toBe(0);
+  });
+
+  it.each<[string, string | Uint8Array]>([
+    ['text', 'abc'],
+    ['an answer', say('taken', [])],
+    ['no number', encodeLinkMessage('moves', 'hold', [id('aaaaaa')])],
+    ['a service that there is not', encodeLinkMessage('others', 'hold', [7])],
+  ])('is ended by %s', async (_what, message) => {
+    const { open } = await port();
+    const peer = await open();
+    peer.send(message);
+    expect(await peer.closed).toMatchObject({ code: 1006 });
   });
 
   it('takes no memory that the process does not have', async () => {
     const { open } = await port({ processMemory: 150 * 1024 ** 2 });
     const size = 60 * 1024 ** 2;
-    const many = await Promise.all(Array.from({ length: 12 }, () => open()));
-    for (const peer of many) peer.send(hello({ ...snapshot, size }));
-    await expect.poll(() => many.filter(({ received }) => received.length > 0).length).toBeGreaterThan(0);
-    const refused = many.find(({ received }) => received.length > 0);
-    expect(JSON.parse(String(refused?.received[0]))).toMatchObject({ type: 'refused', code: 'over_budget' });
+    const peer = await open();
+    for (let i = 0; i < 12; i++)
+      peer.send(encodeLinkMessage('moves', 'snapshot', [i, id('aaaaaa'), size, 0, 0]));
+    await expect.poll(() => answersTo(peer)).not.toEqual([]);
+    expect(answersTo(peer)[0]).toEqual(['refused', expect.any(Number), 'over_budget', expect.any(String)]);
   });
 });

@@ -2,7 +2,7 @@ import { createServer as createHttpServer } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Session } from '@parlance/client';
 import { DEFAULT_LIMITS, encodeControl, type Logger, type SessionStats } from '@parlance/protocol';
-import { createServer } from '@parlance/server';
+import { createServer, metrics, scan } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure, greet, helloBytes, openRaw } from './peers.js';
@@ -19,7 +19,7 @@ const sum = (stats: readonly SessionStats[], pick: (stats: SessionStats) => numb
 describe('metrics', () => {
   it("parse under load and match the clients' own figures, including those of lost connections", async () => {
     const { server, port } = await peers.serve({
-      metrics: true,
+      features: [metrics()],
       limits: {
         sessionsPerMinutePerIp: Infinity,
         connectionsPerMinutePerIp: Infinity,
@@ -66,7 +66,7 @@ describe('metrics', () => {
     await Promise.all(sessions.slice(0, 4).map((session) => session.close()));
     await expect.poll(() => server.sessions.size).toBe(8);
 
-    const metrics = await scrape(port);
+    const page = await scrape(port);
     const stats = sessions.map((session) => session.stats());
     for (const [direction, own] of [
       ['received', 'sent'],
@@ -78,7 +78,7 @@ describe('metrics', () => {
           ['messages_total', 'messages'],
           ['coded_bytes_total', 'codedBytes'],
         ] as const) {
-          expect([metric, labels, sampleOf(metrics, metric, labels)]).toEqual([
+          expect([metric, labels, sampleOf(page, metric, labels)]).toEqual([
             metric,
             labels,
             sum(stats, (each) => each[own].byAlgorithm[algorithm]?.[field] ?? 0),
@@ -86,19 +86,19 @@ describe('metrics', () => {
         }
       }
     }
-    expect(sampleOf(metrics, 'sessions', { state: 'connected' })).toBe(8);
-    expect(sampleOf(metrics, 'connections')).toBe(8);
-    expect(sampleOf(metrics, 'sessions_accepted_total', { kind: 'new' })).toBe(12);
-    expect(sampleOf(metrics, 'sessions_accepted_total', { kind: 'resumed' })).toBe(12);
-    expect(sampleOf(metrics, 'sessions_ended_total', { reason: 'closed' })).toBe(4);
-    expect(sampleOf(metrics, 'requests_total', { outcome: 'answered' })).toBe(12 * 5);
-    expect(sampleOf(metrics, 'requests_total', { outcome: 'failed' })).toBe(1);
-    expect(metrics.get('parlance_request_duration_seconds')?.metrics[0]?.count).toBe('61');
-    expect(sampleOf(metrics, 'draining')).toBe(0);
+    expect(sampleOf(page, 'sessions', { state: 'connected' })).toBe(8);
+    expect(sampleOf(page, 'connections')).toBe(8);
+    expect(sampleOf(page, 'sessions_accepted_total', { kind: 'new' })).toBe(12);
+    expect(sampleOf(page, 'sessions_accepted_total', { kind: 'resumed' })).toBe(12);
+    expect(sampleOf(page, 'sessions_ended_total', { reason: 'closed' })).toBe(4);
+    expect(sampleOf(page, 'requests_total', { outcome: 'answered' })).toBe(12 * 5);
+    expect(sampleOf(page, 'requests_total', { outcome: 'failed' })).toBe(1);
+    expect(page.get('parlance_request_duration_seconds')?.metrics[0]?.count).toBe('61');
+    expect(sampleOf(page, 'draining')).toBe(0);
   }, 30_000);
 
   it('count every byte of every WebSocket message', async () => {
-    const { server, url, port } = await peers.serve({ metrics: true, onRequest: () => 'ok' });
+    const { server, url, port } = await peers.serve({ features: [metrics()], onRequest: () => 'ok' });
     const session = await peers.dial(url);
     for (let i = 0; i < 10; i++) await session.request(`question ${i}`);
     const refused = await openRaw(url);
@@ -107,30 +107,28 @@ describe('metrics', () => {
     await refused.closed;
     await session.flush();
     await Promise.all([...server.sessions.values()].map((each) => each.flush()));
-    const metrics = await scrape(port);
+    const page = await scrape(port);
     const { sent, received } = session.stats();
     const toRefused = refused.received.reduce((bytes, { length }) => bytes + length, 0);
-    expect(sampleOf(metrics, 'wire_bytes_total', { direction: 'received' })).toBe(
-      sent.wireBytes + hello.length,
-    );
-    expect(sampleOf(metrics, 'wire_bytes_total', { direction: 'sent' })).toBe(received.wireBytes + toRefused);
+    expect(sampleOf(page, 'wire_bytes_total', { direction: 'received' })).toBe(sent.wireBytes + hello.length);
+    expect(sampleOf(page, 'wire_bytes_total', { direction: 'sent' })).toBe(received.wireBytes + toRefused);
     expect(
-      sampleOf(metrics, 'sessions_refused_total', { code: 'NO_COMMON_ALGORITHM', close_code: '4400' }),
+      sampleOf(page, 'sessions_refused_total', { code: 'NO_COMMON_ALGORITHM', close_code: '4400' }),
     ).toBe(1);
   });
 
   it('have help, base units, and no label that grows with the sessions', async () => {
     const { url, port } = await peers.serve({
-      metrics: { path: '/internal/metrics' },
+      features: [metrics({ path: '/internal/metrics' })],
       onRequest: () => 'ok',
     });
     for (let i = 0; i < 5; i++) await (await peers.dial(url)).request('x');
-    const metrics = await scrape(port, '/internal/metrics');
-    expect(metrics.size).toBeGreaterThan(10);
+    const page = await scrape(port, '/internal/metrics');
+    expect(page.size).toBeGreaterThan(10);
     // Node's own, under the names that dashboards for Node expect.
     for (const name of ['nodejs_eventloop_lag_p99_seconds', 'process_resident_memory_bytes'])
-      expect(metrics.has(name)).toBe(true);
-    const own = [...metrics.values()].filter(({ name }) => !/^(nodejs|process)_/.test(name));
+      expect(page.has(name)).toBe(true);
+    const own = [...page.values()].filter(({ name }) => !/^(nodejs|process)_/.test(name));
     for (const { name, help, type, metrics: samples } of own) {
       expect(name).toMatch(/^parlance_[a-z_]+$/);
       expect(name).not.toMatch(/_(ms|milliseconds|minutes|kb|mb)(_|$)/);
@@ -145,7 +143,7 @@ describe('metrics', () => {
   it('are off by default, and on a port of their own on request', async () => {
     const { port: without } = await peers.serve();
     expect((await get(without, '/metrics')).status).toBe(426);
-    const { server, port } = await peers.serve({ metrics: true });
+    const { server, port } = await peers.serve({ features: [metrics()] });
     expect((await get(port, '/metrics')).status).toBe(200);
     const own = await server.listenMetrics();
     expect(own.url).toBe(`http://127.0.0.1:${own.port}/metrics`);
@@ -159,14 +157,14 @@ describe('metrics', () => {
     expect((await get(own.port, '/metrics', 'POST')).status).toBe(405);
     expect(await failure(server.listenMetrics())).toMatchObject({ code: 'invalid_argument' });
     // Two servers in one process do not share figures.
-    const { port: other } = await peers.serve({ metrics: true });
+    const { port: other } = await peers.serve({ features: [metrics()] });
     expect(sampleOf(await scrape(other), 'sessions_accepted_total', { kind: 'new' })).toBe(0);
   });
 });
 
 describe('health', () => {
   it('is served through an existing HTTP server on request', async () => {
-    const server = peers.use(createServer({ metrics: true, onRequest: () => 'ok' }));
+    const server = peers.use(createServer({ features: [metrics()], onRequest: () => 'ok' }));
     const http = createHttpServer((request, response) => {
       if (!server.respond(request, response)) response.end('the page');
     });
@@ -229,7 +227,7 @@ describe('the log', () => {
       logger: log.logger,
       timers: { closingTimeoutMs: 200 },
       limits: { sessionsPerPrincipal: 2, maxMessageSize: 100_000 },
-      scan: (message) => ({ safe: !message.text.includes('blocked') }),
+      features: [scan((message) => ({ safe: !message.text.includes('blocked') }))],
       authenticate: async ({ token }) => {
         if (token?.includes('throw')) throw new Error(`bad token ${token}`);
         return token?.includes(CANARY) ? { principal: 'u1', expiresAt: Date.now() + 2_000 } : null;

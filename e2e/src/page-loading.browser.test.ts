@@ -1,7 +1,14 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createServer, memoryCluster, type SendOptions, type ServerOptions } from '@parlance/server';
+import {
+  createServer,
+  durable,
+  memoryCluster,
+  nodes,
+  type SendOptions,
+  type ServerOptions,
+} from '@parlance/server';
 import { describe, expect, it } from 'vitest';
 import { chromiumMissing } from './chat-page.js';
 import { ScenarioPage } from './scenario-page.js';
@@ -55,9 +62,8 @@ describe.skipIf(missing !== undefined)('a page', () => {
     });
     const options: ServerOptions = {
       origins: [page.origin],
-      cluster: memoryCluster(),
-      durable: true,
-      durability: { volatile: true },
+      engine: memoryCluster(),
+      features: [nodes(), durable(true, { volatile: true })],
       async *onRequest(_request, { said, onLost, signal }) {
         onLost('again');
         for (let part = said.length; part < PARTS && !signal.aborted; part++) {

@@ -1,6 +1,13 @@
 import { type AddressInfo, createServer as createNetServer } from 'node:net';
 import { type ClientOptions, connect, type Session, type Undelivered } from '@parlance/client';
-import { createServer, memoryCluster, type Server, type ServerOptions } from '@parlance/server';
+import {
+  agents,
+  createServer,
+  memoryCluster,
+  nodes,
+  type Server,
+  type ServerOptions,
+} from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
@@ -10,6 +17,7 @@ import type { SessionServer } from '../../packages/server/src/server.js';
 import { nextMessage } from './agents.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { failure } from './peers.js';
+import { merged } from './server-options.js';
 
 /** Agents on several nodes: how they find each other, and what they learn when nodes lose each other. */
 
@@ -55,12 +63,9 @@ async function pair(options: ServerOptions = {}) {
   const port = await freePort();
   const proxy = await createCuttingProxy(port);
   open.push(() => proxy[Symbol.asyncDispose]());
-  const near = await node({ cluster, ...options });
-  const far = await node({
-    cluster,
-    node: { listen: { port }, advertise: `ws://127.0.0.1:${proxy.port}` },
-    ...options,
-  });
+  const near = await node(merged({ engine: cluster, features: [nodes()] }, options));
+  const advertised = nodes({ listen: { port }, advertise: `ws://127.0.0.1:${proxy.port}` });
+  const far = await node(merged({ engine: cluster, features: [advertised] }, options));
   return { near, far, proxy };
 }
 
@@ -85,7 +90,7 @@ describe('agents on two nodes', () => {
   });
 
   it('have the same address at every node', async () => {
-    const { near, far } = await pair({ agents: { authorize: () => true } });
+    const { near, far } = await pair({ features: [agents({ authorize: () => true })] });
     const lists: (readonly string[])[] = [];
     await agent(far.port, 'other/worker');
     for (const { port } of [near, far]) {
@@ -100,8 +105,8 @@ describe('agents on two nodes', () => {
   it('keep their addresses while the secret is replaced node by node', async () => {
     const [old, next] = ['the first secret of two', 'the second secret of two'];
     const cluster = memoryCluster();
-    const agents = { authorize: () => true };
-    const start = async (secret: readonly string[]) => await node({ cluster, agents, node: { secret } });
+    const start = async (secret: readonly string[]) =>
+      await node({ engine: cluster, features: [nodes({ secret }), agents({ authorize: () => true })] });
     const stages = [[old], [old, next], [next, old], [next]];
     let stayed = await start(stages[0] ?? []);
     const addresses = new Set<string>();
@@ -128,7 +133,7 @@ describe('agents on two nodes', () => {
     const pages = await Promise.all([near, far].map(({ server }) => server.listenMetrics()));
     const read = async (page: number, name: string) => {
       const text = await (await fetch(pages[page]?.url ?? '')).text();
-      const line = text.split('\n').find((each) => each.startsWith(`parlance_relay_${name} `));
+      const line = text.split('\n').find((each) => each.startsWith(`parlance_node_${name} `));
       return Number(line?.split(' ')[1]);
     };
     expect([await read(0, 'links'), await read(1, 'links')]).toEqual([0, 0]);
@@ -164,7 +169,7 @@ describe('agents on two nodes', () => {
   });
 
   it('are refused an agent ID that the other node has', async () => {
-    const { near, far } = await pair({ agents: { onConflict: 'refuse' } });
+    const { near, far } = await pair({ features: [agents({ onConflict: 'refuse' })] });
     const older = await agent(near.port, 'acme/worker');
     expect(await failure(agent(far.port, 'acme/worker'))).toMatchObject({ code: 'rejected' });
     await older.close();
@@ -273,7 +278,11 @@ describe('agents on two nodes', () => {
 describe('agents whose node drains', () => {
   it('go on at another one while they write to each other, without loss, doubles or reports', async () => {
     const cluster = memoryCluster();
-    const [near, far, third] = [await node({ cluster }), await node({ cluster }), await node({ cluster })];
+    const [near, far, third] = [
+      await node({ engine: cluster, features: [nodes()] }),
+      await node({ engine: cluster, features: [nodes()] }),
+      await node({ engine: cluster, features: [nodes()] }),
+    ];
     let target = near.port;
     const proxy = await createCuttingProxy(() => target);
     open.push(() => proxy[Symbol.asyncDispose]());
@@ -373,8 +382,8 @@ describe.skipIf(redisMissing !== undefined)(`agents on nodes that share ${redisM
     const engine = await startRedis();
     open.push(() => engine[Symbol.asyncDispose]());
     const options = {
-      cluster: redis({ url: engine.url }),
-      node: { secret: 'a secret of sixteen bytes' },
+      engine: redis({ url: engine.url }),
+      features: [nodes({ secret: 'a secret of sixteen bytes' })],
     };
     const [near, far] = [await node(options), await node(options)];
     const planner = await agent(near.port, 'acme/planner');

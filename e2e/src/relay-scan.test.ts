@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Message, Session } from '@parlance/client';
+import { scan } from '@parlance/server';
 import { afterEach, expect, it } from 'vitest';
 import { type AgentsBench, serveAgents } from './agents.js';
 import { failure } from './peers.js';
@@ -17,14 +18,16 @@ async function serve() {
   const seen: string[] = [];
   let wait = 20;
   bench = await serveAgents({
-    scan: async (message: Message, { session }) => {
-      const { tensor } = message;
-      const text = tensor === undefined ? message.text : `${tensor.payloadType}, ${tensor.shape}`;
-      seen.push(`${session.agentId}: ${text}`);
-      wait = Math.max(0, wait - 2);
-      await pause(wait);
-      return { safe: !text.includes('secret') };
-    },
+    features: [
+      scan(async (message: Message, { session }) => {
+        const { tensor } = message;
+        const text = tensor === undefined ? message.text : `${tensor.payloadType}, ${tensor.shape}`;
+        seen.push(`${session.agentId}: ${text}`);
+        wait = Math.max(0, wait - 2);
+        await pause(wait);
+        return { safe: !text.includes('secret') };
+      }),
+    ],
   });
   return { agent: bench.agent, seen };
 }

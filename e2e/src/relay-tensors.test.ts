@@ -1,5 +1,6 @@
 import type { Session } from '@parlance/client';
 import type { ProtocolError } from '@parlance/protocol';
+import { agents } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type AgentsBench, createAgents, nextMessage } from './agents.js';
 import { createCuttingProxy } from './cutting-proxy.js';
@@ -7,9 +8,9 @@ import { failure } from './peers.js';
 
 /** Tensors that pass a server piece by piece, while something happens to one of the parties. */
 
-const agents = createAgents();
-afterEach(() => agents[Symbol.asyncDispose]());
-const { serve, closeLast } = agents;
+const benches = createAgents();
+afterEach(() => benches[Symbol.asyncDispose]());
+const { serve, closeLast } = benches;
 
 const PIECE = 64 * 1024;
 const PIECES = 64;
@@ -125,7 +126,7 @@ describe('a tensor on its way to another agent', () => {
   });
 
   it('is refused by the policy before much of it was sent', async () => {
-    const bench = await serve({ agents: { authorize: ({ kind }) => kind !== 'tensor' } });
+    const bench = await serve({ features: [agents({ authorize: ({ kind }) => kind !== 'tensor' })] });
     const planner = await bench.agent('planner');
     await bench.agent('worker');
     const source = generated();

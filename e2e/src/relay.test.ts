@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Message, Session, Undelivered } from '@parlance/client';
 import { LinkKind, loadEncoding, type ProtocolError, RequestError } from '@parlance/protocol';
-import type { RelayQuestion } from '@parlance/server';
+import { agents, type RelayQuestion, without } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createAgents, nextMessage } from './agents.js';
 import { createCuttingProxy } from './cutting-proxy.js';
@@ -10,9 +10,9 @@ import { failure, greet } from './peers.js';
 
 /** Agents that find each other and exchange messages through a server, over real sockets. */
 
-const agents = createAgents();
-afterEach(() => agents[Symbol.asyncDispose]());
-const { serve, closeLast } = agents;
+const benches = createAgents();
+afterEach(() => benches[Symbol.asyncDispose]());
+const { serve, closeLast } = benches;
 
 describe('a message to an agent', () => {
   it('arrives only there, with the name of its sender', async () => {
@@ -119,7 +119,7 @@ describe('a message to an agent', () => {
   });
 
   it('is decoded if it was coded in context, and never coded so between principals', async () => {
-    const { agent, server } = await serve({ agents: { authorize: () => true } });
+    const { agent, server } = await serve({ features: [agents({ authorize: () => true })] });
     const planner = await agent('planner');
     const [near, far] = [await agent('near'), await agent('other/far')];
     const elsewhere = await foreign(planner);
@@ -212,8 +212,8 @@ describe('a message to an agent', () => {
     expect(await failure(nameless.send('x', { to: 'not a name' }))).toMatchObject({
       code: 'invalid_argument',
     });
-    const without = await serve({ extensions: { agents: false } });
-    const session = await without.agent('planner');
+    const alone = await serve({ features: [without('agents')] });
+    const session = await alone.agent('planner');
     expect(await failure(session.send('x', { to: 'worker' }))).toMatchObject({ code: 'unsupported' });
     expect(await failure(session.agents())).toMatchObject({ code: 'unsupported' });
   });
@@ -345,13 +345,15 @@ describe('the policy', () => {
   it('is asked with both parties, the kind and the header of an M2M body', async () => {
     const questions: RelayQuestion[] = [];
     const { agent } = await serve({
-      agents: {
-        authorize: (question) => {
-          if (question.kind === 'list') return true;
-          questions.push({ ...question, header: question.header });
-          return question.kind !== 'tensor';
-        },
-      },
+      features: [
+        agents({
+          authorize: (question) => {
+            if (question.kind === 'list') return true;
+            questions.push({ ...question, header: question.header });
+            return question.kind !== 'tensor';
+          },
+        }),
+      ],
     });
     const planner = await agent('acme/planner');
     await agent('other/worker', { onRequest: () => 'done' });
@@ -381,12 +383,14 @@ describe('the policy', () => {
     await agent('other/worker', { onRequest: () => 'never' });
     expect(await failure(planner.request('x', { to: 'worker' }))).toMatchObject({ code: 'unknown_agent' });
     const throwing = await serve({
-      agents: {
-        authorize: ({ kind }) => {
-          if (kind === 'list') return true;
-          throw new Error('broken');
-        },
-      },
+      features: [
+        agents({
+          authorize: ({ kind }) => {
+            if (kind === 'list') return true;
+            throw new Error('broken');
+          },
+        }),
+      ],
     });
     const asker = await throwing.agent('planner');
     await throwing.agent('worker', { onRequest: () => 'never' });
@@ -395,10 +399,16 @@ describe('the policy', () => {
 
   it('may choose the agent by the model of a request', async () => {
     const { agent } = await serve({
-      agents: {
-        route: (to, { header }) =>
-          to === 'any' ? (header?.schema === 'request' && header.model === 'gpt-4o' ? 'large' : 'small') : to,
-      },
+      features: [
+        agents({
+          route: (to, { header }) =>
+            to === 'any'
+              ? header?.schema === 'request' && header.model === 'gpt-4o'
+                ? 'large'
+                : 'small'
+              : to,
+        }),
+      ],
     });
     const planner = await agent('planner');
     await agent('large', { onRequest: () => 'large' });
@@ -418,7 +428,7 @@ async function foreign(session: Session): Promise<string> {
 
 describe('an agent of another principal', () => {
   it('has an address if it is visible, which names it in both directions', async () => {
-    const { agent } = await serve({ agents: { authorize: () => true } });
+    const { agent } = await serve({ features: [agents({ authorize: () => true })] });
     const planner = await agent('acme/planner-of-acme');
     const worker = await agent('other/worker-of-other', { onRequest: (request) => String(request.from) });
     const address = await foreign(planner);
@@ -456,7 +466,7 @@ describe('an agent of another principal', () => {
   });
 
   it('keeps its address when it returns, and shares it with no other agent', async () => {
-    const { agent } = await serve({ agents: { authorize: () => true } });
+    const { agent } = await serve({ features: [agents({ authorize: () => true })] });
     const planner = await agent('acme/planner');
     const worker = await agent('other/worker', { onRequest: () => 'first' });
     const address = await foreign(planner);
@@ -468,14 +478,16 @@ describe('an agent of another principal', () => {
     expect(await foreign(planner)).toBe(address);
     expect((await planner.request('who', { to: address })).text).toBe('second');
     expect(address).toMatch(/^~[A-Za-z0-9_-]{43}$/);
-    const elsewhere = await serve({ agents: { authorize: () => true } });
+    const elsewhere = await serve({ features: [agents({ authorize: () => true })] });
     const other = await elsewhere.agent('acme/planner');
     await elsewhere.agent('other/worker');
     expect(await foreign(other)).not.toBe(address);
   });
 
   it('does not exist for an agent that may not see it, by any name', async () => {
-    const { agent } = await serve({ agents: { authorize: ({ from }) => from.principal === 'acme' } });
+    const { agent } = await serve({
+      features: [agents({ authorize: ({ from }) => from.principal === 'acme' })],
+    });
     const [planner, outsider] = [await agent('acme/planner'), await agent('third/outsider')];
     await agent('other/worker', { onRequest: () => 'done' });
     const worker = (await planner.agents()).list.map(({ address }) => address);
@@ -493,7 +505,7 @@ describe('an agent of another principal', () => {
       wrong: { principal: 'other' },
     };
     const route = (to: string) => (routes[to] ?? to) as string;
-    const { agent } = await serve({ agents: { route } });
+    const { agent } = await serve({ features: [agents({ route })] });
     const planner = await agent('acme/planner');
     await agent('other/worker', { onRequest: (request) => `done for ${request.from?.[0]}` });
     expect((await planner.request('x', { to: 'service' })).text).toBe('done for ~');
@@ -503,13 +515,15 @@ describe('an agent of another principal', () => {
 
     const asked: string[] = [];
     const decided = await serve({
-      agents: {
-        route,
-        authorize: ({ to, kind }) => {
-          asked.push(`${kind} ${to.principal}/${to.id}`);
-          return kind === 'list';
-        },
-      },
+      features: [
+        agents({
+          route,
+          authorize: ({ to, kind }) => {
+            asked.push(`${kind} ${to.principal}/${to.id}`);
+            return kind === 'list';
+          },
+        }),
+      ],
     });
     const asker = await decided.agent('acme/planner');
     await decided.agent('other/worker', { onRequest: () => 'never' });
@@ -530,7 +544,7 @@ describe('an agent ID', () => {
   });
 
   it('belongs to its principal: the same one elsewhere is another agent', async () => {
-    const { agent } = await serve({ agents: { onConflict: 'refuse' } });
+    const { agent } = await serve({ features: [agents({ onConflict: 'refuse' })] });
     // Applications choose principals, so they may contain any character.
     const principals = [
       'acme',
@@ -559,7 +573,7 @@ describe('an agent ID', () => {
   });
 
   it('is refused to a second session if the server is configured so', async () => {
-    const strict = await serve({ agents: { onConflict: 'refuse' } });
+    const strict = await serve({ features: [agents({ onConflict: 'refuse' })] });
     const first = await strict.agent('worker');
     expect(await failure(strict.agent('worker'))).toMatchObject({ code: 'rejected', closeCode: 4403 });
     await first.close();
@@ -568,7 +582,9 @@ describe('an agent ID', () => {
 
   it('does not exist without authentication', async () => {
     const { createServer } = await import('@parlance/server');
-    expect(() => createServer({ agents: {} })).toThrow(expect.objectContaining({ code: 'invalid_option' }));
+    expect(() => createServer({ features: [agents()] })).toThrow(
+      expect.objectContaining({ code: 'invalid_option' }),
+    );
   });
 });
 
@@ -593,16 +609,16 @@ describe('the directory', () => {
     });
     await agent('stranger', { avp: { identity: identity('gemma', 12) } });
     await agent('other/hidden');
-    const agents = await planner.agents();
-    expect(agents.list.map(({ id }) => id).sort()).toEqual(['stranger', 'twin']);
-    expect(agents.get('twin')).toMatchObject({
+    const seen = await planner.agents();
+    expect(seen.list.map(({ id }) => id).sort()).toEqual(['stranger', 'twin']);
+    expect(seen.get('twin')).toMatchObject({
       state: 'connected',
       encodings: ['O200K_BASE'],
       metadata: { skill: 'sums' },
       identity: { modelFamily: 'llama', hiddenDim: 4096 },
       compatibility: { mode: 'latent', path: 'hash_match' },
     });
-    expect(agents.get('stranger')?.compatibility).toEqual({ mode: 'json', mapId: '', path: 'json_fallback' });
+    expect(seen.get('stranger')?.compatibility).toEqual({ mode: 'json', mapId: '', path: 'json_fallback' });
   });
 
   it('answers a session that agreed on TOKEN alone', async () => {

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientOptions, connect, type SessionReset, type SessionStore } from '@parlance/client';
-import { createServer, type Server, type ServerOptions, type Session } from '@parlance/server';
+import { createServer, type Server, type ServerOptions, type Session, without } from '@parlance/server';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
 import { serverEndpoint } from './endpoints.js';
@@ -448,7 +448,7 @@ describe('an entry', () => {
   });
 
   it('is not written for a session that cannot be taken up', async () => {
-    const { dial } = await serve({ extensions: { resume: false } });
+    const { dial } = await serve({ features: [without('resume')] });
     const store = new MemoryStore();
     const lines: string[] = [];
     const session = await dial(store, { logger: logTo(lines) });

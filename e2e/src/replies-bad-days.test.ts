@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FollowedReply, ProtocolError } from '@parlance/client';
-import type { Logger, Server } from '@parlance/server';
+import { type Logger, nodes, type Server } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
 import {
@@ -36,8 +36,8 @@ async function node(url: string): Promise<TestNode> {
   const log = (fields: Readonly<Record<string, unknown>>) => events.push(String(fields['event']));
   const logger: Logger = { debug: log, info: log, warn: log, error: log };
   const { server, url: own } = await peers.serve({
-    cluster: redis({ url }),
-    node: { secret: SECRET },
+    engine: redis({ url }),
+    features: [nodes({ secret: SECRET })],
     logger,
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
     async *onRequest({ text }, { keep }) {

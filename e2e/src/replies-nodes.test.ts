@@ -1,8 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FollowedReply, Message, ProtocolError, Session } from '@parlance/client';
 import {
+  keptReplies,
   type Logger,
   memoryCluster,
+  nodes,
+  type RepliesOptions,
   type RequestHandler,
   type Server,
   type ServerOptions,
@@ -10,6 +13,7 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure } from './peers.js';
+import { merged } from './server-options.js';
 
 /** Kept replies on the nodes of one process: followed, stopped and listed from others, and left by a drain. */
 
@@ -74,13 +78,14 @@ async function node(options: ServerOptions = {}): Promise<TestNode> {
   const lines: Line[] = [];
   const log = (fields: Readonly<Record<string, unknown>>) => lines.push(fields as Line);
   const logger: Logger = { debug: log, info: log, warn: log, error: log };
-  const { server, url } = await peers.serve({
-    cluster,
+  const base: ServerOptions = {
+    engine: cluster,
+    features: [nodes()],
     logger,
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
     onRequest: gated,
-    ...options,
-  });
+  };
+  const { server, url } = await peers.serve(merged(base, options));
   return { server, url, lines, logged: (event) => lines.filter((line) => line.event === event) };
 }
 
@@ -221,13 +226,13 @@ describe('a reply of another node', () => {
 
   it('is shared by what its handler said, with the question asked where the follower is', async () => {
     const questions: unknown[] = [];
-    const replies: ServerOptions['replies'] = {
+    const replies: RepliesOptions = {
       authorize(question) {
         questions.push(question);
         return question.principal === question.reply.share;
       },
     };
-    const [a, b] = [await node(), await node({ replies })];
+    const [a, b] = [await node(), await node({ features: [keptReplies(replies)] })];
     const { id } = await ask(await ada(a), 'shared', PARTS, { share: 'bob' });
     const [bob, eve] = [await peers.dial(b.url, { token: 'bob' }), await peers.dial(b.url, { token: 'eve' })];
     expect(await textsOf(bob.follow(id))).toEqual(WHOLE);
@@ -291,7 +296,10 @@ describe('a reply of another node', () => {
       yield* long;
     };
     const replies = { maxReplyBytes: 8 * 1024 * 1024 };
-    const [a, b] = [await node({ onRequest, replies, algorithms: ['NONE'] }), await node({ replies })];
+    const [a, b] = [
+      await node({ onRequest, features: [keptReplies(replies)], algorithms: ['NONE'] }),
+      await node({ features: [keptReplies(replies)] }),
+    ];
     const reply = (await ada(a)).stream('go');
     expect(await textsOf(reply)).toEqual(long);
     expect(await textsOf((await ada(b)).follow(reply.keptId as string))).toEqual(long);

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type FollowedReply, type Message, ProtocolError, type Session } from '@parlance/client';
-import type { RequestHandler, ServerOptions } from '@parlance/server';
+import { keptReplies, metrics, type RequestHandler, type ServerOptions, without } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createCuttingProxy } from './cutting-proxy.js';
@@ -207,16 +207,18 @@ describe('a kept reply', () => {
     const { url } = await peers.serve({
       authenticate: byToken,
       onRequest: reply.handler,
-      replies: {
-        authorize(question) {
-          asked.push(question);
-          const { principal, action, reply: shared } = question;
-          if (principal === 'thrower') throw new Error('a fault of the application');
-          const isBlue = (shared.share as { team: string }).team === 'blue';
-          if (principal === 'watcher') return isBlue && action === 'follow';
-          return principal === 'boss' ? isBlue : ('truthy' as unknown as boolean);
-        },
-      },
+      features: [
+        keptReplies({
+          authorize(question) {
+            asked.push(question);
+            const { principal, action, reply: shared } = question;
+            if (principal === 'thrower') throw new Error('a fault of the application');
+            const isBlue = (shared.share as { team: string }).team === 'blue';
+            if (principal === 'watcher') return isBlue && action === 'follow';
+            return principal === 'boss' ? isBlue : ('truthy' as unknown as boolean);
+          },
+        }),
+      ],
     });
     const dial = (token: string) => peers.dial(url, { token });
     const [ada, watcher, boss] = [await dial('ada'), await dial('watcher'), await dial('boss')];
@@ -390,7 +392,7 @@ describe('a kept reply', () => {
     const { url, port } = await peers.serve({
       authenticate: byToken,
       onRequest: reply.handler,
-      metrics: true,
+      features: [metrics()],
     });
     const followers = async (): Promise<number> => {
       const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
@@ -425,7 +427,7 @@ describe('a kept reply', () => {
     let done = false;
     const { url, port } = await peers.serve({
       authenticate: byToken,
-      replies: { maxReplyBytes: 16e6 },
+      features: [keptReplies({ maxReplyBytes: 16e6 })],
       async *onRequest(_request, { keep }) {
         keep({ name: 'much' });
         for (let i = 0; i < MANY; i++) yield `${i} ${part}`;
@@ -469,7 +471,7 @@ describe('bounds of kept replies', () => {
     const { url } = await peers.serve({
       authenticate: byToken,
       logger,
-      replies: { maxReplies: 2, maxReplyBytes: 8_000 },
+      features: [keptReplies({ maxReplies: 2, maxReplyBytes: 8_000 })],
       async *onRequest(request, { keep }) {
         keep({ name: request.text });
         if (request.text === 'large') for (let i = 0; i < 100; i++) yield 'y'.repeat(200);
@@ -497,7 +499,7 @@ describe('bounds of kept replies', () => {
     const { url } = await peers.serve({
       authenticate: byToken,
       logger: { debug() {}, info() {}, error() {}, warn },
-      replies: { keep: true, maxReplies: 1 },
+      features: [keptReplies({ keep: true, maxReplies: 1 })],
       async *onRequest() {
         yield* ['a', 'b'];
       },
@@ -559,7 +561,9 @@ describe('keep', () => {
   it('is an option of the server, which a handler may override', async () => {
     const { url } = await peers.serve({
       authenticate: byToken,
-      replies: { keep: (request) => request.text !== 'no' && { name: `auto ${request.text}` } },
+      features: [
+        keptReplies({ keep: (request) => request.text !== 'no' && { name: `auto ${request.text}` } }),
+      ],
       onRequest(request, { keep }) {
         if (request.text === 'own') keep({ name: 'mine' });
         return 'answer';
@@ -581,12 +585,14 @@ describe('keep', () => {
     const { url } = await peers.serve({
       authenticate: byToken,
       logger,
-      replies: {
-        keep(request) {
-          if (request.text === 'throws') throw new Error('a fault of the application');
-          return Promise.reject(new Error('late')) as unknown as boolean;
-        },
-      },
+      features: [
+        keptReplies({
+          keep(request) {
+            if (request.text === 'throws') throw new Error('a fault of the application');
+            return Promise.reject(new Error('late')) as unknown as boolean;
+          },
+        }),
+      ],
       onRequest: () => 'answer',
     });
     const ada = await peers.dial(url, { token: 'ada' });
@@ -695,18 +701,20 @@ describe('a server that drains', () => {
 
 describe('old peers', () => {
   it('are served as before, and follow throws unsupported', async () => {
-    const reply = dosed(WORDS);
     const { url } = await peers.serve({
       authenticate: byToken,
-      onRequest: reply.handler,
-      extensions: { replies: false },
+      async *onRequest({ text }, { keep }) {
+        if (text === 'keep') keep();
+        yield* WORDS;
+      },
+      features: [without('replies')],
     });
     const ada = await peers.dial(url, { token: 'ada' });
     const asked = ada.stream('go');
-    reply.release(5);
     expect(await textsOf(asked)).toEqual(WORDS);
     expect(asked.keptId).toBeUndefined();
-    expect(() => ada.follow(reply.id)).toThrow(expect.objectContaining({ code: 'unsupported' }));
+    expect(() => ada.follow('n')).toThrow(expect.objectContaining({ code: 'unsupported' }));
+    expect((await failure(ada.request('keep'))).code).toBe('unsupported');
     expect((await failure(ada.replies())).code).toBe('unsupported');
   });
 

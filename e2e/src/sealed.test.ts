@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ProtocolError } from '@parlance/client';
-import { type Logger, RequestError } from '@parlance/server';
+import { durable, type Logger, nodes, RequestError, sealed } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
 import {
@@ -41,9 +41,8 @@ const refused: string[] = [];
 
 async function nodeOf({ url }: RedisServer, seal?: { key: string; otherKeys?: string[] }): Promise<string> {
   const { url: own } = await peers.serve({
-    cluster: redis({ url }),
-    node: { secret: SECRET },
-    seal,
+    engine: seal === undefined ? redis({ url }) : sealed(redis({ url }), seal),
+    features: [nodes({ secret: SECRET })],
     logger,
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
     async *onRequest({ text }, { keep }) {
@@ -129,11 +128,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a sealed cluster', 
     await using server = await startRedis(...START);
     const secret = { state: 'weaves flowers and leaves', message: 'poetical science', token: 'ada-lovelace' };
     const { url } = await peers.serve({
-      cluster: redis({ url: server.url }),
-      node: { secret: SECRET },
-      durable: true,
-      durability: { volatile: true },
-      seal: { key: KEY },
+      engine: sealed(redis({ url: server.url }), { key: KEY }),
+      features: [nodes({ secret: SECRET }), durable(true, { volatile: true })],
       authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
       async onSession(session) {
         for await (const { text } of session)

@@ -1,6 +1,7 @@
 import type * as parlance from '@parlance/server';
-import type { Listening, Server, ServerOptions } from '@parlance/server';
+import type { Backplane, Listening, Server, ServerOptions } from '@parlance/server';
 import { type Front, openFront } from './front.js';
+import { merged } from './server-options.js';
 
 /**
  * Several nodes as one server, so that the tests of one node run against them: every TCP connection goes to the next
@@ -12,14 +13,17 @@ const NODES = 3;
 /**
  * `@parlance/server` with a `createServer` that creates several nodes; those of a test's own cluster stay as they are.
  *
- * @param chosen options that each node has, over those of the test.
+ * @param around the engine of each cluster.
  */
-export function ofNodes(actual: typeof parlance, chosen: ServerOptions = {}, count = NODES): typeof parlance {
+export function ofNodes(
+  actual: typeof parlance,
+  count = NODES,
+  around: (engine: Backplane) => Backplane = (engine) => engine,
+): typeof parlance {
   const createServer = <Data>(options: ServerOptions<Data> = {}): Server<Data> => {
-    if (options.cluster !== undefined) return actual.createServer(options);
-    const cluster = chosen.cluster ?? actual.memoryCluster();
-    const replies = { ...options.replies, ...chosen.replies };
-    const each = { ...options, ...(chosen as ServerOptions<Data>), replies, cluster };
+    if (options.engine !== undefined) return actual.createServer(options);
+    const joined = { engine: around(actual.memoryCluster()), features: [actual.nodes()] };
+    const each = merged(options, joined);
     const nodes = Array.from({ length: count }, () => actual.createServer(each));
     return new ServerOfNodes(nodes as [Server<Data>, ...Server<Data>[]]);
   };

@@ -3,7 +3,7 @@ import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { connect, type Session } from '@parlance/client';
 import { CloseCode, type ProtocolError, RequestError, Subprotocol } from '@parlance/protocol';
-import { createServer, type Server, type ServerOptions } from '@parlance/server';
+import { createServer, type Server, type ServerOptions, scan } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 
@@ -492,10 +492,12 @@ describe('the end of a session', () => {
     const read: string[] = [];
     let isRead = false;
     const { url, server } = await serve({
-      async scan(message) {
-        await looked;
-        return { safe: !message.text.includes('bad') };
-      },
+      features: [
+        scan(async (message) => {
+          await looked;
+          return { safe: !message.text.includes('bad') };
+        }),
+      ],
       async onSession(session) {
         for await (const message of session) read.push(message.text);
         isRead = true;

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from '@parlance/client';
-import { createServer, type Server, type ServerOptions } from '@parlance/server';
+import { createServer, durable, nodes, type Server } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
@@ -24,22 +24,22 @@ interface Said {
   readonly why: string;
 }
 
-function createNode(port: number, rest: Partial<ServerOptions> = {}) {
+function createNode(port: number) {
   const said: Said[] = [];
   const log = (fields: Readonly<Record<string, unknown>>) => {
     said.push({ event: String(fields['event']), why: String((fields['err'] as Error | undefined)?.message) });
   };
   const server = createServer({
-    cluster: redis({ url: `redis://127.0.0.1:${port}` }),
-    node: { secret: SECRET },
-    durable: ({ principal }) => principal !== 'plain',
-    durability: { volatile: true },
+    engine: redis({ url: `redis://127.0.0.1:${port}` }),
+    features: [
+      nodes({ secret: SECRET }),
+      durable(({ principal }) => principal !== 'plain', { volatile: true }),
+    ],
     logger: { debug: log, info: log, warn: log, error: log },
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
     async onSession(session) {
       for await (const { text } of session) await session.send(text);
     },
-    ...rest,
   });
   servers.push(server);
   return { server, saidOf: (event: string) => said.filter((each) => each.event === event) };

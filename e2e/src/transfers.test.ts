@@ -2,7 +2,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientOptions, connect, type Session } from '@parlance/client';
 import type { ModelIdentity, StreamedTensor, TensorInput, TransferMode } from '@parlance/protocol';
-import { createServer, type ServerOptions } from '@parlance/server';
+import { createServer, type ServerOptions, scan, tensors } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
@@ -105,7 +105,7 @@ describe('a tensor', () => {
   for (const mode of ['assemble', 'stream'] satisfies TransferMode[]) {
     for (const from of ['client', 'server'] as const) {
       it.each(Object.keys(sources))(`arrives from the ${from} out of %s (${mode})`, async (source) => {
-        const ends = await setUp({ transfers: mode }, { transfers: mode });
+        const ends = await setUp({ features: [tensors({ transfers: mode })] }, { transfers: mode });
         const to = from === 'client' ? 'server' : 'client';
         const arrived = hashOfTensor(ends[to]);
         const progress: number[] = [];
@@ -185,7 +185,7 @@ describe('a tensor', () => {
 
 describe('a receiver that does not read', () => {
   it('holds back its sender, and nothing else in the session', async () => {
-    const { client, server } = await setUp({ transfers: 'stream' });
+    const { client, server } = await setUp({ features: [tensors({ transfers: 'stream' })] });
     let given = 0;
     const source = function* () {
       for (const chunk of generate(8 * MIB, 100_000)) {
@@ -212,7 +212,7 @@ describe('a receiver that does not read', () => {
   });
 
   it('is sent two tensors at the same time, which are read in any order', async () => {
-    const { client, server } = await setUp({ transfers: 'stream' });
+    const { client, server } = await setUp({ features: [tensors({ transfers: 'stream' })] });
     const sent = [1, 2].map((n) => client.sendTensor(bytesTensor(generate(n * MIB, 100_000), n * MIB)));
     const first = await nextStream(server);
     const second = await nextStream(server);
@@ -258,7 +258,7 @@ describe('a transfer that fails half-way', () => {
   };
 
   it('because its sender aborts', async () => {
-    const ends = await setUp({ transfers: 'stream' });
+    const ends = await setUp({ features: [tensors({ transfers: 'stream' })] });
     const controller = new AbortController();
     const source = watched(() => generate(HALF, 100_000));
     const outcome = failure(
@@ -278,10 +278,10 @@ describe('a transfer that fails half-way', () => {
   });
 
   it.each([
-    ['to be read', { transfers: 'stream' }],
-    ['to be scanned', { scan: () => new Promise<never>(() => {}) }],
-  ] as const)('because its sender aborts, while all of it waits %s', async (_what, options) => {
-    const ends = await setUp(options);
+    ['to be read', tensors({ transfers: 'stream' })],
+    ['to be scanned', scan(() => new Promise<never>(() => {}))],
+  ])('because its sender aborts, while all of it waits %s', async (_what, feature) => {
+    const ends = await setUp({ features: [feature] });
     const controller = new AbortController();
     const sent = ends.client.sendTensor(bytesTensor(generate(100, 100), 100), { signal: controller.signal });
     await expect.poll(() => ends.server.stats().openStreams).toBe(1);
@@ -312,7 +312,7 @@ describe('a transfer that fails half-way', () => {
   });
 
   it.each(['leaves the loop', 'cancels'])('because its receiver %s', async (way) => {
-    const ends = await setUp({ transfers: 'stream' });
+    const ends = await setUp({ features: [tensors({ transfers: 'stream' })] });
     const source = watched(() => generate(HALF, 100_000));
     const outcome = failure(ends.client.sendTensor(bytesTensor(source.data, HALF)));
     const tensor = await nextStream(ends.server);
@@ -337,7 +337,7 @@ describe('a transfer that fails half-way', () => {
     ['yields less than was stated', 'bad_tensor', (size: number) => generate(size - 1, 100_000)],
     ['yields what is no bytes', 'invalid_argument', () => ['text'] as never],
   ] as const)('because its source %s', async (_what, expected, source) => {
-    const ends = await setUp({ transfers: 'stream' });
+    const ends = await setUp({ features: [tensors({ transfers: 'stream' })] });
     const outcome = failure(ends.client.sendTensor(bytesTensor(source(HALF), HALF)));
     const { error } = await readsUntilItFails(ends.server);
     expect(error).toMatchObject({ code: 'cancelled', side: 'remote' });
@@ -347,7 +347,7 @@ describe('a transfer that fails half-way', () => {
   });
 
   it('because the progress listener throws', async () => {
-    const ends = await setUp({ transfers: 'stream' });
+    const ends = await setUp({ features: [tensors({ transfers: 'stream' })] });
     const onProgress = () => {
       throw new Error('no bar to draw');
     };
@@ -360,7 +360,7 @@ describe('a transfer that fails half-way', () => {
   });
 
   it.each(['client', 'server'] as const)('because the %s closes the session', async (closer) => {
-    const ends = await setUp({ transfers: 'stream' }, { transfers: 'stream' });
+    const ends = await setUp({ features: [tensors({ transfers: 'stream' })] }, { transfers: 'stream' });
     const [from, to] = closer === 'client' ? [ends.server, ends.client] : [ends.client, ends.server];
     const outcome = failure(from.sendTensor(bytesTensor(generate(HALF, 100_000), HALF)));
     const tensor = await nextStream(to);
@@ -391,7 +391,7 @@ describe('a lost connection', () => {
   it.each(['client', 'server'] as const)(
     'interrupts a tensor from the %s and does not harm it',
     async (from) => {
-      const ends = await setUp({ transfers: 'stream' }, { transfers: 'stream' });
+      const ends = await setUp({ features: [tensors({ transfers: 'stream' })] }, { transfers: 'stream' });
       const { proxy } = ends;
       const to = from === 'client' ? ends.server : ends.client;
       const sentBytes = () => ends[from].stats().sent.wireBytes;
@@ -416,7 +416,7 @@ describe('a lost connection', () => {
   );
 
   it('that is never replaced fails the transfers in flight at both ends', async () => {
-    const ends = await setUp({ transfers: 'stream' }, { reconnect: false });
+    const ends = await setUp({ features: [tensors({ transfers: 'stream' })] }, { reconnect: false });
     const outcome = failure(ends.client.sendTensor(bytesTensor(generate(SIZE, 300_000), SIZE)));
     const tensor = await nextStream(ends.server);
     ends.proxy.cut();
@@ -443,7 +443,10 @@ describe('the models of the two ends', () => {
   const SMALL = bytesTensor(new Uint8Array(9), 9);
 
   it('that are the same exchange tensors unchanged', async () => {
-    const { client, server } = await setUp({ avp: { identity: LLAMA } }, { avp: { identity: LLAMA } });
+    const { client, server } = await setUp(
+      { features: [tensors({ avp: { identity: LLAMA } })] },
+      { avp: { identity: LLAMA } },
+    );
     for (const { negotiated } of [client, server]) {
       expect(negotiated.avp).toEqual({ mode: 'latent', mapId: '' });
     }
@@ -452,7 +455,10 @@ describe('the models of the two ends', () => {
   });
 
   it('that share a tokenizer state the map by which a tensor is projected', async () => {
-    const { client, server } = await setUp({ avp: { identity: LLAMA } }, { avp: { identity: OTHER } });
+    const { client, server } = await setUp(
+      { features: [tensors({ avp: { identity: LLAMA } })] },
+      { avp: { identity: OTHER } },
+    );
     const mapId = `vocab:${'c'.repeat(16)}`;
     for (const { negotiated } of [client, server]) {
       expect(negotiated.avp).toEqual({ mode: 'latent', mapId });
@@ -467,7 +473,7 @@ describe('the models of the two ends', () => {
 
   it('that have nothing in common exchange text', async () => {
     const { client, server } = await setUp(
-      { avp: { identity: LLAMA } },
+      { features: [tensors({ avp: { identity: LLAMA } })] },
       { avp: { identity: { ...OTHER, tokenizerHash: '' } }, agentId: 'alice' },
     );
     for (const { negotiated } of [client, server]) {
@@ -497,11 +503,11 @@ describe('the models of the two ends', () => {
 
   it('have no effect if one of them is not named', async () => {
     for (const [server, client] of [
-      [{ avp: { identity: LLAMA } }, {}],
-      [{}, { avp: { identity: LLAMA } }],
-      [{ avp: { identity: LLAMA } }, { avp: { identity: LLAMA }, extensions: { avp: false } }],
+      [{ identity: LLAMA }, {}],
+      [undefined, { avp: { identity: LLAMA } }],
+      [{ identity: LLAMA }, { avp: { identity: LLAMA }, extensions: { avp: false } }],
     ] as const) {
-      const ends = await setUp(server, client);
+      const ends = await setUp({ features: [tensors({ avp: server })] }, client);
       expect([ends.client.negotiated.avp, ends.server.negotiated.avp]).toEqual([undefined, undefined]);
       await ends.client.sendTensor(SMALL);
       expect((await nextTensor(ends.server)).shape).toEqual([9]);
@@ -510,7 +516,7 @@ describe('the models of the two ends', () => {
 
   it('are not named by an end that carries no tensors', async () => {
     const { client } = await setUp(
-      { avp: { identity: LLAMA } },
+      { features: [tensors({ avp: { identity: LLAMA } })] },
       { avp: { identity: LLAMA }, subprotocol: 'm2m.v1.json' },
     );
     expect(client.negotiated.avp).toBeUndefined();
@@ -521,7 +527,7 @@ describe('the models of the two ends', () => {
     const tokens = () => {
       throw new Error('no such file');
     };
-    const { proxy, client } = await setUp({ avp: { identity: LLAMA, tokens } });
+    const { proxy, client } = await setUp({ features: [tensors({ avp: { identity: LLAMA, tokens } })] });
     const url = `ws://127.0.0.1:${proxy.port}/session`;
     const refused = connect(url, { WebSocket, avp: { identity: { ...OTHER, tokenizerHash: '' } } });
     await expect(refused).rejects.toMatchObject({ name: 'ProtocolError', closeCode: 4500 });

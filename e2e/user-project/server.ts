@@ -1,12 +1,15 @@
 import {
   type AgentsOptions,
   type Authenticate,
+  agents,
   type BatchOptions,
+  batching,
   type CloseResult,
   type Credentials,
   createServer,
   type DrainOptions,
   type DrainResult,
+  hooks,
   type Identity,
   isProtocolError,
   type Limits,
@@ -17,6 +20,7 @@ import {
   type Message,
   type Metadata,
   type ModelIdentity,
+  metrics,
   modelIdentity,
   type Part,
   type RelayQuestion,
@@ -31,8 +35,11 @@ import {
   type ServerOptions,
   type Session,
   type SessionState,
+  scan,
   type Timers,
+  tensors,
   type Verdict,
+  without,
 } from '@parlance/server';
 import { createOpenAIGateway, type OpenAIGatewayOptions } from '@parlance/server/openai';
 
@@ -55,7 +62,7 @@ export async function authenticate(credentials: Credentials): Promise<Identity |
 export const authenticateLocally: Authenticate = (credentials) =>
   credentials.ip === '127.0.0.1' ? { principal: 'local' } : undefined;
 
-export function scan(message: Message, { session, direction }: ScanContext): Verdict {
+export function check(message: Message, { session, direction }: ScanContext): Verdict {
   const isSafe = message.tensor !== undefined || !message.text.includes('ignore all previous instructions');
   if (!isSafe) logger.warn({ event: 'scan', session: session.id, direction }, 'content looks like an attack');
   return isSafe ? { safe: true } : { safe: false, threatType: 'injection', confidence: 0.9, block: true };
@@ -131,7 +138,7 @@ function note({ id, agentId }: Session, state: SessionState): void {
 const limits: Partial<Limits> = { messagesPerMinute: 600, maxMessageSize: Number.POSITIVE_INFINITY };
 const identity: ModelIdentity = modelIdentity('{"model_type":"llama","hidden_size":4096}');
 const timers: Partial<Timers> = { closingTimeoutMs: 1_000 };
-const agents: AgentsOptions = {
+const agentsOptions: AgentsOptions = {
   onConflict: 'refuse',
   authorize: ({ from, to, kind, header }: RelayQuestion) =>
     from.principal === to.principal && (kind !== 'request' || modelOf(header) !== 'secret'),
@@ -144,17 +151,18 @@ export const options: ServerOptions = {
   origins: ['https://app.example'],
   algorithms: ['M2M', 'TOKEN_NATIVE', 'NONE'],
   encodings: ['O200K_BASE'],
-  extensions: { context: false },
-  transfers: 'stream',
-  avp: { identity },
+  features: [
+    metrics({ path: '/metrics' }),
+    scan(check satisfies Scan),
+    tensors({ avp: { identity }, transfers: 'stream' }),
+    batching(batch),
+    agents(agentsOptions),
+    without('context'),
+  ],
   limits,
   timers,
   authenticate,
-  agents,
   logger,
-  scan: scan satisfies Scan,
-  batch,
-  metrics: { path: '/metrics' },
   onSession: serve,
   onRequest: answer,
 };
@@ -199,16 +207,18 @@ export const stated = createServer<string[] | undefined>({
 /** Hooks and groups see the type of the data as well. */
 export const rooms = createServer({
   authenticate: () => ({ principal: 'ann', data: { room: 'lobby' } }),
-  use: [
-    async (context, next) => {
-      logger.info({ event: context.kind, room: context.session.data.room }, context.message.text);
-      if (context.kind === 'request' && context.signal.aborted) return 'too late';
-      return await next();
-    },
-    (_context, next) => next(),
-    async (_context, next) => {
-      await next();
-    },
+  features: [
+    hooks<{ room: string }>([
+      async (context, next) => {
+        logger.info({ event: context.kind, room: context.session.data.room }, context.message.text);
+        if (context.kind === 'request' && context.signal.aborted) return 'too late';
+        return await next();
+      },
+      (_context, next) => next(),
+      async (_context, next) => {
+        await next();
+      },
+    ]),
   ],
   async onSession(session) {
     rooms.group(session.data.room).add(session);

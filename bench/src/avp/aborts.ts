@@ -1,6 +1,6 @@
 import { connect, type Session } from '@parlance/client';
 import type { ReceivedTensor } from '@parlance/protocol';
-import { createServer } from '@parlance/server';
+import { createServer, tensors } from '@parlance/server';
 import WebSocket from 'ws';
 import { atMost, compare, type Row } from '../row.js';
 import { median } from '../statistics.js';
@@ -70,7 +70,11 @@ async function setUp(transfers: 'stream' | 'assemble'): Promise<Ends> {
   const accepted = new Promise<Session>((resolve) => {
     accept = resolve;
   });
-  const server = createServer({ ...options, transfers, onSession: (session) => accept(session) });
+  const server = createServer({
+    ...options,
+    features: [tensors({ transfers })],
+    onSession: (session) => accept(session),
+  });
   const { url } = await server.listen();
   const client = await connect(url, { ...options, WebSocket });
   const ends: Ends = {

@@ -68,12 +68,14 @@ class DirectoryNode {
       directory: this.directory,
       now: () => performance.now(),
       isNodeAlive: () => true,
-      targetOf: (_node, { sessionId, ...agent }) =>
-        ({ id: sessionId, ...agent, isRemote: true, state: 'established' }) as RelayTarget,
       durableMs: 0,
-      targetAway: ({ session }) => session,
-      reroute() {},
-      forget() {},
+      peers: {
+        targetOf: (_node, { sessionId, ...agent }) =>
+          ({ id: sessionId, ...agent, isRemote: true, state: 'established' }) as RelayTarget,
+        handleAway: ({ session }) => session,
+        reroute() {},
+        forget() {},
+      },
     });
     const { directory } = this;
     const [add, remove] = [directory.addRemote.bind(directory), directory.removeRemote.bind(directory)];

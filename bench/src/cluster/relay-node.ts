@@ -1,4 +1,4 @@
-import { createServer } from '@parlance/server';
+import { createServer, nodes, without } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import { cpuTime } from '../process/cpu.js';
@@ -12,11 +12,10 @@ const log = ({ event }: Readonly<Record<string, unknown>>) => {
   if (event === 'node.joined') others++;
 };
 const server = createServer({
-  cluster: redis({ url }),
-  node: { secret: 'a secret for the bench' },
+  engine: redis({ url }),
+  features: [nodes({ secret: 'a secret for the bench' }), without('context')],
   algorithms: ['NONE'],
   encodings: [],
-  extensions: { context: false },
   limits: UNLIMITED,
   logger: { debug: log, info: log, warn: log, error: log },
   authenticate: ({ token = '' }) => {

@@ -1,3 +1,4 @@
+import { nodes } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import { cpuTime } from '../process/cpu.js';
@@ -11,7 +12,9 @@ const { port, count } = await serveSessions(
   () => {
     echoes++;
   },
-  url === undefined ? {} : { cluster: redis({ url }), node: { secret: 'a secret for the bench' } },
+  url === undefined
+    ? {}
+    : { engine: redis({ url }), features: [nodes({ secret: 'a secret for the bench' })] },
 );
 
 const commands = {

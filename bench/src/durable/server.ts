@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createServer } from '@parlance/server';
+import { createServer, durable, nodes } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import { cpuTime } from '../process/cpu.js';
@@ -25,10 +25,8 @@ let parts = 0;
 let isMember = false;
 
 const server = createServer({
-  cluster: redis({ url }),
-  node: { secret: 'a secret for the bench' },
-  durable: isDurable,
-  durability: { volatile: true },
+  engine: redis({ url }),
+  features: [nodes({ secret: 'a secret for the bench' }), durable(isDurable, { volatile: true })],
   limits: { messagesPerMinute: Infinity, sessionsPerIp: Infinity, sessionsPerMinutePerIp: Infinity },
   logger: { debug() {}, info: note, warn() {}, error: console.error },
   async *onRequest(request, { said, onLost, signal }) {

@@ -1,7 +1,7 @@
 import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { loadEncoding } from '@parlance/protocol';
-import { createServer } from '@parlance/server';
+import { createServer, keptReplies, metrics } from '@parlance/server';
 import { offer } from '../../../scripts/child-process.js';
 import { answerTokens } from '../context/chunks.js';
 import { cpuTime } from '../process/cpu.js';
@@ -34,8 +34,7 @@ const server = createServer({
     connectionsPerMinutePerIp: Infinity,
   },
   authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
-  metrics: true,
-  replies: unlimited,
+  features: [metrics(), keptReplies(unlimited)],
   async *onRequest({ text }, { keep, setBatch }) {
     const [kept, kind, count, interval, batch] = text.split(' ');
     if (kept === 'kept') keep({ name: 'bench' });
@@ -50,7 +49,7 @@ const server = createServer({
   },
 });
 server.attach(http);
-const metrics = await server.listenMetrics();
+const page = await server.listenMetrics();
 await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
 const { port } = http.address() as AddressInfo;
 const traffic = countTraffic(http);
@@ -66,7 +65,7 @@ const commands = {
   },
   /** Bytes of kept replies by the server's own account. */
   async accounted(): Promise<number> {
-    const text = await (await fetch(metrics.url)).text();
+    const text = await (await fetch(page.url)).text();
     return Number(/^parlance_replies_kept_bytes (\S+)$/m.exec(text)?.[1]);
   },
 };

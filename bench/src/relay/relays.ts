@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createServer } from '@parlance/server';
+import { createServer, without } from '@parlance/server';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { UNLIMITED } from '../unlimited.js';
 
@@ -24,7 +24,7 @@ export async function serveSessions(): Promise<Relay> {
   const server = createServer({
     algorithms: ['NONE'],
     encodings: [],
-    extensions: { context: false },
+    features: [without('context')],
     limits: UNLIMITED,
     authenticate: ({ token }) => ({ principal: 'bench', agentId: token }),
   });

@@ -1,4 +1,4 @@
-import { createServer, memoryCluster, type Server } from '@parlance/server';
+import { createServer, durable, memoryCluster, nodes, type Server } from '@parlance/server';
 import { answering, count, forget } from './behaviours.js';
 
 /** Parlance's server as a peer under test. */
@@ -30,9 +30,8 @@ export async function serve(port = 0): Promise<Served> {
       onRequest: answering({ drain, restart: () => void again(forgetting) }),
       onError: () => {},
       limits: UNLIMITED,
-      cluster,
-      durable: true,
-      durability: { volatile: true },
+      engine: cluster,
+      features: [nodes(), durable(true, { volatile: true })],
     });
     const { url, port: taken } = await server.listen({ port: at, host: '127.0.0.1' });
     at = taken;

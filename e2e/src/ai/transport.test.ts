@@ -1,6 +1,6 @@
 import { type ClientSession, connect } from '@parlance/client';
 import { SessionChatTransport, type SessionChatTransportOptions } from '@parlance/client/ai';
-import { createServer, RequestError, type ServerOptions } from '@parlance/server';
+import { createServer, keptReplies, RequestError, type ServerOptions } from '@parlance/server';
 import { type ChatRequest, chatHandler } from '@parlance/server/ai';
 import {
   AbstractChat,
@@ -252,7 +252,7 @@ describe('a chat without React', () => {
     const join = await serve({
       logger,
       onRequest: chatHandler(answer),
-      replies: { maxReplies: 1 },
+      features: [keptReplies({ maxReplies: 1 })],
     });
     const chats = ['one', 'two'].map(async (id) => new PlainChat(new SessionChatTransport(await join()), id));
     const both = await Promise.all(chats);

@@ -12,9 +12,14 @@ import {
   type Credentials,
   createServer,
   type Identity,
+  keptReplies,
   memoryCluster,
+  metrics,
+  nodes,
   type Scan,
   type ServerOptions,
+  scan,
+  tensors,
 } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
 import { type Context, Hono } from 'hono';
@@ -130,7 +135,7 @@ async function onSession(session: Session): Promise<void> {
 }
 
 /** Quotes the content that it found, as scanners do. */
-const scan: Scan = ({ text }) => ({ safe: !text.startsWith('!'), threatType: text });
+const check: Scan = ({ text }) => ({ safe: !text.startsWith('!'), threatType: text });
 
 function gateway(models?: readonly string[]): RequestHandler {
   const pass = createOpenAIGateway({
@@ -164,16 +169,16 @@ app.post('/read', async (context) => {
 
 const common: ServerOptions = { authenticate, logger, onRequest: dispatch };
 const SERVERS = {
-  main: { ...common, metrics: true },
+  main: { ...common, features: [metrics()] },
   mailbox: { ...common, onSession },
-  streams: { ...common, onSession, transfers: 'stream' },
+  streams: { ...common, onSession, features: [tensors({ transfers: 'stream' })] },
   gateway: { ...common, onRequest: gateway(['gpt-4o*']) },
   'gateway-open': { ...common, onRequest: gateway() },
   security: { ...common, security: { mode: 'HMAC', key: KEY } },
-  scan: { ...common, scan },
+  scan: { ...common, features: [scan(check)] },
   fetch: { ...common, onFetch: app.fetch },
-  replies: { ...common, replies: { authorize: () => delay(20, false) } },
-  cluster: { ...common, onSession, cluster: memoryCluster(), node: { secret: CLUSTER_SECRET } },
+  replies: { ...common, features: [keptReplies({ authorize: () => delay(20, false) })] },
+  cluster: { ...common, onSession, engine: memoryCluster(), features: [nodes({ secret: CLUSTER_SECRET })] },
 } as const satisfies Record<string, ServerOptions>;
 export type ServerName = keyof typeof SERVERS;
 

@@ -1,20 +1,29 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { createServer, type ServerOptions, type ServerSession } from '@parlance/server';
+import {
+  createServer,
+  type DurabilityOptions,
+  durable,
+  nodes,
+  type ServerSession,
+  sealed,
+} from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
+import { words } from './words.js';
 
 /** One node in a process of its own, whose sessions are durable. */
 
 export interface DurableNodeSetup {
   /** Of Redis. */
   readonly url: string;
-  readonly secret: string;
+  /** @default it is not a node of a cluster */
+  readonly secret?: string;
   /** Seals what Redis has. */
   readonly seal?: { readonly key: string } | undefined;
   /** @default a free one */
   readonly port?: number;
   /** @default Redis may forget everything with its process */
-  readonly durability?: ServerOptions['durability'];
+  readonly durability?: DurabilityOptions | undefined;
 }
 
 /** What the application knows of a session. */
@@ -40,12 +49,14 @@ let told = 0;
 /** How often a handler was called, by the text of its request. */
 const calls: Record<string, number> = {};
 
+const engine = redis({ url: setup.url });
 const server = createServer<Counted>({
-  cluster: redis({ url: setup.url }),
-  node: { secret: setup.secret },
-  seal: setup.seal,
-  durable: ({ principal }) => principal !== 'plain',
-  durability: { volatile: true, ...setup.durability },
+  engine: setup.seal === undefined ? engine : sealed(engine, setup.seal),
+  features: [
+    ...(setup.secret === undefined ? [] : [nodes({ secret: setup.secret })]),
+    durable(({ principal }) => principal !== 'plain', { volatile: true, ...setup.durability }),
+    words(),
+  ],
   logger: { debug: log, info: log, warn: log, error: log },
   authenticate({ token = '' }) {
     const [principal = '', agentId] = token.split('/');
@@ -77,7 +88,13 @@ async function onSession(session: ServerSession<Counted>): Promise<void> {
     seen.push(redelivered ? `${text} #${number} again` : `${text} #${number}`);
     if (text === 'leave unhandled') await new Promise(() => {});
     const count = session.data.count + 1;
-    await session.commit({ state: { count, last: number }, send: [`${count}: ${text}`] });
+    const state = { count, last: number };
+    const answer = `${count}: ${text}`;
+    if (session.isDurable) await session.commit({ state, send: [answer] });
+    else {
+      session.data = state;
+      await session.send(answer);
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { createServer, type Message, type Session } from '@parlance/server';
+import { createServer, type Message, metrics, nodes, type Session } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import { serverEndpoint } from '../endpoints.js';
@@ -32,15 +32,17 @@ let produced = 0;
 const heard = new Map<string, number[]>();
 
 const server = createServer({
-  cluster: redis({ url: setup.url }),
-  node: {
-    listen: { port: setup.peerPort },
-    advertise: setup.advertise,
-    secret: setup.secret,
-  },
+  engine: redis({ url: setup.url }),
+  features: [
+    metrics(),
+    nodes({
+      listen: { port: setup.peerPort },
+      advertise: setup.advertise,
+      secret: setup.secret,
+    }),
+  ],
   logger: { debug: log, info: log, warn: log, error: log },
   limits: UNLIMITED,
-  metrics: true,
   authenticate({ token = '' }) {
     authenticated++;
     const [principal = '', agentId] = token.split('/');

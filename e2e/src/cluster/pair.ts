@@ -1,5 +1,5 @@
 import { connect, type Session } from '@parlance/client';
-import { type Backplane, createServer, type Server } from '@parlance/server';
+import { type Backplane, createServer, nodes, type Server } from '@parlance/server';
 import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
 
@@ -32,8 +32,8 @@ export async function startNode(backplane: Backplane): Promise<PairNode> {
   const events: string[] = [];
   const log = (fields: Readonly<Record<string, unknown>>) => events.push(String(fields['event']));
   const server = createServer({
-    cluster: backplane,
-    node: { secret: SECRET },
+    engine: backplane,
+    features: [nodes({ secret: SECRET })],
     logger: { debug: log, info: log, warn: log, error: log },
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
     async onSession(session) {

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientSession, connect } from '@parlance/client';
-import { createServer, type ServerOptions, type ServerSession } from '@parlance/server';
+import { createServer, keptReplies, type ServerOptions, type ServerSession } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
 import WebSocket from 'ws';
 
@@ -36,7 +36,7 @@ const OPTIONS: ServerOptions = {
     if (token === undefined) return null;
     return token === 'lost' ? { principal: 'lost' } : { principal: 'load', agentId: token };
   },
-  replies: { keep: (request) => request.text === 'keep' },
+  features: [keptReplies({ keep: (request) => request.text === 'keep' })],
   async onSession(session) {
     for await (const _message of session);
   },

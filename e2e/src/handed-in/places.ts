@@ -5,12 +5,19 @@ import { type ChatSessionSource, SessionChatTransport } from '@parlance/client/a
 import { contractClient, defineContract } from '@parlance/client/contract';
 import { tap, watchSockets } from '@parlance/client/inspect';
 import {
+  agents,
   createServer,
+  durable,
+  hooks,
+  keptReplies,
   type ModelIdentity,
   memoryCluster,
+  nodes,
   type Server,
   type ServerOptions,
   type Session,
+  scan,
+  tensors,
 } from '@parlance/server';
 import { chatHandler } from '@parlance/server/ai';
 import { serve } from '@parlance/server/contract';
@@ -264,29 +271,38 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
       },
       use,
     ),
-  'ServerOptions.scan': (foreign, use) =>
+  'scan(check)': (foreign, use) =>
     atServer(
       {
-        scan: (message, context) =>
-          isOfVictim(context.session) ? foreign(message, context) : { safe: true },
+        features: [
+          scan((message, context) =>
+            isOfVictim(context.session) ? foreign(message, context) : { safe: true },
+          ),
+        ],
       },
       use,
     ),
-  'ServerOptions.use[]': (foreign, use) =>
+  'hooks(list)[]': (foreign, use) =>
     atServer(
-      { use: [(context, next) => (isOfVictim(context.session) ? foreign(context, next) : next())] },
+      {
+        features: [
+          hooks([(context, next) => (isOfVictim(context.session) ? foreign(context, next) : next())]),
+        ],
+      },
       use,
       async (session) => {
         await session.send('hello');
         await session.request('hello');
       },
     ),
-  'ServerOptions.durable': (foreign, use) =>
+  'durable(policy)': (foreign, use) =>
     atServer(
       {
-        cluster: memoryCluster(),
-        node: { secret: '0123456789abcdef0123456789abcdef' },
-        durable: onlyFor(foreign, ({ principal }) => principal === VICTIM, false),
+        engine: memoryCluster(),
+        features: [
+          nodes({ secret: '0123456789abcdef0123456789abcdef' }),
+          durable(onlyFor(foreign, ({ principal }) => principal === VICTIM, false)),
+        ],
       },
       use,
       undefined,
@@ -296,27 +312,29 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
   'AgentsOptions.authorize': (foreign, use) =>
     atServer(
       {
-        agents: { authorize: foreign },
+        features: [agents({ authorize: foreign })],
         authenticate: ({ token = 'neighbour' }) => ({ principal: token, agentId: token }),
       },
       use,
       (session) => session.request('x', { to: VICTIM }),
     ),
   'AgentsOptions.route': (foreign, use) =>
-    atServer({ agents: { route: foreign } }, use, (session) => session.request('x', { to: 'b' })),
+    atServer({ features: [agents({ route: foreign })] }, use, (session) => session.request('x', { to: 'b' })),
   'RepliesOptions.keep': (foreign, use) =>
     atServer(
       {
-        replies: {
-          keep: (request, context: Foreign) => (isOfVictim(context.session) ? foreign(request) : false),
-        },
+        features: [
+          keptReplies({
+            keep: (request, context: Foreign) => (isOfVictim(context.session) ? foreign(request) : false),
+          }),
+        ],
       },
       use,
     ),
   'RepliesOptions.authorize': (foreign, use) =>
     atServer(
       {
-        replies: { authorize: foreign },
+        features: [keptReplies({ authorize: foreign })],
         onRequest: ({ text }, context) => {
           if (text === 'keep') context.keep({ name: 'kept', share: 'others' });
           return `re: ${text}`;
@@ -441,15 +459,25 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
   }),
   'SendTensorOptions.fallback': (foreign, use) =>
     atServer(
-      { avp: { identity: MODEL } },
+      { features: [tensors({ avp: { identity: MODEL } })] },
       use,
       (session) => session.sendTensor(TENSOR, { fallback: foreign }),
       otherEnd,
     ),
   'AvpOptions.maps.has': (foreign, use) =>
-    atServer({ avp: { identity: MODEL, maps: { has: foreign } } }, use, undefined, otherEnd),
+    atServer(
+      { features: [tensors({ avp: { identity: MODEL, maps: { has: foreign } } })] },
+      use,
+      undefined,
+      otherEnd,
+    ),
   'AvpOptions.tokens': (foreign, use) =>
-    atServer({ avp: { identity: MODEL, tokens: foreign } }, use, undefined, otherEnd),
+    atServer(
+      { features: [tensors({ avp: { identity: MODEL, tokens: foreign } })] },
+      use,
+      undefined,
+      otherEnd,
+    ),
   'SendTensorOptions.onProgress': tensorWith((onProgress) => ({ onProgress })),
   'SocketWatcher.onOpening': watching('onOpening'),
   'SocketWatcher.onOpen': watching('onOpen'),
@@ -493,7 +521,7 @@ export const OURS: Readonly<Record<string, RegExp>> = {
   'what a handler or a reader gets':
     /^(RequestContext|Message|Readable|AssembledTensor|StreamedTensor)\.\w+$/,
   'what we hand to a socket': /^WebSocketLike\.\w+\(\w+\)$/,
-  'as in ServerOptions': /^(TestServerOptions\.|durable\(policy\)|hooks\(list\)\[\]|scan\(check\))/,
+  'as in ServerOptions': /^TestServerOptions\./,
   'as in ClientOptions': /^(TestServer\.connect\(options\)|ChatConnection)\./,
 };
 

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientOptions, connect, type Session } from '@parlance/client';
-import { createServer, memoryCluster, type Server } from '@parlance/server';
+import { createServer, memoryCluster, metrics, nodes, type Server } from '@parlance/server';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
@@ -30,11 +30,11 @@ const TIMEOUT_SECONDS = 15;
 async function startNode(cluster: ReturnType<typeof memoryCluster>): Promise<Node> {
   const addresses: string[] = [];
   const server = createServer({
-    cluster,
+    engine: cluster,
+    features: [metrics(), nodes()],
     limits: LIMITS,
     timers: { pingIntervalMs: PING_MS },
     trustedProxies: ['127.0.0.1'],
-    metrics: true,
     authenticate({ token, ip }) {
       addresses.push(ip);
       return token === undefined ? null : { principal: token };

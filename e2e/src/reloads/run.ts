@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { getEncoding, loadEncoding } from '@parlance/protocol';
-import { createServer, type Server } from '@parlance/server';
+import { createServer, keptReplies, type Server } from '@parlance/server';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { bundleFile } from '../../../bench/src/page/bundle.js';
 import { serveCompressed } from '../../../bench/src/page/static-files.js';
@@ -158,7 +158,7 @@ function serve(origin: string, ids: readonly number[], answers: Map<string, Answ
       sessionsPerPrincipal: Infinity,
       connectionsPerMinutePerIp: Infinity,
     },
-    replies: { maxReplies: 100_000 },
+    features: [keptReplies({ maxReplies: 100_000 })],
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
     async *onRequest(request, { keep, metadata, signal, session }) {
       if (request.text === 'ready?') return;

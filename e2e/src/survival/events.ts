@@ -48,6 +48,12 @@ export const HAPPEN: Readonly<Record<Event, (world: World, step: () => Promise<v
     world.lead(1);
     await world.nodeAt(0).process.kill();
   },
+  async 'kill alone'(world, step) {
+    await step();
+    await world.nodeAt(0).process.kill();
+    await world.add();
+    world.lead(1);
+  },
   async 'empty Redis'(world, step) {
     await step();
     await world.redis.kill();

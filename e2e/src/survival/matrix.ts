@@ -8,6 +8,8 @@ export const EVENTS = {
   move: 'the node drains, and another one lives',
   'drain alone': 'the only node drains and closes, and is started again',
   kill: 'the node is killed (`kill -9`), and another one lives',
+  'kill alone':
+    'a process with an engine and without `nodes()` is killed (`kill -9`), and is started again on that engine',
   'empty Redis': 'Redis is killed, and starts again without data',
   failover: 'Redis fails over to a replica that lacks the last turns; the nodes live',
   'silent Redis': 'the connections to Redis die without a word; new ones work',
@@ -36,6 +38,7 @@ const GOES_ON: Row = {
   move: YES,
   'drain alone': YES,
   kill: YES,
+  'kill alone': YES,
   'empty Redis': YES,
   failover: YES,
   'silent Redis': YES,
@@ -92,13 +95,14 @@ const RECORD_LOST: Failure = {
   see: 'CLUSTER.md#when-redis-fails',
 };
 
-const PLAIN: Row = { ...GOES_ON, 'drain alone': LEFT, kill: IN_MEMORY };
+const PLAIN: Row = { ...GOES_ON, 'drain alone': LEFT, kill: IN_MEMORY, 'kill alone': IN_MEMORY };
 const PLAIN_CALL: Row = { ...PLAIN, reload: PAGE_IS_GONE };
 const DURABLE_CALL: Row = {
   ...GOES_ON,
   reload: PAGE_IS_GONE,
   'drain alone': NOT_AGAIN,
   kill: NOT_AGAIN,
+  'kill alone': NOT_AGAIN,
 };
 const CALLED_AGAIN: Row = { ...GOES_ON, reload: PAGE_IS_GONE };
 /** Of which the handler is not called again. */
@@ -106,6 +110,7 @@ const KEPT: Row = {
   ...GOES_ON,
   'drain alone': DEADLINE,
   kill: HANDLER_DIED,
+  'kill alone': HANDLER_DIED,
   'empty Redis': FORGOTTEN,
   failover: RECORD_LOST,
 };
@@ -133,6 +138,7 @@ export const MATRIX = {
     'second device': TAKEN_OVER,
     'drain alone': PEER_STREAM,
     kill: PEER_STREAM,
+    'kill alone': PEER_STREAM,
   },
   'plain groups': PLAIN,
   'durable groups': GOES_ON,
@@ -148,7 +154,11 @@ export const ROWS_OF: Readonly<Record<string, readonly Feature[] | string>> = {
   agents: ['plain messages between agents', 'plain requests between agents'],
   groups: ['plain groups', 'durable groups'],
   durable: ['durable messages', 'durable requests', 'durable streams', 'durable `session.data`'],
+  owner: ['durable messages', 'durable kept replies'],
   nodes: ['plain messages', 'plain requests', 'plain streams', 'plain `session.data`'],
+  link: 'Each row needs it.',
+  resume: 'Each row needs it.',
+  context: 'It saves bytes: what it has of a session goes with it, or begins anew.',
   metrics: 'It counts what happens at one node.',
   tracing: 'It holds nothing of a session.',
   tensors: 'A tensor under way fails, as DURABLE.md says; it has no row yet.',

@@ -1,4 +1,11 @@
-import { createServer, type Message, type RequestContext, type ServerSession } from '@parlance/server';
+import {
+  createServer,
+  durable,
+  type Message,
+  nodes,
+  type RequestContext,
+  type ServerSession,
+} from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import { UNLIMITED } from '../helpers/unlimited.js';
@@ -9,7 +16,8 @@ import { createGate, replyParts } from './gate.js';
 export interface SurvivalNodeSetup {
   /** Of Redis. */
   readonly url: string;
-  readonly secret: string;
+  /** Of its cluster. @default it is a node of none */
+  readonly secret?: string | undefined;
 }
 
 /** What the application knows of a session: the messages that it has answered. */
@@ -27,10 +35,11 @@ const calls: Record<string, number> = {};
 const gate = createGate();
 
 const server = createServer<Counted>({
-  cluster: redis({ url: setup.url }),
-  node: { secret: setup.secret },
-  durable: ({ principal }) => principal.startsWith('durable'),
-  durability: { volatile: true },
+  engine: redis({ url: setup.url }),
+  features: [
+    ...(setup.secret === undefined ? [] : [nodes({ secret: setup.secret })]),
+    durable(({ principal }) => principal.startsWith('durable'), { volatile: true }),
+  ],
   logger: { debug: log, info: log, warn: log, error: log },
   limits: UNLIMITED,
   authenticate({ token = '' }) {

@@ -12,6 +12,7 @@ import { World } from './world.js';
 
 /** Against hanging only. */
 const PATIENCE_MS = 30_000;
+const NODES: Partial<Record<Event, number>> = { 'drain alone': 1, 'kill alone': 0 };
 const FEATURES = Object.keys(MATRIX) as Feature[];
 
 /** @throws an error that says what has not happened. */
@@ -33,7 +34,7 @@ async function outcomeOf(end: () => Promise<void>): Promise<string> {
 }
 
 async function outcomes(event: Event): Promise<ReadonlyMap<Feature, string>> {
-  await using world = await World.start(event === 'drain alone' ? 1 : 2);
+  await using world = await World.start(NODES[event] ?? 2);
   const probes = await Promise.all(
     FEATURES.map((feature, i) =>
       within(`${feature} begins`, PROBES[feature](world, `${feature.split(' ')[0]}-${i}`)),

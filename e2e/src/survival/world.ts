@@ -27,23 +27,24 @@ export class World implements AsyncDisposable {
   /** Of the handlers of agents. */
   readonly gate = createGate();
   readonly #others: AsyncDisposable[] = [];
-  readonly #secret = randomBytes(24).toString('base64');
+  readonly #secret: string | undefined;
   /** The node that devices of each place connect to next. */
   readonly #at: number[];
 
   private constructor(redis: RedisServer, silent: SilentProxy, address: CuttingProxy, nodes: number) {
+    this.#secret = nodes === 0 ? undefined : randomBytes(24).toString('base64');
     this.redis = redis;
     this.silent = silent;
     this.address = address;
-    this.#at = [0, nodes - 1];
+    this.#at = [0, Math.max(0, nodes - 1)];
   }
 
-  /** @param nodes one or two. */
+  /** @param nodes one or two; 0 is a process that is not a node of a cluster. */
   static async start(nodes: number): Promise<World> {
     const redis = await startRedis();
     const address = await createCuttingProxy(portOf(redis));
     const world = new World(redis, await createSilentProxy(address.port), address, nodes);
-    await Promise.all(Array.from({ length: nodes }, () => world.add()));
+    await Promise.all(Array.from({ length: Math.max(1, nodes) }, () => world.add()));
     if (nodes > 1)
       for (const { process } of world.nodes)
         while ((await process.call('events'))['node.joined'] === undefined) await pause(10);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createServer, type ServerSession } from '@parlance/server';
+import { createServer, durable, nodes, type ServerSession } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import type { ChatRequest } from '../chat-completion.js';
@@ -20,9 +20,8 @@ const { redis: url, secret } = JSON.parse(process.argv[2] as string) as NodeSetu
 let isMember = false;
 
 const server = createServer<{ readonly count: number }>({
-  cluster: redis({ url }),
-  node: { secret },
-  durable: true,
+  engine: redis({ url }),
+  features: [nodes({ secret }), durable()],
   logger: { debug() {}, info: note, warn() {}, error() {} },
   onSession: countMessages,
   async *onRequest(request, { said, onLost }) {

@@ -39,7 +39,13 @@ export type { CallOptions } from './endpoint/requests/responder.js';
 export type { BodyToSend } from './link/body-to-send.js';
 export { type DurableRecord, fencedError } from './session/durable/turn.js';
 export type { NumberedBody, SessionRecord as DurableSession, Turn } from './session/session-record.js';
-export { decodeSnapshot, encodeSnapshot, MAX_SNAPSHOT_SIZE, SNAPSHOT_FORMAT } from './session/snapshot.js';
+export {
+  CONTAINER_FORMAT,
+  decodeSnapshot,
+  encodeSnapshot,
+  MAX_SNAPSHOT_SIZE,
+  SNAPSHOT_FORMAT,
+} from './session/snapshot.js';
 export { listsOf, orNull, trimmed, ValueList } from './base/value-list.js';
 export { ReceivedMessage } from './endpoint/messages/message.js';
 export type { ServerSessionCore } from './session/types.js';

@@ -1,5 +1,5 @@
 import type { ProtocolError } from '@parlance/protocol';
-import type { ServerSessionCore } from '@parlance/protocol/internal';
+import type { Fields, ServerSessionCore } from '@parlance/protocol/internal';
 import { type Origin, renew, setOrigin } from './admission/renewal.js';
 import { ServerEndpoint } from './endpoint.js';
 import { addressKey, memoryKeys } from './http/addresses.js';
@@ -23,6 +23,8 @@ export interface Adopted {
   readonly since: number;
   /** The JSON of `ServerSession.data`. */
   readonly data: string | undefined;
+  /** What parts have saved, by name. */
+  readonly parts: Fields;
   /** The client that is about to connect, if one is. */
   readonly origin: Origin | undefined;
 }
@@ -38,14 +40,17 @@ export class AdoptedSession extends SessionSettings {
   protected readonly queue: LoopQueue;
   readonly address: string;
   readonly counted: string | undefined;
+  readonly #load: (session: ServerEndpoint, from: string | undefined) => void;
   /** The quotas of the server count it, until it ends. */
   isAdmitted = false;
 
+  /** @throws {ProtocolError} `bad_message` if a part is missing here, or does not read what it has saved. */
   constructor(host: ConnectionHost, adopted: Adopted) {
     super();
     const { core, ip, counted, principal, agentId, isAnonymous, client, since, data, origin } = adopted;
     this.host = host;
     this.core = core;
+    this.#load = host.parts.load(adopted.parts);
     const countedIp = origin?.ip ?? ip;
     this.address = addressKey(countedIp);
     this.counted = counted;
@@ -60,6 +65,11 @@ export class AdoptedSession extends SessionSettings {
     session.isAnonymous = isAnonymous;
     session.restore(data);
     if (origin !== undefined) setOrigin(session, origin, host.options);
+  }
+
+  /** Gives parts what they have saved. @param from the node that has handed it over; `undefined` if it was on record. */
+  load(from: string | undefined): void {
+    this.#load(this.session, from);
   }
 
   // --- events of the session

@@ -55,7 +55,7 @@ export interface Server<Data = unknown> extends AsyncDisposal {
    * Returns `false` for other requests.
    */
   respond(request: IncomingMessage, response: ServerResponse): boolean;
-  /** Where the operator's port is, as soon as it is open; `undefined` without the option `admin`. */
+  /** Where the operator's port is, as soon as it is open; `undefined` without `admin()`. */
   readonly admin: Listening | undefined;
   /**
    * Sends GOAWAY to every session and admits no new ones; sessions that lose their connection may still resume.

@@ -1,19 +1,16 @@
-import { ADMIN, admin } from './admin/feature.js';
+import { ProtocolError } from '@parlance/protocol';
+import { ADMIN } from './admin/feature.js';
 import { AGENTS, agents } from './agents/feature.js';
-import { scan } from './agents/scan-feature.js';
 import type { RelayStats } from './agents/transit.js';
 import type { Listening, Server } from './api.js';
-import { nodes } from './cluster/feature.js';
-import { durable } from './durable/feature.js';
+import { alone } from './cluster/alone.js';
 import { GROUPS, groups } from './groups/feature.js';
 import type { Group } from './groups/group.js';
-import { hooks } from './hooks/feature.js';
 import type { ListenOptions } from './http/listener.js';
-import { METRICS, metrics, metricsOnDemand } from './observe/feature.js';
+import { METRICS, metricsOnDemand } from './observe/feature.js';
 import { tracing } from './observe/tracing-feature.js';
 import { chooseFeatures, isRemoved } from './parts/features.js';
 import type { Feature, Port } from './parts/part.js';
-import { batching } from './replies/batching.js';
 import { keptReplies } from './replies/feature.js';
 import { SessionServer } from './server.js';
 import { resolveServerOptions, type ServerOptions } from './server-options.js';
@@ -56,31 +53,51 @@ class DefaultServer extends SessionServer implements Server {
 export function createServer<Data = unknown>(options: ServerOptions<Data> = {}): Server<Data> {
   // The type of the data exists for the application alone.
   const given = options as ServerOptions;
+  assertCurrent(given);
   const resolved = resolveServerOptions(given);
-  const features = chooseFeatures(defaultFeatures(given), given.features);
+  const features = chooseFeatures(defaultFeatures(resolved), given.features);
   return new DefaultServer(resolved, features) as Server<Data>;
 }
 
-/** What a server has without a word, and what its options ask for. */
-export function defaultFeatures(options: ServerOptions): readonly Feature[] {
-  const { authenticate, extensions, batch, avp, transfers, use = [], scan: check } = options;
-  const { agents: agentsOptions, cluster, node, durability } = options;
-  const isDurable = options.durable !== undefined && options.durable !== false;
-  const hasAgents =
-    agentsOptions !== undefined || (authenticate === undefined ? extensions?.['agents'] : true);
-  const all: (Feature | false | undefined)[] = [
-    options.metrics ? metrics(options.metrics === true ? {} : options.metrics) : metricsOnDemand(),
-    options.tracing !== false && tracing(),
-    check && scan(check, options.securityScanning),
-    tensors({ avp, transfers }),
-    batch && batching(batch),
-    (cluster !== undefined || node !== undefined) && nodes(node),
-    (isDurable || durability !== undefined) && durable(options.durable ?? false, durability),
-    keptReplies(options.replies),
-    hasAgents === true && extensions?.['agents'] !== false && agents(agentsOptions),
-    use.length > 0 && hooks(use),
-    groups(),
-    options.admin && admin(options.admin),
-  ];
-  return all.filter((feature) => feature !== undefined && feature !== false);
+/** What a server has without a word. */
+export function defaultFeatures({
+  authenticate,
+  engine,
+}: Pick<ServerOptions, 'authenticate' | 'engine'>): readonly Feature[] {
+  const agreed = ['link', 'resume', 'context'].map(agreedOn);
+  const owner = engine === undefined ? [] : [alone()];
+  const proven = authenticate === undefined ? [] : [agents()];
+  return [...agreed, metricsOnDemand(), tracing(), tensors(), ...owner, keptReplies(), ...proven, groups()];
+}
+
+/** An extension that sessions agree on, and that the sessions themselves have. */
+const agreedOn = (name: string): Feature => ({ name, install: () => ({ extensions: [name] }) });
+
+/** The options of the past, and the line to write instead. */
+export const MOVED_OPTIONS: Readonly<Record<string, string>> = {
+  agents: 'features: [agents({ … })]',
+  replies: 'features: [keptReplies({ … })]',
+  batch: 'features: [batching({ … })]',
+  scan: 'features: [scan((message, context) => …)]',
+  securityScanning: 'features: [scan((message, context) => …, true)]',
+  metrics: 'features: [metrics({ … })]',
+  admin: 'features: [admin({ … })]',
+  tracing: "features: [without('tracing')]",
+  use: 'features: [hooks([ … ])]',
+  cluster: 'engine: redis({ … }), features: [nodes({ … })]',
+  node: 'features: [nodes({ … })]',
+  durable: 'features: [durable((candidate) => …)]',
+  durability: 'features: [durable(true, { … })]',
+  seal: 'engine: sealed(redis({ … }), { … })',
+  avp: 'features: [tensors({ avp: { … } })]',
+  transfers: "features: [tensors({ transfers: 'stream' })]",
+  extensions: "features: [without('context')]",
+};
+
+/** @throws {ProtocolError} `invalid_option`. */
+function assertCurrent(options: ServerOptions): void {
+  for (const name in options) {
+    if (!Object.hasOwn(MOVED_OPTIONS, name)) continue;
+    throw new ProtocolError('invalid_option', `the option "${name}" has moved: write ${MOVED_OPTIONS[name]}`);
+  }
 }

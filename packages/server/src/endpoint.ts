@@ -21,14 +21,13 @@ import {
   type OwnHandler,
   type Wire,
 } from '@parlance/protocol/internal';
-import type { Durability } from './durable/durability.js';
-import { stateOf } from './durable/state.js';
 import type { Hook } from './hooks/hook.js';
 import { HookedReader } from './hooks/hooked-reader.js';
 import { memoryKeys } from './http/addresses.js';
 import { longestMessage } from './http/unfinished-message.js';
 import { isMoving, MovingEndpoint } from './moving-endpoint.js';
 import type { SessionObserver } from './observe/observer.js';
+import { type OnRecord, stateOf } from './on-record.js';
 import {
   type ClientInfo,
   type CommitOptions,
@@ -48,6 +47,8 @@ export interface WireBytes {
 export interface ServerEndpointOptions extends EndpointOptions {
   /** Run around messages. @default none */
   readonly hooks?: readonly Hook[] | undefined;
+  /** Tells parts that the application is done with a message or a tensor. @default nobody */
+  readonly onHandled?: ((session: ServerEndpoint, message: Message) => void) | undefined;
   /** @default none */
   readonly observer?: SessionObserver | undefined;
 }
@@ -92,7 +93,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   isElsewhere = false;
   #isAbandoned = false;
   /** Of a session that is on record. */
-  durability: Durability | undefined;
+  record: OnRecord | undefined;
   /** What parts keep of the session; see `Slot`. */
   slots: unknown[] | undefined;
   /** Created when the client has first left messages unread. */
@@ -284,25 +285,23 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   set data(value: unknown) {
     const text = encodeData(value);
     if (this.isFrozen) throw isMoving();
-    if (this.durability !== undefined) {
-      this.core.record?.setState(stateOf(text));
-      this.durability.wake();
-    }
+    this.core.record?.setState(stateOf(text));
+    this.record?.wake();
     this.dataText = text;
   }
 
   // --- on record
 
   get isDurable(): boolean {
-    return this.durability !== undefined;
+    return this.record !== undefined;
   }
 
   commit(options: CommitOptions): Promise<void> {
-    const durability = this.#assertDurable('commit');
+    const record = this.#assertDurable('commit');
     assertOptions(options, { state: 'any', send: 'list' }, 'commit');
     const { state, send = [] } = options;
     const text = encodeData(state);
-    return durability.commit(text === undefined ? undefined : stateOf(text), send, () => {
+    return record.commit(text === undefined ? undefined : stateOf(text), send, () => {
       this.dataText = text ?? this.dataText;
     });
   }
@@ -311,55 +310,60 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
     this.#assertDurable('handledUpTo').handledUpTo(number);
   }
 
-  #assertDurable(name: string): Durability {
-    if (this.durability !== undefined) return this.durability;
+  #assertDurable(name: string): OnRecord {
+    if (this.record !== undefined) return this.record;
     throw new ProtocolError('unsupported', `${name}: the session is not durable`);
   }
 
-  override handleTaken(charge: number, number?: number): void {
-    if (number !== undefined) this.durability?.handleTaken(number);
+  override handleTaken(charge: number, message?: Message): void {
+    if (message?.number !== undefined) this.record?.handleTaken(message.number, message);
     super.handleTaken(charge);
   }
 
-  handleDone(number: number): void {
-    this.durability?.handleDone(number);
+  handleDone(number: number | undefined, message?: Message): void {
+    if (number !== undefined) this.record?.handleDone(number);
+    else if (message !== undefined) this.handled(message);
+  }
+
+  /** The application is done with a message. */
+  handled(message: Message): void {
+    this.options.onHandled?.(this, message);
   }
 
   hasHandled(number: number): boolean {
-    return this.durability?.hasHandled(number) === true;
+    return this.record?.hasHandled(number) === true;
   }
 
   repeat(streamId: number): void {
-    if (this.durability === undefined) return;
     this.core.record?.repeat(streamId);
-    this.durability.wake();
+    this.record?.wake();
   }
 
   markKept(streamId: number, id: string): Promise<void> | undefined {
-    if (this.durability === undefined || this.hasEnded) return undefined;
+    if (this.record === undefined || this.hasEnded) return undefined;
     this.core.record?.keep(streamId, id);
     // A session that ends first does not need it.
-    const marked = this.durability.recorded().catch(() => {});
-    this.durability.wake();
+    const marked = this.record.recorded().catch(() => {});
+    this.record.wake();
     return marked;
   }
 
   recorded(): Promise<void> | undefined {
-    return this.durability?.recorded();
+    return this.record?.recorded();
   }
 
   override apply(): void {
     super.apply();
-    this.durability?.wake();
+    this.record?.wake();
   }
 
   override transmit(): void {
     super.transmit();
-    this.durability?.wake();
+    this.record?.wake();
   }
 
   override get endingSteps(): MovingEndpoint['endingSteps'] {
-    return [...super.endingSteps, (error) => this.durability?.end(error)];
+    return [...super.endingSteps, (error) => this.record?.end(error)];
   }
 
   // --- moving to another node

@@ -58,9 +58,9 @@ export class MovableMailbox extends SessionMailbox {
     this.#reader = undefined;
   }
 
-  /** A message is handled when its reader asks for the next one, also if that is not here. */
+  /** A message with a number is handled when its reader asks for the next one, also if that is not here. */
   protected override handleDone(message: Received): void {
-    if (this.#isStopping) this.#left = message;
+    if (this.#isStopping && message.number !== undefined) this.#left = message;
     else super.handleDone(message);
   }
 

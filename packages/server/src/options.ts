@@ -24,7 +24,7 @@ export interface ResolvedServerOptions {
   readonly loopShare: number;
   readonly maxAssembledSize: number;
   readonly timers: Timers;
-  readonly capabilities: CapabilityOptions;
+  readonly capabilities: Pick<CapabilityOptions, 'algorithms' | 'encodings'>;
   readonly authenticate: Authenticate | undefined;
   readonly onSession: ((session: ServerSession) => void | Promise<void>) | undefined;
   readonly onRequest: RequestHandler | undefined;

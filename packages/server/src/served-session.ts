@@ -43,7 +43,7 @@ export interface ServerSession<Data = unknown> extends Session {
    */
   readonly signal: AbortSignal;
   /**
-   * The session is on record, so that it survives this process; see the option `durable`. The client has to understand that
+   * The session is on record, so that it survives this process; see `durable()`. The client has to understand that
    * as well.
    */
   readonly isDurable: boolean;

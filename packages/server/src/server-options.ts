@@ -1,5 +1,4 @@
 import {
-  type BatchOptions,
   type CapabilityOptions,
   type Limits,
   type Logger,
@@ -14,7 +13,6 @@ import {
 } from '@parlance/protocol';
 import {
   assertOptions,
-  CAPABILITY_KINDS,
   createErrorPrinter,
   guardLogger,
   type OptionKinds,
@@ -24,26 +22,18 @@ import {
   systemClock,
 } from '@parlance/protocol/internal';
 import { createFetchHandler, type FetchHandler } from '@parlance/protocol/serve-http';
-import type { AdminOptions } from './admin/options.js';
 import type { Authenticate } from './admission/admission.js';
-import type { AgentsOptions } from './agents/policy.js';
-import type { Scan } from './agents/scan.js';
 import type { Backplane } from './backplane/backplane.js';
-import type { NodeOptions } from './cluster/options.js';
-import type { DurabilityOptions, DurablePolicy } from './durable/options.js';
-import type { Hook } from './hooks/hook.js';
 import { createTrustedProxies } from './http/addresses.js';
 import { EventFeed } from './observe/event-feed.js';
 import type { ResolvedServerOptions } from './options.js';
 import type { Feature } from './parts/part.js';
-import type { RepliesOptions } from './replies/options.js';
 import { resolveLoopShare, resolveProcessMemory } from './resources.js';
-import { resolveSeal, type SealOptions } from './seal/keys.js';
 import { sealOf } from './seal/sealed.js';
 import type { ServerSession } from './served-session.js';
 
 /** @typeParam Data of `session.data`. */
-export interface ServerOptions<Data = unknown> extends CapabilityOptions {
+export interface ServerOptions<Data = unknown> extends Pick<CapabilityOptions, 'algorithms' | 'encodings'> {
   /** Path of the WebSocket endpoint. @default '/session' */
   readonly path?: string | undefined;
   /**
@@ -89,23 +79,6 @@ export interface ServerOptions<Data = unknown> extends CapabilityOptions {
    */
   readonly onFetch?: FetchHandler<ServerSession<Data>> | undefined;
   /**
-   * Hooks around requests and messages, the first one outermost: for measuring, limits and checks that all have in common.
-   * They do not run for what `onRequest` never gets, such as messages between agents.
-   *
-   * @default none
-   */
-  readonly use?: readonly Hook<Data>[] | undefined;
-  /** Joins small parts of replies; a handler may override it. @default every part is sent separately */
-  readonly batch?: BatchOptions | undefined;
-  /**
-   * Which sessions with an agent ID may see and address each other. Requires `authenticate`.
-   *
-   * @default agents of one principal see and reach each other
-   */
-  readonly agents?: AgentsOptions | undefined;
-  /** Which replies are kept, for how long, and who may follow them. @default those whose handler calls `keep` */
-  readonly replies?: RepliesOptions | undefined;
-  /**
    * Gets a line for each thing that happens, with neither content nor tokens nor messages of the application's errors.
    *
    * @default silent, but see {@link onError}
@@ -129,62 +102,24 @@ export interface ServerOptions<Data = unknown> extends CapabilityOptions {
    * address. @default none: the address of the connection is used
    */
   readonly trustedProxies?: readonly string[] | undefined;
-  /** Checks every message, request and relayed reply before it is delivered. @default none */
-  readonly scan?: Scan | undefined;
-  /**
-   * Serves metrics in Prometheus format at `path`, by default `/metrics`, to every client that can connect; see
-   * `listenMetrics` for a separate port. @default false
-   */
-  readonly metrics?: boolean | { readonly path?: string | undefined } | undefined;
-  /**
-   * Opens a port for the operator, with the server: `GET /admin/state`, `/admin/sessions` and `/admin/events`, a page that
-   * shows them, and, with `mode: 'operate'`, `POST /admin/sessions/ID/close` and `/admin/drain`. Each request presents the
-   * token. @default none
-   */
-  readonly admin?: AdminOptions | undefined;
-  /**
-   * Creates a span for each request if the package `@opentelemetry/api` is installed and a tracer is registered.
-   * @default true
-   */
-  readonly tracing?: boolean | undefined;
   /**
    * What outlives the server's process, for features such as `nodes()` and `durable()`: `redis(…)` of `@parlance/server/redis`, or
-   * `memoryCluster()` in tests.
+   * `memoryCluster()` in tests. `sealed(engine, …)` encrypts what it gets.
    *
    * @default nothing does
    */
   readonly engine?: Backplane | undefined;
   /**
-   * Joins the nodes of a cluster, so that a connection may resume its session through any of them: `redis(…)` of
-   * `@parlance/server/redis`, or `memoryCluster()` in tests. @default the server is on its own
-   */
-  readonly cluster?: Backplane | undefined;
-  /**
-   * Which sessions are put on record in the engine of {@link cluster}, so that they survive the death of this process, if
-   * their clients understand that. All nodes need the same. @default false
-   */
-  readonly durable?: DurablePolicy | undefined;
-  /** How sessions are put on record. */
-  readonly durability?: DurabilityOptions | undefined;
-  /** How other nodes of the cluster reach this one. @default a free port of 127.0.0.1 */
-  readonly node?: NodeOptions | undefined;
-  /**
-   * Encrypts durable sessions and kept replies before the engine of the `cluster` gets them, so that those who can read it
-   * learn neither content nor principals, and those who can write it change nothing unnoticed. The same at all nodes.
-   *
-   * @default the engine can read them
-   */
-  readonly seal?: SealOptions | undefined;
-  /**
    * Adds features to the server, or replaces those of the same name that it has by default; `without(name)` removes one.
    *
-   * @default none
+   * @default `keptReplies()`, `tensors()`, `groups()`, `tracing()`, and `agents()` with {@link authenticate}
    */
   readonly features?: readonly Feature[] | undefined;
 }
 
 const KINDS: OptionKinds<ServerOptions> = {
-  ...CAPABILITY_KINDS,
+  algorithms: 'list',
+  encodings: 'list',
   path: 'text',
   origins: 'list',
   hosts: 'list',
@@ -196,24 +131,11 @@ const KINDS: OptionKinds<ServerOptions> = {
   onSession: 'function',
   onRequest: 'function',
   onFetch: 'function',
-  use: 'list',
-  batch: 'object',
-  agents: 'object',
-  replies: 'object',
   logger: 'logger',
   onError: 'function',
   security: 'object',
   trustedProxies: 'list',
-  scan: 'function',
-  metrics: ['flag', 'object'],
-  admin: 'object',
-  tracing: 'flag',
   engine: 'object',
-  cluster: 'object',
-  durable: ['flag', 'function'],
-  durability: 'object',
-  node: 'object',
-  seal: 'object',
   features: 'list',
 };
 
@@ -240,7 +162,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     }
   }
   const limits = resolveLimits(options.limits);
-  const { onFetch, engine = options.cluster } = options;
+  const { onFetch, engine, algorithms, encodings } = options;
   // Each session of a server is a `ServerSession`.
   const onRequest = options.onRequest as RequestHandler | undefined;
   const feed = new EventFeed();
@@ -254,12 +176,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     loopShare: resolveLoopShare(options.loopShare),
     maxAssembledSize: options.limits?.maxTransferSize ?? MAX_ASSEMBLED_SIZE,
     timers: resolveTimers(options.timers),
-    capabilities: {
-      algorithms: options.algorithms,
-      encodings: options.encodings,
-      extensions: options.extensions,
-      securityScanning: options.securityScanning,
-    },
+    capabilities: { algorithms, encodings },
     authenticate: options.authenticate,
     onSession: options.onSession,
     onRequest:
@@ -271,7 +188,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     security: resolveSecurity(options.security),
     trustedProxies: createTrustedProxies(options.trustedProxies ?? []),
     engine,
-    seal: sealOf(engine) ?? resolveSeal(options.seal, engine),
+    seal: sealOf(engine),
   });
 }
 

@@ -3,6 +3,9 @@ import { AgreementCache, resolveCapabilities, systemClock } from '@parlance/prot
 import type { ResolvedServerOptions } from './options.js';
 import type { Parts } from './parts/parts.js';
 
+/** Parts say which of them sessions may agree on. */
+const NONE = { link: false, resume: false, context: false, agents: false, replies: false };
+
 /** What the sessions of a server can agree on, by subprotocol; the cores of all sessions share it. */
 export class OfferedOptions {
   readonly #options: ResolvedServerOptions;
@@ -11,21 +14,17 @@ export class OfferedOptions {
   readonly capabilities: Capabilities;
 
   /** @throws {ProtocolError} `invalid_option`. */
-  constructor(options: ResolvedServerOptions, parts: Pick<Parts, 'core' | 'offer' | 'extensions'>) {
+  constructor(
+    options: ResolvedServerOptions,
+    parts: Pick<Parts, 'core' | 'endpoint' | 'offer' | 'extensions'>,
+  ) {
     this.#options = options;
     this.#parts = parts;
     const { capabilities, onSession, limits, security } = options;
-    const { securityScanning = parts.offer.securityScanning } = capabilities;
     const offer = {
-      ...{ ...capabilities, ...parts.offer, ...parts.core, securityScanning, security },
-      takesMessages: onSession !== undefined,
-      extensions: {
-        agents: false,
-        replies: false,
-        rebuild: true,
-        ...parts.extensions,
-        ...capabilities.extensions,
-      },
+      ...{ ...capabilities, ...parts.offer, ...parts.core, security },
+      ...{ transfers: parts.endpoint.transfers, takesMessages: onSession !== undefined },
+      extensions: { ...NONE, rebuild: true, ...parts.extensions },
     };
     this.capabilities = resolveCapabilities(offer, limits);
     this.offer(this.capabilities);

@@ -83,6 +83,9 @@ export abstract class SessionSettings implements ServerEndpointOptions {
   get hooks(): ServerEndpointOptions['hooks'] {
     return this.host.parts.endpoint.hooks;
   }
+  get onHandled(): ServerEndpointOptions['onHandled'] {
+    return this.host.parts.onHandled;
+  }
   get observer(): SessionObserver | undefined {
     return this.host.observer;
   }

@@ -20,7 +20,7 @@ import { createLoopShares } from './loop-shares.js';
 import type { ServerObserver } from './observe/observer.js';
 import { startOnSession } from './on-session.js';
 import type { ResolvedServerOptions } from './options.js';
-import { METER, NODE } from './parts/part.js';
+import { METER, OWNER } from './parts/part.js';
 import type { Parts } from './parts/parts.js';
 import type { ServerSession } from './served-session.js';
 import { OfferedOptions } from './session-options.js';
@@ -105,7 +105,7 @@ export class Sessions extends ServerAdmission implements SessionsHost {
 
   /** Names this server in the IDs of its sessions. */
   get node(): string | undefined {
-    return this.parts.use(NODE)?.incarnation;
+    return this.parts.use(OWNER)?.incarnation;
   }
 
   protected get isDraining(): boolean {

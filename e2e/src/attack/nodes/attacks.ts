@@ -58,11 +58,10 @@ export const NODES: readonly Attack[] = [
   {
     ...rogue,
     isLong: true,
-    name: 'relay: 10,000 connections',
+    name: 'link: 10,000 connections',
     ...quarter,
-    run: manyConnections('relay', 1_024),
+    run: manyConnections('link', 1_024),
   },
-  { ...rogue, isLong: true, name: 'move: 10,000 connections', ...quarter, run: manyConnections('move', 256) },
   {
     ...rogue,
     isLong: true,

@@ -9,16 +9,17 @@ import { sessionOf } from './senders.js';
 export async function neverComing(scene: Scene): Promise<undefined> {
   const node = await RogueNode.join(scene);
   await Promise.all(
-    Array.from({ length: 100 }, async (_, i) => {
-      while (!scene.isOver) {
-        const wire = await node.dial('move');
-        if (typeof wire === 'number') return;
-        const session = sessionOf(node.name, i);
-        wire.send(JSON.stringify({ type: 'snapshot', session, size: 64 * MIB, sent: 0, epoch: 0 }));
-        while (wire.isOpen && !scene.isOver) {
-          wire.send(Buffer.alloc(1));
-          await delay(200);
+    Array.from({ length: 4 }, async () => {
+      const wire = await node.dial('link');
+      if (typeof wire === 'number') return;
+      for (let round = 0; wire.isOpen && !scene.isOver; round++) {
+        for (let i = 0; i < 25; i++) {
+          const number = 25 * Math.floor(round / 50) + i;
+          if (round % 50 === 0)
+            wire.tellMove('snapshot', [number, sessionOf(node.name, number), 64 * MIB, 0, 0]);
+          else wire.tellMove('bytes', [number], Buffer.alloc(1));
         }
+        await delay(200);
       }
     }),
   );
@@ -30,49 +31,46 @@ export async function damaged(scene: Scene): Promise<undefined> {
   const node = await RogueNode.join(scene);
   const bytes = randomBytes(1_000);
   await Promise.all(
-    Array.from({ length: 8 }, async (_, at) => {
-      for (let i = at; !scene.isOver; i++) {
-        const wire = await node.dial('move');
-        if (typeof wire === 'number') {
-          await delay(5);
-          continue;
-        }
-        const [session, size] = [sessionOf(node.name, i), bytes.length];
-        wire.send(JSON.stringify({ type: 'snapshot', session, size, sent: 0, epoch: 0 }));
-        wire.send(bytes);
+    Array.from({ length: 4 }, async () => {
+      const wire = await node.dial('link');
+      if (typeof wire === 'number') return;
+      for (let i = 0; wire.isOpen && !scene.isOver; i++) {
+        wire.received.length = 0;
+        wire.tellMove('snapshot', [i, sessionOf(node.name, i), bytes.length, 0, 0]);
+        wire.tellMove('bytes', [i], bytes);
         while (wire.received.length === 0 && wire.isOpen && !scene.isOver) await delay(1);
-        wire.socket.terminate();
       }
     }),
   );
   return undefined;
 }
 
-/** What is only said later, or by the other node. */
+/** What is only said later, or by the other node. It is refused, or ends the link. */
 export async function outOfOrder(scene: Scene): Promise<readonly string[]> {
   const node = await RogueNode.join(scene);
   const session = sessionOf(node.name);
   const found: string[] = [];
-  const snapshot = JSON.stringify({ type: 'snapshot', session, size: 10, sent: 0, epoch: 0 });
-  const cases: readonly (readonly (string | Buffer)[])[] = [
-    ['{"type":"held","bytes":1}'],
-    ['{"type":"taken"}'],
-    ['{"type":"refused","code":"x","message":"x"}'],
-    [JSON.stringify({ type: 'hold', session })],
+  type Said = readonly [type: string, fields: readonly unknown[], bytes?: number];
+  const snapshot: Said = ['snapshot', [1, session, 10, 0, 0]];
+  const cases: readonly (readonly Said[])[] = [
+    [['held', [1, 1]]],
+    [['taken', [1]]],
+    [['refused', [1, 'x', 'x']]],
+    [['hold', [1, session]]],
     [snapshot, snapshot],
-    [snapshot, Buffer.alloc(11)],
-    [Buffer.alloc(10)],
-    [JSON.stringify({ type: 'snapshot', session, size: 64 * MIB + 1, sent: 0, epoch: 0 })],
-    [JSON.stringify({ type: 'snapshot', session: 'sess_x', size: 10, sent: 0, epoch: 0 })],
+    [snapshot, ['bytes', [1], 11]],
+    [['bytes', ['x'], 10]],
+    [['snapshot', [1, session, 64 * MIB + 1, 0, 0]]],
+    [['snapshot', [1, 'sess_x', 10, 0, 0]]],
   ];
   do {
     for (const [i, messages] of cases.entries()) {
-      const wire = await node.dial('move');
+      const wire = await node.dial('link');
       if (typeof wire === 'number') continue;
-      for (const message of messages) wire.send(message);
-      for (let turn = 0; turn < 200 && wire.received.length === 0 && wire.isOpen; turn++) await delay(5);
-      const answer = String(wire.received[0] ?? 'nothing');
-      if (!answer.includes('"refused"')) found.push(`case ${i} was answered with ${answer.slice(0, 80)}`);
+      for (const [type, fields, size = 0] of messages) wire.tellMove(type, fields, Buffer.alloc(size));
+      const isRefused = () => wire.received.some((each) => String(each).includes('"refused"'));
+      for (let turn = 0; turn < 200 && !isRefused() && wire.isOpen; turn++) await delay(5);
+      if (wire.isOpen && !isRefused()) found.push(`case ${i} was not refused`);
       wire.socket.terminate();
     }
   } while (!scene.isOver && found.length === 0);

@@ -17,7 +17,7 @@ export async function longNames(scene: Scene): Promise<undefined> {
   const long = 'x'.repeat(15_000);
   await Promise.all(
     Array.from({ length: 4 }, async () => {
-      const relay = await node.dial('relay');
+      const relay = await node.dial('link');
       if (typeof relay === 'number') return;
       await relay.flood(
         (i) =>
@@ -38,7 +38,7 @@ export async function manySenders(scene: Scene): Promise<undefined> {
     Array.from({ length: 8 }, async () => {
       const other = await node.another();
       while (!scene.isOver) {
-        const relay = await other.dial('relay');
+        const relay = await other.dial('link');
         if (typeof relay === 'number') return;
         await relay.flood(
           (i) => begin(relay, { from: i, sessionId: sessionOf(other.name, i), principal, agentId: `a${i}` }),
@@ -58,7 +58,7 @@ export async function unreadAnswers(scene: Scene): Promise<undefined> {
   await Promise.all(
     Array.from({ length: 4 }, async () => {
       while (!scene.isOver) {
-        const relay = await node.dial('relay');
+        const relay = await node.dial('link');
         if (typeof relay === 'number') return;
         relay.stall();
         await relay.flood((i) => relay.tell('use', [i, 'x']));
@@ -88,7 +88,7 @@ export async function comeAndGo(scene: Scene): Promise<undefined> {
 /** Senders for which a node may not speak, each of which is worth a line of the log. */
 export async function forgedSenders(scene: Scene): Promise<undefined> {
   const [node, principal] = [await RogueNode.join(scene), scene.token('echo')];
-  const relay = await node.open('relay');
+  const relay = await node.open('link');
   await relay.flood((i) => {
     const sessionId = sessionOf('zzzzzz', i);
     relay.tell('open', [i, sessionId, principal, 'a', [], null]);

@@ -2,15 +2,15 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Subprotocol } from '@parlance/protocol';
 import WebSocket from 'ws';
-import { encodePeerMessage } from '../../../../packages/server/src/cluster/peer-message.js';
-import { MOVE_PATH, PEER_PATH, RELAY_PATH } from '../../../../packages/server/src/cluster/peer-port.js';
+import { encodeLinkMessage } from '../../../../packages/server/src/cluster/link/message.js';
+import { PATHS as NODE_PATHS, PEER_PATH } from '../../../../packages/server/src/cluster/peer-port.js';
 import { type LedClient, Tickets } from '../../../../packages/server/src/cluster/ticket.js';
 import type { Scene } from '../scene.js';
 import { CLUSTER_SECRET } from '../wire.js';
 
 /** A node of the attacked cluster that has its secret, and keeps to nothing else. */
 
-export const PATHS = { peer: PEER_PATH, relay: RELAY_PATH, move: MOVE_PATH } as const;
+export const PATHS = { peer: PEER_PATH, ...NODE_PATHS } as const;
 export type Service = keyof typeof PATHS;
 
 /** Bytes that wait to be sent, beyond which a rogue node waits as well. */
@@ -47,14 +47,8 @@ export class RogueNode {
   }
 
   ticketFor(service: Service, target = this.target): string {
-    switch (service) {
-      case 'relay':
-        return this.tickets.issueRelay(target);
-      case 'move':
-        return this.tickets.issueMove(target);
-      case 'peer':
-        return this.tickets.issue(target, clientOf(`sess_${target}00000000000000`));
-    }
+    if (service !== 'peer') return this.tickets.issueFor(service, target);
+    return this.tickets.issue(target, clientOf(`sess_${target}00000000000000`));
   }
 
   /** Connects. @returns the connection, or the status of HTTP; 0 if it broke. */
@@ -126,9 +120,14 @@ export class RogueWire {
     return this.socket.readyState === WebSocket.OPEN;
   }
 
-  /** A message as nodes write them. */
+  /** A message of agents, as nodes write them. */
   tell(type: string, fields: readonly unknown[], bytes: Uint8Array = NOTHING): void {
-    this.send(encodePeerMessage(type, fields, bytes));
+    this.send(encodeLinkMessage('agents', type, fields, bytes));
+  }
+
+  /** A message about a session that moves. */
+  tellMove(type: string, fields: readonly unknown[], bytes: Uint8Array = NOTHING): void {
+    this.send(encodeLinkMessage('moves', type, fields, bytes));
   }
 
   send(data: Uint8Array | string): void {

@@ -42,7 +42,7 @@ export async function openWays(
   const one = await RogueNode.join(scene);
   for (let i = 0; i < count && !scene.isOver; i++) {
     const node = nodes === 'one' ? one : await one.another();
-    const relay = await node.dial('relay');
+    const relay = await node.dial('link');
     if (typeof relay === 'number') continue;
     const sessionId = sessionOf(node.name);
     begin(relay, { from: 1, sessionId, principal: scene.token('echo'), agentId: 'rogue' });

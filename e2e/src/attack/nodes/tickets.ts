@@ -5,7 +5,7 @@ import { hello } from '../wire.js';
 import { clientOf, RogueNode, randomName, type Service } from './rogue-node.js';
 import { AGENTS, agentOf, begin, settled } from './senders.js';
 
-export const SERVICES: readonly Service[] = ['relay', 'move'];
+export const SERVICES: readonly Service[] = ['link', 'standing'];
 
 const KINDS: readonly Service[] = [...SERVICES, 'peer'];
 
@@ -53,7 +53,7 @@ export async function foreigners(scene: Scene): Promise<readonly string[]> {
   };
   do {
     // A session of the attacked node.
-    const relay = await node.open('relay');
+    const relay = await node.open('link');
     begin(relay, { ...agentOf(victim, scene), from: 1 });
     relay.tell('use', [1, reader.accepted?.sessionId]);
     relay.tell('message', [1, 1, 1, 0, 0, 0, -1], Buffer.from('not from here'));

@@ -1,5 +1,5 @@
 import { appendFileSync } from 'node:fs';
-import type { Server, ServerOptions } from '@parlance/server';
+import { nodes, type Server, type ServerOptions } from '@parlance/server';
 import { offer } from '../../../../scripts/child-process.js';
 import { UNLIMITED } from '../../helpers/unlimited.js';
 
@@ -35,7 +35,7 @@ export class NodeProcess<Setup extends NodeSetup> {
       onLogged(fields);
     };
     return {
-      node: { listen: { port: peerPort }, advertise, secret },
+      features: [nodes({ listen: { port: peerPort }, advertise, secret })],
       logger: { debug: log, info: log, warn: log, error: log },
       limits: UNLIMITED,
       timers: { pingIntervalMs: 10_000, pongTimeoutMs: 5_000, resumeWindowMs: 40_000 },

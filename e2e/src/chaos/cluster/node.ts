@@ -27,7 +27,7 @@ const backplane = redis({ url: setup.redis });
 
 const server = createServer({
   ...node.options(),
-  cluster: backplane,
+  engine: backplane,
   onSession: echo,
   async *onRequest(request, { signal }) {
     const question = request.json<Question>();

@@ -1,6 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isProtocolError } from '@parlance/protocol';
-import { createServer, type Message, type RequestContext, type ServerSession } from '@parlance/server';
+import {
+  createServer,
+  durable,
+  keptReplies,
+  type Message,
+  type RequestContext,
+  type ServerSession,
+} from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { type LogFields, NodeProcess, type NodeSetup } from '../cluster/node-process.js';
 import { createEffects } from '../durable/effects.js';
@@ -41,16 +48,19 @@ const options = node.options(noteLog);
 const server = createServer<{ readonly count: number }>({
   ...options,
   timers: { ...options.timers, resumeWindowMs: RESUME_WINDOW_MS },
-  cluster: withPlant(redis({ url }), plant),
-  durable: ({ agentId = '' }) => !PLAIN_AGENTS.includes(agentId),
+  engine: withPlant(redis({ url }), plant),
+  features: [
+    ...options.features,
+    durable(({ agentId = '' }) => !PLAIN_AGENTS.includes(agentId)),
+    keptReplies({
+      keep: (request) => {
+        const { id, keep } = request.json<Question>();
+        return keep === 'policy' ? { name: id } : undefined;
+      },
+    }),
+  ],
   authenticate: ({ token, agentId }) =>
     token === undefined ? null : { principal: token, ...(agentId !== undefined && { agentId }) },
-  replies: {
-    keep: (request) => {
-      const { id, keep } = request.json<Question>();
-      return keep === 'policy' ? { name: id } : undefined;
-    },
-  },
   onError: (error, { event }) => {
     if (CRASHES.has(event)) effect('fault', `${event}: ${described(error)}`);
   },

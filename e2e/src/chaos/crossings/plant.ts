@@ -3,6 +3,7 @@ import type { Backplane } from '@parlance/server';
 import { keepsReplies } from '../../../../packages/server/src/backplane/replies.js';
 import { ServerEndpoint } from '../../../../packages/server/src/endpoint.js';
 import { replaced } from '../durable/plant.js';
+import { type Mix, USUAL_MIX } from './steps.js';
 
 /** Faults that were found once and are put back on purpose, because a ledger that has found nothing may be blind. */
 
@@ -13,8 +14,32 @@ export const CROSSING_PLANTS = {
 } as const;
 export type CrossingPlant = keyof typeof CROSSING_PLANTS;
 
-/** Histories in which they show: followers of a reply whose handler is called again, and sessions that act in a drain. */
-export const PLANT_SEEDS: Readonly<Record<CrossingPlant, number>> = { log: 1, ended: 1, repeat: 1 };
+const { users } = USUAL_MIX;
+
+/** Mixes of what happens in which they show sooner than in the usual one. */
+export const PLANT_MIXES: Readonly<Record<CrossingPlant, Mix>> = {
+  // Replies that are under way when their node dies, and followers that come afterwards.
+  log: {
+    ...USUAL_MIX,
+    users: { ...users, askServer: 12, askAgent: 2, say: 2, tell: 4, follow: 50, device: 20 },
+    nodes: { kill: 1, drain: 0, pause: 0, part: 0 },
+    long: 100,
+    again: 100,
+    newest: 20,
+  },
+  // Drains beside a slow Redis while agents are busy with each other.
+  ended: {
+    ...USUAL_MIX,
+    users: { ...users, askServer: 2, askAgent: 50, say: 2, tell: 40, follow: 0, device: 0 },
+    nodes: { kill: 0, drain: 1, pause: 0, part: 0 },
+    redis: { slow: 1, silence: 0, restart: 0, fill: 0 },
+  },
+  repeat: {
+    ...USUAL_MIX,
+    users: { ...users, askServer: 2, tell: 60, follow: 0, device: 0 },
+    nodes: { kill: 1, drain: 0, pause: 0, part: 0 },
+  },
+};
 
 /** Histories after which a plant counts as not found: what happens at which moment differs from run to run. */
 export const PLANT_TRIES = 3;

@@ -9,7 +9,7 @@ import { Agent, followElsewhere } from './agent.js';
 import type { Happening } from './allowed.js';
 import { CrossingLedger, type Fault } from './ledger.js';
 import type { CrossingNodeSetup } from './node.js';
-import type { CrossingPlant } from './plant.js';
+import { type CrossingPlant, PLANT_MIXES } from './plant.js';
 import { AGENTS, NODES } from './settings.js';
 import { describeStep, type Step, stepsOf } from './steps.js';
 
@@ -78,7 +78,7 @@ class Crossings {
   }
 
   async run(): Promise<Report> {
-    const { seed, seconds } = this.#options;
+    const { seed, seconds, plant } = this.#options;
     const ledger = this.#ledger;
     const onStray = (error: unknown) => ledger.fault('clients', `unhandled: ${String(error)}`);
     process.on('unhandledRejection', onStray).on('uncaughtException', onStray);
@@ -86,7 +86,7 @@ class Crossings {
     await Promise.all(AGENTS.map((name) => this.#agent(name).meets(AGENTS)));
     const start = performance.now();
     this.#startedAt = Date.now();
-    for (const step of stepsOf(seed, seconds)) {
+    for (const step of stepsOf(seed, seconds, plant && PLANT_MIXES[plant])) {
       await sleep(Math.max(0, start + step.at - performance.now()));
       this.#begin(step);
     }

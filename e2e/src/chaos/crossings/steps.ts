@@ -34,6 +34,39 @@ export type Act =
 
 export type Step = Act & { readonly at: number };
 
+/** How often something happens, among a hundred things that users do, that happen to nodes, and that happen to Redis. */
+export interface Mix {
+  readonly users: Readonly<Record<Exclude<UserAct, 'ask'> | 'askServer' | 'askAgent', number>>;
+  readonly nodes: Readonly<Record<'kill' | 'drain' | 'pause' | 'part', number>>;
+  readonly redis: Readonly<Record<'slow' | 'silence' | 'restart' | 'fill', number>>;
+  /** In percent: questions whose replies are under way for seconds, and those whose handlers are called again. */
+  readonly long: number;
+  readonly again: number;
+  /** In percent: followers of one of the newest replies; the rest follow any. */
+  readonly newest: number;
+}
+
+type UserAct = 'ask' | 'say' | 'tell' | 'follow' | 'device' | 'reload' | 'cut' | 'freeze';
+
+export const USUAL_MIX: Mix = {
+  users: {
+    askServer: 22,
+    askAgent: 10,
+    say: 20,
+    tell: 22,
+    follow: 12,
+    device: 6,
+    reload: 2,
+    cut: 4,
+    freeze: 2,
+  },
+  nodes: { kill: 45, drain: 20, pause: 18, part: 17 },
+  redis: { slow: 40, silence: 20, restart: 20, fill: 20 },
+  long: 30,
+  again: 60,
+  newest: 75,
+};
+
 /** Average times between two acts of users, two faults of nodes, and two of Redis, in milliseconds. */
 const USERS_MS = 110;
 const NODES_MS = 2_200;
@@ -45,11 +78,11 @@ const START_MS = 3_500;
 /** Longer than a lease, in some cases. */
 const MAX_AWAY_MS = 8_000;
 
-export function stepsOf(seed: number, seconds: number): readonly Step[] {
+export function stepsOf(seed: number, seconds: number, mix: Mix = USUAL_MIX): readonly Step[] {
   const endMs = seconds * 1_000;
   const steps = [
-    ...userSteps(createRandom(seed), endMs),
-    ...failures(createRandom(seed + 1), endMs - QUIET_MS),
+    ...userSteps(createRandom(seed), endMs, mix),
+    ...failures(createRandom(seed + 1), endMs - QUIET_MS, mix),
   ];
   return steps.sort((one, other) => one.at - other.at);
 }
@@ -59,7 +92,7 @@ const around = (random: Random, ms: number): number => random.below(2 * ms) + 1;
 
 // --- users
 
-function* userSteps(random: Random, endMs: number): Generator<Step> {
+function* userSteps(random: Random, endMs: number, mix: Mix): Generator<Step> {
   /** Questions that the server keeps; the newest are the last. */
   const kept: string[] = [];
   let number = 0;
@@ -70,58 +103,81 @@ function* userSteps(random: Random, endMs: number): Generator<Step> {
       AGENTS.filter((each) => each !== who),
     );
     const name = `q${number++}`;
-    const choice = random.below(100);
-    if (choice < 22) {
-      const keep = pick(random, ['name', 'name', 'policy', 'policy', 'no'] as const);
-      if (keep !== 'no') kept.push(name);
-      yield { at, do: 'ask', who, id: name, ...lengthOf(random), keep, again: random.chance(60) };
-    } else if (choice < 32)
-      yield { at, do: 'ask', who, to, id: name, ...lengthOf(random), keep: 'no', again: false };
-    else if (choice < 52) {
-      const workMs = random.chance(12) ? 500 + random.below(2_000) : random.below(8);
-      yield { at, do: 'say', who, workMs };
-    } else if (choice < 74) yield { at, do: 'tell', who, to, count: 1 + random.below(6) };
-    else if (choice < 92) {
-      const question = recent(random, kept);
-      if (question === undefined) continue;
-      const following = {
-        question,
-        by: pick(random, ['name', 'id'] as const),
-        from: pick(random, ['start', 'here'] as const),
-      };
-      if (choice < 86) yield { at, do: 'follow', who, ...following };
-      else yield { at, do: 'device', name: `device ${name}`, ...following };
-    } else if (choice < 94) yield { at, do: 'reload', who };
-    else if (choice < 98) yield { at, do: 'cut', who };
-    else yield { at, do: 'freeze', who, ms: 200 + random.below(3_000) };
+    const act = chosen(random, mix.users);
+    switch (act) {
+      case 'askServer': {
+        const keep = pick(random, ['name', 'name', 'policy', 'policy', 'no'] as const);
+        if (keep !== 'no') kept.push(name);
+        const again = { ...lengthOf(random, mix), keep, again: random.chance(mix.again) };
+        yield { at, do: 'ask', who, id: name, ...again };
+        break;
+      }
+      case 'askAgent':
+        yield { at, do: 'ask', who, to, id: name, ...lengthOf(random, mix), keep: 'no', again: false };
+        break;
+      case 'say':
+        yield { at, do: act, who, workMs: random.chance(12) ? 500 + random.below(2_000) : random.below(8) };
+        break;
+      case 'tell':
+        yield { at, do: act, who, to, count: 1 + random.below(6) };
+        break;
+      case 'follow':
+      case 'device': {
+        const question = followed(random, kept, mix);
+        if (question === undefined) continue;
+        const following = {
+          question,
+          by: pick(random, ['name', 'id'] as const),
+          from: pick(random, ['start', 'here'] as const),
+        };
+        if (act === 'follow') yield { at, do: act, who, ...following };
+        else yield { at, do: act, name: `device ${name}`, ...following };
+        break;
+      }
+      case 'freeze':
+        yield { at, do: act, who, ms: 200 + random.below(3_000) };
+        break;
+      default:
+        yield { at, do: act, who };
+    }
   }
 }
 
 /** Some replies are under way for seconds, so that something happens to their nodes. */
-function lengthOf(random: Random): { readonly parts: number; readonly paceMs: number } {
-  if (random.chance(30)) return { parts: 80 + random.below(120), paceMs: 20 };
+function lengthOf(random: Random, { long }: Mix): { readonly parts: number; readonly paceMs: number } {
+  if (random.chance(long)) return { parts: 80 + random.below(120), paceMs: 20 };
   return { parts: 1 + random.below(40), paceMs: 15 };
 }
 
-/** One of the newest, but the older ones now and then. */
-function recent(random: Random, names: readonly string[]): string | undefined {
-  return random.pick(random.chance(75) ? names.slice(-5) : names);
+function followed(random: Random, names: readonly string[], { newest }: Mix): string | undefined {
+  return random.pick(random.chance(newest) ? names.slice(-5) : names);
 }
 
 function pick<T>(random: Random, items: readonly T[]): T {
   return items[random.below(items.length)] as T;
 }
 
+/** One of the names, each as often as the mix says. */
+function chosen<Name extends string>(random: Random, mix: Readonly<Record<Name, number>>): Name {
+  const entries = Object.entries<number>(mix) as [Name, number][];
+  let left = random.below(entries.reduce((sum, [, weight]) => sum + weight, 0));
+  for (const [name, weight] of entries) {
+    if (left < weight) return name;
+    left -= weight;
+  }
+  throw new RangeError('a mix has nothing in it');
+}
+
 // --- what fails
 
 /** At least one node and, between two of its failures, Redis are well at any time, as far as that can be said before. */
-function* failures(random: Random, endMs: number): Generator<Step> {
+function* failures(random: Random, endMs: number, mix: Mix): Generator<Step> {
   /** Until when each node is expected to be away. */
   const away = new Array<number>(NODES).fill(0);
   let redisAt = QUIET_MS + around(random, REDIS_MS);
   for (let at = QUIET_MS + random.below(NODES_MS); at < endMs; at += around(random, NODES_MS)) {
     while (redisAt < at) {
-      const [step, ms] = redisFailure(random, redisAt);
+      const [step, ms] = redisFailure(random, redisAt, mix);
       yield step;
       redisAt += ms + around(random, REDIS_MS);
       // Drains beside a slow Redis are where two promises meet.
@@ -134,7 +190,7 @@ function* failures(random: Random, endMs: number): Generator<Step> {
     }
     const node = well(random, away, at);
     if (node === undefined) continue;
-    const step = nodeFailure(random, node, at);
+    const step = nodeFailure(random, node, at, mix);
     away[node] = at + ('ms' in step ? step.ms : START_MS) + 500;
     yield step;
   }
@@ -146,23 +202,27 @@ function well(random: Random, away: readonly number[], at: number): number | und
   return nodes.length < 2 ? undefined : random.pick(nodes);
 }
 
-function nodeFailure(random: Random, node: number, at: number): Extract<Step, { readonly node: number }> {
-  const choice = random.below(100);
-  if (choice < 45) return { at, do: 'kill', node };
-  if (choice < 65) return { at, do: 'drain', node };
+function nodeFailure(
+  random: Random,
+  node: number,
+  at: number,
+  { nodes }: Mix,
+): Extract<Step, { readonly node: number }> {
+  const act = chosen(random, nodes);
+  if (act === 'kill' || act === 'drain') return { at, do: act, node };
   const ms = random.chance(60) ? 300 + random.below(2_000) : 3_500 + random.below(MAX_AWAY_MS - 3_500);
-  return { at, do: choice < 83 ? 'pause' : 'part', node, ms };
+  return { at, do: act, node, ms };
 }
 
-function redisFailure(random: Random, at: number): readonly [step: Step, ms: number] {
-  const choice = random.below(100);
-  if (choice < 40) {
+function redisFailure(random: Random, at: number, { redis }: Mix): readonly [step: Step, ms: number] {
+  const act = chosen(random, redis);
+  if (act === 'silence') return [{ at, do: act }, 4_000];
+  if (act === 'slow') {
     const ms = 2_500 + random.below(3_000);
-    return [{ at, do: 'slow', ms }, ms];
+    return [{ at, do: act, ms }, ms];
   }
-  if (choice < 60) return [{ at, do: 'silence' }, 4_000];
-  const ms = 200 + random.below(choice < 80 ? 2_000 : 3_500);
-  return [{ at, do: choice < 80 ? 'restart' : 'fill', ms }, ms + 500];
+  const ms = 200 + random.below(act === 'restart' ? 2_000 : 3_500);
+  return [{ at, do: act, ms }, ms + 500];
 }
 
 // --- for people

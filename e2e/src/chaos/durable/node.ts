@@ -1,6 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createServer, type Message, type RequestContext, type ServerSession } from '@parlance/server';
+import {
+  createServer,
+  durable,
+  type Message,
+  type RequestContext,
+  type ServerSession,
+} from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import type { Question } from '../cluster/node.js';
 import { type LogFields, NodeProcess, type NodeSetup } from '../cluster/node-process.js';
@@ -34,8 +40,8 @@ const options = node.options(noteFence);
 const server = createServer<{ readonly count: number }>({
   ...options,
   timers: { ...options.timers, resumeWindowMs: RESUME_WINDOW_MS },
-  cluster: withFault(redis({ url }), plant),
-  durable: true,
+  engine: withFault(redis({ url }), plant),
+  features: [...options.features, durable()],
   onSession: count,
   onRequest: answer,
 });

@@ -216,3 +216,10 @@ export function concatBytes<B extends ArrayBufferLike>(
 export function toHex(bytes: Uint8Array, separator = ''): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(separator);
 }
+
+/** Whether two byte strings are equal; not for secrets, as it stops at the first difference. */
+export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
+}

@@ -142,8 +142,8 @@ export class Inbound {
         const { number } = event;
         const message = this.#messageOf(event.body, reservation);
         if (number !== undefined) {
-          if (this.#host.hasHandled?.(number)) return this.#skip(message, event);
           message.number = number;
+          if (this.#host.hasHandled?.(number)) return this.#skip(message, event);
           message.redelivered = event.redelivered;
         } else if (event.body.address !== undefined) message.redelivered = isRedelivered(message);
         if (scanner === undefined) mailbox.push(message);
@@ -185,9 +185,9 @@ export class Inbound {
 
   /** The application has said that it has handled the message before. */
   #skip(message: ReceivedMessage, event: IntakeEvent): void {
-    message.release();
-    this.#host.handleTaken(message.charge);
+    this.#host.handleTaken(message.charge, message);
     this.#passOver(event);
+    message.release();
   }
 
   #messageOf(body: ReceivedBody, reservation: Reservation | undefined): ReceivedMessage {

@@ -19,7 +19,7 @@ import type { Capabilities } from '../control/negotiate.js';
 import { VOCABULARY_HASHES } from '../tokenizer/hashes.js';
 import type { TransferMode } from './tensors/receiver.js';
 
-/** The options that a client and a server have in common. They are advertised to the peer. */
+/** What an end advertises to its peer: options of a client, and of a server by way of its features. */
 export interface CapabilityOptions {
   /**
    * The codecs of this end, in order of preference.
@@ -35,7 +35,7 @@ export interface CapabilityOptions {
   readonly encodings?: readonly EncodingName[] | undefined;
   /** Switches extensions on or off by their names on the wire, such as `context`. @default on, if this end can do it */
   readonly extensions?: Readonly<Record<string, boolean>> | undefined;
-  /** Client: asks the server for the results of its scan. Server: on if it has a `scan`. @default false */
+  /** Client: asks the server for the results of its scan. Server: on with `scan()`. @default false */
   readonly securityScanning?: boolean | undefined;
   /**
    * The model of this end. If both ends name theirs, `negotiated.avp` shows whether the model of the peer can

@@ -1,10 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ByteWriter } from '../base/bytes.js';
+import { ByteWriter, equalBytes } from '../base/bytes.js';
 import { ProtocolError } from '../base/errors.js';
 import { FrameKind, frameKind } from '../base/frame-kind.js';
 import { BodyCodec, isSized } from '../codec/body.js';
-import { equalBytes } from '../testing/bytes.js';
 import { errorCode } from '../testing/error-code.js';
 import {
   bodyHeadLength,

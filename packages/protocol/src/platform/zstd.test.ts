@@ -1,8 +1,9 @@
 import * as zlib from 'node:zlib';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { equalBytes } from '../base/bytes.js';
 import { ProtocolError } from '../base/errors.js';
-import { bytesOf, equalBytes } from '../testing/bytes.js';
+import { bytesOf } from '../testing/bytes.js';
 import { errorCode } from '../testing/error-code.js';
 import { createNativeEngine } from './zstd/native.js';
 import { loadPlainEngine } from './zstd/plain.js';

@@ -25,6 +25,8 @@ export interface Turn {
   readonly heard: ReadonlyMap<string, number>;
   /** The application's state of the session. */
   readonly state: Uint8Array | undefined;
+  /** What parts of the server keep with the session, by their names; empty is nothing. */
+  readonly saved: ReadonlyMap<string, Uint8Array>;
   /** One-way messages to the client. */
   readonly messages: readonly NumberedBody[];
   /** The client has the messages up to this one, even if the record knows none of them. */
@@ -89,6 +91,12 @@ export interface SessionRecord {
   handle(number: number): void;
   /** @throws {ProtocolError} `over_budget` if the record would become too large. */
   setState(state: Uint8Array): void;
+  /**
+   * What a part of the server keeps with the session, in the next turn; empty is nothing.
+   *
+   * @throws {ProtocolError} as {@link setState}.
+   */
+  save(name: string, value: Uint8Array): void;
   /**
    * Whether a message of the client is for another client, whose session may not have it yet. Until {@link settle} the client
    * keeps it, and says it again to another process, also if later ones are handled.

@@ -163,10 +163,12 @@ describe('bytes that are no snapshot', () => {
   it('are refused one byte over the size, at both ends', () => {
     const fields = { id: 'x'.repeat(100) };
     const { length } = encodeSnapshot(fields);
-    expect(encodeSnapshot(fields, length)).toHaveLength(length);
-    expect(errorCode(() => encodeSnapshot(fields, length - 1))).toBe('message_too_large');
-    expect(decodeSnapshot(encodeSnapshot(fields), length)).toEqual(fields);
-    expect(errorCode(() => decodeSnapshot(encodeSnapshot(fields), length - 1))).toBe('message_too_large');
+    expect(encodeSnapshot(fields, SNAPSHOT_FORMAT, length)).toHaveLength(length);
+    expect(errorCode(() => encodeSnapshot(fields, SNAPSHOT_FORMAT, length - 1))).toBe('message_too_large');
+    expect(decodeSnapshot(encodeSnapshot(fields), SNAPSHOT_FORMAT, length)).toEqual(fields);
+    expect(errorCode(() => decodeSnapshot(encodeSnapshot(fields), SNAPSHOT_FORMAT, length - 1))).toBe(
+      'message_too_large',
+    );
   });
 
   it('are refused with more than a million entries', () => {

@@ -27,6 +27,8 @@ import type { SessionOptions } from './types.js';
 
 /** The format that this build writes, the only one that it reads. */
 export const SNAPSHOT_FORMAT = 1;
+/** The format of what goes on with a session elsewhere: moves, what never changes on record, and what parts have saved. */
+export const CONTAINER_FORMAT = 2;
 /** Bytes of a snapshot. */
 export const MAX_SNAPSHOT_SIZE = 64 * 1024 * 1024;
 /** Entries of all its lists and maps together. */
@@ -35,25 +37,30 @@ const MAX_DEPTH = 16;
 const HEAD_SIZE = 5;
 
 /** @throws {ProtocolError} `message_too_large`. */
-export function encodeSnapshot(fields: Fields, maxSize = MAX_SNAPSHOT_SIZE): Uint8Array {
+export function encodeSnapshot(
+  fields: Fields,
+  format = SNAPSHOT_FORMAT,
+  maxSize = MAX_SNAPSHOT_SIZE,
+): Uint8Array {
   const body = encodeMap(fields);
   assertSize(HEAD_SIZE + body.length, maxSize);
   const bytes = new Uint8Array(HEAD_SIZE + body.length);
-  bytes[0] = SNAPSHOT_FORMAT;
+  bytes[0] = format;
   new DataView(bytes.buffer).setUint32(1, platform.crc32(body), true);
   bytes.set(body, HEAD_SIZE);
   return bytes;
 }
 
 /** @throws {ProtocolError} as {@link readSnapshot}. */
-export function decodeSnapshot(bytes: Uint8Array, maxSize = MAX_SNAPSHOT_SIZE): Fields {
+export function decodeSnapshot(
+  bytes: Uint8Array,
+  known = SNAPSHOT_FORMAT,
+  maxSize = MAX_SNAPSHOT_SIZE,
+): Fields {
   const [format] = bytes;
   if (format === undefined) throw new ProtocolError('truncated', 'a snapshot has at least one byte');
-  if (format !== SNAPSHOT_FORMAT) {
-    throw new ProtocolError(
-      'unknown_version',
-      `format ${format} of a snapshot is not known; ${SNAPSHOT_FORMAT} is`,
-    );
+  if (format !== known) {
+    throw new ProtocolError('unknown_version', `format ${format} of a snapshot is not known; ${known} is`);
   }
   if (bytes.length < HEAD_SIZE) throw new ProtocolError('truncated', 'the snapshot ends within its head');
   assertSize(bytes.length, maxSize);

@@ -9,8 +9,3 @@ export function toHex(bytes: Uint8Array): string {
 export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(text);
 }
-
-/** Whether two byte strings are equal. */
-export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
-  return Buffer.compare(a, b) === 0;
-}

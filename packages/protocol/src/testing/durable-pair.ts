@@ -148,6 +148,7 @@ export class DurablePair {
       for (const number of settled) open.delete(number);
     }
     return {
+      saved: new Map(this.turns.flatMap(({ saved }) => [...saved])),
       begin: last(({ begin }) => begin) as Uint8Array,
       accept: last(({ accept }) => accept) as DurableRecord['accept'],
       handled: last(({ handled }) => handled) ?? 0,

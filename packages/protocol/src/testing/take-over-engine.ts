@@ -115,7 +115,14 @@ export class SimulatedEngine implements TakeOverEngine {
       id,
       { ...stream, parts: [...stream.parts] },
     ]);
-    const rest = { open: [], heard: new Map(), messages: [...messages], isBehind, streams: new Map(copies) };
+    const rest = {
+      open: [],
+      heard: new Map(),
+      saved: new Map(),
+      messages: [...messages],
+      isBehind,
+      streams: new Map(copies),
+    };
     return { begin, accept, handled, state, said, ...rest };
   }
 }

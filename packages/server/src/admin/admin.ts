@@ -8,7 +8,7 @@ import { limitedLog } from '../cluster/limited-log.js';
 import type { DrainOptions } from '../drain-options.js';
 import { closeListener, type Listener, openListener } from '../http/listener.js';
 import type { Metrics } from '../observe/metrics.js';
-import { NODE, type PartHost } from '../parts/part.js';
+import { OWNER, type PartHost } from '../parts/part.js';
 import { AdminEvents } from './events.js';
 import type { AdminState } from './figures.js';
 import type { ResolvedAdminOptions } from './options.js';
@@ -170,7 +170,7 @@ export class Admin {
 
   async #state(): Promise<AdminState> {
     return stateOf({
-      node: this.#server.use(NODE)?.incarnation,
+      node: this.#server.use(OWNER)?.incarnation,
       mode: this.#options.mode,
       startedAt: this.#startedAt,
       draining: this.#server.drainProgress,

@@ -136,6 +136,11 @@ export class Directory implements Sweepable {
     return undefined;
   }
 
+  /** How the HELLO of a session describes its agent. */
+  statedOf(session: ServerEndpoint): StringMap | undefined {
+    return (this.agentOf(session) ?? this.#claims.get(session))?.stated;
+  }
+
   /** The session is established. */
   join(session: ServerEndpoint): void {
     const introduction = this.#claims.get(session);

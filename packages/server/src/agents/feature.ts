@@ -39,7 +39,7 @@ export const agents = (options: AgentsOptions = {}): Feature => ({
     host.provide(AGENTS, { relay, others });
     return {
       extensions: [Extension.AGENTS],
-      figures: [...figuresOf(directory, relay, host.sessions), ...(others?.figures ?? [])],
+      figures: figuresOf(directory, relay, host.sessions),
       drain: { finish: async () => await others?.settle() },
       refuses: () => (others?.isReady === false ? JOINING : undefined),
       start: () => others?.start(),
@@ -48,14 +48,13 @@ export const agents = (options: AgentsOptions = {}): Feature => ({
       claim: (session, { extensions }) => directory.claim(session, extensions),
       ready: (session) => directory.join(session),
       route: (session) => new RelayRoute(session, relay),
-      takenOver: (session, { extensions }) => moves.takeOver(session, extensions),
       hold: (session) => moves.hold(session),
       quiet: (session) => moves.isQuiet(session),
       leaves: (session, stream) => moves.isWatch(session, stream),
       settle: (session, reason) => moves.settle(session, reason),
       moved: (session, node) => moves.handleMoved(session, node),
       release: (session) => moves.release(session),
-      save: (session) => moves.stateOf(session),
+      save: (session, how) => moves.stateOf(session, how),
       load(saved) {
         const state = moves.read(saved);
         return (session, from) => moves.adopt(session, state, from);

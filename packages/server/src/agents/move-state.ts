@@ -28,6 +28,8 @@ export function readAgentState(text: unknown): AgentState {
   }
   if (!isFields(fields)) throw malformed();
   const [stated, counter, watch] = [get(fields, 'stated'), get(fields, 'counter'), get(fields, 'watch')];
+  // On record, where numbers have fields of their own.
+  if (counter === undefined) return { ...NO_NUMBERS, stated: readStated(stated), watch: undefined };
   if (!isFields(counter) || typeof get(counter, 'hasForgotten') !== 'boolean') throw malformed();
   return {
     stated: stated === undefined ? undefined : readStated(stated),
@@ -48,6 +50,11 @@ export function readAgentState(text: unknown): AgentState {
     watch: watch === undefined ? undefined : readWatch(watch),
   };
 }
+
+const NO_NUMBERS: MessagesState = {
+  ...{ frames: [], pending: [], heard: [] },
+  counter: { counts: [], hasForgotten: false, last: 0 },
+};
 
 function readStated(value: unknown): StringMap {
   if (!isFields(value)) throw malformed();

@@ -166,8 +166,16 @@ export class AgentMoves {
     target.reset();
   }
 
-  /** What the other node needs, as JSON; `undefined` for nothing. Call it when {@link isQuiet}, with the snapshot. */
-  stateOf(session: ServerEndpoint): string | undefined {
+  /**
+   * What the other node needs, as JSON; `undefined` for nothing. Call it when {@link isQuiet}, with the snapshot.
+   *
+   * @param how the record of a session has numbers and messages itself.
+   */
+  stateOf(session: ServerEndpoint, how: 'move' | 'record'): string | undefined {
+    if (how === 'record') {
+      const stated = this.#directory.statedOf(session);
+      return stated && JSON.stringify({ stated: statedOf(stated) });
+    }
     const agent = this.#directory.agentOf(session);
     const watch = this.#directory.watchers.stateOf(session);
     if (agent === undefined && watch === undefined) return undefined;
@@ -201,8 +209,9 @@ export class AgentMoves {
   }
 
   /** A session that is restored here, and is of this node now, goes on as the agent that it was. */
-  adopt(session: ServerEndpoint, state: AgentState, from: string): void {
+  adopt(session: ServerEndpoint, state: AgentState, from: string | undefined): void {
     const { stated, watch } = state;
+    if (from === undefined) return this.takeOver(session, stated ?? {});
     if (stated !== undefined && session.agentId !== undefined) this.#adoptAgent(session, stated, state, from);
     if (watch !== undefined) {
       session.answer(watch.stream, NO_BODY, this.#directory.watchers.resumed(session, watch));

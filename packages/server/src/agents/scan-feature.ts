@@ -1,3 +1,4 @@
+import { ProtocolError } from '@parlance/protocol';
 import type { Feature } from '../parts/part.js';
 import { RelayScan } from './relay-scan.js';
 import { type Scan, Scanner } from './scan.js';
@@ -6,12 +7,16 @@ import { type Scan, Scanner } from './scan.js';
  * Checks every message, request and relayed reply before it is delivered.
  *
  * @param tells whether clients may ask for the results. @default true
+ * @throws {ProtocolError} `invalid_option` unless `check` is a function.
  */
-export const scan = (check: Scan, tells = true): Feature => ({
-  name: 'scan',
-  install: ({ options }) => ({
-    offer: { securityScanning: tells },
-    endpoint: { createScanner: (session) => new Scanner(check, session, options.logger) },
-    route: (session, next) => next && new RelayScan(next, session.scanner as Scanner, session),
-  }),
-});
+export function scan(check: Scan, tells = true): Feature {
+  if (typeof check !== 'function') throw new ProtocolError('invalid_option', 'scan: a function is expected');
+  return {
+    name: 'scan',
+    install: ({ options }) => ({
+      offer: { securityScanning: tells },
+      endpoint: { createScanner: (session) => new Scanner(check, session, options.logger) },
+      route: (session, next) => next && new RelayScan(next, session.scanner as Scanner, session),
+    }),
+  };
+}

@@ -1,12 +1,12 @@
 /**
  * Where the nodes of a cluster find each other. Create one with `memoryCluster()`, or with `redis(…)` of
- * `@parlance/server/redis`, and pass it as the option `cluster`.
+ * `@parlance/server/redis`, and pass it as the option `engine`.
  *
  * A backplane knows which nodes live, by a lease that each node renews, which agents they have, and where sessions are that
  * have moved. It learns of no other session and of no message. Kept replies and the records of durable sessions are in it.
  */
 export interface Backplane {
-  /** What signs the tickets of nodes without an option `node.secret`; only nodes of one process can share it so. */
+  /** What signs the tickets of nodes without a `secret` of `nodes()`; only nodes of one process can share it so. */
   readonly secret?: string | undefined;
   /** Opens the connection of one node. Does not wait until the engine can be reached. */
   connect(): BackplaneLink;

@@ -13,6 +13,6 @@ export async function checkDurability(
 ): Promise<void> {
   if (isVolatile || !(await link.isVolatile())) return;
   const message =
-    'durable: Redis forgets everything when it ends: set appendonly to yes, or durability: { volatile: true }';
+    'durable: Redis forgets everything when it ends: set appendonly to yes, or write durable(true, { volatile: true })';
   throw new ProtocolError('unsupported', message);
 }

@@ -15,7 +15,7 @@ interface Lease {
 }
 
 /**
- * Joins servers of one process, for tests: pass the same object as the option `cluster` of each of them.
+ * Joins servers of one process, for tests: pass the same object as the option `engine` of each of them.
  *
  * @param now Unix milliseconds.
  */

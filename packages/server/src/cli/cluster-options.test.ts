@@ -19,7 +19,7 @@ async function refusal(flags: Partial<ClusterFlags>, host = '127.0.0.1'): Promis
     (thrown: Error) => thrown,
   );
   expect(error).toMatchObject({ name: 'CommandFailure', exitCode: ExitCode.USAGE });
-  expect(error.message).not.toMatch(/\n|\bnode\.\w/);
+  expect(error.message).not.toMatch(/\n|\bnodes\.\w/);
   return error.message;
 }
 

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { createSecureContext } from 'node:tls';
 import { isProtocolError } from '@parlance/protocol';
+import type { Backplane } from '../backplane/backplane.js';
 import { type NodeOptions, resolveNodeOptions } from '../cluster/options.js';
-import type { ServerOptions } from '../index.js';
 import { splitList } from './command.js';
 import { CommandFailure, ExitCode } from './failure.js';
 
@@ -37,18 +37,18 @@ const SECRET = 'PARLANCE_CLUSTER_SECRET';
 
 /** Options by their names in messages, and the flags that set them. */
 const FLAG_NAMES: readonly (readonly [RegExp, string])[] = [
-  [/\bnode\.tls\b/g, '--peer-cert and --peer-key'],
-  [/\bnode\.insecure\b/g, '--peer-insecure'],
-  [/\bnode\.advertise\b/g, '--advertise'],
-  [/\bnode\.listen\.port\b/g, '--peer-port'],
-  [/^node: /, ''],
+  [/\bnodes\.tls\b/g, '--peer-cert and --peer-key'],
+  [/\bnodes\.insecure\b/g, '--peer-insecure'],
+  [/\bnodes\.advertise\b/g, '--advertise'],
+  [/\bnodes\.listen\.port\b/g, '--peer-port'],
+  [/^nodes: /, ''],
 ];
 
 /** @throws {CommandFailure} one sentence that says which flag is wrong and what to do. */
 export async function clusterOptions(
   { url, peerPort, advertise, isInsecure, secret, tls: files }: ClusterFlags,
   host: string,
-): Promise<Pick<ServerOptions, 'cluster' | 'node'>> {
+): Promise<{ readonly engine: Backplane; readonly node: NodeOptions }> {
   const secrets = secretsOf(secret);
   const tls = files && peerTls(files);
   if (tls !== undefined) {
@@ -63,14 +63,14 @@ export async function clusterOptions(
     insecure: isInsecure,
     tls,
   };
-  const cluster = redis({ url });
+  const engine = redis({ url });
   try {
-    resolveNodeOptions(cluster, node);
+    resolveNodeOptions(engine, node);
   } catch (error) {
     if (isProtocolError(error)) throw wrong(inFlags(error.message));
     throw error;
   }
-  return { cluster, node };
+  return { engine, node };
 }
 
 function inFlags(message: string): string {

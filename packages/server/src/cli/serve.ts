@@ -10,7 +10,15 @@ import {
 import { loggable } from '@parlance/protocol/internal';
 import type { AdminOptions } from '../admin/options.js';
 import { isLoopback } from '../http/addresses.js';
-import { createServer, type Identity, type Listening, type Server } from '../index.js';
+import {
+  admin,
+  createServer,
+  type Identity,
+  keptReplies,
+  type Listening,
+  nodes,
+  type Server,
+} from '../index.js';
 import type { UserInterface } from '../ui.js';
 import { type Addresses, bannerOf } from './banner.js';
 import { type ClusterFlags, clusterOptions } from './cluster-options.js';
@@ -48,23 +56,28 @@ export interface ServeOptions {
 export async function serve(options: ServeOptions, terminal: Terminal): Promise<ExitCode> {
   const { host, path, origins, hosts, trustedProxies, token, upstream, apiKey, drainTimeoutMs } = options;
   const logger = createLog(options.logLevel, terminal);
+  const cluster = options.cluster && (await clusterOptions(options.cluster, host));
+  // The built-in responder is for trying things out, so its replies can be followed; without a token, by every
+  // client that is admitted.
+  const replies = keptReplies({
+    keep: (_request, context) => keptAs(context, upstream === undefined),
+    authorize: token === undefined ? () => true : undefined,
+  });
   const server = createServer({
     path,
     origins,
     hosts,
     trustedProxies,
     logger,
-    admin: options.admin,
     authenticate: token === undefined ? undefined : (credentials) => admit(credentials, token),
     onRequest: await createResponder({ upstream, apiKey, logger }),
     onSession: (session) => echo(session),
-    // The built-in responder is for trying things out, so its replies can be followed; without a token, by every
-    // client that is admitted.
-    replies: {
-      keep: (_request, context) => keptAs(context, upstream === undefined),
-      authorize: token === undefined ? () => true : undefined,
-    },
-    ...(options.cluster && (await clusterOptions(options.cluster, host))),
+    engine: cluster?.engine,
+    features: [
+      replies,
+      ...(options.admin === undefined ? [] : [admin(options.admin)]),
+      ...(cluster === undefined ? [] : [nodes(cluster.node)]),
+    ],
   });
   const stopped = untilSignal();
   const addresses = await open(server, options, logger);

@@ -1,9 +1,12 @@
 import type { TlsOptions } from 'node:tls';
+import { type Limits, Subprotocol } from '@parlance/protocol';
 import type { DialOptions, WebSocketAdapterOptions } from '../http/ws.js';
 import { clientSide } from './client-side.js';
 import type { KnownNode } from './membership.js';
 import { TICKET_SCHEME } from './peer-port.js';
-import { RELAY_SUBPROTOCOL } from './relay/relay-peers.js';
+
+/** What a body takes in a message between nodes besides itself: metadata and the head. */
+const MESSAGE_HEAD_ROOM = 256 * 1024;
 
 export interface Dialing extends DialOptions {
   readonly url: string;
@@ -20,8 +23,14 @@ export function dialingTo(
   return {
     ...webSocket,
     url: `${address.replace(/\/$/, '')}${path}`,
-    subprotocol: RELAY_SUBPROTOCOL,
+    subprotocol: Subprotocol.BINARY,
     headers: { authorization: `${TICKET_SCHEME} ${ticket}` },
     tls: clientSide(tls),
   };
+}
+
+/** Options of connections between nodes, whose messages carry whole bodies. */
+export function nodeWebSocket(webSocket: WebSocketAdapterOptions, { maxMessageSize }: Limits) {
+  const maxPayload = Math.min(maxMessageSize + MESSAGE_HEAD_ROOM, 2 ** 31 - 1);
+  return { ...webSocket, maxPayload: Math.max(maxPayload, webSocket.maxPayload + MESSAGE_HEAD_ROOM) };
 }

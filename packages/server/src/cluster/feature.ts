@@ -1,12 +1,13 @@
 import { Extension } from '@parlance/protocol';
 import { MovableMailbox } from '../movable-mailbox.js';
-import { type Feature, NODE, type Part } from '../parts/part.js';
-import { RestoredSession } from '../restored-session.js';
+import { type Feature, OWNER, type Part } from '../parts/part.js';
 import { SESSIONS, type SessionsHost } from '../sessions-host.js';
 import { nodeFigures } from './figures.js';
+import { RestoredSession } from './moves/restored-session.js';
 import { ClusterNode } from './node.js';
 import { type NodeOptions, resolveNodeOptions } from './options.js';
 import { CLUSTER } from './port.js';
+import { RECORDED } from './recorded.js';
 
 /** How long sessions without a connection may take to go to other nodes after the deadline, in milliseconds. */
 const PARK_MS = 10_000;
@@ -20,6 +21,9 @@ export const nodes = (options: NodeOptions = {}): Feature => ({
     const node = new ClusterNode(
       {
         server,
+        get recorded() {
+          return host.use(RECORDED);
+        },
         moving: {
           sessions: host.sessions,
           get parts() {
@@ -31,7 +35,7 @@ export const nodes = (options: NodeOptions = {}): Feature => ({
       },
       resolveNodeOptions(host.options.engine, options),
     );
-    host.provide(NODE, node);
+    host.provide(OWNER, node);
     host.provide(CLUSTER, node);
     return partOf(node);
   },

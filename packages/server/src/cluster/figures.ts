@@ -15,6 +15,31 @@ export function nodeFigures(node: ClusterNode): readonly Figure[] {
       read: (set) => set(node.led),
     },
     {
+      name: 'node_links',
+      help: 'Connections between this node and others for what they tell each other.',
+      read: (set) => set(node.links.size),
+    },
+    {
+      name: 'node_messages',
+      help: 'Messages on those connections.',
+      labels: ['direction'],
+      isCount: true,
+      read(set) {
+        set(node.links.traffic.messagesSent, { direction: 'sent' });
+        set(node.links.traffic.messagesReceived, { direction: 'received' });
+      },
+    },
+    {
+      name: 'node_bytes',
+      help: 'Bytes of those messages.',
+      labels: ['direction'],
+      isCount: true,
+      read(set) {
+        set(node.links.traffic.bytesSent, { direction: 'sent' });
+        set(node.links.traffic.bytesReceived, { direction: 'received' });
+      },
+    },
+    {
       name: 'moves',
       help: 'Sessions that have gone to other nodes, have come, could not go yet, or were taken over from dead nodes.',
       labels: ['outcome'],

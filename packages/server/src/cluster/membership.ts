@@ -238,6 +238,7 @@ export class Membership {
       return this.#checkLease();
     }
     if (this.#isStopped) return;
+    if (!this.#isMember) await this.#assertAlike(list);
     this.#leaseUntil = since + LEASE_MS;
     this.#cancelLease();
     this.#cancelLease = clock.after(this.#leaseUntil - clock.now(), () => this.#checkLease());
@@ -245,6 +246,20 @@ export class Membership {
     if (hasReturned) this.#handleBack();
     if (list.hasForgotten) this.#handleForgotten();
     this.#handleList(list, hasReturned || list.hasForgotten);
+  }
+
+  /** Nodes take a process without an address for dead, as they cannot ask it. @throws {ProtocolError} `invalid_option`. */
+  async #assertAlike({ nodes }: NodeList): Promise<void> {
+    const isAlone = this.#announced?.address === '';
+    const { incarnation: own } = this.#options;
+    const isAlike = ({ incarnation, record }: ListedNode) => {
+      const address = readRecord(record)?.address;
+      return incarnation === own || address === undefined || (address === '') === isAlone;
+    };
+    if (nodes.every(isAlike)) return;
+    await this.#link.withdraw(own).catch(() => {});
+    const message = 'another process uses this engine, and one of the two lacks the feature nodes';
+    throw new ProtocolError('invalid_option', message);
   }
 
   /** A process that stood still has no lease either, but its next renewal may succeed. */

@@ -7,24 +7,27 @@ import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
 import { createLoopShares } from '../loop-shares.js';
 import type { SessionsHost } from '../sessions-host.js';
-import { type Dialing, dialingTo } from './dialing.js';
+import { type Dialing, dialingTo, nodeWebSocket } from './dialing.js';
 import { inTurns } from './in-turns.js';
 import { Leading } from './lead/leading.js';
+import { dialLink } from './link/dial.js';
+import { Links } from './link/links.js';
 import { type KnownNode, Membership } from './membership.js';
-import type { MovingHost } from './moves/departures.js';
+import type { MovingHost } from './moves/departure.js';
 import { Moves } from './moves/moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
-import { MOVE_PATH, PeerPort, type PeerService, STANDING_PATH } from './peer-port.js';
+import { PATHS, PeerPort, type PeerService } from './peer-port.js';
 import type { ClusterPort } from './port.js';
 import { JOINING } from './port.js';
 import type { RecordedSessions } from './recorded.js';
-import { relayWebSocket } from './relay/relay-peers.js';
-import { MOVE_PLACES, SERVICE_PLACES, ServicePlaces } from './service-places.js';
+import { ServicePlaces } from './service-places.js';
 import { Standing } from './standing.js';
-import { digestOf, isProven, proveAddress, Tickets } from './ticket.js';
+import { digestOf, isProven, type Purpose, proveAddress, Tickets } from './ticket.js';
 
 export interface ClusterHost {
   readonly server: SessionsHost;
+  /** Sessions on record; `undefined` if none are. */
+  readonly recorded: RecordedSessions | undefined;
   readonly moving: MovingHost;
 }
 
@@ -41,9 +44,8 @@ export class ClusterNode implements ClusterPort {
   readonly #standing: Standing;
   /** The time that other nodes take. They have no share that ends: what they pass on is for clients, too. */
   readonly #loop = createLoopShares(1);
+  readonly links: Links;
   readonly moves: Moves;
-  /** Sessions on record; `undefined` if none are. Set before {@link start}. */
-  recorded: RecordedSessions | undefined;
   /** What other nodes may connect for besides the connections of clients, by path. */
   readonly #services = new Map<string, PeerService>();
   #port: PeerPort | undefined;
@@ -66,16 +68,27 @@ export class ClusterNode implements ClusterPort {
       now: Date.now,
       logger: this.#logger,
       refusalOf: (node) => this.#refusalOf(node),
-      onForgotten: () => this.moves.keepNow(),
+      onForgotten: () => this.moves.records.keepNow(),
       onLeaseOver: () => void this.#standing.check(),
     });
     this.#standing = new Standing({
       membership: this.#membership,
-      dialing: (node) => this.#dialing(node, STANDING_PATH, this.#tickets.issueStanding(node.incarnation)),
+      dialing: (node) => this.#dialing(node, 'standing'),
       admits: () => this.recorded?.isStalled === false && server.admitPassed() === undefined,
       onCutOff: () => this.recorded?.handleCutOff(),
       clock: systemClock,
       logger: this.#logger,
+    });
+    const way = {
+      locate: (node: string) => this.locate(node),
+      dialing: (node: KnownNode) => this.#dialing(node, 'link'),
+    };
+    this.links = new Links({
+      incarnation,
+      memory: server.memory,
+      logger: this.#logger,
+      isMember: (node) => this.isAlive(node),
+      dial: (node, onOpen, onFailed) => void dialLink(node, way, onOpen, onFailed),
     });
     this.moves = new Moves({
       incarnation,
@@ -88,7 +101,7 @@ export class ClusterNode implements ClusterPort {
       leads: () => this.#leading.leads,
       isStalled: () => this.#membership.isStalled,
       nodes: () => this.#membership.others,
-      dialing: (target) => this.#dialing(target, MOVE_PATH, this.#tickets.issueMove(target.incarnation)),
+      links: this.links,
     });
     this.#leading = new Leading({
       host: server,
@@ -106,9 +119,6 @@ export class ClusterNode implements ClusterPort {
 
   // --- for parts that reach beyond one node
 
-  get tickets(): Tickets {
-    return this.#tickets;
-  }
   get isStalled(): boolean {
     return this.#membership.isStalled;
   }
@@ -118,34 +128,34 @@ export class ClusterNode implements ClusterPort {
   get engine(): ReplyBackplane {
     return this.#options.backplane;
   }
+  get recorded(): RecordedSessions | undefined {
+    return this.#host.recorded;
+  }
   isAlive(incarnation: string): boolean {
     return this.#membership.isAlive(incarnation);
   }
   async locate(incarnation: string): Promise<KnownNode | undefined> {
     return this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation));
   }
-  dialing(node: KnownNode, path: string, ticket: string): Dialing {
-    return this.#dialing(node, path, ticket);
-  }
-  serve(path: string, accept: PeerService['accept'], onWire: PeerService['onWire']): void {
-    this.#addService(path, accept, (wire, source) => onWire(this.#inTurns(wire), source));
+  async lives(incarnation: string): Promise<boolean> {
+    return (await this.locate(incarnation)) !== undefined;
   }
 
-  #addService(
-    path: string,
-    accept: PeerService['accept'],
-    onWire: PeerService['onWire'],
-    limits = SERVICE_PLACES,
-  ): void {
-    const { limits: ofServer } = this.#host.server.options;
-    const adapter = createWebSocketAdapter(relayWebSocket(this.#webSocket, ofServer));
-    this.#services.set(path, { adapter, places: new ServicePlaces(limits), accept, onWire });
+  #serve(purpose: Purpose, onWire: PeerService['onWire']): void {
+    const { limits } = this.#host.server.options;
+    this.#services.set(PATHS[purpose], {
+      adapter: createWebSocketAdapter(nodeWebSocket(this.#webSocket, limits)),
+      places: new ServicePlaces(),
+      accept: (ticket) => this.#tickets.acceptFor(purpose, ticket),
+      onWire,
+    });
   }
 
   /** How another node is reached for what is between nodes. */
-  #dialing(node: KnownNode, path: string, ticket: string): Dialing {
-    const webSocket = relayWebSocket(this.#webSocket, this.#host.server.options.limits);
-    return dialingTo(node, path, ticket, webSocket, this.#options.tls);
+  #dialing(node: KnownNode, purpose: Purpose): Dialing {
+    const webSocket = nodeWebSocket(this.#webSocket, this.#host.server.options.limits);
+    const ticket = this.#tickets.issueFor(purpose, node.incarnation);
+    return dialingTo(node, PATHS[purpose], ticket, webSocket, this.#options.tls);
   }
 
   // --- as a part
@@ -194,18 +204,8 @@ export class ClusterNode implements ClusterPort {
     const { host, port, tls, advertise, secrets } = this.#options;
     const { server } = this.#host;
     const { timers } = server.options;
-    const tickets = this.#tickets;
-    this.#addService(
-      MOVE_PATH,
-      (ticket) => tickets.acceptMove(ticket),
-      (wire, source) => this.moves.accept(wire, source),
-      MOVE_PLACES,
-    );
-    this.#addService(
-      STANDING_PATH,
-      (ticket) => tickets.acceptStanding(ticket),
-      (wire, source) => void this.#standing.answer(wire, source),
-    );
+    this.#serve('link', (wire, source) => this.links.accept(this.#inTurns(wire), source));
+    this.#serve('standing', (wire, source) => void this.#standing.answer(wire, source));
     const opened = await PeerPort.open({
       host,
       port,
@@ -245,7 +245,8 @@ export class ClusterNode implements ClusterPort {
 
   tick(): void {
     this.#tickets.sweep();
-    this.moves.handleTick();
+    this.links.handleTick();
+    this.moves.records.handleTick();
     this.#leading.handleTick();
   }
 
@@ -269,6 +270,7 @@ export class ClusterNode implements ClusterPort {
   /** Leaves the cluster and closes the port. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.links.close();
     await this.#membership.stop();
     // Without its connections to the engine, a start that is under way ends.
     await this.#starting?.catch(() => {});

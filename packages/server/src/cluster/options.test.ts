@@ -1,29 +1,30 @@
 import { describe, expect, it } from 'vitest';
 import { memoryCluster } from '../backplane/memory.js';
 import { createServer } from '../create-server.js';
+import { nodes } from './feature.js';
 import { isSafe, type NodeOptions, resolveNodeOptions } from './options.js';
 
 const cluster = { ...memoryCluster(), secret: undefined };
 const SECRET = 'sixteen bytes ...';
 const tls = { key: 'k', cert: 'c' };
 
-describe('the option node', () => {
+describe('the options of a node', () => {
   it.each<[string, NodeOptions | undefined, string]>([
-    ['no secret', {}, 'node.secret is required'],
-    ['nothing', undefined, 'node.secret is required'],
-    ['no secret in a list', { secret: [] }, 'node.secret is required'],
+    ['no secret', {}, 'nodes.secret is required'],
+    ['nothing', undefined, 'nodes.secret is required'],
+    ['no secret in a list', { secret: [] }, 'nodes.secret is required'],
     ['a secret of 15 bytes', { secret: 'x'.repeat(15) }, 'at least 16'],
     ['a short secret in a list', { secret: [SECRET, new Uint8Array(15)] }, 'at least 16'],
     ['a secret of another kind', { secret: 5 as never }, 'at least 16'],
     ['an unknown option', { secret: SECRET, adress: 'x' } as never, 'adress'],
-    ['a port out of range', { secret: SECRET, listen: { port: 65_536 } }, 'node.listen.port'],
-    ['plain ws beyond loopback', { secret: SECRET, listen: { host: '10.0.0.7' } }, 'node.tls'],
-    ['a plain address beyond loopback', { secret: SECRET, advertise: 'ws://10.0.0.7:1' }, 'node.tls'],
+    ['a port out of range', { secret: SECRET, listen: { port: 65_536 } }, 'nodes.listen.port'],
+    ['plain ws beyond loopback', { secret: SECRET, listen: { host: '10.0.0.7' } }, 'nodes.tls'],
+    ['a plain address beyond loopback', { secret: SECRET, advertise: 'ws://10.0.0.7:1' }, 'nodes.tls'],
     ['every address without one to advertise', { secret: SECRET, listen: { host: '0.0.0.0' } }, 'advertise'],
-    ['an address with a path', { secret: SECRET, advertise: 'wss://a/b' }, 'node.advertise must be'],
-    ['an address with a user', { secret: SECRET, advertise: 'wss://u:p@a' }, 'node.advertise must be'],
-    ['an address of HTTP', { secret: SECRET, advertise: 'https://a' }, 'node.advertise must be'],
-    ['an address that is none', { secret: SECRET, advertise: '10.0.0.7' }, 'node.advertise must be'],
+    ['an address with a path', { secret: SECRET, advertise: 'wss://a/b' }, 'nodes.advertise must be'],
+    ['an address with a user', { secret: SECRET, advertise: 'wss://u:p@a' }, 'nodes.advertise must be'],
+    ['an address of HTTP', { secret: SECRET, advertise: 'https://a' }, 'nodes.advertise must be'],
+    ['an address that is none', { secret: SECRET, advertise: '10.0.0.7' }, 'nodes.advertise must be'],
   ])('is refused with %s', (_what, node, message) => {
     const expected = { code: 'invalid_option', message: expect.stringContaining(message) };
     expect(() => resolveNodeOptions(cluster, node)).toThrow(expect.objectContaining(expected));
@@ -40,11 +41,11 @@ describe('the option node', () => {
     expect(resolveNodeOptions(cluster, node)).toBeDefined();
   });
 
-  it('needs no secret in one process, and needs a cluster', () => {
+  it('needs no secret in one process, and needs an engine', () => {
     expect(resolveNodeOptions(memoryCluster(), undefined).secrets).toHaveLength(1);
-    expect(() => resolveNodeOptions(undefined, undefined)).toThrow('cluster');
-    expect(() => createServer({ node: { secret: SECRET } })).toThrow('cluster');
-    expect(() => createServer({ cluster: {} as never })).toThrow('memoryCluster()');
+    expect(() => resolveNodeOptions(undefined, undefined)).toThrow('option engine');
+    expect(() => createServer({ features: [nodes({ secret: SECRET })] })).toThrow('option engine');
+    expect(() => createServer({ engine: {} as never, features: [nodes()] })).toThrow('memoryCluster()');
   });
 });
 

@@ -52,33 +52,36 @@ const KINDS: OptionKinds<NodeOptions> = {
 };
 
 /** @throws {ProtocolError} `invalid_option`. */
+export function assertEngine(engine: Backplane): ReplyBackplane {
+  if (typeof engine.connect === 'function' && keepsReplies(engine)) return engine;
+  throw new ProtocolError('invalid_option', 'engine must be memoryCluster() or redis(…)');
+}
+
+/** @throws {ProtocolError} `invalid_option`. */
 export function resolveNodeOptions(
-  cluster: Backplane | undefined,
+  engine: Backplane | undefined,
   node: NodeOptions | undefined,
 ): ResolvedNodeOptions {
-  if (cluster === undefined)
-    throw new ProtocolError('invalid_option', 'node: the option cluster says where nodes find each other');
-  if (cluster === undefined)
-    throw new ProtocolError('invalid_option', 'node: the option cluster says where nodes find each other');
-  if (typeof cluster.connect !== 'function' || !keepsReplies(cluster))
-    throw new ProtocolError('invalid_option', 'cluster must be memoryCluster() or redis(…)');
-  assertOptions(node, KINDS, 'node');
-  const { listen, advertise, secret = cluster.secret, tls, insecure: isInsecure = false } = node ?? {};
-  assertOptions(listen, { host: 'text', port: 'number' }, 'node.listen');
+  if (engine === undefined)
+    throw new ProtocolError('invalid_option', 'nodes: the option engine says where nodes find each other');
+  const backplane = assertEngine(engine);
+  assertOptions(node, KINDS, 'nodes');
+  const { listen, advertise, secret = engine.secret, tls, insecure: isInsecure = false } = node ?? {};
+  assertOptions(listen, { host: 'text', port: 'number' }, 'nodes.listen');
   const { host = '127.0.0.1', port = 0 } = listen ?? {};
   if (!(Number.isInteger(port) && port >= 0 && port <= 65_535)) {
     const range = `a whole number from 0 to 65535, not ${port}`;
-    throw new ProtocolError('invalid_option', `node.listen.port must be ${range}`);
+    throw new ProtocolError('invalid_option', `nodes.listen.port must be ${range}`);
   }
   if (advertise !== undefined) assertAddress(advertise, isInsecure);
   else assertReachable(host, tls !== undefined || isInsecure);
-  return { backplane: cluster, host, port, advertise, secrets: secretsOf(secret), tls, isInsecure };
+  return { backplane, host, port, advertise, secrets: secretsOf(secret), tls, isInsecure };
 }
 
 /** The default address is where the port listens. @throws {ProtocolError} `invalid_option`. */
 function assertReachable(host: string, mayLeave: boolean): void {
   if (host === '0.0.0.0' || host === '::' || host === '') {
-    const message = 'node.advertise is required: other nodes cannot connect to "every address"';
+    const message = 'nodes.advertise is required: other nodes cannot connect to "every address"';
     throw new ProtocolError('invalid_option', message);
   }
   if (!mayLeave && host !== 'localhost' && !isLoopback(host)) throw plainAddress(host);
@@ -89,7 +92,7 @@ function assertAddress(address: string, isInsecure: boolean): void {
   const url = URL.canParse(address) ? new URL(address) : undefined;
   const isOrigin = url !== undefined && url.pathname === '/' && url.search === '' && url.username === '';
   if (!isOrigin || (url.protocol !== 'ws:' && url.protocol !== 'wss:')) {
-    const message = 'node.advertise must be an address such as wss://10.0.0.7:7946';
+    const message = 'nodes.advertise must be an address such as wss://10.0.0.7:7946';
     throw new ProtocolError('invalid_option', message);
   }
   if (!isSafe(address, isInsecure)) throw plainAddress(address);
@@ -98,7 +101,7 @@ function assertAddress(address: string, isInsecure: boolean): void {
 function plainAddress(where: string): ProtocolError {
   return new ProtocolError(
     'invalid_option',
-    `node: ${where.slice(0, 100)} is not on this machine, so the port needs wss: set node.tls, or node.insecure in a network that is encrypted itself`,
+    `nodes: ${where.slice(0, 100)} is not on this machine, so the port needs wss: set nodes.tls, or nodes.insecure in a network that is encrypted itself`,
   );
 }
 
@@ -114,13 +117,13 @@ export function isSafe(address: string, isInsecure: boolean): boolean {
 function secretsOf(given: NodeOptions['secret']): readonly Uint8Array[] {
   const list = Array.isArray(given) ? (given as readonly unknown[]) : [given];
   if (given === undefined || list.length === 0) {
-    const message = 'node.secret is required: at least 16 bytes, the same at all nodes';
+    const message = 'nodes.secret is required: at least 16 bytes, the same at all nodes';
     throw new ProtocolError('invalid_option', message);
   }
   return list.map((each) => {
     const bytes = typeof each === 'string' ? Buffer.from(each) : each;
     if (bytes instanceof Uint8Array && bytes.length >= MIN_SECRET) return bytes;
-    const message = `node.secret must be a string or bytes, at least ${MIN_SECRET} of them, or a list of such`;
+    const message = `nodes.secret must be a string or bytes, at least ${MIN_SECRET} of them, or a list of such`;
     throw new ProtocolError('invalid_option', message);
   });
 }

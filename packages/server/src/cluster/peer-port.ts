@@ -22,12 +22,11 @@ import type { Ticket, TicketRefusal } from './ticket.js';
 
 /** The path of the port, and the scheme of its tickets. */
 export const PEER_PATH = '/parlance/peer';
-/** The path of connections on which nodes relay what their agents send. */
-export const RELAY_PATH = '/parlance/relay';
-/** The path of connections on which a session moves to this node. */
-export const MOVE_PATH = '/parlance/move';
-/** The path at which nodes ask others whether they reach the engine. */
-export const STANDING_PATH = '/parlance/standing';
+/**
+ * The paths of connections that nodes have for themselves: links, which have this version, so that a node of another one does
+ * not have the path; and what asks others whether they reach the engine.
+ */
+export const PATHS = { link: '/parlance/link/2', standing: '/parlance/standing' } as const;
 export const TICKET_SCHEME = 'Parlance';
 
 /** Connections that have not shown a ticket; beyond them the oldest one is closed. */
@@ -103,7 +102,7 @@ export class PeerPort {
     try {
       port = new PeerPort(options);
     } catch (cause) {
-      throw new ProtocolError('invalid_option', `node.tls: ${(cause as Error).message}`, { cause });
+      throw new ProtocolError('invalid_option', `nodes.tls: ${(cause as Error).message}`, { cause });
     }
     await listenOn(port.#http, options.port, options.host);
     return port;

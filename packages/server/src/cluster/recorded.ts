@@ -4,6 +4,7 @@ import type { Refusal } from '../admission/admission.js';
 import type { Wanted } from '../admission/seek.js';
 import type { ReplySource } from '../backplane/replies.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import { Port } from '../parts/part.js';
 
 /** Sessions on record: what nodes ask of the part that keeps them. */
 export interface RecordedSessions {
@@ -24,6 +25,8 @@ export interface RecordedSessions {
   /** Other nodes take the sessions of this one. */
   handleCutOff(): void;
 }
+
+export const RECORDED = new Port<RecordedSessions>('recorded');
 
 /** In the record, in place of the node that has the session: any node may take it. No incarnation is like this. */
 export const NO_NODE = '-';

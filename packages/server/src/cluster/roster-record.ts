@@ -4,7 +4,7 @@ import { get, incarnationOf, isFields, readAgent } from '@parlance/protocol/inte
 import type { Agent } from '../agents/agent.js';
 import type { AgentEntry } from '../backplane/backplane.js';
 import { keyOf } from '../keys.js';
-import { readAgreement } from './relay/relay-inlet.js';
+import { readAgreement } from './relay/incoming.js';
 
 /** What the backplane has of an agent: whose it is, and how its node describes it. */
 

@@ -61,12 +61,14 @@ async function join(
     logger: SILENT_LOGGER,
     now: () => time,
     isNodeAlive: (node) => !dead.has(node),
-    targetOf: (_node, { sessionId, ...agent }) =>
-      ({ id: sessionId, ...agent, isRemote: true }) as never as RelayTarget,
     durableMs: 60_000,
-    targetAway: ({ session }) => session,
-    reroute: () => {},
-    forget: () => {},
+    peers: {
+      targetOf: (_node, { sessionId, ...agent }) =>
+        ({ id: sessionId, ...agent, isRemote: true }) as never as RelayTarget,
+      handleAway: ({ session }) => session,
+      reroute: () => {},
+      forget: () => {},
+    },
   });
   rosters.push(roster);
   await roster.start();

@@ -1,13 +1,12 @@
-import { isProtocolError, type Limits, type Logger, ProtocolError } from '@parlance/protocol';
-import { loggable } from '@parlance/protocol/internal';
+import { type Limits, type Logger, ProtocolError } from '@parlance/protocol';
 import type { Agent } from '../agents/agent.js';
 import type { Cohort, Directory } from '../agents/directory.js';
 import type { RelayTarget } from '../agents/target.js';
 import type { AgentEntry, AgentEntryChange, BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { keyOf } from '../keys.js';
-import { pause } from '../repeat.js';
 import type { RemoteAgent } from './relay/remote-session.js';
+import { RosterEntries } from './roster-entries.js';
 import {
   digestOf,
   type Holder,
@@ -23,10 +22,19 @@ import {
  * engine has forgotten counts as present for as long.
  */
 const GRACE_MS = 6_000;
-/** Until the engine is asked again after a failure, in milliseconds. */
-const RETRY_MS = 500;
 /** Agents of other nodes. */
 const MAX_AGENTS = 100_000;
+
+/** The stand-ins for agents of other nodes. */
+export interface RosterPeers {
+  targetOf(node: string, agent: RemoteAgent): RelayTarget;
+  /** For an agent of this node whose durable session another node has, or will have. */
+  handleAway(agent: Agent): RelayTarget;
+  /** What is for the agent goes to another node from now on. */
+  reroute(target: RelayTarget, node: string): void;
+  /** It is not needed any more. */
+  forget(target: RelayTarget): void;
+}
 
 export interface RosterOptions {
   readonly link: BackplaneLink;
@@ -38,15 +46,9 @@ export interface RosterOptions {
   /** Clock reading in milliseconds. */
   readonly now: () => number;
   readonly isNodeAlive: (incarnation: string) => boolean;
-  readonly targetOf: (node: string, agent: RemoteAgent) => RelayTarget;
   /** How long an agent whose session is durable stays after its node is gone, in milliseconds. */
   readonly durableMs: number;
-  /** The stand-in for an agent of this node whose durable session another node has, or will have. */
-  readonly targetAway: (agent: Agent) => RelayTarget;
-  /** What is for the agent goes to another node from now on. */
-  readonly reroute: (target: RelayTarget, node: string) => void;
-  /** The stand-in is not needed any more. */
-  readonly forget: (target: RelayTarget) => void;
+  readonly peers: RosterPeers;
 }
 
 interface Own {
@@ -73,16 +75,14 @@ export class Roster implements Cohort {
   readonly #others = new Map<string, Other>();
   /** What the backplane says, and the number of the change that has said it. */
   readonly #table = new Map<string, { readonly entry: AgentEntry; readonly position: number }>();
-  /** The last write of each agent, after which the next one begins. */
-  readonly #writes = new Map<string, Promise<void>>();
+  readonly #entries: RosterEntries;
   #position: number | undefined;
   /** The engine has forgotten the agents, as far as is known. A clock reading. */
   #forgottenUntil: number | undefined;
-  #isStopped = false;
-  #isStalled = false;
 
   constructor(options: RosterOptions) {
     this.#options = options;
+    this.#entries = new RosterEntries(options.link, options.logger);
     options.directory.cohort = this;
   }
 
@@ -93,18 +93,15 @@ export class Roster implements Cohort {
 
   /** Reads the agents of other nodes, if the backplane answers, and follows their changes from now on. */
   async start(): Promise<void> {
-    await this.#next();
-    void this.#follow();
+    await this.#entries.follow(() => this.#next());
   }
 
   /** Removes the agents of this node. Never rejects. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
     for (const [key, { agent }] of this.#own)
-      this.#write(key, () => this.#remove(key, this.#holderOf(agent)));
+      this.#entries.write(key, () => this.#entries.put(key, undefined, this.#holderOf(agent)));
     this.#own.clear();
-    await Promise.all(this.#writes.values());
-    await this.#options.link.close();
+    await this.#entries.stop();
   }
 
   /** Removes the agents of nodes that are gone. */
@@ -115,10 +112,10 @@ export class Roster implements Cohort {
       if (this.#isNodeAlive(node, seenAt) || this.#isAwaited(other)) continue;
       this.#drop(key);
       this.#table.delete(key);
-      this.#write(key, () => this.#remove(key, holder));
+      this.#entries.write(key, () => this.#entries.put(key, undefined, holder));
       // The node has died before it wrote the entry.
       const own = holderName(this.#options.incarnation, sessionId);
-      if (isMoved === true) this.#write(key, () => this.#remove(key, own));
+      if (isMoved === true) this.#entries.write(key, () => this.#entries.put(key, undefined, own));
     }
   }
 
@@ -159,16 +156,16 @@ export class Roster implements Cohort {
   handleAway(agent: Agent): RelayTarget | undefined {
     const key = keyOf(agent.party.principal, agent.id);
     if (this.#own.get(key)?.agent !== agent) return undefined;
-    const { targetAway, incarnation, now } = this.#options;
+    const { peers, incarnation, now } = this.#options;
     this.#own.delete(key);
     const { id: sessionId } = agent.session;
     const holder = this.#holderOf(agent);
     agent.isSuspended = true;
     const record = recordOf(agent);
-    const target = targetAway(agent);
+    const target = peers.handleAway(agent);
     const place = { holder, record, node: incarnation, sessionId, target };
     this.#others.set(key, { ...place, seenAt: now(), isMoved: true });
-    this.#write(key, async () => void (await this.#options.link.putAgent(key, { holder, record }, holder)));
+    this.#entries.write(key, () => this.#entries.put(key, { holder, record }, holder));
     // Another node may have announced it already.
     queueMicrotask(() => this.#reconcile(key));
     return target;
@@ -199,21 +196,16 @@ export class Roster implements Cohort {
     this.#others.delete(key);
     const own: Own = { agent, since: undefined };
     this.#own.set(key, own);
-    this.#write(key, () => this.#replace(key, own, from));
+    this.#entries.write(key, () => this.#replace(key, own, from));
     return known?.sessionId === agent.session.id ? known.target : undefined;
   }
 
   async #replace(key: string, own: Own, from: string): Promise<void> {
     const { agent } = own;
     if (this.#own.get(key) !== own) return;
-    const { link } = this.#options;
-    const entry = { holder: this.#holderOf(agent), record: recordOf(agent) };
-    let put = await link.putAgent(key, entry, holderName(from, agent.session.id));
-    // Its former node was taken for dead, so the entry is gone. Or its write was made, and not answered.
-    if (!put.isDone) put = await link.putAgent(key, entry, null);
-    if (!put.isDone) put = await link.putAgent(key, entry, entry.holder);
-    if (put.isDone) own.since = put.position;
-    else this.#options.directory.endReplaced(agent.session as ServerEndpoint);
+    const former = holderName(from, agent.session.id);
+    own.since = await this.#entries.replace(key, this.#entryOf(agent), former);
+    if (own.since === undefined) this.#options.directory.endReplaced(agent.session as ServerEndpoint);
     this.#reconcile(key);
   }
 
@@ -229,14 +221,14 @@ export class Roster implements Cohort {
     const known = this.#own.get(key);
     const own = known?.agent === agent ? known : { agent, since: undefined };
     this.#own.set(key, own);
-    this.#write(key, () => this.#announce(key, own));
+    this.#entries.write(key, () => this.#announce(key, own));
   }
 
   handleLeft(agent: Agent): void {
     const key = keyOf(agent.party.principal, agent.id);
     if (this.#own.get(key)?.agent !== agent) return;
     this.#own.delete(key);
-    this.#write(key, () => this.#remove(key, this.#holderOf(agent)));
+    this.#entries.write(key, () => this.#entries.put(key, undefined, this.#holderOf(agent)));
     this.#reconcile(key);
   }
 
@@ -249,88 +241,45 @@ export class Roster implements Cohort {
     return other !== undefined && this.#isNodeAlive(other.node, other.seenAt);
   }
 
-  /** Runs after earlier writes of the same agent, and again while the backplane does not answer. */
-  #write(key: string, write: () => Promise<void>): void {
-    const before = this.#writes.get(key) ?? Promise.resolve();
-    const after = before.then(() => this.#persist(write));
-    this.#writes.set(key, after);
-    void after.then(() => {
-      if (this.#writes.get(key) === after) this.#writes.delete(key);
-    });
-  }
-
-  async #persist(write: () => Promise<void>): Promise<void> {
-    for (;;) {
-      try {
-        return await write();
-      } catch (error) {
-        this.#handleFailed(error);
-        if (this.#isStopped) return;
-        await pause(RETRY_MS);
-      }
-    }
+  #entryOf(agent: Agent): AgentEntry {
+    return { holder: this.#holderOf(agent), record: recordOf(agent) };
   }
 
   async #announce(key: string, own: Own): Promise<void> {
-    const { link, onConflict } = this.#options;
+    const { isNodeAlive, onConflict } = this.#options;
     const { agent } = own;
     if (this.#own.get(key) !== own) return;
-    const entry = { holder: this.#holderOf(agent), record: recordOf(agent) };
-    if (own.since !== undefined) {
-      await link.putAgent(key, entry, entry.holder);
-      return;
-    }
-    if (onConflict === 'takeOver') {
-      own.since = (await link.putAgent(key, entry, undefined)).position;
-    } else {
-      const dead = this.#table.get(key)?.entry.holder;
-      const node = dead === undefined ? undefined : readHolder(dead)?.node;
-      const mayReplace = node !== undefined && !this.#options.isNodeAlive(node);
-      let put = await link.putAgent(key, entry, null);
-      if (!put.isDone && mayReplace) put = await link.putAgent(key, entry, dead);
-      if (!put.isDone) {
-        agent.session.abort(
-          new ProtocolError('forbidden', 'another session of this principal has this agent ID'),
-        );
-        return;
-      }
-      own.since = put.position;
-    }
-    this.#reconcile(key);
-  }
-
-  async #remove(key: string, holder: string): Promise<void> {
-    await this.#options.link.putAgent(key, undefined, holder);
+    const entry = this.#entryOf(agent);
+    if (own.since !== undefined) return await this.#entries.put(key, entry, entry.holder);
+    const stated = this.#table.get(key)?.entry.holder;
+    const node = stated === undefined ? undefined : readHolder(stated)?.node;
+    const isDead = node !== undefined && !isNodeAlive(node);
+    own.since =
+      onConflict === 'takeOver'
+        ? await this.#entries.takeOver(key, entry)
+        : await this.#entries.add(key, entry, isDead ? stated : undefined);
+    if (own.since !== undefined) return this.#reconcile(key);
+    agent.session.abort(
+      new ProtocolError('forbidden', 'another session of this principal has this agent ID'),
+    );
   }
 
   // --- agents of other nodes
 
-  async #follow(): Promise<void> {
-    while (!this.#isStopped) if (!(await this.#next())) await pause(RETRY_MS);
-  }
-
-  /** Reads the table or the next changes. Returns whether the backplane has answered. Never rejects. */
-  async #next(): Promise<boolean> {
-    const { link, logger } = this.#options;
-    try {
-      const changes = this.#position === undefined ? undefined : await link.changes(this.#position);
-      if (this.#isStopped) return true;
-      if (changes === undefined) await this.#reload();
-      else for (const change of changes) this.#apply(change);
-      if (this.#isStalled) logger.info({ event: 'agents.back' }, 'agents of other nodes are known again');
-      this.#isStalled = false;
-      return true;
-    } catch (error) {
-      this.#handleFailed(error);
-      return false;
-    }
+  /** Reads the table or the next changes. */
+  async #next(): Promise<void> {
+    const { link } = this.#options;
+    const changes = this.#position === undefined ? undefined : await link.changes(this.#position);
+    if (this.#entries.isStopped) return;
+    if (changes === undefined) await this.#reload();
+    else for (const change of changes) this.#apply(change);
   }
 
   async #reload(): Promise<void> {
     const { link, directory } = this.#options;
     const key = await link.shareKey(Buffer.from(directory.key).toString('base64'));
     const { agents, position } = await link.agents();
-    if (this.#isStopped) return;
+    if (this.#entries.isStopped) return;
     directory.key = Buffer.from(key, 'base64');
     const keys = new Set([...this.#table.keys(), ...agents.keys(), ...this.#own.keys()]);
     this.#table.clear();
@@ -378,24 +327,24 @@ export class Roster implements Cohort {
    * ones. Returns whether it does.
    */
   #correct(key: string, { holder, record }: AgentEntry): boolean {
-    const { incarnation, link } = this.#options;
-    if (readHolder(holder)?.node !== incarnation || this.#writes.has(key)) return false;
+    const { incarnation } = this.#options;
+    if (readHolder(holder)?.node !== incarnation || this.#entries.isWriting(key)) return false;
     // Its next node writes it.
     if (this.#others.get(key)?.isMoved === true) return false;
     const current = (): AgentEntry | undefined => {
       const agent = this.#own.get(key)?.agent;
-      return agent && { holder: this.#holderOf(agent), record: recordOf(agent) };
+      return agent && this.#entryOf(agent);
     };
     const entry = current();
     if (entry?.holder === holder && entry.record === record) return false;
-    this.#write(key, async () => void (await link.putAgent(key, current(), holder)));
+    this.#entries.write(key, () => this.#entries.put(key, current(), holder));
     return true;
   }
 
   /** Another node took this one for dead, or the engine has forgotten the agent. */
   #restore(key: string, own: Own): void {
     own.since = undefined;
-    this.#write(key, () => this.#announce(key, own));
+    this.#entries.write(key, () => this.#announce(key, own));
   }
 
   #reconcile(key: string): void {
@@ -419,7 +368,7 @@ export class Roster implements Cohort {
   }
 
   #put(key: string, { node, sessionId }: Holder, entry: AgentEntry): void {
-    const { directory, limits, targetOf, reroute, now } = this.#options;
+    const { directory, limits, peers, now } = this.#options;
     const { holder, record } = entry;
     const known = this.#others.get(key);
     if (known?.holder === holder && known.record === record) {
@@ -431,10 +380,10 @@ export class Roster implements Cohort {
     if (this.#others.size >= MAX_AGENTS) return;
     const read = readRecord(key, sessionId, entry, limits);
     if (read === undefined) return this.#drop(key);
-    const target = isSame ? known.target : targetOf(node, read.agent);
+    const target = isSame ? known.target : peers.targetOf(node, read.agent);
     const seenAt = isSame && known.node === node ? known.seenAt : now();
     this.#others.set(key, { holder, record, node, sessionId, target, seenAt });
-    if (isSame && known.node !== node) reroute(target, node);
+    if (isSame && known.node !== node) peers.reroute(target, node);
     target.state = read.isSuspended ? 'suspended' : 'established';
     directory.addRemote(target, read.description, read.isSuspended, digestOf(record));
   }
@@ -444,15 +393,6 @@ export class Roster implements Cohort {
     if (known === undefined) return;
     this.#others.delete(key);
     this.#options.directory.removeRemote(known.target);
-    this.#options.forget(known.target);
-  }
-
-  #handleFailed(error: unknown): void {
-    if (this.#isStalled || this.#isStopped) return;
-    this.#isStalled = true;
-    const { logger } = this.#options;
-    const fields = { event: 'agents.stalled', err: loggable(error) };
-    if (isProtocolError(error)) logger.warn(fields, 'agents of other nodes are as they were known last');
-    else logger.error(fields, 'following the agents of other nodes has failed');
+    this.#options.peers.forget(known.target);
   }
 }

@@ -20,7 +20,7 @@ it('connections of one node have so many places, and the oldest one gives way', 
 });
 
 it('connections of all nodes have so many places, and one that closes gives its place back', async () => {
-  const places = new ServicePlaces({ ofAll: 2 });
+  const places = new ServicePlaces({ ofNode: 2, ofAll: 2 });
   const sockets = Array.from({ length: 3 }, () => new PassThrough());
   expect(sockets.map((socket, i) => places.tryTake(`node ${i}`, socket))).toEqual([true, true, false]);
   expect(places.size).toBe(2);

@@ -1,16 +1,14 @@
 import type { Duplex } from 'node:stream';
 
 export interface PlacesLimits {
-  /** Connections of one node; the oldest one gives way to the next. @default as many as of all nodes */
-  readonly ofNode?: number | undefined;
+  /** Connections of one node; the oldest one gives way to the next. */
+  readonly ofNode: number;
   /** Connections of all nodes; a further one is refused. */
   readonly ofAll: number;
 }
 
 /** A node has one connection for a service, and those that have broken unnoticed. */
-export const SERVICE_PLACES: PlacesLimits = { ofNode: 4, ofAll: 1_024 };
-/** Each session that moves has a connection, for some seconds more than the move takes. */
-export const MOVE_PLACES: PlacesLimits = { ofAll: 256 };
+const SERVICE_PLACES: PlacesLimits = { ofNode: 4, ofAll: 1_024 };
 
 /** Connections of other nodes for one service, as long as their sockets are open. */
 export class ServicePlaces {
@@ -19,7 +17,7 @@ export class ServicePlaces {
   readonly #byNode = new Map<string, Set<Duplex>>();
   #size = 0;
 
-  constructor(limits: PlacesLimits) {
+  constructor(limits = SERVICE_PLACES) {
     this.#limits = limits;
   }
 
@@ -29,7 +27,7 @@ export class ServicePlaces {
 
   /** Returns whether there is a place for a connection of `node`. */
   tryTake(node: string, socket: Duplex): boolean {
-    const { ofNode = Infinity, ofAll } = this.#limits;
+    const { ofNode, ofAll } = this.#limits;
     const others = this.#byNode.get(node) ?? new Set();
     const [oldest] = others.size >= ofNode ? others : [];
     if (oldest !== undefined) {

@@ -45,8 +45,8 @@ describe('a ticket', () => {
 
   it('is not accepted from a node with a long name, which would be remembered', () => {
     const owner = node('ownerA');
-    expect(owner.acceptRelay(node('x'.repeat(64)).issueRelay('ownerA'))).toBeTypeOf('object');
-    expect(owner.acceptRelay(node('x'.repeat(65)).issueRelay('ownerA'))).toBe('wrong');
+    expect(owner.acceptFor('link', node('x'.repeat(64)).issueFor('link', 'ownerA'))).toBeTypeOf('object');
+    expect(owner.acceptFor('link', node('x'.repeat(65)).issueFor('link', 'ownerA'))).toBe('wrong');
     expect(owner.accept(node('x'.repeat(65)).issue('ownerA', CLIENT))).toBe('wrong');
   });
 
@@ -189,37 +189,40 @@ describe('the proof of an address', () => {
 
 describe('a ticket for a connection that relays', () => {
   it('says which node it is of, once and at one node', () => {
-    const ticket = node('source').issueRelay('ownerA');
-    expect(node('ownerB').acceptRelay(ticket)).toBe('other_node');
+    const ticket = node('source').issueFor('link', 'ownerA');
+    expect(node('ownerB').acceptFor('link', ticket)).toBe('other_node');
     const owner = node('ownerA');
-    expect(owner.acceptRelay(ticket)).toEqual({ source: 'source' });
-    expect(owner.acceptRelay(ticket)).toBe('replayed');
+    expect(owner.acceptFor('link', ticket)).toEqual({ source: 'source' });
+    expect(owner.acceptFor('link', ticket)).toBe('replayed');
     time += TICKET_TTL_MS + 1;
-    expect(owner.acceptRelay(ticket)).toBe('expired');
+    expect(owner.acceptFor('link', ticket)).toBe('expired');
   });
 
   it('is not one for a client, nor the reverse', () => {
-    expect(node('ownerA').accept(node('source').issueRelay('ownerA'))).toBe('wrong');
-    expect(node('ownerA').acceptRelay(node('source').issue('ownerA', CLIENT))).toBe('wrong');
+    expect(node('ownerA').accept(node('source').issueFor('link', 'ownerA'))).toBe('wrong');
+    expect(node('ownerA').acceptFor('link', node('source').issue('ownerA', CLIENT))).toBe('wrong');
   });
 
-  it('is not one for a session that moves, nor the reverse', () => {
-    const ticket = node('source').issueMove('ownerA');
+  it('is not one for a question between nodes, nor the reverse', () => {
+    const ticket = node('source').issueFor('standing', 'ownerA');
     const owner = node('ownerA');
-    expect(owner.acceptRelay(ticket)).toBe('wrong');
+    expect(owner.acceptFor('link', ticket)).toBe('wrong');
     expect(owner.accept(ticket)).toBe('wrong');
-    expect(owner.acceptMove(node('source').issueRelay('ownerA'))).toBe('wrong');
-    expect(owner.acceptMove(ticket)).toEqual({ source: 'source' });
-    expect(owner.acceptMove(ticket)).toBe('replayed');
+    expect(owner.acceptFor('standing', node('source').issueFor('link', 'ownerA'))).toBe('wrong');
+    expect(owner.acceptFor('standing', ticket)).toEqual({ source: 'source' });
+    expect(owner.acceptFor('standing', ticket)).toBe('replayed');
   });
 
   it('is not accepted with another secret, or changed', () => {
-    const ticket = node('source').issueRelay('ownerA');
-    expect(node('ownerA', [OTHER]).acceptRelay(ticket)).toBe('wrong');
-    expect(node('ownerA').acceptRelay(forge(ticket, (content) => content.splice(2, 1, 'liar00')))).toBe(
-      'wrong',
-    );
-    expect(node('ownerA').acceptRelay('')).toBe('wrong');
-    expect(node('ownerA').acceptRelay(`${ticket}.`)).toBe('wrong');
+    const ticket = node('source').issueFor('link', 'ownerA');
+    expect(node('ownerA', [OTHER]).acceptFor('link', ticket)).toBe('wrong');
+    expect(
+      node('ownerA').acceptFor(
+        'link',
+        forge(ticket, (content) => content.splice(2, 1, 'liar00')),
+      ),
+    ).toBe('wrong');
+    expect(node('ownerA').acceptFor('link', '')).toBe('wrong');
+    expect(node('ownerA').acceptFor('link', `${ticket}.`)).toBe('wrong');
   });
 });

@@ -37,6 +37,9 @@ export interface Ticket extends LedClient {
   readonly source: string;
 }
 
+/** What a connection between two nodes is for. */
+export type Purpose = keyof typeof PURPOSES;
+
 /** Why a ticket was not accepted; `other_node` if it is for a node that is not this one. */
 export type TicketRefusal = 'wrong' | 'other_node' | 'expired' | 'replayed' | 'full';
 
@@ -70,13 +73,7 @@ export class Tickets {
   issue(target: string, client: LedClient): string {
     const { identity, sessionId, helloDigest, subprotocol, ip, headers, isForwarded } = client;
     const { principal, agentId = null, expiresAt = null } = identity;
-    const nonce = randomBytes(NONCE_BYTES).toString('base64');
-    const content: Content = [
-      VERSION,
-      target,
-      this.#incarnation,
-      this.#now(),
-      nonce,
+    return this.#sign(TICKET, target, [
       sessionId,
       helloDigest,
       subprotocol,
@@ -86,72 +83,45 @@ export class Tickets {
       ip,
       isForwarded,
       headers,
-    ];
-    const payload = Buffer.from(JSON.stringify(content));
-    const signature = sign(this.#secrets[0] as Uint8Array, TICKET, payload);
-    return `${payload.toString('base64url')}.${signature.toString('base64url')}`;
+    ]);
   }
 
   /** Accepts a ticket once. Nothing in it is looked at before its signature is verified. */
   accept(text: string): Ticket | TicketRefusal {
-    const [encoded = '', signature = '', ...rest] = text.split('.', 3);
-    const payload = Buffer.from(encoded, 'base64url');
-    if (rest.length > 0 || !verify(this.#secrets, TICKET, payload, signature)) return 'wrong';
-    const content = readContent(payload);
-    if (content === undefined) return 'wrong';
-    const refusal = this.#admit(content);
-    return refusal ?? { source: content[2], ...clientOf(content) };
+    const content = this.#verify(TICKET, text, CHECKS.length);
+    if (typeof content === 'string') return content;
+    return { source: content[2], ...clientOf(content as unknown as Content) };
   }
 
-  /** A ticket for the connection on which this node relays to the node `target`. */
-  issueRelay(target: string): string {
-    return this.#issueFor(RELAY, target);
+  /** A ticket for one connection between this node and the node `target`. */
+  issueFor(purpose: Purpose, target: string): string {
+    return this.#sign(PURPOSES[purpose], target);
   }
 
-  /** A ticket for the connection on which a session moves to the node `target`. */
-  issueMove(target: string): string {
-    return this.#issueFor(MOVE, target);
+  /** Accepts a ticket of {@link issueFor} once. */
+  acceptFor(purpose: Purpose, text: string): { readonly source: string } | TicketRefusal {
+    const content = this.#verify(PURPOSES[purpose], text, NODE_FIELDS);
+    return typeof content === 'string' ? content : { source: content[2] };
   }
 
-  /** A ticket for asking another node whether it reaches the engine. */
-  issueStanding(target: string): string {
-    return this.#issueFor(STANDING, target);
-  }
-
-  #issueFor(purpose: string, target: string): string {
+  #sign(purpose: string, target: string, client: readonly unknown[] = []): string {
     const nonce = randomBytes(NONCE_BYTES).toString('base64');
-    const content: RelayContent = [VERSION, target, this.#incarnation, this.#now(), nonce];
+    const content = [VERSION, target, this.#incarnation, this.#now(), nonce, ...client];
     const payload = Buffer.from(JSON.stringify(content));
     const signature = sign(this.#secrets[0] as Uint8Array, purpose, payload);
     return `${payload.toString('base64url')}.${signature.toString('base64url')}`;
   }
 
-  /** Accepts a ticket of {@link issueRelay} once. */
-  acceptRelay(text: string): { readonly source: string } | TicketRefusal {
-    return this.#acceptFor(RELAY, text);
-  }
-
-  /** Accepts a ticket of {@link issueMove} once. */
-  acceptMove(text: string): { readonly source: string } | TicketRefusal {
-    return this.#acceptFor(MOVE, text);
-  }
-
-  /** Accepts a ticket of {@link issueStanding} once. */
-  acceptStanding(text: string): { readonly source: string } | TicketRefusal {
-    return this.#acceptFor(STANDING, text);
-  }
-
-  #acceptFor(purpose: string, text: string): { readonly source: string } | TicketRefusal {
+  #verify(purpose: string, text: string, fields: number): NodeContent | TicketRefusal {
     const [encoded = '', signature = '', ...rest] = text.split('.', 3);
     const payload = Buffer.from(encoded, 'base64url');
     if (rest.length > 0 || !verify(this.#secrets, purpose, payload, signature)) return 'wrong';
-    const content = readRelayContent(payload);
-    if (content === undefined) return 'wrong';
-    return this.#admit(content) ?? { source: content[2] };
+    const content = parse(payload);
+    return isContent(content, fields) ? (this.#admit(content) ?? content) : 'wrong';
   }
 
   /** Remembers a ticket, so that none is accepted twice. */
-  #admit([, target, , time, nonce]: RelayContent | Content): TicketRefusal | undefined {
+  #admit([, target, , time, nonce]: NodeContent): TicketRefusal | undefined {
     if (target !== this.#incarnation) return 'other_node';
     const now = this.#now();
     if (Math.abs(now - time) > TICKET_TTL_MS) return 'expired';
@@ -204,9 +174,7 @@ function addressPayload(incarnation: string, address: string): Buffer {
 
 /** What is signed, so that no signature is valid for something else. */
 const TICKET = 'parlance ticket 1\n';
-const RELAY = 'parlance relay 1\n';
-const MOVE = 'parlance move 1\n';
-const STANDING = 'parlance standing 1\n';
+const PURPOSES = { link: 'parlance link 1\n', standing: 'parlance standing 1\n' } as const;
 const ADDRESS = 'parlance node 1\n';
 
 function sign(secret: Uint8Array, purpose: string, payload: Uint8Array): Buffer {
@@ -232,11 +200,7 @@ function verify(
 // --- the payload
 
 type Content = readonly [
-  version: number,
-  target: string,
-  source: string,
-  time: number,
-  nonce: string,
+  ...NodeContent,
   sessionId: string,
   helloDigest: string,
   subprotocol: Subprotocol,
@@ -248,32 +212,13 @@ type Content = readonly [
   headers: IncomingHttpHeaders,
 ];
 
-type RelayContent = readonly [version: number, target: string, source: string, time: number, nonce: string];
+type NodeContent = readonly [version: number, target: string, source: string, time: number, nonce: string];
 
 function clientOf(content: Content): LedClient {
   const [, , , , , sessionId, helloDigest, subprotocol, principal, agentId, expiresAt, ip] = content;
   const [isForwarded, headers] = content.slice(-2) as [boolean, IncomingHttpHeaders];
   const identity = { principal, agentId: agentId ?? undefined, expiresAt: expiresAt ?? undefined };
   return { sessionId, helloDigest, subprotocol, identity, ip, headers, isForwarded };
-}
-
-/** `undefined` for the payload of another version, or of a node that is wrong about the format. */
-function readContent(payload: Buffer): Content | undefined {
-  const value = parse(payload);
-  return isContent(value) ? value : undefined;
-}
-
-function readRelayContent(payload: Buffer): RelayContent | undefined {
-  const value = parse(payload);
-  return isRelayContent(value) ? value : undefined;
-}
-
-function isRelayContent(value: unknown): value is RelayContent {
-  return (
-    Array.isArray(value) &&
-    value.length === RELAY_FIELDS &&
-    value.every((field, i) => CHECKS[i]?.(field) === true)
-  );
 }
 
 function parse(payload: Buffer): unknown {
@@ -289,7 +234,7 @@ const isText = (value: unknown): boolean => typeof value === 'string' && value !
 const isName = (value: unknown): boolean => isText(value) && (value as string).length <= MAX_NAME;
 const MAX_NAME = 64;
 /** The first fields of both kinds of tickets. */
-const RELAY_FIELDS = 5;
+const NODE_FIELDS = 5;
 const CHECKS: readonly ((value: unknown) => boolean)[] = [
   (version) => version === VERSION,
   isName,
@@ -307,11 +252,12 @@ const CHECKS: readonly ((value: unknown) => boolean)[] = [
   isHeaders,
 ];
 
-function isContent(value: unknown): value is Content {
+/** Not for the payload of another version, or of a node that is wrong about the format. */
+function isContent(value: unknown, fields: number): value is NodeContent {
   return (
     Array.isArray(value) &&
-    value.length === CHECKS.length &&
-    CHECKS.every((check, index) => check(value[index]))
+    value.length === fields &&
+    value.every((field, index) => CHECKS[index]?.(field) === true)
   );
 }
 

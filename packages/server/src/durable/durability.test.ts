@@ -1,4 +1,4 @@
-import type { Body } from '@parlance/protocol';
+import type { Body, Message } from '@parlance/protocol';
 import type { BodyToSend, DurableSession } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { errorCode } from '../../../protocol/src/testing/error-code.js';
@@ -35,7 +35,7 @@ function setUp() {
     send(bodies as unknown as BodyToSend[]);
   };
   const durability = new Durability(
-    { outbound: { together } },
+    { outbound: { together }, handled: ({ text }) => void calls.push(`told ${text}`) },
     durable as DurableSession,
     recorder,
     () => void calls.push('over'),
@@ -48,6 +48,8 @@ function setUp() {
   };
   return { durability, calls, record, wait, open };
 }
+
+const messageOf = (number: number) => ({ number, text: `message ${number}` }) as Message;
 
 describe('a durable session', () => {
   it('passes over messages for other agents that have not got them', () => {
@@ -66,14 +68,29 @@ describe('a durable session', () => {
     expect(calls).toEqual(['handled 2', 'handled 4']);
   });
 
+  it('tells parts of each message once, when it is handled and not before', () => {
+    const { durability, calls, open } = setUp();
+    for (const number of [1, 2, 3]) durability.handleTaken(number, messageOf(number));
+    durability.handleDone(2);
+    expect(calls).toEqual([]);
+    durability.handleDone(1);
+    expect(calls).toEqual(['handled 2', 'told message 1', 'told message 2']);
+    durability.handledUpTo(3);
+    durability.handleDone(3);
+    expect([calls.slice(3), [...open]]).toEqual([['handled 3', 'told message 3'], []]);
+  });
+
   it('handles the message that was read last with what is committed', async () => {
     const { durability, calls } = setUp();
-    durability.handleTaken(1);
+    durability.handleTaken(1, messageOf(1));
     await durability.commit(new Uint8Array(0), ['a', 'b'], () => calls.push('done'));
     durability.handleDone(1);
-    durability.handleTaken(2);
+    durability.handleTaken(2, messageOf(2));
     await durability.commit(undefined, [], () => {});
-    expect(calls).toEqual(['commit 1: a state, 2 messages', 'done', 'commit 2: no state, 0 messages']);
+    expect(calls).toEqual([
+      ...['commit 1: a state, 2 messages', 'told message 1', 'done'],
+      ...['commit 2: no state, 0 messages', 'told message 2'],
+    ]);
   });
 
   it('handles no message before what is committed with it, if that takes time to code', async () => {
@@ -84,16 +101,18 @@ describe('a durable session', () => {
         code = resolve;
       }),
     );
-    durability.handleTaken(1);
+    durability.handleTaken(1, messageOf(1));
     const committed = durability.commit(undefined, ['a'], () => {});
     durability.handleDone(1);
-    durability.handleTaken(2);
+    durability.handleTaken(2, messageOf(2));
     durability.handleDone(2);
     expect(calls).toEqual([]);
     code();
     await committed;
     await Promise.resolve();
-    expect(calls).toEqual(['commit 1: no state, 1 messages', 'handled 2']);
+    expect(calls).toEqual([
+      ...['commit 1: no state, 1 messages', 'told message 1', 'handled 2', 'told message 2'],
+    ]);
   });
 
   it('does not get messages that the application has handled elsewhere', () => {

@@ -1,18 +1,29 @@
-import { type Body, ProtocolError } from '@parlance/protocol';
-import type { BodyToSend, DurableSession, Outbound } from '@parlance/protocol/internal';
+import { type Body, type Message, ProtocolError } from '@parlance/protocol';
+import {
+  type BodyToSend,
+  CONTAINER_FORMAT,
+  type DurableSession,
+  encodeSnapshot,
+  type Outbound,
+} from '@parlance/protocol/internal';
+import type { OnRecord } from '../on-record.js';
 import type { TurnRecorder } from './turn-recorder.js';
 
 /** The session that is on record. */
 export interface DurabilityHost {
   readonly outbound: Pick<Outbound, 'together'>;
+  /** Tells parts that the application is done with a message. */
+  handled(message: Message): void;
 }
+
+const NOTHING = new Uint8Array(0);
 
 interface Waiting {
   reject(error: Error): void;
 }
 
 /** Where a durable session stands: which messages its application has handled, and who waits for its record. */
-export class Durability {
+export class Durability implements OnRecord {
   readonly #host: DurabilityHost;
   readonly #durable: DurableSession;
   readonly #recorder: TurnRecorder;
@@ -23,6 +34,8 @@ export class Durability {
   #lastDone = 0;
   /** The last message that the application has taken. */
   #taken = 0;
+  /** Messages that it has taken, and that are not handled. */
+  readonly #unhandled = new Map<number, Message>();
   /** The application has handled messages up to this one at another node. */
   #handledBefore = 0;
   /** The record is for another node to go on with. */
@@ -43,18 +56,17 @@ export class Durability {
     this.#recorder.wake();
   }
 
-  /** Writes also what is not needed any more. */
   tidy(): void {
     this.#recorder.tidy();
   }
 
   // --- messages of the client
 
-  handleTaken(number: number): void {
+  handleTaken(number: number, message: Message): void {
     this.#taken = number;
+    this.#unhandled.set(number, message);
   }
 
-  /** The application does not need a message any more, or the session of the agent that it is for has it. */
   handleDone(number: number): void {
     this.#durable.settle(number);
     this.#done.add(number);
@@ -67,7 +79,6 @@ export class Durability {
     return number <= this.#handledBefore;
   }
 
-  /** @throws {ProtocolError} `invalid_argument`. */
   handledUpTo(number: number): void {
     if (!Number.isSafeInteger(number) || number < 0)
       throw new ProtocolError(
@@ -75,8 +86,22 @@ export class Durability {
         `handledUpTo: expected the number of a message, not ${number}`,
       );
     this.#handledBefore = Math.max(this.#handledBefore, number);
-    this.#durable.handle(number);
+    this.#handle(number);
     this.#advance();
+  }
+
+  /** What parts save when they hear of it is in the turn that says so. */
+  #handle(number: number): void {
+    this.#durable.handle(number);
+    this.#tellHandled(number);
+  }
+
+  #tellHandled(number: number): void {
+    for (const [each, message] of this.#unhandled) {
+      if (each > number) break;
+      this.#unhandled.delete(each);
+      this.#host.handled(message);
+    }
   }
 
   /** One message may be handled before another one: those that are not for the application. */
@@ -89,21 +114,17 @@ export class Durability {
       if (done.delete(next)) handled = next;
       else if (!this.#durable.isOpen(next)) break;
     }
-    this.#durable.handle(handled);
+    this.#handle(handled);
     this.wake();
   }
 
   // --- messages and state of the application
 
-  /**
-   * @param state in UTF-8.
-   * @param onDone nothing can prevent any more that all of it is recorded.
-   * @throws {ProtocolError} as `DurableSession.commit`, and what coding a body throws.
-   */
   commit(state: Uint8Array | undefined, bodies: readonly Body[], onDone: () => void): Promise<void> {
     const taken = this.#taken;
     const commit = (coded: readonly BodyToSend[]) => {
       this.#durable.commit(taken, state, coded);
+      this.#tellHandled(taken);
       onDone();
     };
     const settle = () => {
@@ -121,7 +142,11 @@ export class Durability {
     }
   }
 
-  /** Resolves when everything so far is on record; rejects if the session ends before. */
+  save(part: string, value: unknown): void {
+    this.#durable.save(part, value === undefined ? NOTHING : encodeSnapshot({ value }, CONTAINER_FORMAT));
+    this.wake();
+  }
+
   recorded(): Promise<void> {
     return new Promise((resolve, reject) => {
       const waiting = { reject };
@@ -133,13 +158,11 @@ export class Durability {
     });
   }
 
-  /** Another node may go on with the session. Nothing is written any more, nor is the record forgotten at the end. */
   leave(): void {
     this.#isLeft = true;
     this.#recorder.close();
   }
 
-  /** The session is over here. */
   end(error: Error | undefined): void {
     this.#recorder.close();
     for (const { reject } of this.#waiting)

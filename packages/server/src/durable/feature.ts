@@ -1,14 +1,21 @@
-import { CloseCode, Extension, type HelloPayload, type Logger, ProtocolError } from '@parlance/protocol';
+import { CloseCode, Extension, type HelloPayload, type Logger, ResumeRefusal } from '@parlance/protocol';
 import { loggable, systemClock } from '@parlance/protocol/internal';
 import type { CheckedIdentity, Refusal } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
-import type { Wanted } from '../admission/seek.js';
+import type { Sought, Wanted } from '../admission/seek.js';
 import type { BackplaneLink } from '../backplane/backplane.js';
 import type { ReplySource } from '../backplane/replies.js';
-import { CLUSTER, type ClusterPort } from '../cluster/port.js';
-import type { RecordedSessions } from '../cluster/recorded.js';
+import { NO_NODE, RECORDED, type RecordedSessions } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { DrainPart, Feature, Figure, Part, PartHost } from '../parts/part.js';
+import {
+  type DrainPart,
+  type Feature,
+  type Figure,
+  OWNER,
+  type Owner,
+  type Part,
+  type PartHost,
+} from '../parts/part.js';
 import type { Seal } from '../seal/keys.js';
 import { SESSIONS, type SessionsHost } from '../sessions-host.js';
 import { isAwaited } from './awaited.js';
@@ -30,14 +37,14 @@ import { TakeOvers } from './take-over.js';
  */
 export const durable = (policy: DurablePolicy = true, options: DurabilityOptions = {}): Feature => ({
   name: 'durable',
-  after: ['metrics', 'nodes'],
+  after: ['metrics', 'nodes', 'owner'],
   install(host) {
-    const durability = resolveDurability(policy, options, host.options.engine);
-    const cluster = host.use(CLUSTER);
-    if (durability === undefined) return {};
-    if (cluster === undefined)
-      throw new ProtocolError('invalid_option', 'durable: the feature nodes says who takes its sessions');
-    return new DurablePart(host, durability, cluster);
+    const owner = host.use(OWNER);
+    const durability = resolveDurability(policy, options, owner);
+    if (durability === undefined || owner === undefined) return {};
+    const part = new DurablePart(host, durability, owner);
+    host.provide(RECORDED, part);
+    return part;
   },
 });
 
@@ -49,27 +56,32 @@ class DurablePart implements Part, RecordedSessions {
   readonly #leaving: Leaving;
   readonly #link: BackplaneLink;
   readonly #seal: Seal | undefined;
+  readonly #owner: Owner;
+  readonly #find: PartHost['find'];
+  readonly #parts: () => SessionsHost['parts'];
   readonly extensions = [Extension.DURABLE];
   readonly core;
   readonly drain: DrainPart;
   readonly figures: readonly Figure[];
 
-  constructor(host: PartHost, durability: ResolvedDurability, cluster: ClusterPort) {
+  constructor(host: PartHost, durability: ResolvedDurability, owner: Owner) {
     const server = host.use(SESSIONS) as SessionsHost;
     const { logger, seal, timers, feed } = host.options;
-    const { incarnation } = cluster;
-    const common = { incarnation, link: cluster.engine.connect(), logger, seal, timers, clock: systemClock };
+    const { incarnation } = owner;
+    const common = { incarnation, link: owner.engine.connect(), logger, seal, timers, clock: systemClock };
     this.#logger = logger;
     this.#link = common.link;
     this.#seal = seal;
+    this.#owner = owner;
+    this.#parts = () => server.parts;
+    this.#find = (sessionId) => host.find(sessionId);
     this.#durability = durability;
-    this.#records = new Records({ ...common, durability, isStalled: () => cluster.isStalled });
+    this.#records = new Records({ ...common, durability, isStalled: () => owner.isStalled });
     this.#takeOvers = new TakeOvers({
       ...{ ...common, records: this.#records, host: server },
-      hasLease: () => cluster.hasLease,
+      hasLease: () => owner.hasLease,
     });
     this.#leaving = new Leaving({ ...common, sessions: host.sessions, parts: () => server.parts });
-    cluster.recorded = this;
     this.core = { maxRecordSize: durability.maxSessionBytes, tellsBeside: durability.tellsBeside };
     this.drain = {
       announce: (_deadline, returnWithinMs) => this.#leaving.start(returnWithinMs),
@@ -91,14 +103,42 @@ class DurablePart implements Part, RecordedSessions {
       return isDurable && this.#records.isStalled ? STALLED : isDurable;
     } catch (error) {
       const fields = { event: 'durable.failed', ip, err: loggable(error) };
-      this.#logger.error(fields, 'the option durable threw, so the client was refused');
+      this.#logger.error(fields, 'the policy of durable() threw, so the client was refused');
       return FAILED;
     }
   }
 
   accepted(session: ServerEndpoint): void {
     const { record } = session.core;
-    if (record !== undefined) this.#records.begin(session, record);
+    if (record === undefined) return;
+    this.#records.begin(session, record);
+    this.#parts().record(session);
+  }
+
+  /** Nodes have asked before, if there are any, and have looked for the session there. */
+  async seek(wanted: Wanted): Promise<Sought> {
+    const { sessionId, signal } = wanted;
+    const { incarnation } = this.#owner;
+    try {
+      const owner = (await this.#link.findSession(sessionId))?.owner;
+      if (owner === undefined) return ResumeRefusal.UNKNOWN_SESSION;
+      const isOwn = owner === incarnation;
+      const isElsewhere = !isOwn && owner !== NO_NODE && (await this.#owner.lives(owner));
+      if (isElsewhere || this.isUnderWay(sessionId)) return ELSEWHERE;
+      // It was claimed, and the answer of the engine was lost.
+      if (isOwn && this.#find(sessionId) !== undefined) return 'here';
+      if (signal.aborted) return 'done';
+      const outcome = await this.takeOver({ ...wanted, gone: owner });
+      return outcome === 'busy' ? ELSEWHERE : outcome;
+    } catch {
+      // It is logged that the engine does not answer.
+      return ELSEWHERE;
+    }
+  }
+
+  /** Checks the engine. @throws {ProtocolError} `unsupported` if it forgets everything when it ends. */
+  async start(): Promise<void> {
+    await this.#records.start();
   }
 
   tick(): void {
@@ -150,6 +190,14 @@ const STALLED: Refusal = {
   closeCode: CloseCode.DRAINING,
   retryable: true,
   retryAfterMs: 1_000,
+};
+
+const ELSEWHERE: Refusal = {
+  code: 'SERVER_BUSY',
+  message: 'another process has the session, or had it a moment ago',
+  closeCode: CloseCode.DRAINING,
+  retryable: true,
+  retryAfterMs: 250,
 };
 
 const FAILED: Refusal = {

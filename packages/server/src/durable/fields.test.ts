@@ -19,7 +19,7 @@ const ALI = 'ali \u00e9\u{1f600}';
 const TURN: Turn = {
   ...{ number: 1, begin: undefined, accept: undefined, handled: undefined, state: undefined },
   ...{ messages: [], confirmed: undefined, streams: new Map(), isBehind: undefined },
-  ...{ opened: [], settled: [], heard: new Map() },
+  ...{ opened: [], settled: [], heard: new Map(), saved: new Map() },
 };
 const FIRST: Turn = { ...TURN, begin: Uint8Array.of(0, 255), accept: { tokens: ['aa', 'bb'], attempt: 3 } };
 const STREAM = {
@@ -146,8 +146,21 @@ describe('the record of a durable session as fields', () => {
       },
       { streams: streamsOf([3, { attempt: 1, isRepeatable: true, parts: [part('a'), part('b')] }]) },
       { streams: streamsOf([3, { from: 2, parts: [part('c')], end: part('why') }]) },
+      {
+        saved: new Map([
+          ['words', part('3')],
+          ['state', part('of a part')],
+        ]),
+      },
+      {
+        saved: new Map([
+          ['words', part('5')],
+          ['state', new Uint8Array(0)],
+        ]),
+      },
     );
     expect(fields.read()).toEqual({
+      saved: new Map([['words', part('5')]]),
       ...{ begin: Uint8Array.of(0, 255), accept: { tokens: ['aa', 'bb'], attempt: 3 }, handled: 4 },
       ...{ open: [2], heard: new Map([['sess_b', 9]]) },
       ...{ state: Uint8Array.of(7), said: 1, messages: [{ number: 1, body: Uint8Array.of(128) }] },

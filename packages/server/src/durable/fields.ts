@@ -1,5 +1,13 @@
 import { ProtocolError } from '@parlance/protocol';
-import type { DurableRecord, NumberedBody, Turn } from '@parlance/protocol/internal';
+import {
+  CONTAINER_FORMAT,
+  type DurableRecord,
+  decodeSnapshot,
+  type Fields,
+  get,
+  type NumberedBody,
+  type Turn,
+} from '@parlance/protocol/internal';
 import { pack, unpack } from './packed.js';
 
 /**
@@ -8,6 +16,7 @@ import { pack, unpack } from './packed.js';
  *     begin, principal       what never changes, the first of them packed
  *     accept                 the last attempt, and the hashes of the valid tokens
  *     handled, said, state   counts of messages, and the application's state
+ *     part:<name>            what a part of the server keeps with the session
  *     o<number>              a message of the client to another agent that no session has yet, although it counts as handled
  *     h<session>             a mark of the last message that another session has sent to this one
  *     m<number>              a message to the client
@@ -30,6 +39,8 @@ interface Stream {
   parts: number;
 }
 
+/** Before the name of a part. */
+const PART = 'part:';
 const NOTHING = new Uint8Array(0);
 const textOf = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString();
@@ -55,7 +66,7 @@ export class FieldWriter {
   }
 
   /** Each turn once, in order. */
-  write({ begin, accept, handled, opened, settled, heard, ...turn }: Turn): FieldChanges {
+  write({ begin, accept, handled, opened, settled, heard, saved, ...turn }: Turn): FieldChanges {
     const { state, messages, confirmed, streams, isBehind } = turn;
     const changes: FieldChanges = { set: new Map(), remove: [] };
     const { set, remove } = changes;
@@ -72,6 +83,10 @@ export class FieldWriter {
       else set.set(`h${sender}`, bytesOf(String(number)));
     }
     if (state !== undefined) set.set('state', state);
+    for (const [name, value] of saved) {
+      if (value.length === 0) remove.push(PART + name);
+      else set.set(PART + name, value);
+    }
     for (const { number, body } of messages) {
       this.#said = number;
       set.set('said', bytesOf(String(number)));
@@ -186,6 +201,7 @@ export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord 
   const streams = new Map<number, ReadStream>();
   const open: number[] = [];
   const heard = new Map<string, number>();
+  const saved = new Map<string, Uint8Array>();
   const streamOf = (id: number): ReadStream => {
     const stream = streams.get(id) ?? {
       attempt: 0,
@@ -199,7 +215,8 @@ export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord 
   };
   for (const [name, value] of fields) {
     const [, kind, id, part] = /^([mospx])(\d{1,16})(?:\.(\d{1,16}))?$/.exec(name) ?? [];
-    if (name.startsWith('h') && name !== 'handled') heard.set(name.slice(1), countOf(textOf(value)));
+    if (name.startsWith(PART)) saved.set(name.slice(PART.length), value);
+    else if (name.startsWith('h') && name !== 'handled') heard.set(name.slice(1), countOf(textOf(value)));
     else if (kind === 'o') open.push(countOf(id as string));
     else if (kind === 'm') messages.set(Number(id), value);
     else if (kind === 'p') streamOf(Number(id)).parts[Number(part)] = value;
@@ -225,12 +242,19 @@ export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord 
       open: open.sort((a, b) => a - b),
       heard,
       state,
+      saved,
       said,
       messages: inOrder(messages, said),
       streams,
       isBehind: fields.has('behind'),
     },
   };
+}
+
+/** What parts of the server have saved, by their names. @throws {ProtocolError} as `decodeSnapshot`. */
+export function savedOf({ saved }: Pick<DurableRecord, 'saved'>): Fields {
+  const read = (bytes: Uint8Array) => get(decodeSnapshot(bytes, CONTAINER_FORMAT), 'value');
+  return Object.fromEntries([...saved].map(([name, bytes]) => [name, read(bytes)]));
 }
 
 /** The messages that are on record: the last ones, without a gap. */

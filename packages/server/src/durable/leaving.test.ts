@@ -22,7 +22,7 @@ function setUp() {
       holdInput() {},
       stopReading() {},
       giveUp: () => done.push(`${id} given up`),
-      durability: { leave: () => done.push(`${id} left`) },
+      record: { leave: () => done.push(`${id} left`) },
       loseWire: (code: number) => done.push(`${id} lost ${code}`),
       forget: (error?: { code: string }) => {
         hasEnded = true;

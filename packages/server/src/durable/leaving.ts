@@ -2,6 +2,7 @@ import type { Logger, ProtocolError, Timers } from '@parlance/protocol';
 import { type Clock, fencedError, guard, loggable } from '@parlance/protocol/internal';
 import type { BackplaneLink } from '../backplane/backplane.js';
 import { NO_NODE, recordMsOf, SERVICE_RESTART } from '../cluster/recorded.js';
+import { persist } from '../cluster/within.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { LeavingParts } from '../parts/parts.js';
 import { repeat } from '../repeat.js';
@@ -77,7 +78,7 @@ export class Leaving {
     for (const session of this.#sessions)
       guard(session, () => {
         session.giveUp();
-        session.durability?.leave();
+        session.record?.leave();
         this.#letGo(session, fencedError());
       });
   }
@@ -109,7 +110,8 @@ export class Leaving {
     if (session.hasEnded) return;
     this.#unsaid.add(id);
     session.giveUp();
-    session.durability?.leave();
+    session.isElsewhere = true;
+    session.record?.leave();
     const isSaid = await this.#say(session);
     // It was abandoned meanwhile.
     if (!session.hasEnded) this.#letGo(session);
@@ -128,20 +130,20 @@ export class Leaving {
   async #say({ id, epoch }: ServerEndpoint): Promise<boolean> {
     const { link, incarnation: from, timers, clock, logger } = this.#options;
     const end = clock.now() + SAY_MS;
-    for (;;) {
-      try {
-        await link.moveSession(id, { from, epoch, to: NO_NODE, ttlMs: recordMsOf(timers) });
-        return true;
-      } catch (error) {
-        if (clock.now() < end) {
-          await this.#pause(RETRY_MS);
-          continue;
-        }
-        // Others take the session when this process is gone.
-        const fields = { event: 'records.stalled', session: id, err: loggable(error) };
-        logger.warn(fields, 'the engine does not write that another node may have the session');
-        return false;
-      }
+    const write = () => link.moveSession(id, { from, epoch, to: NO_NODE, ttlMs: recordMsOf(timers) });
+    try {
+      await persist(
+        write,
+        RETRY_MS,
+        () => clock.now() < end,
+        (ms) => this.#pause(ms),
+      );
+      return true;
+    } catch (error) {
+      // Others take the session when this process is gone.
+      const fields = { event: 'records.stalled', session: id, err: loggable(error) };
+      logger.warn(fields, 'the engine does not write that another node may have the session');
+      return false;
     }
   }
 

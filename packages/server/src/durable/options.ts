@@ -92,16 +92,17 @@ const CHOICES = {
 } as const;
 
 /**
- * @param policy of the option `durable`.
+ * @param policy which sessions.
  * @returns `undefined` if no session is put on record.
  * @throws {ProtocolError} `invalid_option`.
  */
 export function resolveDurability(
-  policy: DurablePolicy = false,
-  options: DurabilityOptions = {},
-  cluster: object | undefined,
+  policy: DurablePolicy,
+  options: DurabilityOptions,
+  owner: object | undefined,
 ): ResolvedDurability | undefined {
-  assertOptions(options, KINDS, 'durability');
+  assertOptions({ policy }, { policy: ['flag', 'function'] }, 'durable');
+  assertOptions(options, KINDS, 'durable');
   const { volatile = false, parts = 'before', confirm = 'primary', onUnavailable = 'wait' } = options;
   const { maxSessionBytes = 4 * MIB, maxPrincipalBytes = 64 * MIB, stallMs = STALL_MS } = options;
   for (const [name, value] of Object.entries({ parts, confirm, onUnavailable })) {
@@ -109,18 +110,18 @@ export function resolveDurability(
     if (!choices.includes(value))
       throw new ProtocolError(
         'invalid_option',
-        `durability.${name}: expected ${choices.join(' or ')}, not ${value}`,
+        `durable.${name}: expected ${choices.join(' or ')}, not ${value}`,
       );
   }
   for (const [name, value] of Object.entries({ maxSessionBytes, maxPrincipalBytes, stallMs })) {
     if (!(value > 0))
-      throw new ProtocolError('invalid_option', `durability.${name}: expected more than 0, not ${value}`);
+      throw new ProtocolError('invalid_option', `durable.${name}: expected more than 0, not ${value}`);
   }
   if (policy === false) return undefined;
-  if (cluster === undefined)
+  if (owner === undefined)
     throw new ProtocolError(
       'invalid_option',
-      'durable: the option cluster says where sessions are put on record',
+      'durable: the option engine says where sessions are put on record',
     );
   const wants = policy === true ? () => true : policy;
   return {

@@ -11,12 +11,12 @@ import { checkDurability } from '../backplane/check-durability.js';
 import { dropFenced, recordMsOf, SERVICE_RESTART } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { keyOf } from '../keys.js';
+import { stateOf } from '../on-record.js';
 import type { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
 import { Durability } from './durability.js';
 import type { DurableCandidate, ResolvedDurability } from './options.js';
 import { Room } from './room.js';
-import { stateOf } from './state.js';
 import { TurnRecorder, type TurnRecorderOptions, type TurnRefusal } from './turn-recorder.js';
 
 export interface RecordsOptions {
@@ -51,11 +51,12 @@ export class Records {
   }
 
   /**
-   * Checks the engine, which may not answer yet.
+   * Checks the engine once. One that does not answer is checked when it does.
    *
    * @throws {ProtocolError} `unsupported` if it forgets everything when it ends.
    */
   async start(): Promise<void> {
+    if (this.#isChecked || this.#mustCheck) return;
     const { link, durability } = this.#options;
     try {
       await checkDurability(link, durability);
@@ -138,7 +139,7 @@ export class Records {
       onRecorded: () => session.pump(),
       onRefused: (why) => this.#handleRefused(session, why),
     });
-    session.durability = new Durability(session, durable, recorder, () => {
+    session.record = new Durability(session, durable, recorder, () => {
       void this.release(session);
       void room.release();
     });

@@ -19,15 +19,14 @@ import type { Origin } from '../admission/renewal.js';
 import { AdoptedSession } from '../adopted-session.js';
 import type { BackplaneLink, SessionReading } from '../backplane/backplane.js';
 import { dropFenced, recordMsOf } from '../cluster/recorded.js';
-import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey } from '../http/addresses.js';
+import { dataTextOf } from '../on-record.js';
 import type { Seal } from '../seal/keys.js';
 import { type OpenedRecord, RecordSeal } from '../seal/record-seal.js';
 import { clientInfo } from '../served-session.js';
 import type { SessionsHost } from '../sessions-host.js';
-import { HEAD_FIELDS, type ReadRecord, readFields, readHead } from './fields.js';
+import { HEAD_FIELDS, type ReadRecord, readFields, readHead, savedOf } from './fields.js';
 import type { Records } from './records.js';
-import { dataTextOf } from './state.js';
 
 /** A client whose session has no node any more, as far as is known. */
 export interface Claimant {
@@ -160,31 +159,32 @@ export class TakeOvers {
 
   #begin(claimant: Claimant, { fields, epoch }: SessionReading): 'here' | ResumeRefusal {
     const { host, records, logger, seal } = this.#options;
-    const { sessionId, offer, origin, gone } = claimant;
-    let session: ServerEndpoint;
+    const { sessionId, origin, gone } = claimant;
+    let adopted: AdoptedSession;
     let read: ReadRecord;
     let opened: OpenedRecord | undefined;
     try {
       opened = seal && RecordSeal.open(seal, sessionId, epoch, fields);
       read = readFields(opened?.fields ?? fields);
-      session = this.#adopt(read, epoch, origin);
+      adopted = this.#adopt(read, epoch, origin);
     } catch (error) {
       this.#report(sessionId, error);
       void records.release({ id: sessionId, epoch });
       return ResumeRefusal.NO_STATE;
     }
+    const { session } = adopted;
     records.goOn(session, session.core.record as DurableSession, read.record, fields, opened?.seal);
     this.#done++;
     logger.info(
       { event: 'session.taken_over', session: sessionId, node: gone, epoch },
       'a durable session of a node that is gone goes on here',
     );
-    host.onRestored(session, () => host.parts.takenOver(session, offer));
+    host.onRestored(session, () => adopted.load(undefined));
     return 'here';
   }
 
   /** It was admitted before its record was claimed. @throws {ProtocolError} as `restoreDurableSession`. */
-  #adopt({ record, principal }: ReadRecord, epoch: number, origin: Origin): ServerEndpoint {
+  #adopt({ record, principal }: ReadRecord, epoch: number, origin: Origin): AdoptedSession {
     const { host } = this.#options;
     const options = host.sessionOptions(Subprotocol.BINARY);
     const adopted = new AdoptedSession(host, {
@@ -194,10 +194,11 @@ export class TakeOvers {
       client: clientInfo(origin.ip, origin.headers),
       since: Date.now(),
       data: dataTextOf(record.state),
+      parts: savedOf(record),
     });
     adopted.isAdmitted = true;
     adopted.session.epoch = epoch;
-    return adopted.session;
+    return adopted;
   }
 
   #report(sessionId: string, error: unknown): void {

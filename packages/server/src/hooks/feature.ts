@@ -4,14 +4,17 @@ import type { Hook } from './hook.js';
 import { hookRequests } from './run-hooks.js';
 
 /**
- * Hooks around requests and messages, the first one outermost.
+ * Hooks around requests and messages, the first one outermost: for measuring, limits and checks that all have in common.
+ * They do not run for what `onRequest` never gets, such as relayed messages.
  *
+ * @typeParam Data of `session.data`.
  * @throws {ProtocolError} `invalid_option` unless it is a list of functions.
  */
-export function hooks(list: readonly Hook[]): Feature {
-  if (!list.every((hook) => typeof hook === 'function'))
-    throw new ProtocolError('invalid_option', 'use: a list of functions is expected');
-  const all = [...list];
+export function hooks<Data = unknown>(list: readonly Hook<Data>[]): Feature {
+  if (!Array.isArray(list) || !list.every((hook) => typeof hook === 'function'))
+    throw new ProtocolError('invalid_option', 'hooks: a list of functions is expected');
+  // The type of the data exists for the application alone.
+  const all = [...list] as Hook[];
   return {
     name: 'hooks',
     after: ['metrics', 'tracing', 'replies'],

@@ -18,7 +18,7 @@ export async function runHooks(
     let hasNext = false;
     let reply: HookReply;
     const returned = await hook(context, async () => {
-      if (hasNext) throw new ProtocolError('invalid_argument', 'use: a hook may call next only once');
+      if (hasNext) throw new ProtocolError('invalid_argument', 'hooks: a hook may call next only once');
       hasNext = true;
       reply = await run(index + 1);
       return reply;

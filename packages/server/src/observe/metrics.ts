@@ -66,7 +66,7 @@ export function createMetrics(host: PartHost, totals: () => Totals): Metrics {
   const limited = kit.counter('rate_limited', 'Times that a client or an address met a limit, by its name.', [
     'limit',
   ]);
-  const blocked = kit.counter('scan_blocked', 'Contents that `scan` has blocked, or could not scan.');
+  const blocked = kit.counter('scan_blocked', 'Contents that `scan()` has blocked, or could not scan.');
   const transfers = kit.counter('transfers', 'Tensors to and from clients that are over, by outcome.', [
     'direction',
     'outcome',

@@ -4,6 +4,7 @@ import type {
   CodedBody,
   GoAwayPayload,
   HelloPayload,
+  Message,
   ProtocolError,
   RequestHandler,
   ResumeOffer,
@@ -14,6 +15,7 @@ import type { DrainProgress } from '../admin/figures.js';
 import type { CheckedIdentity, Refusal } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { Sought, Wanted } from '../admission/seek.js';
+import type { ReplyBackplane } from '../backplane/replies.js';
 import type { DrainOptions, DrainResult } from '../drain-options.js';
 import type { ServerEndpoint, ServerEndpointOptions } from '../endpoint.js';
 import type { ServerObserver } from '../observe/observer.js';
@@ -66,6 +68,11 @@ export interface PartHost {
   provide<Value>(port: Port<Value>, value: Value): void;
   /** What a feature before this one has provided. */
   use<Value>(port: Port<Value>): Value | undefined;
+  /**
+   * What the part saves of a session has changed: that goes on record, if the session is, in one turn with what happens
+   * in the same turn of the event loop.
+   */
+  changed(session: ServerEndpoint): void;
   /** What has kept the server from having drained may be over. */
   settled(): void;
   /** Of all parts. Complete once all are installed. */
@@ -77,11 +84,21 @@ export interface PartHost {
 /** Who is told what no hook is called for. `undefined` until it is loaded. */
 export const METER = new Port<{ readonly observer: ServerObserver | undefined }>('meter');
 
-/** The server as one node of a cluster. */
-export const NODE = new Port<{
-  /** Names it in the IDs of its sessions. */
+/** This process as the owner of what it writes to the engine: one node of a cluster, or a process alone. */
+export interface Owner {
+  /** Names it in the IDs of its sessions and in records. Each process has another one. */
   readonly incarnation: string;
-}>('node');
+  readonly engine: ReplyBackplane;
+  /** The engine does not answer, as far as is known. */
+  readonly isStalled: boolean;
+  /** No other process takes this one for dead. */
+  readonly hasLease: boolean;
+  /** Whether the engine has a lease of another owner. Rejects if the engine does not answer. */
+  lives(incarnation: string): Promise<boolean>;
+}
+
+/** Without an engine there is none. */
+export const OWNER = new Port<Owner>('owner');
 
 /** What the cores of all sessions get from one part. No two parts give the same. */
 export type CoreOptions = Pick<SessionOptions, 'avp' | 'maxRecordSize' | 'tellsBeside'>;
@@ -188,8 +205,11 @@ export interface Part {
   ready?(session: ServerEndpoint): void;
   /** Another connection is about to carry the session. */
   resumed?(session: ServerEndpoint): void;
-  /** A session of a node that has died goes on here, from its record. @param hello of the client that has come back to it. */
-  takenOver?(session: ServerEndpoint, hello: HelloPayload): void;
+  /**
+   * The application is done with a one-way message of the client, or with a tensor: each is told once, wherever the session goes.
+   * What {@link PartHost.changed} saves meanwhile is on record with it, or neither is.
+   */
+  handled?(session: ServerEndpoint, message: Message): void;
   /** The session is over here, also one that was never established and is not in {@link PartHost.sessions}. */
   ended?(session: ServerEndpoint, error: ProtocolError | undefined): void;
   /** The session may leave: what others have for it waits from now on. Again is allowed. */
@@ -204,15 +224,20 @@ export interface Part {
   moved?(session: ServerEndpoint, node: string): void;
   /** The session stays. */
   release?(session: ServerEndpoint): void;
-  /** What the part has to know where the session goes, as a value of MessagePack; `undefined` for nothing. */
-  save?(session: ServerEndpoint): unknown;
+  /**
+   * What the part has to know where the session goes, as a value of MessagePack; `undefined` for nothing. It is asked when the
+   * session moves, when it goes on record, and when {@link PartHost.changed} is called.
+   *
+   * @param how another node takes it now, or from its record when this one has died.
+   */
+  save?(session: ServerEndpoint, how: 'move' | 'record'): unknown;
   /**
    * Reads what {@link save} has written, before it is decided that the session is taken.
    *
-   * @returns is called when the session is here. `from` is the node that had it.
+   * @returns is called when the session is here. `from` is the node that has handed it over; `undefined` if it was on record.
    * @throws {ProtocolError} `bad_message`.
    */
-  load?(saved: unknown): (session: ServerEndpoint, from: string) => void;
+  load?(saved: unknown): (session: ServerEndpoint, from: string | undefined) => void;
   /** The page at a path; `undefined` if it has none there. */
   page?(path: string, port: PagePort): Page | undefined;
   /** Loads what it needs, before clients are admitted. Called again if that has failed. */

@@ -1,12 +1,17 @@
 import { ProtocolError } from '@parlance/protocol';
 import { SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
+import { admin } from '../admin/feature.js';
+import { scan } from '../agents/scan-feature.js';
 import { memoryCluster } from '../backplane/memory.js';
 import { nodes } from '../cluster/feature.js';
 import { createServer } from '../create-server.js';
 import { durable } from '../durable/feature.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { groups } from '../groups/feature.js';
+import { hooks } from '../hooks/feature.js';
+import { metrics } from '../observe/feature.js';
+import { batching } from '../replies/batching.js';
 import type { SessionServer } from '../server.js';
 import { chooseFeatures, without } from './features.js';
 import { inOrder } from './order.js';
@@ -31,21 +36,33 @@ function fakeSession(id: string) {
 
 const orderOf = (server: unknown): readonly string[] => (server as SessionServer).parts.order;
 
+const AGREED = ['link', 'resume', 'context'];
+
 describe('the order of parts', () => {
   it('is the same for every server', () => {
     const authenticate = () => ({ principal: 'p' });
-    expect(orderOf(createServer())).toEqual(['metrics', 'tracing', 'tensors', 'replies', 'groups']);
+    expect(orderOf(createServer())).toEqual([
+      ...AGREED,
+      'metrics',
+      'tracing',
+      'tensors',
+      'replies',
+      'groups',
+    ]);
     const all = createServer({
       authenticate,
-      metrics: true,
-      scan: () => ({ safe: true }),
-      use: [(_context, next) => next()],
-      batch: { ms: 5 },
-      admin: { token: '0123456789abcdef' },
+      features: [
+        metrics(),
+        scan(() => ({ safe: true })),
+        batching({ ms: 5 }),
+        hooks([(_context, next) => next()]),
+        admin({ token: '0123456789abcdef' }),
+      ],
     });
     expect(orderOf(all)).toEqual([
-      ...['metrics', 'tracing', 'scan', 'tensors', 'batching', 'replies', 'agents', 'hooks'],
-      ...['groups', 'admin'],
+      ...AGREED,
+      ...['metrics', 'tracing', 'tensors', 'scan', 'replies', 'agents', 'groups'],
+      ...['batching', 'hooks', 'admin'],
     ]);
   });
 
@@ -54,10 +71,11 @@ describe('the order of parts', () => {
     const features = [durable(true, { volatile: true }), nodes()];
     const server = createServer({ authenticate: () => ({ principal: 'p' }), engine, features });
     expect(orderOf(server)).toEqual([
-      ...['metrics', 'tracing', 'tensors', 'nodes', 'durable', 'replies', 'agents', 'groups'],
+      ...AGREED,
+      ...['metrics', 'tracing', 'tensors', 'nodes', 'owner', 'durable', 'replies', 'agents', 'groups'],
     ]);
-    expect(() => createServer({ engine, features: [durable()] })).toThrow('the feature nodes');
-    expect(() => createServer({ features: [nodes()] })).toThrow('the option cluster');
+    expect(() => createServer({ features: [durable()] })).toThrow('the option engine');
+    expect(() => createServer({ features: [nodes()] })).toThrow('the option engine');
   });
 
   it('is as given, except that each comes after those that it names', () => {

@@ -1,6 +1,7 @@
 import {
   type HelloPayload,
   type Logger,
+  type Message,
   ProtocolError,
   type RequestHandler,
   type ResumeOffer,
@@ -31,7 +32,7 @@ type Named = Part & Ordered;
 type Having<Hook extends keyof Part> = Named & { readonly [Name in Hook]-?: NonNullable<Part[Name]> };
 
 /** What a server gives its parts itself. */
-export type ServerOfParts = Omit<PartHost, 'slot' | 'provide' | 'use' | 'figures'>;
+export type ServerOfParts = Omit<PartHost, 'slot' | 'provide' | 'use' | 'figures' | 'changed'>;
 
 /** What a session that leaves asks of the parts of its server. */
 export type LeavingParts = Pick<
@@ -48,6 +49,8 @@ export class Parts {
   readonly drains: readonly DrainPart[];
   /** By name, for those that parts serve. */
   readonly extensions: Readonly<Record<string, boolean>>;
+  /** `undefined` if no part wants to know. */
+  readonly onHandled: ((session: ServerEndpoint, message: Message) => void) | undefined;
   readonly #all: readonly Named[];
   readonly #ports = new Map<Port<unknown>, unknown>();
   readonly #logger: Logger;
@@ -66,21 +69,25 @@ export class Parts {
   ) {
     this.#logger = logger;
     for (const [port, value] of given) this.#ports.set(port, value);
-    const own: Omit<PartHost, keyof ServerOfParts> = {
+    const own: Omit<PartHost, keyof ServerOfParts | 'changed'> = {
       slot: (create) => new Slot(this.#slots++, create, () => this.#slots),
       provide: (port, value) => void this.#ports.set(port, value),
       use: (port) => this.use(port),
       figures: () => this.figures,
     };
     // The getters of the server stay getters.
-    const host: PartHost = Object.defineProperties({} as PartHost, {
+    const host = Object.defineProperties({} as Omit<PartHost, 'changed'>, {
       ...Object.getOwnPropertyDescriptors(server),
       ...Object.getOwnPropertyDescriptors(own),
     });
+    const hostOf = (name: string): PartHost =>
+      Object.assign(Object.create(host), {
+        changed: (session: ServerEndpoint) => this.#record(session, name),
+      });
     // A part may be an object of a class, whose hooks are not members of its own.
     this.#all = inOrder(features).map((feature) => {
       const { name, after } = feature;
-      return Object.assign(feature.install(host), { name, after });
+      return Object.assign(feature.install(hostOf(name)), { name, after });
     });
     this.core = this.#merged('core');
     this.endpoint = this.#merged('endpoint');
@@ -90,6 +97,9 @@ export class Parts {
     this.extensions = Object.fromEntries(extensions.map((name) => [name, true]));
     this.drains = this.#having('drain').map(({ drain }) => drain);
     const hasRoute = ({ names, route }: Part) => names !== undefined || route !== undefined;
+    const handled = this.#having('handled');
+    if (handled.length > 0)
+      this.onHandled = (session, message) => each(session, handled, (part) => part.handled(session, message));
     this.#routes = this.#all.filter(hasRoute).reverse();
   }
 
@@ -172,10 +182,6 @@ export class Parts {
     each(session, this.#having('ended'), (part) => part.ended(session, error));
   }
 
-  takenOver(session: ServerEndpoint, hello: HelloPayload): void {
-    each(session, this.#having('takenOver'), (part) => part.takenOver(session, hello));
-  }
-
   // --- sessions that leave
 
   hold(session: ServerEndpoint): void {
@@ -206,14 +212,29 @@ export class Parts {
   save(session: ServerEndpoint): Readonly<Record<string, unknown>> {
     const all: Record<string, unknown> = {};
     for (const part of this.#having('save')) {
-      const saved = part.save(session);
+      const saved = part.save(session, 'move');
       if (saved !== undefined) all[part.name] = saved;
     }
     return all;
   }
 
+  /** Puts on record what parts save of a session, or what one of them does. */
+  record(session: ServerEndpoint): void {
+    for (const { name } of this.#having('save')) this.#record(session, name);
+  }
+
+  #record(session: ServerEndpoint, name: string): void {
+    const part = this.#having('save').find((each) => each.name === name);
+    if (part === undefined || !session.isDurable || session.hasEnded) return;
+    const fail = (error: unknown) => {
+      if (error instanceof ProtocolError && error.code === 'over_budget') session.abort(error);
+      else session.crash(error);
+    };
+    notify(() => session.record?.save(name, part.save(session, 'record')), fail);
+  }
+
   /** @throws {ProtocolError} `bad_message`, also for what no part here has saved: it must not be lost in silence. */
-  load(saved: Fields): (session: ServerEndpoint, from: string) => void {
+  load(saved: Fields): (session: ServerEndpoint, from: string | undefined) => void {
     const loading = this.#having('load');
     const begins = Object.entries(saved).map(([name, value]) => {
       const part = loading.find((each) => each.name === name);

@@ -8,9 +8,17 @@ import {
   REPLY_ID_PREFIX,
   ValueList,
 } from '@parlance/protocol/internal';
-import { CLUSTER, type ClusterPort } from '../cluster/port.js';
+import { RECORDED } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import type { Feature, Figure, OwnName, Part, PartHost } from '../parts/part.js';
+import {
+  type Feature,
+  type Figure,
+  OWNER,
+  type Owner,
+  type OwnName,
+  type Part,
+  type PartHost,
+} from '../parts/part.js';
 import type { Slot } from '../parts/slot.js';
 import { sealedReplies } from '../seal/sealed-replies.js';
 import { type FollowState, Follows } from './follows.js';
@@ -20,7 +28,7 @@ import { Replies, type RepliesNode } from './replies.js';
 /** Replies that outlive the session that has asked for them. On by default. */
 export const keptReplies = (given: RepliesOptions = {}): Feature => ({
   name: 'replies',
-  after: ['metrics', 'tracing', 'scan', 'nodes', 'durable'],
+  after: ['metrics', 'tracing', 'scan', 'nodes', 'owner', 'durable'],
   install(host) {
     const options = resolveRepliesOptions(given);
     const follows = host.slot((session) => new Follows(session));
@@ -30,21 +38,21 @@ export const keptReplies = (given: RepliesOptions = {}): Feature => ({
       now: Date.now,
       onOver: () => host.settled(),
     });
-    const cluster = host.use(CLUSTER);
-    if (cluster !== undefined) replies.join(nodeOf(cluster, host));
-    return partOf(replies, follows, cluster !== undefined);
+    const owner = host.use(OWNER);
+    if (owner !== undefined) replies.join(nodeOf(owner, host));
+    return partOf(replies, follows, host, owner !== undefined);
   },
 });
 
-/** The engine, where all nodes read the replies. */
-function nodeOf(cluster: ClusterPort, { options }: PartHost): RepliesNode {
-  const { seal, timers } = options;
-  const { incarnation, recorded } = cluster;
-  const engine = cluster.engine.connectReplies();
+/** The engine, where the replies outlive this process, and all nodes read them. */
+function nodeOf(owner: Owner, host: PartHost): RepliesNode {
+  const { seal, timers } = host.options;
+  const recorded = host.use(RECORDED);
+  const engine = owner.engine.connectReplies();
   return {
     engine: seal === undefined ? engine : sealedReplies(engine, seal),
-    incarnation,
-    isAlive: async (node) => (await cluster.locate(node)) !== undefined,
+    incarnation: owner.incarnation,
+    isAlive: (node) => owner.lives(node),
     // The handler of a requester with a durable session is called again.
     ...(recorded && {
       awaitMs: timers.resumeWindowMs,
@@ -54,7 +62,12 @@ function nodeOf(cluster: ClusterPort, { options }: PartHost): RepliesNode {
 }
 
 /** @param isShared whether other nodes read the replies. */
-function partOf(replies: Replies, follows: Slot<Follows, ServerEndpoint>, isShared: boolean): Part {
+function partOf(
+  replies: Replies,
+  follows: Slot<Follows, ServerEndpoint>,
+  { changed }: PartHost,
+  isShared: boolean,
+): Part {
   const name: OwnName = {
     extension: Extension.REPLIES,
     handlerFor: (session, stream, said) => replies.handlerFor(session, stream, said),
@@ -72,12 +85,13 @@ function partOf(replies: Replies, follows: Slot<Follows, ServerEndpoint>, isShar
     },
     wrap: (next) => replies.keepChosen(next),
     accepted(session: ServerEndpoint, resume: ResumeOffer | undefined) {
-      if (resume !== undefined) replies.adopt(session, resume);
+      if (resume !== undefined) void replies.adopt(session, resume).then(() => changed(session));
     },
     leaves: (session, stream, how) => how === 'move' && follows.peek(session)?.has(stream) === true,
-    save(session) {
-      const owner = replies.owners.foreign(session);
-      const states = follows.peek(session)?.states ?? [];
+    save(session, how) {
+      const owner = session.isAnonymous ? replies.owners.foreign(session) : undefined;
+      // What is followed is on record as a reply.
+      const states = (how === 'move' ? follows.peek(session)?.states : undefined) ?? [];
       if (owner === undefined && states.length === 0) return undefined;
       return { owner: orNull(owner), follows: states.map(followValues) };
     },

@@ -36,7 +36,7 @@ export function keepByPolicy(
     // A promise has no properties of its own, so every reply would be kept; if it rejects, the process would end.
     if (typeof chosen === 'object' && 'then' in chosen) {
       catchLate(chosen, () => {});
-      throw new ProtocolError('invalid_option', 'replies.keep: the function must not return a promise');
+      throw new ProtocolError('invalid_option', 'keptReplies.keep: the function must not return a promise');
     }
     context.keep(chosen === true ? defaults : { ...defaults, ...chosen });
   } catch (error) {

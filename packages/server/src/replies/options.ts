@@ -36,7 +36,7 @@ export interface RepliesOptions {
    */
   readonly authorize?: ((question: ReplyQuestion) => boolean | Promise<boolean>) | undefined;
   /**
-   * Replies of one principal that are kept at a time. Without `cluster` the oldest one that has ended goes for the next.
+   * Replies of one principal that are kept at a time. Without `nodes()` the oldest one that has ended goes for the next.
    *
    * @default 1,000
    */
@@ -44,13 +44,13 @@ export interface RepliesOptions {
   /** Bytes of memory of one kept reply. @default 4 MiB */
   readonly maxReplyBytes?: number | undefined;
   /**
-   * Bytes of memory of all kept replies of one principal. Without `cluster` the oldest ones that have ended go for the next.
+   * Bytes of memory of all kept replies of one principal. Without `nodes()` the oldest ones that have ended go for the next.
    *
    * @default 32 MiB
    */
   readonly maxOwnerBytes?: number | undefined;
   /**
-   * Bytes of memory of all kept replies; with `cluster`, of those that the node writes. What counts is the memory of
+   * Bytes of memory of all kept replies; with `nodes()`, of those that the node writes. What counts is the memory of
    * the process, objects included. A principal may have a third of what is free for replies that are being written, so a
    * quarter if it is alone. If there is no room, ended replies of the principal that holds most go.
    *
@@ -92,11 +92,11 @@ const MIB = 1024 * 1024;
 
 /** @throws {ProtocolError} `invalid_option`. */
 export function resolveRepliesOptions(options: RepliesOptions = {}): ResolvedRepliesOptions {
-  assertOptions(options, KINDS, 'replies');
+  assertOptions(options, KINDS, 'keptReplies');
   if ((options as Former).store !== undefined)
     throw new ProtocolError(
       'invalid_option',
-      'replies.store: leave it out; replies are kept in the engine of the option cluster, and without one in memory',
+      'keptReplies.store: leave it out; replies are kept in the engine with nodes(), and in memory without it',
     );
   const { keep = false, authorize, maxTtlMs = 86_400_000 } = options;
   const {
@@ -109,7 +109,7 @@ export function resolveRepliesOptions(options: RepliesOptions = {}): ResolvedRep
   const bounds = { maxReplies, maxReplyBytes, maxOwnerBytes, maxBytes };
   for (const [name, value] of Object.entries({ ...bounds, ttlMs, maxTtlMs })) {
     if (!(value > 0))
-      throw new ProtocolError('invalid_option', `replies.${name} must be more than 0, not ${value}`);
+      throw new ProtocolError('invalid_option', `keptReplies.${name} must be more than 0, not ${value}`);
   }
   return { keep, authorize, ttlMs, maxTtlMs, bounds };
 }

@@ -150,9 +150,9 @@ export class Replies implements ReplyKeeper {
     await this.#engine?.close();
   }
 
-  /** A session begins in place of one that is gone, and may go on with its replies. */
-  adopt(session: ServerEndpoint, resume: ResumeOffer): void {
-    if (!this.owners.adopt(session, resume)) this.#vouching?.prove(session, resume);
+  /** A session begins in place of one that is gone, and may go on with its replies. Resolves when that is known. */
+  async adopt(session: ServerEndpoint, resume: ResumeOffer): Promise<void> {
+    if (!this.owners.adopt(session, resume)) await this.#vouching?.prove(session, resume);
   }
 
   keep(

@@ -75,9 +75,11 @@ export class Vouching {
     }
   }
 
-  /** Asks the engine who a session acts for that begins in place of one of another node. */
-  prove(session: ServerEndpoint, resume: ResumeOffer): void {
-    this.#proofs.set(session, this.#prove(session, resume));
+  /** Asks the engine who a session acts for that begins in place of one of another node. Never rejects. */
+  prove(session: ServerEndpoint, resume: ResumeOffer): Promise<void> {
+    const proof = this.#prove(session, resume);
+    this.#proofs.set(session, proof);
+    return proof;
   }
 
   /** Resolves when it is known who a session acts for; `undefined` if it is. */

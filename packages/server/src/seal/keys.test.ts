@@ -1,18 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import { errorCode } from '../../../protocol/src/testing/error-code.js';
-import { memoryCluster } from '../backplane/memory.js';
 import { resolveSeal, Seal, SealKey } from './keys.js';
+import { sealed } from './sealed.js';
 
 const KEY = new Uint8Array(32).fill(1);
 const TEXT = Buffer.from(KEY).toString('base64');
-const cluster = memoryCluster();
 
 describe('the keys that seal', () => {
   it('are bytes or base64', () => {
-    const [bytes, text] = [KEY, TEXT].map((key) => resolveSeal({ key }, cluster));
+    const [bytes, text] = [KEY, TEXT].map((key) => resolveSeal({ key }));
     expect(bytes?.newest.id).toEqual(text?.newest.id);
-    expect(resolveSeal({ key: KEY, otherKeys: [TEXT] }, cluster)?.keys).toHaveLength(2);
-    expect(resolveSeal(undefined, undefined)).toBeUndefined();
+    expect(resolveSeal({ key: KEY, otherKeys: [TEXT] }).keys).toHaveLength(2);
   });
 
   it.each([
@@ -25,16 +23,17 @@ describe('the keys that seal', () => {
     [{ key: KEY, otherKeys: [KEY, 'short'] }],
     [{ key: KEY, other: [] }],
   ])('are refused otherwise (%#)', (options) => {
-    expect(errorCode(() => resolveSeal(options as never, cluster))).toBe('invalid_option');
+    expect(errorCode(() => resolveSeal(options as never))).toBe('invalid_option');
   });
 
-  it('need a cluster', () => {
-    expect(errorCode(() => resolveSeal({ key: KEY }, undefined))).toBe('invalid_option');
+  it('need an engine', () => {
+    for (const engine of [undefined, null, 'redis://127.0.0.1'])
+      expect(errorCode(() => sealed(engine as never, { key: KEY }))).toBe('invalid_option');
   });
 
   it('are not repeated by errors', () => {
     const secret = 'hunter2-is-too-short';
-    expect(() => resolveSeal({ key: secret }, cluster)).toThrow(
+    expect(() => resolveSeal({ key: secret })).toThrow(
       expect.objectContaining({ message: expect.not.stringContaining('hunter2') }),
     );
   });
@@ -51,7 +50,7 @@ describe('the keys that seal', () => {
 
   it('are found by their IDs, and do not change with what the application passed', () => {
     const given = KEY.slice();
-    const seal = resolveSeal({ key: given }, cluster) as Seal;
+    const seal = resolveSeal({ key: given });
     const { id } = seal.newest;
     given.fill(9);
     expect(seal.newest.derive(4, 'id')).toEqual(id);

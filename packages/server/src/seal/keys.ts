@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { deriveKey, ProtocolError } from '@parlance/protocol';
 import { assertOptions, type ByteReader, cryptoSuite, type OptionKinds } from '@parlance/protocol/internal';
-import type { Backplane } from '../backplane/backplane.js';
 import { keyOf } from '../keys.js';
 
-/** Encrypts what the engine of a cluster gets of durable sessions and kept replies. The same at all nodes. */
+/** Encrypts what an engine gets of durable sessions and kept replies. The same at all nodes. */
 export interface SealOptions {
   /** Encrypts and opens: 32 bytes, or their base64, such as `openssl rand -base64 32` prints. */
   readonly key: string | Uint8Array;
@@ -90,14 +89,8 @@ export class Seal {
 }
 
 /** @throws {ProtocolError} `invalid_option`. */
-export function resolveSeal(
-  options: SealOptions | undefined,
-  cluster: Backplane | undefined,
-): Seal | undefined {
-  if (options === undefined) return undefined;
-  assertOptions(options, KINDS, 'seal');
-  if (cluster === undefined)
-    throw new ProtocolError('invalid_option', 'seal: only the engine of a cluster gets what it encrypts');
+export function resolveSeal(options: SealOptions): Seal {
+  assertOptions(options, KINDS, 'sealed');
   return new Seal(bytesOf(options.key), (options.otherKeys ?? []).map(bytesOf));
 }
 
@@ -106,7 +99,7 @@ function bytesOf(given: unknown): Uint8Array {
   const isText = typeof given === 'string' && /^[\w+/-]{43}=?$/.test(given);
   const bytes = isText ? Buffer.from(given, 'base64') : given;
   if (bytes instanceof Uint8Array && bytes.length === KEY_LENGTH) return bytes.slice();
-  const message = `seal: a key must be ${KEY_LENGTH} bytes, or their base64`;
+  const message = `sealed: a key must be ${KEY_LENGTH} bytes, or their base64`;
   throw new ProtocolError('invalid_option', message);
 }
 

@@ -1,3 +1,4 @@
+import { ProtocolError } from '@parlance/protocol';
 import type { Backplane } from '../backplane/backplane.js';
 import { resolveSeal, type Seal, type SealOptions } from './keys.js';
 
@@ -10,8 +11,10 @@ const seals = new WeakMap<Backplane, Seal>();
  * @throws {ProtocolError} `invalid_option`.
  */
 export function sealed(engine: Backplane, options: SealOptions): Backplane {
+  if (typeof engine !== 'object' || engine === null)
+    throw new ProtocolError('invalid_option', 'sealed: an engine is expected, such as redis({ … })');
   const same = Object.create(engine) as Backplane;
-  seals.set(same, resolveSeal(options, engine) as Seal);
+  seals.set(same, resolveSeal(options));
   return same;
 }
 

@@ -1,10 +1,16 @@
 import type { CapabilityOptions } from '@parlance/protocol';
+import { assertOptions } from '@parlance/protocol/internal';
 import type { Feature } from '../parts/part.js';
 
 export type TensorsOptions = Pick<CapabilityOptions, 'avp' | 'transfers'>;
 
-/** Tensors to and from clients. On by default, without a model. */
-export const tensors = ({ avp, transfers }: TensorsOptions = {}): Feature => ({
-  name: 'tensors',
-  install: () => ({ core: { avp }, endpoint: { transfers } }),
-});
+/**
+ * Tensors to and from clients. On by default, without a model.
+ *
+ * @throws {ProtocolError} `invalid_option`.
+ */
+export function tensors(options: TensorsOptions = {}): Feature {
+  assertOptions(options, { avp: 'object', transfers: 'text' }, 'tensors');
+  const { avp, transfers } = options;
+  return { name: 'tensors', install: () => ({ core: { avp }, endpoint: { transfers } }) };
+}

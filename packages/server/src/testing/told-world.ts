@@ -1,11 +1,14 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { ProtocolError, type Session } from '@parlance/protocol';
+import { scan } from '../agents/scan-feature.js';
 import type { BackplaneLink } from '../backplane/backplane.js';
 import { memoryCluster } from '../backplane/memory.js';
+import { nodes } from '../cluster/feature.js';
+import { durable } from '../durable/feature.js';
 import { Leaving } from '../durable/leaving.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import { createTestServer, type TestServer } from '../kit/kit.js';
-import { NODE } from '../parts/part.js';
+import { OWNER } from '../parts/part.js';
 import type { SessionServer } from '../server.js';
 import { SESSIONS } from '../sessions-host.js';
 
@@ -72,15 +75,17 @@ export class ToldWorld {
     };
     const engine = memoryCluster();
     const test = await createTestServer({
-      cluster: { ...engine, connect: () => delayed(engine.connect()) },
-      durable: ({ agentId }) => agentId?.startsWith('d') === true,
-      durability: { volatile: true },
+      engine: { ...engine, connect: () => delayed(engine.connect()) },
+      features: [
+        scan(async () => {
+          await wait(10);
+          return { safe: true };
+        }),
+        nodes(),
+        durable(({ agentId }) => agentId?.startsWith('d') === true, { volatile: true }),
+      ],
       authenticate: ({ token }) => ({ principal: 'acme', agentId: token }),
       limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },
-      scan: async () => {
-        await wait(10);
-        return { safe: true };
-      },
       logger: { debug() {}, info() {}, warn: note, error: note },
       async onSession(session) {
         test.server.group('all').add(session);
@@ -240,7 +245,7 @@ export class ToldWorld {
   /** As a node that drains does. */
   #giveUp(endpoint: ServerEndpoint): void {
     const { options, parts } = this.#test.server as TestServer['server'] & SessionServer;
-    const { incarnation } = parts.use(NODE) as NonNullable<typeof NODE.value>;
+    const { incarnation } = parts.use(OWNER) as NonNullable<typeof OWNER.value>;
     const leaving = new Leaving({
       incarnation,
       link: delayed(options.engine?.connect() as BackplaneLink),

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { platform } from '#platform';
-import { concatBytes } from '../../base/bytes.js';
-import { equalBytes } from '../../testing/bytes.js';
+import { concatBytes, equalBytes } from '../../base/bytes.js';
 import { errorCode } from '../../testing/error-code.js';
 import { AVP_COMPRESSION_LEVELS, type AvpCompression, type AvpInput, decodeAvp, encodeAvp } from './frame.js';
 import { type DecodeAvpOptions, decodeAvpHead, encodeAvpHead } from './head.js';

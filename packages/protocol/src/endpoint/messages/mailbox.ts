@@ -49,7 +49,7 @@ export class SessionMailbox implements Mailbox, InboxOptions<Received> {
   onTake(message: Received): void {
     this.#taken = message;
     // Has no effect if that session has ended.
-    message.owner?.handleTaken(message.charge, message.number);
+    message.owner?.handleTaken(message.charge, message);
   }
 
   /** The reader has taken a message, and is not done with it. */
@@ -57,15 +57,16 @@ export class SessionMailbox implements Mailbox, InboxOptions<Received> {
     return this.#taken !== undefined;
   }
 
-  /** The reader does not come back to a message that has a number. */
-  protected handleDone({ number, owner }: Received): void {
-    if (number !== undefined) owner?.handleDone?.(number);
+  /** The reader does not come back to a message. */
+  protected handleDone(message: Received): void {
+    message.owner?.handleDone?.(message.number, message);
   }
 
   onDone(): void {
     const taken = this.#taken;
     this.#taken = undefined;
-    taken?.release();
-    if (taken?.number !== undefined) this.handleDone(taken);
+    if (taken === undefined) return;
+    this.handleDone(taken);
+    taken.release();
   }
 }

@@ -107,10 +107,10 @@ const MEMORY_OF_VALUE = 64;
 export interface MessageOwner {
   /** Charged for large parsed values. */
   readonly memory: SessionMemory;
-  /** The application has taken a message that used up `charge` of credit. @param number in a session on record. */
-  handleTaken(charge: number, number?: number): void;
-  /** Server: the application is done with the message of this number. */
-  handleDone?(number: number): void;
+  /** The application has taken a message that used up `charge` of credit. */
+  handleTaken(charge: number, message?: Message): void;
+  /** Server: the application is done with a message. @param number in a session on record. */
+  handleDone?(number: number | undefined, message?: Message): void;
 }
 
 /** A message that holds memory and credit until the application has taken it. */

@@ -6,7 +6,7 @@ import type { Session } from '../session.js';
 
 /**
  * Kept replies: the server records the parts of a reply in a log, from which the principal of the requester, and
- * others if the server's `replies.authorize` lets them, follow it: from any part, while it is written and afterwards.
+ * others if `authorize` of the server's kept replies lets them, follow it: from any part, while it is written and afterwards.
  */
 
 export interface KeepOptions {
@@ -26,7 +26,7 @@ export interface KeepOptions {
    */
   readonly abandonAfterMs?: number | undefined;
   /**
-   * Stored with the reply for `replies.authorize`, which decides by it who else may follow or stop the reply: any JSON
+   * Stored with the reply for `authorize` of kept replies, which decides by it who else may follow or stop the reply: any JSON
    * value of at most 1 KiB.
    *
    * @default none

@@ -233,7 +233,7 @@ class StreamSink implements ReplySink {
   get #keeper(): ReplyKeeper {
     const { keeper } = this.#options;
     if (keeper !== undefined) return keeper;
-    throw new ProtocolError('unsupported', 'keep: only a server can keep a reply');
+    throw new ProtocolError('unsupported', 'keep: only a server with kept replies keeps them');
   }
 
   get #kept(): KeptRequest {

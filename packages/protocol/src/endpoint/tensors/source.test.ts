@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { concatBytes } from '../../base/bytes.js';
+import { concatBytes, equalBytes } from '../../base/bytes.js';
 import { MAX_PIECE_SIZE } from '../../link/body-writer.js';
-import { equalBytes } from '../../testing/bytes.js';
 import { errorCode } from '../../testing/error-code.js';
 import { piecesOf, tensorSize } from './source.js';
 import type { TensorInput } from './tensor.js';

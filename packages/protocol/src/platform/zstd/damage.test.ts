@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { equalBytes } from '../../testing/bytes.js';
+import { equalBytes } from '../../base/bytes.js';
 import { errorCode } from '../../testing/error-code.js';
 import { frameOf, GOLDEN, HANDMADE, type KnownFrame } from '../../testing/zstd-frames.js';
 import { createZstd, type ZstdEngine } from '../zstd.js';

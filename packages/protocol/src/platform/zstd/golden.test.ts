@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { equalBytes } from '../../testing/bytes.js';
+import { equalBytes } from '../../base/bytes.js';
 import { createProse, seeded } from '../../testing/prose.js';
 import { censusOf, EVERYTHING } from '../../testing/zstd-census.js';
 import { GOLDEN, HANDMADE, type KnownFrame } from '../../testing/zstd-frames.js';

@@ -1,8 +1,8 @@
 import * as zlib from 'node:zlib';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { concatBytes } from '../../base/bytes.js';
-import { bytesOf, equalBytes } from '../../testing/bytes.js';
+import { concatBytes, equalBytes } from '../../base/bytes.js';
+import { bytesOf } from '../../testing/bytes.js';
 import { createProse, seeded } from '../../testing/prose.js';
 import { censusOf } from '../../testing/zstd-census.js';
 import { createZstd, type ZstdPort } from '../zstd.js';

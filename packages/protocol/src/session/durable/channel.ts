@@ -1,3 +1,4 @@
+import { equalBytes } from '../../base/bytes.js';
 import { Extension } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
 import type { Fields } from '../../base/fields.js';
@@ -10,12 +11,15 @@ import { linkOptionsOf } from '../channel.js';
 import type { ChannelOptions } from '../channel-options.js';
 import type { ChannelHost } from '../closed-channel.js';
 import { Rebuilding } from '../rebuilding.js';
+import type { SessionRecord } from '../session-record.js';
 import { COMPLETE, RecordingChannel } from './recording-channel.js';
 import { continuationOf, type DurableStream, newStream } from './streams.js';
 import { type DurableRecord, decodeRecordedBody } from './turn.js';
 
 /** Server: the channel of a session that is on record, and that another process may go on with. */
-export class DurableChannel extends RecordingChannel {
+export class DurableChannel extends RecordingChannel implements SessionRecord {
+  /** What parts of the server keep, by their names. */
+  #saved: Map<string, Uint8Array> | undefined;
   readonly #rebuilding: Rebuilding;
   isTakenUp = false;
 
@@ -29,7 +33,17 @@ export class DurableChannel extends RecordingChannel {
   }
 
   /** Goes on with what another process had. A client can only resume this with what it has. */
-  restore({ handled, open, heard, state, said, messages, streams, isBehind = false }: DurableRecord): void {
+  restore({
+    handled,
+    open,
+    heard,
+    state,
+    saved,
+    said,
+    messages,
+    streams,
+    isBehind = false,
+  }: DurableRecord): void {
     this.state = state;
     this.isBehind = isBehind;
     this.heard = heard;
@@ -37,6 +51,8 @@ export class DurableChannel extends RecordingChannel {
     this.said = this.told = said;
     this.isRestored = true;
     this.size.add(state?.length ?? 0);
+    if (saved.size > 0) this.#saved = new Map(saved);
+    for (const value of saved.values()) this.size.add(value.length);
     this.confirmed = said - messages.length;
     for (const { body } of messages) {
       this.size.addMessage(body.length);
@@ -61,6 +77,15 @@ export class DurableChannel extends RecordingChannel {
         size,
       });
     }
+  }
+
+  save(name: string, value: Uint8Array): void {
+    const former = this.#saved?.get(name);
+    if (equalBytes(former ?? NOTHING, value)) return;
+    this.size.charge(value.length - (former?.length ?? 0));
+    this.#saved ??= new Map();
+    this.#saved.set(name, value);
+    this.recorder.saved(name, value);
   }
 
   canGoOnFrom(stated: Fields, isReloaded: boolean): boolean {
@@ -240,6 +265,7 @@ export class DurableChannel extends RecordingChannel {
   }
 }
 
+const NOTHING = new Uint8Array(0);
 /** Messages that an engine may have forgotten: counts of a client have to stay exact. */
 const MAX_FORGOTTEN = 2 ** 20;
 

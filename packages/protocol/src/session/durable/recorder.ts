@@ -9,6 +9,7 @@ interface NextTurn {
   readonly settled: number[];
   readonly heard: Map<string, number>;
   state: Uint8Array | undefined;
+  readonly saved: Map<string, Uint8Array>;
   confirmed: number | undefined;
   readonly messages: NumberedBody[];
   readonly streams: Map<number, NextStreamTurn>;
@@ -111,6 +112,10 @@ export class Recorder {
     this.#due().state = state;
   }
 
+  saved(name: string, value: Uint8Array): void {
+    this.#due().saved.set(name, value);
+  }
+
   message(number: number, body: Uint8Array): void {
     const next = this.#due();
     next.messages.push({ number, body });
@@ -165,7 +170,7 @@ export class Recorder {
     this.#next ??= {
       ...{ begin: undefined, accept: undefined, handled: undefined, state: undefined, confirmed: undefined },
       ...{ messages: [], streams: new Map(), isBehind: undefined, waiting: [], bytes: 0, isDue: false },
-      ...{ opened: [], settled: [], heard: new Map() },
+      ...{ opened: [], settled: [], heard: new Map(), saved: new Map() },
     };
     return this.#next;
   }

@@ -16,6 +16,8 @@ export interface DurableRecord {
   /** The mark of each session that has sent messages to this one. */
   readonly heard: ReadonlyMap<string, number>;
   readonly state: Uint8Array | undefined;
+  /** What parts of the server keep with the session, by their names. */
+  readonly saved: ReadonlyMap<string, Uint8Array>;
   /** The number of the last message to the client. */
   readonly said: number;
   /** Those of them that are not confirmed, in order. */

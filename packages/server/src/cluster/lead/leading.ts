@@ -8,11 +8,11 @@ import type { ServerWire, WebSocketAdapterOptions } from '../../http/ws.js';
 import type { SessionsHost } from '../../sessions-host.js';
 import { clientSide } from '../client-side.js';
 import type { KnownNode, Membership } from '../membership.js';
-import { ABANDONED, type Answer, Ask } from '../moves/ask.js';
 import type { Moves } from '../moves/moves.js';
 import { PEER_PATH, TICKET_SCHEME } from '../peer-port.js';
 import { NO_NODE, type RecordedSessions } from '../recorded.js';
 import { digestOf, type Tickets } from '../ticket.js';
+import { type Answer, ask } from './ask.js';
 import { Lead } from './lead.js';
 
 /** How often a session may have moved while it is looked for. */
@@ -149,11 +149,10 @@ export class Leading {
 
   async #askOnce(owner: KnownNode, request: Wanted, release: () => void): Promise<Answer> {
     const { sessionId, hello, subprotocol, identity, origin, signal } = request;
-    if (signal.aborted) return ABANDONED;
     const { ip, headers, isForwarded } = origin;
     const helloDigest = digestOf(hello);
     const client = { sessionId, helloDigest, subprotocol, identity, ip, headers, isForwarded };
-    const ask = new Ask({
+    return await ask({
       ...this.#options.webSocket,
       url: `${owner.address.replace(/\/$/, '')}${PEER_PATH}`,
       hello,
@@ -164,9 +163,8 @@ export class Leading {
       tls: clientSide(this.#options.tls),
       timeoutMs: owner.draining === true ? DRAINING_TIMEOUT_MS : undefined,
       begin: (far) => this.#begin(owner, request, far, release),
+      signal,
     });
-    signal.addEventListener('abort', () => ask.abandon(), { once: true });
-    return await ask.answer;
   }
 
   #begin({ incarnation }: KnownNode, request: Wanted, far: ServerWire, release: () => void): Lead {

@@ -1,4 +1,4 @@
-import { CloseCode, type Logger, ProtocolError } from '@parlance/protocol';
+import { isProtocolError, type Logger, ProtocolError } from '@parlance/protocol';
 import {
   loggable,
   MAX_SNAPSHOT_SIZE,
@@ -7,18 +7,21 @@ import {
   type SessionMemory,
   systemClock,
 } from '@parlance/protocol/internal';
-import type { ServerWire, WireEvents } from '../../http/ws.js';
 import type { Lead } from '../lead/lead.js';
-import { NODES_SHARE } from '../relay/relay-quota.js';
-import { STEP_MS, within } from './move-channel.js';
-import { decodeMoveMessage, encodeMoveMessage, type MoveMessageOf, refusalMessage } from './move-message.js';
+import { countField } from '../link/message.js';
+import { NODES_SHARE } from '../link/quota.js';
+import { persist, within } from '../within.js';
+import type { MovedHere } from './departure.js';
+import { MAX_TEXT, type MoveType, STEP_MS, sessionField, TRANSFER_MS } from './handover.js';
 
-/** A session that was restored and has not begun. */
-export interface Restored {
-  /** From now on the session is here, and with `lead` the client's connection is its own. */
-  begin(lead: Lead | undefined): void;
-  /** The session stays where it was. */
-  discard(): void;
+/** What another node says of a session whose bytes follow. */
+export interface Announced {
+  readonly session: string;
+  readonly size: number;
+  /** Bytes of messages that the client is to get before. */
+  readonly sent: number;
+  /** Of the record. */
+  readonly epoch: number;
 }
 
 export interface ArrivalHost {
@@ -29,43 +32,39 @@ export interface ArrivalHost {
   /** The lead of a session from the node `owner`. */
   leadOf(sessionId: string, owner: string): Lead | undefined;
   /** @throws {ProtocolError} if the session cannot go on here: `draining`, `unsupported`, `over_budget` and others. */
-  restore(bytes: Uint8Array, head: MoveMessageOf<'snapshot'>, lead: Lead | undefined): Restored;
-  /**
-   * Writes that the session is here now.
-   *
-   * @returns whether it is; `undefined` if the engine does not answer.
-   */
-  claim(sessionId: string, from: string, epoch: number): Promise<boolean | undefined>;
-  /** The connection is over. */
+  restore(bytes: Uint8Array, head: Announced, lead: Lead | undefined): MovedHere;
+  /** Writes that the session is here now. Returns whether it is; rejects if the engine does not answer. */
+  claim(sessionId: string, from: string, epoch: number): Promise<boolean>;
+  answer(type: MoveType, ...fields: readonly unknown[]): void;
+  /** It is here. */
+  onArrived(moved: MovedHere, lead: Lead | undefined): void;
+  /** It is here, or does not come. */
   onOver(arrival: Arrival): void;
 }
 
-/** A connection on which another node hands sessions over to this one. Everything that the other node says is checked. */
-export class Arrival implements WireEvents {
-  readonly #wire: ServerWire;
+/** A session that another node hands over to this one. Everything that the other node says is checked. */
+export class Arrival {
   readonly #source: string;
   readonly #host: ArrivalHost;
   #lead: Lead | undefined;
-  #head: MoveMessageOf<'snapshot'> | undefined;
+  #head: Announced | undefined;
   #memory: SessionMemory | undefined;
   #reserved: Reservation | undefined;
   #bytes = Buffer.alloc(0);
   #received = 0;
   #isFinishing = false;
-  #isBroken = false;
+  /** The other node does not wait for the answer. */
+  #isDropped = false;
   #isCancelled = false;
   #isOver = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** When the first message about the present session came: a clock reading. */
-  #begun: number | undefined;
+  readonly #end = systemClock.now() + TRANSFER_MS;
 
-  /** @param source the node that the sessions come from. */
-  constructor(wire: ServerWire, source: string, host: ArrivalHost) {
-    this.#wire = wire;
+  /** @param source the node that the session comes from. */
+  constructor(source: string, host: ArrivalHost) {
     this.#source = source;
     this.#host = host;
     this.#await();
-    wire.listen(this);
   }
 
   /** The session, once its snapshot is announced. */
@@ -73,40 +72,32 @@ export class Arrival implements WireEvents {
     return this.#head?.session;
   }
 
-  onMessage(data: Uint8Array | string): void {
+  handle(type: string, fields: readonly unknown[], bytes: Uint8Array): void {
     if (this.#isOver || this.#isFinishing) return;
     try {
-      if (this.#head === undefined) this.#handleMessage(data);
-      else this.#handleBytes(data, this.#head);
+      if (type === 'bytes' && this.#head !== undefined) this.#handleBytes(bytes, this.#head);
+      else if (this.#head === undefined) this.#begin(type, fields);
+      else throw unexpected(type);
     } catch (error) {
       this.#refuse(error);
     }
   }
 
-  onClose(): void {
-    this.#isBroken = true;
-    // Once it is complete, the record decides who has it.
-    if (!this.#isFinishing) this.#end();
+  /** The other node has changed its mind, or the link is over. Once the session is complete, the record decides who has it. */
+  handleDropped(): void {
+    this.#isDropped = true;
+    if (!this.#isFinishing) this.#close();
   }
-
-  onFault(): void {
-    this.#wire.terminate();
-  }
-
-  onControl(): void {}
-  onData(): void {}
-  onDrain(): void {}
 
   /** This node shuts down. */
   cancel(): void {
     this.#isCancelled = true;
-    if (!this.#isFinishing) this.#refuse(new ProtocolError('draining', 'the node is shutting down'));
+    if (!this.#isFinishing) this.#refuse(shuttingDown());
   }
 
-  #await(ms = STEP_MS): void {
+  #await(): void {
     clearTimeout(this.#timer);
-    const left = this.#begun === undefined ? ms : this.#begun + ARRIVAL_MS - systemClock.now();
-    const wait = Math.max(0, Math.min(ms, left));
+    const wait = Math.max(0, Math.min(STEP_MS, this.#end - systemClock.now()));
     this.#timer = setTimeout(() => {
       this.#refuse(
         new ProtocolError('timeout', `the session did not arrive: nothing came within ${wait} ms`),
@@ -114,25 +105,24 @@ export class Arrival implements WireEvents {
     }, wait);
   }
 
-  #handleMessage(data: Uint8Array | string): void {
-    const message = decodeMoveMessage(data);
-    this.#begun ??= systemClock.now();
+  #begin(type: string, fields: readonly unknown[]): void {
     this.#await();
-    if (message.type === 'hold' && this.#lead === undefined) return this.#hold(message.session);
-    if (message.type !== 'snapshot') throw unexpected(message.type);
-    if (this.#lead !== undefined && message.session !== this.#lead.sessionId)
-      throw unexpected('another session');
-    if (message.size === 0 || message.size > MAX_SNAPSHOT_SIZE) {
-      const why = `a session of ${message.size} bytes; at most ${MAX_SNAPSHOT_SIZE} are possible`;
+    const session = sessionField(fields[0]);
+    if (type === 'hold' && this.#lead === undefined) return this.#hold(session);
+    if (type !== 'snapshot') throw unexpected(type);
+    const [size, sent, epoch] = [countField(fields[1]), countField(fields[2]), countField(fields[3])];
+    if (this.#lead !== undefined && session !== this.#lead.sessionId) throw unexpected('another session');
+    if (size === 0 || size > MAX_SNAPSHOT_SIZE) {
+      const why = `a session of ${size} bytes; at most ${MAX_SNAPSHOT_SIZE} are possible`;
       throw new ProtocolError('message_too_large', why);
     }
     this.#memory = this.#host.memory.open(this.#host.sessionMemory);
     this.#memory.assign([NODES_SHARE]);
-    this.#reserved = this.#memory.tryReserve(message.size);
+    this.#reserved = this.#memory.tryReserve(size);
     if (this.#reserved === undefined)
       throw new ProtocolError('over_budget', 'the node has no memory for the session');
-    this.#bytes = Buffer.allocUnsafe(Math.min(message.size, FIRST_BUFFER));
-    this.#head = message;
+    this.#bytes = Buffer.allocUnsafe(Math.min(size, FIRST_BUFFER));
+    this.#head = { session, size, sent, epoch };
   }
 
   #hold(sessionId: string): void {
@@ -141,12 +131,11 @@ export class Arrival implements WireEvents {
     if (bytes === undefined)
       throw new ProtocolError('invalid_argument', 'the node does not lead the session');
     this.#lead = lead;
-    this.#wire.send(encodeMoveMessage({ type: 'held', bytes }));
+    this.#host.answer('held', bytes);
   }
 
-  #handleBytes(data: Uint8Array | string, head: MoveMessageOf<'snapshot'>): void {
-    if (typeof data === 'string' || this.#received + data.length > head.size)
-      throw unexpected('too many bytes');
+  #handleBytes(data: Uint8Array, head: Announced): void {
+    if (this.#received + data.length > head.size) throw unexpected('too many bytes');
     this.#grow(this.#received + data.length, head.size);
     this.#bytes.set(data, this.#received);
     this.#received += data.length;
@@ -166,31 +155,27 @@ export class Arrival implements WireEvents {
   }
 
   /** Never rejects. */
-  async #finish(head: MoveMessageOf<'snapshot'>): Promise<void> {
+  async #finish(head: Announced): Promise<void> {
     const { session, sent, epoch } = head;
     const { logger } = this.#host;
-    let restored: Restored | undefined;
+    let restored: MovedHere | undefined;
     try {
       const lead = this.#lead;
-      if (
-        lead !== undefined &&
-        !(await within(lead.passed(sent), 'what the client is told before', () => {}))
-      )
+      if (lead !== undefined && !(await within(lead.passed(sent), 'what the client is told before', STEP_MS)))
         throw new ProtocolError(
           'connection_failed',
           'the led connection broke before everything was passed on',
         );
       restored = this.#host.restore(this.#bytes, head, lead);
-      const isOurs = await this.#claim(session, epoch);
-      if (!isOurs) throw new ProtocolError('invalid_argument', 'the record names another node');
-      const more = !this.#isBroken && !this.#isCancelled;
-      this.#wire.send(encodeMoveMessage(more ? { type: 'taken', more } : { type: 'taken' }));
+      if (!(await this.#claim(session, epoch)))
+        throw new ProtocolError('invalid_argument', 'the record names another node');
+      this.#host.answer('taken');
       this.#lead = undefined;
       const begun = restored;
       restored = undefined;
-      if (more) this.#next();
-      else this.#end();
-      begun.begin(lead);
+      this.#close();
+      this.#host.onArrived(begun, lead);
+      begun.begin(lead, this.#source);
     } catch (error) {
       restored?.discard();
       const fields = { event: 'move.failed', session, node: this.#source, err: loggable(error) };
@@ -205,21 +190,11 @@ export class Arrival implements WireEvents {
    * answer decides; the other node waits for one as well.
    */
   async #claim(session: string, epoch: number): Promise<boolean> {
-    for (;;) {
-      const isOurs = await this.#host.claim(session, this.#source, epoch);
-      if (isOurs !== undefined) return isOurs;
-      if (this.#isCancelled) throw new ProtocolError('draining', 'the node is shutting down');
-      await new Promise<void>((resolve) => void setTimeout(resolve, RETRY_MS).unref());
-    }
-  }
-
-  /** Another session may come. */
-  #next(): void {
-    this.#forgetBytes();
-    this.#head = undefined;
-    this.#begun = undefined;
-    this.#isFinishing = false;
-    this.#await(IDLE_MS);
+    const mayGoOn = () => {
+      if (this.#isCancelled) throw shuttingDown();
+      return true;
+    };
+    return await persist(() => this.#host.claim(session, this.#source, epoch), RETRY_MS, mayGoOn);
   }
 
   #forgetBytes(): void {
@@ -233,32 +208,36 @@ export class Arrival implements WireEvents {
 
   #refuse(error: unknown): void {
     if (this.#isOver) return;
-    if (!this.#isBroken) this.#wire.send(encodeMoveMessage(refusalMessage(error)));
-    this.#end();
+    if (!this.#isDropped) this.#host.answer('refused', ...refusalOf(error));
+    this.#close();
   }
 
-  #end(): void {
+  #close(): void {
     if (this.#isOver) return;
     this.#isOver = true;
     clearTimeout(this.#timer);
     this.#forgetBytes();
     this.#lead?.release();
     this.#lead = undefined;
-    this.#wire.close(CloseCode.NORMAL, '');
-    setTimeout(() => this.#wire.terminate(), STEP_MS).unref();
     this.#host.onOver(this);
   }
 }
 
-/** How long a connection may wait for another session, in milliseconds. */
-const IDLE_MS = 60_000;
 /** Until the engine is asked again, in milliseconds. */
 const RETRY_MS = 250;
 /** Bytes that are taken before anything has come. */
 const FIRST_BUFFER = 64 * 1024;
-/** How long a session may take to arrive, however steadily it comes, in milliseconds. */
-export const ARRIVAL_MS = 60_000;
+
+/** What another node is told of why it keeps a session. Nothing of a fault is quoted. */
+export function refusalOf(error: unknown): readonly [code: string, why: string] {
+  if (!isProtocolError(error)) return ['internal', 'the node failed'];
+  return [error.code, error.message.slice(0, MAX_TEXT)];
+}
 
 function unexpected(what: string): ProtocolError {
   return new ProtocolError('bad_message', `a message about a move that was not expected: ${what}`);
+}
+
+function shuttingDown(): ProtocolError {
+  return new ProtocolError('draining', 'the node is shutting down');
 }

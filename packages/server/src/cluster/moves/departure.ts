@@ -3,26 +3,45 @@ import { loggable, systemClock, type Wire } from '@parlance/protocol/internal';
 import type { BackplaneLink } from '../../backplane/backplane.js';
 import type { ServerEndpoint } from '../../endpoint.js';
 import type { LeavingParts } from '../../parts/parts.js';
+import type { Lead } from '../lead/lead.js';
+import { countField } from '../link/message.js';
 import type { KnownNode } from '../membership.js';
-import { type MoveChannel, MoveRefused, STEP_MS } from './move-channel.js';
+import { persist } from '../within.js';
+import { type Handover, MoveRefused, STEP_MS } from './handover.js';
 import { encodeMoved, isMovable } from './moved-session.js';
 
-export interface DepartureHost {
+export interface DepartureOptions {
   /** This node. */
   readonly incarnation: string;
-  readonly link: BackplaneLink;
+  link(): BackplaneLink;
   readonly logger: Logger;
   /** How long a record lasts, in milliseconds. */
   readonly recordMs: number;
-  /** A connection for one session; `undefined` if none waits. */
-  take(target: KnownNode): MoveChannel | undefined;
-  /** @param isFree whether the other node takes another session on this connection. */
-  giveBack(target: KnownNode, channel: MoveChannel, isFree: boolean): void;
+  readonly host: Pick<MovingHost, 'parts' | 'run'>;
+  /** `undefined` if the other node cannot take another session now. Close it. */
+  begin(target: KnownNode): Handover | undefined;
+  /** This node is being closed. */
+  isClosed(): boolean;
+}
+
+/** What moving asks of its server. */
+export interface MovingHost {
+  readonly sessions: ReadonlyMap<string, ServerEndpoint>;
+  /** Complete once all parts are installed. */
   readonly parts: LeavingParts;
   /** Calls `onSession` again for a session that stays. */
   run(session: ServerEndpoint): void;
-  /** This node is being closed. */
-  readonly isClosed: boolean;
+  /** @throws {ProtocolError} if the session cannot go on here: `draining`, `unsupported`, `over_budget` and others. */
+  restore(bytes: Uint8Array, sessionId: string, lead: Lead | undefined): MovedHere;
+}
+
+/** A session of another node that was restored and has not begun. */
+export interface MovedHere {
+  readonly session: ServerEndpoint;
+  /** From now on the session is here, and with `lead` the client's connection is its own. @param from the node that had it. */
+  begin(lead: Lead | undefined, from: string): void;
+  /** The session stays where it was. */
+  discard(): void;
 }
 
 /**
@@ -45,18 +64,18 @@ const RETRY_MS = 250;
 export class Departure {
   readonly #session: ServerEndpoint;
   readonly #target: KnownNode;
-  readonly #host: DepartureHost;
+  readonly #options: DepartureOptions;
   /** How long other nodes may take to send nothing more, in milliseconds. */
   readonly #patienceMs: number;
   /** While the session is held. */
-  #channel: MoveChannel | undefined;
+  #handover: Handover | undefined;
   #hasStopped = false;
   #wake: () => void = () => {};
 
-  constructor(session: ServerEndpoint, target: KnownNode, host: DepartureHost, patienceMs: number) {
+  constructor(session: ServerEndpoint, target: KnownNode, options: DepartureOptions, patienceMs: number) {
     this.#session = session;
     this.#target = target;
-    this.#host = host;
+    this.#options = options;
     this.#patienceMs = patienceMs;
   }
 
@@ -71,53 +90,48 @@ export class Departure {
    * @param isLed whether the other node leads the connection of the client. Never rejects.
    */
   async run(isLed: boolean): Promise<DepartureOutcome> {
-    let isFree = false;
     try {
       const { wire } = this.#session;
       if (isLed !== (wire !== undefined)) return stays(CHANGED);
-      this.#host.parts.hold(this.#session);
+      this.#options.host.parts.hold(this.#session);
       // What the client says from now on is for the other node, so that a client in a hurry does not keep its session here.
       const isOver = () => this.#session.wire !== wire || this.#begin();
       if (!(await this.#until(isOver, this.#patienceMs))) return stays('not quiet');
-      if (this.#channel === undefined) return stays(CHANGED);
+      if (this.#handover === undefined) return stays(CHANGED);
       const since = systemClock.now();
-      isFree = await this.#move(this.#channel, wire);
+      await this.#move(this.#handover, wire);
       return { type: 'moved', heldMs: isLed ? Math.round(systemClock.now() - since) : undefined };
     } catch (error) {
       return error instanceof Stays ? stays(error.message) : this.#explain(error);
     } finally {
-      if (this.#channel !== undefined) this.#host.giveBack(this.#target, this.#channel, isFree);
+      this.#handover?.close();
       if (this.#session.hasMoved) this.#leave();
       else this.#stay();
     }
   }
 
   get #isQuiet(): boolean {
-    const { parts } = this.#host;
+    const { parts } = this.#options.host;
     return parts.isQuiet(this.#session) && isCalm(this.#session, parts);
   }
 
-  /** Holds the session, if it is quiet and there is a connection for it. */
+  /** Holds the session, if it is quiet and the other node can take it. */
   #begin(): boolean {
     if (!this.#isQuiet) return false;
-    this.#channel = this.#host.take(this.#target);
-    if (this.#channel === undefined) return false;
+    this.#handover = this.#options.begin(this.#target);
+    if (this.#handover === undefined) return false;
     this.#session.holdInput();
     return true;
   }
 
-  /**
-   * @returns whether the connection may carry another session.
-   * @throws {Stays} if this one stays.
-   */
-  async #move(channel: MoveChannel, wire: Wire | undefined): Promise<boolean> {
+  /** @throws {Stays} @throws {MoveRefused} @throws {ProtocolError} if the session stays. */
+  async #move(handover: Handover, wire: Wire | undefined): Promise<void> {
     const session = this.#session;
     const { id, epoch } = session;
     if (session.wire !== wire) throw new Stays(CHANGED);
     if (wire !== undefined) {
-      channel.send({ type: 'hold', session: id });
-      const { bytes } = await channel.expect('held');
-      const hasAll = () => session.wire !== wire || session.wireBytes.received >= bytes;
+      const passed = countField((await handover.ask('hold', [id], 'held'))[0]);
+      const hasAll = () => session.wire !== wire || session.wireBytes.received >= passed;
       if (!(await this.#until(hasAll, STEP_MS))) throw new Stays('not everything has arrived');
     }
     if (session.wire !== wire) throw new Stays(CHANGED);
@@ -125,20 +139,16 @@ export class Departure {
     if (session.wire !== wire) throw new Stays(CHANGED);
     if (!this.#isQuiet || !isMovable(session)) throw new Stays('not quiet');
     session.freeze();
-    const bytes = encodeMoved(session, this.#host.parts.save(session), systemClock.now());
+    const bytes = encodeMoved(session, this.#options.host.parts.save(session), systemClock.now());
     const sent = wire === undefined ? 0 : session.wireBytes.sent;
-    channel.send({ type: 'snapshot', session: id, size: bytes.length, sent, epoch });
     try {
-      await channel.sendBytes(bytes);
-      const { more } = await channel.expect('taken');
+      await handover.ask('snapshot', [id, bytes.length, sent, epoch], 'taken', bytes);
       session.hasMoved = true;
-      return more === true;
     } catch (error) {
       if (error instanceof MoveRefused) throw error;
-      channel.close();
+      handover.close();
       session.hasMoved = !(await this.#reclaim());
       if (!session.hasMoved) throw error;
-      return false;
     }
   }
 
@@ -177,16 +187,17 @@ export class Departure {
 
   #leave(): void {
     const session = this.#session;
-    this.#host.parts.moved(session, this.#target.incarnation);
+    this.#options.host.parts.moved(session, this.#target.incarnation);
     session.forget();
   }
 
   #stay(): void {
     const session = this.#session;
     session.thaw();
-    this.#host.parts.release(session);
+    this.#options.host.parts.release(session);
     // One that has not returned yet is not called again: the session moves when it does.
-    if (this.#hasStopped && session.running === undefined && !session.hasEnded) this.#host.run(session);
+    if (this.#hasStopped && session.running === undefined && !session.hasEnded)
+      this.#options.host.run(session);
   }
 
   /**
@@ -195,19 +206,15 @@ export class Departure {
    * @returns whether it stays.
    */
   async #reclaim(): Promise<boolean> {
-    const { incarnation, link, recordMs: ttlMs } = this.#host;
+    const { incarnation, recordMs: ttlMs } = this.#options;
     const session = this.#session;
-    while (!this.#host.isClosed) {
-      try {
-        const move = { from: incarnation, epoch: session.epoch, to: incarnation, ttlMs };
-        const { owner, epoch } = await link.moveSession(session.id, move);
-        if (owner === incarnation) session.epoch = epoch;
-        return owner === incarnation;
-      } catch {
-        await new Promise<void>((resolve) => void setTimeout(resolve, RETRY_MS).unref());
-      }
-    }
-    return true;
+    const write = async () => {
+      const move = { from: incarnation, epoch: session.epoch, to: incarnation, ttlMs };
+      const { owner, epoch } = await this.#options.link().moveSession(session.id, move);
+      if (owner === incarnation) session.epoch = epoch;
+      return owner === incarnation;
+    };
+    return await persist(write, RETRY_MS, () => !this.#options.isClosed()).catch(() => true);
   }
 
   #explain(error: unknown): DepartureOutcome {
@@ -219,7 +226,7 @@ export class Departure {
       err: loggable(error),
     };
     const isExpected = error instanceof MoveRefused || isProtocolError(error);
-    this.#host.logger[isExpected ? 'info' : 'error'](fields, 'a session could not go to another node yet');
+    this.#options.logger[isExpected ? 'info' : 'error'](fields, 'a session could not go to another node yet');
     if (error instanceof MoveRefused) return { type: 'refused', code: error.code };
     return stays(isProtocolError(error) ? error.message : 'a fault');
   }

@@ -1,49 +1,30 @@
 import { createHash } from 'node:crypto';
 import { type Logger, ProtocolError } from '@parlance/protocol';
 import { attempt, loggable, systemClock } from '@parlance/protocol/internal';
-import type { BackplaneLink } from '../../backplane/backplane.js';
 import type { ServerEndpoint } from '../../endpoint.js';
-import type { LeavingParts } from '../../parts/parts.js';
 import { repeat } from '../../repeat.js';
-import type { Lead } from '../lead/lead.js';
+import type { Links } from '../link/links.js';
 import type { KnownNode } from '../membership.js';
-import type { Restored } from './arrival.js';
-import { Departure, type DepartureHost, type DepartureOutcome, isCalm } from './departure.js';
-import type { MoveChannel, MoveDialing } from './move-channel.js';
-import { MoveChannels } from './move-channels.js';
+import { SERVICE_RESTART } from '../recorded.js';
+import {
+  Departure,
+  type DepartureOptions,
+  type DepartureOutcome,
+  isCalm,
+  type MovingHost,
+} from './departure.js';
+import { Handovers, MOVES } from './handover.js';
 
-export interface DeparturesHost {
-  /** This node. */
-  readonly incarnation: string;
-  readonly logger: Logger;
-  link(): BackplaneLink;
-  /** How long a record lasts, in milliseconds. */
-  readonly recordMs: number;
-  readonly server: Pick<MovingHost, 'sessions' | 'parts' | 'run'>;
+export interface DeparturesOptions extends Omit<DepartureOptions, 'begin' | 'isClosed'> {
+  readonly host: MovingHost;
   /** Whether the engine does not answer, as far as is known. */
   isStalled(): boolean;
   nodes(): Iterable<KnownNode>;
-  dialing(target: KnownNode): MoveDialing;
+  readonly links: Links;
 }
 
-/** What moving asks of its server. */
-export interface MovingHost {
-  readonly sessions: ReadonlyMap<string, ServerEndpoint>;
-  /** Complete once all parts are installed. */
-  readonly parts: LeavingParts;
-  /** Calls `onSession` again for a session that stays. */
-  run(session: ServerEndpoint): void;
-  /** @throws {ProtocolError} if the session cannot go on here. */
-  restore(bytes: Uint8Array, sessionId: string, lead: Lead | undefined): MovedHere;
-}
-
-/** A session of another node that was restored. */
-export interface MovedHere extends Pick<Restored, 'discard'> {
-  readonly session: ServerEndpoint;
-  /** @param from the node that had it. */
-  begin(lead: Lead | undefined, from: string): void;
-}
-
+/** Sessions that go to one node at a time. A client waits while its session moves, so few of them move together. */
+const MAX_TOGETHER = 12;
 /** Sessions that are tried at a time, most of which wait for other nodes. */
 const MAX_ATTEMPTS = 256;
 /** How often all sessions of a draining node are looked at, in milliseconds. */
@@ -61,9 +42,6 @@ const FINAL: ReadonlySet<string> = new Set([
   'message_too_large',
   'codec_not_loaded',
 ]);
-/** To a client: its session goes on, and another connection may resume it. */
-const SERVICE_RESTART = 1012;
-
 /** How often a session is tried after the deadline at a node that refuses it. */
 const MAX_REFUSALS = 3;
 /** How long a session may take to become calm after the deadline, in milliseconds. */
@@ -83,23 +61,28 @@ interface Attempts {
 }
 
 /** The sessions that go from this node to others, while it drains. */
-export class Departures implements DepartureHost {
-  readonly #host: DeparturesHost;
+export class Departures {
+  readonly #options: DeparturesOptions;
+  readonly #logger: Logger;
+  readonly #departing: DepartureOptions;
   readonly #attempts = new WeakMap<ServerEndpoint, Attempts>();
   readonly #underWay = new Set<Promise<void>>();
-  readonly #channels: MoveChannels;
   #departed = 0;
   #failed = 0;
   #isLooking = false;
   /** Unix milliseconds. */
   #deadline = 0;
   #stopLooking: () => void = () => {};
-  isClosed = false;
+  #isClosed = false;
 
-  constructor(host: DeparturesHost) {
-    this.#host = host;
-    const onRoom = () => this.#lookSoon();
-    this.#channels = new MoveChannels({ logger: host.logger, dialing: host.dialing, onRoom });
+  constructor(options: DeparturesOptions) {
+    this.#options = options;
+    this.#logger = options.logger;
+    this.#departing = {
+      ...options,
+      begin: (target) => this.#handoversTo(target)?.begin(),
+      isClosed: () => this.#isClosed,
+    };
   }
 
   /** Sessions that have gone to other nodes, or could not go. */
@@ -113,71 +96,48 @@ export class Departures implements DepartureHost {
   }
 
   #targets(): KnownNode[] {
-    return [...this.#host.nodes()].filter(({ draining }) => draining !== true);
+    return [...this.#options.nodes()].filter(({ draining }) => draining !== true);
   }
 
   /** From now on sessions go to other nodes, as soon as they can. @param deadline Unix milliseconds. */
   start(deadline: number): void {
     this.#deadline = deadline;
-    this.#stopLooking = repeat(LOOK_MS, () => this.#look(), this.logger);
+    this.#stopLooking = repeat(LOOK_MS, () => this.#look(), this.#logger);
   }
 
-  // --- as the host of a departure
-
-  get incarnation(): string {
-    return this.#host.incarnation;
-  }
-  get logger(): Logger {
-    return this.#host.logger;
-  }
-  get link(): BackplaneLink {
-    return this.#host.link();
-  }
-  get recordMs(): number {
-    return this.#host.recordMs;
-  }
-  get parts(): LeavingParts {
-    return this.#host.server.parts;
-  }
-  run(session: ServerEndpoint): void {
-    this.#host.server.run(session);
-  }
-  take(target: KnownNode): MoveChannel | undefined {
-    return this.#channels.take(target);
-  }
-  giveBack(target: KnownNode, channel: MoveChannel, isFree: boolean): void {
-    this.#channels.giveBack(target, channel, isFree);
+  /** The link is opened before a session needs it, so that its client does not wait for that. */
+  #handoversTo({ incarnation }: KnownNode): Handovers | undefined {
+    const link = this.#options.links.ready(incarnation);
+    if (link === undefined) return undefined;
+    const handovers = (link.endOf(MOVES) as Handovers) ?? link.attach(MOVES, new Handovers(link));
+    return handovers.size < MAX_TOGETHER ? handovers : undefined;
   }
 
   // --- which sessions, and when
 
   /** Durable ones are given up instead. */
   get #sessions(): ServerEndpoint[] {
-    return [...this.#host.server.sessions.values()].filter(({ isDurable }) => !isDurable);
+    return [...this.#options.host.sessions.values()].filter(({ isDurable }) => !isDurable);
   }
 
   #look(): void {
-    if (this.isClosed || this.#host.isStalled()) return;
-    const waiting = new Map<KnownNode, number>();
+    if (this.#isClosed || this.#options.isStalled()) return;
     for (const session of this.#sessions) {
       session.onChange ??= () => this.#handleChange(session);
-      const target = this.#consider(session);
-      if (target !== undefined) waiting.set(target, (waiting.get(target) ?? 0) + 1);
+      this.#consider(session);
     }
-    // A connection is needed at the very moment at which a session is calm.
-    for (const [target, sessions] of waiting) this.#channels.prepare(target, sessions);
   }
 
   /** When one has gone, the next one may. */
   #lookSoon(): void {
-    if (this.#isLooking || this.isClosed) return;
+    if (this.#isLooking || this.#isClosed) return;
     this.#isLooking = true;
     setImmediate(() => {
       this.#isLooking = false;
       const failed = attempt(() => this.#look());
       if (failed === undefined) return;
       const fields = { event: 'server.failed', err: loggable(failed.error) };
-      this.logger.error(fields, 'looking for sessions that could move failed');
+      this.#logger.error(fields, 'looking for sessions that could move failed');
     });
   }
 
@@ -188,21 +148,24 @@ export class Departures implements DepartureHost {
   #handleChange(session: ServerEndpoint): void {
     const { departure } = this.#attemptsOf(session);
     if (departure !== undefined) departure.handleChange();
-    else if (!this.#host.isStalled()) this.#consider(session);
+    else if (!this.#options.isStalled()) this.#consider(session);
   }
 
-  /** @returns the node that the session would go to, if it could go now. */
-  #consider(session: ServerEndpoint): KnownNode | undefined {
+  /** The session goes, if it can now. */
+  #consider(session: ServerEndpoint): void {
     const isLed = session.state !== 'suspended';
-    if (this.#underWay.size >= MAX_ATTEMPTS || (isLed && session.ledBy === undefined)) return undefined;
+    if (this.#underWay.size >= MAX_ATTEMPTS || (isLed && session.ledBy === undefined)) return;
     const attempts = this.#attemptsOf(session);
-    if (attempts.departure !== undefined || attempts.next > systemClock.now()) return undefined;
-    if (session.hasEnded || isKept(session)) return undefined;
+    if (attempts.departure !== undefined || attempts.next > systemClock.now()) return;
+    if (session.hasEnded || isKept(session)) return;
     const target = this.#targetOf(session, isLed);
-    if (target === undefined) return undefined;
-    if (!this.#channels.isReady(target) || !isCalm(session, this.parts)) return target;
+    if (
+      target === undefined ||
+      this.#handoversTo(target) === undefined ||
+      !isCalm(session, this.#options.host.parts)
+    )
+      return;
     this.#depart(session, target, attempts, isLed);
-    return undefined;
   }
 
   /** The node that leads the session; a session without a connection goes to the one that its ID chooses. */
@@ -223,7 +186,7 @@ export class Departures implements DepartureHost {
   }
 
   #depart(session: ServerEndpoint, target: KnownNode, attempts: Attempts, isLed: boolean): void {
-    const departure = new Departure(session, target, this, attempts.patienceMs);
+    const departure = new Departure(session, target, this.#departing, attempts.patienceMs);
     attempts.departure = departure;
     const departing = departure
       .run(isLed)
@@ -247,12 +210,12 @@ export class Departures implements DepartureHost {
       const { heldMs } = outcome;
       const event = heldMs === undefined ? 'session.parked' : 'session.moved';
       const fields = { event, session: session.id, node, heldMs };
-      return this.logger.info(fields, 'the session goes on at another node');
+      return this.#logger.info(fields, 'the session goes on at another node');
     }
     this.#failed++;
     if (outcome.type === 'stays') {
       const fields = { event: 'move.delayed', session: session.id, node, why: outcome.why };
-      this.logger.debug(fields, 'a session could not move yet');
+      this.#logger.debug(fields, 'a session could not move yet');
     }
     if (outcome.type === 'refused' && outcome.code !== 'draining') attempts.refusals++;
     const isFinal = outcome.type === 'refused' && FINAL.has(outcome.code);
@@ -288,7 +251,7 @@ export class Departures implements DepartureHost {
 
   /** What begins after the deadline fails as well. */
   #settle(session: ServerEndpoint): void {
-    const { parts } = this;
+    const { parts } = this.#options.host;
     const attempts = this.#attemptsOf(session);
     const isUnderWay = session.isHeld && attempts.departure !== undefined;
     if (session.isFrozen || isUnderWay) return;
@@ -305,22 +268,21 @@ export class Departures implements DepartureHost {
   #couldGo(session: ServerEndpoint): boolean {
     const { departure, refusals } = this.#attemptsOf(session);
     if (refusals >= MAX_REFUSALS) return false;
-    return departure !== undefined || isCalm(session, this.parts);
+    return departure !== undefined || isCalm(session, this.#options.host.parts);
   }
 
   #isLeaving(session: ServerEndpoint): boolean {
     const { departure, next } = this.#attemptsOf(session);
     if (departure !== undefined) return true;
-    const isGoing = this.hasTargets && !this.#host.isStalled() && next !== Infinity && !isKept(session);
+    const isGoing = this.hasTargets && !this.#options.isStalled() && next !== Infinity && !isKept(session);
     return isGoing && !session.hasFarewell && !session.hasEnded;
   }
 
   /** No session goes any more. */
   async close(): Promise<void> {
-    this.isClosed = true;
+    this.#isClosed = true;
     this.#stopLooking();
     await Promise.all(this.#underWay);
-    this.#channels.close();
   }
 }
 

@@ -1,5 +1,6 @@
 import { BodyCodec, type Limits, ProtocolError, type ReceivedBody, Subprotocol } from '@parlance/protocol';
 import {
+  CONTAINER_FORMAT,
   decodeSnapshot,
   encodeSnapshot,
   type Fields,
@@ -18,7 +19,17 @@ import type { ServerEndpoint } from '../../endpoint.js';
 import type { MovableMailbox } from '../../movable-mailbox.js';
 import { assertDataSize, type ClientInfo, MAX_USER_AGENT } from '../../served-session.js';
 
-/** A session as it goes from node to node: its core, and what belongs to it beside that. */
+/**
+ * A session as it goes from node to node:
+ *
+ *     head    whose it is, and since when
+ *     data    the JSON of `ServerSession.data`
+ *     parts   what parts of its server have saved, by name
+ *     link    the snapshot of its core, and messages that nothing has handled
+ *
+ * The record of a durable session holds the same in fields of its own (`durable/fields.ts`), with what it has promised in place
+ * of `link`. Both are taken up by an `AdoptedSession`.
+ */
 export interface MovedSession {
   readonly id: string;
   readonly subprotocol: Subprotocol;
@@ -62,17 +73,20 @@ export function encodeMoved(
   const { core, principal, agentId, isAnonymous, ip, dataText, since } = session;
   const { remoteAddress, userAgent } = session.client;
   const unread = [...(session.mailbox as MovableMailbox).unread];
-  return encodeSnapshot({
-    moved: trimmed([
-      ...[session.id, core.subprotocol, ip, isAnonymous],
-      ...[orNull(principal), orNull(agentId), orNull(dataText)],
+  const fields = {
+    head: trimmed([
+      ...[session.id, core.subprotocol, ip, isAnonymous, orNull(principal), orNull(agentId)],
       ...[since, remoteAddress, orNull(userAgent)],
     ]),
-    core: core.snapshot(now),
-    input: session.input.length === 0 ? undefined : session.input,
+    data: dataText,
     parts: Object.keys(parts).length === 0 ? undefined : parts,
-    unread: unread.length === 0 ? undefined : unread.map((each) => receivedValues(each as ReceivedMessage)),
-  });
+    link: {
+      core: core.snapshot(now),
+      input: session.input.length === 0 ? undefined : session.input,
+      unread: unread.length === 0 ? undefined : unread.map((each) => receivedValues(each as ReceivedMessage)),
+    },
+  };
+  return encodeSnapshot(fields, CONTAINER_FORMAT);
 }
 
 /**
@@ -80,8 +94,8 @@ export function encodeMoved(
  * codes of MessagePack.
  */
 export function decodeMoved(bytes: Uint8Array, limits: Limits): MovedSession {
-  const fields = decodeSnapshot(bytes);
-  const list = new ValueList(get(fields, 'moved'), 'the session');
+  const fields = decodeSnapshot(bytes, CONTAINER_FORMAT);
+  const list = new ValueList(get(fields, 'head'), 'the session');
   const id = list.text(MAX_IP);
   if (incarnationOf(id) === undefined) throw list.bad('one of a cluster');
   const subprotocol = list.text(MAX_IP);
@@ -91,16 +105,18 @@ export function decodeMoved(bytes: Uint8Array, limits: Limits): MovedSession {
   const principal = list.optional((one) => one.text(MAX_PRINCIPAL_LENGTH));
   const agentId = list.optional((one) => one.text(MAX_IP * 2));
   if (agentId !== undefined && !isStatedAgentId(agentId)) throw list.bad('of an agent with a valid ID');
-  const data = list.optional((one) => one.text(Infinity));
+  const data = new ValueList([get(fields, 'data') ?? null], 'the data').optional((one) => one.text(Infinity));
   if (data !== undefined) assertData(data);
   const since = list.optional((one) => one.count(Number.MAX_SAFE_INTEGER)) ?? 0;
   const remoteAddress = list.optional((one) => one.text(MAX_IP)) ?? ip;
   const userAgent = list.optional((one) => one.text(MAX_USER_AGENT));
   const client = { remoteAddress, userAgent };
-  const core = new ValueList([get(fields, 'core')], 'the core').bytes();
+  const link = get(fields, 'link');
+  if (!isFields(link)) throw list.bad('with a link');
+  const core = new ValueList([get(link, 'core')], 'the core').bytes();
   const input =
-    get(fields, 'input') === undefined ? [] : readInput(new ValueList(get(fields, 'input'), 'the input'));
-  const unread = listsOf(get(fields, 'unread'), 'a message', (one) => readReceived(one, limits));
+    get(link, 'input') === undefined ? [] : readInput(new ValueList(get(link, 'input'), 'the input'));
+  const unread = listsOf(get(link, 'unread'), 'a message', (one) => readReceived(one, limits));
   const parts = get(fields, 'parts') ?? {};
   if (!isFields(parts)) throw list.bad('with what its parts have saved');
   return {

@@ -1,32 +1,26 @@
-import { CloseCode, type Limits, type Logger, type Timers } from '@parlance/protocol';
-import { incarnationOf, loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
+import { type Limits, type Logger, ProtocolError, type Timers } from '@parlance/protocol';
+import { incarnationOf, type MemoryBudget } from '@parlance/protocol/internal';
 import type { Backplane, BackplaneLink } from '../../backplane/backplane.js';
-import type { ServerWire } from '../../http/ws.js';
 import type { Lead } from '../lead/lead.js';
 import { limitedLog } from '../limited-log.js';
-import type { KnownNode } from '../membership.js';
-import { dropFenced, recordMsOf } from '../recorded.js';
-import { Arrival, type Restored } from './arrival.js';
-import { Departures, type MovedHere, type MovingHost } from './departures.js';
-import type { MoveDialing } from './move-channel.js';
-import { encodeMoveMessage } from './move-message.js';
+import type { Link, LinkEnd } from '../link/link.js';
+import { countField, malformed } from '../link/message.js';
+import { RecordKeeper } from '../record-keeper.js';
+import { recordMsOf } from '../recorded.js';
+import { Arrival, refusalOf } from './arrival.js';
+import type { MovedHere } from './departure.js';
+import { Departures, type DeparturesOptions } from './departures.js';
+import { MOVES, type MoveType } from './handover.js';
 
-export interface MovesOptions {
-  readonly incarnation: string;
+export interface MovesOptions extends Omit<DeparturesOptions, 'link' | 'recordMs'> {
   readonly backplane: Backplane;
-  readonly host: MovingHost;
   readonly memory: MemoryBudget;
   readonly limits: Limits;
   readonly timers: Timers;
-  readonly logger: Logger;
   readonly leads: () => ReadonlySet<Lead>;
-  /** Whether the engine does not answer, as far as is known. */
-  isStalled(): boolean;
-  nodes(): Iterable<KnownNode>;
-  dialing(target: KnownNode): MoveDialing;
 }
 
-/** Connections on which sessions come, at a time. */
+/** Sessions that come at a time. */
 const MAX_ARRIVALS = 128;
 
 /** The sessions that go from this node to others, and those that come from others. */
@@ -38,25 +32,20 @@ export class Moves {
   #link: BackplaneLink | undefined;
   #arrived = 0;
   #isDraining = false;
-  #keptAt = systemClock.now();
+  /** Of sessions that have come from other nodes, or outlive this one. */
+  readonly records: RecordKeeper;
   isClosed = false;
 
   constructor(options: MovesOptions) {
     this.#options = options;
-    const { incarnation, logger, host, isStalled, nodes, dialing } = options;
-    const link = () => this.#connected;
+    const { logger, links } = options;
     const recordMs = this.#recordMs;
-    this.#departures = new Departures({
-      server: host,
-      incarnation,
-      logger,
-      recordMs,
-      isStalled,
-      nodes,
-      dialing,
-      link,
-    });
+    const link = () => this.#connected;
+    this.#departures = new Departures({ ...options, recordMs, link });
+    const { incarnation, host } = options;
+    this.records = new RecordKeeper({ incarnation, sessions: host.sessions, link, recordMs, logger });
     this.#arrivalLog = limitedLog(logger);
+    links.serve(MOVES, (to) => this.#accept(to));
   }
 
   get #connected(): BackplaneLink {
@@ -88,15 +77,39 @@ export class Moves {
 
   // --- sessions that come
 
-  accept(wire: ServerWire, source: string): void {
-    if (this.#isDraining || this.isClosed || this.#arrivals.size >= MAX_ARRIVALS) {
-      const message = 'the node takes no sessions at present';
-      wire.listen(IGNORED);
-      wire.send(encodeMoveMessage({ type: 'refused', code: 'draining', message }));
-      return wire.close(CloseCode.NORMAL, '');
-    }
+  #accept(link: Link): LinkEnd {
+    const arrivals = new Map<number, Arrival>();
+    return {
+      handle: ({ type, fields: [first, ...fields], bytes }) => {
+        const number = countField(first);
+        if (!TYPES.has(type)) throw malformed();
+        const known = arrivals.get(number);
+        if (type === 'drop') return known?.handleDropped();
+        if (known !== undefined) return known.handle(type, fields, bytes);
+        // It does not come any more.
+        if (type === 'bytes') return;
+        const answer = (answered: MoveType, ...values: readonly unknown[]) =>
+          link.answer(MOVES, answered, [number, ...values]);
+        if (this.#isDraining || this.isClosed || this.#arrivals.size >= MAX_ARRIVALS)
+          return answer('refused', ...refusalOf(new ProtocolError('draining', FULL)));
+        const arrival = this.#arrive(link.node, answer, () => arrivals.delete(number));
+        arrivals.set(number, arrival);
+        arrival.handle(type, fields, bytes);
+      },
+      handleOver() {
+        for (const arrival of arrivals.values()) arrival.handleDropped();
+      },
+    };
+  }
+
+  #arrive(
+    source: string,
+    answer: (type: MoveType, ...fields: readonly unknown[]) => void,
+    onOver: () => void,
+  ): Arrival {
     const { host, memory, limits, leads } = this.#options;
-    const arrival = new Arrival(wire, source, {
+    const arrival = new Arrival(source, {
+      answer,
       memory,
       logger: this.#arrivalLog,
       sessionMemory: limits.sessionMemory,
@@ -105,79 +118,29 @@ export class Moves {
       restore: (bytes, { session, epoch }, lead) => {
         const moved = host.restore(bytes, session, lead);
         moved.session.epoch = epoch + 1;
-        return this.#restored(moved, source);
+        return moved;
       },
       claim: (sessionId, from, epoch) => this.#claim(sessionId, from, epoch),
-      onOver: () => this.#arrivals.delete(arrival),
+      onArrived: (moved, lead) => this.#handleArrived(moved, lead, source),
+      onOver: () => {
+        this.#arrivals.delete(arrival);
+        onOver();
+      },
     });
     this.#arrivals.add(arrival);
+    return arrival;
   }
 
-  #restored(moved: MovedHere, source: string): Restored {
-    return {
-      begin: (lead) => {
-        const { session } = moved;
-        this.#arrived++;
-        const fields = {
-          event: lead === undefined ? 'session.parked' : 'session.moved',
-          session: session.id,
-          node: source,
-        };
-        this.#options.logger.info(fields, 'a session of another node goes on here');
-        moved.begin(lead, source);
-      },
-      discard: () => moved.discard(),
-    };
+  #handleArrived({ session }: MovedHere, lead: Lead | undefined, node: string): void {
+    this.#arrived++;
+    const event = lead === undefined ? 'session.parked' : 'session.moved';
+    this.#options.logger.info({ event, session: session.id, node }, 'a session of another node goes on here');
   }
 
-  async #claim(sessionId: string, from: string, epoch: number): Promise<boolean | undefined> {
+  async #claim(sessionId: string, from: string, epoch: number): Promise<boolean> {
     const to = this.#options.incarnation;
-    try {
-      const record = await this.#connected.moveSession(sessionId, { from, epoch, to, ttlMs: this.#recordMs });
-      return record.owner === to && record.epoch === epoch + 1;
-    } catch {
-      return undefined;
-    }
-  }
-
-  /** Keeps the records of sessions that have come from other nodes. Called once in a while. */
-  handleTick(): void {
-    const now = systemClock.now();
-    if (now - this.#keptAt < this.#recordMs / 2) return;
-    this.#keptAt = now;
-    const kept = [...this.#options.host.sessions.values()].filter(
-      ({ epoch, isDurable }) => epoch > 0 || isDurable,
-    );
-    for (const { durability } of kept) durability?.tidy();
-    if (kept.length > 0) void this.#keep(new Map(kept.map(({ id, epoch }) => [id, epoch])));
-  }
-
-  /** The engine may have forgotten the records. */
-  keepNow(): void {
-    this.#keptAt = Number.NEGATIVE_INFINITY;
-    this.handleTick();
-  }
-
-  async #keep(epochs: ReadonlyMap<string, number>): Promise<void> {
-    try {
-      const lost = await this.#connected.keepSessions(this.#options.incarnation, epochs, this.#recordMs);
-      for (const sessionId of lost) {
-        const { logger, host } = this.#options;
-        const session = host.sessions.get(sessionId);
-        if (session?.isDurable) {
-          dropFenced(session, logger);
-          continue;
-        }
-        const fields = { event: 'session.fenced', session: sessionId };
-        logger.warn(fields, 'another node has the session; it ends here');
-        session?.forget();
-      }
-    } catch (error) {
-      const fields = { event: 'records.stalled', err: loggable(error) };
-      this.#options.logger.warn(fields, 'the records of sessions that have moved could not be kept');
-      // Before they expire.
-      this.#keptAt = systemClock.now() - this.#recordMs / 4;
-    }
+    const record = await this.#connected.moveSession(sessionId, { from, epoch, to, ttlMs: this.#recordMs });
+    return record.owner === to && record.epoch === epoch + 1;
   }
 
   // --- sessions that go
@@ -208,4 +171,6 @@ export class Moves {
   }
 }
 
-const IGNORED = { onMessage() {}, onControl() {}, onData() {}, onDrain() {}, onClose() {}, onFault() {} };
+const FULL = 'the node takes no sessions at present';
+/** What a node may say of a session that it hands over. */
+const TYPES: ReadonlySet<string> = new Set<MoveType>(['hold', 'snapshot', 'bytes', 'drop']);

@@ -2,14 +2,12 @@ import { systemClock } from '@parlance/protocol/internal';
 import type { Directory } from '../../agents/directory.js';
 import type { AgentMoves } from '../../agents/moves.js';
 import type { Relay } from '../../agents/relay.js';
-import type { Figure, PartHost } from '../../parts/part.js';
-import { RELAY_PATH } from '../peer-port.js';
+import type { PartHost } from '../../parts/part.js';
 import type { ClusterPort } from '../port.js';
 import { recordMsOf } from '../recorded.js';
 import { Roster } from '../roster.js';
 import { ClusterMoves } from './cluster-moves.js';
-import { dialRelay, type RelayDialing } from './relay-dial.js';
-import { RelayPeers } from './relay-peers.js';
+import { RelayPeers } from './peers.js';
 
 /** The agents of one node. */
 export interface OwnAgents {
@@ -30,35 +28,22 @@ export class AgentsOfNodes {
   readonly #roster: Roster;
 
   constructor(cluster: ClusterPort, host: PartHost, { directory, relay, moves, onConflict }: OwnAgents) {
-    const { incarnation, tickets } = cluster;
+    const { incarnation, links } = cluster;
     const { options, memory } = host;
     const { limits, logger, timers } = options;
     const isNodeAlive = (node: string) => cluster.isAlive(node);
-    const way: RelayDialing = {
-      locate: (node) => cluster.locate(node),
-      dialing: (node) => cluster.dialing(node, RELAY_PATH, tickets.issueRelay(node.incarnation)),
-    };
     const peers = new RelayPeers({
-      ...{ incarnation, options, memory, directory, relay, isNodeAlive },
+      ...{ incarnation, options, memory, directory, relay, links, isNodeAlive },
       findSession: (sessionId) => host.find(sessionId),
-      connect: (node, onOpen, onFailed) => void dialRelay(node, way, onOpen, onFailed),
     });
     this.#roster = new Roster({
       ...{ link: cluster.engine.connect(), incarnation, directory, onConflict, limits, logger, isNodeAlive },
       now: () => systemClock.now(),
-      targetOf: (node, agent) => peers.targetOf(node, agent),
       durableMs: recordMsOf(timers),
-      targetAway: (agent) => peers.handleAway(agent),
-      reroute: (target, node) => peers.reroute(target, node),
-      forget: (target) => peers.forget(target),
+      peers,
     });
     this.peers = peers;
     moves.peers = new ClusterMoves(peers, this.#roster);
-    cluster.serve(
-      RELAY_PATH,
-      (ticket) => tickets.acceptRelay(ticket),
-      (wire, source) => peers.accept(wire, source),
-    );
   }
 
   /** The agents of other nodes are known. */
@@ -85,37 +70,5 @@ export class AgentsOfNodes {
 
   async close(): Promise<void> {
     await this.#roster.stop();
-    this.peers.close();
-  }
-
-  get figures(): readonly Figure[] {
-    const { peers } = this;
-    return [
-      {
-        name: 'relay_links',
-        help: 'Connections on which this node and others relay between their agents.',
-        read: (set) => set(peers.size),
-      },
-      {
-        name: 'relay_messages',
-        help: 'Messages between nodes that relay between agents.',
-        labels: ['direction'],
-        isCount: true,
-        read(set) {
-          set(peers.traffic.messagesSent, { direction: 'sent' });
-          set(peers.traffic.messagesReceived, { direction: 'received' });
-        },
-      },
-      {
-        name: 'relay_bytes',
-        help: 'Bytes of those messages.',
-        labels: ['direction'],
-        isCount: true,
-        read(set) {
-          set(peers.traffic.bytesSent, { direction: 'sent' });
-          set(peers.traffic.bytesReceived, { direction: 'received' });
-        },
-      },
-    ];
   }
 }

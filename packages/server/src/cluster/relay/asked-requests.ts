@@ -1,8 +1,23 @@
-import { chargeOf } from './relay-message.js';
+import type { BodyToSend, OutgoingTransfer } from '@parlance/protocol';
+import type { RelayTarget } from '../../agents/target.js';
+import { bodyParts, chargeOf } from './messages.js';
 import type { RemoteWire, UnderWay } from './remote-session.js';
 
+export interface AskedHost {
+  newRef(): number;
+  /** Calls `send` now, or when the node of the session takes what is new, unless the request is not wanted by then. */
+  begin(
+    ref: number,
+    asker: RelayTarget,
+    isWanted: () => boolean,
+    send: (wire: RemoteWire, way: number, sender: number) => void,
+  ): void;
+  /** Calls it after what has begun and is held. */
+  hold(send: () => void): void;
+}
+
 /** A request to a session of another node. */
-export interface Asked {
+interface Asked {
   /** `undefined` while it is held. */
   wire: RemoteWire | undefined;
   readonly underWay: UnderWay[];
@@ -15,9 +30,14 @@ export interface Asked {
 
 /** Requests to one session of another node, and the credit of what was sent and of the replies. */
 export class AskedRequests {
+  readonly #host: AskedHost;
   readonly #asked = new Map<number, Asked>();
   /** Requests that are over, but whose replies are not all written. */
   readonly #answered = new Map<number, Asked>();
+
+  constructor(host: AskedHost) {
+    this.#host = host;
+  }
 
   get size(): number {
     return this.#asked.size;
@@ -39,12 +59,54 @@ export class AskedRequests {
     return true;
   }
 
-  get(ref: number): Asked | undefined {
-    return this.#asked.get(ref);
+  request(body: BodyToSend, asker: RelayTarget): number {
+    const { fields, parts, charge } = bodyParts(body);
+    const onWritten = () => body.onWritten?.(1);
+    const asked = { wire: undefined, underWay: [{ charge, onWritten }], left: 0, onLast: undefined, owed: 0 };
+    return this.#begin(asked, asker, (ref, wire, way, sender) => {
+      wire.send('request', [sender, ref, way, ...fields], ...parts);
+    });
   }
 
-  add(ref: number, asked: Asked): void {
+  transfer({ totalLength, first, onFirstWritten, onWritten }: OutgoingTransfer, asker: RelayTarget): number {
+    const underWay = [{ charge: chargeOf(first.length), onWritten: () => onFirstWritten?.() }];
+    const asked = { wire: undefined, underWay, left: totalLength, onLast: onWritten, owed: 0 };
+    return this.#begin(asked, asker, (ref, wire, way, sender) => {
+      wire.send('tensor', [sender, ref, way, totalLength], first);
+    });
+  }
+
+  #begin(
+    asked: Asked,
+    asker: RelayTarget,
+    send: (ref: number, wire: RemoteWire, way: number, sender: number) => void,
+  ): number {
+    const ref = this.#host.newRef();
     this.#asked.set(ref, asked);
+    const isWanted = () => this.#asked.get(ref) === asked;
+    this.#host.begin(ref, asker, isWanted, (wire, way, sender) => {
+      asked.wire = wire;
+      send(ref, wire, way, sender);
+    });
+    return ref;
+  }
+
+  feed(ref: number, bytes: Uint8Array, onWritten?: () => void): void {
+    const asked = this.#asked.get(ref);
+    if (asked === undefined) return;
+    asked.underWay.push({ charge: chargeOf(bytes.length), onWritten: () => onWritten?.() });
+    this.#later(asked, () => asked.wire?.send('piece', [ref], bytes));
+  }
+
+  cancel(ref: number): void {
+    const asked = this.#asked.get(ref);
+    if (asked !== undefined) this.#later(asked, () => asked.wire?.send('cancel', [ref]));
+  }
+
+  /** Calls `send` after what begins the request was sent. */
+  #later(asked: Asked, send: () => void): void {
+    if (asked.wire === undefined) this.#host.hold(send);
+    else send();
   }
 
   /** A reply that costs so much has come. */

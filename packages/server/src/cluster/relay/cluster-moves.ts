@@ -2,8 +2,8 @@ import type { Agent } from '../../agents/agent.js';
 import type { AccountEvents, HoldingTarget, MovePeers } from '../../agents/moves.js';
 import type { RelayTarget } from '../../agents/target.js';
 import type { Roster } from '../roster.js';
-import { newInflow } from './relay-inflows.js';
-import type { RelayPeers } from './relay-peers.js';
+import { newInflow } from './inflows.js';
+import type { RelayPeers } from './peers.js';
 import { RemoteTarget } from './remote-target.js';
 
 /** Moves agents between the nodes of a cluster: their entries in the directory, and what is sent to them. */

@@ -1,13 +1,13 @@
 import type { Undelivered } from '@parlance/protocol';
 import type { RelayChannel } from '../../agents/target.js';
-import type { MovedSession, RelayLink } from './relay-link.js';
+import type { MovedSession, OutgoingRelay } from './outgoing.js';
 import { type RemoteAgent, type RemoteHost, RemoteSession, UNUSED } from './remote-session.js';
 
 /** Stands for a session that has moved to another node, while the fate of messages that it sent from here is not known. */
 export class MovedSource extends RemoteSession implements MovedSession {
-  readonly #link: RelayLink;
+  readonly #link: OutgoingRelay;
 
-  constructor(agent: RemoteAgent, host: RemoteHost, link: RelayLink) {
+  constructor(agent: RemoteAgent, host: RemoteHost, link: OutgoingRelay) {
     super(agent, host);
     this.#link = link;
   }

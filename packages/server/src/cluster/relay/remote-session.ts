@@ -1,8 +1,8 @@
 import type { BodyToSend, LaterCodec, Negotiated, ProtocolError, SessionState } from '@parlance/protocol';
 import { type BodyCoder, encodeFailure, guard, type SessionMemory } from '@parlance/protocol/internal';
 import type { RelayChannel, RelayTarget } from '../../agents/target.js';
-import { RelayIntake } from './relay-intake.js';
-import { bodyParts, type RelayMessageType } from './relay-message.js';
+import { Intake } from './intake.js';
+import { bodyParts, type RelayMessageType } from './messages.js';
 
 /** An agent of another node, as its node describes it. */
 export interface RemoteAgent {
@@ -50,7 +50,7 @@ export abstract class RemoteSession implements RelayTarget {
   readonly core: RelayTarget['core'];
   readonly #host: RemoteHost;
   #coder: BodyCoder | undefined;
-  #intake: RelayIntake | undefined;
+  #intake: Intake | undefined;
 
   constructor(
     { sessionId, principal, agentId, negotiated, isDurable = false }: RemoteAgent,
@@ -68,9 +68,9 @@ export abstract class RemoteSession implements RelayTarget {
   protected abstract createChannel(): RelayChannel;
 
   /** Holds back what this session has sent, until there is memory to code it again. */
-  get intake(): RelayIntake {
+  get intake(): Intake {
     const [host, { principal }] = [this.#host, this];
-    this.#intake ??= new RelayIntake({
+    this.#intake ??= new Intake({
       openMemory: () => host.openMemory(principal),
       now: () => host.now(),
     });

@@ -1,7 +1,7 @@
-import type { BodyToSend, OutgoingTransfer } from '@parlance/protocol';
+import type { BodyToSend } from '@parlance/protocol';
 import type { RelayChannel, RelayedPlace, RelayTarget } from '../../agents/target.js';
-import { type Asked, AskedRequests } from './asked-requests.js';
-import { bodyParts, chargeOf } from './relay-message.js';
+import { AskedRequests } from './asked-requests.js';
+import { bodyParts } from './messages.js';
 import {
   type RemoteAgent,
   type RemoteHost,
@@ -69,7 +69,7 @@ export type Loss =
  */
 export class RemoteTarget extends RemoteSession {
   readonly #targetHost: TargetHost;
-  readonly #asked = new AskedRequests();
+  readonly #asked: AskedRequests;
   #route: Route | undefined;
   /** Taken as soon as nothing is under way on the present route. */
   #next: Route | undefined;
@@ -93,6 +93,17 @@ export class RemoteTarget extends RemoteSession {
   constructor(agent: RemoteAgent, host: TargetHost, route: Route | undefined) {
     super(agent, host);
     this.#targetHost = host;
+    this.#asked = new AskedRequests({
+      newRef: () => host.newRef(),
+      begin: (ref, asker, isWanted, send) =>
+        this.#through(asker, ({ wire, number }, sender) => {
+          // Its sender has left while it was held.
+          if (!isWanted()) return;
+          wire.open(ref, this, asker);
+          send(wire, number, sender);
+        }),
+      hold: (send) => void this.#held.push(send),
+    });
     this.#route = route;
   }
 
@@ -114,10 +125,10 @@ export class RemoteTarget extends RemoteSession {
         return confirmed();
       },
       relay: (body, place) => this.#send(body, place, this.#source as RelayTarget),
-      request: (body) => this.#request(body, this.#source as RelayTarget),
-      transfer: (transfer) => this.#transfer(transfer, this.#source as RelayTarget),
-      feed: (ref, bytes, onWritten) => this.#feed(ref, bytes, onWritten),
-      cancel: (ref) => this.#cancel(ref),
+      request: (body) => this.#asked.request(body, this.#source as RelayTarget),
+      transfer: (transfer) => this.#asked.transfer(transfer, this.#source as RelayTarget),
+      feed: (ref, bytes, onWritten) => this.#asked.feed(ref, bytes, onWritten),
+      cancel: (ref) => this.#asked.cancel(ref),
       consume: (ref, charge) => {
         this.#asked.pay(ref, charge);
         return false;
@@ -277,60 +288,9 @@ export class RemoteTarget extends RemoteSession {
     };
   }
 
-  #request(body: BodyToSend, source: RelayTarget): number {
-    const { fields, parts, charge } = bodyParts(body);
-    const onWritten = () => body.onWritten?.(1);
-    const asked = { wire: undefined, underWay: [{ charge, onWritten }], left: 0, onLast: undefined, owed: 0 };
-    return this.#open(asked, source, ({ wire, number }, sender, ref) => {
-      wire.send('request', [sender, ref, number, ...fields], ...parts);
-    });
-  }
-
-  #transfer(
-    { totalLength, first, onFirstWritten, onWritten }: OutgoingTransfer,
-    source: RelayTarget,
-  ): number {
-    const underWay = [{ charge: chargeOf(first.length), onWritten: () => onFirstWritten?.() }];
-    const asked = { wire: undefined, underWay, left: totalLength, onLast: onWritten, owed: 0 };
-    return this.#open(asked, source, ({ wire, number }, sender, ref) => {
-      wire.send('tensor', [sender, ref, number, totalLength], first);
-    });
-  }
-
-  #open(asked: Asked, source: RelayTarget, send: (leg: Leg, sender: number, ref: number) => void): number {
-    const ref = this.#targetHost.newRef();
-    this.#asked.add(ref, asked);
-    this.#through(source, (leg, sender) => {
-      // Its sender has left while it was held.
-      if (this.#asked.get(ref) !== asked) return;
-      asked.wire = leg.wire;
-      leg.wire.open(ref, this, source);
-      send(leg, sender, ref);
-    });
-    return ref;
-  }
-
-  #feed(ref: number, bytes: Uint8Array, onWritten?: () => void): void {
-    const asked = this.#asked.get(ref);
-    if (asked === undefined) return;
-    asked.underWay.push({ charge: chargeOf(bytes.length), onWritten: () => onWritten?.() });
-    this.#later(asked, () => asked.wire?.send('piece', [ref], bytes));
-  }
-
-  #cancel(ref: number): void {
-    const asked = this.#asked.get(ref);
-    if (asked !== undefined) this.#later(asked, () => asked.wire?.send('cancel', [ref]));
-  }
-
   /** A reply that costs so much has come. */
   owe(ref: number, charge: number): void {
     this.#asked.owe(ref, charge);
-  }
-
-  /** Calls `send` after what begins the request was sent. */
-  #later(asked: Asked, send: () => void): void {
-    if (asked.wire === undefined) this.#held.push(send);
-    else send();
   }
 
   // --- what its node says

@@ -3,7 +3,7 @@ import type { DurableSession, Turn } from '@parlance/protocol/internal';
 const TURN: Omit<Turn, 'number'> = {
   ...{ begin: undefined, accept: undefined, handled: undefined, state: undefined },
   ...{ messages: [], confirmed: undefined, streams: new Map(), isBehind: undefined },
-  ...{ opened: [], settled: [], heard: new Map() },
+  ...{ opened: [], settled: [], heard: new Map(), saved: new Map() },
 };
 
 /** A session whose turns say that one message more is handled. */
@@ -51,6 +51,7 @@ export class FakeSession implements DurableSession {
   readonly heard = new Map<string, number>();
   hear(): void {}
   setState(): void {}
+  save(): void {}
   commit(): void {}
   repeat(): void {}
   keep(): void {}

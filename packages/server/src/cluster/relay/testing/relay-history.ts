@@ -230,7 +230,7 @@ export class History {
 
   #handOver(move: Moving): void {
     const { from, to, session } = move;
-    const text = from.moves.stateOf(session as never as ServerEndpoint);
+    const text = from.moves.stateOf(session as never as ServerEndpoint, 'move');
     const carried = session.snapshot();
     const moved = new SimulatedSession(session.id, session.client, to.relay, carried);
     to.sessions.set(moved.id, moved);

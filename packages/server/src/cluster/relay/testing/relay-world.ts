@@ -7,9 +7,10 @@ import type { BackplaneLink } from '../../../backplane/backplane.js';
 import { memoryCluster } from '../../../backplane/memory.js';
 import type { ServerEndpoint } from '../../../endpoint.js';
 import type { ServerWire, WireEvents } from '../../../http/ws.js';
+import { Links } from '../../link/links.js';
 import { Roster } from '../../roster.js';
 import { ClusterMoves } from '../cluster-moves.js';
-import { RelayPeers } from '../relay-peers.js';
+import { RelayPeers } from '../peers.js';
 import { type Life, SimulatedDurableSession } from './durable-session.js';
 import { type Client, LIMITS, SimulatedSession } from './simulated-session.js';
 
@@ -55,6 +56,7 @@ export class SimulatedNode {
   readonly directory: Directory;
   readonly relay: Relay;
   readonly moves: AgentMoves;
+  readonly links: Links;
   readonly peers: RelayPeers;
   readonly roster: Roster;
   readonly sessions = new Map<string, SimulatedSession>();
@@ -75,15 +77,24 @@ export class SimulatedNode {
     this.relay = relay;
     this.moves = new AgentMoves(directory, relay);
     const isNodeAlive = (name: string) => world.nodes.some((node) => node.name === name && node.isAlive);
+    const memory = new MemoryBudget(Number.POSITIVE_INFINITY);
+    const links = new Links({
+      incarnation: this.name,
+      memory,
+      logger: SILENT_LOGGER,
+      isMember: isNodeAlive,
+      dial: (name, onOpen, onFailed) => world.dial(this, name, onOpen, onFailed),
+    });
+    this.links = links;
     const peers: RelayPeers = new RelayPeers({
       incarnation: this.name,
       options: { ...options, security: undefined } as never,
-      memory: new MemoryBudget(Number.POSITIVE_INFINITY),
+      memory,
+      links,
       directory,
       relay,
       findSession: (id) => this.sessions.get(id) as never as ServerEndpoint | undefined,
       isNodeAlive,
-      connect: (name, onOpen, onFailed) => world.dial(this, name, onOpen, onFailed),
     });
     const roster: Roster = new Roster({
       ...options,
@@ -93,11 +104,8 @@ export class SimulatedNode {
       onConflict: 'takeOver',
       now: () => world.time,
       isNodeAlive,
-      targetOf: (name, agent) => peers.targetOf(name, agent),
       durableMs: DURABLE_MS,
-      targetAway: (agent) => peers.handleAway(agent),
-      reroute: (target, name) => peers.reroute(target, name),
-      forget: (target) => peers.forget(target),
+      peers,
     });
     this.peers = peers;
     this.roster = roster;
@@ -153,6 +161,7 @@ export class SimulatedNode {
   }
 
   tick(): void {
+    this.links.handleTick();
     this.roster.handleTick();
     this.peers.handleTick();
   }
@@ -191,7 +200,7 @@ export class World {
       pair[0].other = pair[1];
       pair[1].other = pair[0];
       this.ends.push({ from, to, pair });
-      to.peers.accept(pair[1] as never as ServerWire, from.name);
+      to.links.accept(pair[1] as never as ServerWire, from.name);
       onOpen(pair[0] as never as ServerWire);
     });
   }

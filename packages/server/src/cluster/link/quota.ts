@@ -1,7 +1,7 @@
 import type { MemoryBudget, SessionMemory } from '@parlance/protocol/internal';
 
-/** What one node may have under way here, so that its agents leave room for those of others. */
-export interface RelayQuotaLimits {
+/** What one node may have under way here, so that it leaves room for others. */
+export interface LinkQuotaLimits {
   /** One-way messages that are not written. */
   readonly messages: number;
   /** Bytes of messages, requests and tensors that are not written, and of what is known of senders. */
@@ -10,7 +10,7 @@ export interface RelayQuotaLimits {
   readonly requests: number;
 }
 
-export const RELAY_QUOTA: RelayQuotaLimits = {
+export const LINK_QUOTA: LinkQuotaLimits = {
   messages: 100_000,
   bytes: 256 * 1024 * 1024,
   requests: 50_000,
@@ -23,8 +23,8 @@ export const NODES_SHARE = 'other nodes';
 export type NodesMemory = Pick<SessionMemory, 'hold' | 'isScarce' | 'close'>;
 
 /** Counts what is under way on one connection, before it is taken. */
-export class RelayQuota {
-  readonly #limits: RelayQuotaLimits;
+export class LinkQuota {
+  readonly #limits: LinkQuotaLimits;
   readonly #memory: NodesMemory | undefined;
   #messages = 0;
   #bytes = 0;
@@ -32,7 +32,7 @@ export class RelayQuota {
   readonly #requests = new Map<number, number>();
 
   /** @param memory of the process. @default only the connection has bounds */
-  constructor(limits = RELAY_QUOTA, memory?: NodesMemory) {
+  constructor(limits = LINK_QUOTA, memory?: NodesMemory) {
     this.#limits = limits;
     this.#memory = memory;
   }
@@ -96,7 +96,7 @@ export class RelayQuota {
 
 /** The memory of one connection of another node. */
 export function openNodesMemory(memory: MemoryBudget): NodesMemory {
-  const share = memory.open(RELAY_QUOTA.bytes);
+  const share = memory.open(LINK_QUOTA.bytes);
   share.assign([NODES_SHARE]);
   return share;
 }

@@ -1,7 +1,8 @@
 import { newSessionId, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { ServerWire, WireEvents } from '../../http/ws.js';
-import { decodeRelayMessage, encodeRelayMessage, type RelayMessageType } from './relay-message.js';
+import { decodeLinkMessage, encodeLinkMessage } from '../link/message.js';
+import { AGENTS, type RelayMessageType } from './messages.js';
 import { settled, World } from './testing/relay-world.js';
 import { Client } from './testing/simulated-session.js';
 
@@ -26,7 +27,7 @@ async function connected() {
     hold: () => void state.holds++,
     unhold: () => void state.holds--,
     send: (data) => {
-      const { type, fields } = decodeRelayMessage(data);
+      const { type, fields } = decodeLinkMessage(data);
       sent.push([type, ...fields]);
     },
     terminate: () => {
@@ -36,9 +37,9 @@ async function connected() {
       events = listener;
     },
   };
-  node.peers.accept(wire as ServerWire, other.name);
+  node.links.accept(wire as ServerWire, other.name);
   const tell = (type: RelayMessageType, fields: readonly unknown[], bytes = new Uint8Array(0)) => {
-    const data = encodeRelayMessage(type, fields, bytes);
+    const data = encodeLinkMessage(AGENTS, type, fields, bytes);
     events?.onMessage(data, data.length);
   };
   const open = (sessionId: string) => tell('open', [1, sessionId, 'acme', 'bob', ['NONE'], null]);
@@ -96,6 +97,19 @@ describe('a node that speaks for an agent that is not known yet', () => {
     await settled();
     tell('message', [1, 2, 7, 2, 0, ...BODY], Buffer.from('hi'));
     expect(session.waiting).toBe(1);
+    await stop();
+  });
+});
+
+describe('a session that its node has given up, and the engine does not know yet', () => {
+  it('refuses no message, whose sender begins again once the session is let go', async () => {
+    const { node, other, session, sent, tell, open, stop } = await connected();
+    open(newSessionId(other.name));
+    Object.assign(session, { isElsewhere: true, isDurable: true });
+    tell('message', [1, 1, 7, 1, 0, ...BODY], Buffer.from('hi'));
+    expect([session.waiting, sent.slice(1)]).toEqual([0, []]);
+    node.forget(session);
+    expect(sent.slice(1)).toEqual([['again', 7]]);
     await stop();
   });
 });

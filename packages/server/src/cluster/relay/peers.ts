@@ -1,4 +1,4 @@
-import { type Limits, type Logger, Subprotocol, type Undelivered } from '@parlance/protocol';
+import type { Logger, Undelivered } from '@parlance/protocol';
 import {
   createBodyCoder,
   incarnationOf,
@@ -12,24 +12,20 @@ import type { Directory } from '../../agents/directory.js';
 import type { Relay } from '../../agents/relay.js';
 import type { RelayTarget } from '../../agents/target.js';
 import type { ServerEndpoint } from '../../endpoint.js';
-import type { ServerWire, WebSocketAdapterOptions } from '../../http/ws.js';
 import type { ResolvedServerOptions } from '../../options.js';
 import { limitedLog } from '../limited-log.js';
-import { createLoopback } from '../loopback.js';
+import type { Link } from '../link/link.js';
+import type { Links } from '../link/links.js';
+import { IncomingRelay } from './incoming.js';
+import type { Inflow } from './inflows.js';
+import { AGENTS } from './messages.js';
 import { MovedSource } from './moved-source.js';
-import type { Inflow } from './relay-inflows.js';
-import { RelayInlet } from './relay-inlet.js';
-import { RelayLink } from './relay-link.js';
-import { openNodesMemory } from './relay-quota.js';
-import { RelayTraffic } from './relay-wire.js';
+import { OutgoingRelay } from './outgoing.js';
 import type { RemoteAgent, RemoteHost } from './remote-session.js';
 import { RemoteTarget, type Route, type TargetHost } from './remote-target.js';
 
 /** Ticks of a second within which the former node of a session says that it keeps account: it may have to dial. */
 const MAX_ACCOUNT_TICKS = 15;
-
-/** What a body takes in a message between nodes besides itself: metadata and the head. */
-const MESSAGE_HEAD_ROOM = 256 * 1024;
 
 export interface RelayPeersOptions {
   /** Of this node. */
@@ -40,12 +36,7 @@ export interface RelayPeersOptions {
   readonly relay: Relay;
   readonly findSession: (sessionId: string) => ServerEndpoint | undefined;
   readonly isNodeAlive: (incarnation: string) => boolean;
-  /** Opens a connection to a node. */
-  readonly connect: (
-    node: string,
-    onOpen: (wire: ServerWire) => void,
-    onFailed: (why: unknown) => void,
-  ) => void;
+  readonly links: Links;
 }
 
 /** What a node that an agent has left keeps account of, as the node knows it where the agent is now. */
@@ -61,13 +52,13 @@ interface Account {
   age: number;
 }
 
-/** The connections to and from other nodes on which agents write to each other. */
+/** What agents of this node and of others write to each other, on the links between their nodes. */
 export class RelayPeers {
-  readonly traffic = new RelayTraffic();
   readonly #logger: Logger;
   readonly #options: RelayPeersOptions;
-  readonly #links = new Map<string, RelayLink>();
-  readonly #inlets = new Map<RelayInlet, string>();
+  readonly #outgoing = new Map<string, OutgoingRelay>();
+  /** With the other node. */
+  readonly #incoming = new Map<IncomingRelay, string>();
   readonly #targets = new Set<RemoteTarget>();
   /** Of agents that have moved away: where what still comes for them goes. */
   readonly #forwarded = new Map<string, RemoteTarget>();
@@ -75,32 +66,20 @@ export class RelayPeers {
   /** Of agents that have moved here, by session. */
   readonly #accounts = new Map<string, Account>();
   #lastRef = 0;
-  #isClosed = false;
 
   constructor(options: RelayPeersOptions) {
     this.#options = options;
     this.#logger = limitedLog(options.options.logger);
     options.relay.onEnded = (session) => {
-      for (const link of this.#links.values()) link.handleEnded(session);
+      for (const outgoing of this.#outgoing.values()) outgoing.handleEnded(session);
       this.#tellGone(session);
     };
-  }
-
-  /** Connections to and from other nodes. */
-  get size(): number {
-    const own = this.#links.has(this.#options.incarnation) ? 2 : 0;
-    return this.#links.size + this.#inlets.size - own;
+    options.links.serve(AGENTS, (link) => this.#accept(link));
   }
 
   /** The stand-in for an agent of another node. */
   targetOf(node: string, agent: RemoteAgent): RemoteTarget {
     return this.#createTarget(agent, node, this.#routeTo(node));
-  }
-
-  /** Another node has connected, to pass on what its agents send. */
-  accept(wire: ServerWire, node: string): void {
-    if (this.#isClosed) return wire.terminate();
-    wire.listen(this.#createInlet(wire, node));
   }
 
   // --- agents that move
@@ -111,7 +90,7 @@ export class RelayPeers {
    * @returns what holds messages to it until it is known where.
    */
   handleAway({ session, former }: Agent): RemoteTarget {
-    for (const link of this.#links.values()) link.handleEnded(session);
+    for (const outgoing of this.#outgoing.values()) outgoing.handleEnded(session);
     const { id: sessionId, principal = '', agentId = '', negotiated } = session;
     const agent = { sessionId, principal, agentId, negotiated, isDurable: true };
     // What has not been written since it came here waits there.
@@ -119,7 +98,7 @@ export class RelayPeers {
     target.onSettled = undefined;
     target.state = 'suspended';
     this.#forwarded.set(target.id, target);
-    for (const inlet of this.#inlets.keys()) inlet.inflows.beginAgain(target.id);
+    for (const { inflows } of this.#incoming.keys()) inflows.beginAgain(target.id);
     return target;
   }
 
@@ -152,12 +131,12 @@ export class RelayPeers {
     node: string,
     handOver: (stub: MovedSource) => { readonly isPending: boolean; readonly written: number },
   ): void {
-    for (const each of this.#links.values()) each.handleEnded(session);
-    const link = this.#linkTo(node);
-    const stub = new MovedSource(agentOf(target), this.#host(node), link);
+    for (const outgoing of this.#outgoing.values()) outgoing.handleEnded(session);
+    const outgoing = this.#outgoingTo(node);
+    const stub = new MovedSource(agentOf(target), this.#host(node), outgoing);
     const way = ++this.#lastRef;
     // The other node tells what is confirmed of what was written here, and is told what is lost.
-    link.keepAccount(stub, way, target);
+    outgoing.keepAccount(stub, way, target);
     const { isPending, written } = handOver(stub);
     this.#forwarded.set(target.id, target);
     if (isPending) this.#movedSources.add(stub);
@@ -172,7 +151,7 @@ export class RelayPeers {
   }
 
   #tellGone(session: RelayTarget): void {
-    for (const inlet of this.#inlets.keys()) inlet.inflows.end(session.id);
+    for (const { inflows } of this.#incoming.keys()) inflows.end(session.id);
     this.#accounts.delete(session.id);
   }
 
@@ -204,13 +183,13 @@ export class RelayPeers {
     if (this.#forwarded.get(target.id) !== target) return;
     this.#forwarded.delete(target.id);
     // Those that wait to hear where it is need not wait any more.
-    for (const inlet of this.#inlets.keys()) inlet.inflows.end(target.id);
+    for (const { inflows } of this.#incoming.keys()) inflows.end(target.id);
   }
 
   #routeTo(node: string): Route {
     const { incarnation, isNodeAlive } = this.#options;
     return {
-      connect: () => this.#linkTo(node),
+      connect: () => this.#outgoingTo(node),
       get isAlive() {
         return node === incarnation || isNodeAlive(node);
       },
@@ -232,20 +211,20 @@ export class RelayPeers {
 
   /** Other nodes send a session of this one nothing that is new. @param isCut what they still send is refused. */
   holdOthers(sessionId: string, isCut = false): void {
-    for (const [inlet, node] of this.#inlets)
-      if (isCut || node !== this.#options.incarnation) inlet.inflows.hold(sessionId, isCut);
+    for (const [{ inflows }, node] of this.#incoming)
+      if (isCut || node !== this.#options.incarnation) inflows.hold(sessionId, isCut);
   }
 
   /** They do not, and no account of the session is open. */
   isHeldByOthers(sessionId: string): boolean {
     if (this.#accounts.has(sessionId)) return false;
-    for (const [inlet, node] of this.#inlets)
-      if (node !== this.#options.incarnation && !inlet.inflows.isHolding(sessionId)) return false;
+    for (const [{ inflows }, node] of this.#incoming)
+      if (node !== this.#options.incarnation && !inflows.isHolding(sessionId)) return false;
     return true;
   }
 
   releaseOthers(sessionId: string): void {
-    for (const inlet of this.#inlets.keys()) inlet.inflows.release(sessionId);
+    for (const { inflows } of this.#incoming.keys()) inflows.release(sessionId);
   }
 
   /** What is not known of messages of a session that has come here will never be. */
@@ -271,19 +250,18 @@ export class RelayPeers {
     this.#logger.warn(fields, why);
   }
 
-  #createInlet(wire: Pick<ServerWire, 'send' | 'terminate'>, node: string): RelayInlet {
+  /** Another node begins to pass on what its agents send. */
+  #accept(link: Link): IncomingRelay {
     const { relay, incarnation } = this.#options;
+    const { node } = link;
     const isOwn = node === incarnation;
-    const inlet: RelayInlet = new RelayInlet(wire, {
+    const incoming: IncomingRelay = new IncomingRelay(link, {
       ...this.#host(node),
       relay,
-      traffic: this.traffic,
-      memory: isOwn ? undefined : openNodesMemory(this.#options.memory),
       find: (sessionId) => this.#find(sessionId)?.session,
       accessTo: (sessionId) => this.#accessTo(sessionId, isOwn),
       maySpeakFor: (agent) => this.#maySpeakFor(node, agent),
       onForged: (agent) => this.#handleForged(node, agent),
-      memoryOf: (body, from, to) => relay.transit.memoryOf(body, from, to),
       onAccount: (sessionId) => {
         const account = this.#accounts.get(sessionId);
         if (account === undefined || account.from !== node || account.isBound) return undefined;
@@ -292,19 +270,16 @@ export class RelayPeers {
       },
       onReport: (sessionId, report) => this.#accounts.get(sessionId)?.onReport(report),
       onSettled: (sessionId, isComplete) => this.#closeAccount(sessionId, isComplete),
-      onOver: (why) => {
-        this.#inlets.delete(inlet);
-        this.#report(node, why);
-      },
+      onOver: () => this.#incoming.delete(incoming),
     });
-    this.#inlets.set(inlet, node);
-    return inlet;
+    this.#incoming.set(incoming, node);
+    return incoming;
   }
 
   /** Requests between this node and others that are not over. */
   get openRequests(): number {
     let open = 0;
-    for (const { size } of [...this.#links.values(), ...this.#inlets.keys()]) open += size;
+    for (const { size } of [...this.#outgoing.values(), ...this.#incoming.keys()]) open += size;
     return open;
   }
 
@@ -315,10 +290,10 @@ export class RelayPeers {
    */
   trySettle(): boolean {
     this.#options.relay.messages.handleTick();
-    for (const { inflows } of this.#inlets.keys()) inflows.tellConfirmed();
+    for (const { inflows } of this.#incoming.keys()) inflows.tellConfirmed();
     for (const stub of this.#movedSources) this.#settle(stub);
     if (this.#movedSources.size > 0) return false;
-    for (const [{ inflows }, node] of this.#inlets)
+    for (const [{ inflows }, node] of this.#incoming)
       if (node !== this.#options.incarnation && !inflows.isSettled) return false;
     return true;
   }
@@ -326,11 +301,8 @@ export class RelayPeers {
   handleTick(): void {
     const { isNodeAlive, relay } = this.#options;
     relay.messages.handleTick();
-    for (const inlet of [...this.#inlets.keys()]) inlet.handleTick();
+    for (const incoming of this.#incoming.keys()) incoming.handleTick();
     for (const target of this.#targets) target.handleTick();
-    // A connection to a node that is gone may never break by itself.
-    for (const [node, link] of [...this.#links])
-      link.handleTick(node === this.#options.incarnation || isNodeAlive(node));
     for (const stub of this.#movedSources) this.#settle(stub);
     for (const [id, account] of this.#accounts)
       if (!account.isBound && (++account.age > MAX_ACCOUNT_TICKS || !isNodeAlive(account.from)))
@@ -349,50 +321,21 @@ export class RelayPeers {
     stub.settle();
   }
 
-  close(): void {
-    this.#isClosed = true;
-    for (const link of [...this.#links.values()]) link.end();
-    for (const inlet of [...this.#inlets.keys()]) inlet.end();
-  }
-
-  #linkTo(node: string): RelayLink {
-    const known = this.#links.get(node);
+  #outgoingTo(node: string): OutgoingRelay {
+    const known = this.#outgoing.get(node);
     if (known !== undefined) return known;
-    const { relay, options, incarnation } = this.#options;
-    const link: RelayLink = new RelayLink({
+    const { relay, options, links } = this.#options;
+    const link = links.to(node);
+    const outgoing: OutgoingRelay = new OutgoingRelay(link, {
       relay,
-      traffic: this.traffic,
-      memory: node === incarnation ? undefined : openNodesMemory(this.#options.memory),
-      memoryOf: (body, from, to) => relay.transit.memoryOf(body, from, to),
       maxDepth: options.limits.maxJsonDepth,
       onTargetEnded: (target) => {
         if (this.#forwarded.get(target.id) === target) this.#tellGone(target);
       },
-      onOver: (why) => {
-        if (this.#links.get(node) === link) this.#links.delete(node);
-        this.#report(node, why);
-      },
+      onOver: () => this.#outgoing.delete(node),
     });
-    this.#links.set(node, link);
-    if (this.#isClosed) link.end();
-    else if (node === incarnation) this.#connectToSelf(link);
-    else this.#connect(node, link);
-    return link;
-  }
-
-  #connect(node: string, link: RelayLink): void {
-    const handleOpen = (wire: ServerWire) => {
-      wire.listen(link);
-      link.begin(wire);
-    };
-    this.#options.connect(node, handleOpen, (why) => link.end(why));
-  }
-
-  #connectToSelf(link: RelayLink): void {
-    const [near, far] = createLoopback();
-    far.listen(this.#createInlet(far, this.#options.incarnation));
-    near.listen(link);
-    link.begin(near);
+    this.#outgoing.set(node, outgoing);
+    return link.attach(AGENTS, outgoing);
   }
 
   #host(node: string): RemoteHost {
@@ -417,28 +360,13 @@ export class RelayPeers {
       crash: (error) => {
         const fields = { event: 'peer.failed', node, err: loggable(error) };
         this.#logger.error(fields, 'relaying with another node has failed, the connection to it is closed');
-        this.#links.get(node)?.end();
-        for (const [inlet, source] of [...this.#inlets]) if (source === node) inlet.end();
+        this.#options.links.drop(node);
       },
     };
     return host;
-  }
-
-  #report(node: string, why: unknown): void {
-    if (why === undefined || this.#isClosed) return;
-    const fields = { event: 'peer.lost', node, err: loggable(why) };
-    this.#logger.warn(fields, 'the connection that relays between two nodes is lost');
   }
 }
 
 function agentOf({ id: sessionId, principal, agentId, negotiated }: RemoteTarget): RemoteAgent {
   return { sessionId, principal, agentId, negotiated };
 }
-
-/** Options of connections that carry whole bodies. */
-export function relayWebSocket(webSocket: WebSocketAdapterOptions, { maxMessageSize }: Limits) {
-  const maxPayload = Math.min(maxMessageSize + MESSAGE_HEAD_ROOM, 2 ** 31 - 1);
-  return { ...webSocket, maxPayload: Math.max(maxPayload, webSocket.maxPayload + MESSAGE_HEAD_ROOM) };
-}
-
-export const RELAY_SUBPROTOCOL = Subprotocol.BINARY;

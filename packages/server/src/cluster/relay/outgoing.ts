@@ -2,35 +2,19 @@ import { ERROR_CODES, ProtocolError, type ReceivedBody, type Undelivered } from 
 import { decodeFailure } from '@parlance/protocol/internal';
 import type { Relay } from '../../agents/relay.js';
 import type { RelayTarget } from '../../agents/target.js';
-import { RelayEnd, type RelayEndOptions } from './relay-end.js';
-import {
-  countField,
-  malformed,
-  type RelayMessage,
-  type RelayMessageType,
-  readBody,
-  textField,
-} from './relay-message.js';
-import { MAX_UNWRITTEN, type NodeWire } from './relay-wire.js';
+import type { Link, LinkEnd } from '../link/link.js';
+import { countField, type LinkMessage, malformed, textField } from '../link/message.js';
+import { AGENTS, type RelayMessageType, readBody } from './messages.js';
 import type { RemoteTarget, TargetWire } from './remote-target.js';
 
-export interface RelayLinkOptions extends RelayEndOptions {
+export interface OutgoingOptions {
   readonly relay: Relay;
-  /** Bytes of memory that a reply takes to be coded again. */
-  readonly memoryOf: (body: ReceivedBody, from: RelayTarget, to: RelayTarget) => number;
   /** The session of a target is over, or nothing is known of it any more. */
   readonly onTargetEnded: (target: RemoteTarget) => void;
   /** Deepest nesting of JSON in an error. */
   readonly maxDepth: number;
-  /** The connection is over. @param why `undefined` if this node has ended it. */
-  readonly onOver: (why: unknown) => void;
+  readonly onOver: () => void;
 }
-
-/**
- * Ticks of a second within which the other node becomes a member: it may have joined just now, and was found in the
- * engine.
- */
-export const MAX_UNKNOWN_TICKS = 6;
 
 /** A session that has moved to the other node, of whose messages this one keeps account. */
 export interface MovedSession {
@@ -39,44 +23,25 @@ export interface MovedSession {
   handleLost(): void;
 }
 
-/** The connection to another node, on which agents of this node write to agents of that one. */
-export class RelayLink extends RelayEnd implements TargetWire {
-  readonly #options: RelayLinkOptions;
+/** The end of a link on which agents of this node write to agents of another one. */
+export class OutgoingRelay implements LinkEnd, TargetWire {
+  readonly #link: Link;
+  readonly #options: OutgoingOptions;
   /** Targets that have something under way or may have, by way. */
   readonly #ways = new Map<number, RemoteTarget>();
   readonly #requests = new Map<number, { readonly target: RemoteTarget; readonly source: RelayTarget }>();
   readonly #sources = new Map<RelayTarget, number>();
   readonly #moved = new Map<string, MovedSession>();
   #lastSource = 0;
-  /** Ticks for which the other node was no member, as far as this one knows; infinite if it was one before. */
-  #unknownTicks = 0;
 
-  constructor(options: RelayLinkOptions) {
-    super(options);
+  constructor(link: Link, options: OutgoingOptions) {
+    this.#link = link;
     this.#options = options;
   }
 
-  /** The connection is open. */
-  begin(wire: NodeWire): void {
-    this.wire.open(wire);
-  }
-
   send(type: RelayMessageType, fields: readonly unknown[], ...parts: readonly Uint8Array[]): void {
-    if (type === 'read') this.quota.release(fields[0] as number, fields[1] as number);
-    this.wire.send(type, fields, ...parts);
-  }
-
-  /** Answers a message. What agents of this node send is bounded by their windows; this is not. */
-  #answer(type: RelayMessageType, fields: readonly unknown[]): void {
-    if (this.wire.unwritten > MAX_UNWRITTEN) throw new ProtocolError('over_budget', 'the node does not read');
-    this.send(type, fields);
-  }
-
-  /** @param isMember whether the other node is a member, as far as this one knows. */
-  handleTick(isMember: boolean): void {
-    if (isMember) this.#unknownTicks = Infinity;
-    else if (this.#unknownTicks++ >= MAX_UNKNOWN_TICKS) return this.end(new Error('the node is gone'));
-    if (!this.wire.handleTick()) this.end(new Error('the other node is silent'));
+    if (type === 'read') this.#link.quota.release(fields[0] as number, fields[1] as number);
+    this.#link.send(AGENTS, type, fields, ...parts);
   }
 
   use(way: number, target: RemoteTarget): void {
@@ -120,11 +85,10 @@ export class RelayLink extends RelayEnd implements TargetWire {
   }
 
   /** Reports what was under way. */
-  protected finish(why: unknown): void {
+  handleOver(): void {
     // Nothing was sent before the connection was open.
-    const isCertain = !this.wire.isOpen;
-    this.wire.end();
-    this.#options.onOver(why);
+    const isCertain = !this.#link.isOpen;
+    this.#options.onOver();
     const requests = [...this.#requests];
     this.#requests.clear();
     const targets = new Set([...this.#ways.values(), ...requests.map(([, { target }]) => target)]);
@@ -168,11 +132,9 @@ export class RelayLink extends RelayEnd implements TargetWire {
     if (this.#moved.delete(id)) this.send('settled', [id]);
   }
 
-  protected handle({ type, fields, bytes }: RelayMessage): void {
+  handle({ type, fields, bytes }: LinkMessage): void {
     const { relay, maxDepth } = this.#options;
     switch (type) {
-      case 'ping':
-        return;
       case 'ready':
       case 'hold':
       case 'again':
@@ -227,7 +189,7 @@ export class RelayLink extends RelayEnd implements TargetWire {
     const target = this.#ways.get(way);
     if (type === 'hold') {
       target?.handleHold(way);
-      return this.#answer('holding', [way, countField(fields[0])]);
+      return this.#link.answer(AGENTS, 'holding', [way, countField(fields[0])]);
     }
     if (target === undefined) return;
     if (type === 'ready') return target.handleReady(way);
@@ -256,7 +218,7 @@ export class RelayLink extends RelayEnd implements TargetWire {
     const refs = [...this.#requests].filter(([, each]) => each.target === target).map(([ref]) => ref);
     for (const ref of refs) {
       this.#requests.delete(ref);
-      this.quota.forget(ref);
+      this.#link.quota.forget(ref);
     }
     this.#endTarget(target, refs, true, way);
   }
@@ -269,14 +231,15 @@ export class RelayLink extends RelayEnd implements TargetWire {
   }
 
   #handleReply(type: 'part' | 'response', ref: number, target: RemoteTarget, body: ReceivedBody): void {
-    const { relay, memoryOf } = this.#options;
+    const { relay } = this.#options;
     const asker = relay.requests.askerOf(target, ref);
     if (asker === undefined) {
-      this.#answer('read', [ref, body.charge]);
+      this.#link.quota.release(ref, body.charge);
+      this.#link.answer(AGENTS, 'read', [ref, body.charge]);
       if (type === 'response') this.#forget(ref, target);
       return;
     }
-    const hasRoom = this.quota.tryHold(ref, body.charge);
+    const hasRoom = this.#link.quota.tryHold(ref, body.charge);
     const fail = (error: unknown) => {
       this.send('cancel', [ref]);
       this.send('read', [ref, body.charge]);
@@ -287,7 +250,7 @@ export class RelayLink extends RelayEnd implements TargetWire {
     try {
       if (!hasRoom)
         throw new ProtocolError('over_budget', 'too much from the other node waits to be written');
-      size = memoryOf(body, target, asker);
+      size = relay.transit.memoryOf(body, target, asker);
     } catch (error) {
       return fail(error);
     }
@@ -307,7 +270,7 @@ export class RelayLink extends RelayEnd implements TargetWire {
 
   #forget(ref: number, target: RemoteTarget): void {
     this.#requests.delete(ref);
-    this.quota.forget(ref);
+    this.#link.quota.forget(ref);
     target.intake.drop(ref);
     target.forget(ref);
   }

@@ -1,12 +1,13 @@
 import { BodyCodec, type CodedBody, type ReceivedBody, type Undelivered } from '@parlance/protocol';
 import { isCount } from '@parlance/protocol/internal';
-import { countField, decodePeerMessage, encodePeerMessage, malformed, textField } from '../peer-message.js';
+import { countField, malformed, textField } from '../link/message.js';
 
-export { countField, malformed, shortField, textField } from '../peer-message.js';
+/** The name of the service of a link. */
+export const AGENTS = 'agents';
 
 /**
  * What two nodes tell each other about the bodies of their agents. One node dials and passes on what its agents send; the
- * other one answers. A message is the length of its head in 4 bytes, the head as JSON, and bytes.
+ * other one answers.
  *
  * From the node of the sender: `open` names a sender by a number, and `use` a way to a session, on which messages count from
  * 1 on; `message`, `request` and `tensor` begin something on a way (a message with its number in the session of its sender, and
@@ -16,7 +17,7 @@ export { countField, malformed, shortField, textField } from '../peer-message.js
  * `written`, `confirmed`, `refused` and `lost` are about messages on a way, `credit` about a request; `part`, `response`, `end`, `fail` and `reject` answer it;
  * `gone` ends a way, and `again` as well, for a session that goes on: what is not written is sent again on another way. From the former node of a session that has moved to the other one: `account` says that it keeps account
  * of messages of or to the session, and names a way to it; `report` tells the session of a message of its that is lost,
- * `settled` says that it knows the fate of all others. `ping` says that the node is there.
+ * `settled` says that it knows the fate of all others.
  */
 export type RelayMessageType =
   | 'open'
@@ -47,32 +48,11 @@ export type RelayMessageType =
   | 'lost'
   | 'account'
   | 'report'
-  | 'settled'
-  | 'ping';
-
-export interface RelayMessage {
-  readonly type: RelayMessageType;
-  readonly fields: readonly unknown[];
-  readonly bytes: Uint8Array;
-}
+  | 'settled';
 
 /** What a body takes besides its bytes. */
 const BODY_OVERHEAD = 64;
 const NOTHING = new Uint8Array(0);
-
-export function encodeRelayMessage(
-  type: RelayMessageType,
-  fields: readonly unknown[],
-  ...parts: readonly Uint8Array[]
-): Uint8Array {
-  return encodePeerMessage(type, fields, ...parts);
-}
-
-/** @throws {ProtocolError} `bad_message`. */
-export function decodeRelayMessage(data: Uint8Array | string): RelayMessage {
-  const { type, ...rest } = decodePeerMessage(data);
-  return { type: type as RelayMessageType, ...rest };
-}
 
 export type BodyFields = readonly [codec: number, originalLength: number, secret: number, metadata: number];
 

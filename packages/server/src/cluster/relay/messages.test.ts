@@ -1,7 +1,8 @@
 import { BodyCodec } from '@parlance/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { bodyParts, decodeRelayMessage, encodeRelayMessage, readBody } from './relay-message.js';
+import { decodeLinkMessage, encodeLinkMessage } from '../link/message.js';
+import { AGENTS, bodyParts, readBody } from './messages.js';
 
 const code = (run: () => unknown): string => {
   try {
@@ -23,7 +24,7 @@ describe('a message between nodes', () => {
         (bytes, metadata, secret, originalLength) => {
           const body = { codec: BodyCodec.PLAIN, bytes, metadata, secret, originalLength };
           const { fields, parts, charge } = bodyParts(body);
-          const message = decodeRelayMessage(encodeRelayMessage('part', [7, ...fields], ...parts));
+          const message = decodeLinkMessage(encodeLinkMessage(AGENTS, 'part', [7, ...fields], ...parts));
           expect([message.type, message.fields[0]]).toEqual(['part', 7]);
           const read = readBody(message.fields.slice(1), message.bytes);
           expect({ ...read, bytes: [...read.bytes], metadata: read.metadata && [...read.metadata] }).toEqual({
@@ -36,25 +37,6 @@ describe('a message between nodes', () => {
         },
       ),
     );
-  });
-
-  it('that is malformed is refused as such', () => {
-    fc.assert(
-      fc.property(fc.oneof(fc.uint8Array(), fc.string()), (data) => {
-        expect(['none', 'bad_message']).toContain(code(() => decodeRelayMessage(data)));
-      }),
-    );
-    const head = (text: string) => Buffer.concat([Buffer.from([0, 0, 0, text.length]), Buffer.from(text)]);
-    for (const text of ['', '{}', '[]', '[1]', '["part"'])
-      expect(code(() => decodeRelayMessage(head(text)))).toBe('bad_message');
-    expect(code(() => decodeRelayMessage(head('["part"]')))).toBe('none');
-    expect(code(() => decodeRelayMessage(Uint8Array.of(0, 0, 0, 9, 91, 93)))).toBe('bad_message');
-  });
-
-  it('has a head of 16 KiB and not one byte more', () => {
-    const sized = (size: number) => encodeRelayMessage('part', ['x'.repeat(size - '["part",""]'.length)]);
-    expect(code(() => decodeRelayMessage(sized(16 * 1024)))).toBe('none');
-    expect(code(() => decodeRelayMessage(sized(16 * 1024 + 1)))).toBe('bad_message');
   });
 
   it.each([

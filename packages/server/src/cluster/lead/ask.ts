@@ -1,7 +1,7 @@
 import { CloseCode, ResumeRefusal } from '@parlance/protocol';
 import { NOT_RESUMED } from '../../admission/seek.js';
 import { type DialFailure, type DialOptions, dial, type ServerWire, type WireEvents } from '../../http/ws.js';
-import { GRACE_MS } from './move-channel.js';
+import { within } from '../within.js';
 
 /** How long the owner of a session may take to answer a HELLO, in milliseconds. */
 export const ANSWER_TIMEOUT_MS = 1_000;
@@ -26,84 +26,69 @@ export interface AskOptions extends DialOptions {
   readonly timeoutMs?: number | undefined;
   readonly url: string;
   readonly hello: Uint8Array | string;
+  /** The client is gone. */
+  readonly signal: AbortSignal;
   /** Passes on the first message of the owner and everything that follows. Returns what listens from now on. */
   readonly begin: (far: ServerWire) => WireEvents;
 }
 
 /** The client is gone, so there is no answer to wait for. */
-export const ABANDONED: Answer = { type: 'closed', code: CloseCode.ABNORMAL, reason: '' };
+const ABANDONED: Answer = { type: 'closed', code: CloseCode.ABNORMAL, reason: '' };
 
 /** Of HTTP: the session or the node of that incarnation is not at this address any more. */
 const GONE: ReadonlySet<number | undefined> = new Set([404, 410]);
 
-/** Asks the owner of a session to go on with a connection that has arrived here. */
-export class Ask {
-  readonly answer: Promise<Answer>;
-  #settle: (answer: Answer) => void = () => {};
-  #isSettled = false;
-  #abandonDial: () => void = () => {};
-  #far: ServerWire | undefined;
-
-  constructor(options: AskOptions) {
-    const { timeoutMs = ANSWER_TIMEOUT_MS } = options;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    this.answer = new Promise((resolve) => {
-      this.#settle = (answer) => {
-        if (this.#isSettled) return;
-        this.#isSettled = true;
-        clearTimeout(timer);
-        resolve(answer);
-      };
+/** Asks the owner of a session to go on with a connection that has arrived here. Never rejects. */
+export function ask(options: AskOptions): Promise<Answer> {
+  const { timeoutMs = ANSWER_TIMEOUT_MS, url, hello, begin, signal } = options;
+  if (signal.aborted) return Promise.resolve(ABANDONED);
+  let far: ServerWire | undefined;
+  let events: WireEvents | undefined;
+  let settle = (_answer: Answer) => {};
+  const answered = new Promise<Answer>((resolve) => {
+    settle = resolve;
+  });
+  let isOver = false;
+  const abandonDial = dial(
+    url,
+    options,
+    (wire) => {
+      if (isOver) return wire.terminate();
+      far = wire;
+      wire.listen({
+        onMessage(data, size) {
+          if (events === undefined) {
+            if (isOver) return;
+            settle({ type: 'led' });
+            events = begin(wire);
+          }
+          events.onMessage(data, size);
+        },
+        onClose(code, reason) {
+          if (events === undefined) settle(meaningOfClose(code, reason));
+          else events.onClose(code, reason);
+        },
+        onDrain: () => events?.onDrain(),
+        onFault: (error) => events?.onFault(error),
+        onControl() {},
+        onData() {},
+      });
+      wire.send(hello);
+    },
+    (failure) => settle(meaningOf(failure)),
+  );
+  const abandoned = new Promise<Answer>((resolve) =>
+    signal.addEventListener('abort', () => resolve(ABANDONED), { once: true }),
+  );
+  return within(Promise.race([answered, abandoned]), 'the answer', timeoutMs)
+    .catch((): Answer => ({ type: 'silent', why: `no answer within ${timeoutMs} ms` }))
+    .then((answer) => {
+      isOver = true;
+      if (events !== undefined) return answer;
+      abandonDial();
+      far?.terminate();
+      return answer;
     });
-    const giveUp = () => this.#giveUp({ type: 'silent', why: `no answer within ${timeoutMs} ms` });
-    // In a process that was busy for so long, the answer may wait to be read.
-    timer = setTimeout(() => {
-      timer = setTimeout(giveUp, GRACE_MS);
-    }, timeoutMs);
-    this.#abandonDial = dial(
-      options.url,
-      options,
-      (far) => this.#handleOpen(far, options),
-      (failure) => this.#settle(meaningOf(failure)),
-    );
-  }
-
-  /** The client is gone, so the answer is of no use. */
-  abandon(): void {
-    this.#giveUp(ABANDONED);
-  }
-
-  #giveUp(answer: Answer): void {
-    if (this.#isSettled) return;
-    this.#settle(answer);
-    this.#abandonDial();
-    this.#far?.terminate();
-  }
-
-  #handleOpen(far: ServerWire, { hello, begin }: AskOptions): void {
-    if (this.#isSettled) return far.terminate();
-    this.#far = far;
-    let events: WireEvents | undefined;
-    far.listen({
-      onMessage: (data, size) => {
-        if (events === undefined) {
-          if (this.#isSettled) return;
-          this.#settle({ type: 'led' });
-          events = begin(far);
-        }
-        events.onMessage(data, size);
-      },
-      onClose: (code, reason) => {
-        if (events === undefined) this.#settle(meaningOfClose(code, reason));
-        else events.onClose(code, reason);
-      },
-      onDrain: () => events?.onDrain(),
-      onFault: (error) => events?.onFault(error),
-      onControl() {},
-      onData() {},
-    });
-    far.send(hello);
-  }
 }
 
 function meaningOf({ status, code }: DialFailure): Answer {

@@ -1,4 +1,5 @@
-import { malformed, type RelayMessageType } from './relay-message.js';
+import { malformed } from '../link/message.js';
+import type { RelayMessageType } from './messages.js';
 
 /** Ways of one node to sessions of this one. */
 const MAX_WAYS = 200_000;

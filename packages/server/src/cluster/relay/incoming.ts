@@ -9,39 +9,26 @@ import { MAX_PRINCIPAL_LENGTH } from '../../admission/authentication.js';
 import type { MessagePlace } from '../../agents/heard.js';
 import type { Relay } from '../../agents/relay.js';
 import type { RelayTarget } from '../../agents/target.js';
-import { RelayEnd, type RelayEndOptions } from './relay-end.js';
-import { type Inflow, Inflows } from './relay-inflows.js';
-import {
-  chargeOf,
-  countField,
-  malformed,
-  type RelayMessage,
-  type RelayMessageType,
-  readBody,
-  readReport,
-  shortField,
-  textField,
-} from './relay-message.js';
-import { MAX_UNWRITTEN, type NodeWire } from './relay-wire.js';
+import type { Link, LinkEnd } from '../link/link.js';
+import { countField, type LinkMessage, malformed, shortField, textField } from '../link/message.js';
+import { type Inflow, Inflows } from './inflows.js';
+import { AGENTS, chargeOf, type RelayMessageType, readBody, readReport } from './messages.js';
 import { type RemoteAgent, type RemoteHost, RemoteSource, type RemoteWire } from './remote-session.js';
 import { type SpeakingFor, Strangers } from './strangers.js';
 
-export interface RelayInletOptions extends RemoteHost, RelayEndOptions, SpeakingFor {
+export interface IncomingOptions extends RemoteHost, SpeakingFor {
   readonly relay: Relay;
   /** The session of an agent of this node. */
   readonly find: (sessionId: string) => RelayTarget | undefined;
   /** Whether the session takes what is new; `gone` if it is not known, and has not moved from here. */
   readonly accessTo: (sessionId: string) => 'open' | 'held' | 'gone';
-  /** Bytes of memory that a body takes to be coded again. */
-  readonly memoryOf: (body: ReceivedBody, from: RelayTarget, to: RelayTarget) => number;
   /** The other node keeps account of a session that has moved here. Returns what is known of messages to it. */
   readonly onAccount: (sessionId: string) => Inflow | undefined;
   /** A message of such a session is lost. */
   readonly onReport: (sessionId: string, report: Undelivered) => void;
   /** Such an account is closed. @param isComplete whether all messages were confirmed or reported. */
   readonly onSettled: (sessionId: string, isComplete: boolean) => void;
-  /** The connection is over. @param why `undefined` if this node has ended it. */
-  readonly onOver: (why: unknown) => void;
+  readonly onOver: () => void;
 }
 
 /** Senders of one node, and sessions of moved agents of which it keeps account. */
@@ -50,9 +37,10 @@ export const MAX_SOURCES = 50_000;
 const SOURCE_CHARGE = 4_096;
 const WAY_CHARGE = 512;
 
-/** The connection from another node, whose agents write on it to agents of this one. */
-export class RelayInlet extends RelayEnd implements RemoteWire {
-  readonly #options: RelayInletOptions;
+/** The end of a link on which agents of another node write to agents of this one. */
+export class IncomingRelay implements LinkEnd, RemoteWire {
+  readonly #link: Link;
+  readonly #options: IncomingOptions;
   readonly #sources = new Map<number, RemoteSource>();
   readonly #strangers: Strangers;
   readonly #requests = new Map<number, RemoteSource>();
@@ -61,22 +49,20 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
   readonly #inflows: Inflows;
   readonly #accounts = new Set<string>();
 
-  constructor(wire: NodeWire, options: RelayInletOptions) {
-    super(options);
+  constructor(link: Link, options: IncomingOptions) {
+    this.#link = link;
     this.#options = options;
     this.#strangers = new Strangers(options);
-    this.wire.open(wire);
     this.#inflows = new Inflows(
       options.accessTo,
       (type, fields) => this.send(type, fields),
-      (change) => this.quota.add(change * WAY_CHARGE),
+      (change) => this.#link.quota.add(change * WAY_CHARGE),
     );
   }
 
   send(type: RelayMessageType, fields: readonly unknown[], ...parts: readonly Uint8Array[]): void {
-    if (type === 'credit') this.quota.release(fields[0] as number, fields[1] as number);
-    this.wire.send(type, fields, ...parts);
-    if (this.wire.unwritten > MAX_UNWRITTEN) this.end(tooMuch());
+    if (type === 'credit') this.#link.quota.release(fields[0] as number, fields[1] as number);
+    this.#link.answer(AGENTS, type, fields, ...parts);
   }
 
   /** Requests that are not over, or whose replies are under way. */
@@ -85,7 +71,6 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
   }
 
   handleTick(): void {
-    if (!this.wire.handleTick()) return this.end(new Error('the other node is silent'));
     for (const source of this.#sources.values()) source.handleTick();
     this.#inflows.tellConfirmed();
   }
@@ -98,11 +83,13 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
     return this.#inflows;
   }
 
-  protected finish(why: unknown): void {
-    if (why === undefined) this.#inflows.tellConfirmed();
-    this.wire.end();
+  handleEnding(): void {
+    this.#inflows.tellConfirmed();
+  }
+
+  handleOver(): void {
     const { onOver, onSettled } = this.#options;
-    onOver(why);
+    onOver();
     this.#requests.clear();
     for (const source of this.#sources.values()) this.#close(source);
     this.#sources.clear();
@@ -110,19 +97,8 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
     this.#accounts.clear();
   }
 
-  override onDrain(): void {
-    this.wire.pace();
-  }
-
-  protected handle(message: RelayMessage): void {
-    this.#handle(message);
-    this.wire.pace();
-  }
-
-  #handle({ type, fields, bytes }: RelayMessage): void {
+  handle({ type, fields, bytes }: LinkMessage): void {
     switch (type) {
-      case 'ping':
-        return;
       case 'account':
       case 'report':
       case 'settled':
@@ -144,7 +120,7 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
         if (source === undefined) return;
         this.#sources.delete(number);
         for (const ref of source.requests) this.#forget(ref);
-        this.quota.add(-costOf(source));
+        this.#link.quota.add(-costOf(source));
         return this.#close(source);
       }
       case 'message':
@@ -163,8 +139,8 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
       case 'piece': {
         this.#countPiece(number, bytes.length);
         const charge = chargeOf(bytes.length);
-        if (!this.quota.hasRoom(charge)) return relay.requests.giveUp(source, number, tooMuch());
-        this.quota.hold(number, charge);
+        if (!this.#link.quota.hasRoom(charge)) return relay.requests.giveUp(source, number, tooMuch());
+        this.#link.quota.hold(number, charge);
         relay.requests.takeNextPiece(source, number, { bytes, charge });
         return;
       }
@@ -207,7 +183,7 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
 
   /** @throws {ProtocolError} `bad_message`, `over_budget`. */
   #use(way: number, id: string, known?: Inflow): void {
-    if (!this.quota.hasRoom(WAY_CHARGE)) throw tooMuch();
+    if (!this.#link.quota.hasRoom(WAY_CHARGE)) throw tooMuch();
     this.#inflows.use(way, id, known);
   }
 
@@ -232,15 +208,15 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
 
   /** @throws {ProtocolError} `over_budget`. */
   #introduce(number: number, agent: RemoteAgent): RemoteSource {
-    if (!this.quota.hasRoom(costOf(agent))) throw tooMuch();
-    this.quota.add(costOf(agent));
+    if (!this.#link.quota.hasRoom(costOf(agent))) throw tooMuch();
+    this.#link.quota.add(costOf(agent));
     const source = new RemoteSource(agent, this.#options, this, (ref) => this.#forget(ref));
     this.#sources.set(number, source);
     return source;
   }
 
   /** @throws {ProtocolError} `bad_message` if the sender was never introduced. */
-  #refuseStranger(type: RelayMessageType, number: number, fields: readonly unknown[]): void {
+  #refuseStranger(type: string, number: number, fields: readonly unknown[]): void {
     const refusal = this.#strangers.refusalOf(number);
     if (refusal === undefined) throw malformed();
     const own = countField(fields[1]);
@@ -277,10 +253,10 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
     if (type === 'tensor')
       return this.#takeTensor(source, number, target, countField(fields[0]), bytes, refuse);
     const body = readBody(fields, bytes);
-    if (!this.quota.tryHold(number, body.charge)) return refuse(tooMuch());
+    if (!this.#link.quota.tryHold(number, body.charge)) return refuse(tooMuch());
     let size: number;
     try {
-      size = this.#options.memoryOf(body, source, target);
+      size = relay.transit.memoryOf(body, source, target);
     } catch (error) {
       return refuse(error);
     }
@@ -302,7 +278,7 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
   ): void {
     if (bytes.length === 0 || totalLength < bytes.length) throw malformed();
     const charge = chargeOf(bytes.length);
-    if (!this.quota.tryHold(number, charge)) return refuse(tooMuch());
+    if (!this.#link.quota.tryHold(number, charge)) return refuse(tooMuch());
     this.#tensors.set(number, totalLength - bytes.length);
     this.#options.relay.requests.takeAdmittedTensor(source, number, target, { bytes, totalLength, charge });
   }
@@ -315,16 +291,18 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
     place: MessagePlace,
     body: ReceivedBody,
   ): void {
-    const { relay, memoryOf, find } = this.#options;
+    const { relay, find } = this.#options;
     const id = inflow?.id ?? '';
     const refuse = (error: unknown) => {
       const { code, message } = relay.transit.reasonOf(error, id);
       this.send('refused', [way, number, code, message.slice(0, 1_024)]);
     };
     const target = inflow?.isCut === false ? find(id) : undefined;
+    // It takes nothing any more, and its sender is told to begin again when it has been given up.
+    if (target?.isElsewhere === true) return;
     if (target === undefined || inflow === undefined) return refuse(gone());
-    if (!this.quota.tryHoldMessage(body.charge)) return refuse(tooMuch());
-    const release = () => this.quota.releaseMessage(body.charge);
+    if (!this.#link.quota.tryHoldMessage(body.charge)) return refuse(tooMuch());
+    const release = () => this.#link.quota.releaseMessage(body.charge);
     const remote = {
       handleTaken: () => this.send('taken', [way, number]),
       handleAway: release,
@@ -347,12 +325,16 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
     };
     let size: number;
     try {
-      size = memoryOf(body, source, target);
+      size = relay.transit.memoryOf(body, source, target);
     } catch (error) {
       return remote.handleRefused(relay.transit.reasonOf(error, id));
     }
     source.intake.take(0, size, (reservation) => {
       const now = inflow.isCut ? undefined : find(id);
+      if (now?.isElsewhere === true) {
+        reservation?.release();
+        return release();
+      }
       try {
         if (now === undefined) throw gone();
         relay.messages.takeAdmitted(source, now, body, place, remote, reservation);
@@ -366,7 +348,7 @@ export class RelayInlet extends RelayEnd implements RemoteWire {
   #forget(ref: number): void {
     this.#requests.delete(ref);
     this.#tensors.delete(ref);
-    this.quota.forget(ref);
+    this.#link.quota.forget(ref);
   }
 
   #close(source: RemoteSource): void {

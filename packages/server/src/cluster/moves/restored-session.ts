@@ -1,19 +1,18 @@
 import { ProtocolError } from '@parlance/protocol';
 import { createMessage, restoreSession, systemClock } from '@parlance/protocol/internal';
-import { countedPrincipal } from './admission/authentication.js';
-import { AdoptedSession } from './adopted-session.js';
-import type { Lead } from './cluster/lead/lead.js';
-import type { MovedHere } from './cluster/moves/departures.js';
-import { decodeMoved, type MovedSession } from './cluster/moves/moved-session.js';
-import type { ServerEndpoint } from './endpoint.js';
-import type { SessionsHost } from './sessions-host.js';
+import { countedPrincipal } from '../../admission/authentication.js';
+import { AdoptedSession } from '../../adopted-session.js';
+import type { ServerEndpoint } from '../../endpoint.js';
+import type { SessionsHost } from '../../sessions-host.js';
+import type { Lead } from '../lead/lead.js';
+import type { MovedHere } from './departure.js';
+import { decodeMoved, type MovedSession } from './moved-session.js';
 
 /** A session that another node has handed over. */
 export class RestoredSession implements MovedHere {
   readonly #host: SessionsHost;
   readonly #moved: MovedSession;
   readonly #adopted: AdoptedSession;
-  readonly #load: (session: ServerEndpoint, from: string) => void;
 
   /** @throws {ProtocolError} as `restoreSession`; `over_budget` if there is no memory for what it has not read. */
   constructor(host: SessionsHost, moved: MovedSession, lead: Lead | undefined) {
@@ -23,7 +22,6 @@ export class RestoredSession implements MovedHere {
       throw new ProtocolError('bad_message', 'the snapshot is not that of the session');
     this.#host = host;
     this.#moved = moved;
-    this.#load = host.parts.load(moved.parts);
     const counted = countedPrincipal(principal, host.options);
     this.#adopted = new AdoptedSession(host, { ...moved, core, counted, origin: lead?.origin });
     try {
@@ -65,7 +63,7 @@ export class RestoredSession implements MovedHere {
 
   begin(lead: Lead | undefined, from: string): void {
     const { session } = this;
-    this.#host.onRestored(session, () => this.#load(session, from));
+    this.#host.onRestored(session, () => this.#adopted.load(from));
     lead?.handOver(session, this.#moved.input);
     session.handleTick();
   }

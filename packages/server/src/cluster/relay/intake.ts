@@ -1,7 +1,7 @@
 import type { ProtocolError } from '@parlance/protocol';
 import type { Reservation, SessionMemory } from '@parlance/protocol/internal';
 
-export interface RelayIntakeOptions {
+export interface IntakeOptions {
   /** Opens the share of the memory that bodies of a session take while they are coded again. */
   readonly openMemory: () => SessionMemory;
   /** Clock reading in milliseconds. */
@@ -13,13 +13,13 @@ interface Waiting {
 }
 
 /** Holds the bodies of one session back until there is memory to code them again. Each stream keeps its order. */
-export class RelayIntake {
-  readonly #options: RelayIntakeOptions;
+export class Intake {
+  readonly #options: IntakeOptions;
   #memory: SessionMemory | undefined;
   /** By stream. */
   readonly #waiting = new Map<number, Set<Waiting>>();
 
-  constructor(options: RelayIntakeOptions) {
+  constructor(options: IntakeOptions) {
     this.#options = options;
   }
 

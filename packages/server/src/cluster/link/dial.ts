@@ -1,20 +1,23 @@
 import { dial, type ServerWire } from '../../http/ws.js';
+import type { Dialing } from '../dialing.js';
 import type { KnownNode } from '../membership.js';
 
 /** How long a node may take to open a connection, in milliseconds. */
 const DIAL_TIMEOUT_MS = 5_000;
+/** Of HTTP: the path names the version of the link. */
+const NOT_FOUND = 404;
 
-export interface RelayDialing {
+export interface LinkDialing {
   /** How to reach a node; rejects or gives `undefined` if it is gone. */
   readonly locate: (incarnation: string) => Promise<KnownNode | undefined>;
   /** How to dial a node. */
-  readonly dialing: (node: KnownNode) => Parameters<typeof dial>[1] & { readonly url: string };
+  readonly dialing: (node: KnownNode) => Dialing;
 }
 
-/** Opens the connection on which this node relays to another one. Never rejects. */
-export async function dialRelay(
+/** Opens a connection to another node. Never rejects. */
+export async function dialLink(
   node: string,
-  { locate, dialing }: RelayDialing,
+  { locate, dialing }: LinkDialing,
   onOpen: (wire: ServerWire) => void,
   onFailed: (why: unknown) => void,
 ): Promise<void> {
@@ -31,7 +34,8 @@ export async function dialRelay(
       },
       ({ status, code }) => {
         clearTimeout(timer);
-        onFailed(new Error(`no connection: ${code ?? `HTTP ${status}`}`));
+        const why = status === NOT_FOUND ? 'the node has another version' : (code ?? `HTTP ${status}`);
+        onFailed(new Error(`no connection: ${why}`));
       },
     );
     const timer = setTimeout(() => {

@@ -2,7 +2,9 @@ import { ProtocolError } from '@parlance/protocol';
 import { isCount } from '@parlance/protocol/internal';
 
 /** A message between two nodes: the length of its head in 4 bytes, the head as a JSON list, and bytes. */
-export interface PeerMessage {
+export interface LinkMessage {
+  /** Who reads it at the other node. */
+  readonly service: string;
   readonly type: string;
   readonly fields: readonly unknown[];
   readonly bytes: Uint8Array;
@@ -12,19 +14,20 @@ export interface PeerMessage {
 const MAX_HEAD = 16 * 1024;
 const LENGTH_BYTES = 4;
 
-export function encodePeerMessage(
+export function encodeLinkMessage(
+  service: string,
   type: string,
   fields: readonly unknown[],
   ...parts: readonly Uint8Array[]
 ): Uint8Array {
-  const head = Buffer.from(JSON.stringify([type, ...fields]));
+  const head = Buffer.from(JSON.stringify([service, type, ...fields]));
   const length = Buffer.alloc(LENGTH_BYTES);
   length.writeUInt32BE(head.length);
   return Buffer.concat([length, head, ...parts]);
 }
 
 /** @throws {ProtocolError} `bad_message`. */
-export function decodePeerMessage(data: Uint8Array | string): PeerMessage {
+export function decodeLinkMessage(data: Uint8Array | string): LinkMessage {
   if (typeof data === 'string' || data.length < LENGTH_BYTES) throw malformed();
   const message = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
   const length = message.readUInt32BE();
@@ -36,10 +39,16 @@ export function decodePeerMessage(data: Uint8Array | string): PeerMessage {
   } catch {
     throw malformed();
   }
-  if (!Array.isArray(head) || typeof head[0] !== 'string') throw malformed();
-  const [type, ...fields] = head;
+  if (!Array.isArray(head)) throw malformed();
+  const [service, type, ...fields] = head;
+  if (typeof service !== 'string' || typeof type !== 'string') throw malformed();
   // Not a Buffer, whose `slice` is a view.
-  return { type, fields, bytes: new Uint8Array(data.buffer, data.byteOffset + end, data.length - end) };
+  return {
+    service,
+    type,
+    fields,
+    bytes: new Uint8Array(data.buffer, data.byteOffset + end, data.length - end),
+  };
 }
 
 /** @throws {ProtocolError} `bad_message`. */

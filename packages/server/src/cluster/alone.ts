@@ -1,0 +1,73 @@
+import { newIncarnation, systemClock } from '@parlance/protocol/internal';
+import type { BackplaneLink } from '../backplane/backplane.js';
+import type { ReplyBackplane } from '../backplane/replies.js';
+import { type Feature, OWNER, type Owner, type PartHost } from '../parts/part.js';
+import { Membership } from './membership.js';
+import { assertEngine } from './options.js';
+import { RecordKeeper } from './record-keeper.js';
+import { recordMsOf } from './recorded.js';
+
+/** Owns what a server writes to its engine without `nodes()`. On by default; it does nothing without an engine. */
+export const alone = (): Feature => ({
+  name: 'owner',
+  after: ['nodes'],
+  install(host) {
+    const { engine } = host.options;
+    if (engine === undefined || host.use(OWNER) !== undefined) return {};
+    const owner = new Alone(assertEngine(engine), host);
+    host.provide(OWNER, owner);
+    return owner;
+  },
+});
+
+/**
+ * A process that no other one reaches. Its lease tells the next one, and others that use the engine, whether it lives: what it
+ * writes is its own for as long as it does.
+ */
+class Alone implements Owner {
+  readonly incarnation = newIncarnation();
+  readonly engine: ReplyBackplane;
+  readonly #membership: Membership;
+  readonly #records: RecordKeeper;
+  readonly #link: BackplaneLink;
+
+  constructor(engine: ReplyBackplane, { options: { logger, timers }, sessions }: PartHost) {
+    const { incarnation } = this;
+    const link = engine.connect();
+    this.engine = engine;
+    this.#link = link;
+    const recordMs = recordMsOf(timers);
+    this.#records = new RecordKeeper({ incarnation, sessions, link: () => link, recordMs, logger });
+    this.#membership = new Membership({
+      ...{ backplane: engine, incarnation, clock: systemClock, now: Date.now, logger },
+      // Nothing is sent to it, so nothing has to prove who it is.
+      refusalOf: () => undefined,
+      onForgotten: () => this.#records.keepNow(),
+    });
+  }
+
+  get isStalled(): boolean {
+    return this.#membership.isStalled;
+  }
+  get hasLease(): boolean {
+    return this.#membership.hasLease;
+  }
+
+  async lives(incarnation: string): Promise<boolean> {
+    return (await this.#membership.find(incarnation)) !== undefined;
+  }
+
+  /** @throws {ProtocolError} `unsupported` if the engine is unsuitable; `invalid_option` if others use it with `nodes()`. */
+  async start(): Promise<void> {
+    await this.#membership.start({ address: '', proof: '' });
+  }
+
+  tick(): void {
+    this.#records.handleTick();
+  }
+
+  async close(): Promise<void> {
+    await this.#membership.stop();
+    await this.#link.close();
+  }
+}

@@ -1,0 +1,43 @@
+import { ProtocolError } from '@parlance/protocol';
+
+/** Time to read what has arrived, in milliseconds. */
+const GRACE_MS = 20;
+
+/** @throws {ProtocolError} `timeout`. */
+export async function within<Value>(promise: Promise<Value>, what: string, ms: number): Promise<Value> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    const expire = () => reject(new ProtocolError('timeout', `${what} took more than ${ms} ms`));
+    // In a process that was busy for so long, the answer may wait to be read.
+    timer = setTimeout(() => {
+      timer = setTimeout(expire, GRACE_MS);
+    }, ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * Calls again, after a pause, what has failed.
+ *
+ * @param mayGoOn whether it is called again.
+ * @throws what it has thrown last, if it is not called again.
+ */
+export async function persist<Value>(
+  call: () => Promise<Value>,
+  pauseMs: number,
+  mayGoOn: (error: unknown) => boolean,
+  pause = (ms: number) => new Promise<void>((resolve) => void setTimeout(resolve, ms).unref()),
+): Promise<Value> {
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      if (!mayGoOn(error)) throw error;
+    }
+    await pause(pauseMs);
+  }
+}

@@ -1,0 +1,44 @@
+import { SILENT_LOGGER } from '@parlance/protocol/internal';
+import { describe, expect, it } from 'vitest';
+import { redis } from './backplane/redis.js';
+import { createServer, MOVED_OPTIONS } from './create-server.js';
+import * as server from './index.js';
+import { without } from './parts/features.js';
+import type { SessionServer } from './server.js';
+import { OfferedOptions } from './session-options.js';
+
+describe('an option that has moved to a feature', () => {
+  it.each(Object.entries(MOVED_OPTIONS))('%s is refused, with the line to write: %s', (name, line) => {
+    const message = `the option "${name}" has moved: write ${line}`;
+    for (const value of [undefined, true])
+      expect(() => createServer({ [name]: value })).toThrow(
+        expect.objectContaining({ code: 'invalid_option', message }),
+      );
+  });
+
+  it('is named with functions that the package exports', () => {
+    const called = Object.values(MOVED_OPTIONS).flatMap((line) => line.match(/\w+(?=\()/g) ?? []);
+    const exported = Object.keys({ ...server, redis });
+    expect(called.filter((name) => !exported.includes(name))).toEqual([]);
+  });
+
+  it('is none that a server takes', async () => {
+    await using all = createServer({
+      ...{ path: '/s', origins: [], hosts: [], limits: {}, timers: {}, processMemory: 1e9, loopShare: 1 },
+      ...{ authenticate: () => null, onSession() {}, onRequest: () => '', onFetch: () => new Response() },
+      ...{ logger: SILENT_LOGGER, onError() {}, security: undefined, trustedProxies: [], engine: undefined },
+      ...{ features: [], algorithms: ['NONE'], encodings: [] },
+    });
+    expect(all.sessions.size).toBe(0);
+  });
+});
+
+it('extensions of the sessions themselves can be left out', () => {
+  const extensionsOf = (...names: string[]) => {
+    const { parts, options } = createServer({ features: names.map(without) }) as unknown as SessionServer;
+    return Object.keys(new OfferedOptions(options, parts).capabilities.extensions);
+  };
+  expect(extensionsOf()).toEqual(expect.arrayContaining(['link', 'resume', 'context', 'replies']));
+  for (const name of ['resume', 'context', 'replies']) expect(extensionsOf(name)).not.toContain(name);
+  expect(extensionsOf('link')).toEqual(['std']);
+});

@@ -1,0 +1,37 @@
+import type { Body, Message } from '@parlance/protocol';
+
+/** What a session does for its record, if it is on record. */
+export interface OnRecord {
+  /** Something may have happened that goes on record. */
+  wake(): void;
+  /** Writes also what is not needed any more. */
+  tidy(): void;
+  /** The application has taken a message of the client. */
+  handleTaken(number: number, message: Message): void;
+  /** A message is not needed any more: the application is done with it, or it was for another session, which has it. */
+  handleDone(number: number): void;
+  hasHandled(number: number): boolean;
+  /** @throws {ProtocolError} `invalid_argument`. */
+  handledUpTo(number: number): void;
+  /**
+   * @param state in UTF-8.
+   * @param onDone nothing can prevent any more that all of it is recorded.
+   * @throws {ProtocolError} `over_budget` if the record would become too large; as `Channel.send`, and what coding a body throws.
+   */
+  commit(state: Uint8Array | undefined, bodies: readonly Body[], onDone: () => void): Promise<void>;
+  /** What a part keeps with the session; `undefined` is nothing. @throws {ProtocolError} `over_budget`; what MessagePack cannot say. */
+  save(part: string, value: unknown): void;
+  /** Resolves when everything so far is on record; rejects if the session ends before. */
+  recorded(): Promise<void>;
+  /** Another node may go on with the session. Nothing is written any more, nor is the record forgotten at the end. */
+  leave(): void;
+  /** The session is over here. */
+  end(error: Error | undefined): void;
+}
+
+/** The state of a session on record: the JSON of its `data`, in UTF-8; empty for none. */
+export const stateOf = (dataText: string | undefined): Uint8Array => new TextEncoder().encode(dataText ?? '');
+
+export function dataTextOf(state: Uint8Array | undefined): string | undefined {
+  return state === undefined || state.length === 0 ? undefined : new TextDecoder().decode(state);
+}
