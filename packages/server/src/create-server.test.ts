@@ -40,5 +40,5 @@ it('extensions of the sessions themselves can be left out', () => {
   };
   expect(extensionsOf()).toEqual(expect.arrayContaining(['link', 'resume', 'context', 'replies']));
   for (const name of ['resume', 'context', 'replies']) expect(extensionsOf(name)).not.toContain(name);
-  expect(extensionsOf('link')).toEqual(['resume', 'context', 'std']);
+  expect(extensionsOf('link')).toEqual(['std']);
 });

@@ -1,6 +1,10 @@
 import { isProtocolError, type Logger } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
+
+
 import type { BackplaneLink, EngineTable, TableEntry } from '../backplane/backplane.js';
+
+
 import { pause } from '../repeat.js';
 import { persist } from './within.js';
 
