@@ -312,6 +312,8 @@ export class History {
     const lost = new Set(this.clients.filter(({ isLost }) => isLost).map(({ name }) => name));
     for (const { session } of this.sessions) {
       const { client } = session;
+      const open = session instanceof SimulatedDurableSession ? session.life.log.size : 0;
+      if (open > 0) faults.push(`${open} messages of ${client.name} are never acknowledged`);
       if (this.durable > 0 && client.known.size === 0) continue;
       if (session.spent !== 0) faults.push(`${client.name} has ${session.spent} bytes of credit less`);
       const due = NAMES.filter((name) => name !== client.name && !lost.has(name));
