@@ -162,6 +162,15 @@ describe.skipIf(redisMissing !== undefined)(
           await nodes[1]?.process.call('drain', 5_000);
         },
       ],
+      [
+        'the node of both drains',
+        0,
+        false,
+        async (ann, ben) => {
+          [ann.at, ben.at] = [1, 2];
+          await nodes[0]?.process.call('drain', 5_000);
+        },
+      ],
     ])('are heard once and in order, and none is reported, if %s', async (_, benAt, isBusy, happen) => {
       const ann = await dial('acme/ann', 0);
       const ben = await dial('acme/ben', benAt);

@@ -35,6 +35,13 @@ export const agents = (options: AgentsOptions = {}): Feature => ({
     const relay = new Relay(directory, policy, logger);
     const moves = new AgentMoves(directory, relay);
     const cluster = host.use(CLUSTER);
+    const leave = (session: ServerEndpoint) => {
+      try {
+        directory.leave(session);
+      } finally {
+        relay.handleEnded(session);
+      }
+    };
     const others = cluster && new AgentsOfNodes(cluster, host, { onConflict, directory, relay, moves });
     host.provide(AGENTS, { relay, others });
     return {
@@ -52,20 +59,14 @@ export const agents = (options: AgentsOptions = {}): Feature => ({
       quiet: (session) => moves.isQuiet(session),
       leaves: (session, stream) => moves.isWatch(session, stream),
       settle: (session, reason) => moves.settle(session, reason),
-      moved: (session, node) => moves.handleMoved(session, node),
+      moved: (session, node) => (node === undefined ? leave(session) : moves.handleMoved(session, node)),
       release: (session) => moves.release(session),
       save: (session, how) => moves.stateOf(session, how),
       load(saved) {
         const state = moves.read(saved);
         return (session, from) => moves.adopt(session, state, from);
       },
-      ended(session) {
-        try {
-          directory.leave(session);
-        } finally {
-          relay.handleEnded(session);
-        }
-      },
+      ended: leave,
     };
   },
 });

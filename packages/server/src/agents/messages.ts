@@ -174,7 +174,7 @@ export class RelayedMessages {
   /** @throws {ProtocolError} if the body cannot be coded or sent. */
   #pass(target: RelayTarget, body: ReceivedBody, delivery: PendingDelivery): void {
     const transit = this.#transit;
-    const { source, number, isAgain, onSettled } = delivery;
+    const { source, number, isAgain } = delivery;
     const before = this.#peers.get(target)?.heard ?? new Heard();
     const verdict = target.isRemote ? 'new' : before.check(source.id, delivery);
     const kept = target.core.record === undefined ? undefined : body;
@@ -202,7 +202,7 @@ export class RelayedMessages {
       source.relayed++;
       try {
         if (channel.relay === undefined) channel.send(coded);
-        else return channel.relay(coded, { number, isAgain, onTaken: () => onSettled?.() });
+        else return channel.relay(coded, { number, isAgain, onTaken: () => this.#settle(entry) });
       } catch (error) {
         deliveries.removeLast();
         source.relayed--;
@@ -224,16 +224,21 @@ export class RelayedMessages {
   }
 
   /** What was sent to a session is in it, or will be when it is on record. */
-  #settleWhenTaken({ record: durable }: RelayTarget['core'], entry: Entry): void {
-    const settle = () => {
-      entry.body = undefined;
-      entry.onSettled?.();
-    };
-    if (durable === undefined) settle();
-    else durable.afterRecord(settle);
+  #settleWhenTaken({ record }: RelayTarget['core'], entry: Entry): void {
+    if (record === undefined) this.#settle(entry);
+    else record.afterRecord(() => this.#settle(entry));
   }
 
-  #handleWritten(written: PendingDelivery): void {
+  /** The session has it, on record if it is durable. */
+  #settle(entry: Entry): void {
+    const { onSettled } = entry;
+    entry.body = entry.onSettled = undefined;
+    onSettled?.();
+  }
+
+  #handleWritten(written: Entry): void {
+    // Only what is on record is written. The node that has recorded it may have been lost, or fenced, before it said so.
+    this.#settle(written);
     this.#release(written);
     written.remote?.handleWritten();
   }

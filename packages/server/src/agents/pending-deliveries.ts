@@ -45,6 +45,8 @@ export interface Entry extends PendingDelivery {
   readonly isKnown: boolean;
   /** It was sent, and may have arrived, on a connection that is lost. */
   isDoubtful: boolean;
+  /** `undefined` as soon as it was called. */
+  onSettled: (() => void) | undefined;
   /** What to send again if the session goes on elsewhere without it. */
   body: ReceivedBody | undefined;
 }
@@ -65,15 +67,15 @@ export class DeliveryLog {
    *
    * @returns those that count as written now.
    */
-  addKnown(entry: Entry, confirmed: number): readonly PendingDelivery[] {
+  addKnown(entry: Entry, confirmed: number): readonly Entry[] {
     this.#entries.push(entry);
     const written = this.#passKnown();
     this.#forget(confirmed);
     return written;
   }
 
-  #passKnown(): PendingDelivery[] {
-    const passed: PendingDelivery[] = [];
+  #passKnown(): Entry[] {
+    const passed: Entry[] = [];
     for (;;) {
       const entry = this.#entries[this.#unwritten];
       if (entry?.isKnown !== true) return passed;
@@ -97,7 +99,7 @@ export class DeliveryLog {
    * @param confirmed frames that the session has confirmed.
    * @returns the messages that are written now and were not written before.
    */
-  handleWritten(entry: Entry, frame: number, confirmed: number): readonly PendingDelivery[] {
+  handleWritten(entry: Entry, frame: number, confirmed: number): readonly Entry[] {
     if (this.#entries[this.#unwritten] !== entry) {
       // Another node had no memory for those before it yet.
       const at = this.#entries.indexOf(entry, this.#unwritten);

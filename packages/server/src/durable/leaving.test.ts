@@ -40,11 +40,12 @@ function setUp() {
   const link = {
     moveSession: (id: string) => {
       calls.push(id);
+      done.push(`${id} told to the engine`);
       return new Promise(() => {});
     },
   } as unknown as BackplaneLink;
   const leaving = new Leaving({
-    parts: () => ({ leaves: () => false }),
+    parts: () => ({ leaves: () => false, moved: ({ id }) => void done.push(`${id} is waited for`) }),
     ...{ incarnation: 'here', link, sessions, clock, timers: resolveTimers() },
     logger: { debug: log, info: log, warn: log, error: log },
   });
@@ -75,6 +76,14 @@ describe('a node that is cut off', () => {
     add('b');
     leaving.abandonAll();
     expect(done).toEqual(['a crashed', 'b given up', 'b left', 'b lost 1012', 'b ended fenced']);
+  });
+
+  it('lets others wait for a session that it gives up before the engine is told', async () => {
+    const { add, done, leaving } = setUp();
+    add('a');
+    void leaving.all();
+    for (let i = 0; i < 20; i++) await Promise.resolve();
+    expect(done).toEqual(['a given up', 'a left', 'a is waited for', 'a told to the engine']);
   });
 
   it('drops a session that it gives up for a drain, while the engine does not answer', async () => {

@@ -13,7 +13,7 @@ export interface LeavingOptions {
   readonly link: BackplaneLink;
   /** All sessions of this node. */
   readonly sessions: ReadonlyMap<string, ServerEndpoint>;
-  readonly parts: () => Pick<LeavingParts, 'leaves'>;
+  readonly parts: () => Pick<LeavingParts, 'leaves' | 'moved'>;
   readonly timers: Timers;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -112,6 +112,8 @@ export class Leaving {
     session.giveUp();
     session.isElsewhere = true;
     session.record?.leave();
+    // From now on it is waited for, also by others here, so that nothing is refused while the engine is told.
+    this.#options.parts().moved(session, undefined);
     const isSaid = await this.#say(session);
     // It was abandoned meanwhile.
     if (!session.hasEnded) this.#letGo(session);

@@ -207,8 +207,12 @@ export interface Part {
   leaves?(session: ServerEndpoint, stream: number, how: 'move' | 'record'): boolean;
   /** There is no more time: what keeps a session here ends with `reason`. */
   settle?(session: ServerEndpoint, reason: ProtocolError): void;
-  /** The session is at another node now, and is about to be forgotten here. */
-  moved?(session: ServerEndpoint, node: string): void;
+  /**
+   * The session takes nothing any more, and is about to be forgotten here.
+   *
+   * @param node which has it now; `undefined` if one will take it from its record.
+   */
+  moved?(session: ServerEndpoint, node: string | undefined): void;
   /** The session stays. */
   release?(session: ServerEndpoint): void;
   /**

@@ -185,7 +185,7 @@ export class Parts implements SessionParts, LeavingParts {
     each(session, this.#having('settle'), (part) => part.settle(session, reason));
   }
 
-  moved(session: ServerEndpoint, node: string): void {
+  moved(session: ServerEndpoint, node: string | undefined): void {
     each(session, this.#having('moved'), (part) => part.moved(session, node));
   }
 

@@ -40,7 +40,7 @@ export interface LeavingParts {
   isQuiet(session: ServerEndpoint): boolean;
   leaves(session: ServerEndpoint, stream: number, how: 'move' | 'record'): boolean;
   settle(session: ServerEndpoint, reason: ProtocolError): void;
-  moved(session: ServerEndpoint, node: string): void;
+  moved(session: ServerEndpoint, node: string | undefined): void;
   release(session: ServerEndpoint): void;
   /** By the names of parts. Throws what one of them throws. */
   save(session: ServerEndpoint): Readonly<Record<string, unknown>>;

@@ -101,19 +101,6 @@ describe('a node that speaks for an agent that is not known yet', () => {
   });
 });
 
-describe('a session that its node has given up, and the engine does not know yet', () => {
-  it('refuses no message, whose sender begins again once the session is let go', async () => {
-    const { node, other, session, sent, tell, open, stop } = await connected();
-    open(newSessionId(other.name));
-    Object.assign(session, { isElsewhere: true, isDurable: true });
-    tell('message', [1, 1, 7, 1, 0, ...BODY], Buffer.from('hi'));
-    expect([session.waiting, sent.slice(1)]).toEqual([0, []]);
-    node.forget(session);
-    expect(sent.slice(1)).toEqual([['again', 7]]);
-    await stop();
-  });
-});
-
 describe('a tensor of another node', () => {
   it('has as many bytes as it announces, and not one more', async () => {
     const { other, session, state, tell, open, stop } = await connected();

@@ -298,8 +298,6 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
       this.send('refused', [way, number, code, message.slice(0, 1_024)]);
     };
     const target = inflow?.isCut === false ? find(id) : undefined;
-    // It takes nothing any more, and its sender is told to begin again when it has been given up.
-    if (target?.isElsewhere === true) return;
     if (target === undefined || inflow === undefined) return refuse(gone());
     if (!this.#link.quota.tryHoldMessage(body.charge)) return refuse(tooMuch());
     const release = () => this.#link.quota.releaseMessage(body.charge);
@@ -331,10 +329,6 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
     }
     source.intake.take(0, size, (reservation) => {
       const now = inflow.isCut ? undefined : find(id);
-      if (now?.isElsewhere === true) {
-        reservation?.release();
-        return release();
-      }
       try {
         if (now === undefined) throw gone();
         relay.messages.takeAdmitted(source, now, body, place, remote, reservation);

@@ -1,4 +1,4 @@
-import type { SessionEvent } from '@parlance/protocol';
+import { ProtocolError, type SessionEvent } from '@parlance/protocol';
 import type { Relay } from '../../../agents/relay.js';
 import { type Body, type Client, type Queued, SimulatedSession } from './simulated-session.js';
 
@@ -38,6 +38,8 @@ export class SimulatedDurableSession extends SimulatedSession {
   override readonly isDurable = true;
   readonly life: Life;
   isElsewhere = false;
+  /** It takes nothing any more, and its process will forget it. */
+  isGivenUp = false;
   readonly #epoch: number;
   #turn = newTurn();
 
@@ -71,7 +73,15 @@ export class SimulatedDurableSession extends SimulatedSession {
   }
 
   override get isFenced(): boolean {
-    return this.#epoch !== this.life.epoch;
+    return this.isGivenUp || this.#epoch !== this.life.epoch;
+  }
+
+  override perform(command: (core: unknown) => unknown): unknown {
+    if (this.isGivenUp) throw new ProtocolError('session_closed', 'the session goes on elsewhere');
+    return super.perform(command);
+  }
+  override tell(command: (core: unknown) => void): void {
+    if (!this.isGivenUp) super.tell(command);
   }
 
   protected override put(_stream: number, { bytes, address, metadata, onWritten }: Body): void {

@@ -153,14 +153,13 @@ export class History {
 
   /** Durable sessions are put on record, given up, taken over and fenced, in any order. */
   #goOnDurably({ giveUp = 0, steal = 0 }: Faults): void {
-    const { random, world } = this;
+    const { random } = this;
     for (const { node, session } of this.durableSessions) {
       if (random() < 0.3) session.record();
       if (session.isFenced && random() < 0.1) this.#leave(node, session);
       else if (!session.isFenced && random() < giveUp) {
         this.givenUp++;
-        this.#leave(node, session);
-        world.waiting.push(session.life);
+        node.giveUp(session);
       } else if (!session.isFenced && random() < steal) {
         const other = this.pick(this.alive.filter((each) => each !== node && !each.sessions.has(session.id)));
         other?.take(session.life);
@@ -171,6 +170,7 @@ export class History {
   }
 
   #leave(node: SimulatedNode, session: SimulatedDurableSession): void {
+    if (session.isGivenUp) this.world.waiting.push(session.life);
     session.isElsewhere = true;
     node.forget(session);
   }
@@ -312,6 +312,8 @@ export class History {
     const lost = new Set(this.clients.filter(({ isLost }) => isLost).map(({ name }) => name));
     for (const { session } of this.sessions) {
       const { client } = session;
+      const open = session instanceof SimulatedDurableSession ? session.life.log.size : 0;
+      if (open > 0) faults.push(`${open} messages of ${client.name} are never acknowledged`);
       if (this.durable > 0 && client.known.size === 0) continue;
       if (session.spent !== 0) faults.push(`${client.name} has ${session.spent} bytes of credit less`);
       const due = NAMES.filter((name) => name !== client.name && !lost.has(name));

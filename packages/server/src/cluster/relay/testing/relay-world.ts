@@ -156,10 +156,20 @@ export class SimulatedNode {
     this.directory.join(endpoint);
   }
 
+  /** What a server does with a durable session for which any other node may have its record. */
+  giveUp(session: SimulatedDurableSession): void {
+    session.isElsewhere = session.isGivenUp = true;
+    this.#leave(session);
+  }
+
   /** What a server does with a session that is over. */
   forget(session: SimulatedSession): void {
     session.state = 'closed';
     this.sessions.delete(session.id);
+    this.#leave(session);
+  }
+
+  #leave(session: SimulatedSession): void {
     this.directory.leave(session as never as ServerEndpoint);
     this.relay.handleEnded(session as never as ServerEndpoint);
   }
