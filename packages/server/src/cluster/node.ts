@@ -270,8 +270,7 @@ export class ClusterNode implements ClusterPort {
   /** Leaves the cluster and closes the port. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.links.close();
-    await this.#membership.stop();
+    await Promise.all([this.links.close(), this.#membership.stop()]);
     // Without its connections to the engine, a start that is under way ends.
     await this.#starting?.catch(() => {});
     await this.#port?.close();

@@ -1,6 +1,6 @@
 import { MemoryBudget, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
-import type { ServerWire } from '../../http/ws.js';
+import type { ServerWire, WireEvents } from '../../http/ws.js';
 import {
   Link,
   type LinkEnd,
@@ -237,12 +237,36 @@ describe('the links of a node', () => {
     expect([heard, dials.length, links.size]).toEqual([['a'], 0, 0]);
   });
 
+  it('are closed in order, so that the other node reads what it was told', async () => {
+    const { links } = open();
+    const done: string[] = [];
+    const near = {
+      ...wire(),
+      send: (data: Uint8Array | string) => void done.push(decodeLinkMessage(data).type),
+      close: (code: number) => void done.push(`closed with ${code}`),
+      terminate: () => void done.push('terminated'),
+    };
+    links.serve(SERVICE, () => ({ handle() {}, handleOver() {} }));
+    let events: WireEvents | undefined;
+    const listen = (listener: WireEvents) => {
+      events = listener;
+    };
+    links.accept({ ...near, listen }, 'there');
+    events?.onMessage(word('a'), 1);
+    const closed = links.close().then(() => done.push('over'));
+    await Promise.resolve();
+    expect(done).toEqual(['closed with 1000']);
+    events?.onClose(1000, '');
+    await closed;
+    expect(done).toEqual(['closed with 1000', 'over']);
+  });
+
   it('are closed with it, and no other is taken', () => {
     const { links } = open();
     const ended: string[] = [];
     const ending = (name: string) => ({ ...wire(), terminate: () => void ended.push(name) });
     links.accept(ending('first'), 'there');
-    links.close();
+    void links.close();
     links.accept(ending('second'), 'there');
     expect([ended, links.to('there').isOver, links.size]).toEqual([['first', 'second'], true, 0]);
   });

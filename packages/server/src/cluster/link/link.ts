@@ -1,5 +1,5 @@
-import { ProtocolError } from '@parlance/protocol';
-import type { ServerWire, WireEvents } from '../../http/ws.js';
+import { CloseCode, ProtocolError } from '@parlance/protocol';
+import { type ServerWire, terminateSoon, type WireEvents } from '../../http/ws.js';
 import { decodeLinkMessage, encodeLinkMessage, type LinkMessage, malformed } from './message.js';
 import { LINK_QUOTA, LinkQuota, type NodesMemory } from './quota.js';
 
@@ -30,7 +30,7 @@ export class Traffic {
 
 /** What a connection of this node to itself has too. */
 export type NodeWire = Pick<ServerWire, 'send' | 'terminate'> &
-  Partial<Pick<ServerWire, 'bufferedAmount' | 'hold' | 'unhold'>>;
+  Partial<Pick<ServerWire, 'bufferedAmount' | 'close' | 'hold' | 'unhold'>>;
 
 /** What a service does at one end of a link. */
 export interface LinkEnd {
@@ -76,6 +76,7 @@ export class Link implements WireEvents {
   /** Ticks for which the other node was no member, as far as this one knows; infinite if it was one before. */
   #unknownTicks = 0;
   #isOver = false;
+  #onClosed: (() => void) | undefined;
 
   constructor(options: LinkOptions) {
     this.node = options.node;
@@ -160,11 +161,31 @@ export class Link implements WireEvents {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#waiting = [];
-    this.#wire?.terminate();
+    if (why === undefined) this.#hangUp();
+    else this.#wire?.terminate();
     this.#options.onOver(why);
     for (const end of this.#ends.values()) end.handleOver(why);
     this.quota.close();
     this.#wake();
+  }
+
+  /** Ends the link. Resolves when the other node has read everything, or has not in a second. */
+  async leave(): Promise<void> {
+    if (this.#isOver) return;
+    const closed = new Promise<void>((resolve) => {
+      this.#onClosed = resolve;
+    });
+    this.end();
+    if (this.#wire?.close !== undefined) await closed;
+  }
+
+  /** A socket that is cut off while something has come that was not read loses also what was sent. */
+  #hangUp(): void {
+    const wire = this.#wire;
+    if (wire?.close === undefined) return wire?.terminate();
+    if (this.#isHeld) wire.unhold?.();
+    wire.close(CloseCode.NORMAL, '');
+    terminateSoon(wire);
   }
 
   get #unwritten(): number {
@@ -222,6 +243,7 @@ export class Link implements WireEvents {
     this.#wake();
   }
   onClose(code: number, reason: string): void {
+    this.#onClosed?.();
     this.end(new ProtocolError('connection_failed', `closed with ${code} ${reason}`));
   }
   onFault(error: unknown): void {

@@ -91,9 +91,10 @@ export class Links {
     for (const [node, link] of [...this.#opened]) link.handleTick(node === incarnation || isMember(node));
   }
 
-  close(): void {
+  /** Ends all of them. Resolves when the other nodes have read what they were told, or have not in a second. */
+  async close(): Promise<void> {
     this.#isClosed = true;
-    for (const link of [...this.#opened.values(), ...this.#accepted]) link.end();
+    await Promise.all([...this.#opened.values(), ...this.#accepted].map((link) => link.leave()));
   }
 
   #shared(node: string) {
