@@ -12,6 +12,9 @@ import { useSession } from './cluster/usage.js';
 const STEPS = ['hold', 'held', 'snapshot', 'record', 'recorded', 'taken'] as const;
 type Step = (typeof STEPS)[number];
 
+/** What the nodes say of a session that moves: the step, its number, and which session it is. */
+const SAID = /\["moves","(hold|held|snapshot|taken)",(\d+)(?:,"(sess_\w+)")?/g;
+
 const FORMER = 0;
 const NEXT = 1;
 const SESSIONS = 4;
@@ -29,13 +32,18 @@ afterEach(async () => {
 /** Calls `onStep` once, when a session gets to that step; it is not passed on if its receiver is gone by then. */
 function watchFor(step: Step, onStep: (sessionId: string) => Promise<'pass' | 'cut'>): WatchNodes {
   let hasBegun = false;
+  /** The sessions that move, by their numbers on the link. */
+  const moving = new Map<string, string>();
   return async ({ leg, index, from, text, pair }) => {
     if (index !== NEXT || hasBegun) return 'pass';
     let seen: Step | undefined;
     if (leg === 'peer') {
-      const message = /"type":"(hold|held|snapshot|taken)"/.exec(text);
-      pair.session = /"session":"(sess_\w+)"/.exec(text)?.[1] ?? pair.session;
-      seen = message?.[1] as Step | undefined;
+      for (const [, type, number = '', id] of text.matchAll(SAID)) {
+        if (id !== undefined) moving.set(number, id);
+        if (type !== step) continue;
+        seen = type;
+        pair.session = moving.get(number);
+      }
     } else if (from === 'client') {
       const session = /\{(sess_\w+)\}/.exec(text)?.[1];
       pair.session = session ?? pair.session;

@@ -1,5 +1,5 @@
 import { connect } from '@parlance/client';
-import { createServer, memoryCluster, type ServerOptions } from '@parlance/server';
+import { createServer, nodes as joinNodes, memoryCluster, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createCuttingProxy } from './cutting-proxy.js';
@@ -147,9 +147,9 @@ describe('the server knows of its client', () => {
     ['whose connection it has', false, 'net 2', '203.0.113.2'],
     ['that comes without a connection', true, 'net 1', '203.0.113.1'],
   ])('and the same at another node, for a session %s', async (_what, isAway, userAgent, remoteAddress) => {
-    const cluster = memoryCluster();
     const options = {
-      cluster,
+      engine: memoryCluster(),
+      features: [joinNodes()],
       trustedProxies: ['127.0.0.1'],
       authenticate: () => ({ principal: 'ann', data: { name: 'Ann' } }),
     };

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type Session } from '@parlance/client';
-import { createServer, memoryCluster } from '@parlance/server';
+import { createServer, keptReplies, memoryCluster, nodes } from '@parlance/server';
 import WebSocket from 'ws';
 import { Account } from './account.js';
 import { FollowerAccount, followReplies, keepReply, REPLIES } from './followers.js';
@@ -110,14 +110,13 @@ class Run {
     const users = Array.from({ length: sessions }, () => this.#use(url));
     // Principals that follow kept replies use servers of their own: the other sessions have no principal. Each connection
     // goes to one of two nodes, so that replies are followed where they are and from the other node.
-    const cluster = memoryCluster();
     const keeping = {
-      cluster,
+      engine: memoryCluster(),
       limits: LIMITS,
       timers: TIMERS,
       authenticate: ({ token }: { readonly token?: string | undefined }) =>
         token === undefined ? null : { principal: token },
-      replies: REPLIES,
+      features: [nodes(), keptReplies(REPLIES)],
       onRequest: keepReply,
     };
     await using keeper = createServer(keeping);
