@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect } from '@parlance/client';
 import { KV_CACHE_HEADER_SIZE, type Session } from '@parlance/protocol';
-import { createServer } from '@parlance/server';
+import { createServer, tensors } from '@parlance/server';
 import WebSocket from 'ws';
 import { readCommandLine, wholeNumber } from '../../scripts/command-line.js';
 import { bytes, columns, count, duration, paint } from './format.js';
@@ -23,9 +23,8 @@ const USAGE = `npm run tensors -- [--tokens N]
 const { values } = readCommandLine(USAGE, { options: { tokens: { type: 'string', default: '2048' } } });
 const tokens = wholeNumber('tokens', values.tokens, USAGE);
 
+const TENSORS = { transfers: 'stream', avp: { identity: MODEL } } as const;
 const OPTIONS = {
-  transfers: 'stream',
-  avp: { identity: MODEL },
   limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },
   onRequest: () => 'yes',
 } as const;
@@ -53,7 +52,11 @@ async function exchangeDirectly(): Promise<Exchange> {
   const accepted = new Promise<Session>((resolve) => {
     accept = resolve;
   });
-  const server = createServer({ ...OPTIONS, onSession: (session) => accept(session) });
+  const server = createServer({
+    ...OPTIONS,
+    features: [tensors(TENSORS)],
+    onSession: (session) => accept(session),
+  });
   const { url } = await server.listen();
   chapter('Directly, over one session');
   console.log('  starting the sender …');
@@ -73,7 +76,7 @@ async function exchangeThroughServer(): Promise<{ relayed: Exchange; relayPeakBy
   chapter('Through a server, from client to client');
   console.log('  starting the server and the sender …');
   const relay = await startRelay();
-  const session = await connect(relay.url, { ...OPTIONS, WebSocket, token: 'writer' });
+  const session = await connect(relay.url, { ...OPTIONS, ...TENSORS, WebSocket, token: 'writer' });
   const agents = await session.agents();
   const changes = agents[Symbol.asyncIterator]();
   const sender = startSender(relay.url, tokens, { token: 'reader', to: 'writer' });

@@ -1,15 +1,13 @@
 import { connect, type Session } from '@parlance/client';
-import { createServer } from '@parlance/server';
+import { createServer, tensors, without } from '@parlance/server';
 import WebSocket from 'ws';
 import type { End, TransferSystem } from './ends.js';
 import { generate } from './generated.js';
 
 /** Options of both ends. */
 export const OPTIONS = {
-  transfers: 'stream',
   algorithms: ['NONE'],
   encodings: [],
-  extensions: { context: false },
   limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },
 } as const;
 
@@ -18,6 +16,7 @@ export const system: TransferSystem = {
   async serve(onEnd) {
     const server = createServer({
       ...OPTIONS,
+      features: [tensors({ transfers: 'stream' }), without('context')],
       onRequest: (request) => request.text,
       async onSession(session) {
         onEnd(endOf(session));
@@ -31,6 +30,8 @@ export const system: TransferSystem = {
   async connect(port) {
     const session = await connect(`ws://127.0.0.1:${port}/session`, {
       ...OPTIONS,
+      transfers: 'stream',
+      extensions: { context: false },
       WebSocket,
       onRequest: (request) => request.text,
     });

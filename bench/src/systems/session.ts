@@ -11,7 +11,7 @@ import {
   Subprotocol,
 } from '@parlance/protocol';
 import { resolveCapabilities, systemClock } from '@parlance/protocol/internal';
-import { createServer, type ServerOptions } from '@parlance/server';
+import { createServer, type ServerOptions, without } from '@parlance/server';
 import { type FrameSocket, maskedFrame, Opcode } from '../load/frame-socket.js';
 import { repeated } from '../load/repeated.js';
 import { UNLIMITED } from '../unlimited.js';
@@ -54,9 +54,11 @@ export async function serveSessions(onEcho: () => void, options: ServerOptions =
     }
   }
   const server = createServer({
-    ...CAPABILITIES,
+    algorithms: CAPABILITIES.algorithms,
+    encodings: CAPABILITIES.encodings,
     limits: { ...UNLIMITED, maxStreams: 1_000 },
     ...options,
+    features: [without('context'), ...(options.features ?? [])],
     async onSession(session) {
       for await (const message of session) {
         await session.send(message.bytes);

@@ -54,6 +54,9 @@ export interface LinkOptions {
   readonly onOver: (why: unknown) => void;
 }
 
+/** The other node has ended the link in order, as it closes: nothing is wrong. */
+export const LEFT = new ProtocolError('connection_failed', 'the other node has ended the link');
+
 /**
  * One end of a connection between two nodes, on which each service of theirs has its own messages. One node opens it and asks;
  * the other one answers, and reads nothing while its answers are not read.
@@ -244,7 +247,8 @@ export class Link implements WireEvents {
   }
   onClose(code: number, reason: string): void {
     this.#onClosed?.();
-    this.end(new ProtocolError('connection_failed', `closed with ${code} ${reason}`));
+    const isLeft = code === CloseCode.NORMAL;
+    this.end(isLeft ? LEFT : new ProtocolError('connection_failed', `closed with ${code} ${reason}`));
   }
   onFault(error: unknown): void {
     this.end(error);

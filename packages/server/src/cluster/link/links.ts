@@ -2,7 +2,7 @@ import type { Logger } from '@parlance/protocol';
 import { loggable, type MemoryBudget } from '@parlance/protocol/internal';
 import { limitedLog } from '../../base/limited-log.js';
 import type { ServerWire } from '../../http/ws.js';
-import { Link, type LinkEnd, type NodeWire, Traffic } from './link.js';
+import { LEFT, Link, type LinkEnd, type NodeWire, Traffic } from './link.js';
 import { createLoopback } from './loopback.js';
 import { openNodesMemory } from './quota.js';
 
@@ -133,7 +133,7 @@ export class Links {
   }
 
   #report(node: string, why: unknown): void {
-    if (why === undefined || this.#isClosed) return;
+    if (why === undefined || why === LEFT || this.#isClosed) return;
     const fields = { event: 'peer.lost', node, err: loggable(why) };
     this.#logger.warn(fields, 'the connection between two nodes is lost');
   }
