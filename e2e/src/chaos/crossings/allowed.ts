@@ -235,6 +235,14 @@ export const ALLOWED: readonly Row[] = [
   {
     of: ['handler'],
     codes: ['interrupted'],
+    if: durable,
+    after: NODE_LEFT,
+    at: 'anyone',
+    says: 'DURABLE.md, What survives what: requests to and from other agents',
+  },
+  {
+    of: ['handler'],
+    codes: ['interrupted'],
     after: ['reloaded'],
     at: 'anyone',
     says: 'resume.md, REB-5',
