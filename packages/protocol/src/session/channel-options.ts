@@ -22,7 +22,7 @@ export interface ChannelOptions extends BodyRulesOptions {
   readonly limiter?: RateLimiter | undefined;
   /** Client: the streams of the session that this page has taken up. @default none */
   readonly last?: LastStreams | undefined;
-  /** Client: what there is of the session on record that this page has taken up. @default none */
+  /** Client: the state of the session on record that this page took up from the page before. @default none */
   readonly takenUp?: TakenUpBodies | undefined;
   /** Server: bytes that a session may have on record. @default Infinity */
   readonly maxRecordSize?: number | undefined;

@@ -75,7 +75,7 @@ export function assertTakenUp(
 }
 
 /**
- * What there is of a session on record that was taken up.
+ * The state of a session on record that a page took up from the page before.
  *
  * @throws {ProtocolError} `bad_acceptance` if the server does not say what it has.
  */

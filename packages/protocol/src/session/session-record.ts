@@ -34,6 +34,8 @@ export interface Turn {
   readonly streams: ReadonlyMap<number, StreamTurn>;
   /** Whether the client is to be told that the record was behind. */
   readonly isBehind: boolean | undefined;
+  /** Former pages of the client have written the messages up to this one, and cannot write them again. */
+  readonly ofFormerPages: number | undefined;
 }
 
 export interface NumberedBody {

@@ -158,6 +158,7 @@ export class DurablePair {
       said: messages.at(-1)?.number ?? 0,
       messages,
       streams: new Map<number, StreamRecord>(),
+      ofFormerPages: last(({ ofFormerPages }) => ofFormerPages),
     };
   }
 }

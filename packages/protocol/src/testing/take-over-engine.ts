@@ -23,6 +23,7 @@ interface Kept {
   said: number;
   messages: NumberedBody[];
   isBehind: boolean;
+  ofFormerPages: number;
   readonly streams: Map<number, KeptStream>;
 }
 
@@ -49,7 +50,7 @@ export class SimulatedEngine implements TakeOverEngine {
   readonly #fault: TakeOverFault | undefined;
   readonly #kept: Kept = {
     ...{ epoch: 1, turn: 0, begin: undefined, accept: undefined, handled: 0, state: undefined, said: 0 },
-    ...{ messages: [], isBehind: false, streams: new Map() },
+    ...{ messages: [], isBehind: false, ofFormerPages: 0, streams: new Map() },
   };
 
   constructor(fault: TakeOverFault | undefined) {
@@ -84,6 +85,7 @@ export class SimulatedEngine implements TakeOverEngine {
     const confirmed = turn.confirmed ?? 0;
     kept.said = Math.max(kept.said, confirmed);
     kept.isBehind = turn.isBehind ?? kept.isBehind;
+    kept.ofFormerPages = turn.ofFormerPages ?? kept.ofFormerPages;
     kept.messages = kept.messages.filter(({ number }) => number > confirmed);
     for (const [id, change] of turn.streams) {
       if (change.isForgotten) {
@@ -109,7 +111,7 @@ export class SimulatedEngine implements TakeOverEngine {
   }
 
   read(): DurableRecord {
-    const { begin, accept, handled, state, said, messages, isBehind, streams } = this.#kept;
+    const { begin, accept, handled, state, said, messages, isBehind, ofFormerPages, streams } = this.#kept;
     if (begin === undefined || accept === undefined) throw new Error('nothing is on record');
     const copies = [...streams].map(([id, stream]): [number, StreamRecord] => [
       id,
@@ -121,6 +123,7 @@ export class SimulatedEngine implements TakeOverEngine {
       saved: new Map(),
       messages: [...messages],
       isBehind,
+      ofFormerPages,
       streams: new Map(copies),
     };
     return { begin, accept, handled, state, said, ...rest };

@@ -19,7 +19,13 @@ const ALI = 'ali \u00e9\u{1f600}';
 
 const TURN: Turn = {
   ...{ number: 1, begin: undefined, accept: undefined, handled: undefined, state: undefined },
-  ...{ messages: [], confirmed: undefined, streams: new Map(), isBehind: undefined },
+  ...{
+    messages: [],
+    confirmed: undefined,
+    streams: new Map(),
+    isBehind: undefined,
+    ofFormerPages: undefined,
+  },
   ...{ opened: [], settled: [], heard: new Map(), saved: new Map() },
 };
 const FIRST: Turn = { ...TURN, begin: Uint8Array.of(0, 255), accept: { tokens: ['aa', 'bb'], attempt: 3 } };
@@ -174,6 +180,7 @@ describe('the record of a durable session as fields', () => {
           },
         ],
       ]),
+      ofFormerPages: 0,
       isBehind: false,
     });
   });
@@ -229,6 +236,12 @@ describe('the record of a durable session as fields', () => {
     const fields = written({ confirmed: Number.MAX_SAFE_INTEGER });
     expect(fields.names).toEqual(['accept', 'begin', 'principal', 'said']);
     expect(fields.read()).toMatchObject({ said: Number.MAX_SAFE_INTEGER, messages: [] });
+  });
+
+  it('says which messages former pages have written', () => {
+    const fields = written({ ofFormerPages: 7 });
+    fields.write(0, { ...TURN, number: 3, handled: 1 });
+    expect(fields.read().ofFormerPages).toBe(7);
   });
 
   it('says that the client is to be told of lost turns, until it knows', () => {

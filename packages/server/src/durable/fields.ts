@@ -24,6 +24,7 @@ import { pack, unpack } from './packed.js';
  *     s<stream>              how often its handler was started, whether it is started again, and the ID of its kept reply
  *     p<stream>.<number>     a part of its reply
  *     x<stream>              how the reply has ended: empty, or the body of the error frame
+ *     pages                  former pages of the client have written its messages up to this one
  *     behind                 is there if the client is to be told that the record has lost turns
  */
 
@@ -63,7 +64,7 @@ export class FieldWriter {
 
   /** Each turn once, in order. */
   write({ begin, accept, handled, opened, settled, heard, saved, ...turn }: Turn): FieldChanges {
-    const { state, messages, confirmed, streams, isBehind } = turn;
+    const { state, messages, confirmed, streams, isBehind, ofFormerPages } = turn;
     const changes: FieldChanges = { set: new Map(), remove: [] };
     const { set, remove } = changes;
     if (begin !== undefined) {
@@ -96,6 +97,7 @@ export class FieldWriter {
       this.#said = this.#confirmed;
       set.set('said', bytesOf(String(this.#said)));
     }
+    if (ofFormerPages !== undefined) set.set('pages', bytesOf(String(ofFormerPages)));
     if (isBehind === true) set.set('behind', bytesOf('1'));
     else if (isBehind === false) remove.push('behind');
     for (const [id, turn] of streams) this.#writeStream(id, turn, changes);
@@ -242,6 +244,7 @@ export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord 
       said,
       messages: inOrder(messages, said),
       streams,
+      ofFormerPages: countOf(textAt('pages') ?? '0'),
       isBehind: fields.has('behind'),
     },
   };

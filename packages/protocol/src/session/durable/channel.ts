@@ -20,6 +20,8 @@ import { type DurableRecord, decodeRecordedBody } from './turn.js';
 export class DurableChannel extends RecordingChannel implements SessionRecord {
   /** What parts of the server keep, by their names. */
   #saved: Map<string, Uint8Array> | undefined;
+  /** Former pages have written the messages of the client up to this one. */
+  #ofFormerPages = 0;
   readonly #rebuilding: Rebuilding;
   isTakenUp = false;
 
@@ -43,7 +45,9 @@ export class DurableChannel extends RecordingChannel implements SessionRecord {
     messages,
     streams,
     isBehind = false,
+    ofFormerPages = 0,
   }: DurableRecord): void {
+    this.#ofFormerPages = ofFormerPages;
     this.state = state;
     this.isBehind = isBehind;
     this.heard = heard;
@@ -120,7 +124,9 @@ export class DurableChannel extends RecordingChannel implements SessionRecord {
     const continuation = continuationOf(this.streams, have, this.options.tellsBeside === true);
     // A page that was loaded again lists no requests, and misses none.
     const lacksStreams = !isReloaded && continuation.isBehind;
-    if (lacksStreams || have.messages > this.said || have.sent > this.handled) this.#setBehind(true);
+    // Of messages of former pages, the process before was to handle those that it had.
+    const handed = Math.max(this.handled, this.#ofFormerPages);
+    if (lacksStreams || have.messages > this.said || have.sent > handed) this.#setBehind(true);
     const { adopted, forgotten, cancelled, over, interrupted, again } = continuation;
     const local = Math.max(former.last.local, have.heard);
     const remote = Math.max(former.last.remote, have.opened, ...this.streams.keys());
@@ -135,7 +141,7 @@ export class DurableChannel extends RecordingChannel implements SessionRecord {
     link.acknowledgeUpTo(0, 0);
     this.#tellMessages(have, messages.filter((body) => 'kind' in body) as OutgoingBody[]);
     if (isReloaded) this.#countFrom(have);
-    else this.#awaitMessages(have);
+    else this.#awaitMessages(have, handed);
     this.#goOnWithStreams(have, { forgotten, cancelled, over, interrupted });
     this.isTakenUp = isReloaded;
     return { stream: remote, cancelled: left, kept: { handled: this.messages.received, again } };
@@ -158,8 +164,15 @@ export class DurableChannel extends RecordingChannel implements SessionRecord {
    * is gone with them, and its numbers are not used again.
    */
   #countFrom({ written }: Have): void {
-    const lost = this.isRestored ? this.messages.skipTo(written) : 0;
-    if (lost === 0) return;
+    if (this.isRestored) return this.#warnOf(this.messages.skipTo(written));
+    const { received } = this.messages;
+    if (received <= this.handled) return;
+    this.#ofFormerPages = received;
+    this.recorder.ofFormerPages(received);
+  }
+
+  #warnOf(lost: number): void {
+    if (lost <= 0) return;
     const message = `${lost} messages of a page before are not on record as handled, and come no more`;
     this.session.emit({ type: 'warning', message });
   }
@@ -184,8 +197,9 @@ export class DurableChannel extends RecordingChannel implements SessionRecord {
   }
 
   /** The client writes again what is not handled. */
-  #awaitMessages({ sent, written }: Have): void {
+  #awaitMessages({ sent, written }: Have, handed: number): void {
     this.isRestored = true;
+    this.#warnOf(Math.min(sent, handed) - this.handled);
     this.messages.awaitAgain(sent, written);
   }
 

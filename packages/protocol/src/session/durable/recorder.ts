@@ -14,6 +14,7 @@ interface NextTurn {
   readonly messages: NumberedBody[];
   readonly streams: Map<number, NextStreamTurn>;
   isBehind: boolean | undefined;
+  ofFormerPages: number | undefined;
   /** What waits for this turn, in order. */
   readonly waiting: (() => void)[];
   /** Bytes of bodies. */
@@ -126,6 +127,10 @@ export class Recorder {
     this.#due().isBehind = isBehind;
   }
 
+  ofFormerPages(count: number): void {
+    this.#due().ofFormerPages = count;
+  }
+
   confirmed(count: number): void {
     this.#turn().confirmed = count;
   }
@@ -169,7 +174,15 @@ export class Recorder {
   #turn(): NextTurn {
     this.#next ??= {
       ...{ begin: undefined, accept: undefined, handled: undefined, state: undefined, confirmed: undefined },
-      ...{ messages: [], streams: new Map(), isBehind: undefined, waiting: [], bytes: 0, isDue: false },
+      ...{
+        messages: [],
+        streams: new Map(),
+        isBehind: undefined,
+        ofFormerPages: undefined,
+        waiting: [],
+        bytes: 0,
+        isDue: false,
+      },
       ...{ opened: [], settled: [], heard: new Map(), saved: new Map() },
     };
     return this.#next;

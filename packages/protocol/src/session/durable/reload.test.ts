@@ -121,6 +121,39 @@ describe('a page that is loaded again', () => {
     expect(textsOf(pair.told, 'message')).toEqual(['of the next page']);
   });
 
+  it('is not told that the record was behind if its process dies with messages of the page before', () => {
+    const pair = begin();
+    pair.client.channel.send(body('not read'));
+    pair.run();
+    pair.answer(pair.reload());
+    die(pair);
+    pair.told.length = 0;
+    expect(pair.answer(pair.kill())).toBeUndefined();
+    expect(pair.heard.map(({ type }) => type)).not.toContain('behind');
+    expect(pair.told.find(({ type }) => type === 'warning')).toMatchObject({
+      message: '1 messages of a page before are not on record as handled, and come no more',
+    });
+    // And so on, in yet another process.
+    pair.record();
+    die(pair);
+    expect(pair.answer(pair.kill())).toBeUndefined();
+    expect(pair.server.record?.isBehind).toBe(false);
+  });
+
+  it('is told that the record was behind if it lacks more than messages of the page before', () => {
+    const pair = begin();
+    pair.client.channel.send(body('not read'));
+    pair.run();
+    pair.answer(pair.reload());
+    pair.client.channel.send(body('of the next page'));
+    pair.run();
+    pair.server.record?.handle(3);
+    pair.record().later(1_000);
+    pair.takeOver({ handled: 1 });
+    expect(pair.answer(pair.kill())).toBeUndefined();
+    expect(pair.heard.map(({ type }) => type)).toContain('behind');
+  });
+
   it('stops the handlers of the page before, except those that run to completion', () => {
     const pair = begin();
     const [stopped, kept] = [pair.client.channel.request(body('a')), pair.client.channel.request(body('b'))];

@@ -2,7 +2,13 @@ import type { DurableSession, Turn } from '@parlance/protocol/internal';
 
 const TURN: Omit<Turn, 'number'> = {
   ...{ begin: undefined, accept: undefined, handled: undefined, state: undefined },
-  ...{ messages: [], confirmed: undefined, streams: new Map(), isBehind: undefined },
+  ...{
+    messages: [],
+    confirmed: undefined,
+    streams: new Map(),
+    isBehind: undefined,
+    ofFormerPages: undefined,
+  },
   ...{ opened: [], settled: [], heard: new Map(), saved: new Map() },
 };
 
