@@ -304,6 +304,20 @@ describe('the ledger of a history', () => {
       }
     });
 
+    it('allows a message that was not sent to go to the session after one that was lost, and no other gap', () => {
+      for (const isLost of [true, false]) {
+        const ledger = account();
+        for (let i = 0; i < 3; i++) ledger.say(PAT.name);
+        ledger.echo('p0.0 0 1');
+        ledger.happened('killed', 1).to = Date.now();
+        if (isLost) ledger.sessionEnded(PAT, 'session_lost', 'its node has died');
+        else ledger.pageLeft(PAT);
+        ledger.echo('p0.0 2 1');
+        const gap = 'p0.0: lost or early: echo 2, not 1';
+        expect(judged(ledger).includes(gap)).toBe(!isLost);
+      }
+    });
+
     it('goes on in the next page of the same session', () => {
       const ledger = account();
       ledger.say(ANN.name);

@@ -49,6 +49,8 @@ export class CrossingLedger extends Ledger {
   readonly told = new Told((name, what) => this.fault(name, what));
   readonly counts = { followed: 0, expected: 0, complete: 0, allowed: 0 };
   readonly #pages = new Map<string, Page & { readonly at: number }>();
+  /** Pages whose sessions have ended, although they stay. */
+  readonly #over = new Set<string>();
   /** Counted messages before a page, as the application says. */
   readonly #before = new Map<string, number>();
   readonly #asks = new Map<string, Asked>();
@@ -80,6 +82,7 @@ export class CrossingLedger extends Ledger {
   sessionEnded(page: Page, code: string, why: string): void {
     const { name, session } = page;
     this.lostSession(name, why);
+    this.#over.add(name);
     this.#ends.set(session, code);
     const at = this.#pages.get(name)?.at ?? 0;
     if (code === 'taken_over')
@@ -99,6 +102,11 @@ export class CrossingLedger extends Ledger {
     const [name = '', number, count] = text.split(' ');
     const user = this.#pages.has(name) ? this.user(name) : undefined;
     if (user === undefined) return this.fault('server', `answered what nobody has said: ${text}`);
+    // A message that was not sent when the session ended goes to the next one, and those before it may be lost with the former.
+    if (this.#over.has(name) && Number(number) > user.heard) {
+      user.heard = Number(number);
+      this.#before.delete(name);
+    }
     const before = this.#before.get(name) ?? Number(count) - user.heard - 1;
     this.#before.set(name, before);
     super.hear(name, `${number} ${Number(count) - before}`);
