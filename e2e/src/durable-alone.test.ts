@@ -174,7 +174,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a process without n
     while (texts.length < 10 || answers.length < 10) await pause(5);
     await nodeAt(0).process.kill();
     const { id } = session;
-    // Messages that nobody has confirmed, and a reply that is under way.
+    // The client has messages that are not confirmed, and reads a reply that is under way.
     expect(answers.length).toBeLessThan(sent.length);
     expect(texts.length).toBeLessThan(120);
     await start();

@@ -47,7 +47,7 @@ export interface ServerEndpointOptions extends EndpointOptions {
   readonly readerOf?:
     | ((messages: AsyncIterator<Message>, session: ServerSession) => AsyncIterator<Message>)
     | undefined;
-  /** Tells parts that the application is done with a message or a tensor. @default nobody */
+  /** Tells parts that the application is done with a message or a tensor. @default no part is told */
   readonly onHandled?: ((session: ServerEndpoint, message: Message) => void) | undefined;
   /** @default none */
   readonly observer?: SessionObserver | undefined;
@@ -89,7 +89,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   readonly isRemote: boolean = false;
   /** Nothing but its resume token tells who the client is, as the server has no `authenticate`. */
   isAnonymous = false;
-  /** Another node has the session from its record, or will have it: its end here is no end. */
+  /** Another node has the session from its record, or will have it: it ends here, and goes on there. */
   isElsewhere = false;
   #isAbandoned = false;
   /** Of a session that is on record. */

@@ -19,3 +19,25 @@ export function repeat(intervalMs: number, task: () => void, logger: Logger): ()
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, ms).unref());
 }
+
+/**
+ * Calls again, after a pause, what has failed.
+ *
+ * @param mayGoOn whether it is called again.
+ * @throws what it has thrown last, if it is not called again.
+ */
+export async function persist<Value>(
+  call: () => Promise<Value>,
+  pauseMs: number,
+  mayGoOn: (error: unknown) => boolean,
+  wait: (ms: number) => Promise<void> = pause,
+): Promise<Value> {
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      if (!mayGoOn(error)) throw error;
+    }
+    await wait(pauseMs);
+  }
+}

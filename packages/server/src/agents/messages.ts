@@ -1,13 +1,15 @@
-import { ProtocolError, type ReceivedBody, type Undelivered } from '@parlance/protocol';
-import { DELIVERY, encodeUndelivered, type Reservation } from '@parlance/protocol/internal';
+import type { ProtocolError, ReceivedBody } from '@parlance/protocol';
+import type { Reservation } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { addressed, marked } from './addressed.js';
 import { targetOf } from './agent.js';
+import { DeliveryReports } from './delivery-reports.js';
 import { Heard, type MessagePlace } from './heard.js';
 import {
   type CounterState,
   DeliveryLog,
   type Entry,
+  FORGOTTEN,
   type Loss,
   MessageCounter,
   type MessageRange,
@@ -38,30 +40,15 @@ export interface MessagesState {
   readonly heard: Heard['entries'];
 }
 
-/** Of a message that was reported already. */
-const FORGOTTEN: RemoteDelivery = {
-  handleTaken() {},
-  handleWritten() {},
-  handleConfirmed() {},
-  handleLost() {},
-  handleAway() {},
-  handleRefused() {},
-};
-
-/** Bytes of reports that may wait for a session that does not read them. */
-const MAX_REPORTS = 1024 * 1024;
-
 /** One-way messages from agent to agent, and reports of those that did not get through. */
 export class RelayedMessages {
   readonly #transit: Transit;
   readonly #peers = new Map<RelayTarget, PeerState>();
-  /** How to release the credit of messages that were refused, whose reports are not written. */
-  readonly #reports = new Map<RelayTarget, Set<() => void>>();
-  /** Reports for sessions of which a snapshot was taken, until it is known where they are. */
-  readonly #frozen = new Map<RelayTarget, [Undelivered, (() => void) | undefined][]>();
+  readonly reports: DeliveryReports;
 
   constructor(transit: Transit) {
     this.#transit = transit;
+    this.reports = new DeliveryReports(transit);
   }
 
   /**
@@ -145,7 +132,7 @@ export class RelayedMessages {
     const { source, to, ordinal, onSettled } = delivery;
     this.#release(delivery);
     this.#transit.stats.unknown++;
-    this.#report(source, { to, outcome: 'unknown', reason: 'peer_gone', first: ordinal, count: 1 });
+    this.reports.tell(source, { to, outcome: 'unknown', reason: 'peer_gone', first: ordinal, count: 1 });
     onSettled?.();
   }
 
@@ -245,20 +232,9 @@ export class RelayedMessages {
 
   #refuse(refused: PendingDelivery, { code }: ProtocolError): void {
     const { source, to, ordinal: first, charge, isAgain, onSettled } = refused;
-    // The credit is returned when the report is written, so a sender that does not read its reports is held back.
-    const reports = this.#reports.get(source) ?? new Set();
-    this.#reports.set(source, reports);
-    source.relayed++;
-    const release = () => {
-      if (!reports.delete(release)) return;
-      if (reports.size === 0) this.#reports.delete(source);
-      source.relayed--;
-      this.#transit.returnCredit(source, 0, charge);
-    };
-    reports.add(release);
     // It may have arrived when it was sent before.
     const outcome = isAgain ? 'unknown' : 'not_sent';
-    this.#report(source, { to, outcome, reason: code, first, count: 1 }, release);
+    this.reports.tellRefused(source, { to, outcome, reason: code, first, count: 1 }, charge);
     onSettled?.();
   }
 
@@ -272,7 +248,7 @@ export class RelayedMessages {
    * @param target takes the other messages of senders of this node.
    */
   handleAway(session: RelayTarget, target: RelayTarget): void {
-    this.#reports.delete(session);
+    this.reports.forget(session);
     const state = this.#peers.get(session);
     this.#peers.delete(session);
     for (const entry of state?.deliveries.takeAll() ?? []) {
@@ -299,7 +275,7 @@ export class RelayedMessages {
   /** @param isCertain whether what is not known to be written was not. */
   handleEnded(session: RelayTarget, isCertain: boolean): void {
     if (!session.isRemote) this.forgetSender(session.id);
-    this.#reports.delete(session);
+    this.reports.forget(session);
     const state = this.#peers.get(session);
     if (state === undefined) return;
     this.#peers.delete(session);
@@ -316,7 +292,7 @@ export class RelayedMessages {
     for (const { source, report, onSettled } of losses) {
       if (report.outcome === 'unknown') stats.unknown += report.count;
       else stats.refused += report.count;
-      this.#report(source, report);
+      this.reports.tell(source, report);
       for (const settle of onSettled) settle();
     }
   }
@@ -328,16 +304,9 @@ export class RelayedMessages {
     return session.relayed === 0 && this.#peers.get(session)?.deliveries.hasUnwritten !== true;
   }
 
-  /** The session stays here after all, or is at another node, where `source` stands for it. */
-  thaw(session: RelayTarget, source = session): void {
-    const reports = this.#frozen.get(session);
-    this.#frozen.delete(session);
-    for (const [report, onWritten] of reports ?? []) this.#report(source, report, onWritten);
-  }
-
   /** What another node has to know. Reports for the session wait from now on. */
   stateOf(session: RelayTarget): MessagesState {
-    this.#frozen.set(session, this.#frozen.get(session) ?? []);
+    this.reports.freeze(session);
     const state = this.#peers.get(session);
     const pending: MessageRange[] = [];
     for (const [{ core }, { deliveries }] of this.#peers)
@@ -381,8 +350,7 @@ export class RelayedMessages {
     let isPending = false;
     for (const { deliveries } of this.#peers.values())
       if (deliveries.replace(session, stub)) isPending = true;
-    if (this.#frozen.get(session)?.length) isPending = true;
-    this.thaw(session, stub);
+    if (this.reports.thaw(session, stub)) isPending = true;
     if (state === undefined) return { isPending, written: 0 };
     const { framesConfirmed } = session.core.channel;
     return { isPending, written: this.#of(target).deliveries.prepend(state.deliveries, framesConfirmed) };
@@ -397,7 +365,7 @@ export class RelayedMessages {
 
   /** Nothing is waited for: messages that are not written, to the session and of it, count as unknown. */
   settle(session: ServerEndpoint): void {
-    for (const release of [...(this.#reports.get(session) ?? [])]) release();
+    this.reports.settle(session);
     for (const delivery of this.#peers.get(session)?.deliveries.takeUnwritten() ?? []) {
       if (delivery.remote === undefined) this.#handleUnknown(delivery);
       else {
@@ -412,42 +380,6 @@ export class RelayedMessages {
           delivery.isReleased = true;
           delivery.remote = FORGOTTEN;
         }
-  }
-
-  /** Tells a session of this node that messages of its are lost. */
-  tell(session: ServerEndpoint, report: Undelivered): void {
-    this.#report(session, report);
-  }
-
-  #report(source: RelayTarget, report: Undelivered, onWritten?: () => void): void {
-    if (source.state !== 'established' && source.state !== 'suspended') return;
-    const frozen = this.#frozen.get(source);
-    if (frozen !== undefined) return void frozen.push([report, onWritten]);
-    if (source.passReport !== undefined) {
-      source.passReport(report);
-      onWritten?.();
-      return;
-    }
-    if (source.core.channel.queuedOn(0) > MAX_REPORTS) {
-      source.abort(new ProtocolError('window_exceeded', 'reports of undelivered messages are not read'));
-      return;
-    }
-    // A rebuilt link writes the report again.
-    let release = onWritten;
-    const onFirstWritten = () => {
-      release?.();
-      release = undefined;
-    };
-    source.tell((core) => {
-      try {
-        const coded = source.coder.encode(encodeUndelivered(report), {});
-        core.channel.send({ ...coded, address: DELIVERY, onWritten: onFirstWritten });
-      } catch (error) {
-        // The agreed codecs may not be able to carry a report. The sender still gets its credit back.
-        this.#transit.handleUnreported(source, report, error);
-        onWritten?.();
-      }
-    });
   }
 
   /** The message is written, or never will be. */

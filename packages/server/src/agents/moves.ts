@@ -129,7 +129,7 @@ export class AgentMoves {
   /** The session stays here. */
   release(session: ServerEndpoint): void {
     this.#held.delete(session);
-    this.#relay.messages.thaw(session);
+    this.#relay.messages.reports.thaw(session);
     this.#directory.watchers.release(session);
     const agent = this.#directory.agentOf(session);
     if (agent !== undefined) {
@@ -236,12 +236,12 @@ export class AgentMoves {
       written: state.frames.length,
       onReport: (report) => {
         pending.remove(report);
-        messages.tell(session, report);
+        messages.reports.tell(session, report);
       },
       onSettled: (isComplete) => {
         if (isComplete) return;
         for (const [to, first, count] of pending.ranges)
-          messages.tell(session, { to, outcome: 'unknown', reason: 'peer_gone', first, count });
+          messages.reports.tell(session, { to, outcome: 'unknown', reason: 'peer_gone', first, count });
       },
     };
     const handleNothing = () => {};

@@ -33,6 +33,16 @@ export interface RemoteDelivery {
   handleRefused(error: ProtocolError): void;
 }
 
+/** Of a message that was reported already. */
+export const FORGOTTEN: RemoteDelivery = {
+  handleTaken() {},
+  handleWritten() {},
+  handleConfirmed() {},
+  handleLost() {},
+  handleAway() {},
+  handleRefused() {},
+};
+
 /** Messages of one session to one name, with consecutive numbers if those are known. */
 export type MessageRange = readonly [to: string, first: number | undefined, count: number];
 

@@ -95,7 +95,7 @@ export class Relay {
     this.messages.handleRebuilt(session, confirmed);
   }
 
-  /** The session goes on at another node, so its end here is no end. */
+  /** The session ends here, and goes on at another node. */
   handleMoved(session: RelayTarget): void {
     this.requests.handleEnded(session);
     this.#moved.add(session);

@@ -1,10 +1,7 @@
 import { isProtocolError, type Logger } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
-
 import type { BackplaneLink, EngineTable, TableEntry } from '../backplane/backplane.js';
-
-import { pause } from '../repeat.js';
-import { persist } from './within.js';
+import { pause, persist } from '../repeat.js';
 
 /** Until the engine is asked again after a failure, in milliseconds. */
 const RETRY_MS = 500;

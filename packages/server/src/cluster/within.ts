@@ -19,25 +19,3 @@ export async function within<Value>(promise: Promise<Value>, what: string, ms: n
     clearTimeout(timer);
   }
 }
-
-/**
- * Calls again, after a pause, what has failed.
- *
- * @param mayGoOn whether it is called again.
- * @throws what it has thrown last, if it is not called again.
- */
-export async function persist<Value>(
-  call: () => Promise<Value>,
-  pauseMs: number,
-  mayGoOn: (error: unknown) => boolean,
-  pause = (ms: number) => new Promise<void>((resolve) => void setTimeout(resolve, ms).unref()),
-): Promise<Value> {
-  for (;;) {
-    try {
-      return await call();
-    } catch (error) {
-      if (!mayGoOn(error)) throw error;
-    }
-    await pause(pauseMs);
-  }
-}

@@ -1,9 +1,8 @@
 import type { Logger, ProtocolError, Timers } from '@parlance/protocol';
 import { type Clock, fencedError, guard, loggable } from '@parlance/protocol/internal';
 import type { BackplaneLink } from '../backplane/backplane.js';
-import { persist } from '../cluster/within.js';
 import type { ServerEndpoint } from '../endpoint.js';
-import { repeat } from '../repeat.js';
+import { persist, repeat } from '../repeat.js';
 import { NO_NODE, recordMsOf, SERVICE_RESTART } from '../session/on-record.js';
 import type { LeavingParts } from '../session/parts.js';
 

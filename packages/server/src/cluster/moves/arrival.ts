@@ -7,10 +7,11 @@ import {
   type SessionMemory,
   systemClock,
 } from '@parlance/protocol/internal';
+import { persist } from '../../repeat.js';
 import type { Lead } from '../lead/lead.js';
 import { countField } from '../link/message.js';
 import { NODES_SHARE } from '../link/quota.js';
-import { persist, within } from '../within.js';
+import { within } from '../within.js';
 import type { MovedHere } from './departure.js';
 import { MAX_TEXT, type MoveType, STEP_MS, sessionField, TRANSFER_MS } from './handover.js';
 

@@ -2,11 +2,11 @@ import { isProtocolError, type Logger } from '@parlance/protocol';
 import { loggable, systemClock, type Wire } from '@parlance/protocol/internal';
 import type { BackplaneLink } from '../../backplane/backplane.js';
 import type { ServerEndpoint } from '../../endpoint.js';
+import { persist } from '../../repeat.js';
 import type { LeavingParts } from '../../session/parts.js';
 import type { Lead } from '../lead/lead.js';
 import { countField } from '../link/message.js';
 import type { KnownNode } from '../membership.js';
-import { persist } from '../within.js';
 import { type Handover, MoveRefused, STEP_MS } from './handover.js';
 import { encodeMoved, isMovable } from './moved-session.js';
 

@@ -28,7 +28,7 @@ import { assertDataSize, type ClientInfo, MAX_USER_AGENT } from '../../served-se
  *     link    the snapshot of its core, and messages that nothing has handled
  *
  * The record of a durable session holds the same in fields of its own (`durable/fields.ts`), with what it has promised in place
- * of `link`. Both are taken up by an `AdoptedSession`.
+ * of `link`. An `AdoptedSession` drives a session of either form.
  */
 export interface MovedSession {
   readonly id: string;
