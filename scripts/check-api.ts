@@ -4,11 +4,12 @@ import ts from 'typescript';
 
 /**
  * Every type in a public signature of a package can be imported from that package: walks the exports of its
- * `index.ts` and reports each type of our own that they mention and the package does not export.
+ * entries, and reports each type of our own that they mention and that the package does not export.
  */
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..');
-const PACKAGES = ['server', 'client'];
+/** The files of the entries that are walked. */
+const PACKAGES = { server: ['index.ts', 'engine/api.ts'], client: ['index.ts'] };
 
 interface Missing {
   readonly name: string;
@@ -17,23 +18,27 @@ interface Missing {
   readonly mentionedBy: string;
 }
 
-function missingTypes(packageName: string): { readonly exported: number; readonly missing: Missing[] } {
+function missingTypes(
+  packageName: string,
+  files: readonly string[],
+): { readonly exported: number; readonly missing: Missing[] } {
   const folder = join(ROOT, 'packages', packageName);
   const config = ts.getParsedCommandLineOfConfigFile(
     join(folder, 'tsconfig.json'),
     { composite: false, noEmit: true },
     { ...ts.sys, onUnRecoverableConfigFileDiagnostic: (diagnostic) => fail(diagnostic.messageText) },
   );
-  const index = join(folder, 'src/index.ts');
-  const program = ts.createProgram([index], config?.options ?? {});
+  const entries = files.map((file) => join(folder, 'src', file));
+  const program = ts.createProgram(entries, config?.options ?? {});
   const checker = program.getTypeChecker();
-  const source = program.getSourceFile(index);
-  const module = source && checker.getSymbolAtLocation(source);
-  if (module === undefined) return fail(`${index} is not a module`);
+  const modules = entries.map((entry) => {
+    const source = program.getSourceFile(entry);
+    return (source && checker.getSymbolAtLocation(source)) ?? fail(`${entry} is not a module`);
+  });
   const original = (symbol: ts.Symbol): ts.Symbol =>
     symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
 
-  const exported = new Set(checker.getExportsOfModule(module).map(original));
+  const exported = new Set(modules.flatMap((module) => checker.getExportsOfModule(module).map(original)));
   const missing = new Map<ts.Symbol, Missing>();
   const seen = new Set<ts.Type>();
   for (const symbol of exported) {
@@ -114,8 +119,8 @@ function fail(message: string | ts.DiagnosticMessageChain): never {
 
 let passed = 0;
 let failed = 0;
-for (const name of PACKAGES) {
-  const { exported, missing } = missingTypes(name);
+for (const [name, files] of Object.entries(PACKAGES)) {
+  const { exported, missing } = missingTypes(name, files);
   passed += exported;
   failed += missing.length;
   for (const { name: type, declaredIn, mentionedBy } of missing)

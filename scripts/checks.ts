@@ -1,5 +1,5 @@
 import { pythonMissing } from '../conformance/src/kit/python.js';
-import { redisMissing } from '../packages/server/src/backplane/testing/redis-server.js';
+import { redisMissing } from '../packages/server/src/engine/testing/redis-server.js';
 import { chromiumMissing } from './chromium.js';
 import { isFull, MAX_SHORT_RUNS } from './extent.js';
 import { otherNodeMissing, underNode } from './other-node.js';

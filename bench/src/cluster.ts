@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startRedis } from '../../packages/server/src/backplane/testing/redis-server.js';
+import { startRedis } from '../../packages/server/src/engine/testing/redis-server.js';
 import { type Child, startChild } from '../../scripts/child-process.js';
 import { measureDirectory } from './cluster/directory.js';
 import type { LoadCommands, LoadOptions } from './cluster/load.js';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { redis as redisBackplane } from '@parlance/server/redis';
-import { type RedisServer, startRedis } from '../../packages/server/src/backplane/testing/redis-server.js';
+import { redis as redisEngine } from '@parlance/server/redis';
+import { type RedisServer, startRedis } from '../../packages/server/src/engine/testing/redis-server.js';
 import { type Child, startChild } from '../../scripts/child-process.js';
 import type { LoadCommands } from './durable/load.js';
 import type { NodeCommands, NodeSetup } from './durable/server.js';
@@ -162,7 +162,7 @@ function at(values: readonly number[], share: number): number {
 
 /** Records of a node that has died, claimed by another one over one connection, against reading them. */
 async function* claims({ url }: RedisServer, rounds: number): AsyncGenerator<Row> {
-  const link = redisBackplane({ url }).connect();
+  const link = redisEngine({ url }).connect();
   const ids = Array.from({ length: CLAIMS }, (_, i) => `sess_bench${i}`);
   const names = Array.from({ length: FIELDS }, (_, i) => `p1.${i}`);
   const set = new Map(names.map((name) => [name, Buffer.from('about twenty bytes  ')]));

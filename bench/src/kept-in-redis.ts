@@ -2,7 +2,7 @@ import { connect, type Session } from '@parlance/client';
 import { createServer, nodes } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import WebSocket from 'ws';
-import { startRedis } from '../../packages/server/src/backplane/testing/redis-server.js';
+import { startRedis } from '../../packages/server/src/engine/testing/redis-server.js';
 import { median } from './statistics.js';
 
 /**

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { redisMissing } from '../../packages/server/src/backplane/testing/redis-server.js';
+import { redisMissing } from '../../packages/server/src/engine/testing/redis-server.js';
 import { type Node, type Nodes, startNodes } from './cluster/nodes.js';
 import { faultsOf, missing, Talker } from './cluster/talkers.js';
 

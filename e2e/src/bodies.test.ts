@@ -4,7 +4,7 @@ import { durable, nodes, type ServerOptions } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { redisMissing, startRedis } from '../../packages/server/src/backplane/testing/redis-server.js';
+import { redisMissing, startRedis } from '../../packages/server/src/engine/testing/redis-server.js';
 import { createPeers, failure } from './peers.js';
 
 /** A body has the same form in every call that takes one, and payloads that look like a form stay JSON. */

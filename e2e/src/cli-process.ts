@@ -1,7 +1,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { freePort as findPort } from '../../packages/server/src/backplane/testing/free-port.js';
+import { freePort as findPort } from '../../packages/server/src/engine/testing/free-port.js';
 import { programOf } from './kit/programs.js';
 
 /** Runs the command line from source, in a process of its own. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { startNodes } from '../../examples/demo/cluster/nodes.js';
-import { redisMissing } from '../../packages/server/src/backplane/testing/redis-server.js';
+import { redisMissing } from '../../packages/server/src/engine/testing/redis-server.js';
 
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'the demo of a cluster', () => {
   it('says what it is doing while it starts', async () => {

@@ -5,7 +5,7 @@ import {
   type RedisServer,
   redisMissing,
   startRedis,
-} from '../../packages/server/src/backplane/testing/redis-server.js';
+} from '../../packages/server/src/engine/testing/redis-server.js';
 import { createPeers } from './peers.js';
 
 /** What durable sessions write to Redis, and what they take there. */

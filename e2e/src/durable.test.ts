@@ -3,12 +3,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientOptions, type ClientSession, connect } from '@parlance/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { redis as redisBackplane } from '../../packages/server/src/backplane/redis.js';
+import { redis as redisEngine } from '../../packages/server/src/engine/redis.js';
 import {
   type RedisServer,
   redisMissing,
   startRedis,
-} from '../../packages/server/src/backplane/testing/redis-server.js';
+} from '../../packages/server/src/engine/testing/redis-server.js';
 import type { DurableNodeSetup } from './cluster/durable-node.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
 import { type DurableNode, startDurableNode } from './kit/programs.js';
@@ -96,7 +96,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
 
   /** Claims a session for the node that has begun session `id`, which is not told. */
   async function claim(sessionId: string, id: string): Promise<void> {
-    const link = redisBackplane({ url: redis.url }).connect();
+    const link = redisEngine({ url: redis.url }).connect();
     try {
       const { owner = '', epoch = 0 } = (await link.findSession(sessionId)) ?? {};
       const to = id.slice('sess_'.length, 'sess_'.length + owner.length);

@@ -7,7 +7,7 @@ import {
   redisMissing,
   startRedis,
   startSentinel,
-} from '../../packages/server/src/backplane/testing/redis-server.js';
+} from '../../packages/server/src/engine/testing/redis-server.js';
 import { createHostileProxy } from './chaos/hostile-proxy.js';
 import { type Pair, startNode, startPair } from './cluster/pair.js';
 import { createCuttingProxy } from './cutting-proxy.js';

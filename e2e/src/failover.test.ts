@@ -7,7 +7,7 @@ import {
   type RedisServer,
   redisMissing,
   startRedis,
-} from '../../packages/server/src/backplane/testing/redis-server.js';
+} from '../../packages/server/src/engine/testing/redis-server.js';
 import type { DurableNodeSetup } from './cluster/durable-node.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
 import { type DurableNode, startDurableNode } from './kit/programs.js';

@@ -1,4 +1,4 @@
-import type { ReplyEngine } from '../../packages/server/src/backplane/replies/engine.js';
+import type { ReplyLogs } from '../../packages/server/src/engine/logs/logs.js';
 import { EngineReplyLog } from '../../packages/server/src/replies/engine-log.js';
 import { MemoryReplyLog } from '../../packages/server/src/replies/memory-log.js';
 import { Recording } from '../../packages/server/src/replies/recording.js';
@@ -52,7 +52,7 @@ const ENGINE = {
   end: async () => 'done',
   listen: () => () => {},
   close: async () => {},
-} as unknown as ReplyEngine;
+} as unknown as ReplyLogs;
 
 /** Replies that are being written to an engine, and their records. */
 async function write(log: EngineReplyLog, load: Load): Promise<Recording[]> {

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { CloseCode, encodeControl, ProtocolError } from '@parlance/protocol';
 import {
-  type Backplane,
   createServer,
+  type Engine,
   type Logger,
   memoryCluster,
   nodes,
@@ -521,7 +521,7 @@ describe('limits', () => {
 describe('readiness', () => {
   it('begins when the node is a member, and no session before', async () => {
     let isThere = false;
-    const lazy: Backplane = {
+    const lazy: Engine = {
       ...cluster,
       connect() {
         const link = cluster.connect();
@@ -553,7 +553,7 @@ describe('readiness', () => {
   });
 
   it('never begins with an engine that is unsuitable: the server does not listen', async () => {
-    const old: Backplane = {
+    const old: Engine = {
       ...cluster,
       connect: () => ({
         ...cluster.connect(),

@@ -3,7 +3,7 @@ import { durable, metrics, nodes, scan } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
-import { redisMissing, startRedis } from '../../packages/server/src/backplane/testing/redis-server.js';
+import { redisMissing, startRedis } from '../../packages/server/src/engine/testing/redis-server.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure, greet } from './peers.js';
 import { sampleOf, scrape } from './scraping.js';

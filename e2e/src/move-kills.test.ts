@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type Session } from '@parlance/client';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { redisMissing } from '../../packages/server/src/backplane/testing/redis-server.js';
+import { redisMissing } from '../../packages/server/src/engine/testing/redis-server.js';
 import { type Nodes, startNodes, type WatchNodes } from './cluster/nodes.js';
 import { useSession } from './cluster/usage.js';
 

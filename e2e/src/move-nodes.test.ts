@@ -2,8 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type Session } from '@parlance/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { redisMissing } from '../../packages/server/src/backplane/testing/redis-server.js';
 import { RENEW_MS } from '../../packages/server/src/cluster/membership.js';
+import { redisMissing } from '../../packages/server/src/engine/testing/redis-server.js';
 import { type Nodes, startNodes } from './cluster/nodes.js';
 import { type Usage, useSession } from './cluster/usage.js';
 

@@ -1,14 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Session } from '@parlance/client';
 import { ProtocolError } from '@parlance/protocol';
-import {
-  agents,
-  type Backplane,
-  memoryCluster,
-  nodes,
-  type Server,
-  type ServerOptions,
-} from '@parlance/server';
+import { agents, type Engine, memoryCluster, nodes, type Server, type ServerOptions } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { decodeLinkMessage, encodeLinkMessage } from '../../packages/server/src/cluster/link/message.js';
 import { PATHS } from '../../packages/server/src/cluster/peer-port.js';
@@ -204,7 +197,7 @@ describe('sessions in use', () => {
 });
 
 /** A cluster whose engine fails at random when a session is to be moved, before it has written that and afterwards. */
-function unreliable(inner: Backplane, random: () => number, isOver: () => boolean): Backplane {
+function unreliable(inner: Engine, random: () => number, isOver: () => boolean): Engine {
   const fails = (percent: number) => {
     if (!isOver() && random() * 100 < percent)
       throw new ProtocolError('timeout', 'the engine does not answer');

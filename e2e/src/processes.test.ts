@@ -4,7 +4,7 @@ import { type ClientOptions, connect, type Session, type Undelivered } from '@pa
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createProse } from '../../packages/protocol/src/testing/prose.js';
-import { redisMissing } from '../../packages/server/src/backplane/testing/redis-server.js';
+import { redisMissing } from '../../packages/server/src/engine/testing/redis-server.js';
 import { type Nodes, startNodes } from './cluster/nodes.js';
 import { failure } from './peers.js';
 

@@ -7,7 +7,7 @@ import {
   type RedisServer,
   redisMissing,
   startRedis,
-} from '../../packages/server/src/backplane/testing/redis-server.js';
+} from '../../packages/server/src/engine/testing/redis-server.js';
 import { createHostileProxy } from './chaos/hostile-proxy.js';
 import { createPeers } from './peers.js';
 

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { connect, type FollowedReply, type ProtocolError, type Session } from '@parlance/client';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { redisMissing } from '../../packages/server/src/backplane/testing/redis-server.js';
+import { redisMissing } from '../../packages/server/src/engine/testing/redis-server.js';
 import { type Nodes, startNodes } from './cluster/nodes.js';
 
 /** Kept replies in Redis, of nodes in processes of their own that are killed and paused while replies are followed. */

@@ -8,7 +8,7 @@ import {
   type RedisServer,
   redisMissing,
   startRedis,
-} from '../../packages/server/src/backplane/testing/redis-server.js';
+} from '../../packages/server/src/engine/testing/redis-server.js';
 import { createPeers } from './peers.js';
 
 /** What those who can read Redis, or write it, learn and change of kept replies that are sealed. */

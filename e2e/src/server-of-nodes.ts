@@ -1,5 +1,5 @@
 import type * as parlance from '@parlance/server';
-import type { Backplane, Listening, Server, ServerOptions } from '@parlance/server';
+import type { Engine, Listening, Server, ServerOptions } from '@parlance/server';
 import { type Front, openFront } from './front.js';
 import { merged } from './server-options.js';
 
@@ -18,7 +18,7 @@ const NODES = 3;
 export function ofNodes(
   actual: typeof parlance,
   count = NODES,
-  around: (engine: Backplane) => Backplane = (engine) => engine,
+  around: (engine: Engine) => Engine = (engine) => engine,
 ): typeof parlance {
   const createServer = <Data>(options: ServerOptions<Data> = {}): Server<Data> => {
     if (options.engine !== undefined) return actual.createServer(options);

@@ -4,8 +4,8 @@ import { createServer, durable, nodes, type Server } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { redisMissing, startRedis } from '../../packages/server/src/backplane/testing/redis-server.js';
-import { createSilentProxy } from '../../packages/server/src/backplane/testing/silent-proxy.js';
+import { redisMissing, startRedis } from '../../packages/server/src/engine/testing/redis-server.js';
+import { createSilentProxy } from '../../packages/server/src/engine/testing/silent-proxy.js';
 import { freePort } from './cli-process.js';
 
 /** Nodes whose connections to Redis fall silent, while those that are opened later work. */

@@ -6,14 +6,14 @@ import { Directory } from '../../../packages/server/src/agents/directory.js';
 import type { RelayTarget } from '../../../packages/server/src/agents/target.js';
 import { Roster } from '../../../packages/server/src/cluster/roster.js';
 import type { ServerEndpoint } from '../../../packages/server/src/endpoint.js';
-import { type Backplane, memoryCluster } from '../../../packages/server/src/index.js';
+import { type Engine, memoryCluster } from '../../../packages/server/src/index.js';
 import { offer } from '../../../scripts/child-process.js';
 import { cpuTime } from '../process/cpu.js';
 
 /** The directories of several nodes, with agents that have no clients, in one process. */
 
 const url = process.argv[2] ?? '';
-const cluster: Backplane = url === '' ? memoryCluster() : redis({ url });
+const cluster: Engine = url === '' ? memoryCluster() : redis({ url });
 const PRINCIPALS = 100;
 const limits = resolveLimits();
 const negotiated = { algorithms: ['NONE'], encoding: null, extensions: { agents: '{}' } } as const;

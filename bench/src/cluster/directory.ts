@@ -1,4 +1,4 @@
-import type { RedisServer } from '../../../packages/server/src/backplane/testing/redis-server.js';
+import type { RedisServer } from '../../../packages/server/src/engine/testing/redis-server.js';
 import { type Child, startChild } from '../../../scripts/child-process.js';
 import { compare, type Row } from '../row.js';
 import type { DirectoryCommands } from './directory-nodes.js';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { RedisServer } from '../../../packages/server/src/backplane/testing/redis-server.js';
+import type { RedisServer } from '../../../packages/server/src/engine/testing/redis-server.js';
 import { type Child, startChild } from '../../../scripts/child-process.js';
 import type { RelayLoadCommands } from '../relay/load.js';
 import { compare, type Row } from '../row.js';

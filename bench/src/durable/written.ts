@@ -1,4 +1,4 @@
-import type { RedisServer } from '../../../packages/server/src/backplane/testing/redis-server.js';
+import type { RedisServer } from '../../../packages/server/src/engine/testing/redis-server.js';
 
 type Redis = RedisServer['client'];
 

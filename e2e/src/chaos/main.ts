@@ -123,7 +123,7 @@ async function runCluster(): Promise<readonly string[]> {
 }
 
 async function runRedis(): Promise<readonly string[]> {
-  const { storm } = await import('../../../packages/server/src/backplane/testing/redis-storm.js');
+  const { storm } = await import('../../../packages/server/src/engine/testing/redis-storm.js');
   const seed = seedOf();
   const seconds = wholeNumber('seconds', values.seconds, USAGE);
   const report = await storm({ seed, seconds, engines: ENGINES, patienceMs: ENGINE_PATIENCE_MS });

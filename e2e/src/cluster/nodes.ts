@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { type RedisServer, startRedis } from '../../../packages/server/src/backplane/testing/redis-server.js';
+import { type RedisServer, startRedis } from '../../../packages/server/src/engine/testing/redis-server.js';
 import type { Child } from '../../../scripts/child-process.js';
 import { freePort } from '../cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';

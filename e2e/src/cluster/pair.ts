@@ -1,5 +1,5 @@
 import { connect, type Session } from '@parlance/client';
-import { type Backplane, createServer, nodes, type Server } from '@parlance/server';
+import { createServer, type Engine, nodes, type Server } from '@parlance/server';
 import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
 
@@ -28,11 +28,11 @@ export interface Pair extends AsyncDisposable {
 const SECRET = 'a secret of the cluster in tests';
 
 /** One node, which echoes; its port is 0 if it could not listen. */
-export async function startNode(backplane: Backplane): Promise<PairNode> {
+export async function startNode(engine: Engine): Promise<PairNode> {
   const events: string[] = [];
   const log = (fields: Readonly<Record<string, unknown>>) => events.push(String(fields['event']));
   const server = createServer({
-    engine: backplane,
+    engine,
     features: [nodes({ secret: SECRET })],
     logger: { debug: log, info: log, warn: log, error: log },
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
@@ -50,9 +50,9 @@ export async function startNode(backplane: Backplane): Promise<PairNode> {
   }
 }
 
-/** @param backplane called for each node. */
-export async function startPair(backplane: () => Backplane): Promise<Pair> {
-  const nodes = [await startNode(backplane()), await startNode(backplane())] as const;
+/** @param engine called for each node. */
+export async function startPair(engine: () => Engine): Promise<Pair> {
+  const nodes = [await startNode(engine()), await startNode(engine())] as const;
   const until = async (event: string) => {
     while (!nodes.every(({ events }) => events.includes(event))) await pause();
   };

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { freePort } from '../../../packages/server/src/backplane/testing/free-port.js';
+import { freePort } from '../../../packages/server/src/engine/testing/free-port.js';
 import { loadEveryMetric } from './load.js';
 
 /**

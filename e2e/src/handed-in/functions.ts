@@ -12,7 +12,7 @@ const ROOT = join(dirname(fileURLToPath(import.meta.url)), '../../..');
 const ENTRIES = [
   'server/src/index.ts',
   'server/src/gateway/openai.ts',
-  'server/src/backplane/redis.ts',
+  'server/src/engine/redis.ts',
   'server/src/ai/handler.ts',
   'server/src/contract.ts',
   'server/src/ui.ts',

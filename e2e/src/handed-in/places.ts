@@ -234,7 +234,7 @@ const watching = (name: string): SetUp => {
     );
 };
 
-const ENGINE = 'an engine or its client, which the tests of the backplane break in all ways';
+const ENGINE = 'an engine or its client, which the tests of the engine break in all ways';
 const IN_PAGES = 'runs in pages only, where an error ends nothing and reaches the state of the hook';
 
 /** With each name that the types have, how the function is called, or why it is not one of an application. */
@@ -502,7 +502,7 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
   }),
 
   // Those of others, or none of an application.
-  'Backplane.connect': ENGINE,
+  'Engine.connect': ENGINE,
   'IoredisClient.call': ENGINE,
   'IoredisClient.callBuffer': ENGINE,
   'IoredisClient.duplicate': ENGINE,

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { startRedis } from '../../../packages/server/src/backplane/testing/redis-server.js';
+import { startRedis } from '../../../packages/server/src/engine/testing/redis-server.js';
 import { createCuttingProxy } from '../cutting-proxy.js';
 import { PARTS } from './gate.js';
 import type { Event } from './matrix.js';

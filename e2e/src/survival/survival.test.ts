@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { isProtocolError } from '@parlance/protocol';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { redisMissing } from '../../../packages/server/src/backplane/testing/redis-server.js';
+import { redisMissing } from '../../../packages/server/src/engine/testing/redis-server.js';
 import { HAPPEN } from './events.js';
 import { PARTS } from './gate.js';
 import { EVENTS, type Event, type Feature, MATRIX } from './matrix.js';

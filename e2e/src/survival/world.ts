@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { RequestHandler } from '@parlance/client';
-import { type RedisServer, startRedis } from '../../../packages/server/src/backplane/testing/redis-server.js';
+import { type RedisServer, startRedis } from '../../../packages/server/src/engine/testing/redis-server.js';
 import {
   createSilentProxy,
   type SilentProxy,
-} from '../../../packages/server/src/backplane/testing/silent-proxy.js';
+} from '../../../packages/server/src/engine/testing/silent-proxy.js';
 import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
 import { type NodeProcess, startNode } from '../kit/programs.js';
 import { Device } from './device.js';

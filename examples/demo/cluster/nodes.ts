@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startRedis } from '../../../packages/server/src/backplane/testing/redis-server.js';
+import { startRedis } from '../../../packages/server/src/engine/testing/redis-server.js';
 import { type Child, startChild } from '../../../scripts/child-process.js';
 import type { NodeCommands, NodeSetup } from './node.js';
 

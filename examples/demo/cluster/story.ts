@@ -1,6 +1,6 @@
 import { connect, type Session } from '@parlance/client';
 import WebSocket from 'ws';
-import { redisMissing } from '../../../packages/server/src/backplane/testing/redis-server.js';
+import { redisMissing } from '../../../packages/server/src/engine/testing/redis-server.js';
 import { duration, number } from '../../../packages/ui/src/shared/format.js';
 import type { ChatRequest } from '../chat-completion.js';
 import type { Report } from '../report.js';

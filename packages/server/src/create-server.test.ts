@@ -1,7 +1,7 @@
 import { SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
-import { redis } from './backplane/redis.js';
 import { createServer, MOVED_OPTIONS } from './create-server.js';
+import { redis } from './engine/redis.js';
 import * as server from './index.js';
 import { without } from './parts/features.js';
 import type { SessionServer } from './server.js';

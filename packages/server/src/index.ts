@@ -47,26 +47,8 @@ export type { FetchContext, FetchHandler, FetchSession } from '@parlance/protoco
 
 // Clusters
 
-export type {
-  Backplane,
-  BackplaneLink,
-  EngineTable,
-  FieldChanges,
-  ListedNode,
-  NeedsRoom,
-  NodeList,
-  RoomRequest,
-  SessionMove,
-  SessionReading,
-  SessionRecord,
-  SessionWrite,
-  SessionWritten,
-  TableChange,
-  TableContent,
-  TableEntry,
-  TablePut,
-} from './backplane/backplane.js';
-export { memoryCluster } from './backplane/memory.js';
+export type { Engine } from './engine/engine.js';
+export { memoryCluster } from './engine/memory.js';
 export type { NodeOptions } from './cluster/options.js';
 
 // Agents

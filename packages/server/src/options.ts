@@ -1,6 +1,6 @@
 import type { CapabilityOptions, RequestHandler } from '@parlance/protocol';
-import type { Backplane } from './backplane/backplane.js';
 import type { EventFeed } from './base/event-feed.js';
+import type { Engine } from './engine/engine.js';
 import type { HttpOptions } from './http/options.js';
 import type { Seal } from './seal/keys.js';
 import type { ServingOptions } from './session/options.js';
@@ -15,6 +15,6 @@ export interface ResolvedServerOptions extends HttpOptions, ServingOptions {
   /** What `logger` gets. */
   readonly feed: EventFeed;
   /** Where nodes find each other and sessions are put on record; `undefined` without one. */
-  readonly engine: Backplane | undefined;
+  readonly engine: Engine | undefined;
   readonly seal: Seal | undefined;
 }

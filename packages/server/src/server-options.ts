@@ -23,8 +23,8 @@ import {
 } from '@parlance/protocol/internal';
 import { createFetchHandler, type FetchHandler } from '@parlance/protocol/serve-http';
 import type { Authenticate } from './admission/admission.js';
-import type { Backplane } from './backplane/backplane.js';
 import { EventFeed } from './base/event-feed.js';
+import type { Engine } from './engine/engine.js';
 import { createTrustedProxies } from './http/addresses.js';
 import type { ResolvedServerOptions } from './options.js';
 import type { Feature } from './parts/part.js';
@@ -108,7 +108,7 @@ export interface ServerOptions<Data = unknown> extends Pick<CapabilityOptions, '
    *
    * @default nothing does
    */
-  readonly engine?: Backplane | undefined;
+  readonly engine?: Engine | undefined;
   /**
    * Adds features to the server, or replaces those of the same name that it has by default; `without(name)` removes one.
    *

@@ -23,11 +23,11 @@ const node = new NodeProcess<UpstreamNodeSetup>();
 const { setup } = node;
 const { plant } = setup;
 const stopping = new AbortController();
-const backplane = redis({ url: setup.redis });
+const engine = redis({ url: setup.redis });
 
 const server = createServer({
   ...node.options(),
-  engine: backplane,
+  engine,
   onSession: echo,
   async *onRequest(request, { signal }) {
     const question = request.json<Question>();
@@ -77,7 +77,7 @@ async function echo(session: ServerSession): Promise<void> {
 await node.serve(server, async () => {
   stopping.abort();
   if (plant === 'engine') {
-    const link = backplane.connect();
+    const link = engine.connect();
     for (let i = 0; i < 20 * server.sessions.size; i++) await link.find('absent').catch(() => {});
     await link.close();
   }

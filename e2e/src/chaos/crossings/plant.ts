@@ -1,6 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
-import type { Backplane } from '@parlance/server';
-import { keepsReplies } from '../../../../packages/server/src/backplane/replies/engine.js';
+import type { Engine } from '@parlance/server';
 import { ServerEndpoint } from '../../../../packages/server/src/endpoint.js';
 import { replaced } from '../durable/plant.js';
 import { type Mix, USUAL_MIX } from './steps.js';
@@ -80,10 +79,11 @@ async function forgetHeard(): Promise<void> {
 }
 
 /** An engine that breaks the rule, if that is up to the engine: what was kept before a takeover is not read. */
-export function withPlant(engine: Backplane, plant: CrossingPlant | undefined): Backplane {
-  if (plant !== 'log' || !keepsReplies(engine)) return engine;
-  const connectReplies = () => {
-    const replies = engine.connectReplies();
+export function withPlant(engine: Engine, plant: CrossingPlant | undefined): Engine {
+  const { connectLogs: connect } = engine;
+  if (plant !== 'log' || connect === undefined) return engine;
+  const connectLogs = () => {
+    const replies = connect.call(engine);
     const read: typeof replies.read = async (id, after) => {
       const pieces = await replies.read(id, after);
       const from = pieces?.claims?.at(-1)?.from ?? 0;
@@ -92,5 +92,5 @@ export function withPlant(engine: Backplane, plant: CrossingPlant | undefined): 
     };
     return replaced(replies, { read });
   };
-  return replaced(engine, { connectReplies });
+  return replaced(engine, { connectLogs });
 }

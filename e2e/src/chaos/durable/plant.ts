@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Backplane, BackplaneLink, SessionWrite } from '@parlance/server';
+import type { Engine } from '@parlance/server';
+import type { EngineConnection, SessionWrite } from '@parlance/server/engine';
 
 /** Rules of durable sessions that are broken on purpose, because a ledger that has found nothing may be blind. */
 
@@ -16,19 +17,19 @@ export type DurablePlant = keyof typeof DURABLE_PLANTS;
 const LATE_MS = 60;
 
 /** An engine that breaks the rule, if that is up to the engine. */
-export function withFault<Engine extends Backplane>(engine: Engine, plant: DurablePlant | undefined): Engine {
+export function withFault(engine: Engine, plant: DurablePlant | undefined): Engine {
   const change = plant === undefined ? undefined : CHANGES[plant];
   if (change === undefined) return engine;
   const connect = () => {
     const link = engine.connect();
     return replaced(link, { writeSession: change(link) });
   };
-  return replaced(engine, { connect } as Partial<Engine>);
+  return replaced(engine, { connect });
 }
 
-type Write = BackplaneLink['writeSession'];
+type Write = EngineConnection['writeSession'];
 
-const CHANGES: Readonly<Partial<Record<DurablePlant, (link: BackplaneLink) => Write>>> = {
+const CHANGES: Readonly<Partial<Record<DurablePlant, (link: EngineConnection) => Write>>> = {
   epoch: (link) => async (id, write) => {
     const answer = await link.writeSession(id, write);
     const owner = answer === 'fenced' ? await link.findSession(id) : undefined;
@@ -51,7 +52,7 @@ function withoutStarts(write: SessionWrite): SessionWrite {
 
 /** Says that some writes have happened when they have not. Those that follow wait for them. */
 function answeredEarly(isEarly: (write: SessionWrite) => boolean) {
-  return (link: BackplaneLink): Write => {
+  return (link: EngineConnection): Write => {
     const late = new Map<string, Promise<unknown>>();
     return async (id, write) => {
       const before = late.get(id);

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { createSecureContext } from 'node:tls';
 import { isProtocolError } from '@parlance/protocol';
-import type { Backplane } from '../backplane/backplane.js';
 import { type NodeOptions, resolveNodeOptions } from '../cluster/options.js';
+import type { Engine } from '../engine/engine.js';
 import { splitList } from './command.js';
 import { CommandFailure, ExitCode } from './failure.js';
 
@@ -48,14 +48,14 @@ const FLAG_NAMES: readonly (readonly [RegExp, string])[] = [
 export async function clusterOptions(
   { url, peerPort, advertise, isInsecure, secret, tls: files }: ClusterFlags,
   host: string,
-): Promise<{ readonly engine: Backplane; readonly node: NodeOptions }> {
+): Promise<{ readonly engine: Engine; readonly node: NodeOptions }> {
   const secrets = secretsOf(secret);
   const tls = files && peerTls(files);
   if (tls !== undefined) {
     if (isInsecure) throw wrong('--peer-insecure is for nodes without certificates: leave it or them out');
     assertNamed(tls.cert, advertise, host);
   }
-  const { redis } = await import('../backplane/redis.js');
+  const { redis } = await import('../engine/redis.js');
   const node: NodeOptions = {
     listen: { host, port: peerPort },
     advertise,

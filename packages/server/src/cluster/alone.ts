@@ -1,5 +1,5 @@
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
-import type { Backplane, BackplaneLink } from '../backplane/backplane.js';
+import type { Engine, EngineConnection } from '../engine/engine.js';
 import { type Feature, OWNER, type Owner, type PartHost } from '../parts/part.js';
 import { recordMsOf } from '../session/on-record.js';
 import { Membership } from './membership.js';
@@ -25,12 +25,12 @@ export const alone = (): Feature => ({
  */
 class Alone implements Owner {
   readonly incarnation = newIncarnation();
-  readonly engine: Backplane;
+  readonly engine: Engine;
   readonly #membership: Membership;
   readonly #records: RecordKeeper;
-  readonly #link: BackplaneLink;
+  readonly #link: EngineConnection;
 
-  constructor(engine: Backplane, { options: { logger, timers }, sessions }: PartHost) {
+  constructor(engine: Engine, { options: { logger, timers }, sessions }: PartHost) {
     const { incarnation } = this;
     const link = engine.connect();
     this.engine = engine;
@@ -38,7 +38,7 @@ class Alone implements Owner {
     const recordMs = recordMsOf(timers);
     this.#records = new RecordKeeper({ incarnation, sessions, link: () => link, recordMs, logger });
     this.#membership = new Membership({
-      ...{ backplane: engine, incarnation, clock: systemClock, now: Date.now, logger },
+      ...{ engine, incarnation, clock: systemClock, now: Date.now, logger },
       // Nothing is sent to it, so nothing has to prove who it is.
       refusalOf: () => undefined,
       onForgotten: () => this.#records.keepNow(),

@@ -1,19 +1,19 @@
 import { ProtocolError } from '@parlance/protocol';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../../protocol/src/testing/manual-clock.js';
-import type { Backplane, BackplaneLink } from '../backplane/backplane.js';
-import { memoryCluster } from '../backplane/memory.js';
+import type { Engine, EngineConnection } from '../engine/engine.js';
+import { memoryCluster } from '../engine/memory.js';
 import { type KnownNode, LEASE_MS, Membership, RENEW_MS } from './membership.js';
 
 /** Nodes in virtual time, with an engine that a test stops. */
 
 const EPOCH = 1_700_000_000_000;
 let clock: ManualClock;
-let engine: Engine;
+let engine: TestEngine;
 let events: { readonly event: string; readonly [field: string]: unknown }[];
 const members: Membership[] = [];
 
-class Engine implements Backplane {
+class TestEngine implements Engine {
   failure: Error | undefined;
   searches = 0;
   /** How long a renewal takes, in milliseconds. */
@@ -27,7 +27,7 @@ class Engine implements Backplane {
   aheadMs = 0;
   readonly #cluster = memoryCluster(() => EPOCH + clock.now());
 
-  connect(): BackplaneLink {
+  connect(): EngineConnection {
     const link = this.#cluster.connect();
     const check = () => {
       if (this.failure !== undefined) throw this.failure;
@@ -71,7 +71,7 @@ class Engine implements Backplane {
 
 beforeEach(() => {
   clock = new ManualClock();
-  engine = new Engine();
+  engine = new TestEngine();
   events = [];
 });
 afterEach(async () => {
@@ -91,7 +91,7 @@ function create(incarnation: string, choice: Choice = {}): Membership {
     if (incarnation === 'aaaaaa') events.push(fields as (typeof events)[number]);
   };
   const membership = new Membership({
-    backplane: engine,
+    engine,
     incarnation,
     clock: choice.clock ?? clock,
     now: () => EPOCH + clock.now(),

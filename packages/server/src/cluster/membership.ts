@@ -1,6 +1,6 @@
 import { isProtocolError, type Logger, ProtocolError } from '@parlance/protocol';
 import { type Clock, get, isFields, loggable } from '@parlance/protocol/internal';
-import type { Backplane, BackplaneLink, ListedNode, NodeList } from '../backplane/backplane.js';
+import type { Engine, EngineConnection, ListedNode, NodeList } from '../engine/engine.js';
 
 /** How long a node counts as alive after its last renewal, and how often it renews, in milliseconds. */
 export const LEASE_MS = 5_000;
@@ -35,7 +35,7 @@ interface Member extends KnownNode {
 }
 
 export interface MembershipOptions {
-  readonly backplane: Backplane;
+  readonly engine: Engine;
   /** Of this node. */
   readonly incarnation: string;
   readonly clock: Clock;
@@ -59,7 +59,7 @@ export interface MembershipOptions {
  */
 export class Membership {
   readonly #options: MembershipOptions;
-  readonly #link: BackplaneLink;
+  readonly #link: EngineConnection;
   readonly #others = new Map<string, Member>();
   readonly #searches = new Map<string, Promise<KnownNode | undefined>>();
   /** Incarnations whose records were refused, so that each is logged once. */
@@ -79,7 +79,7 @@ export class Membership {
 
   constructor(options: MembershipOptions) {
     this.#options = options;
-    this.#link = options.backplane.connect();
+    this.#link = options.engine.connect();
   }
 
   /** The node was announced at least once. */

@@ -1,8 +1,8 @@
 import type { Logger } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Sought, Wanted } from '../admission/seek.js';
-import type { Backplane } from '../backplane/backplane.js';
 import { inTurns } from '../base/in-turns.js';
+import type { Engine } from '../engine/engine.js';
 import type { Refusal } from '../http/site.js';
 import { webSocketOptions } from '../http/upgrade.js';
 import { createWebSocketAdapter, type ServerWire, type WebSocketAdapterOptions } from '../http/ws.js';
@@ -54,7 +54,7 @@ export class ClusterNode implements ClusterPort {
 
   constructor(host: ClusterHost, options: ResolvedNodeOptions) {
     const { incarnation } = this;
-    const { backplane, secrets } = options;
+    const { engine, secrets } = options;
     this.#host = host;
     this.#options = options;
     const { server } = host;
@@ -62,7 +62,7 @@ export class ClusterNode implements ClusterPort {
     this.#webSocket = webSocketOptions(server.options);
     this.#tickets = new Tickets({ secrets, incarnation, now: Date.now });
     this.#membership = new Membership({
-      backplane,
+      engine,
       incarnation,
       clock: systemClock,
       now: Date.now,
@@ -92,7 +92,7 @@ export class ClusterNode implements ClusterPort {
     });
     this.moves = new Moves({
       incarnation,
-      backplane,
+      engine,
       host: host.moving,
       memory: server.memory,
       limits: server.options.limits,
@@ -125,8 +125,8 @@ export class ClusterNode implements ClusterPort {
   get hasLease(): boolean {
     return this.#membership.hasLease;
   }
-  get engine(): Backplane {
-    return this.#options.backplane;
+  get engine(): Engine {
+    return this.#options.engine;
   }
   get recorded(): RecordedSessions | undefined {
     return this.#host.recorded;

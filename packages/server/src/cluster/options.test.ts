@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { memoryCluster } from '../backplane/memory.js';
 import { createServer } from '../create-server.js';
+import { memoryCluster } from '../engine/memory.js';
 import { nodes } from './feature.js';
 import { isSafe, type NodeOptions, resolveNodeOptions } from './options.js';
 

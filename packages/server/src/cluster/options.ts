@@ -1,7 +1,7 @@
 import type { SecureContextOptions, TlsOptions } from 'node:tls';
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions, type OptionKinds } from '@parlance/protocol/internal';
-import type { Backplane } from '../backplane/backplane.js';
+import type { Engine } from '../engine/engine.js';
 import { isLoopback } from '../http/addresses.js';
 
 /** How the other nodes of a cluster reach this one. */
@@ -30,7 +30,7 @@ export interface NodeOptions {
 }
 
 export interface ResolvedNodeOptions {
-  readonly backplane: Backplane;
+  readonly engine: Engine;
   readonly host: string;
   readonly port: number;
   readonly advertise: string | undefined;
@@ -51,19 +51,19 @@ const KINDS: OptionKinds<NodeOptions> = {
 };
 
 /** @throws {ProtocolError} `invalid_option`. */
-export function assertEngine(engine: Backplane): Backplane {
+export function assertEngine(engine: Engine): Engine {
   if (typeof engine.connect === 'function') return engine;
   throw new ProtocolError('invalid_option', 'engine must be memoryCluster() or redis(…)');
 }
 
 /** @throws {ProtocolError} `invalid_option`. */
 export function resolveNodeOptions(
-  engine: Backplane | undefined,
+  given: Engine | undefined,
   node: NodeOptions | undefined,
 ): ResolvedNodeOptions {
-  if (engine === undefined)
+  if (given === undefined)
     throw new ProtocolError('invalid_option', 'nodes: the option engine says where nodes find each other');
-  const backplane = assertEngine(engine);
+  const engine = assertEngine(given);
   assertOptions(node, KINDS, 'nodes');
   const { listen, advertise, secret = engine.secret, tls, insecure: isInsecure = false } = node ?? {};
   assertOptions(listen, { host: 'text', port: 'number' }, 'nodes.listen');
@@ -74,7 +74,7 @@ export function resolveNodeOptions(
   }
   if (advertise !== undefined) assertAddress(advertise, isInsecure);
   else assertReachable(host, tls !== undefined || isInsecure);
-  return { backplane, host, port, advertise, secrets: secretsOf(secret), tls, isInsecure };
+  return { engine, host, port, advertise, secrets: secretsOf(secret), tls, isInsecure };
 }
 
 /** The default address is where the port listens. @throws {ProtocolError} `invalid_option`. */

@@ -1,14 +1,14 @@
 import type { Logger } from '@parlance/protocol';
 import { loggable, systemClock } from '@parlance/protocol/internal';
-import type { BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { EngineConnection } from '../engine/engine.js';
 import { dropFenced } from '../session/on-record.js';
 
 export interface RecordKeeperOptions {
   /** The owner. */
   readonly incarnation: string;
   readonly sessions: ReadonlyMap<string, ServerEndpoint>;
-  link(): BackplaneLink;
+  link(): EngineConnection;
   /** How long a record lasts without a word, in milliseconds. */
   readonly recordMs: number;
   readonly logger: Logger;

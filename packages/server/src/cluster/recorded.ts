@@ -1,6 +1,6 @@
 import type { ResumeRefusal } from '@parlance/protocol';
 import type { Wanted } from '../admission/seek.js';
-import type { RequestOnRecord } from '../backplane/backplane.js';
+import type { RequestOnRecord } from '../engine/logs/reply.js';
 import type { Refusal } from '../http/site.js';
 import { Port } from '../parts/part.js';
 

@@ -1,6 +1,6 @@
 import { isProtocolError, type Logger } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
-import type { BackplaneLink, EngineTable, TableEntry } from '../backplane/backplane.js';
+import type { EngineConnection, EngineTable, TableEntry } from '../engine/engine.js';
 import { pause, persist } from '../repeat.js';
 
 /** Until the engine is asked again after a failure, in milliseconds. */
@@ -9,14 +9,14 @@ const RETRY_MS = 500;
 /** The entries of agents in the engine, as one node writes and follows them. */
 export class RosterEntries {
   readonly table: EngineTable;
-  readonly #link: Pick<BackplaneLink, 'close'>;
+  readonly #link: Pick<EngineConnection, 'close'>;
   readonly #logger: Logger;
   /** The last write of each agent, after which the next one begins. */
   readonly #writes = new Map<string, Promise<void>>();
   #isStopped = false;
   #isStalled = false;
 
-  constructor(link: Pick<BackplaneLink, 'table' | 'close'>, logger: Logger) {
+  constructor(link: Pick<EngineConnection, 'table' | 'close'>, logger: Logger) {
     this.table = link.table('agents');
     this.#link = link;
     this.#logger = logger;

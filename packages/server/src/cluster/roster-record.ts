@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import type { Limits, StringMap } from '@parlance/protocol';
 import { get, incarnationOf, isFields, readAgent } from '@parlance/protocol/internal';
 import type { Agent } from '../agents/agent.js';
-import type { TableEntry } from '../backplane/backplane.js';
+import type { TableEntry } from '../engine/engine.js';
 import { keyOf } from '../keys.js';
 import { readAgreement } from './relay/incoming.js';
 
-/** What the backplane has of an agent: whose it is, and how its node describes it. */
+/** What the engine has of an agent: whose it is, and how its node describes it. */
 
 /** Characters of a record, and those that tell states of an agent apart. */
 const MAX_RECORD = 32 * 1024;

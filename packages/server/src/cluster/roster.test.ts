@@ -3,9 +3,9 @@ import { SILENT_LOGGER } from '@parlance/protocol/internal';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Directory } from '../agents/directory.js';
 import type { RelayTarget } from '../agents/target.js';
-import type { EngineTable } from '../backplane/backplane.js';
-import { memoryCluster } from '../backplane/memory.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { EngineTable } from '../engine/engine.js';
+import { memoryCluster } from '../engine/memory.js';
 import { Roster } from './roster.js';
 
 /** The parts of a session that a directory uses. */

@@ -2,8 +2,8 @@ import { type Limits, type Logger, ProtocolError } from '@parlance/protocol';
 import type { Agent } from '../agents/agent.js';
 import type { Cohort, Directory } from '../agents/directory.js';
 import type { RelayTarget } from '../agents/target.js';
-import type { BackplaneLink, TableChange, TableEntry } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { EngineConnection, TableChange, TableEntry } from '../engine/engine.js';
 import { keyOf } from '../keys.js';
 import type { RemoteAgent } from './relay/remote-session.js';
 import { RosterEntries } from './roster-entries.js';
@@ -37,7 +37,7 @@ export interface RosterPeers {
 }
 
 export interface RosterOptions {
-  readonly link: Pick<BackplaneLink, 'table' | 'close'>;
+  readonly link: Pick<EngineConnection, 'table' | 'close'>;
   readonly incarnation: string;
   readonly directory: Directory;
   readonly onConflict: 'takeOver' | 'refuse';
@@ -62,18 +62,18 @@ interface Other extends TableEntry {
   readonly sessionId: string;
   readonly target: RelayTarget;
   readonly seenAt: number;
-  /** It has moved from here, which the backplane may not know yet. */
+  /** It has moved from here, which the engine may not know yet. */
   readonly isMoved?: boolean | undefined;
   /** Its node is gone since then, and its session is durable. A clock reading. */
   awaitedSince?: number | undefined;
 }
 
-/** Keeps the directories of all nodes the same, by what the backplane knows of agents. */
+/** Keeps the directories of all nodes the same, by what the engine knows of agents. */
 export class Roster implements Cohort {
   readonly #options: RosterOptions;
   readonly #own = new Map<string, Own>();
   readonly #others = new Map<string, Other>();
-  /** What the backplane says, and the number of the change that has said it. */
+  /** What the engine says, and the number of the change that has said it. */
   readonly #table = new Map<string, { readonly entry: TableEntry; readonly position: number }>();
   readonly #entries: RosterEntries;
   #position: number | undefined;
@@ -91,7 +91,7 @@ export class Roster implements Cohort {
     return this.#position !== undefined;
   }
 
-  /** Reads the agents of other nodes, if the backplane answers, and follows their changes from now on. */
+  /** Reads the agents of other nodes, if the engine answers, and follows their changes from now on. */
   async start(): Promise<void> {
     await this.#entries.follow(() => this.#next());
   }

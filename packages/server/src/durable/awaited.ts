@@ -1,4 +1,5 @@
-import type { BackplaneLink, RequestOnRecord } from '../backplane/backplane.js';
+import type { EngineConnection } from '../engine/engine.js';
+import type { RequestOnRecord } from '../engine/logs/reply.js';
 import type { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
 import { goesOn } from './fields.js';
@@ -7,10 +8,10 @@ import { goesOn } from './fields.js';
  * Whether a kept reply waits for the client of its requester: the handler is called again when it comes back.
  *
  * @param seal with which the records of sessions are sealed.
- * @throws {ProtocolError} as `BackplaneLink.readSession`; `authentication_failed`, `bad_message`.
+ * @throws {ProtocolError} as `EngineConnection.readSession`; `authentication_failed`, `bad_message`.
  */
 export async function isAwaited(
-  link: Pick<BackplaneLink, 'readSession'>,
+  link: Pick<EngineConnection, 'readSession'>,
   seal: Seal | undefined,
   { session, stream }: RequestOnRecord,
   id: string,

@@ -3,10 +3,10 @@ import type { Logger } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
 import { Redis } from 'ioredis';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { BackplaneLink } from '../backplane/backplane.js';
-import { memoryCluster } from '../backplane/memory.js';
-import { redis } from '../backplane/redis.js';
-import { type RedisServer, redisMissing, startRedis } from '../backplane/testing/redis-server.js';
+import type { EngineConnection } from '../engine/engine.js';
+import { memoryCluster } from '../engine/memory.js';
+import { redis } from '../engine/redis.js';
+import { type RedisServer, redisMissing, startRedis } from '../engine/testing/redis-server.js';
 import { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
 import { checkDurability } from './check-durability.js';
@@ -65,13 +65,13 @@ async function pair() {
   };
 }
 
-function linkTo(options: Parameters<typeof redis>[0]): BackplaneLink {
+function linkTo(options: Parameters<typeof redis>[0]): EngineConnection {
   const link = redis(options).connect();
   open.push(() => link.close());
   return link;
 }
 
-function record(link: BackplaneLink, rest: Partial<TurnRecorderOptions> = {}) {
+function record(link: EngineConnection, rest: Partial<TurnRecorderOptions> = {}) {
   const durable = new FakeSession();
   const events: string[] = [];
   const note = (fields: Readonly<Record<string, unknown>>) => void events.push(String(fields['event']));
@@ -113,7 +113,7 @@ function record(link: BackplaneLink, rest: Partial<TurnRecorderOptions> = {}) {
 }
 
 /** What another process would find, after which the session is its own. */
-async function found(link: BackplaneLink, seal?: Seal): Promise<Record<string, string>> {
+async function found(link: EngineConnection, seal?: Seal): Promise<Record<string, string>> {
   const claimed = await link.claimSession(ID, { from: 'aaaaaa', epoch: 0, to: 'bbbbbb', ttlMs: TTL_MS });
   const fields = claimed?.fields ?? new Map<string, Uint8Array>();
   const opened = seal === undefined ? fields : RecordSeal.open(seal, ID, 1, fields).fields;

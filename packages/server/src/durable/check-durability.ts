@@ -1,5 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
-import type { BackplaneLink } from '../backplane/backplane.js';
+import type { EngineConnection } from '../engine/engine.js';
 
 /**
  * Whether sessions that are put on record there survive what they are put on record for.
@@ -8,7 +8,7 @@ import type { BackplaneLink } from '../backplane/backplane.js';
  * `connection_failed` or `timeout` if it does not answer.
  */
 export async function checkDurability(
-  link: Pick<BackplaneLink, 'isVolatile'>,
+  link: Pick<EngineConnection, 'isVolatile'>,
   { isVolatile }: { readonly isVolatile: boolean },
 ): Promise<void> {
   if (isVolatile || !(await link.isVolatile())) return;

@@ -3,9 +3,10 @@ import { loggable, systemClock } from '@parlance/protocol/internal';
 import type { CheckedIdentity } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { Sought, Wanted } from '../admission/seek.js';
-import type { BackplaneLink, RequestOnRecord } from '../backplane/backplane.js';
 import { RECORDED, type RecordedSessions } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { EngineConnection } from '../engine/engine.js';
+import type { RequestOnRecord } from '../engine/logs/reply.js';
 import type { Refusal } from '../http/site.js';
 import {
   type DrainPart,
@@ -56,7 +57,7 @@ class DurablePart implements Part, RecordedSessions {
   readonly #records: Records;
   readonly #takeOvers: TakeOvers;
   readonly #leaving: Leaving;
-  readonly #link: BackplaneLink;
+  readonly #link: EngineConnection;
   readonly #seal: Seal | undefined;
   readonly #owner: Owner;
   readonly #find: PartHost['find'];

@@ -8,7 +8,7 @@ import {
   type NumberedBody,
   type Turn,
 } from '@parlance/protocol/internal';
-import type { FieldChanges } from '../backplane/backplane.js';
+import type { FieldChanges } from '../engine/engine.js';
 import { pack, unpack } from './packed.js';
 
 /**

@@ -1,8 +1,8 @@
 import { resolveTimers } from '@parlance/protocol';
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../../../protocol/src/testing/manual-clock.js';
-import type { BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { EngineConnection } from '../engine/engine.js';
 import { Leaving } from './leaving.js';
 
 /** Sessions of a node that gives them up because it is cut off. */
@@ -43,7 +43,7 @@ function setUp() {
       done.push(`${id} told to the engine`);
       return new Promise(() => {});
     },
-  } as unknown as BackplaneLink;
+  } as unknown as EngineConnection;
   const leaving = new Leaving({
     parts: () => ({ leaves: () => false, moved: ({ id }) => void done.push(`${id} is waited for`) }),
     ...{ incarnation: 'here', link, sessions, clock, timers: resolveTimers() },

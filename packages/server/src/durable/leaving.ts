@@ -1,7 +1,7 @@
 import type { Logger, ProtocolError, Timers } from '@parlance/protocol';
 import { type Clock, fencedError, guard, loggable } from '@parlance/protocol/internal';
-import type { BackplaneLink } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { EngineConnection } from '../engine/engine.js';
 import { persist, repeat } from '../repeat.js';
 import { NO_NODE, recordMsOf, SERVICE_RESTART } from '../session/on-record.js';
 import type { LeavingParts } from '../session/parts.js';
@@ -9,7 +9,7 @@ import type { LeavingParts } from '../session/parts.js';
 export interface LeavingOptions {
   /** This node. */
   readonly incarnation: string;
-  readonly link: BackplaneLink;
+  readonly link: EngineConnection;
   /** All sessions of this node. */
   readonly sessions: ReadonlyMap<string, ServerEndpoint>;
   readonly parts: () => Pick<LeavingParts, 'leaves' | 'moved'>;

@@ -6,8 +6,8 @@ import {
   type DurableSession,
   loggable,
 } from '@parlance/protocol/internal';
-import type { BackplaneLink, SessionReading } from '../backplane/backplane.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { EngineConnection, SessionReading } from '../engine/engine.js';
 import { keyOf } from '../keys.js';
 import type { Seal } from '../seal/keys.js';
 import { RecordSeal } from '../seal/record-seal.js';
@@ -23,7 +23,7 @@ export interface RecordsOptions {
   /** This node. */
   readonly incarnation: string;
   readonly durability: ResolvedDurability;
-  readonly link: BackplaneLink;
+  readonly link: EngineConnection;
   readonly timers: Timers;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -1,7 +1,7 @@
-import type { BackplaneLink } from '../backplane/backplane.js';
+import type { EngineConnection } from '../engine/engine.js';
 
 export interface RoomOptions {
-  readonly link: Pick<BackplaneLink, 'reserveRoom' | 'releaseRoom'>;
+  readonly link: Pick<EngineConnection, 'reserveRoom' | 'releaseRoom'>;
   readonly sessionId: string;
   /** Of the principal; `undefined` without one, so that only the session has a bound. */
   readonly account: string | undefined;

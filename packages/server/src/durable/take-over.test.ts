@@ -2,8 +2,8 @@ import { type HelloPayload, resolveTimers } from '@parlance/protocol';
 import { SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { body, DURABLE_OPTIONS, DurablePair } from '../../../protocol/src/testing/durable-pair.js';
-import type { BackplaneLink, SessionRecord } from '../backplane/backplane.js';
-import { memoryCluster } from '../backplane/memory.js';
+import type { EngineConnection, SessionRecord } from '../engine/engine.js';
+import { memoryCluster } from '../engine/memory.js';
 import type { Refusal } from '../http/site.js';
 import type { SessionsHost } from '../sessions-host.js';
 import { FieldWriter } from './fields.js';
@@ -39,7 +39,7 @@ async function setUp({ refusal, former }: { readonly refusal?: Refusal; readonly
       admitted.splice(admitted.indexOf(`${address} ${principal}`), 1),
   } as unknown as SessionsHost;
   const records = { release: async () => {} } as unknown as Records;
-  const takeOversWith = (engine: BackplaneLink, hasLease = true) =>
+  const takeOversWith = (engine: EngineConnection, hasLease = true) =>
     new TakeOvers({
       incarnation: 'here',
       host,
@@ -101,7 +101,7 @@ describe('taking a durable session over', () => {
 
   it('has to be tried again if another node is faster, and gives its place back', async () => {
     const { takeOversWith, claimant, link, admitted } = await setUp();
-    const claimSession: BackplaneLink['claimSession'] = async (id, move) => {
+    const claimSession: EngineConnection['claimSession'] = async (id, move) => {
       await link.claimSession(id, { ...move, to: 'other' });
       return await link.claimSession(id, move);
     };
@@ -150,7 +150,7 @@ describe('taking a durable session over', () => {
       abort: ({ code }: { code: string }) => done.push(code),
     };
     const { takeOversWith, claimant, link } = await setUp({ former });
-    const claimSession: BackplaneLink['claimSession'] = async (id, move) => {
+    const claimSession: EngineConnection['claimSession'] = async (id, move) => {
       const claimed = await link.claimSession(id, move);
       done.push('claimed');
       // It goes no further.

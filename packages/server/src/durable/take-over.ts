@@ -17,7 +17,7 @@ import type { CheckedIdentity } from '../admission/admission.js';
 import { countedPrincipal } from '../admission/authentication.js';
 import type { Origin } from '../admission/renewal.js';
 import { AdoptedSession } from '../adopted-session.js';
-import type { BackplaneLink, SessionReading } from '../backplane/backplane.js';
+import type { EngineConnection, SessionReading } from '../engine/engine.js';
 import { addressKey } from '../http/addresses.js';
 import type { Refusal } from '../http/site.js';
 import type { Seal } from '../seal/keys.js';
@@ -45,7 +45,7 @@ export interface TakeOversOptions {
   readonly incarnation: string;
   readonly host: SessionsHost;
   readonly records: Records;
-  readonly link: BackplaneLink;
+  readonly link: EngineConnection;
   readonly logger: Logger;
   /** With which records are sealed. */
   readonly seal: Seal | undefined;

@@ -2,7 +2,7 @@ import type { Logger } from '@parlance/protocol';
 import { ProtocolError } from '@parlance/protocol';
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../../../protocol/src/testing/manual-clock.js';
-import type { NeedsRoom, RoomRequest, SessionWrite, SessionWritten } from '../backplane/backplane.js';
+import type { NeedsRoom, RoomRequest, SessionWrite, SessionWritten } from '../engine/engine.js';
 import { ROOM_STEP, Room } from './room.js';
 import { FakeSession } from './testing/fake-session.js';
 import { STALL_MS, TurnRecorder, type TurnRecorderOptions } from './turn-recorder.js';

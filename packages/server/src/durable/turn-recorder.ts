@@ -6,13 +6,13 @@ import {
   loggable,
   type Turn,
 } from '@parlance/protocol/internal';
-import type { BackplaneLink, FieldChanges, SessionWrite, SessionWritten } from '../backplane/backplane.js';
+import type { EngineConnection, FieldChanges, SessionWrite, SessionWritten } from '../engine/engine.js';
 import type { RecordSeal } from '../seal/record-seal.js';
 import { FieldWriter } from './fields.js';
 import type { Room } from './room.js';
 
 export interface TurnRecorderOptions {
-  readonly link: Pick<BackplaneLink, 'writeSession'>;
+  readonly link: Pick<EngineConnection, 'writeSession'>;
   readonly sessionId: string;
   readonly principal: string | undefined;
   /** The node that has the session, and the epoch in which it has. */

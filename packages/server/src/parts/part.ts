@@ -14,9 +14,9 @@ import type { EventRoute, MemoryBudget, OwnHandler } from '@parlance/protocol/in
 import type { CheckedIdentity } from '../admission/admission.js';
 import type { Origin } from '../admission/renewal.js';
 import type { Sought, Wanted } from '../admission/seek.js';
-import type { Backplane } from '../backplane/backplane.js';
 import type { DrainOptions, DrainProgress, DrainResult } from '../drain-options.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { Engine } from '../engine/engine.js';
 import type { Refusal } from '../http/site.js';
 import type { Page, PagePort } from '../http/status.js';
 import type { ResolvedServerOptions } from '../options.js';
@@ -94,7 +94,7 @@ export const METER = new Port<{ readonly observer: ServerObserver | undefined }>
 export interface Owner {
   /** Names it in the IDs of its sessions and in records. Each process has another one. */
   readonly incarnation: string;
-  readonly engine: Backplane;
+  readonly engine: Engine;
   /** The engine does not answer, as far as is known. */
   readonly isStalled: boolean;
   /** No other process takes this one for dead. */

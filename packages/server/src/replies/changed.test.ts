@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { isProtocolError } from '@parlance/protocol';
 import { decodeFailure, encodeFailure, newReplyId } from '@parlance/protocol/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { redis } from '../backplane/redis.js';
-import { framedLength, type ReplyEngine } from '../backplane/replies/engine.js';
-import { sealedReplies } from '../backplane/replies/sealed.js';
-import { repliesOf } from '../backplane/testing/engines.js';
-import { type RedisServer, redisMissing, startRedis } from '../backplane/testing/redis-server.js';
+import { framedLength, type ReplyLogs } from '../engine/logs/logs.js';
+import { sealedReplies } from '../engine/logs/sealed.js';
+import { redis } from '../engine/redis.js';
+import { repliesOf } from '../engine/testing/engines.js';
+import { type RedisServer, redisMissing, startRedis } from '../engine/testing/redis-server.js';
 import { Seal } from '../seal/keys.js';
 import { EngineReplyLog } from './engine-log.js';
 import { News } from './news.js';
@@ -93,13 +93,13 @@ describe.skipIf(redisMissing !== undefined).each([
     await server[Symbol.asyncDispose]();
   });
 
-  const connect = (): ReplyEngine => {
+  const connect = (): ReplyLogs => {
     const engine = repliesOf(redis({ url: server.url }));
     return seal === undefined ? engine : sealedReplies(engine, seal);
   };
 
   /** A reply of a node that has died, and where it is. */
-  async function written(engine: ReplyEngine, isOver: boolean): Promise<{ id: string; keys: Keys }> {
+  async function written(engine: ReplyLogs, isOver: boolean): Promise<{ id: string; keys: Keys }> {
     const known = new Set(await server.client.keys('*'));
     const head = {
       ...{

@@ -1,8 +1,8 @@
 import { ProtocolError } from '@parlance/protocol';
 import { encodeFailure, newReplyId } from '@parlance/protocol/internal';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { EngineHead, ReplyEngine } from '../backplane/replies/engine.js';
-import { memoryReplies } from '../backplane/replies/memory.js';
+import type { EngineHead, ReplyLogs } from '../engine/logs/logs.js';
+import { memoryReplies } from '../engine/logs/memory.js';
 import { EngineReplyLog } from './engine-log.js';
 
 /** A node that goes on with replies of others, and one whose answers come in an order of their own. */
@@ -18,12 +18,12 @@ afterEach(async () => {
 });
 
 /** The engine, with calls of which the test decides what becomes. */
-function around(memory: ReplyEngine, calls: Partial<ReplyEngine>): ReplyEngine {
-  const get = (_: object, name: keyof ReplyEngine) => calls[name] ?? memory[name].bind(memory);
-  return new Proxy({} as ReplyEngine, { get: get as never });
+function around(memory: ReplyLogs, calls: Partial<ReplyLogs>): ReplyLogs {
+  const get = (_: object, name: keyof ReplyLogs) => calls[name] ?? memory[name].bind(memory);
+  return new Proxy({} as ReplyLogs, { get: get as never });
 }
 
-function logOf(engine: ReplyEngine, incarnation: string): EngineReplyLog {
+function logOf(engine: ReplyLogs, incarnation: string): EngineReplyLog {
   const options = { engine, bounds: BOUNDS, incarnation, logger: LOGGER, now: Date.now, retryMs: 5 };
   const log = new EngineReplyLog({ ...options, isAlive: async () => true });
   open.push(log);
@@ -44,7 +44,7 @@ const RECORDS = ['a', 'b', 'c'].map((text) => Uint8Array.from([0, text.charCodeA
 const END = { at: 0, failure: undefined, metadata: undefined };
 
 /** A reply of three parts that a node has left. */
-async function left(memory: ReplyEngine): Promise<EngineHead> {
+async function left(memory: ReplyLogs): Promise<EngineHead> {
   const head = headOf();
   await memory.open(head, BOUNDS, 60_000);
   await memory.append({ ...head, from: 0, offset: 0, records: RECORDS, metadata: [] }, BOUNDS, 60_000);

@@ -1,5 +1,5 @@
-import type { EngineHead, ReplyEngine } from '../backplane/replies/engine.js';
-import type { ReplyEnd } from '../backplane/replies/reply.js';
+import type { EngineHead, ReplyLogs } from '../engine/logs/logs.js';
+import type { ReplyEnd } from '../engine/logs/reply.js';
 import type { OnFailed } from './log.js';
 
 /** How a node goes on with a reply that another one has written. */
@@ -30,7 +30,7 @@ export type GoneOn =
     };
 
 export interface ClaimingHost {
-  readonly engine: ReplyEngine;
+  readonly engine: ReplyLogs;
   /** This node. */
   readonly incarnation: string;
   /** How long a reply is kept without a sign of its writer, in milliseconds. */

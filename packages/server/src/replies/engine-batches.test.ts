@@ -1,8 +1,8 @@
 import { newReplyId } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
-import { redis } from '../backplane/redis.js';
-import { repliesOf } from '../backplane/testing/engines.js';
-import { redisMissing, startRedis } from '../backplane/testing/redis-server.js';
+import { redis } from '../engine/redis.js';
+import { repliesOf } from '../engine/testing/engines.js';
+import { redisMissing, startRedis } from '../engine/testing/redis-server.js';
 import { EngineReplyLog } from './engine-log.js';
 import { BATCH_MS } from './engine-writer.js';
 

@@ -2,14 +2,8 @@ import { ProtocolError } from '@parlance/protocol';
 import { decodeFailure, newReplyId } from '@parlance/protocol/internal';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import {
-  batchCharge,
-  type EngineHead,
-  headCharge,
-  type ReplyEngine,
-  UNKNOWN,
-} from '../backplane/replies/engine.js';
-import { memoryReplies } from '../backplane/replies/memory.js';
+import { batchCharge, type EngineHead, headCharge, type ReplyLogs, UNKNOWN } from '../engine/logs/logs.js';
+import { memoryReplies } from '../engine/logs/memory.js';
 import { EngineReplyLog } from './engine-log.js';
 import { BATCH_MS, MAX_PENDING, MAX_PENDING_BYTES } from './engine-writer.js';
 import type { Failing } from './log.js';
@@ -32,7 +26,7 @@ interface TestNode {
 }
 
 function nodeOf(
-  engine: ReplyEngine,
+  engine: ReplyLogs,
   incarnation = 'aaaaaa',
   {
     alive = ['aaaaaa', 'bbbbbb'],
@@ -109,9 +103,9 @@ async function follow(log: EngineReplyLog, id: string, after: number) {
 
 /** An engine whose calls come late, are lost, or have their answers lost; never two for one reply at a time. */
 function unreliable(
-  engine: ReplyEngine,
+  engine: ReplyLogs,
   random: () => number,
-): ReplyEngine & { readonly calls: { append: number } } {
+): ReplyLogs & { readonly calls: { append: number } } {
   const busy = new Set<string>();
   const calls = { append: 0 };
   const distort = async <Result>(run: () => Promise<Result>): Promise<Result> => {
@@ -285,8 +279,8 @@ describe('a reply in the engine', () => {
     const a = nodeOf(memory);
     const head = await a.begin();
     const find = memory.find.bind(memory);
-    const claiming: ReplyEngine = new Proxy(memory, {
-      get: (_, name: keyof ReplyEngine) =>
+    const claiming: ReplyLogs = new Proxy(memory, {
+      get: (_, name: keyof ReplyLogs) =>
         name === 'find'
           ? async (id: string) => {
               const entry = await find(id);
@@ -388,7 +382,7 @@ describe('a reply in the engine', () => {
   it('is found to have ended also if that is never published', async () => {
     vi.useFakeTimers();
     const memory = memoryReplies(Date.now);
-    const deaf: ReplyEngine = Object.assign(Object.create(memory), {
+    const deaf: ReplyLogs = Object.assign(Object.create(memory), {
       watch: () => () => {},
       read: (id: string, after: number) => memory.read(id, after),
       follow: (id: string) => memory.follow(id),
@@ -435,16 +429,16 @@ describe('a reply in the engine', () => {
   });
 
   it('is no longer kept if the engine does not answer for too long, and ends there when it does', async () => {
-    const memory: ReplyEngine = memoryReplies(Date.now);
+    const memory: ReplyLogs = memoryReplies(Date.now);
     let isAway = false;
-    const away: ReplyEngine = Object.assign(Object.create(memory), {
+    const away: ReplyLogs = Object.assign(Object.create(memory), {
       open: memory.open.bind(memory),
       listen: memory.listen.bind(memory),
-      append: async (...call: Parameters<ReplyEngine['append']>) => {
+      append: async (...call: Parameters<ReplyLogs['append']>) => {
         if (isAway) throw new ProtocolError('timeout', 'away');
         return await memory.append(...call);
       },
-      end: async (...call: Parameters<ReplyEngine['end']>) => {
+      end: async (...call: Parameters<ReplyLogs['end']>) => {
         if (isAway) throw new ProtocolError('timeout', 'away');
         return await memory.end(...call);
       },

@@ -6,9 +6,9 @@ import {
   type EngineHead,
   framedLength,
   type ReplyBatch,
-  type ReplyEngine,
-} from '../backplane/replies/engine.js';
-import type { ReplyEnd } from '../backplane/replies/reply.js';
+  type ReplyLogs,
+} from '../engine/logs/logs.js';
+import type { ReplyEnd } from '../engine/logs/reply.js';
 import { pause } from '../repeat.js';
 import type { Failing, OnFailed } from './log.js';
 import { metadataOf } from './record.js';
@@ -32,7 +32,7 @@ const WRITER_MEMORY = 6 * 1024;
 export const LIVE_MARGIN_MS = 60_000;
 
 export interface EngineWriterOptions {
-  readonly engine: ReplyEngine;
+  readonly engine: ReplyLogs;
   readonly bounds: EngineBounds;
   readonly head: EngineHead;
   /** The node. */

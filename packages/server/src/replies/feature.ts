@@ -8,10 +8,9 @@ import {
   REPLY_ID_PREFIX,
   ValueList,
 } from '@parlance/protocol/internal';
-import { keepsReplies } from '../backplane/replies/engine.js';
-import { sealedReplies } from '../backplane/replies/sealed.js';
 import { RECORDED } from '../cluster/recorded.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import { sealedReplies } from '../engine/logs/sealed.js';
 import {
   type Feature,
   type Figure,
@@ -49,12 +48,12 @@ export const keptReplies = (given: RepliesOptions = {}): Feature => ({
 function nodeOf(owner: Owner, host: PartHost): RepliesNode {
   const { seal, timers } = host.options;
   const recorded = host.use(RECORDED);
-  if (!keepsReplies(owner.engine))
+  const engine = owner.engine.connectLogs?.();
+  if (engine === undefined)
     throw new ProtocolError(
       'invalid_option',
       "replies: the engine keeps none; use another one, or without('replies')",
     );
-  const engine = owner.engine.connectReplies();
   return {
     engine: seal === undefined ? engine : sealedReplies(engine, seal),
     incarnation: owner.incarnation,

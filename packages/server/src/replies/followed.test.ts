@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { UNKNOWN } from '../backplane/replies/engine.js';
+import { UNKNOWN } from '../engine/logs/logs.js';
 import { Followed } from './followed.js';
 
 const recordsOf = (...numbers: number[]) => numbers.map((number) => Uint8Array.of(number));

@@ -1,5 +1,5 @@
-import { type ReplyNews, UNKNOWN } from '../backplane/replies/engine.js';
-import type { ReplyPieces } from '../backplane/replies/reply.js';
+import { type ReplyNews, UNKNOWN } from '../engine/logs/logs.js';
+import type { ReplyPieces } from '../engine/logs/reply.js';
 import { Tail } from './tail.js';
 
 /**

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ReplyEntry } from '../backplane/replies/reply.js';
+import type { ReplyEntry } from '../engine/logs/reply.js';
 import { listReplies, MAX_ASKED, MAX_LISTED } from './list.js';
 import { Turns } from './turns.js';
 

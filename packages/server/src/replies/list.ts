@@ -1,5 +1,5 @@
 import { type ReplyInfo, replyFields } from '@parlance/protocol/internal';
-import type { ReplyEntry } from '../backplane/replies/reply.js';
+import type { ReplyEntry } from '../engine/logs/reply.js';
 
 export interface ListOptions {
   /** Whose list it is. */

@@ -1,5 +1,5 @@
 import type { ProtocolError } from '@parlance/protocol';
-import type { ReplyEnd, ReplyEntry, ReplyHead, ReplyPieces } from '../backplane/replies/reply.js';
+import type { ReplyEnd, ReplyEntry, ReplyHead, ReplyPieces } from '../engine/logs/reply.js';
 
 /** The record of kept replies, behind which an engine may stand. A call is answered at once or with a promise. */
 export interface ReplyLog {

@@ -1,7 +1,7 @@
 import { isProtocolError } from '@parlance/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ReplyEnd, ReplyHead } from '../backplane/replies/reply.js';
+import type { ReplyEnd, ReplyHead } from '../engine/logs/reply.js';
 import { SMALL_END } from './log.js';
 import { MemoryReplyLog } from './memory-log.js';
 import type { ReplyBounds } from './shares.js';

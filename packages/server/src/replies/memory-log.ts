@@ -1,11 +1,11 @@
-import { RecordStore } from '../backplane/replies/record-store.js';
+import { RecordStore } from '../engine/logs/record-store.js';
 import {
   READ_PARTS,
   type ReplyEnd,
   type ReplyEntry,
   type ReplyHead,
   type ReplyPieces,
-} from '../backplane/replies/reply.js';
+} from '../engine/logs/reply.js';
 import { keyOf } from '../keys.js';
 import { type OwnedName, type ReplyLog, type ReplyLogUsage, SMALL_END } from './log.js';
 import { metadataOf } from './record.js';

@@ -1,4 +1,4 @@
-import type { ReplyEntry } from '../backplane/replies/reply.js';
+import type { ReplyEntry } from '../engine/logs/reply.js';
 
 /** Merges lists, each of which has its newest reply first. */
 export async function* mergeNewest(lists: readonly AsyncIterable<ReplyEntry>[]): AsyncGenerator<ReplyEntry> {

@@ -1,17 +1,17 @@
 import { type Logger, ProtocolError } from '@parlance/protocol';
 import { encodeFailure, nodeOfReply } from '@parlance/protocol/internal';
-import type { RequestOnRecord } from '../backplane/backplane.js';
 import type {
   AppendOutcome,
   EngineBounds,
   EngineEnd,
   EngineEntry,
-  ReplyEngine,
+  ReplyLogs,
   WrittenBy,
-} from '../backplane/replies/engine.js';
+} from '../engine/logs/logs.js';
+import type { RequestOnRecord } from '../engine/logs/reply.js';
 
 export interface OrphansOptions {
-  readonly engine: ReplyEngine;
+  readonly engine: ReplyLogs;
   readonly bounds: EngineBounds;
   /** Of this node. */
   readonly incarnation: string;

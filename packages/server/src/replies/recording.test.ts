@@ -1,7 +1,7 @@
 import { BodyCodec, type CodedBody, type Logger, ProtocolError } from '@parlance/protocol';
 import { decodeFailure } from '@parlance/protocol/internal';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { ReplyEnd } from '../backplane/replies/reply.js';
+import type { ReplyEnd } from '../engine/logs/reply.js';
 import type { ReplyLog } from './log.js';
 import { Recording } from './recording.js';
 

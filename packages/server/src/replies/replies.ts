@@ -22,8 +22,8 @@ import {
   type ReplyRecorder,
   type TakenUp,
 } from '@parlance/protocol/internal';
-import type { ReplyEntry } from '../backplane/replies/reply.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { ReplyEntry } from '../engine/logs/reply.js';
 import { NO_BODY } from '../no-body.js';
 import type { Slot } from '../parts/slot.js';
 import { keepReplies } from '../session/keep-policy.js';

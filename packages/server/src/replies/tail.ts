@@ -1,4 +1,4 @@
-import { READ_PARTS } from '../backplane/replies/reply.js';
+import { READ_PARTS } from '../engine/logs/reply.js';
 
 /** Bytes of records that are kept, about, beyond those that must be. */
 const MAX_BYTES = 64 * 1024;

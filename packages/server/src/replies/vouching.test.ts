@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { ReplyEngine } from '../backplane/replies/engine.js';
-import { memoryReplies } from '../backplane/replies/memory.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { ReplyLogs } from '../engine/logs/logs.js';
+import { memoryReplies } from '../engine/logs/memory.js';
 import { Owners } from './owners.js';
 import { Vouching } from './vouching.js';
 
@@ -23,10 +23,10 @@ function sessionOf(id: string): ServerEndpoint & { token: string } {
   return session as unknown as ServerEndpoint & { token: string };
 }
 
-function nodeOf(engine: ReplyEngine) {
+function nodeOf(engine: ReplyLogs) {
   const owners = new Owners();
   const calls: string[] = [];
-  const vouch: ReplyEngine['vouch'] = async (sessionId, ...rest) => {
+  const vouch: ReplyLogs['vouch'] = async (sessionId, ...rest) => {
     calls.push(sessionId);
     await engine.vouch(sessionId, ...rest);
   };

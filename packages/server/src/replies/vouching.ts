@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { Logger, ResumeOffer } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
-import type { ReplyEngine } from '../backplane/replies/engine.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { ReplyLogs } from '../engine/logs/logs.js';
 import type { OwnerClaim, Owners } from './owners.js';
 
 export interface VouchingOptions {
-  readonly engine: Pick<ReplyEngine, 'vouch' | 'prove'>;
+  readonly engine: Pick<ReplyLogs, 'vouch' | 'prove'>;
   readonly owners: Owners;
   readonly logger: Logger;
   /** The longest time for which a reply is kept, in milliseconds. */

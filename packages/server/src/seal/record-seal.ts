@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { ProtocolError } from '@parlance/protocol';
 import { ByteReader, ByteWriter } from '@parlance/protocol/internal';
-import type { FieldChanges } from '../backplane/backplane.js';
+import type { FieldChanges } from '../engine/engine.js';
 import { keyOf } from '../keys.js';
 import { newSalt, notAuthentic, openAt, opening, type Seal, type SealKey, sealAt } from './keys.js';
 

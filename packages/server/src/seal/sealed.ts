@@ -1,8 +1,8 @@
 import { ProtocolError } from '@parlance/protocol';
-import type { Backplane } from '../backplane/backplane.js';
+import type { Engine } from '../engine/engine.js';
 import { resolveSeal, type Seal, type SealOptions } from './keys.js';
 
-const seals = new WeakMap<Backplane, Seal>();
+const seals = new WeakMap<Engine, Seal>();
 
 /**
  * The same engine, for a server that encrypts what is kept and put on record before the engine gets it: those who can read
@@ -10,13 +10,13 @@ const seals = new WeakMap<Backplane, Seal>();
  *
  * @throws {ProtocolError} `invalid_option`.
  */
-export function sealed(engine: Backplane, options: SealOptions): Backplane {
+export function sealed(engine: Engine, options: SealOptions): Engine {
   if (typeof engine !== 'object' || engine === null)
     throw new ProtocolError('invalid_option', 'sealed: an engine is expected, such as redis({ … })');
-  const same = Object.create(engine) as Backplane;
+  const same = Object.create(engine) as Engine;
   seals.set(same, resolveSeal(options));
   return same;
 }
 
 /** With which a server encrypts what the engine gets; `undefined` if the engine can read it. */
-export const sealOf = (engine: Backplane | undefined): Seal | undefined => engine && seals.get(engine);
+export const sealOf = (engine: Engine | undefined): Seal | undefined => engine && seals.get(engine);

@@ -1,12 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { ProtocolError, type Session } from '@parlance/protocol';
 import { scan } from '../agents/scan-feature.js';
-import type { BackplaneLink } from '../backplane/backplane.js';
-import { memoryCluster } from '../backplane/memory.js';
 import { nodes } from '../cluster/feature.js';
 import { durable } from '../durable/feature.js';
 import { Leaving } from '../durable/leaving.js';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { EngineConnection } from '../engine/engine.js';
+import { memoryCluster } from '../engine/memory.js';
 import { createTestServer, type TestServer } from '../kit/kit.js';
 import { OWNER, SESSIONS } from '../parts/part.js';
 import type { SessionServer } from '../server.js';
@@ -247,7 +247,7 @@ export class ToldWorld {
     const { incarnation } = parts.use(OWNER) as NonNullable<typeof OWNER.value>;
     const leaving = new Leaving({
       incarnation,
-      link: delayed(options.engine?.connect() as BackplaneLink),
+      link: delayed(options.engine?.connect() as EngineConnection),
       sessions: new Map([[endpoint.id, endpoint]]),
       parts: () => parts,
       timers: options.timers,
@@ -316,7 +316,7 @@ async function readAll(reply: AsyncIterable<unknown>): Promise<void> {
 }
 
 /** The engine takes some time for each write of a session. */
-function delayed(link: BackplaneLink): BackplaneLink {
+function delayed(link: EngineConnection): EngineConnection {
   return {
     ...link,
     async writeSession(id, write) {

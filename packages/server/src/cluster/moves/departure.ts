@@ -1,7 +1,7 @@
 import { isProtocolError, type Logger } from '@parlance/protocol';
 import { loggable, systemClock, type Wire } from '@parlance/protocol/internal';
-import type { BackplaneLink } from '../../backplane/backplane.js';
 import type { ServerEndpoint } from '../../endpoint.js';
+import type { EngineConnection } from '../../engine/engine.js';
 import { persist } from '../../repeat.js';
 import type { LeavingParts } from '../../session/parts.js';
 import type { Lead } from '../lead/lead.js';
@@ -13,7 +13,7 @@ import { encodeMoved, isMovable } from './moved-session.js';
 export interface DepartureOptions {
   /** This node. */
   readonly incarnation: string;
-  link(): BackplaneLink;
+  link(): EngineConnection;
   readonly logger: Logger;
   /** How long a record lasts, in milliseconds. */
   readonly recordMs: number;

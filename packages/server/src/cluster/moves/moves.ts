@@ -1,7 +1,7 @@
 import { type Limits, type Logger, ProtocolError, type Timers } from '@parlance/protocol';
 import { incarnationOf, type MemoryBudget } from '@parlance/protocol/internal';
-import type { Backplane, BackplaneLink } from '../../backplane/backplane.js';
 import { limitedLog } from '../../base/limited-log.js';
+import type { Engine, EngineConnection } from '../../engine/engine.js';
 import { recordMsOf } from '../../session/on-record.js';
 import type { Lead } from '../lead/lead.js';
 import type { Link, LinkEnd } from '../link/link.js';
@@ -13,7 +13,7 @@ import { Departures, type DeparturesOptions } from './departures.js';
 import { MOVES, type MoveType } from './handover.js';
 
 export interface MovesOptions extends Omit<DeparturesOptions, 'link' | 'recordMs'> {
-  readonly backplane: Backplane;
+  readonly engine: Engine;
   readonly memory: MemoryBudget;
   readonly limits: Limits;
   readonly timers: Timers;
@@ -29,7 +29,7 @@ export class Moves {
   readonly #arrivals = new Set<Arrival>();
   readonly #departures: Departures;
   readonly #arrivalLog: Logger;
-  #link: BackplaneLink | undefined;
+  #link: EngineConnection | undefined;
   #arrived = 0;
   #isDraining = false;
   /** Of sessions that have come from other nodes, or outlive this one. */
@@ -48,8 +48,8 @@ export class Moves {
     links.serve(MOVES, (to) => this.#accept(to));
   }
 
-  get #connected(): BackplaneLink {
-    this.#link ??= this.#options.backplane.connect();
+  get #connected(): EngineConnection {
+    this.#link ??= this.#options.engine.connect();
     return this.#link;
   }
   get #recordMs(): number {

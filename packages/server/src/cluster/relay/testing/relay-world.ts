@@ -3,9 +3,9 @@ import { Directory } from '../../../agents/directory.js';
 import { AgentMoves } from '../../../agents/moves.js';
 import { Policy } from '../../../agents/policy.js';
 import { Relay } from '../../../agents/relay.js';
-import type { BackplaneLink, EngineTable } from '../../../backplane/backplane.js';
-import { memoryCluster } from '../../../backplane/memory.js';
 import type { ServerEndpoint } from '../../../endpoint.js';
+import type { EngineConnection, EngineTable } from '../../../engine/engine.js';
+import { memoryCluster } from '../../../engine/memory.js';
 import type { ServerWire, WireEvents } from '../../../http/ws.js';
 import { Links } from '../../link/links.js';
 import { Roster } from '../../roster.js';
@@ -113,7 +113,7 @@ export class SimulatedNode {
   }
 
   /** A process that has ended asks for nothing, and hears nothing. */
-  #linkTo(cluster: ReturnType<typeof memoryCluster>): BackplaneLink {
+  #linkTo(cluster: ReturnType<typeof memoryCluster>): EngineConnection {
     const link = cluster.connect();
     const whileAlive = async <Result>(result: Promise<Result>): Promise<Result> => {
       const value = await result;

@@ -1,0 +1,66 @@
+import { randomBytes } from 'node:crypto';
+import type { Engine, ListedNode } from './engine.js';
+import { Expiring } from './expiring.js';
+import { memoryReplies } from './logs/memory.js';
+import { MemoryRooms } from './memory-rooms.js';
+import { MemorySessions } from './memory-sessions.js';
+import { MemoryTable } from './memory-table.js';
+
+interface Lease {
+  /** What a node says of itself. */
+  readonly record: string;
+  /** Milliseconds of the clock. */
+  readonly endsAt: number;
+}
+
+/**
+ * Joins servers of one process, for tests: pass the same object as the option `engine` of each of them.
+ *
+ * @param now Unix milliseconds.
+ */
+export function memoryCluster(now: () => number = Date.now): Engine {
+  const leases = new Expiring<Lease>(now);
+  const tables = new Map<string, MemoryTable>();
+  const sessions = new MemorySessions(now);
+  const rooms = new MemoryRooms(now);
+  const replies = memoryReplies(now);
+  const listed = (incarnation: string, { record, endsAt }: Lease): ListedNode => {
+    return { incarnation, record, leaseMs: endsAt - now() };
+  };
+  const engine: Engine = {
+    secret: randomBytes(32).toString('base64'),
+    connectLogs: () => replies,
+    connect: () => ({
+      async renew(incarnation, record, leaseMs) {
+        leases.set(incarnation, { record, endsAt: now() + leaseMs });
+        const nodes = [...leases].map(([each, lease]) => listed(each, lease));
+        return { nodes, now: now(), hasForgotten: false };
+      },
+      async find(incarnation) {
+        const lease = leases.get(incarnation);
+        return lease && listed(incarnation, lease);
+      },
+      async withdraw(incarnation) {
+        leases.delete(incarnation);
+      },
+      table(name) {
+        const table = tables.get(name) ?? new MemoryTable();
+        tables.set(name, table);
+        return table;
+      },
+      moveSession: async (sessionId, move) => sessions.move(sessionId, move),
+      findSession: async (sessionId) => sessions.find(sessionId),
+      keepSessions: async (owner, epochs, ttlMs) => sessions.keep(owner, epochs, ttlMs),
+      writeSession: async (sessionId, write) => sessions.write(sessionId, write),
+      readSession: async (sessionId, names) => sessions.read(sessionId, names),
+      claimSession: async (sessionId, move) => sessions.claim(sessionId, move),
+      reserveRoom: async (account, sessionId, room) => rooms.reserve(account, sessionId, room),
+      releaseRoom: async (account, sessionId) => rooms.release(account, sessionId),
+      // It ends with its nodes.
+      isVolatile: async () => false,
+      releaseSession: async (sessionId, owner, epoch) => sessions.release(sessionId, owner, epoch),
+      async close() {},
+    }),
+  };
+  return engine;
+}

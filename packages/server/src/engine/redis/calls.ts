@@ -1,0 +1,157 @@
+import { isProtocolError, ProtocolError } from '@parlance/protocol';
+import { ENGINE_TIMEOUT_MS } from '../engine.js';
+import type { RedisCommands, RedisSource } from './client.js';
+import { type Lane, RedisConnection } from './connection.js';
+import type { Script } from './lua.js';
+import { FIND } from './scripts.js';
+
+type Argument = string | Uint8Array;
+/** Sends a command, whose answer has texts or bytes. */
+type Send = (wire: RedisCommands, command: readonly Argument[]) => Promise<unknown>;
+
+const OLDEST = [6, 2] as const;
+
+/** Calls of Redis over one connection, each of which fails if it is not answered in time. */
+export class RedisCalls {
+  readonly #connection: RedisConnection<RedisCommands>;
+  readonly #table: string | undefined;
+  #isChecked: boolean;
+
+  /** @param table a key that all nodes use; with it, the engine is checked before the first call. */
+  constructor(source: RedisSource, table?: string) {
+    this.#connection = new RedisConnection({ open: () => source.open() });
+    this.#table = table;
+    this.#isChecked = table === undefined;
+  }
+
+  /** The connection that commands are sent on; `undefined` while there is none. */
+  get wire(): RedisCommands | undefined {
+    return this.#connection.wire;
+  }
+
+  /** @throws {ProtocolError} `connection_failed`, `timeout`; `unsupported` if the engine is unsuitable. */
+  run(lane: Lane, script: Script, keys: readonly string[], ...args: string[]): Promise<unknown> {
+    return this.#run(asTexts, lane, script, keys, args);
+  }
+
+  /**
+   * As {@link run}, with bytes as arguments and in answers.
+   *
+   * @throws {ProtocolError} as {@link run}; `unsupported` also if the client cannot send bytes.
+   */
+  runBytes(
+    lane: Lane,
+    script: Script,
+    keys: readonly string[],
+    ...args: readonly Argument[]
+  ): Promise<unknown> {
+    return this.#run(asBytes, lane, script, keys, args);
+  }
+
+  /** @throws {ProtocolError} as {@link runBytes}. */
+  async send(lane: Lane, ...command: readonly Argument[]): Promise<unknown> {
+    await this.check(lane);
+    return await this.#send(asBytes, lane, command);
+  }
+
+  /**
+   * One command that Redis holds for a while.
+   *
+   * @throws {ProtocolError} as {@link run}.
+   */
+  async wait(lane: Lane, heldMs: number, ...command: string[]): Promise<unknown> {
+    await this.check(lane);
+    return await this.#send(asTexts, lane, command, heldMs + ENGINE_TIMEOUT_MS);
+  }
+
+  /** What the engine says of itself. @throws {ProtocolError} `connection_failed`, `timeout`. */
+  async info(lane: Lane): Promise<string> {
+    return String(await this.#send(asTexts, lane, ['INFO']));
+  }
+
+  /**
+   * Only once.
+   *
+   * @throws {ProtocolError} `unsupported` if the engine is too old, evicts keys or runs no scripts.
+   */
+  async check(lane: Lane): Promise<void> {
+    if (this.#isChecked) return;
+    const info = await this.info(lane);
+    const version = /^redis_version:((\d+)\.(\d+)\S*)/m.exec(info);
+    const [, stated = 'unknown', major, minor] = version ?? [];
+    const isOld = Number(major) < OLDEST[0] || (Number(major) === OLDEST[0] && Number(minor) < OLDEST[1]);
+    if (version === null || isOld)
+      throw unsuitable(`this server needs Redis ${OLDEST.join('.')} or newer, or Valkey; this is ${stated}`);
+    const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1];
+    if (policy !== 'noeviction') {
+      const found = policy === undefined ? 'this engine states none' : `it is ${policy}`;
+      throw unsuitable(`Redis must not evict keys: set maxmemory-policy to noeviction (${found})`);
+    }
+    try {
+      await this.#send(asTexts, lane, ['EVAL', FIND.source, '1', this.#table ?? '', '', '']);
+    } catch (error) {
+      if (!isReply(error, 'ERR') && !isReply(error, 'NOPERM')) throw error;
+      throw unsuitable('this engine, or a proxy in front of it, runs no scripts (EVAL)', error);
+    }
+    this.#isChecked = true;
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+
+  /** Calls a script by its digest, and once more with its source if the engine does not have it. */
+  async #run(
+    send: Send,
+    lane: Lane,
+    { source, digest }: Script,
+    keys: readonly string[],
+    args: readonly Argument[],
+  ): Promise<unknown> {
+    await this.check(lane);
+    const rest = [String(keys.length), ...keys, ...args];
+    try {
+      return await this.#send(send, lane, ['EVALSHA', digest, ...rest]);
+    } catch (error) {
+      if (!isReply(error, 'NOSCRIPT')) throw error;
+    }
+    return await this.#send(send, lane, ['EVAL', source, ...rest]);
+  }
+
+  async #send(send: Send, lane: Lane, command: readonly Argument[], withinMs?: number): Promise<unknown> {
+    try {
+      return await this.#connection.run(lane, (wire) => send(wire, command), withinMs);
+    } catch (error) {
+      throw failed(error);
+    }
+  }
+}
+
+const asTexts: Send = ({ send }, command) => send(...command.map(String));
+
+const asBytes: Send = async ({ sendBytes }, command) => {
+  if (sendBytes === undefined)
+    throw new ProtocolError('unsupported', 'redis({ client }): the client has no method callBuffer');
+  return await sendBytes(...command.map(argumentOf));
+};
+
+function argumentOf(argument: Argument): string | Buffer {
+  if (typeof argument === 'string') return argument;
+  return Buffer.from(argument.buffer, argument.byteOffset, argument.byteLength);
+}
+
+/** Whether Redis itself has answered with an error, which begins with its code. */
+function isReply(error: unknown, code: string): boolean {
+  const { cause } = error as Error;
+  return cause instanceof Error && cause.message.startsWith(`${code} `);
+}
+
+export function failed(cause: unknown): Error {
+  if (isProtocolError(cause)) return cause;
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new ProtocolError('connection_failed', `Redis: ${why.slice(0, 200)}`, { cause });
+}
+
+function unsuitable(message: string, cause?: unknown): ProtocolError {
+  return new ProtocolError('unsupported', message, { cause });
+}

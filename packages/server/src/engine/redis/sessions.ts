@@ -1,0 +1,203 @@
+import { ProtocolError } from '@parlance/protocol';
+import type {
+  NeedsRoom,
+  RoomRequest,
+  SessionMove,
+  SessionReading,
+  SessionRecord,
+  SessionWrite,
+  SessionWritten,
+} from '../engine.js';
+import type { RedisCalls } from './calls.js';
+import type { Lane } from './connection.js';
+import {
+  KEEP_SESSION,
+  READ_SESSION,
+  RELEASE_ROOM,
+  RELEASE_SESSION,
+  RESERVE_ROOM,
+  TAKE_SESSION,
+  WRITE_SESSION,
+} from './scripts.js';
+
+/** Commands that may be unanswered; with more, none is sent. */
+const MAX_MOVES = 128;
+const MAX_SEARCHES = 64;
+/** A session writes one turn at a time. */
+const MAX_TURNS = 16_384;
+/** Records that are kept with one write. */
+const KEEP_BATCH = 64;
+/** How long a replica may take, in milliseconds. The connection does nothing else meanwhile. */
+const REPLICA_MS = 500;
+
+const OUTCOMES: readonly SessionWritten[] = ['written', 'fenced', 'gone', 'behind'];
+
+/** Where sessions are that have moved, and the records of others. */
+export class RedisSessions {
+  /** Of one node. */
+  protected readonly calls: RedisCalls;
+  protected readonly searches: Lane = { max: MAX_SEARCHES, unanswered: 0 };
+  readonly #prefix: string;
+  readonly #moves: Lane = { max: MAX_MOVES, unanswered: 0 };
+  readonly #turns: Lane = { max: MAX_TURNS, unanswered: 0 };
+  /** Answered with the number of replicas that have all that was written before it is sent. */
+  #nextWait: Promise<unknown> | undefined;
+  /** The one before is over. */
+  #lastWait: Promise<unknown> = Promise.resolve();
+
+  /** @param prefix of every key. */
+  constructor(prefix: string, calls: RedisCalls) {
+    this.#prefix = prefix;
+    this.calls = calls;
+  }
+
+  async moveSession(sessionId: string, { from, epoch, to, ttlMs }: SessionMove): Promise<SessionRecord> {
+    const args = [from, String(epoch), to, String(ttlMs)];
+    const answer = await this.calls.run(this.#moves, TAKE_SESSION, this.#keysOf(sessionId), ...args, '');
+    const record = recordOf(answer);
+    if (record !== undefined) return record;
+    throw new ProtocolError('connection_failed', 'Redis: the record of a session is not one of a session');
+  }
+
+  async findSession(sessionId: string): Promise<SessionRecord | undefined> {
+    return recordOf(await this.calls.run(this.searches, READ_SESSION, this.#keysOf(sessionId)));
+  }
+
+  async keepSessions(
+    owner: string,
+    epochs: ReadonlyMap<string, number>,
+    ttlMs: number,
+  ): Promise<readonly string[]> {
+    const lost: string[] = [];
+    const all = [...epochs];
+    for (let i = 0; i < all.length; i += KEEP_BATCH) {
+      // The client writes the commands of one turn together.
+      const keep = all.slice(i, i + KEEP_BATCH).map(async ([sessionId, epoch]) => {
+        const args = [owner, String(epoch), String(ttlMs)];
+        const answer = await this.calls.run(this.#moves, KEEP_SESSION, this.#keysOf(sessionId), ...args);
+        if (Number(answer) === 0) lost.push(sessionId);
+      });
+      await Promise.all(keep);
+    }
+    return lost;
+  }
+
+  async writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom> {
+    const { owner, epoch, number, set, remove, ttlMs, maxBytes = '', after = 0, isReplicated } = write;
+    const kind = write.replaces === true ? 'replace' : write.isFirst ? 'first' : '';
+    const head = [owner, epoch, number, ttlMs, kind, maxBytes, 2 * set.size, after].map(String);
+    const args = [...head, ...[...set].flat(), ...remove];
+    const written = this.calls.runBytes(this.#turns, WRITE_SESSION, this.#keysOf(sessionId), ...args);
+    const replicated = isReplicated === true ? this.#replicated(written) : undefined;
+    const answer = await written;
+    await replicated;
+    if (Array.isArray(answer)) return { needed: Number(String(answer[0])) };
+    const outcome = String(answer);
+    const known = OUTCOMES.find((each) => each === outcome);
+    if (known !== undefined) return known;
+    throw new ProtocolError('connection_failed', 'Redis: a turn was answered with something else');
+  }
+
+  async readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined> {
+    const key = this.#keysOf(sessionId);
+    const answer = await this.calls.runBytes(this.searches, READ_SESSION, key, ...names);
+    const record = recordOf(answer);
+    const values = Array.isArray(answer) ? (answer as unknown[]).slice(2) : [];
+    return record && { ...record, fields: fieldsOf(names.flatMap((name, i) => [name, values[i]])) };
+  }
+
+  async claimSession(sessionId: string, move: SessionMove): Promise<SessionReading | undefined> {
+    const args = [move.from, String(move.epoch), move.to, String(move.ttlMs), 'claim'];
+    const answer = await this.calls.runBytes(this.#moves, TAKE_SESSION, this.#keysOf(sessionId), ...args);
+    if (!Array.isArray(answer) || answer.length === 0) return undefined;
+    const fields = fieldsOf(answer as unknown[]);
+    for (const name of fields.keys()) if (name.length === 1) fields.delete(name);
+    return { owner: move.to, epoch: move.epoch + 1, fields };
+  }
+
+  async releaseSession(sessionId: string, owner: string, epoch: number): Promise<void> {
+    await this.calls.run(this.#moves, RELEASE_SESSION, this.#keysOf(sessionId), owner, String(epoch));
+  }
+
+  async reserveRoom(account: string, sessionId: string, room: RoomRequest): Promise<number | undefined> {
+    const args = [sessionId, room.bytes, room.maxBytes, room.ttlMs].map(String);
+    const answer = await this.calls.run(this.#moves, RESERVE_ROOM, this.#roomKeysOf(account), ...args);
+    return answer === '' ? undefined : Number(answer);
+  }
+
+  async releaseRoom(account: string, sessionId: string): Promise<void> {
+    await this.calls.run(this.#moves, RELEASE_ROOM, this.#roomKeysOf(account), sessionId);
+  }
+
+  async isVolatile(): Promise<boolean> {
+    return !/^aof_enabled:1/m.test(await this.calls.info(this.searches));
+  }
+
+  /**
+   * Waits until a replica has what was written.
+   *
+   * @throws {ProtocolError} `timeout`. The same write can be made again.
+   */
+  async #replicated(written: Promise<unknown>): Promise<void> {
+    await written;
+    const { wire } = this.calls;
+    const replicas = Number(await this.#wait());
+    // Redis counts only what was written over the connection that asks.
+    if (wire === undefined || this.calls.wire !== wire)
+      throw new ProtocolError(
+        'timeout',
+        'the connection to Redis was lost before a replica has confirmed a turn',
+      );
+    if (replicas < 1)
+      throw new ProtocolError('timeout', `no replica of Redis has confirmed a turn within ${REPLICA_MS} ms`);
+  }
+
+  /** One for all writes that were answered meanwhile, and one at a time: a second one would make others wait too long. */
+  #wait(): Promise<unknown> {
+    this.#nextWait ??= this.#lastWait
+      .then(() => new Promise((resolve) => setImmediate(resolve)))
+      .then(() => {
+        this.#nextWait = undefined;
+        const wait = this.calls.wait(this.#turns, REPLICA_MS, 'WAIT', '1', String(REPLICA_MS));
+        this.#lastWait = wait.catch(() => {});
+        return wait;
+      });
+    return this.#nextWait;
+  }
+
+  #roomKeysOf(account: string): readonly [string, string] {
+    const key = `${this.#prefix}:{q:${account}}`;
+    return [key, `${key}:x`];
+  }
+
+  #keysOf(sessionId: string): readonly [string] {
+    return [`${this.#prefix}:{${sessionId}}`];
+  }
+}
+
+/** `undefined` if there is none, or something that no node has written. */
+function recordOf(reply: unknown): SessionRecord | undefined {
+  const [owner, epoch] = Array.isArray(reply) ? (reply as unknown[]) : [];
+  const number = Number(String(epoch));
+  // It may say only that the session is over.
+  if (
+    owner === null ||
+    owner === undefined ||
+    String(owner) === '' ||
+    !Number.isSafeInteger(number) ||
+    number < 0
+  )
+    return undefined;
+  return { owner: String(owner), epoch: number };
+}
+
+/** Names and values, one after the other; a value may be missing. */
+function fieldsOf(list: readonly unknown[]): Map<string, Uint8Array> {
+  const fields = new Map<string, Uint8Array>();
+  for (let i = 0; i + 1 < list.length; i += 2) {
+    const value = list[i + 1];
+    // A view of a part of what the client has received, which would keep all of it alive.
+    if (value instanceof Uint8Array) fields.set(String(list[i]), new Uint8Array(value));
+  }
+  return fields;
+}
