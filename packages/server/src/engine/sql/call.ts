@@ -1,0 +1,49 @@
+/**
+ * A call of an engine as statements in SQL: it yields each one, gets its rows, and returns the result. So it is written once for
+ * every database: one that answers at once runs it in a loop, another one waits between the steps.
+ *
+ * A database runs a call in one transaction, and from its beginning again if another transaction was in the way. A call has no
+ * effect but by its statements.
+ */
+export type SqlCall<Result> = Generator<Statement, Result, readonly Row[]>;
+
+/** One statement. Its parameters stand as `?`, and no text in it has another question mark. */
+export interface Statement {
+  readonly text: string;
+  readonly values: readonly SqlValue[];
+}
+
+/** Numbers are whole and safe. */
+export type SqlValue = string | number | Uint8Array | null;
+
+export type Row = Readonly<Record<string, SqlValue>>;
+
+/** What databases write differently. */
+export interface Dialect {
+  /** The type of bytes: `BLOB`. */
+  readonly bytes: string;
+  /** The type of whole numbers up to 2^53: `INTEGER`. */
+  readonly whole: string;
+  /** After a `SELECT` of rows that the call changes: ` FOR UPDATE`, or nothing if only one transaction is under way at a time. */
+  readonly forUpdate: string;
+  /** An expression, the clock of the database in Unix milliseconds; `undefined` if it is the clock of this process. */
+  readonly now: string | undefined;
+}
+
+/** A database that an engine keeps what it is given in. */
+export interface SqlDatabase {
+  readonly dialect: Dialect;
+  /**
+   * Runs a call in a transaction.
+   *
+   * @param begin is called again if another transaction was in the way.
+   * @returns when the effects are as durable as the database makes them.
+   * @throws {ProtocolError} `connection_failed`, `timeout`, `unsupported`.
+   */
+  run<Result>(begin: () => SqlCall<Result>): Promise<Result>;
+}
+
+/** Runs one statement of a call. */
+export function* ask(text: string, ...values: readonly SqlValue[]): SqlCall<readonly Row[]> {
+  return yield { text, values };
+}
