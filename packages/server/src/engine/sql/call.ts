@@ -37,7 +37,7 @@ export interface SqlDatabase {
    * Runs a call in a transaction.
    *
    * @param begin is called again if another transaction was in the way.
-   * @returns when the effects are as durable as the database makes them.
+   * @returns when the effects are kept as well as the database keeps them.
    * @throws {ProtocolError} `connection_failed`, `timeout`, `unsupported`.
    */
   run<Result>(begin: () => SqlCall<Result>): Promise<Result>;
