@@ -23,7 +23,7 @@ export const AGENTS = new Port<Agents>('agents');
 /** Sessions with an agent ID that see and address each other. On by default with `authenticate`. */
 export const agents = (options: AgentsOptions = {}): Feature => ({
   name: 'agents',
-  after: ['metrics', 'tracing', 'scan', 'nodes', 'durable', 'replies'],
+  after: ['metrics', 'tracing', 'scan', CLUSTER],
   install(host) {
     assertAgents(options, host.options.authenticate !== undefined);
     const { limits, logger } = host.options;

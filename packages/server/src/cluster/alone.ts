@@ -10,6 +10,7 @@ import { RecordKeeper } from './record-keeper.js';
 /** Owns what a server writes to its engine without `nodes()`. On by default; it does nothing without an engine. */
 export const alone = (): Feature => ({
   name: 'owner',
+  provides: [OWNER],
   after: ['nodes'],
   install(host) {
     const { engine } = host.options;

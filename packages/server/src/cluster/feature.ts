@@ -16,6 +16,7 @@ const PARK_MS = 10_000;
 /** Joins the nodes of a cluster, so that a connection may resume its session through any of them. */
 export const nodes = (options: NodeOptions = {}): Feature => ({
   name: 'nodes',
+  provides: [OWNER, CLUSTER],
   after: ['metrics'],
   install(host) {
     const server = host.use(SESSIONS) as SessionsHost;

@@ -40,7 +40,8 @@ import { TakeOvers } from './take-over.js';
  */
 export const durable = (policy: DurablePolicy = true, options: DurabilityOptions = {}): Feature => ({
   name: 'durable',
-  after: ['metrics', 'nodes', 'owner'],
+  provides: [RECORDED],
+  after: ['metrics', OWNER],
   install(host) {
     const owner = host.use(OWNER);
     const durability = resolveDurability(policy, options, owner);

@@ -18,7 +18,7 @@ export function hooks<Data = unknown>(list: readonly Hook<Data>[]): Feature {
   const all = [...list] as Hook[];
   return {
     name: 'hooks',
-    after: ['metrics', 'tracing', 'replies'],
+    after: ['metrics', 'tracing'],
     install: () => ({
       endpoint: { readerOf: (messages, session) => new HookedReader(messages, session, all) },
       wrap: (next) => hookRequests(next, all),

@@ -52,7 +52,7 @@ export function isRemoved(name: string): ProtocolError {
 
 function isFeature(value: unknown): value is Feature {
   if (typeof value !== 'object' || value === null) return false;
-  const { name, after = [], install } = value as Partial<Feature>;
+  const { name, provides = [], after = [], install } = value as Partial<Feature>;
   const isNamed = typeof name === 'string' && name !== '';
-  return isNamed && typeof install === 'function' && Array.isArray(after);
+  return isNamed && typeof install === 'function' && [provides, after].every(Array.isArray);
 }

@@ -3,9 +3,14 @@ import { ProtocolError } from '@parlance/protocol';
 /** What is put in order. */
 export interface Ordered {
   readonly name: string;
-  /** Names of those that come before this one if they are there. */
-  readonly after?: readonly string[] | undefined;
+  readonly provides?: readonly object[] | undefined;
+  /** Those that come before this one if they are there: by name, or by something that they provide. */
+  readonly after?: readonly (string | object)[] | undefined;
 }
+
+/** Whether `item` names `other` as one that comes before it. */
+export const comesAfter = ({ after = [] }: Ordered, { name, provides = [] }: Ordered): boolean =>
+  after.some((wanted) => wanted === name || provides.some((port) => port === wanted));
 
 /**
  * The same in an order in which each comes after those that it names, else as they are given.
@@ -21,8 +26,7 @@ export function inOrder<Item extends Ordered>(items: readonly Item[]): readonly 
       const message = `features: ${further.slice(way.indexOf(item.name)).join(' comes after ')}`;
       throw new ProtocolError('invalid_option', message);
     }
-    for (const name of item.after ?? [])
-      for (const other of items) if (other.name === name) visit(other, further);
+    for (const other of items) if (comesAfter(item, other)) visit(other, further);
     ordered.add(item);
   };
   for (const item of items) visit(item, []);

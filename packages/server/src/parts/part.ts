@@ -29,8 +29,13 @@ import type { Slot } from './slot.js';
 export interface Feature {
   /** A server has one feature of a name. */
   readonly name: string;
-  /** Features that are installed before this one if they are there: those whose ports it uses, and those around it. */
-  readonly after?: readonly string[] | undefined;
+  /** Ports that it may provide, for features that come after one which does. */
+  readonly provides?: readonly Port<unknown>[] | undefined;
+  /**
+   * Features that are installed before this one if they are there: those that provide a port which it uses, and those around it,
+   * by name.
+   */
+  readonly after?: readonly (string | Port<unknown>)[] | undefined;
   /**
    * Called once for each server, before any session.
    *

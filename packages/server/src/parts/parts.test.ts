@@ -84,6 +84,17 @@ describe('the order of parts', () => {
     expect(inOrder(items).map(({ name }) => name)).toEqual(['d', 'c', 'a', 'b']);
   });
 
+  it('has what provides a port before what names the port', () => {
+    const port = new Port<number>('number');
+    const items = [
+      { name: 'taker', after: [port] },
+      { name: 'other' },
+      { name: 'giver', provides: [port] },
+      { name: 'namesake', provides: [new Port<number>('number')] },
+    ];
+    expect(inOrder(items).map(({ name }) => name)).toEqual(['giver', 'taker', 'other', 'namesake']);
+  });
+
   it('does not exist in a circle, which is refused with its members', () => {
     const items = [
       { name: 'x', after: ['a'] },

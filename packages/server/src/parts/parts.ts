@@ -15,7 +15,7 @@ import type { Refusal } from '../http/site.js';
 import type { Page, PagePort } from '../http/status.js';
 import type { LeavingParts, PartEndpoint, SessionParts } from '../session/parts.js';
 import { NamesRoute } from './names-route.js';
-import { inOrder, type Ordered } from './order.js';
+import { comesAfter, inOrder, type Ordered } from './order.js';
 import type { CoreOptions, DrainPart, Feature, Figure, Offer, Part, PartHost, Port } from './part.js';
 import { Slot } from './slot.js';
 
@@ -71,8 +71,8 @@ export class Parts implements SessionParts, LeavingParts {
       });
     // A part may be an object of a class, whose hooks are not members of its own.
     this.#all = inOrder(features).map((feature) => {
-      const { name, after } = feature;
-      return Object.assign(feature.install(hostOf(name)), { name, after });
+      const { name, provides, after } = feature;
+      return Object.assign(feature.install(hostOf(name)), { name, provides, after });
     });
     this.core = this.#merged('core');
     this.endpoint = this.#merged('endpoint');
@@ -262,7 +262,9 @@ export class Parts implements SessionParts, LeavingParts {
   async start(): Promise<void> {
     const starting = new Map<string, Promise<void>>();
     for (const part of this.#all) {
-      const before = (part.after ?? []).map((name) => starting.get(name));
+      const before = this.#all
+        .filter((other) => comesAfter(part, other))
+        .map(({ name }) => starting.get(name));
       starting.set(part.name, this.#start(part, before));
     }
     await Promise.all(starting.values());

@@ -28,7 +28,7 @@ import { Replies, type RepliesNode } from './replies.js';
 /** Replies that outlive the session that has asked for them. On by default. */
 export const keptReplies = (given: RepliesOptions = {}): Feature => ({
   name: 'replies',
-  after: ['metrics', 'tracing', 'scan', 'nodes', 'owner', 'durable'],
+  after: ['metrics', 'tracing', 'scan', OWNER, RECORDED],
   install(host) {
     const options = resolveRepliesOptions(given);
     const follows = host.slot((session) => new Follows(session));
