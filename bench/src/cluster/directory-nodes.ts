@@ -68,7 +68,6 @@ class DirectoryNode {
       directory: this.directory,
       now: () => performance.now(),
       isNodeAlive: () => true,
-      durableMs: 0,
       peers: {
         targetOf: (_node, { sessionId, ...agent }) =>
           ({ id: sessionId, ...agent, isRemote: true, state: 'established' }) as RelayTarget,

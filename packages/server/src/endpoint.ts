@@ -295,6 +295,11 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
     return this.record !== undefined;
   }
 
+  /** How long it outlives its node, in milliseconds. */
+  get recordMs(): number {
+    return this.record?.lastsMs ?? 0;
+  }
+
   commit(options: CommitOptions): Promise<void> {
     const record = this.#assertDurable('commit');
     assertOptions(options, { state: 'any', send: 'list' }, 'commit');

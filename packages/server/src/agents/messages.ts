@@ -177,7 +177,7 @@ export class RelayedMessages {
       onWritten,
     );
     target.perform((core) => {
-      const { channel, record: durable } = core;
+      const { channel, record } = core;
       // Nothing is kept of a message to a session that takes no command any more.
       const { deliveries, heard } = this.#of(target);
       log = deliveries;
@@ -192,7 +192,7 @@ export class RelayedMessages {
         throw error;
       }
       // In the same turn as the message.
-      heard.add(source.id, { number, isAgain }, (sender, mark) => durable?.hear(sender, mark));
+      heard.add(source.id, { number, isAgain }, (sender, mark) => record?.hear(sender, mark));
       this.#settleWhenTaken(core, entry);
     }, source);
   }
@@ -212,7 +212,7 @@ export class RelayedMessages {
     else record.afterRecord(() => this.#settle(entry));
   }
 
-  /** The session has it, on record if it is durable. */
+  /** The session has it, on record if it has one. */
   #settle(entry: Entry): void {
     const { onSettled } = entry;
     entry.body = entry.onSettled = undefined;

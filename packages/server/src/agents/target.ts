@@ -6,7 +6,7 @@ import type {
   SessionState,
   Undelivered,
 } from '@parlance/protocol';
-import type { BodyCoder, BodyToSend, DurableSession } from '@parlance/protocol/internal';
+import type { BodyCoder, BodyToSend, ServerSessionCore } from '@parlance/protocol/internal';
 import type { MessagePlace } from './heard.js';
 
 /** What the relay asks of the session of an agent: one of this node, or its stand-in for one of another node. */
@@ -21,8 +21,8 @@ export interface RelayTarget {
   state: SessionState;
   /** Bodies for the session go unchanged to its node, which codes them if necessary. */
   readonly isRemote: boolean;
-  /** It is on record, so that it outlives its node. */
-  readonly isDurable: boolean;
+  /** How long it outlives its node because it is on record, in milliseconds; 0 if it is not. */
+  readonly recordMs: number;
   /** Another node has the session from its record, or will have it: its client says again what no other session has. */
   readonly isElsewhere?: boolean;
   /** Bodies of this session that wait to be written to other sessions. */
@@ -47,7 +47,7 @@ export interface RelayTarget {
 export interface RelayCore {
   readonly channel: RelayChannel;
   /** Of a session of this node that is on record. */
-  readonly record?: Pick<DurableSession, 'afterRecord' | 'hear'> | undefined;
+  readonly record?: Pick<NonNullable<ServerSessionCore['record']>, 'afterRecord' | 'hear'> | undefined;
   /** Codecs that the client has not loaded yet. */
   readonly awaitedCodecs: ReadonlySet<LaterCodec>;
 }

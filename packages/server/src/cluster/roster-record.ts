@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Limits, StringMap } from '@parlance/protocol';
-import { get, incarnationOf, isFields, readAgent } from '@parlance/protocol/internal';
+import { get, incarnationOf, isCount, isFields, readAgent } from '@parlance/protocol/internal';
 import type { Agent } from '../agents/agent.js';
 import type { TableEntry } from '../engine/engine.js';
 import { keyOf } from '../keys.js';
@@ -39,7 +39,7 @@ export function recordOf({ party, session, stated, isSuspended }: Agent): string
   const { algorithms, encoding } = session.negotiated;
   const { agents, avp } = stated ?? {};
   const { principal, id } = party;
-  const durable = session.isDurable || undefined;
+  const recordMs = session.recordMs || undefined;
   return JSON.stringify({
     principal,
     id,
@@ -48,7 +48,7 @@ export function recordOf({ party, session, stated, isSuspended }: Agent): string
     encoding,
     agents,
     avp,
-    durable,
+    recordMs,
   });
 }
 
@@ -70,9 +70,10 @@ export function readRecord(key: string, sessionId: string, { record }: TableEntr
       ...(typeof agents === 'string' ? { agents } : {}),
       ...(typeof avp === 'string' ? { avp } : {}),
     };
+    const lasts = get(fields, 'recordMs');
     const negotiated = readAgreement(get(fields, 'algorithms'), get(fields, 'encoding'));
     return {
-      agent: { sessionId, principal, agentId: id, negotiated, isDurable: get(fields, 'durable') === true },
+      agent: { sessionId, principal, agentId: id, negotiated, recordMs: isCount(lasts) ? lasts : 0 },
       description: readAgent(stated, limits),
       isSuspended: get(fields, 'suspended') === true,
     };

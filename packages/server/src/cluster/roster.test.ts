@@ -12,6 +12,7 @@ import { Roster } from './roster.js';
 class FakeSession {
   state = 'established';
   isRemote = false;
+  recordMs = 0;
   ended: string | undefined;
   readonly negotiated = { algorithms: ['NONE'], encoding: null, extensions: { agents: '{}' } };
   readonly listeners = { add: () => {} };
@@ -62,7 +63,6 @@ async function join(
     logger: SILENT_LOGGER,
     now: () => time,
     isNodeAlive: (node) => !dead.has(node),
-    durableMs: 60_000,
     peers: {
       targetOf: (_node, { sessionId, ...agent }) =>
         ({ id: sessionId, ...agent, isRemote: true }) as never as RelayTarget,
@@ -77,9 +77,9 @@ async function join(
     roster,
     link,
     holderOf: (agentId: string) => directory.find('acme', agentId)?.session.id,
-    agent(agentId: string) {
+    agent(agentId: string, recordMs = 0) {
       const id = `sess_${incarnation}${String(sessions++).padStart(14, '0')}`;
-      const session = new FakeSession(id, agentId);
+      const session = Object.assign(new FakeSession(id, agentId), { recordMs });
       const endpoint = session as never as ServerEndpoint;
       const refused = directory.claim(endpoint, { agents: '{}' });
       if (refused === undefined) directory.join(endpoint);
@@ -164,6 +164,24 @@ describe('the agents of two nodes', () => {
     // The node was only thought to be dead, and announces its agents again.
     dead.clear();
     await expect.poll(() => b.holderOf('worker')).toBe(worker.session.id);
+  });
+
+  it('stay for as long as they say when their node is gone, and say it for themselves', async () => {
+    const cluster = memoryCluster();
+    const [a, b] = [await join(cluster, 'aaaaaa', 'refuse'), await join(cluster, 'bbbbbb', 'refuse')];
+    const [short, long] = [a.agent('short', 100), a.agent('long', 700)];
+    await expect.poll(() => b.holderOf('short')).toBe(short.session.id);
+    await expect.poll(() => b.holderOf('long')).toBe(long.session.id);
+    const present = () => ['short', 'long'].filter((agentId) => b.holderOf(agentId) !== undefined);
+    const seen: string[][] = [];
+    dead.add('aaaaaa');
+    time += 60_000;
+    for (const passed of [0, 99, 1, 599, 1]) {
+      time += passed;
+      b.roster.handleTick();
+      seen.push(present());
+    }
+    expect(seen).toEqual([['short', 'long'], ['short', 'long'], ['long'], ['long'], []]);
   });
 
   it('are set right if a write of their node comes late', async () => {

@@ -28,7 +28,7 @@ const MAX_AGENTS = 100_000;
 /** The stand-ins for agents of other nodes. */
 export interface RosterPeers {
   targetOf(node: string, agent: RemoteAgent): RelayTarget;
-  /** For an agent of this node whose durable session another node has, or will have. */
+  /** For an agent of this node whose session another node has from its record, or will have. */
   handleAway(agent: Agent): RelayTarget;
   /** What is for the agent goes to another node from now on. */
   reroute(target: RelayTarget, node: string): void;
@@ -46,8 +46,6 @@ export interface RosterOptions {
   /** Clock reading in milliseconds. */
   readonly now: () => number;
   readonly isNodeAlive: (incarnation: string) => boolean;
-  /** How long an agent whose session is durable stays after its node is gone, in milliseconds. */
-  readonly durableMs: number;
   readonly peers: RosterPeers;
 }
 
@@ -64,7 +62,7 @@ interface Other extends TableEntry {
   readonly seenAt: number;
   /** It has moved from here, which the engine may not know yet. */
   readonly isMoved?: boolean | undefined;
-  /** Its node is gone since then, and its session is durable. A clock reading. */
+  /** Its node is gone since then, and its session is on record. A clock reading. */
   awaitedSince?: number | undefined;
 }
 
@@ -121,9 +119,9 @@ export class Roster implements Cohort {
 
   /** Any node may go on with the session of an agent whose node is gone. */
   #isAwaited(other: Other): boolean {
-    const { directory, durableMs, now } = this.#options;
+    const { directory, now } = this.#options;
     const { target, record } = other;
-    if (!target.isDurable) return false;
+    if (target.recordMs === 0) return false;
     if (other.awaitedSince === undefined) {
       other.awaitedSince = now();
       const agent = directory.agentOf(target);
@@ -131,7 +129,7 @@ export class Roster implements Cohort {
       if (agent?.isSuspended === false)
         directory.addRemote(target, agent.description, true, digestOf(suspended(record)));
     }
-    return now() - other.awaitedSince < durableMs;
+    return now() - other.awaitedSince < target.recordMs;
   }
 
   #holderOf({ session }: Agent): string {

@@ -52,6 +52,10 @@ export class Durability implements OnRecord {
     this.#onEnd = onEnd;
   }
 
+  get lastsMs(): number {
+    return this.#recorder.ttlMs;
+  }
+
   wake(): void {
     this.#recorder.wake();
   }

@@ -26,6 +26,8 @@ import { pack, unpack } from './packed.js';
  *     x<stream>              how the reply has ended: empty, or the body of the error frame
  *     pages                  former pages of the client have written its messages up to this one
  *     behind                 is there if the client is to be told that the record has lost turns
+ *
+ * It has what a `MovedSession` has, but for what the session has promised in place of the snapshot of its link.
  */
 
 /** What is on record of a stream, with the number of its parts. */

@@ -65,6 +65,7 @@ interface Write {
 
 /** Writes the turns of one session to the engine, one at a time, each until it is on record or refused. */
 export class TurnRecorder {
+  readonly ttlMs: number;
   readonly #options: TurnRecorderOptions;
   readonly #writer: FieldWriter;
   #isWriting = false;
@@ -80,6 +81,7 @@ export class TurnRecorder {
 
   constructor(options: TurnRecorderOptions) {
     this.#options = options;
+    this.ttlMs = options.ttlMs;
     this.#fields = new Map(options.fields);
     this.#writer = new FieldWriter(options.principal, options.record);
   }

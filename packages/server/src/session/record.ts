@@ -2,6 +2,8 @@ import type { Body, Message } from '@parlance/protocol';
 
 /** What a session does for its record, if it is on record. */
 export interface OnRecord {
+  /** How long the record lasts without a word of its node, in milliseconds. */
+  readonly lastsMs: number;
   /** Something may have happened that goes on record. */
   wake(): void;
   /** Writes also what is not needed any more. */

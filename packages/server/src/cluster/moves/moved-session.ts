@@ -27,8 +27,7 @@ import { assertDataSize, type ClientInfo, MAX_USER_AGENT } from '../../served-se
  *     parts   what parts of its server have saved, by name
  *     link    the snapshot of its core, and messages that nothing has handled
  *
- * The record of a durable session holds the same in fields of its own (`durable/fields.ts`), with what it has promised in place
- * of `link`. An `AdoptedSession` drives a session of either form.
+ * A session on record has the same in fields of its own. An `AdoptedSession` drives a session of either form.
  */
 export interface MovedSession {
   readonly id: string;

@@ -3,7 +3,6 @@ import type { Directory } from '../../agents/directory.js';
 import type { AgentMoves } from '../../agents/moves.js';
 import type { Relay } from '../../agents/relay.js';
 import type { PartHost } from '../../parts/part.js';
-import { recordMsOf } from '../../session/on-record.js';
 import type { ClusterPort } from '../port.js';
 import { Roster } from '../roster.js';
 import { ClusterMoves } from './cluster-moves.js';
@@ -30,7 +29,7 @@ export class AgentsOfNodes {
   constructor(cluster: ClusterPort, host: PartHost, { directory, relay, moves, onConflict }: OwnAgents) {
     const { incarnation, links } = cluster;
     const { options, memory } = host;
-    const { limits, logger, timers } = options;
+    const { limits, logger } = options;
     const isNodeAlive = (node: string) => cluster.isAlive(node);
     const peers = new RelayPeers({
       ...{ incarnation, options, memory, directory, relay, links, isNodeAlive },
@@ -39,7 +38,6 @@ export class AgentsOfNodes {
     this.#roster = new Roster({
       ...{ link: cluster.engine.connect(), incarnation, directory, onConflict, limits, logger, isNodeAlive },
       now: () => systemClock.now(),
-      durableMs: recordMsOf(timers),
       peers,
     });
     this.peers = peers;

@@ -85,14 +85,14 @@ export class RelayPeers {
   // --- agents that move
 
   /**
-   * The durable session of an agent of this node goes on elsewhere, or will.
+   * The session of an agent of this node goes on elsewhere from its record, or will.
    *
    * @returns what holds messages to it until it is known where.
    */
   handleAway({ session, former }: Agent): RemoteTarget {
     for (const outgoing of this.#outgoing.values()) outgoing.handleEnded(session);
-    const { id: sessionId, principal = '', agentId = '', negotiated } = session;
-    const agent = { sessionId, principal, agentId, negotiated, isDurable: true };
+    const { id: sessionId, principal = '', agentId = '', negotiated, recordMs } = session;
+    const agent = { sessionId, principal, agentId, negotiated, recordMs };
     // What has not been written since it came here waits there.
     const target = former instanceof RemoteTarget ? former : this.holdFor(agent);
     target.onSettled = undefined;
@@ -235,10 +235,10 @@ export class RelayPeers {
   /** A node speaks for sessions that have begun there, and for agents that are known, as those may have moved. */
   #maySpeakFor(node: string, { sessionId, principal, agentId }: RemoteAgent): boolean | undefined {
     if (node === this.#options.incarnation || incarnationOf(sessionId) === node) return true;
-    // Only this node knows what a session says that is here, unless it is about to be elsewhere. A durable one may be
+    // Only this node knows what a session says that is here, unless it is about to be elsewhere. One on record may be
     // elsewhere already, and any node may claim it.
     const here = this.#find(sessionId);
-    if (here?.isHeld === false && !here.session.isDurable) return false;
+    if (here?.isHeld === false && here.session.recordMs === 0) return false;
     const known = this.#options.directory.find(principal, { principal, id: agentId });
     const isUnknown = known === undefined && incarnationOf(sessionId) !== this.#options.incarnation;
     return isUnknown ? undefined : known?.session.id === sessionId;

@@ -10,8 +10,8 @@ export interface RemoteAgent {
   readonly principal: string;
   readonly agentId: string;
   readonly negotiated: Pick<Negotiated, 'algorithms' | 'encoding'>;
-  /** @default false */
-  readonly isDurable?: boolean | undefined;
+  /** As of {@link RelayTarget}. @default 0 */
+  readonly recordMs?: number | undefined;
 }
 
 export interface RemoteHost {
@@ -45,19 +45,16 @@ export abstract class RemoteSession implements RelayTarget {
   readonly id: string;
   readonly principal: string;
   readonly agentId: string;
-  readonly isDurable: boolean;
+  readonly recordMs: number;
   readonly negotiated: RemoteAgent['negotiated'];
   readonly core: RelayTarget['core'];
   readonly #host: RemoteHost;
   #coder: BodyCoder | undefined;
   #intake: Intake | undefined;
 
-  constructor(
-    { sessionId, principal, agentId, negotiated, isDurable = false }: RemoteAgent,
-    host: RemoteHost,
-  ) {
+  constructor({ sessionId, principal, agentId, negotiated, recordMs = 0 }: RemoteAgent, host: RemoteHost) {
     this.id = sessionId;
-    this.isDurable = isDurable;
+    this.recordMs = recordMs;
     this.principal = principal;
     this.agentId = agentId;
     this.negotiated = negotiated;

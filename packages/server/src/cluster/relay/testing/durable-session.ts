@@ -34,8 +34,11 @@ interface Turn {
 
 const newTurn = (): Turn => ({ said: [], heard: [], settled: [], waiting: [] });
 
+/** How long its agent is waited for when its node is gone, in milliseconds of the world. */
+const RECORD_MS = 600_000;
+
 export class SimulatedDurableSession extends SimulatedSession {
-  override readonly isDurable = true;
+  override readonly recordMs = RECORD_MS;
   readonly life: Life;
   isElsewhere = false;
   /** It takes nothing any more, and its process will forget it. */

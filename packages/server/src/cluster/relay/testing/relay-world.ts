@@ -16,9 +16,6 @@ import { type Client, LIMITS, SimulatedSession } from './simulated-session.js';
 
 /** Nodes without sockets: every byte between them and to their clients moves when the world says so. */
 
-/** How long an agent of a dead node is waited for if its session is durable, in milliseconds of the world. */
-const DURABLE_MS = 600_000;
-
 export type Random = () => number;
 
 /** One end of a connection between two nodes. */
@@ -104,7 +101,6 @@ export class SimulatedNode {
       onConflict: 'takeOver',
       now: () => world.time,
       isNodeAlive,
-      durableMs: DURABLE_MS,
       peers,
     });
     this.peers = peers;

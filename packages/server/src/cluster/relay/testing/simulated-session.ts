@@ -99,7 +99,7 @@ export class SimulatedSession {
   readonly id: string;
   readonly client: Client;
   readonly principal = PRINCIPAL;
-  readonly isDurable: boolean = false;
+  readonly recordMs: number = 0;
   readonly negotiated = NEGOTIATED;
   readonly isRemote = false;
   readonly awaitedCodecs = new Set();
