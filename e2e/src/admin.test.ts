@@ -204,8 +204,8 @@ describe('the admin port', () => {
       'away',
     ]);
     expect((await list('limit=1')).sessions).toHaveLength(1);
-    expect((await list('find=PLAN')).sessions.map(({ agent }) => agent)).toEqual(['planner']);
-    expect((await list('show=agents')).found).toBe(1);
+    expect((await list('find=PLAN')).sessions.map(({ labels }) => labels['agent'])).toEqual(['planner']);
+    expect((await list('show=agent')).found).toBe(1);
     proxy.refuse(true);
     proxy.cut();
     await expect.poll(async () => (await list('show=suspended')).found).toBe(1);
@@ -219,6 +219,7 @@ describe('the admin port', () => {
       'sort=constructor',
       'sort=name',
       'show=toString',
+      'show=agents',
     ])
       expect([query, (await ask(admin, `/admin/sessions?${query}`)).status]).toEqual([query, 400]);
     for (const path of ['/admin/', '/admin/other', '/admin/state/'])

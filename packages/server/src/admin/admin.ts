@@ -157,7 +157,7 @@ export class Admin {
     if (path === '/admin/state') return send(response, 200, await this.#state());
     if (path === '/admin/sessions') {
       const { options } = this.#server;
-      const list = listSessions(this.#server.sessions.values(), query, options.timers);
+      const list = listSessions(this.#server.sessions.values(), query, options.timers, this.#server.labels());
       if (list === undefined)
         return fail(response, 400, 'bad_request', 'unknown sort or show, or a wrong limit');
       return send(response, 200, list);
@@ -173,6 +173,10 @@ export class Admin {
       mode: this.#options.mode,
       startedAt: this.#startedAt,
       draining: this.#server.drainProgress,
+      shown: this.#server
+        .figures()
+        .filter(({ isShown }) => isShown)
+        .map(({ name }) => name),
       samples: (await this.#metrics?.samples()) ?? new Map(),
     });
   }

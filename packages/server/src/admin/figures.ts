@@ -22,6 +22,8 @@ export interface AdminState {
   readonly draining: DrainProgress | null;
   /** The metrics by name, without `parlance_`; histograms with `le` in their labels, and `_count` and `_sum` by name. */
   readonly metrics: Readonly<Record<string, readonly Sample[]>>;
+  /** Names of metrics that features want to be seen first. */
+  readonly shown: readonly string[];
 }
 
 /** Answer of `GET /admin/sessions`. */
@@ -36,7 +38,8 @@ export interface AdminSessions {
 export interface SessionRow {
   readonly id: string;
   readonly principal: string | null;
-  readonly agent: string | null;
+  /** What features say of it, by name. */
+  readonly labels: Readonly<Record<string, string>>;
   readonly address: string;
   readonly state: string;
   /** Unix milliseconds. */
@@ -74,7 +77,8 @@ export interface Figures {
   readonly blocked: number;
   readonly streams: number;
   readonly queuedBytes: number;
-  readonly agents: number;
+  /** By the names of {@link AdminState.shown}. */
+  readonly shown: Readonly<Record<string, number>>;
   readonly requestsPerSecond: number;
   /** From 0 to 1; `undefined` without requests. */
   readonly failed: number | undefined;
@@ -114,7 +118,7 @@ export function figuresOf(state: AdminState, before: AdminState | undefined): Fi
     blocked: now('sessions_blocked'),
     streams: now('streams_open'),
     queuedBytes: now('queued_bytes'),
-    agents: now('agents'),
+    shown: Object.fromEntries(state.shown.map((name) => [name, now(name)])),
     requestsPerSecond: requests / seconds,
     failed: requests === 0 ? undefined : since('requests_total', { outcome: 'failed' }) / requests,
     firstPart: quantiles(state, earlier, 'request_first_part_seconds'),

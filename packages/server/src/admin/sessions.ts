@@ -1,5 +1,6 @@
 import type { Timers } from '@parlance/protocol';
 import type { ServerEndpoint } from '../endpoint.js';
+import type { Labels } from '../parts/part.js';
 import type { AdminSessions, SessionRow } from './figures.js';
 
 /** The sessions of a server, as its operator sees them. */
@@ -24,21 +25,21 @@ const FILTERS: ReadonlyMap<string, (row: SessionRow) => boolean> = new Map<
   ['', () => true],
   ['waits', ({ waits }) => waits !== null],
   ['suspended', ({ state }) => state === 'suspended'],
-  ['agents', ({ agent }) => agent !== null],
 ]);
 
 /**
- * @param query `sort`, `limit`, `show` (`waits`, `suspended` or `agents`) and `find`, a part of an ID, a principal or an
- * address.
+ * @param query `sort`, `limit`, `show` (`waits`, `suspended` or the name of a label) and `find`, a part of an ID, a principal, a
+ * label or an address.
  * @returns `undefined` if a parameter has another value.
  */
 export function listSessions(
   endpoints: Iterable<ServerEndpoint>,
   query: URLSearchParams,
   timers: Pick<Timers, 'resumeWindowMs'>,
+  labels: Labels,
 ): AdminSessions | undefined {
   const order = ORDERS.get(query.get('sort') ?? 'wire');
-  const filter = FILTERS.get(query.get('show') ?? '');
+  const filter = filterOf(query.get('show') ?? '', labels);
   const limit = Number(query.get('limit') ?? DEFAULT_ROWS);
   if (
     order === undefined ||
@@ -47,18 +48,29 @@ export function listSessions(
   )
     return undefined;
   const wanted = (query.get('find') ?? '').toLowerCase();
-  const rows = Array.from(endpoints, (each) => rowOf(each, timers));
+  const rows = Array.from(endpoints, (each) => rowOf(each, timers, labels));
   const found = rows.filter((row) => filter(row) && isFound(row, wanted));
   found.sort((a, b) => order(b) - order(a) || a.since - b.since);
   return { total: rows.length, found: found.length, sessions: found.slice(0, limit) };
 }
 
-function isFound({ id, principal, agent, address }: SessionRow, wanted: string): boolean {
-  if (wanted === '') return true;
-  return [id, principal, agent, address].some((text) => text?.toLowerCase().includes(wanted) === true);
+function filterOf(name: string, labels: Labels): ((row: SessionRow) => boolean) | undefined {
+  return Object.hasOwn(labels, name) ? (row) => row.labels[name] !== undefined : FILTERS.get(name);
 }
 
-function rowOf(session: ServerEndpoint, { resumeWindowMs }: Pick<Timers, 'resumeWindowMs'>): SessionRow {
+function isFound({ id, principal, labels, address }: SessionRow, wanted: string): boolean {
+  if (wanted === '') return true;
+  return [id, principal, address, ...Object.values(labels)].some(
+    (text) => text?.toLowerCase().includes(wanted) === true,
+  );
+}
+
+function rowOf(
+  session: ServerEndpoint,
+  { resumeWindowMs }: Pick<Timers, 'resumeWindowMs'>,
+  labels: Labels,
+): SessionRow {
+  const said = Object.entries(labels).map(([name, read]) => [name, read(session)] as const);
   const { sent, received, openStreams, queuedBytes, blockedOnCredit, peerBlockedOnRate, roundTripMs } =
     session.stats();
   const { algorithms, encoding } = session.negotiated;
@@ -66,7 +78,7 @@ function rowOf(session: ServerEndpoint, { resumeWindowMs }: Pick<Timers, 'resume
   return {
     id: session.id,
     principal: session.principal ?? null,
-    agent: session.agentId ?? null,
+    labels: Object.fromEntries(said.filter((each): each is [string, string] => each[1] !== undefined)),
     address: session.client.remoteAddress,
     state: session.state,
     since: session.since,

@@ -7,6 +7,7 @@ interface Parts {
   readonly mode: AdminState['mode'];
   readonly startedAt: number;
   readonly draining: DrainProgress | undefined;
+  readonly shown: readonly string[];
   readonly samples: ReadonlyMap<string, readonly Sample[]>;
 }
 

@@ -46,6 +46,7 @@ export const agents = (options: AgentsOptions = {}): Feature => ({
     host.provide(AGENTS, { relay, others });
     return {
       extensions: [Extension.AGENTS],
+      labels: { agent: ({ agentId }) => agentId },
       figures: figuresOf(directory, relay, host.sessions),
       drain: { finish: async () => await others?.settle() },
       refuses: () => (others?.isReady === false ? JOINING : undefined),
@@ -80,6 +81,7 @@ function figuresOf(
     {
       name: 'agents',
       help: 'Agents that have their session at this node.',
+      isShown: true,
       read(set) {
         let count = 0;
         for (const session of sessions.values()) if (directory.agentOf(session) !== undefined) count++;

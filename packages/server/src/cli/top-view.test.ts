@@ -9,7 +9,7 @@ const NOW = 1_700_000_000_000;
 const row = (change: Partial<SessionRow> = {}): SessionRow => ({
   id: 'sess_Qch15fLZabcdefghijkl',
   principal: 'acme',
-  agent: null,
+  labels: {},
   address: '203.0.113.40',
   state: 'established',
   since: NOW - 7_440_000,
@@ -49,7 +49,9 @@ const state = (change: Partial<AdminState> = {}): AdminState => ({
       { labels: { le: 0.5 }, value: 100 },
       { labels: { le: '+Inf' }, value: 100 },
     ],
+    robots: [{ labels: {}, value: 3 }],
   },
+  shown: ['robots'],
   ...change,
 });
 
@@ -100,6 +102,12 @@ describe('parlance top', () => {
     const lines = shown(columns, rows, { draining: { deadline: NOW + 11_000, total: 1284, left: 360 } });
     for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(columns);
     expect(lines.length).toBeLessThanOrEqual(24);
+  });
+
+  it('names a session by what a feature says of it', () => {
+    const text = shown(undefined, [row(), row({ labels: { robot: 'r2' } })]).join('\n');
+    expect(text).toMatch(/ acme .* 41 kB.*\n.* r2 .* 41 kB/);
+    expect(text).toContain('0 waiting; 3 robots');
   });
 
   it('says what a session waits for, and what a drain does', () => {

@@ -25,7 +25,7 @@ interface Column {
 
 const COLUMNS: readonly Column[] = [
   { title: 'session', width: 14, from: 0, value: ({ id }) => id.replace(/^sess_/, '') },
-  { title: 'principal', width: 14, from: 0, value: ({ principal, agent }) => agent ?? principal ?? '' },
+  { title: 'principal', width: 14, from: 0, value: nameOf },
   { title: 'address', width: 15, from: 100, value: ({ address }) => address },
   { title: 'age', width: 6, isNumber: true, from: 0, value: ({ since }, now) => ageOf(now - since) },
   { title: 'streams', width: 7, isNumber: true, from: 90, value: ({ streams }) => String(streams) },
@@ -42,6 +42,11 @@ const COLUMNS: readonly Column[] = [
   },
   { title: 'waits', width: 18, from: 0, value: (row, now) => waitsOf(row, now) },
 ];
+
+/** What a feature says of it is nearer to its user than its principal. */
+function nameOf({ labels, principal }: SessionRow): string {
+  return Object.values(labels)[0] ?? principal ?? '';
+}
 
 /** At most as many lines as the terminal has; all of them without a terminal. */
 export function topLines(look: TopLook, terminal: Terminal): string[] {
@@ -89,8 +94,11 @@ function figureLines({ figures }: TopLook): string[] {
     f.contentPerSecond > f.wirePerSecond
       ? `, ${percentOf(1 - f.wirePerSecond / f.contentPerSecond)} saved`
       : '';
+  const shown = Object.entries(f.shown)
+    .map(([name, value]) => `; ${numberOf(value)} ${name}`)
+    .join('');
   return [
-    `sessions  ${numberOf(f.connected)} connected, ${numberOf(f.suspended)} suspended, ${numberOf(f.blocked)} waiting; ${numberOf(f.agents)} agents`,
+    `sessions  ${numberOf(f.connected)} connected, ${numberOf(f.suspended)} suspended, ${numberOf(f.blocked)} waiting${shown}`,
     `requests  ${rateOf(f.requestsPerSecond)}/s${failed}; first part ${spanOf(f.firstPart)}, reply ${spanOf(f.duration)}`,
     `wire      ${bytesOf(f.wirePerSecond)}/s instead of ${bytesOf(f.contentPerSecond)}/s${saving}; ${bytesOf(f.queuedBytes)} queued`,
     `resumed   ${numberOf(f.resumed)}, not ${numberOf(f.notResumed)}; away ${spanOf(f.gap)}; refused ${numberOf(f.refused)}`,

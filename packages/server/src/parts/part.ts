@@ -85,6 +85,8 @@ export interface PartHost {
   settled(): void;
   /** Of all parts. Complete once all are installed. */
   figures(): readonly Figure[];
+  /** Of all parts, as {@link figures}. */
+  labels(): Labels;
   /** Answers a request for one of the server's pages. Returns `false` for other requests. */
   respond(request: IncomingMessage, response: ServerResponse, port: PagePort): boolean;
 }
@@ -159,9 +161,14 @@ export interface Figure {
   readonly labels?: readonly string[] | undefined;
   /** It only grows. @default false */
   readonly isCount?: boolean | undefined;
+  /** An operator sees it first, with its name, as `3 agents`. @default false */
+  readonly isShown?: boolean | undefined;
   /** Calls `set` with each value that it has now. */
   read(set: (value: number, labels?: Readonly<Record<string, string>>) => void): void;
 }
+
+/** What an operator sees of a session beside what all sessions have, by name, such as `agent`; `undefined` of those without it. */
+export type Labels = Readonly<Record<string, (session: ServerEndpoint) => string | undefined>>;
 
 /**
  * A feature in one server. Every member is optional. Hooks are called in the order of {@link Feature.after}; one that throws
@@ -176,6 +183,8 @@ export interface Part {
   /** Names of extensions that sessions may agree on because it is there. */
   readonly extensions?: readonly string[] | undefined;
   readonly figures?: readonly Figure[] | undefined;
+  /** No two parts have one of a name. */
+  readonly labels?: Labels | undefined;
   readonly drain?: DrainPart | undefined;
   /** A handler around another one. The first part is the outermost. */
   wrap?(next: RequestHandler): RequestHandler;

@@ -159,6 +159,8 @@ describe('parts', () => {
   it('do not set the same value twice', () => {
     const tells = (name: string) => feature(name, { offer: { securityScanning: true } });
     expect(() => partsOf(tells('a'), tells('b'))).toThrow('b: another feature sets securityScanning');
+    const labelled = (name: string) => feature(name, { labels: { robot: () => name } });
+    expect(() => partsOf(labelled('a'), labelled('b'))).toThrow('b: another feature sets robot');
   });
 
   it('wrap handlers from the first to the last', async () => {

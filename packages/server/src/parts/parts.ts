@@ -16,14 +16,14 @@ import type { Page, PagePort } from '../http/status.js';
 import type { LeavingParts, PartEndpoint, SessionParts } from '../session/parts.js';
 import { NamesRoute } from './names-route.js';
 import { comesAfter, inOrder, type Ordered } from './order.js';
-import type { CoreOptions, DrainPart, Feature, Figure, Offer, Part, PartHost, Port } from './part.js';
+import type { CoreOptions, DrainPart, Feature, Figure, Labels, Offer, Part, PartHost, Port } from './part.js';
 import { Slot } from './slot.js';
 
 type Named = Part & Ordered;
 type Having<Hook extends keyof Part> = Named & { readonly [Name in Hook]-?: NonNullable<Part[Name]> };
 
 /** What a server gives its parts itself. */
-export type ServerOfParts = Omit<PartHost, 'slot' | 'provide' | 'use' | 'figures' | 'changed'>;
+export type ServerOfParts = Omit<PartHost, 'slot' | 'provide' | 'use' | 'figures' | 'labels' | 'changed'>;
 
 /** What the parts of a server do together, in one list for each hook: a hook that no part has costs nothing. */
 export class Parts implements SessionParts, LeavingParts {
@@ -31,6 +31,7 @@ export class Parts implements SessionParts, LeavingParts {
   readonly endpoint: PartEndpoint;
   readonly offer: Offer;
   readonly figures: readonly Figure[];
+  readonly labels: Labels;
   readonly drains: readonly DrainPart[];
   /** By name, for those that parts serve. */
   readonly extensions: Readonly<Record<string, boolean>>;
@@ -59,6 +60,7 @@ export class Parts implements SessionParts, LeavingParts {
       provide: (port, value) => void this.#ports.set(port, value),
       use: (port) => this.use(port),
       figures: () => this.figures,
+      labels: () => this.labels,
     };
     // The getters of the server stay getters.
     const host = Object.defineProperties({} as Omit<PartHost, 'changed'>, {
@@ -77,6 +79,7 @@ export class Parts implements SessionParts, LeavingParts {
     this.core = this.#merged('core');
     this.endpoint = this.#merged('endpoint');
     this.offer = this.#merged('offer');
+    this.labels = this.#merged('labels');
     this.figures = this.#having('figures').flatMap(({ figures }) => figures);
     const extensions = this.#having('extensions').flatMap((part) => part.extensions);
     this.extensions = Object.fromEntries(extensions.map((name) => [name, true]));
@@ -103,14 +106,14 @@ export class Parts implements SessionParts, LeavingParts {
     return having as readonly Having<Hook>[];
   }
 
-  #merged<Values extends 'core' | 'endpoint' | 'offer'>(kind: Values): NonNullable<Part[Values]> {
+  #merged<Values extends 'core' | 'endpoint' | 'offer' | 'labels'>(kind: Values): NonNullable<Part[Values]> {
     const all: Record<string, unknown> = {};
     for (const { name, [kind]: values } of this.#having(kind))
       for (const [key, value] of Object.entries(values)) {
         if (key in all) throw new ProtocolError('invalid_option', `${name}: another feature sets ${key}`);
         all[key] = value;
       }
-    return all;
+    return all as NonNullable<Part[Values]>;
   }
 
   /** What a part has provided. */

@@ -168,7 +168,10 @@ function showTiles(f: Figures): void {
     [
       'Event loop, p99',
       seconds(f.loopLag),
-      `${f.memory === undefined ? '' : `${bytes(f.memory)} of memory · `}${amount(f.agents, 'agents')}`,
+      [
+        ...(f.memory === undefined ? [] : [`${bytes(f.memory)} of memory`]),
+        ...Object.entries(f.shown).map(([name, value]) => amount(value, name)),
+      ].join(' · '),
     ],
   ];
   const list = byId('tiles');

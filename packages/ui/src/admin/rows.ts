@@ -84,7 +84,7 @@ function textsOf(row: SessionRow, now: number): string[] {
   return [
     row.id.replace(/^sess_/, ''),
     row.principal ?? '',
-    row.agent ?? '',
+    row.labels['agent'] ?? '',
     row.address,
     age(now - row.since),
     number(row.streams),
