@@ -132,7 +132,7 @@ export { decodeNews, type DirectoryNews, type DirectoryQuery, newsFields } from 
 export { encodeUndelivered } from './endpoint/messages/delivery.js';
 export { type AgentDescription, readAgent } from './endpoint/agents/description.js';
 export { MAX_AGENT_METADATA } from './endpoint/agents/introduction.js';
-export { DELIVERY, DIRECTORY, REPLIES } from './base/constants.js';
+export { DELIVERY, DIRECTORY, REPLIES, SWITCHED_EXTENSIONS } from './base/constants.js';
 export { isAgentAddress, isAgentId } from './link/addressing.js';
 export { TRANSFER_OVERHEAD } from './link/reassembly.js';
 export { MAX_PIECE_SIZE } from './link/body-writer.js';

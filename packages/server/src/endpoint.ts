@@ -33,7 +33,7 @@ import {
   type ServerSession,
 } from './served-session.js';
 import type { SessionObserver } from './session/observer.js';
-import { type OnRecord, stateOf } from './session/record.js';
+import { assertOnRecord, type OnRecord, stateOf } from './session/record.js';
 import { UnreadWatch } from './unread.js';
 
 /** Bytes of WebSocket messages on the present connection. */
@@ -301,7 +301,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   }
 
   commit(options: CommitOptions): Promise<void> {
-    const record = this.#assertDurable('commit');
+    const record = assertOnRecord(this.record, 'commit');
     assertOptions(options, { state: 'any', send: 'list' }, 'commit');
     const { state, send = [] } = options;
     const text = encodeData(state);
@@ -311,12 +311,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   }
 
   handledUpTo(number: number): void {
-    this.#assertDurable('handledUpTo').handledUpTo(number);
-  }
-
-  #assertDurable(name: string): OnRecord {
-    if (this.record !== undefined) return this.record;
-    throw new ProtocolError('unsupported', `${name}: the session is not durable`);
+    assertOnRecord(this.record, 'handledUpTo').handledUpTo(number);
   }
 
   override handleTaken(charge: number, message?: Message): void {

@@ -5,7 +5,7 @@ export * from '@parlance/protocol/application';
 // The server
 
 export type { Authenticate, Credentials, Identity } from './admission/admission.js';
-export type { Server } from './api.js';
+export type { Server } from './create-server.js';
 export type { DrainOptions, DrainResult } from './drain-options.js';
 export type { Group, GroupSendOptions, GroupSent } from './groups/group.js';
 export type {

@@ -1,10 +1,15 @@
 import { type Capabilities, type SessionOptions, Subprotocol } from '@parlance/protocol';
-import { AgreementCache, resolveCapabilities, systemClock } from '@parlance/protocol/internal';
+import {
+  AgreementCache,
+  resolveCapabilities,
+  SWITCHED_EXTENSIONS,
+  systemClock,
+} from '@parlance/protocol/internal';
 import type { ResolvedServerOptions } from './options.js';
 import type { Parts } from './parts/parts.js';
 
 /** Parts say which of them sessions may agree on. */
-const NONE = { link: false, resume: false, context: false, agents: false, replies: false };
+const NONE = Object.fromEntries(Object.keys(SWITCHED_EXTENSIONS).map((name) => [name, false]));
 
 /** What the sessions of a server can agree on, by subprotocol; the cores of all sessions share it. */
 export class OfferedOptions {

@@ -58,3 +58,7 @@ export function redisUrl(text: string): string {
 export function splitList(values: readonly string[]): string[] {
   return values.flatMap((value) => value.split(',')).filter((value) => value !== '');
 }
+
+/** What `--token` is, of commands that connect. */
+export const TOKEN_HELP =
+  'token to present; the environment variable PARLANCE_TOKEN keeps it out of the process list';

@@ -2,10 +2,11 @@ import { readFileSync } from 'node:fs';
 import { isProtocolError } from '@parlance/protocol';
 import { Command, CommanderError } from 'commander';
 import type { CommandEnvironment, Finish } from './command.js';
+import { addConnect } from './connect-command.js';
 import { CommandFailure, describeFailure, ExitCode, failureLines } from './failure.js';
 import { addDecode, addEncode, addInspect } from './frame-commands.js';
+import { addFollow } from './replies/follow-command.js';
 import { addServe } from './serve-command.js';
-import { addConnect, addFollow } from './session-commands.js';
 import { addTop } from './top-command.js';
 
 /**

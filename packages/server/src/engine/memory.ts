@@ -23,13 +23,13 @@ export function memoryCluster(now: () => number = Date.now): Engine {
   const tables = new Map<string, MemoryTable>();
   const sessions = new MemorySessions(now);
   const rooms = new MemoryRooms(now);
-  const replies = memoryReplies(now);
+  const logs = memoryReplies(now);
   const listed = (incarnation: string, { record, endsAt }: Lease): ListedNode => {
     return { incarnation, record, leaseMs: endsAt - now() };
   };
   const engine: Engine = {
     secret: randomBytes(32).toString('base64'),
-    connectLogs: () => replies,
+    connectLogs: () => logs,
     connect: () => ({
       async renew(incarnation, record, leaseMs) {
         leases.set(incarnation, { record, endsAt: now() + leaseMs });

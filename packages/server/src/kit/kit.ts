@@ -1,6 +1,6 @@
 import { type ClientOptions, type ClientSession, connect } from '@parlance/client';
 import { ProtocolError } from '@parlance/protocol';
-import type { Server } from '../api.js';
+import type { Server } from '../create-server.js';
 import { createServer } from '../create-server.js';
 import type { ServerOptions } from '../server-options.js';
 import { VirtualClock } from './clock.js';

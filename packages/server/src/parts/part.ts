@@ -161,13 +161,13 @@ export interface Figure {
   readonly labels?: readonly string[] | undefined;
   /** It only grows. @default false */
   readonly isCount?: boolean | undefined;
-  /** An operator sees it first, with its name, as `3 agents`. @default false */
+  /** An operator sees it first, with its name. @default false */
   readonly isShown?: boolean | undefined;
   /** Calls `set` with each value that it has now. */
   read(set: (value: number, labels?: Readonly<Record<string, string>>) => void): void;
 }
 
-/** What an operator sees of a session beside what all sessions have, by name, such as `agent`; `undefined` of those without it. */
+/** What an operator sees of a session beside what all sessions have, by name; `undefined` of those without it. */
 export type Labels = Readonly<Record<string, (session: ServerEndpoint) => string | undefined>>;
 
 /**

@@ -1,4 +1,4 @@
-import type { Body, Message } from '@parlance/protocol';
+import { type Body, type Message, ProtocolError } from '@parlance/protocol';
 
 /** What a session does for its record, if it is on record. */
 export interface OnRecord {
@@ -29,6 +29,12 @@ export interface OnRecord {
   leave(): void;
   /** The session is over here. */
   end(error: Error | undefined): void;
+}
+
+/** @throws {ProtocolError} `unsupported` if the session is not on record. */
+export function assertOnRecord(record: OnRecord | undefined, name: string): OnRecord {
+  if (record !== undefined) return record;
+  throw new ProtocolError('unsupported', `${name}: the session is not durable`);
 }
 
 /** The state of a session on record: the JSON of its `data`, in UTF-8; empty for none. */

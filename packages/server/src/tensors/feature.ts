@@ -1,4 +1,4 @@
-import type { CapabilityOptions } from '@parlance/protocol';
+import { type CapabilityOptions, Extension } from '@parlance/protocol';
 import { assertOptions } from '@parlance/protocol/internal';
 import type { Feature } from '../parts/part.js';
 
@@ -12,5 +12,6 @@ export type TensorsOptions = Pick<CapabilityOptions, 'avp' | 'transfers'>;
 export function tensors(options: TensorsOptions = {}): Feature {
   assertOptions(options, { avp: 'object', transfers: 'text' }, 'tensors');
   const { avp, transfers } = options;
-  return { name: 'tensors', install: () => ({ core: { avp }, endpoint: { transfers } }) };
+  const extensions = [Extension.AVP];
+  return { name: 'tensors', install: () => ({ extensions, core: { avp }, endpoint: { transfers } }) };
 }

@@ -139,6 +139,12 @@ export interface ReplyKeeper {
   takeUp(request: KeptRequest, id: string, said: readonly CodedBody[]): Promise<TakenUp>;
 }
 
+/** @throws {ProtocolError} `unsupported` if there is none. */
+export function assertKeeper(keeper: ReplyKeeper | undefined): ReplyKeeper {
+  if (keeper !== undefined) return keeper;
+  throw new ProtocolError('unsupported', 'keep: only a server with kept replies keeps them');
+}
+
 /** What was before a call of `keep`. */
 export interface KeptBefore {
   /** Resolves when the place of the record that this one replaces is free. @default it is free */

@@ -19,7 +19,15 @@ import type { ResolvedBatchOptions } from './batch-options.js';
 import { Cancellation } from './cancellation.js';
 import { HandlerContext, type RequestContext } from './handler-context.js';
 import { type HandlerReply, partsIn } from './handler-reply.js';
-import type { KeepOptions, KeptBefore, KeptRequest, ReplyKeeper, ReplyRecorder, TakenUp } from './keeping.js';
+import {
+  assertKeeper,
+  type KeepOptions,
+  type KeptBefore,
+  type KeptRequest,
+  type ReplyKeeper,
+  type ReplyRecorder,
+  type TakenUp,
+} from './keeping.js';
 import { type Former, Output, type OutputOptions, type ReplySink } from './output.js';
 
 /**
@@ -231,9 +239,7 @@ class StreamSink implements ReplySink {
   }
 
   get #keeper(): ReplyKeeper {
-    const { keeper } = this.#options;
-    if (keeper !== undefined) return keeper;
-    throw new ProtocolError('unsupported', 'keep: only a server with kept replies keeps them');
+    return assertKeeper(this.#options.keeper);
   }
 
   get #kept(): KeptRequest {

@@ -1,13 +1,11 @@
 import { Algorithm, EncodingName, Subprotocol } from '@parlance/protocol';
 import { type Command, Option } from 'commander';
-import { type CommandEnvironment, type Finish, nameOf, wholeNumber } from './command.js';
+import { type CommandEnvironment, type Finish, nameOf, TOKEN_HELP, wholeNumber } from './command.js';
 
-/** `connect` and `follow`, the client's end of a session. */
+/** `connect`, the client's end of a session. */
 
 const ALGORITHMS = Object.values(Algorithm);
 const ENCODINGS = Object.values(EncodingName);
-const TOKEN_HELP =
-  'token to present; the environment variable PARLANCE_TOKEN keeps it out of the process list';
 
 interface ConnectFlags {
   readonly token?: string;
@@ -99,40 +97,5 @@ Examples:
         isInteractive,
       };
       finish(await connect(url, options, view));
-    });
-}
-
-interface FollowFlags {
-  readonly token?: string;
-  readonly after: number;
-  readonly stop?: boolean;
-  readonly quiet?: boolean;
-}
-
-export function addFollow(program: Command, environment: CommandEnvironment, finish: Finish): void {
-  const { output, errors } = environment;
-  program
-    .command('follow <url> [reply]')
-    .summary('print a reply that a server keeps')
-    .description(
-      'Prints the parts of a kept reply as they come, to its end. Without the ID or the name of a reply, lists those that may be followed. Ctrl-C leaves, and the reply goes on.',
-    )
-    .option('--token <token>', TOKEN_HELP)
-    .option('--after <n>', 'begin after this part', wholeNumber(0, Number.MAX_SAFE_INTEGER), 0)
-    .option('--stop', 'stop the reply for all its readers')
-    .option('-q, --quiet', 'print only the reply')
-    .addHelpText(
-      'after',
-      `
-Examples:
-  parlance follow ws://127.0.0.1:8765/session
-  parlance follow ws://127.0.0.1:8765/session chat-42 --after 100`,
-    )
-    .action(async (url: string, reply: string | undefined, flags: FollowFlags) => {
-      const { token = environment.variable('PARLANCE_TOKEN'), after, stop = false, quiet = false } = flags;
-      const { follow } = await import('./replies/follow.js');
-      const { createFollowView } = await import('./replies/follow-view.js');
-      const view = createFollowView(output, errors, { quiet });
-      finish(await follow(url, { reply, after, stop, token }, view));
     });
 }
