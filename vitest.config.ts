@@ -48,8 +48,9 @@ const patience = { testTimeout: 60_000, expect: { poll: { timeout: 60_000 } }, h
  */
 const retry = process.env.CI === undefined ? 0 : 1;
 
-/** What a test file says that touches more than its own modules: it needs a process of its own. */
-const TOUCHES_MORE = /\bvi\b|\bglobalThis\b|\bprocess\.|\bloadOn\b|web-platform|memoryUsage|\bgc\b|redis/i;
+/** What a test file says that touches more than its own modules: it needs a process of its own. It may read the environment. */
+const TOUCHES_MORE =
+  /\bvi\b|\bglobalThis\b|\bprocess\.(?!env\[|versions\b)|\bloadOn\b|web-platform|memoryUsage|\bgc\b|redis/i;
 
 /** Tests of what modules remember, such as which codecs were loaded: they need modules that were not used. */
 const NEEDS_NEW_MODULES =

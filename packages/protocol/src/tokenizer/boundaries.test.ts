@@ -1,12 +1,9 @@
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { ENCODING_NAMES, loadTable, tokenBytes } from './testing/loaded-table.js';
 import { createPlainBpe, type PlainBpe } from './testing/plain-bpe.js';
 import { createRandom, mixedText } from './testing/texts.js';
 import type { TokenTable } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
-
-// The comparisons need more than the default timeout on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 describe.each(ENCODING_NAMES)('boundaries of %s', (name) => {
   const { ordinary } = VOCABULARIES[name];

@@ -1,13 +1,10 @@
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { MAX_CACHED_BYTES, MAX_CACHED_TOKENS, PieceCache } from './piece-cache.js';
 import { MAX_SHORT } from './short-key.js';
 import { keySource } from './testing/loaded-table.js';
 import { createRandom } from './testing/texts.js';
 import { TokenCache, UNKNOWN } from './token-cache.js';
 import { hashOf, NO_TOKEN } from './token-table.js';
-
-// The comparisons need more than the default timeout on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 /** Short keys over the bytes 0, 97 and 194, which collide in every possible way. */
 function anyKey(maxLength: number, random: () => number): Buffer {

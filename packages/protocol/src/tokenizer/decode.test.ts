@@ -1,14 +1,11 @@
 import fc from 'fast-check';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { loadEncoding } from '../codec/vocabulary/load.js';
 import { errorCode } from '../testing/error-code.js';
 import type { Encoding } from './encoding.js';
 import { ENCODING_NAMES } from './testing/loaded-table.js';
 import { createRandom, mixedText, pick } from './testing/texts.js';
 import { VOCABULARIES } from './vocabulary.js';
-
-// The comparisons need more than the default timeout on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 describe.each(ENCODING_NAMES)('decoding %s', (name) => {
   const { ordinary, size, specials } = VOCABULARIES[name];

@@ -1,15 +1,12 @@
 import llama3Tokenizer from 'llama3-tokenizer-js';
 import { get_encoding } from 'tiktoken';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { loadEncoding } from '../codec/vocabulary/load.js';
 import type { Encoding } from './encoding.js';
 import { Merger } from './merge.js';
 import { loadTable } from './testing/loaded-table.js';
 import { anyCharacter, createRandom, mixedText } from './testing/texts.js';
 import { UNICODE_VERSION } from './unicode.gen.js';
-
-// The comparisons need more than the default timeout on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 type Oracle = (text: string) => ArrayLike<number>;
 

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { TokenEncoder } from './encode.js';
 import { createJob } from './job.js';
 import { MAX_CACHED_BYTES } from './piece-cache.js';
@@ -8,9 +8,6 @@ import { createPlainBpe, type PlainBpe } from './testing/plain-bpe.js';
 import { createRandom, mixedText } from './testing/texts.js';
 import { NO_TOKEN, type TokenTable } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
-
-// The comparisons need more than the default timeout on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 function run(encoder: TokenEncoder, content: Uint8Array, room: number): number[] {
   const { bytes, view, length } = keySource(content);

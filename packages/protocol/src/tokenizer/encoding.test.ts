@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { ByteWriter } from '../base/bytes.js';
 import { loadEncoding } from '../codec/vocabulary/load.js';
 import { errorCode } from '../testing/error-code.js';
@@ -7,9 +7,6 @@ import type { Encoding } from './encoding.js';
 import { ENCODING_NAMES } from './testing/loaded-table.js';
 import { createRandom, mixedText } from './testing/texts.js';
 import { decodeTokenIds, encodeTokenIds } from './varints.js';
-
-// The comparisons need more than the default timeout on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 describe.each(ENCODING_NAMES)('%s', (name) => {
   let encoding: Encoding;

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { TokenEncoder } from './encode.js';
 import { createJob } from './job.js';
 import { ENCODING_NAMES, keySource, loadTable } from './testing/loaded-table.js';
@@ -6,9 +6,6 @@ import { createPlainBpe, type PlainBpe } from './testing/plain-bpe.js';
 import { createRandom, pick } from './testing/texts.js';
 import type { TokenTable } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
-
-// The comparisons need more than the default timeout on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 const LETTERS = [...'abcdefghijklmnopqrstuvwxyz'];
 /** The whole text is one piece, so that only windows are tested. */

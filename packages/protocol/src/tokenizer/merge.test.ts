@@ -1,14 +1,11 @@
 import fc from 'fast-check';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { Merger } from './merge.js';
 import { ENCODING_NAMES, keySource, loadTable, tokenBytes } from './testing/loaded-table.js';
 import { createPlainBpe, type PlainBpe } from './testing/plain-bpe.js';
 import { createRandom, type Random } from './testing/texts.js';
 import type { TokenTable } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
-
-// The comparisons need more than the default timeout on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 describe.each(ENCODING_NAMES)('merging with %s', (name) => {
   const { ordinary } = VOCABULARIES[name];

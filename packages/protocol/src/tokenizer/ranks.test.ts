@@ -1,14 +1,11 @@
 import { createHash } from 'node:crypto';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { importTokens } from '../codec/vocabulary/source.js';
 import { errorCode } from '../testing/error-code.js';
 import { parseByteCharacters, parsePackedRanks, parseTiktokenFile, writeTiktokenFile } from './ranks.js';
 import { ENCODING_NAMES } from './testing/loaded-table.js';
 import type { TokenList } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
-
-// The comparisons need more than the default timeout on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 const tokens = ({ bytes, offsets }: TokenList) =>
   Array.from({ length: offsets.length - 1 }, (_, i) =>

@@ -1,10 +1,7 @@
 import fc from 'fast-check';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createScanner, type Pattern, type Scanner } from './scanner.js';
 import { createRandom, mixedText } from './testing/texts.js';
-
-// The comparisons need more than the default timeout on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 /** The patterns in JavaScript's syntax, without the folding of ſ that only Rust does. */
 const CONTRACTION = "'(?:[sS]|[tT]|[rR][eE]|[vV][eE]|[mM]|[lL][lL]|[dD])";

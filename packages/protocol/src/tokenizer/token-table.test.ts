@@ -1,13 +1,10 @@
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { importTokens } from '../codec/vocabulary/source.js';
 import { Merger } from './merge.js';
 import { ENCODING_NAMES, keySource, loadTable, tokenBytes } from './testing/loaded-table.js';
 import { createRandom, mixedText } from './testing/texts.js';
 import { NO_TOKEN, type TokenTable } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
-
-// The comparisons need more than the default timeout on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 describe.each(ENCODING_NAMES)('the token table of %s', (name) => {
   const { ordinary, mergeable } = VOCABULARIES[name];

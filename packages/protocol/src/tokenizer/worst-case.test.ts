@@ -1,13 +1,10 @@
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { TokenEncoder } from './encode.js';
 import { createJob } from './job.js';
 import { createScanner } from './scanner.js';
 import { ENCODING_NAMES, keySource, loadTable } from './testing/loaded-table.js';
 import { anyCharacter, createRandom, pick, type Random } from './testing/texts.js';
 import { VOCABULARIES } from './vocabulary.js';
-
-// The comparisons need more than the default timeout on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 const LETTERS = [...'abcdefghijklmnopqrstuvwxyz'];
 const MIXED = [...'abcéßжяφλωשבמن中文日本語한국あア𐐀ªʰĲ'];
