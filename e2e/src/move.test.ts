@@ -5,7 +5,9 @@ import { agents, type Engine, memoryCluster, nodes, type Server, type ServerOpti
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { decodeLinkMessage, encodeLinkMessage } from '../../packages/server/src/cluster/link/message.js';
 import { PATHS } from '../../packages/server/src/cluster/peer-port.js';
+import { CLUSTER } from '../../packages/server/src/cluster/port.js';
 import { Tickets } from '../../packages/server/src/cluster/ticket.js';
+import type { SessionServer } from '../../packages/server/src/server.js';
 import { freePort } from './cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure, openRaw } from './peers.js';
@@ -243,6 +245,12 @@ function hurry(session: Session, isOver: () => boolean) {
   };
 }
 
+/** The first server knows that its link to the second one is open. */
+function isReady(servers: readonly { readonly server: object }[]): boolean {
+  const [own, other] = servers.map(({ server }) => (server as SessionServer).parts.use(CLUSTER));
+  return own?.links.ready(other?.incarnation as string) !== undefined;
+}
+
 describe('a client that asks its next question when it reads the end of an answer', () => {
   it.each([['of anyone'], ['of agents']])('waits with it for the next node: sessions %s', async (whose) => {
     const named: ServerOptions =
@@ -291,8 +299,7 @@ describe('a client that asks its next question when it reads the end of an answe
     await expect.poll(() => begunFirst).toBe(8);
     const drained = servers[0]?.server.drain({ timeoutMs: 20_000, returnWithinMs: 0 });
     await expect.poll(() => ways).toBe(1);
-    // Until they are known to be open.
-    await pause(100);
+    await expect.poll(() => isReady(servers)).toBe(true);
     go();
     expect(await drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 8 });
     isOver = true;
