@@ -35,8 +35,15 @@ const env = (() => {
     'TAKE_OVER_SEED',
     ...(isFull ? ['CONTEXT_SEED', 'RELAY_SEED'] : []),
   ];
-  const histories = isFull ? {} : { CHAOS_HISTORIES: process.env.CHAOS_HISTORIES ?? '400' };
-  return { ...histories, ...Object.fromEntries(names.map((name) => [name, process.env[name] ?? seed])) };
+  const short = { CHAOS: '400', CONTEXT: '10', RELAY: '4' };
+  const histories = Object.entries(isFull ? {} : short).map(([name, count]) => {
+    const variable = `${name}_HISTORIES`;
+    return [variable, process.env[variable] ?? count];
+  });
+  return {
+    ...Object.fromEntries(histories),
+    ...Object.fromEntries(names.map((name) => [name, process.env[name] ?? seed])),
+  };
 })();
 
 /** Against hanging only: how long a test takes says nothing on a machine with other work. */

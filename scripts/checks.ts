@@ -23,9 +23,9 @@ export interface Check {
   run(): Promise<Tally>;
 }
 
-const CHAOS_SECONDS = process.env['CHAOS_SECONDS'] ?? '30';
+const CHAOS_SECONDS = process.env['CHAOS_SECONDS'] ?? '20';
 /** On each of two platforms. */
-const FUZZ_SECONDS = process.env['FUZZ_SECONDS'] ?? '15';
+const FUZZ_SECONDS = process.env['FUZZ_SECONDS'] ?? '8';
 
 const LEFT_OUT =
   `left out: cases with one connection on three nodes (e2e/src/kit/one-connection.json), and values of properties beyond ` +
@@ -172,6 +172,7 @@ export const CHECKS: readonly Check[] = [
     name: 'types for users',
     part: 'check',
     lane: 'computing',
+    inFull: 'types for users',
     run: async () => await node('scripts/check-user-types.ts', await packOnce()),
   },
   {
@@ -329,6 +330,7 @@ export const NIGHTLY: readonly Check[] = [
     ),
   ),
   nightly('build', () => run('npm', ['run', '--silent', 'build'])),
+  nightly('types for users', async () => inFull('scripts/check-user-types.ts', await packOnce())),
   nightly('bundlers', async () => await inFull('e2e/src/bundlers/main.ts', await packOnce())),
   nightly('fuzz', () => node('conformance/src/fuzz/main.ts', '--seconds', '600')),
   nightly('histories', () => node('e2e/src/chaos/main.ts', '--histories', '50000')),

@@ -6,7 +6,7 @@ import { runReloads } from './reloads/run.js';
 
 /** A short form of `npm run reloads`. */
 
-const RELOADS = isFull ? 50 : 20;
+const RELOADS = isFull ? 50 : 12;
 
 const missing = chromiumMissing();
 if (missing !== undefined) {
