@@ -29,11 +29,17 @@ import type { Slot } from './slot.js';
 export interface Feature {
   /** A server has one feature of a name. */
   readonly name: string;
-  /** Ports that it may provide, for features that come after one which does. */
+  /**
+   * Ports that it may provide, for features that come after one which does.
+   *
+   * @internal
+   */
   readonly provides?: readonly Port<unknown>[] | undefined;
   /**
    * Features that are installed before this one if they are there: those that provide a port which it uses, and those around it,
    * by name.
+   *
+   * @internal
    */
   readonly after?: readonly (string | Port<unknown>)[] | undefined;
   /**
