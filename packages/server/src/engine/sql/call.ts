@@ -26,8 +26,10 @@ export interface Dialect {
   readonly whole: string;
   /** After a `SELECT` of rows that the call changes: ` FOR UPDATE`, or nothing if only one transaction is under way at a time. */
   readonly forUpdate: string;
-  /** An expression, the clock of the database in Unix milliseconds; `undefined` if it is the clock of this process. */
-  readonly now: string | undefined;
+  /** An expression without parameters, the clock of the database in whole Unix milliseconds. */
+  readonly now: string;
+  /** Begins to create a table that may be lost with the database's process: `CREATE UNLOGGED TABLE IF NOT EXISTS`. */
+  readonly createVolatile: string;
 }
 
 /** A database that an engine keeps what it is given in. */
@@ -41,6 +43,14 @@ export interface SqlDatabase {
    * @throws {ProtocolError} `connection_failed`, `timeout`, `unsupported`.
    */
   run<Result>(begin: () => SqlCall<Result>): Promise<Result>;
+  /** Tells those who watch `topic`, in every process that uses the database, that something has changed there. It may get lost. */
+  wake(topic: string): void;
+  /** Calls `onWake` for each {@link wake} of a topic, and whenever one may have been lost, until the returned function is called. */
+  watch(topic: string, onWake: () => void): () => void;
+  /** Whether the database forgets everything when its process ends. */
+  isVolatile(): Promise<boolean>;
+  /** Gives back what this connection holds, when the calls that were made are over. Never rejects. */
+  close(): Promise<void>;
 }
 
 /** Runs one statement of a call. */
