@@ -96,7 +96,7 @@ export class SqlConnection implements EngineConnection {
   }
 
   writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom> {
-    return this.#run(() => this.#sessions.write(sessionId, write));
+    return this.#database.run(() => this.#sessions.write(sessionId, write), write.isReplicated);
   }
 
   readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined> {

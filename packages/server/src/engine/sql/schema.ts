@@ -1,5 +1,6 @@
 import { accountTables } from './accounts.js';
 import type { Dialect } from './call.js';
+import { logTables } from './log-tables.js';
 import { sessionTables } from './sessions.js';
 import { tableTables } from './tables.js';
 
@@ -8,5 +9,10 @@ import { tableTables } from './tables.js';
  * changed: a change is a step more.
  */
 export const STEPS: readonly ((dialect: Dialect) => readonly string[])[] = [
-  (dialect) => [...sessionTables(dialect), ...accountTables(dialect), ...tableTables(dialect)],
+  (dialect) => [
+    ...sessionTables(dialect),
+    ...accountTables(dialect),
+    ...tableTables(dialect),
+    ...logTables(dialect),
+  ],
 ];

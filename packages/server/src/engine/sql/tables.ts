@@ -154,7 +154,9 @@ export class SqlTable implements EngineTable {
     const { promise, resolve } = withResolvers();
     const timer = setTimeout(resolve, PATIENCE_MS);
     timer.unref();
-    const stop = this.#database.watch(this.#topic, resolve);
+    const stop = this.#database.watch(this.#topic, (hint) => {
+      if (hint !== undefined) resolve();
+    });
     return {
       come: promise,
       forget() {
