@@ -4,7 +4,9 @@ import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import type { Engine, EngineConnection } from '../engine.js';
 import type { ReplyLogs } from '../logs/logs.js';
 import { memoryCluster } from '../memory.js';
+import { postgres } from '../postgres.js';
 import { redis } from '../redis.js';
+import { postgresMissing, startPostgres } from './postgres-server.js';
 import { type RedisServer, redisMissing, startRedis, startValkey, valkeyMissing } from './redis-server.js';
 
 interface Started {
@@ -105,6 +107,15 @@ const engines: Readonly<Record<string, Kind>> = {
           client.destroy();
           await server[Symbol.asyncDispose]();
         },
+      };
+    },
+  }),
+  ...kinds(postgresMissing, {
+    postgres: async () => {
+      const server = await startPostgres();
+      return {
+        create: () => postgres(server.url, { schema: newPrefix() }),
+        close: () => server[Symbol.asyncDispose](),
       };
     },
   }),
