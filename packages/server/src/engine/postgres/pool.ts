@@ -1,4 +1,4 @@
-import { ProtocolError } from '@parlance/protocol';
+import { isProtocolError, ProtocolError } from '@parlance/protocol';
 import type { Client, Pool, PoolClient, PoolConfig } from 'pg';
 import { ENGINE_TIMEOUT_MS } from '../engine.js';
 import { within } from '../late.js';
@@ -61,10 +61,15 @@ export class PostgresPool {
    * @throws {ProtocolError} `connection_failed`, `timeout`; `unsupported` if the server is unsuitable.
    */
   async take(): Promise<PoolClient> {
-    for (;;) {
-      const client = await this.#take();
-      if ((this.#clients.get(client) ?? 0) >= this.#suspectedAt) return client;
-      client.release(true);
+    for (let tried = 1; ; ) {
+      try {
+        const client = await this.#take();
+        if ((this.#clients.get(client) ?? 0) >= this.#suspectedAt) return client;
+        client.release(true);
+      } catch (error) {
+        const isLate = isProtocolError(error) && error.code === 'timeout';
+        if (isLate || this.#isClosed || tried++ >= this.#servers.urls.length) throw failed(error);
+      }
     }
   }
 
@@ -85,19 +90,29 @@ export class PostgresPool {
       throw new ProtocolError('timeout', 'Postgres has not answered earlier calls');
     if (pool.totalCount === 0) this.#assertDue();
     const isQueued = pool.idleCount === 0 && pool.totalCount >= this.#servers.maxConnections;
-    const opening = pool.connect();
+    const opening = this.#connected(pool, isQueued);
+    const ms = this.#hasBeenOpen ? ENGINE_TIMEOUT_MS : OPEN_TIMEOUT_MS;
+    let isAwaited = true;
+    opening.then(
+      // It comes too late.
+      (client) => isAwaited || client.release(),
+      () => {},
+    );
+    const client = await within(Promise.race([opening, this.#closing]), ms, () => {
+      isAwaited = false;
+      return tooLate(ms);
+    });
+    this.#handleOpen();
+    return client;
+  }
+
+  async #connected(pool: Pool, isQueued: boolean): Promise<PoolClient> {
     try {
-      const ms = this.#hasBeenOpen ? ENGINE_TIMEOUT_MS : OPEN_TIMEOUT_MS;
-      const client = await within(Promise.race([opening, this.#closing]), ms, tooLate);
-      this.#handleOpen();
-      return client;
+      return await pool.connect();
     } catch (error) {
-      opening.then(
-        (client) => client.release(),
-        // All are in use otherwise, which says nothing of the server.
-        (cause: unknown) => isQueued || this.#handleFailure(pool, cause),
-      );
-      throw failed(error);
+      // All are in use otherwise, which says nothing of the server.
+      if (!isQueued) this.#handleFailure(pool, error);
+      throw error;
     }
   }
 

@@ -135,6 +135,7 @@ async function serve(data: string, lines: readonly string[]): Promise<PostgresSe
     }
   };
   const signalAll = (name: NodeJS.Signals) => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
     for (const pid of [...childrenOf(child.pid ?? 0), child.pid ?? 0]) process.kill(pid, name);
   };
   await begin();
