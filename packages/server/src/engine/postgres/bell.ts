@@ -163,7 +163,7 @@ export class Bell {
   }
 }
 
-/** Anybody who may connect to the database may notify. */
+/** Every user of the database may notify. */
 function readPayload(payload: string): (readonly [topic: string, hint: string])[] {
   try {
     const all: unknown = JSON.parse(payload);

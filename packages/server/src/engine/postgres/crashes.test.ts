@@ -114,7 +114,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? 'a Postgres', 
     expect(await link.writeSession('sess_one', writeOf(1))).toBe('written');
     expect(await codeOf(link.writeSession('sess_one', writeOf(2, true)))).toBe('unsupported');
     await server.configure("synchronous_standby_names = 'second'");
-    // Nobody confirms it. It may be there, so that it can be written again.
+    // No replica confirms it. It may be there, so that it can be written again.
     const began = performance.now();
     expect(await codeOf(link.writeSession('sess_one', writeOf(2, true)))).toBe('timeout');
     expect(performance.now() - began).toBeLessThan(1_300);

@@ -40,7 +40,7 @@ export class PostgresDatabase implements SqlDatabase {
       await this.#prepared();
       return await this.#run(begin, isReplicated);
     } catch (error) {
-      // Somebody has removed it.
+      // The schema was removed.
       if (isMissing(error)) this.#state.ready = undefined;
       throw failed(error);
     }

@@ -174,7 +174,7 @@ export class PostgresPool {
     } as PoolConfig);
     pool.on('connect', (client) => this.#clients.set(client, performance.now()));
     pool.on('remove', (client) => this.#clients.delete(client));
-    // Of a connection that nobody uses.
+    // Of a connection that is not in use.
     pool.on('error', () => {});
     return pool;
   }
