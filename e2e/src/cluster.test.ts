@@ -370,7 +370,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'parlance serve', ()
     await redis.kill();
     const waiting = await startServing(['--cluster', redis.url, '--metrics-port', '0'], env);
     try {
-      expect((await fetch(pageOf(waiting, '/readyz'))).status).toBe(503);
+      const page = await fetch(pageOf(waiting, '/readyz'));
+      expect([page.status, await page.text()]).toEqual([503, `not ready: ${JOINING}\n`]);
       await redis.restart();
       // It evicts keys now as before, so this node never joins.
       await expect.poll(() => waiting.log()).toContain('engine.stalled');
@@ -380,6 +381,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'parlance serve', ()
     }
   });
 });
+
+const JOINING = 'the server has not joined its cluster yet';
 
 /** A page on the port of the metrics. */
 function pageOf({ log }: Serving, path: string): string {

@@ -290,11 +290,19 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'metrics of durable 
     expect(sampleOf(await scrape(port), 'sessions_durable')).toBe(1);
     expect(sampleOf(await scrape(port), 'moves_total', { outcome: 'taken_over' })).toBe(0);
     expect(await count('engine.stalled')).toBe(0);
+    const calls = async (call: string, outcome: string) =>
+      sampleOf(await scrape(port), 'engine_calls_total', { call, outcome });
+    expect(await calls('renew', 'answered')).toBeGreaterThan(0);
+    expect(await calls('writeSession', 'answered')).toBeGreaterThan(0);
+    expect((await histogram(port, 'engine_call_seconds')).count).toBeGreaterThan(1);
     await engine.kill();
     const asked = session.request('is anyone there?');
     await expect.poll(() => count('engine.stalled')).toBeGreaterThan(0);
     await engine.restart();
     expect((await asked).text).toBe('is anyone there?');
+    expect(
+      (await calls('writeSession', 'timeout')) + (await calls('writeSession', 'connection_failed')),
+    ).toBeGreaterThan(0);
     await expect.poll(() => count('engine.answered')).toBe(1);
   });
 });

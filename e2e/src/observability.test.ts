@@ -194,7 +194,10 @@ describe('health', () => {
     await stream.next();
     const drained = server.drain({ timeoutMs: 1_000 });
     expect((await get(port, '/healthz')).status).toBe(200);
-    expect((await get(port, '/readyz')).status).toBe(503);
+    expect(await get(port, '/readyz')).toMatchObject({
+      status: 503,
+      text: 'not ready: the server is shutting down\n',
+    });
     await stream.return?.();
     await drained;
   });

@@ -11,6 +11,9 @@ export const OPTIONS = {
   limits: { messagesPerMinute: Infinity, bytesPerSecond: Infinity },
 } as const;
 
+/** Options of a client. */
+export const CLIENT_OPTIONS = { ...OPTIONS, transfers: 'stream', extensions: { context: false } } as const;
+
 /** Tensors over a session, generated at one end and read while they arrive at the other. */
 export const system: TransferSystem = {
   async serve(onEnd) {
@@ -29,9 +32,7 @@ export const system: TransferSystem = {
 
   async connect(port) {
     const session = await connect(`ws://127.0.0.1:${port}/session`, {
-      ...OPTIONS,
-      transfers: 'stream',
-      extensions: { context: false },
+      ...CLIENT_OPTIONS,
       WebSocket,
       onRequest: (request) => request.text,
     });

@@ -1,7 +1,7 @@
 import { connect } from '@parlance/client';
 import WebSocket from 'ws';
 import type { TransferSystem } from '../avp/ends.js';
-import { endOf, OPTIONS, readAll } from '../avp/session-end.js';
+import { CLIENT_OPTIONS, endOf, readAll } from '../avp/session-end.js';
 import { receiverName, senderName } from './relays.js';
 
 /** Tensors from agent to agent. */
@@ -11,7 +11,11 @@ export const system: TransferSystem = {
   async connect(port, role) {
     const [own, other] =
       role === 'sender' ? [senderName(0), receiverName(0)] : [receiverName(0), senderName(0)];
-    const session = await connect(`ws://127.0.0.1:${port}/session`, { ...OPTIONS, WebSocket, token: own });
+    const session = await connect(`ws://127.0.0.1:${port}/session`, {
+      ...CLIENT_OPTIONS,
+      WebSocket,
+      token: own,
+    });
     void readAll(session);
     return endOf(session, other);
   },

@@ -34,13 +34,18 @@ export class ServerLoading {
   readonly #logger: Logger;
   #loading: Promise<void> | undefined;
   #stops: readonly (() => void)[] = [];
-  isLoaded = false;
+  #isLoaded = false;
   #isStopped = false;
 
   constructor(load: () => Promise<unknown>, chores: readonly Chore[], logger: Logger) {
     this.#load = load;
     this.#chores = chores;
     this.#logger = logger;
+  }
+
+  /** Why no client is served yet. */
+  unready(): string | undefined {
+    return this.#isLoaded ? undefined : 'the server is loading';
   }
 
   load(): Promise<void> {
@@ -73,7 +78,7 @@ export class ServerLoading {
   async #run(): Promise<void> {
     await this.#load();
     if (this.#isStopped) return;
-    this.isLoaded = true;
+    this.#isLoaded = true;
     this.#stops = this.#chores.map(({ intervalMs, task }) => repeat(intervalMs, task, this.#logger));
   }
 }

@@ -40,7 +40,7 @@ export class SessionServer {
     const load = () => Promise.all([sessions.load(), parts.start()]);
     this.#loading = new ServerLoading(load, choresOf(sessions.quotas, sessions.memory, parts), logger);
     this.#pages = new StatusPages({
-      isReady: () => this.#loading.isLoaded && parts.isReady() && sessions.admitPassed() === undefined,
+      unready: () => this.#loading.unready() ?? parts.unready() ?? sessions.admitPassed()?.message,
       pageAt: (path, port) => parts.pageAt(path, port),
       site: options,
       logger,

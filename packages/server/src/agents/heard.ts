@@ -22,6 +22,8 @@ const UNSURE = 1;
 export class Heard {
   /** Twice the number of the last message, and {@link UNSURE}. */
   readonly #marks = new Map<string, number>();
+  /** The sender that was heard last. */
+  #latest: string | undefined;
 
   /**
    * Whether the session has a message. `unsure`: the message comes again, and the session did not know its sender when it
@@ -46,7 +48,8 @@ export class Heard {
 
   /** The one that was heard last comes last. */
   #set(sender: string, mark: number): void {
-    this.#marks.delete(sender);
+    if (sender !== this.#latest) this.#marks.delete(sender);
+    this.#latest = sender;
     this.#marks.set(sender, mark);
   }
 

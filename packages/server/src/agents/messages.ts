@@ -5,40 +5,21 @@ import { addressed, marked } from './addressed.js';
 import { targetOf } from './agent.js';
 import { DeliveryReports } from './delivery-reports.js';
 import { Heard, type MessagePlace } from './heard.js';
+import type { MessagesState } from './move-state.js';
 import {
-  type CounterState,
-  DeliveryLog,
+  type DeliveryLog,
   type Entry,
   FORGOTTEN,
   type Loss,
-  MessageCounter,
   type MessageRange,
   newEntry,
+  newPeer,
+  type PeerState,
   type PendingDelivery,
   type RemoteDelivery,
 } from './pending-deliveries.js';
 import type { RelayTarget } from './target.js';
 import type { Transit } from './transit.js';
-
-interface PeerState {
-  /** Messages to the session that it has not confirmed. */
-  readonly deliveries: DeliveryLog;
-  /** Counts the messages from the session. */
-  readonly counter: MessageCounter;
-  /** Which messages of others it has. */
-  readonly heard: Heard;
-}
-
-/** What the relay knows of the messages of a session that moves. */
-export interface MessagesState {
-  /** Last frames of messages to it that are written and not confirmed. */
-  readonly frames: readonly number[];
-  /** Its own messages whose fate is not known. */
-  readonly pending: readonly MessageRange[];
-  readonly counter: CounterState;
-  /** What it has of each sender. */
-  readonly heard: Heard['entries'];
-}
 
 /** One-way messages from agent to agent, and reports of those that did not get through. */
 export class RelayedMessages {
@@ -64,9 +45,16 @@ export class RelayedMessages {
   ): void {
     const transit = this.#transit;
     const { counter } = this.#of(source);
+    // Field by field: spreading takes as long as all other work of the relay on a message.
     const delivery: PendingDelivery = {
-      ...{ source, to, ordinal: counter.next(to), charge: body.charge, reservation },
-      ...(place ?? { number: counter.nextOfAll(), isAgain: false }),
+      source,
+      remote: undefined,
+      to,
+      ordinal: counter.next(to),
+      charge: body.charge,
+      reservation,
+      number: place === undefined ? counter.nextOfAll() : place.number,
+      isAgain: place?.isAgain === true,
       onSettled: place && (() => source.handleDone(place.number)),
     };
     try {
@@ -90,9 +78,17 @@ export class RelayedMessages {
     remote: RemoteDelivery,
     reservation: Reservation | undefined,
   ): void {
-    const onSettled = () => remote.handleTaken();
-    const rest = { to: '', ordinal: undefined, charge: body.charge, reservation, onSettled };
-    this.#pass(target, body, { source, remote, ...rest, ...place });
+    this.#pass(target, body, {
+      source,
+      remote,
+      to: '',
+      ordinal: undefined,
+      charge: body.charge,
+      reservation,
+      number: place.number,
+      isAgain: place.isAgain,
+      onSettled: () => remote.handleTaken(),
+    });
   }
 
   /**
@@ -392,7 +388,7 @@ export class RelayedMessages {
   #of(session: RelayTarget): PeerState {
     let state = this.#peers.get(session);
     if (state === undefined) {
-      state = { deliveries: new DeliveryLog(), counter: new MessageCounter(), heard: new Heard() };
+      state = newPeer();
       this.#peers.set(session, state);
     }
     return state;

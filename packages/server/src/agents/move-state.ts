@@ -1,8 +1,19 @@
 import { ProtocolError, type StringMap } from '@parlance/protocol';
 import { type Fields, get, isCount, isFields } from '@parlance/protocol/internal';
-import type { MessagesState } from './messages.js';
-import type { MessageRange } from './pending-deliveries.js';
+import type { Heard } from './heard.js';
+import type { CounterState, MessageRange } from './pending-deliveries.js';
 import type { WatchState } from './watchers.js';
+
+/** What the relay knows of the messages of a session that moves. */
+export interface MessagesState {
+  /** Last frames of messages to it that are written and not confirmed. */
+  readonly frames: readonly number[];
+  /** Its own messages whose fate is not known. */
+  readonly pending: readonly MessageRange[];
+  readonly counter: CounterState;
+  /** What it has of each sender. */
+  readonly heard: Heard['entries'];
+}
 
 /** What goes with the session of an agent to another node. */
 export interface AgentState extends MessagesState {

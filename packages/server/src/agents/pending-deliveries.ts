@@ -1,6 +1,6 @@
 import type { ProtocolError, ReceivedBody, Undelivered } from '@parlance/protocol';
 import type { Reservation } from '@parlance/protocol/internal';
-import type { MessagePlace } from './heard.js';
+import { Heard, type MessagePlace } from './heard.js';
 import type { RelayTarget } from './target.js';
 
 /** A one-way message on its way to another session. */
@@ -84,15 +84,18 @@ export class DeliveryLog {
     return written;
   }
 
-  #passKnown(): Entry[] {
-    const passed: Entry[] = [];
+  #passKnown(): readonly Entry[] {
+    let passed: Entry[] | undefined;
     for (;;) {
       const entry = this.#entries[this.#unwritten];
-      if (entry?.isKnown !== true) return passed;
+      if (entry?.isKnown !== true) return passed ?? NONE;
       const before = this.#unwritten > this.#head ? this.#entries[this.#unwritten - 1] : undefined;
       entry.frame = before?.frame ?? 0;
       this.#unwritten++;
-      if (!entry.isReleased) passed.push(entry);
+      if (!entry.isReleased) {
+        passed ??= [];
+        passed.push(entry);
+      }
       entry.isReleased = true;
     }
   }
@@ -123,7 +126,8 @@ export class DeliveryLog {
     entry.isReleased = true;
     const known = this.#passKnown();
     this.#forget(confirmed);
-    return isReleased ? known : [entry, ...known];
+    if (isReleased) return known;
+    return known.length === 0 ? [entry] : [entry, ...known];
   }
 
   /** So many of the oldest messages that are not written may have arrived, and are sent again. */
@@ -253,13 +257,27 @@ export class DeliveryLog {
 }
 
 const COMPACT_AT = 256;
+const NONE: readonly Entry[] = [];
 
 /** @param body to be sent again if necessary. */
 export function newEntry(delivery: PendingDelivery, isKnown: boolean, body?: ReceivedBody): Entry {
-  const { source, remote, to, ordinal, charge, reservation, number, isAgain, onSettled } = delivery;
-  const state = { frame: 0, isReleased: false, isKnown, isDoubtful: false, body };
-  // Field by field, so that all of them have one shape.
-  return { source, remote, to, ordinal, charge, reservation, number, isAgain, onSettled, ...state };
+  // Field by field: spreading takes as long as all other work of the relay on a message.
+  return {
+    source: delivery.source,
+    remote: delivery.remote,
+    to: delivery.to,
+    ordinal: delivery.ordinal,
+    charge: delivery.charge,
+    reservation: delivery.reservation,
+    number: delivery.number,
+    isAgain: delivery.isAgain,
+    onSettled: delivery.onSettled,
+    frame: 0,
+    isReleased: false,
+    isKnown,
+    isDoubtful: false,
+    body,
+  };
 }
 
 /** Consecutive messages that are lost, and the report of that. */
@@ -341,3 +359,17 @@ export class MessageCounter {
 }
 
 const MAX_NAMES = 1024;
+
+/** What is known of the messages of one session. */
+export interface PeerState {
+  /** Messages to the session that it has not confirmed. */
+  readonly deliveries: DeliveryLog;
+  /** Counts the messages from the session. */
+  readonly counter: MessageCounter;
+  /** Which messages of others it has. */
+  readonly heard: Heard;
+}
+
+export function newPeer(): PeerState {
+  return { deliveries: new DeliveryLog(), counter: new MessageCounter(), heard: new Heard() };
+}

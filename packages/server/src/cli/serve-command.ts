@@ -1,9 +1,9 @@
 import { type Command, Option } from 'commander';
 import {
   type CommandEnvironment,
+  engineUrl,
   type Finish,
   httpUrl,
-  redisUrl,
   splitList,
   wholeNumber,
 } from './command.js';
@@ -86,7 +86,11 @@ export function addServe(program: Command, { output, variable }: CommandEnvironm
       30_000,
     )
     .option('--data <folder>', 'folder for sessions and replies, so that they outlive this process')
-    .option('--cluster <url>', 'Redis in which nodes find each other, such as redis://10.0.0.5', redisUrl)
+    .option(
+      '--cluster <url>',
+      'Redis or Postgres in which nodes find each other, such as redis://10.0.0.5',
+      engineUrl,
+    )
     .option('--peer-port <port>', 'port for other nodes (default: any free port)', wholeNumber(0, 65_535))
     .option('--advertise <url>', 'address at which other nodes reach that port, such as wss://10.0.0.7:7946')
     .option('--peer-cert <file>', 'certificate of that port in PEM, so that it speaks TLS (wss:)')

@@ -3,6 +3,7 @@ import type { Engine, EngineConnection } from '../engine/engine.js';
 import { type Feature, OWNER, type Owner, type PartHost } from '../parts/part.js';
 import { recordMsOf } from '../session/on-record.js';
 import { Membership } from './membership.js';
+import { observedEngine } from './observed-engine.js';
 import { assertEngine } from './options.js';
 import { RecordKeeper } from './record-keeper.js';
 
@@ -13,7 +14,7 @@ export const alone = (): Feature => ({
   install(host) {
     const { engine } = host.options;
     if (engine === undefined || host.use(OWNER) !== undefined) return {};
-    const owner = new Alone(assertEngine(engine), host);
+    const owner = new Alone(observedEngine(assertEngine(engine), host), host);
     host.provide(OWNER, owner);
     return owner;
   },

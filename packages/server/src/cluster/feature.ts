@@ -5,6 +5,7 @@ import type { SessionsHost } from '../sessions-host.js';
 import { nodeFigures } from './figures.js';
 import { RestoredSession } from './moves/restored-session.js';
 import { ClusterNode } from './node.js';
+import { observedEngine } from './observed-engine.js';
 import { type NodeOptions, resolveNodeOptions } from './options.js';
 import { CLUSTER } from './port.js';
 import { RECORDED } from './recorded.js';
@@ -18,6 +19,7 @@ export const nodes = (options: NodeOptions = {}): Feature => ({
   after: ['metrics'],
   install(host) {
     const server = host.use(SESSIONS) as SessionsHost;
+    const resolved = resolveNodeOptions(host.options.engine, options);
     const node = new ClusterNode(
       {
         server,
@@ -33,7 +35,7 @@ export const nodes = (options: NodeOptions = {}): Feature => ({
           restore: (bytes, sessionId, lead) => RestoredSession.of(server, bytes, sessionId, lead),
         },
       },
-      resolveNodeOptions(host.options.engine, options),
+      { ...resolved, engine: observedEngine(resolved.engine, host) },
     );
     host.provide(OWNER, node);
     host.provide(CLUSTER, node);
@@ -59,7 +61,10 @@ function partOf(node: ClusterNode): Part {
       park: () => moves.parkAll(PARK_MS),
     },
     refuses: () => node.refuses(),
-    isReady: () => !node.isCutOff,
+    unready: () =>
+      node.isCutOff
+        ? 'this node does not reach its engine, and others do: they take its sessions'
+        : undefined,
     seek: (wanted) => node.seek(wanted),
     start: () => node.start(),
     tick: () => node.tick(),

@@ -14,8 +14,8 @@ export interface Page {
 }
 
 export interface StatusOptions {
-  /** Returns whether new sessions are admitted. */
-  readonly isReady: () => boolean;
+  /** Returns why no new sessions are admitted; `undefined` if they are. */
+  readonly unready: () => string | undefined;
   /** Pages of parts; may throw. */
   readonly pageAt: (path: string, port: PagePort) => Page | undefined;
   /** The host names under which the pages are shown. */
@@ -49,12 +49,16 @@ export class StatusPages {
       this.#show(page, response);
     } else if (path === '/healthz') {
       send(response, 200, TEXT, 'alive\n');
-    } else if (this.#options.isReady()) {
-      send(response, 200, TEXT, 'ready\n');
     } else {
-      send(response, 503, TEXT, 'not ready: the server admits no new sessions\n');
+      this.#showReadiness(response);
     }
     return true;
+  }
+
+  #showReadiness(response: ServerResponse): void {
+    const reason = this.#options.unready();
+    if (reason === undefined) send(response, 200, TEXT, 'ready\n');
+    else send(response, 503, TEXT, `not ready: ${reason}\n`);
   }
 
   #show({ type, read }: Page, response: ServerResponse): void {

@@ -35,6 +35,9 @@ const GAP_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 600];
 /** Seconds: from one machine to the other end of the world and a bad day. */
 const ROUND_TRIP_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
+/** Seconds: from a file on this machine to the timeout of a call. */
+const CALL_BUCKETS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2];
+
 /** @param totals what all sessions have sent and received. */
 export function createMetrics(host: PartHost, totals: () => Totals): Metrics {
   const { limits, feed } = host.options;
@@ -71,6 +74,11 @@ export function createMetrics(host: PartHost, totals: () => Totals): Metrics {
     'direction',
     'outcome',
   ]);
+  const calls = kit.counter('engine_calls', 'Calls of the engine that are over, by outcome.', [
+    'call',
+    'outcome',
+  ]);
+  const callSeconds = kit.histogram('engine_call_seconds', 'Time of a call of the engine.', CALL_BUCKETS);
   const requests = kit.counter('requests', 'Requests answered, by outcome.', ['outcome']);
   const duration = kit.histogram(
     'request_duration_seconds',
@@ -129,6 +137,10 @@ export function createMetrics(host: PartHost, totals: () => Totals): Metrics {
     handleRoundTrip: (seconds) => roundTrip.observe(seconds),
     handleTransfer: (direction, outcome) => transfers.inc({ direction, outcome }),
     handleLimited: (met) => limited.inc({ limit: met }),
+    handleEngineCall(call, outcome, seconds) {
+      calls.inc({ call, outcome });
+      callSeconds.observe(seconds);
+    },
     handleUpstream: (attempt) => gateway.handleUpstream(attempt),
     handleTokens: (model, tokens) => gateway.handleTokens(model, tokens),
   };

@@ -178,8 +178,8 @@ export interface Part {
   route?(session: ServerEndpoint, next: EventRoute | undefined): EventRoute | undefined;
   /** Why no new session is admitted at present. */
   refuses?(): Refusal | undefined;
-  /** Whether a balancer should send clients here, as far as the part decides that. */
-  isReady?(): boolean;
+  /** Why a balancer should send no clients here, as one clause for the operator; `undefined` if the part knows of nothing. */
+  unready?(): string | undefined;
   /** Looks for a session that is not here. `undefined` if the part does not look for it. Never rejects. */
   seek?(wanted: Wanted): Promise<Sought> | undefined;
   /** Whether a new session is put on record, or why it is refused; `undefined` if the part does not decide that. */

@@ -204,9 +204,9 @@ describe('parts', () => {
     const parts = partsOf(feature('bad', { page: fault, tick: fault }));
     expect(parts.pageAt('/', 'sessions')).toBeUndefined();
     expect(() => parts.tick()).not.toThrow();
-    expect(parts.isReady()).toBe(true);
-    expect(partsOf(feature('bad', { isReady: fault })).isReady()).toBe(false);
-    expect(partsOf(feature('bad', { refuses: fault })).isReady()).toBe(false);
+    expect(parts.unready()).toBeUndefined();
+    expect(partsOf(feature('bad', { unready: fault })).unready()).toBe('the part bad has failed');
+    expect(partsOf(feature('bad', { refuses: fault })).unready()).toBe('the part bad has failed');
   });
 
   it('start when those before them have started, and only once', async () => {

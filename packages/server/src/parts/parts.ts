@@ -238,9 +238,15 @@ export class Parts implements SessionParts, LeavingParts {
     return first(this.#having('page'), (part) => this.#ask(part, () => part.page(path, port), undefined));
   }
 
-  isReady(): boolean {
-    const isAsked = this.#having('isReady').every((part) => this.#ask(part, () => part.isReady(), false));
-    return isAsked && this.#having('refuses').every((part) => this.#ask(part, () => !part.refuses(), false));
+  /** Why a balancer should send no clients here; `undefined` if it may. */
+  unready(): string | undefined {
+    const failed = (name: string) => `the part ${name} has failed`;
+    return (
+      first(this.#having('unready'), (part) => this.#ask(part, () => part.unready(), failed(part.name))) ??
+      first(this.#having('refuses'), (part) =>
+        this.#ask(part, () => part.refuses()?.message, failed(part.name)),
+      )
+    );
   }
 
   /** Another server takes sessions and clients from this one, which drains. */

@@ -1,3 +1,4 @@
+import type { CallOutcome } from '../engine/measured.js';
 import type { Refusal } from '../http/site.js';
 
 /** What a server is told about its sessions and gateways, beyond what it reads from them; nothing without metrics. */
@@ -18,6 +19,8 @@ export interface SessionObserver {
 export interface ServerObserver extends SessionObserver {
   handleNotResumed(reason: string): void;
   handleRefused(refusal: Refusal): void;
+  /** A call of the engine is over. @param call by its name in the interfaces of engines. */
+  handleEngineCall(call: string, outcome: CallOutcome, seconds: number): void;
 }
 
 export type TransferOutcome = 'whole' | 'refused' | 'cancelled' | 'lost';

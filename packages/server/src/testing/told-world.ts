@@ -101,7 +101,7 @@ export class ToldWorld {
     });
     world = new ToldWorld(test);
     // Clients come when the server has joined its cluster.
-    while (!world.#parts.isReady()) await world.pass(1);
+    while (world.#parts.unready() !== undefined) await world.pass(1);
     for (const name of NAMES) await world.#connect(name);
     return world;
   }

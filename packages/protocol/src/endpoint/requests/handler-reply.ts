@@ -19,20 +19,22 @@ async function* asynchronous(parts: Iterable<unknown, unknown>): AsyncGenerator<
   return yield* parts;
 }
 
+const OVER: Promise<IteratorResult<never, undefined>> = Promise.resolve({ value: undefined, done: true });
+
 function withReturned<Each>(parts: AsyncIterable<Each, Each | undefined>): AsyncIterable<Each> {
   return {
     [Symbol.asyncIterator]() {
       const iterator = parts[Symbol.asyncIterator]();
       let isOver = false;
+      const toPart = (result: IteratorResult<Each, Each | undefined>): IteratorResult<Each> => {
+        if (result.done !== true) return result;
+        isOver = true;
+        const { value } = result;
+        return value === undefined ? { value, done: true } : { value, done: false };
+      };
       return {
-        async next() {
-          if (isOver) return { value: undefined, done: true };
-          const { value, done } = await iterator.next();
-          isOver = done === true;
-          return value === undefined && isOver
-            ? { value, done: true }
-            : { value: value as Each, done: false };
-        },
+        // Nothing is allocated for a part: this is called for each token of a stream.
+        next: () => (isOver ? OVER : Promise.resolve(iterator.next()).then(toPart)),
         async return() {
           if (!isOver) await iterator.return?.();
           return { value: undefined, done: true };

@@ -35,8 +35,7 @@ export class AccountCalls {
         (count) => `INSERT INTO accounts (id, ends_at) VALUES ${repeated(`(?, ${now} + ?)`, count)}
           ON CONFLICT (id) DO UPDATE SET ends_at = excluded.ends_at`,
       );
-      this.#accountsOver = `DELETE FROM accounts WHERE id IN
-        (SELECT id FROM accounts WHERE ends_at <= ${now} LIMIT ${SWEEP_ROWS})`;
+      this.#accountsOver = `SELECT id FROM accounts WHERE ends_at <= ${now} LIMIT ${SWEEP_ROWS}`;
     }
     this.#totals = forCount(
       (count) => `SELECT account, sum(bytes) AS bytes FROM rooms
@@ -105,7 +104,10 @@ export class AccountCalls {
    * @returns where this one has, `' '` after the last one.
    */
   *sweep(after: string): SqlCall<string> {
-    if (this.#accountsOver !== undefined) yield* ask(this.#accountsOver);
+    const accounts = this.#accountsOver;
+    // What only reads needs no transaction.
+    if (accounts !== undefined && (yield* ask(accounts)).length > 0)
+      yield* ask(`DELETE FROM accounts WHERE id IN (${accounts})`);
     const at = after.indexOf(' ');
     const rows = yield* ask(this.#over, after.slice(0, at), after.slice(at + 1));
     for (const { account, session, left_ms } of rows)

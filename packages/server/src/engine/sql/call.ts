@@ -43,7 +43,7 @@ export interface SqlDatabase {
    *
    * @param begin is called again if another transaction was in the way.
    * @param isReplicated whether a replica has to have the effects as well. @default false
-   * @returns when the effects are as durable as the database makes them.
+   * @returns when the effects are kept as well as the database keeps them.
    * @throws {ProtocolError} `connection_failed`, `timeout`; `unsupported` also if there is no replica.
    */
   run<Result>(begin: () => SqlCall<Result>, isReplicated?: boolean): Promise<Result>;

@@ -128,8 +128,7 @@ export function* endReply(
   if (found === undefined) return { outcome: 'gone' };
   if (found['epoch'] !== epoch) return { outcome: 'ended' };
   const writer = String(found['writer']);
-  const ended = { outcome: 'done', ...(writer !== '' && writer !== by && { writer }) } as const;
-  if (found['ended_at'] !== null) return found['ended_by'] === by ? ended : { outcome: refusalOf(found) };
+  if (found['ended_at'] !== null) return { outcome: found['ended_by'] === by ? 'done' : refusalOf(found) };
   if (parts !== undefined && found['parts'] !== parts) return { outcome: 'behind' };
   const more = endCharge(end);
   const refusal = more === 0 ? undefined : yield* charge(dialect, found, owner, more, bounds);
@@ -141,7 +140,7 @@ export function* endReply(
     WHERE id = ?`,
     ...[Math.floor(at), by, why ?? null, failure, metadata, more, wholeMs(ttlMs), keyOf(id)],
   );
-  return ended;
+  return { outcome: 'done', ...(writer !== '' && writer !== by && { writer }) };
 }
 
 export function* keepReply(

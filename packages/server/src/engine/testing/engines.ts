@@ -7,8 +7,10 @@ import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import type { Engine, EngineConnection } from '../engine.js';
 import type { ReplyLogs } from '../logs/logs.js';
 import { memoryCluster } from '../memory.js';
+import { postgres } from '../postgres.js';
 import { redis } from '../redis.js';
 import { sqlite } from '../sqlite.js';
+import { postgresMissing, startPostgres } from './postgres-server.js';
 import { type RedisServer, redisMissing, startRedis, startValkey, valkeyMissing } from './redis-server.js';
 
 interface Started {
@@ -121,6 +123,15 @@ const engines: Readonly<Record<string, Kind>> = {
           client.destroy();
           await server[Symbol.asyncDispose]();
         },
+      };
+    },
+  }),
+  ...kinds(postgresMissing, {
+    postgres: async () => {
+      const server = await startPostgres();
+      return {
+        create: () => postgres(server.url, { schema: newPrefix() }),
+        close: () => server[Symbol.asyncDispose](),
       };
     },
   }),

@@ -1,0 +1,68 @@
+import type { Engine } from './engine.js';
+
+/** What became of a call: its promise was fulfilled, or rejected with an error of this code. */
+export type CallOutcome = 'answered' | 'timeout' | 'connection_failed' | 'unsupported' | 'failed';
+
+/** Is told of each call of an engine when it is over. */
+export type CallObserver = (call: string, outcome: CallOutcome, seconds: number) => void;
+
+/** The same engine, whose calls are observed: those of its connections, their tables and its logs. */
+export function measured(engine: Engine, observe: CallObserver): Engine {
+  const { connectLogs } = engine;
+  const same: Partial<Engine> = {
+    connect() {
+      const connection = engine.connect();
+      return observed(connection, observe, {
+        table: (name: string) => observed(connection.table(name), observe, {}),
+      });
+    },
+    ...(connectLogs && { connectLogs: () => observed(connectLogs.call(engine), observe, {}) }),
+  };
+  return Object.assign(Object.create(engine) as Engine, same);
+}
+
+/** @param own methods in place of those of the object. */
+function observed<Target extends object>(
+  target: Target,
+  observe: CallObserver,
+  own: Partial<Target>,
+): Target {
+  const methods = new Map<PropertyKey, unknown>(Object.entries(own));
+  return new Proxy(target, {
+    get(_, name) {
+      const known = methods.get(name);
+      if (known !== undefined) return known;
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== 'function' || typeof name !== 'string') return value;
+      const method = timed(value.bind(target) as Method, name, observe);
+      methods.set(name, method);
+      return method;
+    },
+  });
+}
+
+type Method = (...args: readonly unknown[]) => unknown;
+
+function timed(method: Method, name: string, observe: CallObserver): Method {
+  return (...args) => {
+    const begun = performance.now();
+    const result = method(...args);
+    // Those that open or watch something answer at once, and may go on for ever.
+    if (!(result instanceof Promise) || UNTIMED.has(name)) return result;
+    const end = (outcome: CallOutcome) => observe(name, outcome, (performance.now() - begun) / 1000);
+    result.then(
+      () => end('answered'),
+      (error: unknown) => end(outcomeOf(error)),
+    );
+    return result;
+  };
+}
+
+/** Waits until there is something to tell, or ends the connection. */
+const UNTIMED: ReadonlySet<string> = new Set(['changes', 'close']);
+
+function outcomeOf(error: unknown): CallOutcome {
+  const code = (error as { readonly code?: unknown } | null)?.code;
+  return OUTCOMES.find((each) => each === code) ?? 'failed';
+}
+const OUTCOMES: readonly CallOutcome[] = ['timeout', 'connection_failed', 'unsupported'];
