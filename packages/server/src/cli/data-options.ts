@@ -7,7 +7,7 @@ import { CommandFailure, ExitCode } from './failure.js';
 const FILE = 'parlance.db';
 
 /**
- * Where `serve` keeps sessions and replies. The folder is created if there is none.
+ * Where `serve` keeps what outlives it. The folder is created if there is none.
  *
  * @throws {CommandFailure} one sentence that says what to do.
  */

@@ -85,7 +85,7 @@ export function addServe(program: Command, { output, variable }: CommandEnvironm
       wholeNumber(0, 3_600_000),
       30_000,
     )
-    .option('--data <folder>', 'folder for sessions and replies, so that they outlive this process')
+    .option('--data <folder>', 'folder in which sessions outlive this process')
     .option(
       '--cluster <url>',
       'Redis or Postgres in which nodes find each other, such as redis://10.0.0.5',

@@ -127,7 +127,6 @@ export function* endReply(
   const found = yield* lockReply(dialect, id);
   if (found === undefined) return { outcome: 'gone' };
   if (found['epoch'] !== epoch) return { outcome: 'ended' };
-  const writer = String(found['writer']);
   if (found['ended_at'] !== null) return { outcome: found['ended_by'] === by ? 'done' : refusalOf(found) };
   if (parts !== undefined && found['parts'] !== parts) return { outcome: 'behind' };
   const more = endCharge(end);
@@ -140,6 +139,7 @@ export function* endReply(
     WHERE id = ?`,
     ...[Math.floor(at), by, why ?? null, failure, metadata, more, wholeMs(ttlMs), keyOf(id)],
   );
+  const writer = String(found['writer']);
   return { outcome: 'done', ...(writer !== '' && writer !== by && { writer }) };
 }
 

@@ -22,7 +22,7 @@ import { loadLibrary } from './library.js';
 
 const PROGRAM = fileURLToPath(new URL('../testing/hold-file.ts', import.meta.url));
 const FLAGS = ['--import', 'tsx', '--conditions=@parlance/source'];
-/** Of nobody. */
+/** A user without rights. */
 const UID = 65_534;
 const isRoot = process.getuid?.() === 0;
 const LONG_MS = 60_000;
@@ -79,7 +79,7 @@ async function elsewhere(options: { readonly uid?: number; readonly umask?: stri
 }
 
 describe('a file of SQLite', () => {
-  it('is for its owner alone, with all that belongs to it, whatever the umask', async () => {
+  it('is for its owner alone, with all that belongs to it, with any umask', async () => {
     await elsewhere({ umask: '0' });
     const modes = ['', '-wal'].map((suffix) => statSync(`${file}${suffix}`).mode & 0o777);
     expect(modes).toEqual([0o600, 0o600]);

@@ -10,7 +10,7 @@ export const DIALECT: Dialect = {
   bytes: 'BLOB',
   whole: 'INTEGER',
   forUpdate: '',
-  clustered: ' WITHOUT ROWID',
+  keyed: ' WITHOUT ROWID',
   now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
   // They are gone with the process, and no other one can live beside it: so its leases are over as soon as the file can be opened.
   createVolatile: 'CREATE TEMP TABLE IF NOT EXISTS',
