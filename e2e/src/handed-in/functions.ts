@@ -13,6 +13,7 @@ const ENTRIES = [
   'server/src/index.ts',
   'server/src/gateway/openai.ts',
   'server/src/engine/redis.ts',
+  'server/src/engine/postgres.ts',
   'server/src/ai/handler.ts',
   'server/src/contract.ts',
   'server/src/ui.ts',

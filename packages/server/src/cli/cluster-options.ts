@@ -10,7 +10,7 @@ import { CommandFailure, ExitCode } from './failure.js';
 
 /** How `serve` joins a cluster. */
 export interface ClusterFlags {
-  /** Of Redis. */
+  /** Of Redis or Postgres. */
   readonly url: string;
   /** For other nodes; it listens on the address of the sessions. */
   readonly peerPort: number;
@@ -55,7 +55,6 @@ export async function clusterOptions(
     if (isInsecure) throw wrong('--peer-insecure is for nodes without certificates: leave it or them out');
     assertNamed(tls.cert, advertise, host);
   }
-  const { redis } = await import('../engine/redis.js');
   const node: NodeOptions = {
     listen: { host, port: peerPort },
     advertise,
@@ -63,14 +62,19 @@ export async function clusterOptions(
     insecure: isInsecure,
     tls,
   };
-  const engine = redis({ url });
   try {
+    const engine = await engineAt(url);
     resolveNodeOptions(engine, node);
+    return { engine, node };
   } catch (error) {
     if (isProtocolError(error)) throw wrong(inFlags(error.message));
     throw error;
   }
-  return { engine, node };
+}
+
+async function engineAt(url: string): Promise<Engine> {
+  if (/^postgres/i.test(url)) return (await import('../engine/postgres.js')).postgres(url);
+  return (await import('../engine/redis.js')).redis({ url });
 }
 
 function inFlags(message: string): string {

@@ -13,6 +13,6 @@ export async function checkDurability(
 ): Promise<void> {
   if (isVolatile || !(await link.isVolatile())) return;
   const message =
-    'durable: Redis forgets everything when it ends: set appendonly to yes, or write durable(true, { volatile: true })';
+    'durable: the engine may forget what it has when it ends (set appendonly of Redis to yes; fsync, full_page_writes and synchronous_commit of Postgres to on), or write durable(true, { volatile: true })';
   throw new ProtocolError('unsupported', message);
 }

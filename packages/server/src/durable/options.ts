@@ -18,7 +18,8 @@ export type DurablePolicy = boolean | ((candidate: DurableCandidate) => boolean)
 
 export interface DurabilityOptions {
   /**
-   * Allows an engine that forgets everything when its process ends, such as Redis with `appendonly no`.
+   * Allows an engine that forgets everything when its process ends, such as Redis with `appendonly no` or Postgres
+   * with `fsync off`.
    *
    * @default false: the server does not start with one
    */

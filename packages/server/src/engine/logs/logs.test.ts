@@ -416,12 +416,17 @@ describeEngines('kept replies in', (test) => {
     await a.end(endOf(head, 20), BOUNDS);
     const told = records.map((record, from) => ({ from, records: [record] }));
     await expect.poll(() => unknown).toBe(before + 1);
-    expect(news).toEqual(told);
+    // An engine may tell several at once.
+    const each = news.flatMap((some) =>
+      some === UNKNOWN ? [] : some.records.map((record, i) => ({ from: some.from + i, records: [record] })),
+    );
+    expect(each).toEqual(told);
+    const heard = news.length;
     stop();
     const other = headOf();
     await a.open(other, BOUNDS, LIVE_MS);
     await a.drop(other);
-    expect([news.length, unknown]).toEqual([20, before + 1]);
+    expect([news.length, unknown]).toEqual([heard, before + 1]);
   });
 
   test('hold what was added once, in order, with calls that are lost and repeated, from any part on', async ({

@@ -80,7 +80,7 @@ interface Place {
 }
 
 /** @throws {ProtocolError} `truncated`, `bad_varint`. */
-function itemsOf(
+export function itemsOf(
   bytes: Uint8Array,
   max: number,
 ): { readonly items: Uint8Array[]; readonly isWhole: boolean } {

@@ -1,5 +1,6 @@
 import { ProtocolError } from '@parlance/protocol';
 import { ENGINE_TIMEOUT_MS } from '../engine.js';
+import { Late, within } from '../late.js';
 
 /** How long opening a connection may take, which is several questions one after the other, in milliseconds. */
 export const OPEN_TIMEOUT_MS = 2 * ENGINE_TIMEOUT_MS;
@@ -121,7 +122,7 @@ export class RedisConnection<W extends Wire> {
 
   async #opened({ begun, opened }: Present<W>): Promise<W> {
     await Promise.race([begun, opened]);
-    return this.#hasBeenOpen ? await within(opened, ENGINE_TIMEOUT_MS) : await opened;
+    return this.#hasBeenOpen ? await within(opened, ENGINE_TIMEOUT_MS, tooLate) : await opened;
   }
 
   #answered<T>(present: Present<W>, answer: Promise<T>, withinMs: number): Promise<T> {
@@ -165,7 +166,7 @@ export class RedisConnection<W extends Wire> {
         present.giveUp = reject;
       });
       await Promise.race([present.begun, givenUp]);
-      await within(Promise.race([present.wire?.ready, givenUp]), OPEN_TIMEOUT_MS);
+      await within(Promise.race([present.wire?.ready, givenUp]), OPEN_TIMEOUT_MS, tooLate);
       if (present.isOver || present.wire === undefined) throw closed();
       present.isOpen = true;
       this.#hasBeenOpen = true;
@@ -204,32 +205,6 @@ export class RedisConnection<W extends Wire> {
     present.giveUp(why);
     for (const fail of [...present.pending]) fail(why);
   }
-}
-
-/** A timer that lets what has already arrived be read before it counts, so that a busy process blames no connection. */
-class Late {
-  readonly #timer: ReturnType<typeof setTimeout>;
-  #last: ReturnType<typeof setImmediate> | undefined;
-
-  constructor(ms: number, onLate: () => void) {
-    this.#timer = setTimeout(() => {
-      this.#last = setImmediate(onLate);
-    }, ms);
-  }
-
-  cancel(): void {
-    clearTimeout(this.#timer);
-    clearImmediate(this.#last);
-  }
-}
-
-/** @throws {ProtocolError} `timeout`; what `work` throws. */
-async function within<T>(work: Promise<T>, ms: number): Promise<T> {
-  work.catch(() => {});
-  return await new Promise<T>((resolve, reject) => {
-    const late = new Late(ms, () => reject(tooLate(ms)));
-    work.then(resolve, reject).finally(() => late.cancel());
-  });
 }
 
 const tooLate = (ms: number) => new ProtocolError('timeout', `Redis did not answer within ${ms} ms`);

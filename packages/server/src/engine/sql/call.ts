@@ -13,9 +13,10 @@ export interface Statement {
   readonly values: readonly SqlValue[];
 }
 
-/** Numbers are whole and safe. */
+/** Numbers are whole and safe; texts have no U+0000 and no lone surrogate. */
 export type SqlValue = string | number | Uint8Array | null;
 
+/** Whole numbers are numbers, bytes a `Uint8Array` or `Buffer`. No column is a truth value, which databases give differently. */
 export type Row = Readonly<Record<string, SqlValue>>;
 
 /** What databases write differently. */
@@ -26,8 +27,12 @@ export interface Dialect {
   readonly whole: string;
   /** After a `SELECT` of rows that the call changes: ` FOR UPDATE`, or nothing if only one transaction is under way at a time. */
   readonly forUpdate: string;
-  /** An expression, the clock of the database in Unix milliseconds; `undefined` if it is the clock of this process. */
-  readonly now: string | undefined;
+  /** After the columns of a table whose rows are small or read in the order of its key: ` WITHOUT ROWID`, or nothing. */
+  readonly keyed: string;
+  /** An expression without parameters, the clock of the database in whole Unix milliseconds, the same within one statement. */
+  readonly now: string;
+  /** Begins to create a table that may be lost with the database's process: `CREATE UNLOGGED TABLE IF NOT EXISTS`. */
+  readonly createVolatile: string;
 }
 
 /** A database that an engine keeps what it is given in. */
@@ -37,10 +42,27 @@ export interface SqlDatabase {
    * Runs a call in a transaction.
    *
    * @param begin is called again if another transaction was in the way.
+   * @param isReplicated whether a replica has to have the effects as well. @default false
    * @returns when the effects are kept as well as the database keeps them.
-   * @throws {ProtocolError} `connection_failed`, `timeout`, `unsupported`.
+   * @throws {ProtocolError} `connection_failed`, `timeout`; `unsupported` also if there is no replica.
    */
-  run<Result>(begin: () => SqlCall<Result>): Promise<Result>;
+  run<Result>(begin: () => SqlCall<Result>, isReplicated?: boolean): Promise<Result>;
+  /**
+   * Tells those who watch `topic`, in every process that uses the database, that something has changed there, which is
+   * committed. It may get lost. Never throws.
+   *
+   * @param hint what has changed.
+   */
+  wake(topic: string, hint?: string): void;
+  /**
+   * Calls `onWake` with the hint of each {@link wake} of a topic, until the returned function is called; with `undefined` once
+   * it is certain that each is heard from then on, which is never before this returns, and whenever one may have been lost.
+   */
+  watch(topic: string, onWake: (hint: string | undefined) => void): () => void;
+  /** Whether the database forgets everything when its process ends. */
+  isVolatile(): Promise<boolean>;
+  /** Gives back what this connection holds, when the calls that were made are over. Never rejects. */
+  close(): Promise<void>;
 }
 
 /** Runs one statement of a call. */

@@ -1,10 +1,16 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import type { Engine, EngineConnection } from '../engine.js';
 import type { ReplyLogs } from '../logs/logs.js';
 import { memoryCluster } from '../memory.js';
+import { postgres } from '../postgres.js';
 import { redis } from '../redis.js';
+import { sqlite } from '../sqlite.js';
+import { postgresMissing, startPostgres } from './postgres-server.js';
 import { type RedisServer, redisMissing, startRedis, startValkey, valkeyMissing } from './redis-server.js';
 
 interface Started {
@@ -77,8 +83,20 @@ const byUrl = (server: RedisServer): Started => ({
 const kinds = (missing: string | undefined, all: Readonly<Record<string, () => Promise<Started>>>) =>
   Object.fromEntries(Object.entries(all).map(([name, start]): [string, Kind] => [name, { start, missing }]));
 
+const inFolder = (synchronous: 'normal' | 'full'): Started => {
+  const folder = mkdtempSync(join(tmpdir(), 'parlance-engine-'));
+  return {
+    create: () => sqlite(join(folder, `${newPrefix()}.db`), { synchronous }),
+    close: async () => rmSync(folder, { recursive: true }),
+  };
+};
+
 const engines: Readonly<Record<string, Kind>> = {
-  ...kinds(undefined, { memory: async () => ({ create: () => memoryCluster(), async close() {} }) }),
+  ...kinds(undefined, {
+    memory: async () => ({ create: () => memoryCluster(), async close() {} }),
+    sqlite: async () => inFolder('normal'),
+    'sqlite that waits for the disk': async () => inFolder('full'),
+  }),
   ...kinds(valkeyMissing, { valkey: async () => byUrl(await startValkey()) }),
   ...kinds(redisMissing, {
     'redis by URL': async () => byUrl(await startRedis()),
@@ -105,6 +123,15 @@ const engines: Readonly<Record<string, Kind>> = {
           client.destroy();
           await server[Symbol.asyncDispose]();
         },
+      };
+    },
+  }),
+  ...kinds(postgresMissing, {
+    postgres: async () => {
+      const server = await startPostgres();
+      return {
+        create: () => postgres(server.url, { schema: newPrefix() }),
+        close: () => server[Symbol.asyncDispose](),
       };
     },
   }),

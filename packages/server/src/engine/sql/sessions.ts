@@ -1,0 +1,253 @@
+import type {
+  NeedsRoom,
+  SessionMove,
+  SessionReading,
+  SessionRecord,
+  SessionWrite,
+  SessionWritten,
+} from '../engine.js';
+import { ask, type Dialect, type Row, type SqlCall } from './call.js';
+import { forCount, listsOf, repeated, rowsOf } from './many.js';
+
+/** How long it is known that a session is over, in milliseconds. */
+const RELEASED_MS = 600_000;
+/** Rows that one step of a sweep looks at. */
+const SWEEP_ROWS = 500;
+
+interface Entry extends SessionRecord {
+  /** The number of the last write; 0 before the first of a node. */
+  readonly written: number;
+  /** Names and values of the fields. */
+  readonly bytes: number;
+}
+
+/**
+ * A session is a row: the node that has it (`''` if it is known to be over), how often it has moved, the number of the last
+ * write of its node, and the bytes of its fields. Names of fields are bytes, as texts of some databases cannot have every character.
+ */
+export const sessionTables = ({ bytes, whole, keyed }: Dialect): readonly string[] => [
+  `CREATE TABLE sessions (id TEXT PRIMARY KEY, owner TEXT NOT NULL, epoch ${whole} NOT NULL,
+    written ${whole} NOT NULL, bytes ${whole} NOT NULL, ends_at ${whole} NOT NULL)${keyed}`,
+  `CREATE TABLE fields (session TEXT NOT NULL, name ${bytes} NOT NULL, value ${bytes} NOT NULL,
+    PRIMARY KEY (session, name))${keyed}`,
+];
+
+/** Where sessions are that have moved, and the records of others. */
+export class SessionCalls {
+  readonly #record: string;
+  readonly #entry: string;
+  readonly #insert: string;
+  readonly #update: string;
+  readonly #prolong: string;
+  readonly #entries: (count: number) => string;
+  readonly #keep: (count: number) => string;
+  readonly #again: (count: number) => string;
+  readonly #over: string;
+  readonly #removeFields = 'DELETE FROM fields WHERE session = ?';
+  readonly #allFields = 'SELECT name, value FROM fields WHERE session = ?';
+  readonly #remove = 'DELETE FROM sessions WHERE id = ?';
+  readonly #someFields = forCount(
+    (count) => `SELECT name, value FROM fields WHERE session = ? AND name IN (${repeated('?', count)})`,
+  );
+  readonly #bytesOf = forCount(
+    (count) => `SELECT coalesce(sum(length(name) + length(value)), 0) AS bytes FROM fields
+      WHERE session = ? AND name IN (${repeated('?', count)})`,
+  );
+  readonly #setFields = forCount(
+    (count) => `INSERT INTO fields (session, name, value) VALUES ${repeated('(?, ?, ?)', count)}
+      ON CONFLICT (session, name) DO UPDATE SET value = excluded.value`,
+  );
+  readonly #dropFields = forCount(
+    (count) => `DELETE FROM fields WHERE session = ? AND name IN (${repeated('?', count)})`,
+  );
+
+  constructor({ now, forUpdate }: Dialect) {
+    this.#record = `SELECT owner, epoch FROM sessions WHERE id = ? AND ends_at > ${now}`;
+    const columns = `owner, epoch, written, bytes, ends_at - ${now} AS left_ms`;
+    this.#entry = `SELECT ${columns} FROM sessions WHERE id = ?${forUpdate}`;
+    this.#insert = `INSERT INTO sessions (id, owner, epoch, written, bytes, ends_at)
+      VALUES (?, ?, ?, ?, ?, ${now} + ?)`;
+    this.#update = `UPDATE sessions SET owner = ?, epoch = ?, written = ?, bytes = ?, ends_at = ${now} + ? WHERE id = ?`;
+    this.#prolong = `UPDATE sessions SET ends_at = ${now} + ? WHERE id = ?`;
+    this.#entries = forCount(
+      (count) => `SELECT id, ${columns} FROM sessions WHERE id IN (${repeated('?', count)})
+        ORDER BY id${forUpdate}`,
+    );
+    this.#keep = forCount(
+      (count) => `UPDATE sessions SET ends_at = ${now} + ? WHERE id IN (${repeated('?', count)})`,
+    );
+    this.#again = forCount(
+      (count) => `INSERT INTO sessions (id, owner, epoch, written, bytes, ends_at)
+        VALUES ${repeated(`(?, ?, ?, 0, 0, ${now} + ?)`, count)}`,
+    );
+    this.#over = `SELECT id, ends_at - ${now} AS left_ms FROM sessions WHERE id > ? ORDER BY id LIMIT ${SWEEP_ROWS}`;
+  }
+
+  *move(sessionId: string, { from, epoch, to, ttlMs }: SessionMove): SqlCall<SessionRecord> {
+    const found = yield* this.#find(sessionId);
+    const isHeld = found !== undefined && found.owner !== '';
+    if (isHeld && !isOf(found, from, epoch)) return { owner: found.owner, epoch: found.epoch };
+    return yield* this.#put(sessionId, found, { owner: to, epoch: epoch + 1 }, ttlMs);
+  }
+
+  *find(sessionId: string): SqlCall<SessionRecord | undefined> {
+    const [row] = yield* ask(this.#record, sessionId);
+    return row && row['owner'] !== '' ? recordOf(row) : undefined;
+  }
+
+  /** Some sessions of one node; as many as stand in one list cost three statements. */
+  *keep(owner: string, epochs: ReadonlyMap<string, number>, ttlMs: number): SqlCall<readonly string[]> {
+    const lost: string[] = [];
+    for (const ids of listsOf([...epochs.keys()].toSorted())) {
+      const rows = yield* ask(this.#entries(ids.length), ...ids);
+      const found = new Map(rows.map((row) => [String(row['id']), row]));
+      const kept: string[] = [];
+      const absent: string[] = [];
+      for (const id of new Set(ids)) {
+        const row = found.get(id);
+        if (row === undefined) absent.push(id);
+        else if (isOver(row)) {
+          yield* this.#forget(id);
+          absent.push(id);
+        } else if (isOf(recordOf(row), owner, epochs.get(id) ?? 0)) kept.push(id);
+        else lost.push(id);
+      }
+      for (const some of listsOf(kept)) yield* ask(this.#keep(some.length), ttlMs, ...some);
+      for (const some of rowsOf(absent)) {
+        const values = some.flatMap((id) => [id, owner, epochs.get(id) ?? 0, ttlMs]);
+        yield* ask(this.#again(some.length), ...values);
+      }
+    }
+    return lost;
+  }
+
+  *write(sessionId: string, write: SessionWrite): SqlCall<SessionWritten | NeedsRoom> {
+    const { owner, epoch, number, ttlMs, maxBytes = Infinity } = write;
+    const found = yield* this.#find(sessionId);
+    const refusal = refusalOf(found, write);
+    if (refusal !== undefined) return refusal;
+    const isRepeated = found !== undefined && isOf(found, owner, epoch) && found.written >= number;
+    if (isRepeated) {
+      yield* ask(this.#prolong, ttlMs, sessionId);
+      return 'written';
+    }
+    const isReplaced = write.replaces === true && found !== undefined;
+    const before = isReplaced ? 0 : (found?.bytes ?? 0);
+    const set = [...write.set].map(([name, value]) => [Buffer.from(name), value] as const);
+    const remove = write.remove.map((name) => Buffer.from(name));
+    let needed = before;
+    for (const [name, value] of set) needed += name.length + value.length;
+    if (before > 0) needed -= yield* this.#takenBy(sessionId, [...set.map(([name]) => name), ...remove]);
+    if (needed > before && needed > maxBytes) return { needed };
+    if (isReplaced) yield* ask(this.#removeFields, sessionId);
+    if (found === undefined) yield* ask(this.#insert, sessionId, owner, epoch, number, needed, ttlMs);
+    else yield* ask(this.#update, owner, epoch, number, needed, ttlMs, sessionId);
+    for (const some of rowsOf(set)) {
+      const values = some.flatMap(([name, value]) => [sessionId, name, value]);
+      yield* ask(this.#setFields(some.length), ...values);
+    }
+    if (before > 0)
+      for (const some of listsOf(remove)) yield* ask(this.#dropFields(some.length), sessionId, ...some);
+    return 'written';
+  }
+
+  *read(sessionId: string, names: readonly string[]): SqlCall<SessionReading | undefined> {
+    const record = yield* this.find(sessionId);
+    if (record === undefined) return undefined;
+    const fields = new Map<string, Uint8Array>();
+    for (const some of listsOf(names.map((name) => Buffer.from(name))))
+      addFields(fields, yield* ask(this.#someFields(some.length), sessionId, ...some));
+    return { ...record, fields };
+  }
+
+  *claim(sessionId: string, { from, epoch, to, ttlMs }: SessionMove): SqlCall<SessionReading | undefined> {
+    const found = yield* this.#find(sessionId);
+    if (found === undefined) return undefined;
+    const isRepeated = isOf(found, to, epoch + 1) && found.written === 0;
+    if (!isRepeated && !isOf(found, from, epoch)) return undefined;
+    const record = yield* this.#put(sessionId, found, { owner: to, epoch: epoch + 1 }, ttlMs);
+    const fields = new Map<string, Uint8Array>();
+    addFields(fields, yield* ask(this.#allFields, sessionId));
+    return { ...record, fields };
+  }
+
+  *release(sessionId: string, owner: string, epoch: number): SqlCall<void> {
+    const found = yield* this.#find(sessionId);
+    if (found === undefined || !isOf(found, owner, epoch)) return;
+    // A node that stood still must not take it for lost.
+    const isRemembered = epoch > 0 && found.bytes > 0;
+    if (!isRemembered) return yield* this.#forget(sessionId);
+    yield* ask(this.#removeFields, sessionId);
+    yield* ask(this.#update, '', epoch, 0, 0, RELEASED_MS, sessionId);
+  }
+
+  /**
+   * Forgets some of those that are over.
+   *
+   * @param after where the last step has ended, `''` at first.
+   * @returns where this one has, `''` after the last session.
+   */
+  *sweep(after: string): SqlCall<string> {
+    const rows = yield* ask(this.#over, after);
+    for (const row of rows) if (isOver(row)) yield* this.#forget(String(row['id']));
+    return rows.length < SWEEP_ROWS ? '' : String(rows.at(-1)?.['id']);
+  }
+
+  /** To change it. One whose time is over is forgotten. */
+  *#find(sessionId: string): SqlCall<Entry | undefined> {
+    const [row] = yield* ask(this.#entry, sessionId);
+    if (row === undefined) return undefined;
+    if (!isOver(row))
+      return { ...recordOf(row), written: Number(row['written']), bytes: Number(row['bytes']) };
+    yield* this.#forget(sessionId);
+    return undefined;
+  }
+
+  *#put(sessionId: string, found: Entry | undefined, record: SessionRecord, ttlMs: number) {
+    const { owner, epoch } = record;
+    if (found === undefined) yield* ask(this.#insert, sessionId, owner, epoch, 0, 0, ttlMs);
+    else yield* ask(this.#update, owner, epoch, 0, found.bytes, ttlMs, sessionId);
+    return record;
+  }
+
+  *#forget(sessionId: string): SqlCall<void> {
+    yield* ask(this.#removeFields, sessionId);
+    yield* ask(this.#remove, sessionId);
+  }
+
+  /** Bytes that fields of these names have. A name may come twice. */
+  *#takenBy(sessionId: string, names: readonly Uint8Array[]): SqlCall<number> {
+    let taken = 0;
+    for (const some of listsOf(names)) {
+      const [row] = yield* ask(this.#bytesOf(some.length), sessionId, ...some);
+      taken += Number(row?.['bytes']);
+    }
+    return taken;
+  }
+}
+
+function refusalOf(
+  found: Entry | undefined,
+  { owner, epoch, isFirst, replaces, after = 0 }: SessionWrite,
+): SessionWritten | undefined {
+  const isForeign = found !== undefined && !isOf(found, owner, epoch);
+  if (replaces === true) return isForeign && found.epoch >= epoch ? 'fenced' : undefined;
+  if (isForeign) return 'fenced';
+  if (!isFirst && (found === undefined || (found.written === 0 && found.bytes === 0))) return 'gone';
+  return (found?.written ?? 0) < after ? 'behind' : undefined;
+}
+
+function addFields(fields: Map<string, Uint8Array>, rows: readonly Row[]): void {
+  for (const { name, value } of rows)
+    if (name instanceof Uint8Array && value instanceof Uint8Array) fields.set(textOf(name), value);
+}
+
+const textOf = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
+
+const recordOf = ({ owner, epoch }: Row): SessionRecord => ({ owner: String(owner), epoch: Number(epoch) });
+
+const isOver = ({ left_ms }: Row): boolean => Number(left_ms) <= 0;
+
+const isOf = (record: SessionRecord, owner: string, epoch: number): boolean =>
+  record.owner === owner && record.epoch === epoch;

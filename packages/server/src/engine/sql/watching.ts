@@ -1,0 +1,75 @@
+import { type EnginePieces, type EngineState, type ReplyNews, UNKNOWN } from '../logs/logs.js';
+
+export interface WatchedReply {
+  state(): Promise<EngineState | undefined>;
+  read(after: number): Promise<EnginePieces | undefined>;
+  /** As {@link SqlDatabase.watch}: the hint is the number of the last part that was added, or `''` for anything else. */
+  hear(onWake: (hint: string | undefined) => void): () => void;
+}
+
+/**
+ * Tells what is added to a reply: reads it after each wake-up, one read at a time, once for all who follow it at a node. If it
+ * cannot be read, they learn only that something has changed.
+ *
+ * @returns ends it.
+ */
+export function watchReply(
+  { state, read, hear }: WatchedReply,
+  onNews: (news: ReplyNews) => void,
+): () => void {
+  /** Parts that were told, and of which is known that they are there; `undefined` before the first wake-up. */
+  let told: number | undefined;
+  let last = 0;
+  let isChanged = false;
+  let isLooking = false;
+  let isOver = false;
+
+  const tell = (news: ReplyNews): void => {
+    if (!isOver) onNews(news);
+  };
+
+  async function look(): Promise<void> {
+    const wasChanged = isChanged;
+    isChanged = false;
+    if (told === undefined) {
+      told = (await state())?.parts ?? 0;
+      last = told;
+      tell(UNKNOWN);
+      return;
+    }
+    const { records = [] } = (await read(told)) ?? {};
+    if (records.length === 0) {
+      last = told;
+      if (wasChanged) tell(UNKNOWN);
+      return;
+    }
+    isChanged ||= wasChanged;
+    const from = told;
+    told += records.length;
+    tell({ from, records });
+  }
+
+  async function lookOn(): Promise<void> {
+    if (isLooking) return;
+    isLooking = true;
+    try {
+      while (!isOver && (isChanged || last > (told ?? 0))) await look();
+    } catch {
+      [told, last] = [undefined, 0];
+      tell(UNKNOWN);
+    } finally {
+      isLooking = false;
+    }
+  }
+
+  const stop = hear((hint) => {
+    if (hint === undefined) told = undefined;
+    if (hint === undefined || hint === '' || told === undefined) isChanged = true;
+    else last = Math.max(last, Number(hint));
+    void lookOn();
+  });
+  return () => {
+    isOver = true;
+    stop();
+  };
+}
