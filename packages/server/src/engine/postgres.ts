@@ -4,7 +4,6 @@ import type { Engine, EngineConnection } from './engine.js';
 import { PostgresDatabase, type SchemaState } from './postgres/database.js';
 import type { PostgresServers } from './postgres/pool.js';
 import { SqlConnection } from './sql/connection.js';
-import { sweepLogs } from './sql/log-tables.js';
 import { sqlReplies } from './sql/logs.js';
 import { Sweeper } from './sql/sweeper.js';
 
@@ -56,7 +55,7 @@ class PostgresConnection extends SqlConnection implements EngineConnection {
 
   constructor(database: PostgresDatabase) {
     super(database);
-    this.#sweeper = new Sweeper(database, [() => sweepLogs(database.dialect)]);
+    this.#sweeper = new Sweeper(database);
   }
 
   override async close(): Promise<void> {

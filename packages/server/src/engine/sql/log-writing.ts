@@ -127,9 +127,7 @@ export function* endReply(
   const found = yield* lockReply(dialect, id);
   if (found === undefined) return { outcome: 'gone' };
   if (found['epoch'] !== epoch) return { outcome: 'ended' };
-  const writer = String(found['writer']);
-  const ended = { outcome: 'done', ...(writer !== '' && writer !== by && { writer }) } as const;
-  if (found['ended_at'] !== null) return found['ended_by'] === by ? ended : { outcome: refusalOf(found) };
+  if (found['ended_at'] !== null) return { outcome: found['ended_by'] === by ? 'done' : refusalOf(found) };
   if (parts !== undefined && found['parts'] !== parts) return { outcome: 'behind' };
   const more = endCharge(end);
   const refusal = more === 0 ? undefined : yield* charge(dialect, found, owner, more, bounds);
@@ -141,7 +139,8 @@ export function* endReply(
     WHERE id = ?`,
     ...[Math.floor(at), by, why ?? null, failure, metadata, more, wholeMs(ttlMs), keyOf(id)],
   );
-  return ended;
+  const writer = String(found['writer']);
+  return { outcome: 'done', ...(writer !== '' && writer !== by && { writer }) };
 }
 
 export function* keepReply(
