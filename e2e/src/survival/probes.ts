@@ -123,6 +123,9 @@ const follower =
     return { step: () => following.has(PARTS.meanwhile), end: () => following.whole() };
   };
 
+const hasAgent = async ({ session }: Device, name: string) =>
+  (await session.agents().catch(() => undefined))?.get(name) !== undefined;
+
 /** Two agents, of which the second is at the other node. */
 async function pair(world: World, name: string): Promise<readonly [Device, Device]> {
   const ann = await world.dial(`${name}/ann`);
@@ -136,6 +139,8 @@ const agentMessages: Begin = async (world, name) => {
   const texts: string[] = [];
   const tell = async (text: string) => {
     texts.push(text);
+    // A single process that has begun again knows an agent when that has come back, and refuses messages to it before.
+    if (world.isAlone) await ann.until(() => hasAgent(ann, 'ben'));
     await ann.send(text, { to: 'ben' });
     await ann.until(() => ben.heard.includes(text));
     if (ben.heard.join() !== texts.join()) throw new Error(`ben has heard ${ben.heard.join()}`);

@@ -103,7 +103,8 @@ export interface ServerOptions<Data = unknown> extends Pick<CapabilityOptions, '
    */
   readonly trustedProxies?: readonly string[] | undefined;
   /**
-   * What outlives the server's process, for features such as `nodes()` and `durable()`: `redis(…)` of `@parlance/server/redis`,
+   * What outlives the server's process, for features such as `nodes()` and `durable()`: `sqlite(file)` of
+   * `@parlance/server/sqlite`, `redis(…)` of `@parlance/server/redis`,
    * `postgres(…)` of `@parlance/server/postgres`, or `memoryCluster()` in tests. `sealed(engine, …)` encrypts what it gets.
    *
    * @default nothing does

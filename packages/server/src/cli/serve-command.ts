@@ -28,6 +28,7 @@ interface ServeFlags {
   readonly adminHost: string;
   readonly adminOperate?: boolean;
   readonly ui: boolean;
+  readonly data?: string;
   readonly cluster?: string;
   readonly peerPort?: number;
   readonly advertise?: string;
@@ -84,6 +85,7 @@ export function addServe(program: Command, { output, variable }: CommandEnvironm
       wholeNumber(0, 3_600_000),
       30_000,
     )
+    .option('--data <folder>', 'folder in which sessions outlive this process')
     .option(
       '--cluster <url>',
       'Redis or Postgres in which nodes find each other, such as redis://10.0.0.5',
@@ -113,6 +115,7 @@ The log goes to standard output: readable on a terminal, else as JSON lines.
 
 Examples:
   parlance serve --port 8765 --origins https://app.example
+  parlance serve --data /var/lib/parlance
   parlance serve --host 10.0.0.7 --cluster redis://10.0.0.5 --peer-port 7946 \\
     --peer-cert node.crt --peer-key node.key --peer-ca ca.crt --peer-mutual`,
     )
@@ -129,6 +132,11 @@ Examples:
       const { cluster, peerPort, advertise, peerInsecure, ...others } = served;
       const { peerCert, peerKey, peerCa, peerMutual, ...flags } = others;
       const tls = peerCert ?? peerKey ?? peerCa ?? peerMutual;
+      if (cluster !== undefined && flags.data !== undefined)
+        throw new CommandFailure(
+          '--data is for one process, and --cluster for several: leave one of them out',
+          ExitCode.USAGE,
+        );
       if (cluster === undefined && (peerPort ?? advertise ?? peerInsecure ?? tls) !== undefined)
         throw new CommandFailure(
           '--advertise and all flags that begin with --peer need --cluster: name the Redis of the nodes',

@@ -2,7 +2,7 @@ import type { ReplyLogs } from './logs/logs.js';
 
 /**
  * What outlives a process, or is shared by nodes: leases of nodes, records of sessions, bytes of principals, tables, and the
- * logs with readers. `redis(…)` of `@parlance/server/redis` creates one, `postgres(…)` of `@parlance/server/postgres`, and
+ * logs with readers. `redis(…)` of `@parlance/server/redis` creates one, `sqlite(…)` of `@parlance/server/sqlite`, `postgres(…)` of `@parlance/server/postgres`, and
  * `memoryCluster()` one for tests.
  *
  * Each of these is an interface of its own; a part of the server asks only for those that it uses. An engine learns of no session

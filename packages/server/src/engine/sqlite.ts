@@ -28,7 +28,7 @@ export interface SqliteEngine extends Engine {
 }
 
 /**
- * Keeps sessions and replies in a file, with SQLite, for one process on one machine. Several servers of one process may have the same
+ * Keeps what outlives a process in a file, with SQLite, for one process on one machine. Several servers of one process may have the same
  * file; another process is refused. The file is created if there is none. It is opened when a server starts.
  *
  * @throws {ProtocolError} `invalid_option`; `unsupported` if neither Node has SQLite nor the package is installed that has it.

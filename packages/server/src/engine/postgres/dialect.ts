@@ -4,7 +4,7 @@ export const DIALECT: Dialect = {
   bytes: 'BYTEA',
   whole: 'BIGINT',
   forUpdate: ' FOR UPDATE',
-  clustered: '',
+  keyed: '',
   now: 'floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint',
   createVolatile: 'CREATE UNLOGGED TABLE IF NOT EXISTS',
 };

@@ -13,9 +13,9 @@ export interface Reservation {
 }
 
 /** A row of `accounts` is what calls about one account wait for, in a database with several transactions at a time. */
-export const accountTables = ({ whole, forUpdate, clustered }: Dialect): readonly string[] => [
+export const accountTables = ({ whole, forUpdate, keyed }: Dialect): readonly string[] => [
   `CREATE TABLE rooms (account TEXT NOT NULL, session TEXT NOT NULL, bytes ${whole} NOT NULL,
-    ends_at ${whole} NOT NULL, PRIMARY KEY (account, session))${clustered}`,
+    ends_at ${whole} NOT NULL, PRIMARY KEY (account, session))${keyed}`,
   ...(forUpdate === '' ? [] : [`CREATE TABLE accounts (id TEXT PRIMARY KEY, ends_at ${whole} NOT NULL)`]),
 ];
 

@@ -28,7 +28,7 @@ export interface Dialect {
   /** After a `SELECT` of rows that the call changes: ` FOR UPDATE`, or nothing if only one transaction is under way at a time. */
   readonly forUpdate: string;
   /** After the columns of a table whose rows are small or read in the order of its key: ` WITHOUT ROWID`, or nothing. */
-  readonly clustered: string;
+  readonly keyed: string;
   /** An expression without parameters, the clock of the database in whole Unix milliseconds, the same within one statement. */
   readonly now: string;
   /** Begins to create a table that may be lost with the database's process: `CREATE UNLOGGED TABLE IF NOT EXISTS`. */

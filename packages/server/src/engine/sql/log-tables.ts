@@ -12,10 +12,10 @@ import { ask, type Dialect, type Row, type SqlCall } from './call.js';
  *
  * Locks are taken in this order: a reply, its owner, its parts and its name.
  */
-export function logTables({ bytes, whole, clustered }: Dialect): readonly string[] {
+export function logTables({ bytes, whole, keyed }: Dialect): readonly string[] {
   return [
     `CREATE TABLE reply_owners (
-      owner TEXT PRIMARY KEY, bytes ${whole} NOT NULL, replies ${whole} NOT NULL, rank ${whole} NOT NULL)${clustered}`,
+      owner TEXT PRIMARY KEY, bytes ${whole} NOT NULL, replies ${whole} NOT NULL, rank ${whole} NOT NULL)${keyed}`,
     `CREATE TABLE replies (
       id TEXT PRIMARY KEY, owner TEXT NOT NULL, name TEXT, head TEXT NOT NULL, rank ${whole} NOT NULL, shared_at ${whole},
       source TEXT NOT NULL, writer TEXT NOT NULL, epoch ${whole} NOT NULL, claims TEXT NOT NULL,
@@ -26,12 +26,12 @@ export function logTables({ bytes, whole, clustered }: Dialect): readonly string
     'CREATE UNIQUE INDEX replies_by_owner ON replies (owner, rank)',
     'CREATE INDEX replies_by_end ON replies (ends_at)',
     'CREATE INDEX replies_shared ON replies (shared_at, rank) WHERE shared_at IS NOT NULL',
-    `CREATE TABLE reply_names (name TEXT PRIMARY KEY, id TEXT NOT NULL UNIQUE)${clustered}`,
+    `CREATE TABLE reply_names (name TEXT PRIMARY KEY, id TEXT NOT NULL UNIQUE)${keyed}`,
     `CREATE TABLE reply_parts (
       id TEXT NOT NULL, from_part ${whole} NOT NULL, at ${whole} NOT NULL, bytes ${bytes} NOT NULL,
       PRIMARY KEY (id, from_part))`,
     `CREATE TABLE reply_metadata (
-      id TEXT NOT NULL, part ${whole} NOT NULL, bytes ${bytes} NOT NULL, PRIMARY KEY (id, part))${clustered}`,
+      id TEXT NOT NULL, part ${whole} NOT NULL, bytes ${bytes} NOT NULL, PRIMARY KEY (id, part))${keyed}`,
     `CREATE TABLE reply_proofs (
       session TEXT PRIMARY KEY, owner TEXT NOT NULL, hashes TEXT NOT NULL, ends_at ${whole} NOT NULL)`,
     'CREATE INDEX reply_proofs_by_end ON reply_proofs (ends_at)',

@@ -25,11 +25,11 @@ interface Entry extends SessionRecord {
  * A session is a row: the node that has it (`''` if it is known to be over), how often it has moved, the number of the last
  * write of its node, and the bytes of its fields. Names of fields are bytes, as texts of some databases cannot have every character.
  */
-export const sessionTables = ({ bytes, whole, clustered }: Dialect): readonly string[] => [
+export const sessionTables = ({ bytes, whole, keyed }: Dialect): readonly string[] => [
   `CREATE TABLE sessions (id TEXT PRIMARY KEY, owner TEXT NOT NULL, epoch ${whole} NOT NULL,
-    written ${whole} NOT NULL, bytes ${whole} NOT NULL, ends_at ${whole} NOT NULL)${clustered}`,
+    written ${whole} NOT NULL, bytes ${whole} NOT NULL, ends_at ${whole} NOT NULL)${keyed}`,
   `CREATE TABLE fields (session TEXT NOT NULL, name ${bytes} NOT NULL, value ${bytes} NOT NULL,
-    PRIMARY KEY (session, name))${clustered}`,
+    PRIMARY KEY (session, name))${keyed}`,
 ];
 
 /** Where sessions are that have moved, and the records of others. */

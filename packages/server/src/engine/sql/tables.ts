@@ -13,12 +13,12 @@ import { ask, type Dialect, type Row, type SqlCall, type SqlDatabase } from './c
 const PATIENCE_MS = 1_000;
 
 /** A table is a row with the number of its last change and its key, and its entries and changes are rows as well. */
-export const tableTables = ({ whole, clustered }: Dialect): readonly string[] => [
+export const tableTables = ({ whole, keyed }: Dialect): readonly string[] => [
   `CREATE TABLE tables (name TEXT PRIMARY KEY, position ${whole} NOT NULL, shared_key TEXT)`,
   `CREATE TABLE entries (name TEXT NOT NULL, entry TEXT NOT NULL, holder TEXT NOT NULL, record TEXT NOT NULL,
-    PRIMARY KEY (name, entry))${clustered}`,
+    PRIMARY KEY (name, entry))${keyed}`,
   `CREATE TABLE changes (name TEXT NOT NULL, position ${whole} NOT NULL, entry TEXT NOT NULL, holder TEXT,
-    record TEXT NOT NULL, PRIMARY KEY (name, position))${clustered}`,
+    record TEXT NOT NULL, PRIMARY KEY (name, position))${keyed}`,
 ];
 
 /** The calls of all tables. */

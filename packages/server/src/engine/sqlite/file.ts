@@ -6,7 +6,7 @@ import { Wakes } from '../sql/wakes.js';
 import { failure } from './failures.js';
 import { Flusher } from './flusher.js';
 import type { Database } from './library.js';
-import { DIALECT, openDatabase } from './open.js';
+import { closeDatabase, DIALECT, openDatabase } from './open.js';
 import { Turns } from './turns.js';
 
 /** How often what was written is put on the disk, and free pages are given back, in milliseconds. */
@@ -86,11 +86,7 @@ export class SqliteFile {
     this.#sweeper.stop();
     clearInterval(this.#upkeep);
     this.#turns.end();
-    try {
-      this.#database.close();
-    } catch {
-      // What was written is in its files all the same.
-    }
+    closeDatabase(this.#database);
     await this.#flusher.close();
   }
 
@@ -99,8 +95,9 @@ export class SqliteFile {
     this.#flusher.flush().catch(() => {});
     try {
       const [free, all] = ['freelist_count', 'page_count'].map((name) => this.#read(`PRAGMA ${name}`));
-      if (free !== undefined && all !== undefined && free > FREED_PAGES && 4 * free > all)
-        this.#database.prepare(`PRAGMA incremental_vacuum(${FREED_PAGES})`).all();
+      if (free === undefined || all === undefined || free <= FREED_PAGES || 4 * free <= all) return;
+      // The file itself becomes smaller with the second one.
+      this.#database.exec(`PRAGMA incremental_vacuum(${FREED_PAGES}); PRAGMA wal_checkpoint(PASSIVE)`);
     } catch {
       // Tried again.
     }

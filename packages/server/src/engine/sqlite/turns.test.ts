@@ -1,0 +1,116 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { ask, type SqlCall, type SqlDatabase } from '../sql/call.js';
+import { SqlConnection } from '../sql/connection.js';
+import { failure } from './failures.js';
+import type { Database } from './library.js';
+import { DIALECT, openDatabase } from './open.js';
+import { Turns } from './turns.js';
+
+describe('calls of one turn of the event loop', () => {
+  let folder: string;
+  let database: Database;
+  let turns: Turns;
+  const statements: string[] = [];
+  let files = 0;
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'parlance-turns-'));
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+  beforeEach(() => {
+    database = openDatabase(join(folder, `${files++}.db`));
+    database.exec('CREATE TABLE numbers (number INTEGER PRIMARY KEY)');
+    const watched: Database = {
+      exec: (text) => database.exec(text),
+      close: () => database.close(),
+      prepare(text) {
+        const statement = database.prepare(text);
+        return {
+          all(...values) {
+            statements.push(text.trim().split(/\s+/)[0] as string);
+            return statement.all(...values);
+          },
+        };
+      },
+    };
+    turns = new Turns(watched, (error) => failure('test.db', error));
+    statements.length = 0;
+  });
+
+  const add = (number: number) =>
+    turns.run(function* (): SqlCall<number> {
+      yield* ask('INSERT INTO numbers VALUES (?)', number);
+      return number;
+    });
+  const all = () =>
+    turns.run(function* (): SqlCall<readonly number[]> {
+      const rows = yield* ask('SELECT number FROM numbers ORDER BY number');
+      return rows.map(({ number }) => Number(number));
+    });
+  const connected = (): SqlConnection => {
+    const own: SqlDatabase = {
+      dialect: DIALECT,
+      run: (begin) => turns.run(begin),
+      wake() {},
+      watch: () => () => {},
+      isVolatile: async () => false,
+      async close() {},
+    };
+    return new SqlConnection(own);
+  };
+
+  it('run in one transaction, in their order', async () => {
+    expect(await Promise.all([add(1), add(2), all(), add(3)])).toEqual([1, 2, [1, 2], 3]);
+    expect(statements).toEqual(['BEGIN', 'INSERT', 'INSERT', 'SELECT', 'INSERT', 'COMMIT']);
+    expect(await all()).toEqual([1, 2, 3]);
+  });
+
+  it('fail each by itself, and without an effect', async () => {
+    const fail = () =>
+      turns.run(function* (): SqlCall<void> {
+        yield* ask('INSERT INTO numbers VALUES (?)', 7);
+        yield* ask('INSERT INTO numbers VALUES (?)', 1);
+      });
+    const outcomes = await Promise.allSettled([add(1), fail(), add(2)]);
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+    expect(outcomes[1]).toMatchObject({ reason: { code: 'connection_failed' } });
+    expect(await all()).toEqual([1, 2]);
+  });
+
+  it('fail with a typed error while there is no room, and succeed when there is', async () => {
+    const link = connected();
+    const write = (number: number, bytes: number) =>
+      link.writeSession('sess_1', {
+        ...{ owner: 'aaaaaa', epoch: 0, number, isFirst: number === 1, ttlMs: 60_000, remove: [] },
+        set: new Map([[`m${number}`, new Uint8Array(bytes)]]),
+      });
+    expect(await write(1, 10)).toBe('written');
+    const [pages] = database.prepare('PRAGMA page_count').all() as { page_count: number }[];
+    database.exec(`PRAGMA max_page_count = ${(pages?.page_count ?? 0) + 4}`);
+    const outcomes = await Promise.allSettled([write(2, 100_000), link.findSession('sess_1')]);
+    expect(outcomes).toMatchObject([
+      { reason: { code: 'connection_failed', message: 'SQLite: test.db: the disk is full' } },
+      { value: { owner: 'aaaaaa', epoch: 0 } },
+    ]);
+    database.exec('PRAGMA max_page_count = 100000');
+    expect(await write(2, 100_000)).toBe('written');
+    expect((await link.readSession('sess_1', ['m1', 'm2']))?.fields.get('m2')?.length).toBe(100_000);
+  });
+
+  it('cost few statements for ten thousand idle sessions', async () => {
+    const link = connected();
+    const ids = Array.from({ length: 10_000 }, (_, i) => `sess_${i}`);
+    const epochs = new Map(ids.map((id) => [id, 0]));
+    const room = { bytes: 16_384, maxBytes: 1e9, ttlMs: 60_000 };
+    for (let twice = 0; twice < 2; twice++) {
+      statements.length = 0;
+      expect(await link.keepSessions('aaaaaa', epochs, 60_000)).toEqual([]);
+      const reserved = await Promise.all(ids.map((id, i) => link.reserveRoom(`p${i % 50}`, id, room)));
+      expect(new Set(reserved)).toEqual(new Set([16_384]));
+    }
+    // Each is made once in 90 s, so that is some 5 a second.
+    expect(statements.length).toBeLessThan(500);
+  });
+});
