@@ -1,8 +1,19 @@
-import { MAX_CHANGES, type TableChange } from '../engine.js';
+import { type EngineTable, MAX_CHANGES, type TableChange } from '../engine.js';
 import { ok, same } from './asserts.js';
 import type { Tests } from './world.js';
 
 const entry = (holder: string, record = '{"a": "b c \u{1f600}"}') => ({ holder, record });
+
+/** All changes from the first one on. */
+async function changesOf(table: EngineTable, count: number): Promise<readonly TableChange[]> {
+  const all: TableChange[] = [];
+  while (all.length < count) {
+    const more = (await table.changes(all.length)) ?? [];
+    ok(more.length > 0, `change ${all.length + 1} of ${count} is not told`);
+    all.push(...more);
+  }
+  return all;
+}
 
 export const tableTests: Tests = {
   async 'an entry is written for whom it is expected of, and for no other'({ connect }) {
@@ -55,8 +66,7 @@ export const tableTests: Tests = {
     await Promise.all(nodes.map((_, node) => write(node)));
     const [table] = nodes as [(typeof nodes)[number]];
     const { entries, position } = await table.read();
-    const all: TableChange[] = [];
-    while (all.length < position) all.push(...((await table.changes(all.length)) ?? []));
+    const all = await changesOf(table, position);
     same(
       all.map((change) => change.position),
       all.map((_, i) => i + 1),
@@ -82,8 +92,7 @@ export const tableTests: Tests = {
     }
     const first = (await table.changes(0)) ?? [];
     ok(first.length > 0 && first.length <= MAX_CHANGES, `${first.length} changes in one answer`);
-    const all = [...first];
-    while (all.length < count) all.push(...((await table.changes(all.length)) ?? []));
+    const all = await changesOf(table, count);
     same(
       all.map(({ position }) => position),
       all.map((_, i) => i + 1),
