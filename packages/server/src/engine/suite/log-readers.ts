@@ -144,11 +144,13 @@ export const logReaderTests: Tests = {
     await logs.open(headOf({ owner: 'principal:bob' }), BOUNDS, LIVE_MS);
     const listed: string[] = [];
     let before: number | undefined;
+    let pages = 0;
     do {
       const page = await logs.list('principal:ada', before);
       listed.push(...page.entries.map(({ id }) => id));
       ({ before } = page);
-    } while (before !== undefined && listed.length < heads.length);
+      // The page after the last one may be empty.
+    } while (before !== undefined && ++pages < 9);
     same(before, undefined);
     same(listed, heads.map(({ id }) => id).toReversed());
     const shared = heads.filter(({ share }) => share !== undefined).map(({ id }) => id);
