@@ -56,12 +56,16 @@ export function engineTests({ test, after, start, patienceMs = 10_000 }: EngineT
   for (const [group, tests] of Object.entries(GROUPS)) {
     for (const [name, run] of Object.entries(tests)) {
       test(`${group}: ${name}`, async (context) => {
+        // An engine may hold no process back, and `node:test` ends with what does.
+        const held = setInterval(() => {}, 1_000);
         try {
           await using world = worldOf(await started(), patienceMs);
           await run(world);
         } catch (error) {
           if (!(error instanceof Skipped)) throw error;
           context?.skip?.(error.message);
+        } finally {
+          clearInterval(held);
         }
       });
     }
