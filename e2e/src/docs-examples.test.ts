@@ -62,3 +62,10 @@ it('TESTING.md: a test of a handler under node --test', async () => {
   expect(stdout).toMatch(/^# pass 1$|^ℹ pass 1$/m);
   expect(stdout).toMatch(/^# fail 0$|^ℹ fail 0$/m);
 });
+
+it('ENGINES.md: the contract suite of an engine under node --test', async () => {
+  const stdout = await run(['--test', '--test-reporter=tap', await paste('ENGINES.md', 'engine.test.mjs')]);
+  expect(stdout).toMatch(/^# fail 0$/m);
+  expect(stdout).toMatch(/^# pass [6-9]\d$/m);
+  expect(stdout).toContain('# SKIP the caller provides no fault "silence"');
+});

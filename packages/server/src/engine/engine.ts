@@ -11,8 +11,8 @@ import type { ReplyLogs } from './logs/logs.js';
  * Every engine promises, for each call of each interface:
  *
  * - **Atomic.** A call changes all that it says or nothing, and no other call is seen in its middle.
- * - **In order.** Calls about one session, account, log or entry take effect one after the other, and each sees those before it, whichever
- *   node has made them.
+ * - **In order.** Calls about one session, account, log or entry take effect one after the other, and each sees those that were answered
+ *   before it was made, whichever node has made them.
  * - **Fenced.** What has an owner and an epoch is changed only by a call that names both. An epoch never goes down, except in an
  *   engine that has lost data: the interfaces say how each call tells that.
  * - **Kept.** When a call resolves, its effect outlives what the documentation of the engine says that it outlives.
@@ -41,7 +41,7 @@ export interface Engine {
 export interface EngineConnection extends Leases, SessionPlaces, SessionRecords, ByteAccounts {
   /** The table of this name, which all nodes share. */
   table(name: string): EngineTable;
-  /** Closes the connection, if it is the engine's own. Never rejects. */
+  /** Closes the connection, if it is the engine's own. Never rejects, and may be called again. */
   close(): Promise<void>;
 }
 
@@ -213,7 +213,8 @@ export interface EngineTable {
   /** All entries. */
   read(): Promise<TableContent>;
   /**
-   * What has changed after a position, oldest first: at most {@link MAX_CHANGES}. Waits a while for the first change.
+   * What has changed after a position, oldest first: at most {@link MAX_CHANGES}. Waits a while for the first change, about
+   * {@link ENGINE_TIMEOUT_MS} at most.
    *
    * @returns `undefined` if not all changes since then are known any more: the table has to be read again.
    */

@@ -39,7 +39,7 @@ export interface ReplyLogs {
   /**
    * The replies of an owner, newest first, some at a time.
    *
-   * @param before what the last call has returned. @default from the newest on
+   * @param before what the last call has returned; the last page may be empty. @default from the newest on
    */
   list(owner: string, before?: number): Promise<EnginePage>;
   /** The newest replies that others than their owner may follow, newest first; some may be gone. */

@@ -15,12 +15,15 @@ const OLDEST = [6, 2] as const;
 export class RedisCalls {
   readonly #connection: RedisConnection<RedisCommands>;
   readonly #table: string | undefined;
+  /** What was written to one server can be confirmed by its replicas. */
+  readonly canConfirm: boolean;
   #isChecked: boolean;
 
   /** @param table a key that all nodes use; with it, the engine is checked before the first call. */
   constructor(source: RedisSource, table?: string) {
     this.#connection = new RedisConnection({ open: () => source.open() });
     this.#table = table;
+    this.canConfirm = source.hasServers !== true;
     this.#isChecked = table === undefined;
   }
 

@@ -11,6 +11,8 @@ export interface IoredisClient {
    * sends commands over this one, whose loss it cannot repair, and asks often for what it would otherwise wait for.
    */
   duplicate?(): IoredisDuplicate;
+  /** Its commands go to several servers. @default false */
+  readonly isCluster?: boolean | undefined;
 }
 
 /** A connection of `ioredis` that the server closes. */
@@ -85,6 +87,8 @@ type OnMessage = (channel: string, message: Buffer) => void;
 export interface RedisSource {
   /** They are all the same one, over which nothing may block. */
   readonly isShared: boolean;
+  /** Commands go to several servers, each of which has some of the keys. @default false */
+  readonly hasServers?: boolean | undefined;
   open(): Promise<RedisCommands>;
   /** `undefined` if the client cannot listen. */
   readonly listen?: ((onMessage: OnMessage) => Promise<RedisChannels>) | undefined;
@@ -95,7 +99,8 @@ export function adaptClient(client: IoredisClient | NodeRedisClient): RedisSourc
   // A client of ioredis has a method `sendCommand` as well.
   if (isIoredis(client)) {
     const { duplicate, callBuffer } = client;
-    if (duplicate !== undefined) return ioredisSource(async () => duplicate.call(client));
+    if (duplicate !== undefined)
+      return ioredisSource(async () => duplicate.call(client), client.isCluster === true);
     const send = (name = '', ...rest: string[]) => client.call(name, ...rest);
     return shared({
       send,
@@ -135,9 +140,10 @@ function shared(commands: Pick<RedisCommands, 'send' | 'sendBytes'>): RedisSourc
 
 // --- ioredis
 
-function ioredisSource(open: () => Promise<IoredisDuplicate>): RedisSource {
+function ioredisSource(open: () => Promise<IoredisDuplicate>, hasServers = false): RedisSource {
   return {
     isShared: false,
+    hasServers,
     async open() {
       const client = await open();
       const { callBuffer } = client;

@@ -13,6 +13,7 @@ const WRITE: SessionWrite = {
 function start() {
   const waits: ((replicas: number) => void)[] = [];
   const calls = {
+    canConfirm: true,
     wire: {} as object | undefined,
     runBytes: async () => 'written',
     wait: () => new Promise((resolve) => waits.push(resolve)),

@@ -84,6 +84,9 @@ export class RedisSessions {
 
   async writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom> {
     const { owner, epoch, number, set, remove, ttlMs, maxBytes = '', after = 0, isReplicated } = write;
+    // WAIT says nothing of keys, and would be answered by any server.
+    if (isReplicated === true && !this.calls.canConfirm)
+      throw new ProtocolError('unsupported', 'Redis of several servers cannot confirm a turn by a replica');
     const kind = write.replaces === true ? 'replace' : write.isFirst ? 'first' : '';
     const head = [owner, epoch, number, ttlMs, kind, maxBytes, 2 * set.size, after].map(String);
     const args = [...head, ...[...set].flat(), ...remove];

@@ -3,69 +3,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
-import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
-import type { Engine, EngineConnection } from '../engine.js';
+import type { Engine } from '../engine.js';
 import type { ReplyLogs } from '../logs/logs.js';
 import { memoryCluster } from '../memory.js';
 import { postgres } from '../postgres.js';
 import { redis } from '../redis.js';
 import { sqlite } from '../sqlite.js';
+import type { EngineFaults, StartedEngine } from '../suite/tests.js';
 import { postgresMissing, startPostgres } from './postgres-server.js';
 import { type RedisServer, redisMissing, startRedis, startValkey, valkeyMissing } from './redis-server.js';
-
-interface Started {
-  /** A cluster without nodes. */
-  create(): Engine;
-  close(): PromiseLike<void>;
-}
+import { createSilentProxy, type SilentProxy } from './silent-proxy.js';
 
 interface Kind {
-  readonly start: () => Promise<Started>;
+  readonly start: () => Promise<StartedEngine>;
   /** Why its tests are skipped; `undefined` if they are not. */
   readonly missing: string | undefined;
-}
-
-/** What a test has of an engine: a cluster without nodes, whose connections are closed after the test. */
-export interface EngineTest {
-  connect(): EngineConnection;
-  /** Of another cluster of the same engine. */
-  connectElsewhere(): EngineConnection;
-  connectLogs(): ReplyLogs;
-}
-
-/** Runs the same tests with everything that is an engine. */
-export function describeEngines(
-  what: string,
-  define: (test: (name: string, run: (engine: EngineTest) => Promise<void>) => void) => void,
-): void {
-  for (const [name, { start, missing }] of Object.entries(engines)) {
-    describe(`${what} ${name}`, () => {
-      let engine: Started;
-      const open: { close(): Promise<void> }[] = [];
-      beforeAll(async () => {
-        if (missing === undefined) engine = await start();
-      });
-      afterEach(async () => {
-        for (const each of open.splice(0)) await each.close();
-      });
-      afterAll(async () => {
-        if (missing === undefined) await engine.close();
-      });
-      define((test, run) =>
-        it.skipIf(missing !== undefined)(missing === undefined ? test : `${test} (${missing})`, async () => {
-          const cluster = engine.create();
-          const opened = <Each extends { close(): Promise<void> }>(each: Each): Each => {
-            open.push(each);
-            return each;
-          };
-          await run({
-            connect: () => opened(cluster.connect()),
-            connectElsewhere: () => opened(engine.create().connect()),
-            connectLogs: () => opened(repliesOf(cluster)),
-          });
-        }));
-    });
-  }
 }
 
 /** @throws {Error} if it keeps no replies. */
@@ -75,15 +27,13 @@ export function repliesOf(engine: Engine): ReplyLogs {
   return replies;
 }
 
-const byUrl = (server: RedisServer): Started => ({
-  create: () => redis({ url: server.url, prefix: newPrefix() }),
-  close: () => server[Symbol.asyncDispose](),
-});
-
-const kinds = (missing: string | undefined, all: Readonly<Record<string, () => Promise<Started>>>) =>
+const kinds = (
+  missing: string | undefined,
+  all: Readonly<Record<string, () => Promise<StartedEngine>>>,
+): Readonly<Record<string, Kind>> =>
   Object.fromEntries(Object.entries(all).map(([name, start]): [string, Kind] => [name, { start, missing }]));
 
-const inFolder = (synchronous: 'normal' | 'full'): Started => {
+const inFolder = (synchronous: 'normal' | 'full'): StartedEngine => {
   const folder = mkdtempSync(join(tmpdir(), 'parlance-engine-'));
   return {
     create: () => sqlite(join(folder, `${newPrefix()}.db`), { synchronous }),
@@ -91,40 +41,29 @@ const inFolder = (synchronous: 'normal' | 'full'): Started => {
   };
 };
 
-const engines: Readonly<Record<string, Kind>> = {
+/** Everything that is an engine. */
+export const engines: Readonly<Record<string, Kind>> = {
   ...kinds(undefined, {
     memory: async () => ({ create: () => memoryCluster(), async close() {} }),
     sqlite: async () => inFolder('normal'),
     'sqlite that waits for the disk': async () => inFolder('full'),
   }),
-  ...kinds(valkeyMissing, { valkey: async () => byUrl(await startValkey()) }),
+  ...kinds(valkeyMissing, {
+    valkey: async () => await behindProxy(await startValkey(...KEPT), byUrl),
+  }),
   ...kinds(redisMissing, {
-    'redis by URL': async () => byUrl(await startRedis()),
-    'redis by a client of ioredis': async () => {
-      const server = await startRedis();
-      const client = new Redis(server.url);
-      return {
+    'redis by URL': async () => await behindProxy(await startRedis(...KEPT), byUrl),
+    'redis by a client of ioredis': async () =>
+      await behindProxy(await startRedis(...KEPT), async (url) => {
+        const client = new Redis(url, { lazyConnect: true });
         // A prefix may have a hash tag of its own.
-        create: () => redis({ client, prefix: `{${newPrefix()}}:a` }),
-        async close() {
-          client.disconnect();
-          await server[Symbol.asyncDispose]();
-        },
-      };
-    },
-    'redis by a client of node-redis': async () => {
-      const server = await startRedis();
-      const client = createClient({ url: server.url });
-      client.on('error', () => {});
-      await client.connect();
-      return {
-        create: () => redis({ client, prefix: newPrefix() }),
-        async close() {
-          client.destroy();
-          await server[Symbol.asyncDispose]();
-        },
-      };
-    },
+        return { create: () => redis({ client, prefix: `{${newPrefix()}}:a` }), async close() {} };
+      }),
+    'redis by a client of node-redis': async () =>
+      await behindProxy(await startRedis(...KEPT), async (url) => {
+        const client = createClient({ url });
+        return { create: () => redis({ client, prefix: newPrefix() }), async close() {} };
+      }),
   }),
   ...kinds(postgresMissing, {
     postgres: async () => {
@@ -136,5 +75,62 @@ const engines: Readonly<Record<string, Kind>> = {
     },
   }),
 };
+
+/** What was answered outlives the process: with `everysec`, the last two seconds may be in its memory alone. */
+const KEPT = ['--appendonly', 'yes', '--appendfsync', 'always'];
 let prefixes = 0;
 const newPrefix = () => `test${prefixes++}`;
+const byUrl = async (url: string): Promise<StartedEngine> => ({
+  create: () => redis({ url, prefix: newPrefix() }),
+  async close() {},
+});
+
+/** A server whose connections go over a proxy, so that it can be made to fail. */
+async function behindProxy(
+  server: RedisServer,
+  open: (url: string) => Promise<StartedEngine>,
+): Promise<StartedEngine> {
+  const proxy = await createSilentProxy(Number(new URL(server.url).port));
+  const engine = await open(`redis://127.0.0.1:${proxy.port}`);
+  return {
+    create: engine.create,
+    async close() {
+      await engine.close();
+      await proxy[Symbol.asyncDispose]();
+      await server[Symbol.asyncDispose]();
+    },
+    faults: faultsOf(server, proxy),
+  };
+}
+
+function faultsOf(server: RedisServer, proxy: SilentProxy): EngineFaults {
+  const setMemory = (bytes: number) => server.client.config('SET', 'maxmemory', bytes);
+  return {
+    async silence() {
+      server.pause();
+      return () => server.go();
+    },
+    async loseAnswers(answers) {
+      proxy.silence('answers', answers);
+    },
+    async slow(ms) {
+      proxy.delayMs = ms;
+      return () => {
+        proxy.delayMs = 0;
+      };
+    },
+    async fill() {
+      await setMemory(1);
+      return async () => {
+        await setMemory(0);
+      };
+    },
+    async restart() {
+      await server.kill();
+      await server.restart();
+    },
+    async loseData() {
+      await server.client.flushall();
+    },
+  };
+}

@@ -14,6 +14,8 @@ export interface SilentProxy extends AsyncDisposable {
    * so many pieces more.
    */
   silence(what: 'all' | 'answers', pieces?: number): void;
+  /** Each piece that comes from the server comes so much later, in milliseconds. */
+  delayMs: number;
   /** Breaks the present connections with a reset. */
   cut(): void;
 }
@@ -24,7 +26,7 @@ class Pair {
   hasRequests = true;
   answersLeft = Infinity;
 
-  constructor(near: Socket, far: Socket, onOver: () => void) {
+  constructor(near: Socket, far: Socket, delayMs: () => number, onOver: () => void) {
     this.near = near;
     this.far = far;
     const end = (): void => {
@@ -38,7 +40,10 @@ class Pair {
     far.on('close', () => this.answersLeft > 0 && end());
     near.on('data', (chunk) => this.hasRequests && !far.destroyed && far.write(chunk));
     far.on('data', (chunk) => {
-      if (this.answersLeft > 0) near.write(chunk);
+      if (this.answersLeft > 0) {
+        if (delayMs() > 0) setTimeout(() => near.destroyed || near.write(chunk), delayMs());
+        else near.write(chunk);
+      }
       this.answersLeft--;
     });
   }
@@ -55,7 +60,13 @@ export async function createSilentProxy(target: number): Promise<SilentProxy> {
       return;
     }
     opened++;
-    const pair: Pair = new Pair(near, connect(target, '127.0.0.1'), () => pairs.delete(pair));
+    const far = connect(target, '127.0.0.1');
+    const pair: Pair = new Pair(
+      near,
+      far,
+      () => proxy.delayMs,
+      () => pairs.delete(pair),
+    );
     pairs.add(pair);
     if (proxy.arrivals === 'silent') silence(pair, 'all', 0);
   });
@@ -69,6 +80,7 @@ export async function createSilentProxy(target: number): Promise<SilentProxy> {
       return pairs.size;
     },
     arrivals: 'work',
+    delayMs: 0,
     silence(what, pieces = 0) {
       for (const pair of pairs) silence(pair, what, pieces);
     },

@@ -1,0 +1,96 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Engine, EngineConnection } from '../engine.js';
+import type { ReplyLogs } from '../logs/logs.js';
+
+/** An engine that tests run against. */
+export interface StartedEngine {
+  /** The engine with a space of its own at each call, in which there is nothing yet: another prefix, schema or file. */
+  create(): Engine;
+  /** Is called after the last test. */
+  close(): PromiseLike<void>;
+  /** What the caller can do to the engine. Tests of what is missing here are skipped. */
+  readonly faults?: EngineFaults | undefined;
+}
+
+/** Ends a fault. */
+export type Heal = () => PromiseLike<void> | void;
+
+/** Ways to make an engine fail, for all that {@link StartedEngine.create} has made. One fault is there at a time. */
+export interface EngineFaults {
+  /** Nothing is answered any more, over present connections and new ones. What was asked may be executed when it ends. */
+  silence?(): PromiseLike<Heal>;
+  /**
+   * What is asked over present connections is executed, but answers are lost after so many more over each of them. New
+   * connections work.
+   */
+  loseAnswers?(answers: number): PromiseLike<void>;
+  /** Each answer comes so many milliseconds later. */
+  slow?(ms: number): PromiseLike<Heal>;
+  /** The engine has no room for anything more. */
+  fill?(): PromiseLike<Heal>;
+  /** Kills the engine, and starts it again with what it has kept. */
+  restart?(): PromiseLike<void>;
+  /** The engine goes on without its data, or most of them. */
+  loseData?(): PromiseLike<void>;
+}
+
+/** What a test has: a space in which there is nothing yet, whose connections are closed after the test. */
+export interface World {
+  connect(): EngineConnection;
+  connectLogs(): ReplyLogs;
+  /** Another space of the same engine. */
+  elsewhere(): World;
+  fault<Name extends keyof EngineFaults>(name: Name): Required<EngineFaults>[Name];
+  /** Reads again and again until `check` is content. */
+  eventually<Value>(read: () => Promise<Value> | Value, check: (value: Value) => void): Promise<void>;
+}
+
+/** Tests by name. */
+export type Tests = Readonly<Record<string, (world: World) => Promise<void>>>;
+
+/** The test cannot be run with this engine. */
+export class Skipped extends Error {}
+
+/** Between two readings, in milliseconds. */
+const INTERVAL_MS = 10;
+
+/** @param patienceMs how long it is waited for what has to happen. */
+export function worldOf(started: StartedEngine, patienceMs: number): World & AsyncDisposable {
+  const open: { close(): Promise<void> }[] = [];
+  const opened = <Each extends { close(): Promise<void> }>(each: Each): Each => {
+    open.push(each);
+    return each;
+  };
+  const spaceOf = (engine: Engine): World => ({
+    connect: () => opened(engine.connect()),
+    connectLogs() {
+      const logs = engine.connectLogs?.();
+      if (logs === undefined) throw new Skipped('the engine has no logs');
+      return opened(logs);
+    },
+    elsewhere: () => spaceOf(started.create()),
+    fault(name) {
+      const fault = started.faults?.[name];
+      if (fault === undefined) throw new Skipped(`the caller provides no fault "${name}"`);
+      return fault.bind(started.faults) as Required<EngineFaults>[typeof name];
+    },
+    async eventually(read, check) {
+      const end = performance.now() + patienceMs;
+      for (;;) {
+        try {
+          check(await read());
+          return;
+        } catch (error) {
+          if (performance.now() > end) throw error;
+        }
+        await pause(INTERVAL_MS);
+      }
+    },
+  });
+  return {
+    ...spaceOf(started.create()),
+    async [Symbol.asyncDispose]() {
+      for (const each of open) await each.close();
+    },
+  };
+}
