@@ -56,6 +56,11 @@ export class World implements AsyncDisposable {
     this.nodes.push(await startNode('survival/node', { url, secret: this.#secret }));
   }
 
+  /** Processes are nodes of a cluster. */
+  get hasNodes(): boolean {
+    return this.#secret !== undefined;
+  }
+
   get living(): readonly SurvivalNode[] {
     return this.nodes.filter(({ process }) => process.end === undefined);
   }
