@@ -140,7 +140,7 @@ const agentMessages: Begin = async (world, name) => {
   const tell = async (text: string) => {
     texts.push(text);
     // A single process that has begun again knows an agent when that has come back, and refuses messages to it before.
-    if (world.isAlone) await ann.until(() => hasAgent(ann, 'ben'));
+    if (!world.hasNodes) await ann.until(() => hasAgent(ann, 'ben'));
     await ann.send(text, { to: 'ben' });
     await ann.until(() => ben.heard.includes(text));
     if (ben.heard.join() !== texts.join()) throw new Error(`ben has heard ${ben.heard.join()}`);
@@ -156,14 +156,32 @@ const agentRequests: Begin = async (world, name) => {
   return { step: () => reading.has(PARTS.meanwhile), end: () => reading.whole() };
 };
 
+/** Two members, of which the second is at the other node. */
 const group: Begin = async (world, name) => {
-  const device = await world.dial(name);
+  const members = [await world.dial(name), await world.dial(name, 1)];
+  // Their sessions are in the group when `onSession` has begun.
+  for (const member of members) await member.say('here');
+  const reaches = async (count: number) =>
+    (await Promise.all(world.living.map(({ process }) => process.call('membersOf', name)))).every(
+      (found) => found === count,
+    );
+  while (!(await reaches(members.length))) await pause(10);
+  let told = 0;
   const tell = async () => {
-    // Its session is in the group when `onSession` has begun.
-    await device.say('here');
-    for (const { process } of world.living) await process.call('tellGroup', name);
-    await device.until(() => device.heard.at(-1) === 'news');
-    device.heard.splice(0);
+    const texts: string[] = [];
+    // Without nodes, nobody keeps what is told while they are away.
+    if (!world.hasNodes) for (const member of members) await member.say('here');
+    for (const { process } of world.living) {
+      texts.push(`news ${++told}`);
+      await process.call('tellGroup', { name, text: texts.at(-1) as string });
+    }
+    for (const member of members) {
+      await member.until(() => texts.every((text) => member.heard.includes(text)));
+      const news = member.heard.filter((text) => text.startsWith('news'));
+      // Those of different nodes have no order.
+      if ([...news].sort().join() !== [...texts].sort().join()) throw new Error(`heard ${news.join()}`);
+      member.heard.splice(0);
+    }
   };
   await tell();
   return { step: tell, end: tell };
