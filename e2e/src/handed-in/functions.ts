@@ -14,6 +14,7 @@ const ENTRIES = [
   'server/src/gateway/openai.ts',
   'server/src/engine/redis.ts',
   'server/src/engine/postgres.ts',
+  'server/src/engine/sqlite.ts',
   'server/src/ai/handler.ts',
   'server/src/contract.ts',
   'server/src/ui.ts',

@@ -503,6 +503,9 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
 
   // Those of others, or none of an application.
   'Engine.connect': ENGINE,
+  'Engine.connectLogs': ENGINE,
+  'ReplyLogs.listen(onEnded)': ENGINE,
+  'ReplyLogs.watch(onNews)': ENGINE,
   'IoredisClient.call': ENGINE,
   'IoredisClient.callBuffer': ENGINE,
   'IoredisClient.duplicate': ENGINE,

@@ -16,7 +16,7 @@ export interface PostgresOptions {
    */
   readonly schema?: string | undefined;
   /**
-   * Connections of one node for sessions, and as many for kept replies; there are two more, over which it hears of changes.
+   * Connections of one node for sessions, and as many for logs; there are two more, over which it hears of changes.
    *
    * @default 8
    */
