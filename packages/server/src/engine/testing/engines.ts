@@ -71,16 +71,6 @@ export const engines: Readonly<Record<string, Kind>> = {
       return {
         create: () => postgres(server.url, { schema: newPrefix() }),
         close: () => server[Symbol.asyncDispose](),
-        faults: {
-          async silence() {
-            server.pause();
-            return () => server.go();
-          },
-          async restart() {
-            await server.kill();
-            await server.restart();
-          },
-        },
       };
     },
   }),
