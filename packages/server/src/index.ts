@@ -7,7 +7,19 @@ export * from '@parlance/protocol/application';
 export type { Authenticate, Credentials, Identity } from './admission/admission.js';
 export type { Server } from './api.js';
 export type { DrainOptions, DrainResult } from './drain-options.js';
-export type { Group, GroupSendOptions, GroupSent } from './groups/group.js';
+export type {
+  Group,
+  GroupAddOptions,
+  GroupSendOptions,
+  GroupSent,
+  GroupSentElsewhere,
+  Member,
+  MembersOptions,
+  MembersPage,
+  Presence,
+  PresenceChange,
+} from './groups/group.js';
+export type { GroupsOptions } from './groups/options.js';
 export type {
   Hook,
   HookContext,

@@ -134,6 +134,9 @@ export class ClusterNode implements ClusterPort {
   isAlive(incarnation: string): boolean {
     return this.#membership.isAlive(incarnation);
   }
+  get others(): Iterable<string> {
+    return [...this.#membership.others].map(({ incarnation }) => incarnation);
+  }
   async locate(incarnation: string): Promise<KnownNode | undefined> {
     return this.#membership.get(incarnation) ?? (await this.#membership.find(incarnation));
   }

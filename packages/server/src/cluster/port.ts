@@ -8,6 +8,8 @@ import type { KnownNode } from './membership.js';
 export interface ClusterPort extends Owner {
   /** As far as is known; the engine is not asked. */
   isAlive(incarnation: string): boolean;
+  /** Other nodes that count as alive. */
+  readonly others: Iterable<string>;
   /** Rejects if the engine does not answer. */
   locate(incarnation: string): Promise<KnownNode | undefined>;
   /** The connections to and from other nodes, for any service. */

@@ -6,7 +6,6 @@ import type { ServerEndpoint } from '../endpoint.js';
 import type { EngineConnection, TableChange, TableEntry } from '../engine/engine.js';
 import { keyOf } from '../keys.js';
 import type { RemoteAgent } from './relay/remote-session.js';
-import { RosterEntries } from './roster-entries.js';
 import {
   digestOf,
   type Holder,
@@ -16,6 +15,7 @@ import {
   recordOf,
   suspended,
 } from './roster-record.js';
+import { TableEntries } from './table-entries.js';
 
 /**
  * A node that is not known yet counts as alive for this long, in milliseconds: it may have joined just now. An agent that the
@@ -75,14 +75,14 @@ export class Roster implements Cohort {
   readonly #others = new Map<string, Other>();
   /** What the engine says, and the number of the change that has said it. */
   readonly #table = new Map<string, { readonly entry: TableEntry; readonly position: number }>();
-  readonly #entries: RosterEntries;
+  readonly #entries: TableEntries;
   #position: number | undefined;
   /** The engine has forgotten the agents, as far as is known. A clock reading. */
   #forgottenUntil: number | undefined;
 
   constructor(options: RosterOptions) {
     this.#options = options;
-    this.#entries = new RosterEntries(options.link, options.logger);
+    this.#entries = new TableEntries('agents', options.link, options.logger);
     options.directory.cohort = this;
   }
 

@@ -1,15 +1,92 @@
-import { type Feature, Port } from '../parts/part.js';
+import { groupsOfNodes } from '../cluster/groups/groups-of-nodes.js';
+import { CLUSTER, JOINING } from '../cluster/port.js';
+import { type Feature, type Figure, OWNER, Port } from '../parts/part.js';
+import type { Group } from './group.js';
 import { Groups } from './groups.js';
+import { NamedGroup } from './named-group.js';
+import { type GroupsOptions, resolveGroupsOptions } from './options.js';
+import { Presences } from './presences.js';
+import type { Membership } from './room.js';
+import { readSaved, savedOf } from './state.js';
 
-export const GROUPS = new Port<Groups>('groups');
+export const GROUPS = new Port<{ named(name: string): Group }>('groups');
 
-/** Sessions of one server that are sent the same messages: `server.group(name)`. On by default. */
-export const groups = (): Feature => ({
+/** What names a server that is alone and writes nothing to an engine. */
+const ALONE = 'alone';
+
+/** Sessions that are sent the same messages: `server.group(name)`, at all nodes if there are others. On by default. */
+export const groups = (options: GroupsOptions = {}): Feature => ({
   name: 'groups',
+  after: ['metrics', 'nodes', 'owner', 'durable'],
   install(host) {
-    const { maxMessageSize } = host.options.limits;
-    const all = new Groups((sessionId) => host.find(sessionId), maxMessageSize);
-    host.provide(GROUPS, all);
-    return { ended: (session) => all.forget(session) };
+    const resolved = resolveGroupsOptions(options);
+    const { limits, logger } = host.options;
+    const slot = host.slot<Map<string, Membership>>(() => new Map());
+    const all = new Groups({
+      options: resolved,
+      logger,
+      find: (sessionId) => host.find(sessionId),
+      changed: (session) => host.changed(session),
+      membershipsOf: (session) => slot.of(session),
+      peekMemberships: (session) => slot.peek(session),
+    });
+    const cluster = host.use(CLUSTER);
+    const own = cluster?.incarnation ?? host.use(OWNER)?.incarnation ?? ALONE;
+    const presences = new Presences(all, own);
+    const others = cluster && groupsOfNodes(cluster, host, all, presences);
+    all.nodes = others;
+    const { maxMessageSize } = limits;
+    const group = { groups: all, presences, own, maxMessageSize, maxDataBytes: resolved.maxDataBytes };
+    host.provide(GROUPS, { named: (name) => new NamedGroup(group, name) });
+    return {
+      figures: figuresOf(all, () => others?.waitingBytes ?? 0),
+      refuses: () => (others?.isReady === false ? JOINING : undefined),
+      start: () => others?.start(),
+      tick() {
+        others?.handleTick();
+        presences.handleTick();
+      },
+      close: () => {
+        presences.close();
+        return others?.close();
+      },
+      save: (session) => savedOf(slot.peek(session)),
+      load(saved) {
+        const memberships = readSaved(saved);
+        return (session) => all.restore(session, memberships);
+      },
+      release: (session) => all.release(session),
+      moved: (session, node) => all.forget(session, node === undefined ? 'waits' : 'moved'),
+      ended: (session) => all.forget(session, session.isElsewhere ? 'waits' : 'left'),
+    };
   },
 });
+
+function figuresOf(all: Groups, waitingBytes: () => number): readonly Figure[] {
+  return [
+    {
+      name: 'group_members',
+      help: 'Memberships of sessions of this node in groups.',
+      read(set) {
+        let count = 0;
+        for (const { members } of all.rooms.values()) count += members.size;
+        set(count);
+      },
+    },
+    {
+      name: 'group_refused',
+      help: 'Messages to groups that members of this node were not given.',
+      labels: ['why'],
+      isCount: true,
+      read(set) {
+        set(all.refused, { why: 'refused' });
+        set(all.missed, { why: 'missed' });
+      },
+    },
+    {
+      name: 'group_waiting_bytes',
+      help: 'Bytes of messages to groups that are kept for members that are elsewhere, or wait for other nodes.',
+      read: (set) => set(waitingBytes()),
+    },
+  ];
+}

@@ -17,43 +17,118 @@ export interface GroupSendOptions<Data = unknown> {
 
 /** What has become of a message to a group. */
 export interface GroupSent<Data = unknown> {
-  /** Members for whom it is queued. It reaches them unless their sessions are lost. */
+  /** Members at this node for whom it is queued. It reaches them unless their sessions are lost. */
   readonly queued: number;
-  /** How often it was coded: once for members with the same codecs and vocabulary. */
+  /** How often it was coded here: once for members with the same codecs and vocabulary. */
   readonly coded: number;
   /**
-   * Members for whom it is not queued, and why: `over_budget` if too much waits for the member already; errors of
+   * Members at this node for whom it is not queued, and why: `over_budget` if too much waits for the member already; errors of
    * `Session.send`.
    */
   readonly refused: readonly { readonly session: ServerSession<Data>; readonly error: ProtocolError }[];
+  /** What has become of it at other nodes; `undefined` without `nodes()`. */
+  readonly elsewhere?: GroupSentElsewhere | undefined;
+}
+
+export interface GroupSentElsewhere {
+  /** Nodes for whose members it is queued. A member without room for it is left out there, and counted by that node. */
+  readonly nodes: number;
+  /** Nodes for which it is not queued, and why: `over_budget` if too much waits for the node already. */
+  readonly unreached: readonly { readonly node: string; readonly error: ProtocolError }[];
+}
+
+export interface GroupAddOptions {
+  /**
+   * What the member shows of itself to those who watch the group, as JSON of at most 1,024 bytes; `null` is nothing. Adding a
+   * member again replaces it.
+   *
+   * @default what it has shown before; nothing
+   */
+  readonly data?: unknown;
+}
+
+export interface MembersOptions {
+  /** Members of a page, at most 1,000. @default 100 */
+  readonly limit?: number | undefined;
+  /** Where the page begins: `next` of the one before. @default the first one */
+  readonly after?: string | undefined;
+}
+
+/** A member of a group, at any node. */
+export interface Member {
+  /** Of its session. */
+  readonly id: string;
+  /** The node that has the session; this one if there are no others. */
+  readonly node: string;
+  /** `undefined` without `authenticate`. */
+  readonly principal: string | undefined;
+  /** `suspended`: it has no connection. */
+  readonly state: 'joined' | 'suspended';
+  /** See {@link GroupAddOptions.data}; `undefined` for none. */
+  readonly data: unknown;
+}
+
+export interface MembersPage {
+  readonly members: readonly Member[];
+  /** `undefined` if there are no more. */
+  readonly next: string | undefined;
+}
+
+/** A principal that has sessions in a group. */
+export interface Presence {
+  readonly principal: string;
+  /** `suspended`: none of its sessions there has a connection. */
+  readonly state: 'joined' | 'suspended';
+  /** Of the session that has shown something last. */
+  readonly data: unknown;
+}
+
+/** `left`: it has no session in the group any more. */
+export interface PresenceChange extends Omit<Presence, 'state'> {
+  readonly state: 'joined' | 'suspended' | 'left';
 }
 
 /**
- * Sessions of this server that are sent the same messages. Each node has groups of its own: `size`, iteration
- * and `send` concern the sessions of this node. What is for all nodes is announced by a message bus of the application, and
- * each node sends it to its own group.
+ * Sessions that are sent the same messages, at all nodes that `nodes()` has joined. `size`, `has` and iteration concern those of
+ * this node.
  *
  * @typeParam Data of `session.data`.
  */
 export interface Group<Data = unknown> extends Iterable<ServerSession<Data>> {
   readonly name: string;
-  /** The number of members. */
+  /** The number of members at this node. */
   readonly size: number;
   has(session: ServerSession<Data>): boolean;
   /**
-   * Adds a session. It is a member until {@link delete}, or until it ends or goes to another node.
+   * Adds a session of this node. It is a member until {@link delete}, or until it ends: also where it goes on.
    *
    * @returns `false` if this server does not have it (any more).
-   * @throws {ProtocolError} `invalid_argument` if it is not a session of a server.
+   * @throws {ProtocolError} `invalid_argument` if it is not a session of a server, or the data is not JSON; `message_too_large` for
+   * its size; `forbidden` if `authorize` refuses it; `over_budget` for the bounds of `groups()`.
    */
-  add(session: ServerSession<Data>): boolean;
+  add(session: ServerSession<Data>, options?: GroupAddOptions): boolean;
   /** @returns `false` if it was not a member. */
   delete(session: ServerSession<Data>): boolean;
   /**
    * Sends every member a one-way message, and waits for none. A member for which 256 KiB are waiting, or 32 KiB beside
-   * 4 MiB of other data, is left out. Resolves when the message is queued, which is at once unless it is long.
+   * 4 MiB of other data, is left out, and so is a node for which 16 MiB are waiting. Resolves when the message is queued, which is at
+   * once unless it is long.
    *
    * @throws {ProtocolError} `invalid_argument` for a body that cannot be sent, `invalid_option`.
    */
   send(body: Body, options?: GroupSendOptions<Data>): Promise<GroupSent<Data>>;
+  /**
+   * Members at all nodes, in pages that are read one after the other. One that moves meanwhile may be missing or come twice.
+   *
+   * @throws {ProtocolError} `invalid_option`; `timeout` if a node has not answered within 5 s.
+   */
+  members(options?: MembersOptions): Promise<MembersPage>;
+  /**
+   * Who is in the group, at all nodes: first all principals that are known, perhaps none, and then what changes, collected for 200 ms.
+   * A principal that goes from node to node, or comes back within that time, has not changed. Ends when `signal` aborts.
+   * Sessions without a principal are not seen.
+   */
+  presence(options?: {
+    readonly signal?: AbortSignal | undefined;
+  }): AsyncIterableIterator<readonly PresenceChange[]>;
 }

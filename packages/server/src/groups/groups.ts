@@ -1,182 +1,343 @@
-import { type Body, type CodedBody, ProtocolError } from '@parlance/protocol';
-import {
-  assertOptions,
-  type BodyCoder,
-  contentOf,
-  encodeContent,
-  endpointOf,
-  isBlob,
-  type OptionKinds,
-  readBlob,
-  toProtocolError,
-} from '@parlance/protocol/internal';
+import { type Logger, ProtocolError } from '@parlance/protocol';
+import { toProtocolError } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
-import { ServedSession, type ServerSession } from '../served-session.js';
+import type { ServerSession } from '../served-session.js';
+import { type GroupMessage, SharedCoding } from './delivery.js';
 import { enqueue } from './enqueue.js';
-import type { Group, GroupSendOptions, GroupSent } from './group.js';
+import type { Hearing, Place, Verdict } from './hearing.js';
+import type { GroupNodes, Question } from './nodes.js';
+import { mayJoin, type ResolvedGroupsOptions } from './options.js';
+import { PresenceFeed, type PresenceState } from './presence-feed.js';
+import { type Membership, Room } from './room.js';
 import { SharedCoders } from './shared-coders.js';
+import type { SavedMembership } from './state.js';
 
-/** UTF-16 units of the name of a group. */
-export const MAX_NAME = 256;
+/** What a membership takes beside its name and its data. */
+const OVERHEAD = 256;
 
-const KINDS: OptionKinds<GroupSendOptions> = { algorithm: 'text', secret: 'flag', except: 'object' };
-const NONE: GroupSendOptions = Object.freeze({});
+export interface GroupsHost {
+  readonly options: ResolvedGroupsOptions;
+  readonly logger: Logger;
+  /** A session that has not ended. */
+  find(sessionId: string): ServerEndpoint | undefined;
+  /** What is saved of the memberships of a session has changed. */
+  changed(session: ServerEndpoint): void;
+  /** By name, of one session. */
+  membershipsOf(session: ServerEndpoint): Map<string, Membership>;
+  peekMemberships(session: ServerEndpoint): ReadonlyMap<string, Membership> | undefined;
+}
 
-type Members = ReadonlySet<ServerEndpoint>;
-const NO_MEMBERS: Members = new Set();
+/** What has become of a message at this node. */
+export interface Delivered {
+  queued: number;
+  coded: number;
+  readonly refused: { readonly session: ServerSession; readonly error: ProtocolError }[];
+}
 
 /** The groups of a server. One without members takes no memory. */
 export class Groups {
-  readonly #find: (sessionId: string) => ServerEndpoint | undefined;
-  readonly #members = new Map<string, Set<ServerEndpoint>>();
-  readonly #names = new Map<ServerEndpoint, Set<string>>();
-  readonly coders = new SharedCoders();
+  readonly #host: GroupsHost;
+  readonly #rooms = new Map<string, Room>();
+  readonly #coders = new SharedCoders();
+  readonly feed = new PresenceFeed();
+  /** `undefined` if this server is alone. */
+  nodes: GroupNodes | undefined;
+  /** Sessions that listen for their state. */
+  readonly #listening = new WeakSet<ServerEndpoint>();
+  /** How often messages were not given to a member here, because they were not kept for so long. */
+  missed = 0;
+  /** Messages for which members here had no room. */
+  refused = 0;
 
-  /** Bytes of a message. */
-  readonly maxMessageSize: number;
-
-  /** @param find a session that has not ended. */
-  constructor(find: (sessionId: string) => ServerEndpoint | undefined, maxMessageSize: number) {
-    this.#find = find;
-    this.maxMessageSize = maxMessageSize;
+  constructor(host: GroupsHost) {
+    this.#host = host;
   }
 
-  /** @throws {ProtocolError} `invalid_argument`. */
-  named(name: string): Group {
-    if (typeof name === 'string' && name !== '' && name.length <= MAX_NAME) return new NamedGroup(this, name);
-    throw new ProtocolError('invalid_argument', `group: a name of 1 to ${MAX_NAME} characters is expected`);
+  get rooms(): ReadonlyMap<string, Room> {
+    return this.#rooms;
   }
 
-  membersOf(name: string): Members {
-    return this.#members.get(name) ?? NO_MEMBERS;
+  memberIn(name: string, session: ServerEndpoint): Membership | undefined {
+    return this.#rooms.get(name)?.members.get(session);
   }
 
-  add(name: string, session: ServerEndpoint): boolean {
-    if (this.#find(session.id) !== session) return false;
-    setIn(this.#members, name).add(session);
-    setIn(this.#names, session).add(name);
+  // --- who is in
+
+  /** @throws {ProtocolError} `forbidden`, `over_budget`. */
+  add(name: string, session: ServerEndpoint, data: string | undefined): boolean {
+    if (this.#host.find(session.id) !== session) return false;
+    const known = this.memberIn(name, session);
+    if (known !== undefined) {
+      if (data !== undefined) this.#setData(known, data);
+      return true;
+    }
+    const nameBytes = Buffer.byteLength(name);
+    this.#assertRoomFor(name, nameBytes, session);
+    if (!mayJoin(this.#host.options, session.session, name, this.#host.logger))
+      throw new ProtocolError('forbidden', 'group: authorize refuses the session');
+    // The application may have ended it meanwhile.
+    if (this.#host.find(session.id) !== session) return false;
+    const now = Date.now();
+    this.#enter(session, { name, data, dataAt: now, since: now }, nameBytes);
+    this.#host.changed(session);
     return true;
   }
 
+  #assertRoomFor(name: string, nameBytes: number, session: ServerEndpoint): void {
+    const { maxGroups, maxMembers, maxNameBytes } = this.#host.options;
+    const own = this.#host.membershipsOf(session);
+    if (own.size >= maxGroups)
+      throw new ProtocolError('over_budget', `group: the session is in ${maxGroups} groups already`);
+    let bytes = nameBytes;
+    for (const membership of own.values()) bytes += membership.nameBytes;
+    if (bytes > maxNameBytes)
+      throw new ProtocolError(
+        'over_budget',
+        `group: names of one session have at most ${maxNameBytes} bytes`,
+      );
+    if ((this.#rooms.get(name)?.members.size ?? 0) >= maxMembers)
+      throw new ProtocolError('over_budget', `group: it has ${maxMembers} members at this node already`);
+  }
+
+  /** @throws {ProtocolError} `over_budget`. */
+  #setData(membership: Membership, data: string): void {
+    if (membership.data === data) return;
+    const { session, room, nameBytes, charge } = membership;
+    const next = this.#charge(session, nameBytes, data);
+    charge?.release();
+    membership.charge = next;
+    membership.data = data;
+    membership.dataAt = Date.now();
+    this.#host.changed(session);
+    this.#show(room.name, membership);
+  }
+
+  /** @throws {ProtocolError} `over_budget`. */
+  #charge(session: ServerEndpoint, nameBytes: number, data: string | undefined) {
+    const reserved = session.memory.tryReserve(nameBytes + Buffer.byteLength(data ?? '') + OVERHEAD);
+    if (reserved !== undefined) return reserved;
+    throw new ProtocolError('over_budget', 'group: the session has no memory for it');
+  }
+
+  #enter(session: ServerEndpoint, saved: SavedMembership, nameBytes: number, isCharged = true): Membership {
+    const { name, data, dataAt, since } = saved;
+    const charge = isCharged ? this.#charge(session, nameBytes, data) : session.memory.tryReserve(nameBytes);
+    const known = this.#rooms.get(name);
+    const room = known ?? new Room(name);
+    this.#rooms.set(name, room);
+    const rest = { charge, hearing: undefined, coding: undefined };
+    const membership: Membership = { session, room, since, data, dataAt, nameBytes, ...rest };
+    room.members.set(session, membership);
+    this.#host.membershipsOf(session).set(name, membership);
+    this.#listen(session);
+    if (known === undefined) this.nodes?.handleFirst(name);
+    this.#show(name, membership);
+    return membership;
+  }
+
   delete(name: string, session: ServerEndpoint): boolean {
-    deleteIn(this.#names, session, name);
-    return deleteIn(this.#members, name, session);
+    const membership = this.memberIn(name, session);
+    if (membership === undefined) return false;
+    this.#remove(membership, 'left');
+    this.#host.changed(session);
+    return true;
   }
 
-  /** The session is over, or goes on elsewhere. */
-  forget(session: ServerEndpoint): void {
-    for (const name of [...(this.#names.get(session) ?? [])]) this.delete(name, session);
-  }
-}
-
-class NamedGroup implements Group {
-  readonly name: string;
-  readonly #groups: Groups;
-
-  constructor(groups: Groups, name: string) {
-    this.#groups = groups;
-    this.name = name;
+  /** The session is over here. @param how whether it goes on elsewhere, or may. */
+  forget(session: ServerEndpoint, how: 'left' | 'moved' | 'waits'): void {
+    for (const membership of [...(this.#host.peekMemberships(session)?.values() ?? [])])
+      this.#remove(membership, how);
   }
 
-  get #members(): Members {
-    return this.#groups.membersOf(this.name);
+  #remove(membership: Membership, how: PresenceState): void {
+    const { session, room } = membership;
+    this.#host.membershipsOf(session).delete(room.name);
+    room.members.delete(session);
+    room.apart.delete(membership);
+    membership.charge?.release();
+    this.#show(room.name, membership, how);
+    if (room.members.size > 0) return;
+    this.#rooms.delete(room.name);
+    this.nodes?.handleLast(room.name);
   }
 
-  get size(): number {
-    return this.#members.size;
+  /** The session has come from another node, or from its record. */
+  restore(session: ServerEndpoint, saved: readonly SavedMembership[]): void {
+    for (const each of saved) {
+      if (this.memberIn(each.name, session) !== undefined) continue;
+      const membership = this.#enter(session, each, Buffer.byteLength(each.name), false);
+      if (this.nodes === undefined) continue;
+      membership.room.setApart(membership, each.marks);
+      this.#catchUp(membership);
+    }
   }
 
-  has(session: ServerSession): boolean {
-    return this.#members.has(served(session));
+  /** The session stays here: it hears what was said while it was about to leave. */
+  release(session: ServerEndpoint): void {
+    for (const membership of this.#host.peekMemberships(session)?.values() ?? [])
+      if (membership.hearing !== undefined) this.#catchUp(membership);
   }
 
-  add(session: ServerSession): boolean {
-    return this.#groups.add(this.name, served(session));
+  // --- who is seen
+
+  /** Its connection comes or goes. */
+  #listen(session: ServerEndpoint): void {
+    if (this.#listening.has(session)) return;
+    this.#listening.add(session);
+    session.listeners.add('state', () => {
+      if (session.hasEnded) return;
+      for (const [name, membership] of this.#host.peekMemberships(session) ?? [])
+        this.#show(name, membership);
+    });
   }
 
-  delete(session: ServerSession): boolean {
-    return this.#groups.delete(this.name, served(session));
+  #show(name: string, membership: Membership, how?: PresenceState): void {
+    this.feed.tell(name, () => PresenceFeed.entryOf(membership, how));
   }
 
-  *[Symbol.iterator](): IterableIterator<ServerSession> {
-    for (const { session } of this.#members) yield session;
-  }
+  // --- what is said
 
-  async send(body: Body, options: GroupSendOptions = NONE): Promise<GroupSent> {
-    assertOptions(options, KINDS);
-    const except = options.except && served(options.except);
-    const given = contentOf(body);
-    const content = isBlob(given) ? await readBlob(given, this.#groups.maxMessageSize) : given;
-    const coding = new SharedCoding(this.#groups.coders, content, options);
-    const refused: { session: ServerSession; error: ProtocolError }[] = [];
+  /**
+   * Hands a message over to members here. It is queued when all of `later` have resolved.
+   *
+   * @param place of the message among those of its sender; without nodes there is none.
+   */
+  hand(name: string, message: GroupMessage, place: Place | undefined) {
+    const result: Delivered = { queued: 0, coded: 0, refused: [] };
     const later: Promise<void>[] = [];
-    let queued = 0;
-    for (const member of this.#members) {
-      if (member === except) continue;
-      queued++;
-      const refuse = (error: unknown): void => {
-        queued--;
-        const reason = toProtocolError(error, 'internal', 'the message could not be queued');
-        refused.push({ session: member.session, error: reason });
-      };
-      try {
-        const waiting = enqueue(member, () => coding.for(member));
-        if (waiting !== undefined) later.push(waiting.catch(refuse));
-      } catch (error) {
-        refuse(error);
+    const room = this.#rooms.get(name);
+    if (room === undefined) return { result, later };
+    const coding = new SharedCoding(this.#coders, message);
+    const shared = place === undefined ? 'new' : room.hearing.check(place);
+    const recorded: ServerEndpoint[] = [];
+    for (const membership of room.members.values()) {
+      const { session } = membership;
+      if (!this.#hears(membership, place, shared)) continue;
+      if (session.id !== message.except) {
+        const waiting = this.#give(membership, coding, place, result);
+        if (waiting !== undefined) later.push(waiting);
+        else if (session.isDurable) recorded.push(session);
       }
+      if (place !== undefined) membership.hearing?.take(place);
     }
-    await Promise.all(later);
-    return { queued, coded: coding.count, refused };
-  }
-}
-
-/** One message, coded once for all members that can read the same bytes. */
-class SharedCoding {
-  readonly #coders: SharedCoders;
-  readonly #content: Parameters<typeof encodeContent>[0];
-  readonly #options: GroupSendOptions;
-  readonly #coded = new Map<BodyCoder, CodedBody | Promise<CodedBody>>();
-  count = 0;
-
-  constructor(coders: SharedCoders, content: Parameters<typeof encodeContent>[0], options: GroupSendOptions) {
-    this.#coders = coders;
-    this.#content = content;
-    this.#options = options;
+    if (place !== undefined && shared === 'new') room.hearing.take(place);
+    if (place !== undefined && shared === 'gap') this.#ask(room.hearing, this.#question(room, place.sender));
+    for (const membership of room.apart) room.rejoin(membership);
+    for (const session of recorded) this.#host.changed(session);
+    result.coded = coding.count;
+    return { result, later };
   }
 
-  /** @throws {ProtocolError} as `BodyCoder.encode`. */
-  for(member: ServerEndpoint): CodedBody | Promise<CodedBody> {
-    const { algorithm, secret } = this.#options;
-    // Context differs from member to member.
-    const isOwn = algorithm === 'CONTEXT';
-    const coder = isOwn ? member.coder : this.#coders.for(member);
-    let coded = this.#coded.get(coder);
-    if (coded === undefined) {
-      this.count++;
-      coded = encodeContent(this.#content, coder, { algorithm, secret });
-      if (!isOwn) this.#coded.set(coder, coded);
+  #hears(membership: Membership, place: Place | undefined, shared: Verdict): boolean {
+    const { session, room } = membership;
+    if (place === undefined) return true;
+    // It is about to go on elsewhere, and hears it there; or it stays, and hears it then.
+    if (session.isFrozen) {
+      room.setApart(membership);
+      return false;
     }
-    return coded;
+    const verdict = membership.hearing?.check(place) ?? shared;
+    if (verdict === 'gap' && membership.hearing !== undefined)
+      this.#ask(membership.hearing, this.#question(room, place.sender, membership));
+    return verdict === 'new';
+  }
+
+  /** Returns a promise if it is not queued yet. */
+  #give(
+    membership: Membership,
+    coding: SharedCoding,
+    place: Place | undefined,
+    result: Delivered,
+  ): Promise<void> | undefined {
+    const { session } = membership;
+    result.queued++;
+    const refuse = (error: unknown): void => {
+      result.queued--;
+      this.refused++;
+      const reason = toProtocolError(error, 'internal', 'the message could not be queued');
+      result.refused.push({ session: session.session, error: reason });
+    };
+    let onQueued = () => {};
+    try {
+      const waiting = enqueue(
+        session,
+        () => coding.for(session),
+        () => onQueued(),
+      );
+      if (waiting === undefined || place === undefined) return waiting?.catch(refuse);
+      const under = underWay(membership, place);
+      onQueued = () => {
+        under.queued = place.number;
+        this.#host.changed(session);
+      };
+      return waiting.catch(refuse).finally(() => {
+        if (--under.count === 0) membership.coding?.delete(place.sender);
+      });
+    } catch (error) {
+      refuse(error);
+      return undefined;
+    }
+  }
+
+  // --- what was missed
+
+  /** Asks all nodes for what they have said and a member has not heard. */
+  #catchUp(membership: Membership): void {
+    const { room, hearing } = membership;
+    if (hearing === undefined || this.nodes === undefined) return;
+    for (const sender of this.nodes.senders) {
+      const mark = hearing.marks.get(sender);
+      const shared = room.hearing.marks.get(sender);
+      // The others here have not heard more, and what comes next comes to all of them.
+      if (mark !== undefined && shared !== undefined && mark >= shared) continue;
+      this.#ask(hearing, this.#question(room, sender, membership));
+    }
+    room.rejoin(membership);
+  }
+
+  #question(room: Room, sender: string, membership?: Membership): Question {
+    const hearing = membership?.hearing ?? room.hearing;
+    const mark = hearing.marks.get(sender) ?? 0;
+    const ageMs = membership === undefined ? 0 : Math.max(0, Date.now() - membership.since);
+    return { sender, name: room.name, mark, ageMs };
+  }
+
+  #ask(hearing: Hearing, question: Question): void {
+    if (this.nodes !== undefined && !hearing.asks.has(question.sender))
+      hearing.asks.set(question.sender, this.nodes.ask(question));
+  }
+
+  /** A node has said again all that it was asked for. @param last the number of its last message. */
+  handleAnswered(name: string, sender: string, ask: number, last: number, isIncomplete: boolean): void {
+    const room = this.#rooms.get(name);
+    if (room === undefined) return;
+    room.hearing.handleAnswered(sender, ask, last);
+    for (const membership of room.apart) {
+      if (membership.hearing?.handleAnswered(sender, ask, last) !== true) continue;
+      if (isIncomplete) this.#handleMissed(membership, sender);
+      this.#host.changed(membership.session);
+      room.rejoin(membership);
+    }
+  }
+
+  #handleMissed({ session, room }: Membership, sender: string): void {
+    this.missed++;
+    const fields = { event: 'group.missed', session: session.id, group: room.name, node: sender };
+    this.#host.logger.warn(fields, 'messages to a group were not kept until a member was back');
+  }
+
+  /** A node is gone for good. */
+  forgetNode(node: string): void {
+    for (const room of this.#rooms.values()) room.forget(node);
   }
 }
 
-/** @throws {ProtocolError} `invalid_argument`. */
-function served(session: ServerSession): ServerEndpoint {
-  if (session instanceof ServedSession) return endpointOf(session) as ServerEndpoint;
-  throw new ProtocolError('invalid_argument', 'group: a session of a server is expected');
-}
-
-function setIn<Key, Value>(sets: Map<Key, Set<Value>>, key: Key): Set<Value> {
-  const set = sets.get(key) ?? new Set();
-  sets.set(key, set);
-  return set;
-}
-
-/** Forgets sets that are empty. */
-function deleteIn<Key, Value>(sets: Map<Key, Set<Value>>, key: Key, value: Value): boolean {
-  const set = sets.get(key);
-  if (set?.delete(value) !== true) return false;
-  if (set.size === 0) sets.delete(key);
-  return true;
+/** What is being coded for a member of the messages of one sender. */
+function underWay(membership: Membership, { sender }: Place): { count: number; queued: number } {
+  membership.coding ??= new Map();
+  const marks = (membership.hearing ?? membership.room.hearing).marks;
+  const under = membership.coding.get(sender) ?? { count: 0, queued: marks.get(sender) ?? 0 };
+  membership.coding.set(sender, under);
+  under.count++;
+  return under;
 }

@@ -1,0 +1,43 @@
+import type { GroupMessage } from './delivery.js';
+import type { GroupSentElsewhere, Member } from './group.js';
+import type { Place } from './hearing.js';
+import type { PresenceSource } from './presence-feed.js';
+
+/** A message that was numbered, and queued for other nodes. */
+export interface SaidElsewhere {
+  readonly place: Place;
+  readonly elsewhere: GroupSentElsewhere;
+}
+
+/** What is missing, as it is asked for. */
+export interface Question {
+  /** The node that has said it. */
+  readonly sender: string;
+  readonly name: string;
+  /** The last message that is known; 0 for none. */
+  readonly mark: number;
+  /** Without a mark: how long the member has been one, in milliseconds. */
+  readonly ageMs: number;
+}
+
+/** The groups of all nodes, as those of one node reach them. */
+export interface GroupNodes {
+  /** Nodes whose messages there may be, this one included. */
+  readonly senders: Iterable<string>;
+  /** Gives a message its place, and sends it to the nodes that have members. */
+  say(name: string, message: GroupMessage): SaidElsewhere;
+  /** Asks for what is missing, in a later microtask, in one with equal questions. @returns the number of the question. */
+  ask(question: Question): number;
+  /** The group has its first member here, or none any more. */
+  handleFirst(name: string): void;
+  handleLast(name: string): void;
+  /** Members of other nodes whose IDs, after the names of their nodes, come after a place. @throws {ProtocolError} `timeout`. */
+  members(name: string, after: string | undefined, limit: number): Promise<MembersFound>;
+  /** Where presence comes from and goes to. */
+  readonly presence: PresenceSource;
+}
+
+export interface MembersFound {
+  readonly members: readonly Member[];
+  readonly next: string | undefined;
+}

@@ -1,0 +1,73 @@
+import type { Reservation } from '@parlance/protocol/internal';
+import type { ServerEndpoint } from '../endpoint.js';
+import { Hearing } from './hearing.js';
+
+/** That a session is in a group. */
+export interface Membership {
+  readonly session: ServerEndpoint;
+  readonly room: Room;
+  /** Since when, in Unix milliseconds of the node where it was added. */
+  readonly since: number;
+  /** The JSON of what it shows of itself. */
+  data: string | undefined;
+  /** When that was set, in Unix milliseconds. */
+  dataAt: number;
+  /** Bytes of the name. */
+  readonly nameBytes: number;
+  /** What it takes of the memory of its session. */
+  charge: Reservation | undefined;
+  /** What it has heard, if that differs from what the others of the room have. */
+  hearing: Hearing | undefined;
+  /** Messages that were taken for it, and are being coded: by sender, how many, and the last one that is queued. */
+  coding: Map<string, { count: number; queued: number }> | undefined;
+}
+
+/** The members that a group has at this node. A room without members is forgotten. */
+export class Room {
+  readonly name: string;
+  readonly members = new Map<ServerEndpoint, Membership>();
+  /** What members have heard that were here when it came. */
+  readonly hearing = new Hearing(false);
+  /** Members with a hearing of their own. */
+  readonly apart = new Set<Membership>();
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  /** What the client of a member will have when all that is queued is written: the last number of each sender. */
+  marksOf({ hearing, coding }: Membership): Map<string, number> {
+    const marks = new Map((hearing ?? this.hearing).marks);
+    for (const [sender, { queued }] of coding ?? []) marks.set(sender, queued);
+    return marks;
+  }
+
+  /** A member hears nothing for now, or was elsewhere before. */
+  setApart(membership: Membership, marks: Iterable<readonly [string, number]> = this.hearing.marks): Hearing {
+    const hearing = membership.hearing ?? new Hearing(true, marks);
+    membership.hearing = hearing;
+    this.apart.add(membership);
+    return hearing;
+  }
+
+  /** A member that has heard what the others have needs no hearing of its own. */
+  rejoin(membership: Membership): void {
+    const { hearing, session } = membership;
+    if (hearing === undefined || hearing.asks.size > 0 || session.isFrozen) return;
+    const { marks } = this.hearing;
+    for (const [sender, mark] of marks) if (hearing.marks.get(sender) !== mark) return;
+    for (const [sender, mark] of hearing.marks) if ((marks.get(sender) ?? mark) !== mark) return;
+    for (const [sender, mark] of hearing.marks) marks.set(sender, mark);
+    membership.hearing = undefined;
+    this.apart.delete(membership);
+  }
+
+  /** A node is gone, and says nothing any more. */
+  forget(sender: string): void {
+    this.hearing.forget(sender);
+    for (const membership of this.apart) {
+      membership.hearing?.forget(sender);
+      this.rejoin(membership);
+    }
+  }
+}
