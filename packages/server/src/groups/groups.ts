@@ -18,6 +18,8 @@ const OVERHEAD = 256;
 export interface GroupsHost {
   readonly options: ResolvedGroupsOptions;
   readonly logger: Logger;
+  /** Unix milliseconds. @default of the process */
+  readonly now?: (() => number) | undefined;
   /** A session that has not ended. */
   find(sessionId: string): ServerEndpoint | undefined;
   /** What is saved of the memberships of a session has changed. */
@@ -39,7 +41,7 @@ export class Groups {
   readonly #host: GroupsHost;
   readonly #rooms = new Map<string, Room>();
   readonly #coders = new SharedCoders();
-  readonly feed = new PresenceFeed();
+  readonly feed: PresenceFeed;
   /** `undefined` if this server is alone. */
   nodes: GroupNodes | undefined;
   /** Sessions that listen for their state. */
@@ -49,8 +51,14 @@ export class Groups {
   /** Messages for which members here had no room. */
   refused = 0;
 
-  constructor(host: GroupsHost) {
+  /** @param feed tells who is there. */
+  constructor(host: GroupsHost, feed = new PresenceFeed()) {
     this.#host = host;
+    this.feed = feed;
+  }
+
+  #now(): number {
+    return (this.#host.now ?? Date.now)();
   }
 
   get rooms(): ReadonlyMap<string, Room> {
@@ -77,7 +85,7 @@ export class Groups {
       throw new ProtocolError('forbidden', 'group: authorize refuses the session');
     // The application may have ended it meanwhile.
     if (this.#host.find(session.id) !== session) return false;
-    const now = Date.now();
+    const now = this.#now();
     this.#enter(session, { name, data, dataAt: now, since: now }, nameBytes);
     this.#host.changed(session);
     return true;
@@ -107,7 +115,7 @@ export class Groups {
     charge?.release();
     membership.charge = next;
     membership.data = data;
-    membership.dataAt = Date.now();
+    membership.dataAt = this.#now();
     this.#host.changed(session);
     this.#show(room.name, membership);
   }
@@ -233,7 +241,8 @@ export class Groups {
     if (place === undefined) return true;
     // It is about to go on elsewhere, and hears it there; or it stays, and hears it then.
     if (session.isFrozen) {
-      room.setApart(membership);
+      // What it has asked for it has to ask for again.
+      room.setApart(membership).asks.delete(place.sender);
       return false;
     }
     const verdict = membership.hearing?.check(place) ?? shared;
@@ -298,7 +307,7 @@ export class Groups {
   #question(room: Room, sender: string, membership?: Membership): Question {
     const hearing = membership?.hearing ?? room.hearing;
     const mark = hearing.marks.get(sender) ?? 0;
-    const ageMs = membership === undefined ? 0 : Math.max(0, Date.now() - membership.since);
+    const ageMs = membership === undefined ? 0 : Math.max(0, this.#now() - membership.since);
     return { sender, name: room.name, mark, ageMs };
   }
 
@@ -313,7 +322,9 @@ export class Groups {
     if (room === undefined) return;
     room.hearing.handleAnswered(sender, ask, last);
     for (const membership of room.apart) {
-      if (membership.hearing?.handleAnswered(sender, ask, last) !== true) continue;
+      // One that is about to go took nothing of it, and asks again if it stays.
+      const isHeard = !membership.session.isFrozen;
+      if (membership.hearing?.handleAnswered(sender, ask, last, isHeard) !== true) continue;
       if (isIncomplete) this.#handleMissed(membership, sender);
       this.#host.changed(membership.session);
       room.rejoin(membership);

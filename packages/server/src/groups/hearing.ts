@@ -46,12 +46,12 @@ export class Hearing {
     this.marks.set(sender, Math.max(number, this.marks.get(sender) ?? 0));
   }
 
-  /** A question was answered. Returns whether it was one of this. */
-  handleAnswered(sender: string, ask: number, last: number): boolean {
+  /** A question was answered. Returns whether it was one of this. @param isHeard whether the answer was taken. */
+  handleAnswered(sender: string, ask: number, last: number, isHeard = true): boolean {
     if (this.asks.get(sender) !== ask) return false;
     this.asks.delete(sender);
-    this.take({ sender, number: last });
-    return true;
+    if (isHeard) this.take({ sender, number: last });
+    return isHeard;
   }
 
   /** A node is gone, and says nothing any more. */

@@ -28,7 +28,8 @@ export interface InterestOptions {
 interface Other {
   /** The engine says so. Else the node has, and the engine will. */
   isStated: boolean;
-  readonly seenAt: number;
+  /** When the engine has said so first, or the node itself has said so last. A clock reading. */
+  seenAt: number;
 }
 
 /** Which nodes have members of which groups. Each says so in the engine, which tells all others. */
@@ -102,7 +103,8 @@ export class Interest {
     const nodes = this.#others.get(name) ?? new Map<string, Other>();
     const known = nodes.get(node);
     if (known !== undefined) {
-      known.isStated ||= isStated;
+      if (isStated) known.isStated = true;
+      else known.seenAt = this.#options.now();
       return;
     }
     if (this.#count >= MAX_ENTRIES) return this.#handleFull();
@@ -169,9 +171,17 @@ export class Interest {
     if (entry !== undefined) return this.#take(key, entry);
     const { incarnation } = this.#options;
     const [name, node] = partsOf(key);
-    if (node !== incarnation) return this.#delete(name, node);
+    if (node !== incarnation) return this.#handleRemoved(name, node);
     // Another node took this one for dead, or a write was executed late.
     if (this.#own.has(name) && !this.#entries.isWriting(key)) this.#write(name);
+  }
+
+  /** The engine may not know yet what the node has said itself. */
+  #handleRemoved(name: string, node: string): void {
+    const known = this.#others.get(name)?.get(node);
+    if (known === undefined || this.#options.now() - known.seenAt >= GRACE_MS)
+      return this.#delete(name, node);
+    known.isStated = false;
   }
 
   #take(key: string, { holder: node, record: name }: TableEntry): void {

@@ -6,8 +6,8 @@ import { Relay } from '../../../agents/relay.js';
 import type { ServerEndpoint } from '../../../endpoint.js';
 import type { EngineConnection, EngineTable } from '../../../engine/engine.js';
 import { memoryCluster } from '../../../engine/memory.js';
-import type { ServerWire, WireEvents } from '../../../http/ws.js';
 import { Links } from '../../link/links.js';
+import { Network } from '../../link/testing/network.js';
 import { Roster } from '../../roster.js';
 import { ClusterMoves } from '../cluster-moves.js';
 import { RelayPeers } from '../peers.js';
@@ -20,36 +20,6 @@ import { type Client, LIMITS, SimulatedSession } from './simulated-session.js';
 const DURABLE_MS = 600_000;
 
 export type Random = () => number;
-
-/** One end of a connection between two nodes. */
-class End implements Pick<ServerWire, 'send' | 'terminate' | 'listen'> {
-  other!: End;
-  events: WireEvents | undefined;
-  readonly queue: (Uint8Array | string)[] = [];
-  isOver = false;
-
-  listen(events: WireEvents): void {
-    this.events = events;
-  }
-  send(data: Uint8Array | string): void {
-    if (!this.isOver) this.queue.push(data);
-  }
-  terminate(): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    this.other.break();
-  }
-  break(): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    this.queue.length = 0;
-    this.events?.onClose(1006, '');
-  }
-  deliver(): void {
-    const data = this.queue.shift();
-    if (data !== undefined && !this.other.isOver) this.other.events?.onMessage(data, data.length);
-  }
-}
 
 export class SimulatedNode {
   readonly name = newIncarnation();
@@ -181,14 +151,7 @@ export class SimulatedNode {
   }
 }
 
-export class World {
-  readonly nodes: SimulatedNode[] = [];
-  readonly ends: {
-    readonly from: SimulatedNode;
-    readonly to: SimulatedNode;
-    readonly pair: readonly [End, End];
-  }[] = [];
-  readonly dialing: (() => void)[] = [];
+export class World extends Network<SimulatedNode> {
   /** Durable sessions of processes that have died or given them up. */
   readonly waiting: Life[] = [];
   time = 0;
@@ -201,29 +164,6 @@ export class World {
     return node;
   }
 
-  dial(
-    from: SimulatedNode,
-    name: string,
-    onOpen: (wire: ServerWire) => void,
-    onFailed: (why: unknown) => void,
-  ): void {
-    this.dialing.push(() => {
-      const to = this.nodes.find((node) => node.name === name);
-      if (to?.isAlive !== true || !from.isAlive) return onFailed(new Error('refused'));
-      const pair = [new End(), new End()] as const;
-      pair[0].other = pair[1];
-      pair[1].other = pair[0];
-      this.ends.push({ from, to, pair });
-      to.links.accept(pair[1] as never as ServerWire, from.name);
-      onOpen(pair[0] as never as ServerWire);
-    });
-  }
-
-  cut(index: number): void {
-    const [connection] = this.ends.splice(index, 1);
-    for (const end of connection?.pair ?? []) end.break();
-  }
-
   /** The process ends without a word. */
   kill(node: SimulatedNode): void {
     node.isAlive = false;
@@ -233,10 +173,7 @@ export class World {
       session.state = 'closed';
     }
     node.sessions.clear();
-    for (let i = this.ends.length - 1; i >= 0; i--) {
-      const { from, to } = this.ends[i] as World['ends'][number];
-      if (from === node || to === node) this.cut(i);
-    }
+    this.cutAll(node);
   }
 
   async stop(): Promise<void> {
