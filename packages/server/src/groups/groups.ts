@@ -294,13 +294,7 @@ export class Groups {
   #catchUp(membership: Membership): void {
     const { room, hearing } = membership;
     if (hearing === undefined || this.nodes === undefined) return;
-    for (const sender of this.nodes.senders) {
-      const mark = hearing.marks.get(sender);
-      const shared = room.hearing.marks.get(sender);
-      // The others here have not heard more, and what comes next comes to all of them.
-      if (mark !== undefined && shared !== undefined && mark >= shared) continue;
-      this.#ask(hearing, this.#question(room, sender, membership));
-    }
+    for (const sender of this.nodes.senders) this.#ask(hearing, this.#question(room, sender, membership));
     room.rejoin(membership);
   }
 
@@ -321,14 +315,23 @@ export class Groups {
     const room = this.#rooms.get(name);
     if (room === undefined) return;
     room.hearing.handleAnswered(sender, ask, last);
+    if (!room.hearing.marks.has(sender)) room.hearing.take({ sender, number: last });
+    this.#askIfBehind(room.hearing, last, this.#question(room, sender));
     for (const membership of room.apart) {
+      const { hearing, session } = membership;
       // One that is about to go took nothing of it, and asks again if it stays.
-      const isHeard = !membership.session.isFrozen;
-      if (membership.hearing?.handleAnswered(sender, ask, last, isHeard) !== true) continue;
-      if (isIncomplete) this.#handleMissed(membership, sender);
-      this.#host.changed(membership.session);
+      const isAnswer = hearing?.handleAnswered(sender, ask, last, !session.isFrozen) === true;
+      if (isAnswer && isIncomplete) this.#handleMissed(membership, sender);
+      if (isAnswer) this.#host.changed(session);
+      if (hearing !== undefined && !session.isFrozen)
+        this.#askIfBehind(hearing, last, this.#question(room, sender, membership));
       room.rejoin(membership);
     }
+  }
+
+  /** All that its sender has said to this node is here. So who has not heard the last message was not sent it. */
+  #askIfBehind(hearing: Hearing, last: number, question: Question): void {
+    if (question.mark < last) this.#ask(hearing, question);
   }
 
   #handleMissed({ session, room }: Membership, sender: string): void {
