@@ -1,6 +1,8 @@
 import { type ClientSession, connect } from '@parlance/client';
 import {
   createServer,
+  type GroupsOptions,
+  groups,
   memoryCluster,
   nodes,
   type Server,
@@ -246,5 +248,127 @@ describe('the members of a group', () => {
     expect(await two.server.group('room').send('moved')).toMatchObject({ queued: 1 });
     expect(await read(client, 1)).toEqual(['moved']);
     expect(added).toBe(1);
+  });
+});
+
+describe('the bounds of groups', () => {
+  async function one(options: GroupsOptions, rest: ServerOptions = {}) {
+    const { server, url } = await listen({ features: [groups(options)], onSession: () => {}, ...rest });
+    const client = await enter(url);
+    const [session] = server.sessions.values() as Iterable<ServerSession>;
+    return { server, url, client, session: session as ServerSession };
+  }
+  const coded = (code: string) => expect.objectContaining({ code });
+
+  it('hold for the groups of a session and the bytes of their names', async () => {
+    const { server, session } = await one({ maxGroups: 3, maxNameBytes: 10 });
+    expect(['aaa', 'bbb', 'éé'].map((name) => server.group(name).add(session))).toEqual([true, true, true]);
+    expect(() => server.group('d').add(session)).toThrow(coded('over_budget'));
+    // A member may be added again, and leaves room for another one.
+    expect(server.group('aaa').add(session)).toBe(true);
+    server.group('bbb').delete(session);
+    expect(() => server.group('dddd').add(session)).toThrow(coded('over_budget'));
+    expect(server.group('ddd').add(session)).toBe(true);
+  });
+
+  it('hold for the members of a group', async () => {
+    const { server, url, session } = await one({ maxMembers: 1 });
+    const other = await enter(url);
+    await expect.poll(() => server.sessions.size).toBe(2);
+    const second = server.sessions.get(other.id) as ServerSession;
+    const group = server.group('room');
+    expect(group.add(session)).toBe(true);
+    expect(() => group.add(second)).toThrow(coded('over_budget'));
+    group.delete(session);
+    expect(group.add(second)).toBe(true);
+  });
+
+  it('hold for what a member shows', async () => {
+    const { server, session } = await one({});
+    const group = server.group('room');
+    expect(group.add(session, { data: 'x'.repeat(1_022) })).toBe(true);
+    expect(() => group.add(session, { data: 'x'.repeat(1_023) })).toThrow(coded('message_too_large'));
+    expect(() => group.add(session, { data: () => {} })).toThrow(coded('invalid_argument'));
+    expect(() => group.add(session, { dat: 1 } as never)).toThrow(coded('invalid_option'));
+    expect(await group.members()).toEqual({
+      members: [
+        { id: session.id, node: 'alone', principal: undefined, state: 'joined', data: 'x'.repeat(1_022) },
+      ],
+      next: undefined,
+    });
+  });
+
+  it('are whole numbers', () => {
+    for (const options of [{ maxGroups: -1 }, { maxMembers: 1.5 }, { maxDataBytes: 1_025 }, { maxNames: 1 }])
+      expect(() => createServer({ features: [groups(options as GroupsOptions)] })).toThrow(
+        coded('invalid_option'),
+      );
+  });
+
+  it('are beside authorize, which is asked once for each membership and may throw', async () => {
+    const asked: string[] = [];
+    const { server, session } = await one({
+      authorize({ id }, group) {
+        asked.push(`${id} ${group}`);
+        if (group === 'broken') throw new Error('a fault');
+        return group === 'open';
+      },
+    });
+    expect([server.group('open').add(session), server.group('open').add(session)]).toEqual([true, true]);
+    for (const name of ['closed', 'broken'])
+      expect(() => server.group(name).add(session)).toThrow(coded('forbidden'));
+    expect(asked).toEqual(['open', 'closed', 'broken'].map((name) => `${session.id} ${name}`));
+  });
+});
+
+describe('who is in a group', () => {
+  it('is told by page', async () => {
+    const { server, url } = await listen();
+    await fill(server, url, [{}, {}, {}]);
+    const group = server.group('room');
+    const ids = [...group].map(({ id }) => id).sort();
+    const first = await group.members({ limit: 2 });
+    expect(first.members.map(({ id }) => id)).toEqual(ids.slice(0, 2));
+    const second = await group.members({ limit: 2, after: first.next });
+    expect([second.members.map(({ id }) => id), second.next]).toEqual([ids.slice(2), undefined]);
+    for (const limit of [0, 1_001])
+      await expect(group.members({ limit })).rejects.toMatchObject({ code: 'invalid_option' });
+  });
+
+  it('is told as it changes: once for each principal, whatever happens within 200 ms', async () => {
+    const { server, port, url } = await listen({
+      authenticate: ({ token }) => ({ principal: token as string }),
+    });
+    const proxy = await createCuttingProxy(port);
+    open.push(proxy);
+    const group = server.group('room');
+    const end = new AbortController();
+    const changes: string[] = [];
+    const reading = (async () => {
+      for await (const some of group.presence({ signal: end.signal }))
+        changes.push(
+          ...some.map(({ principal, state, data }) => `${principal} ${state} ${JSON.stringify(data)}`),
+        );
+    })();
+    const ann = await enter(`ws://127.0.0.1:${proxy.port}/session`, {
+      token: 'ann',
+      reconnect: { minDelayMs: 1 },
+    });
+    await expect.poll(() => changes).toEqual(['ann joined undefined']);
+    proxy.cut();
+    await expect.poll(() => proxy.opened).toBe(2);
+    await expect.poll(() => ann.state).toBe('established');
+    const second = await enter(url, { token: 'ann' });
+    const [member] = group;
+    group.add(member as ServerSession, { data: { mood: 'glad' } });
+    await expect.poll(() => changes.slice(1)).toEqual(['ann joined {"mood":"glad"}']);
+    proxy.refuse(true);
+    proxy.cut();
+    await second.close();
+    await expect.poll(() => changes.slice(2)).toEqual(['ann suspended {"mood":"glad"}']);
+    server.group('room').delete(member as ServerSession);
+    await expect.poll(() => changes.slice(3)).toEqual(['ann left undefined']);
+    end.abort();
+    await reading;
   });
 });

@@ -156,14 +156,30 @@ const agentRequests: Begin = async (world, name) => {
   return { step: () => reading.has(PARTS.meanwhile), end: () => reading.whole() };
 };
 
+/** Two members, of which the second is at the other node. */
 const group: Begin = async (world, name) => {
-  const device = await world.dial(name);
+  const members = [await world.dial(name), await world.dial(name, 1)];
+  // Their sessions are in the group when `onSession` has begun.
+  for (const member of members) await member.say('here');
+  const reaches = async (count: number) =>
+    (await Promise.all(world.living.map(({ process }) => process.call('membersOf', name)))).every(
+      (found) => found === count,
+    );
+  while (!(await reaches(members.length))) await pause(10);
+  let told = 0;
   const tell = async () => {
-    // Its session is in the group when `onSession` has begun.
-    await device.say('here');
-    for (const { process } of world.living) await process.call('tellGroup', name);
-    await device.until(() => device.heard.at(-1) === 'news');
-    device.heard.splice(0);
+    const texts: string[] = [];
+    for (const { process } of world.living) {
+      texts.push(`news ${++told}`);
+      await process.call('tellGroup', name, texts.at(-1) as string);
+    }
+    for (const member of members) {
+      await member.until(() => texts.every((text) => member.heard.includes(text)));
+      const news = member.heard.filter((text) => text.startsWith('news'));
+      // Those of different nodes have no order.
+      if ([...news].sort().join() !== [...texts].sort().join()) throw new Error(`heard ${news.join()}`);
+      member.heard.splice(0);
+    }
   };
   await tell();
   return { step: tell, end: tell };
