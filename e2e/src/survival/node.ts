@@ -85,7 +85,8 @@ const commands = {
   events: () => events,
   calls: () => calls,
   open: (parts: number) => gate.open(parts),
-  tellGroup: async (name: string, text: string) => (await server.group(name).send(text)).queued,
+  tellGroup: async ({ name, text }: { name: string; text: string }) =>
+    (await server.group(name).send(text)).queued,
   membersOf: async (name: string) => (await server.group(name).members()).members.length,
   drain: async (timeoutMs: number) => await server.drain({ timeoutMs, returnWithinMs: 0 }),
   close: async () => await server.close(),

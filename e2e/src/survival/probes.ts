@@ -171,7 +171,7 @@ const group: Begin = async (world, name) => {
     const texts: string[] = [];
     for (const { process } of world.living) {
       texts.push(`news ${++told}`);
-      await process.call('tellGroup', name, texts.at(-1) as string);
+      await process.call('tellGroup', { name, text: texts.at(-1) as string });
     }
     for (const member of members) {
       await member.until(() => texts.every((text) => member.heard.includes(text)));
