@@ -169,6 +169,8 @@ const group: Begin = async (world, name) => {
   let told = 0;
   const tell = async () => {
     const texts: string[] = [];
+    // Without nodes, nobody keeps what is told while they are away.
+    if (world.isAlone) for (const member of members) await member.say('here');
     for (const { process } of world.living) {
       texts.push(`news ${++told}`);
       await process.call('tellGroup', { name, text: texts.at(-1) as string });
