@@ -8,6 +8,7 @@ import {
   agents,
   createServer,
   durable,
+  groups,
   hooks,
   keptReplies,
   type ModelIdentity,
@@ -320,6 +321,27 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
     ),
   'AgentsOptions.route': (foreign, use) =>
     atServer({ features: [agents({ route: foreign })] }, use, (session) => session.request('x', { to: 'b' })),
+  'GroupsOptions.authorize': async (foreign, use) => {
+    const listened: Awaited<ReturnType<typeof listening>> = await listening(
+      {
+        features: [groups({ authorize: onlyFor(foreign, isOfVictim, () => true) })],
+        onSession: async (session) => {
+          listened.server.group('room').add(session);
+          for await (const message of session) await session.send(message.text);
+        },
+      },
+      use,
+    );
+    const dial = async (token: string) =>
+      use(await connect(listened.url, { WebSocket, ...RECONNECT, onError: quiet, token }));
+    const neighbour = await dial('neighbour');
+    return {
+      provoke: async () => {
+        await soon((await dial(VICTIM)).request('hello'));
+      },
+      neighbour: () => asks(neighbour),
+    };
+  },
   'RepliesOptions.keep': (foreign, use) =>
     atServer(
       {

@@ -140,7 +140,7 @@ const agentMessages: Begin = async (world, name) => {
   const tell = async (text: string) => {
     texts.push(text);
     // A single process that has begun again knows an agent when that has come back, and refuses messages to it before.
-    if (!world.hasNodes) await ann.until(() => hasAgent(ann, 'ben'));
+    if (world.isAlone) await ann.until(() => hasAgent(ann, 'ben'));
     await ann.send(text, { to: 'ben' });
     await ann.until(() => ben.heard.includes(text));
     if (ben.heard.join() !== texts.join()) throw new Error(`ben has heard ${ben.heard.join()}`);
@@ -170,7 +170,7 @@ const group: Begin = async (world, name) => {
   const tell = async () => {
     const texts: string[] = [];
     // Without nodes, nobody keeps what is told while they are away.
-    if (!world.hasNodes) for (const member of members) await member.say('here');
+    if (world.isAlone) for (const member of members) await member.say('here');
     for (const { process } of world.living) {
       texts.push(`news ${++told}`);
       await process.call('tellGroup', { name, text: texts.at(-1) as string });

@@ -56,9 +56,9 @@ export class World implements AsyncDisposable {
     this.nodes.push(await startNode('survival/node', { url, secret: this.#secret }));
   }
 
-  /** Processes are nodes of a cluster. */
-  get hasNodes(): boolean {
-    return this.#secret !== undefined;
+  /** Its processes do not reach each other. */
+  get isAlone(): boolean {
+    return this.#secret === undefined;
   }
 
   get living(): readonly SurvivalNode[] {

@@ -26,7 +26,7 @@ export interface GroupSent<Data = unknown> {
    * `Session.send`.
    */
   readonly refused: readonly { readonly session: ServerSession<Data>; readonly error: ProtocolError }[];
-  /** What has become of it at other nodes; `undefined` without `nodes()`. */
+  /** What has become of it at other nodes; `undefined` if the server is alone. */
   readonly elsewhere?: GroupSentElsewhere | undefined;
 }
 
@@ -89,7 +89,7 @@ export interface PresenceChange extends Omit<Presence, 'state'> {
 }
 
 /**
- * Sessions that are sent the same messages, at all nodes that `nodes()` has joined. `size`, `has` and iteration concern those of
+ * Sessions that are sent the same messages, at all nodes that know each other. `size`, `has` and iteration concern those of
  * this node.
  *
  * @typeParam Data of `session.data`.

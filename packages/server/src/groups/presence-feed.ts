@@ -50,7 +50,7 @@ export class PresenceFeed {
     this.#later = later;
   }
 
-  /** `undefined` for a session of nobody who is known. */
+  /** `undefined` for a session without a principal. */
   static entryOf(
     { session, data, dataAt }: Membership,
     how?: PresenceState | undefined,

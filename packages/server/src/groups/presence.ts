@@ -3,7 +3,7 @@ import type { Presence, PresenceChange } from './group.js';
 import type { PresenceEntry } from './presence-feed.js';
 import { readData } from './state.js';
 
-/** How long a session that has moved may be nowhere, in milliseconds. Whoever has left is remembered for as long. */
+/** How long a session that has moved may be nowhere, in milliseconds. One that has left is remembered for as long. */
 const MOVING_MS = 15_000;
 /** Members of all nodes, in one group. */
 const MAX_ENTRIES = 100_000;
@@ -77,7 +77,7 @@ export class PresenceView {
   }
 
   /** Nodes that have members, as far as is known. */
-  get nodes(): ReadonlySet<string> {
+  get places(): ReadonlySet<string> {
     return new Set([...this.#known.values()].map(({ node }) => node));
   }
 

@@ -73,7 +73,7 @@ export class Presences {
   handleTick(): void {
     const presence = this.#groups.nodes?.presence;
     for (const view of this.#views.values()) {
-      for (const node of view.nodes)
+      for (const node of view.places)
         if (node !== this.#own && presence?.isAlive(node) === false) view.handleGone(node);
       view.handleTick();
     }

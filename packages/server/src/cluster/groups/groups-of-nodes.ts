@@ -359,7 +359,7 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
   }
 }
 
-/** Messages with the number before each, of those that were asked for. The first one follows the mark, whatever is not kept. */
+/** Messages with the number before each, of those that were asked for. The first one follows the mark, even if some are not kept. */
 function* inOrder(kept: readonly Kept[], mark: number): Generator<readonly [Kept, number]> {
   let previous = mark;
   for (const each of kept) {

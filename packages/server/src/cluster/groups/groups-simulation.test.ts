@@ -193,7 +193,7 @@ describe('random histories of groups on three nodes', () => {
     await history.world.stop();
   });
 
-  it.each(SEEDS)('do so while members move, and nobody leaves (seed %i)', async (seed) => {
+  it.each(SEEDS)('do so while members move, and tell of no one who leaves (seed %i)', async (seed) => {
     const history = new History(seed);
     await history.begin();
     const changes = watch(history.world.nodes[1] as SimulatedNode, 'all');

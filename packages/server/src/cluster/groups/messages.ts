@@ -34,7 +34,7 @@ export const MAX_LIST = 1_000;
 const KINDS = ['text', 'bytes', 'tokens'] as const;
 const STATES: readonly PresenceState[] = ['joined', 'suspended', 'left', 'moved', 'waits'];
 
-export interface Encoded {
+interface Encoded {
   readonly fields: readonly unknown[];
   readonly bytes: Uint8Array;
 }
