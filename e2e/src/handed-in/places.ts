@@ -324,7 +324,7 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
   'GroupsOptions.authorize': async (foreign, use) => {
     const listened: Awaited<ReturnType<typeof listening>> = await listening(
       {
-        features: [groups({ authorize: onlyFor(foreign, isOfVictim, () => true) })],
+        features: [groups({ authorize: onlyFor(foreign, isOfVictim, true) })],
         onSession: async (session) => {
           listened.server.group('room').add(session);
           for await (const message of session) await session.send(message.text);

@@ -204,11 +204,18 @@ function* chargeOwner(
       replies === 0 ? Number.MAX_SAFE_INTEGER : maxReplies - replies,
     );
     if (charged !== undefined) return Number(charged['rank']);
-    const [held] = yield* ask(`SELECT replies FROM reply_owners WHERE owner = ?${dialect.forUpdate}`, owner);
-    if (held === undefined && bytes <= maxOwnerBytes && replies <= maxReplies)
-      yield* ask('INSERT INTO reply_owners (owner, bytes, replies, rank) VALUES (?, 0, 0, 0)', owner);
-    else if (held === undefined || (yield* forgetOver(dialect, owner)) === 0)
-      return replies + Number(held?.['replies'] ?? 0) > maxReplies ? 'too_many_replies' : 'over_budget';
+    const [held] = yield* ask(
+      `SELECT bytes, replies FROM reply_owners WHERE owner = ?${dialect.forUpdate}`,
+      owner,
+    );
+    const isOver = replies + Number(held?.['replies'] ?? 0) > maxReplies;
+    const isFull = isOver || bytes + Number(held?.['bytes'] ?? 0) > maxOwnerBytes;
+    if (!isFull) {
+      // What another transaction has written since the update is charged next.
+      if (held === undefined)
+        yield* ask('INSERT INTO reply_owners (owner, bytes, replies, rank) VALUES (?, 0, 0, 0)', owner);
+    } else if (held === undefined || (yield* forgetOver(dialect, owner)) === 0)
+      return isOver ? 'too_many_replies' : 'over_budget';
   }
 }
 
