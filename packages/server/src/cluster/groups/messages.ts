@@ -34,11 +34,6 @@ export const MAX_LIST = 1_000;
 const KINDS = ['text', 'bytes', 'tokens'] as const;
 const STATES: readonly PresenceState[] = ['joined', 'suspended', 'left', 'moved', 'waits'];
 
-export interface Encoded {
-  readonly fields: readonly unknown[];
-  readonly bytes: Uint8Array;
-}
-
 /** The bytes of a content, which are the same for all nodes. */
 export function bytesOf(content: PlainContent): readonly [kind: (typeof KINDS)[number], bytes: Uint8Array] {
   if (typeof content === 'string') return ['text', Buffer.from(content)];
