@@ -143,6 +143,7 @@ export default defineConfig({
           environment: 'node',
           include: files.filter((file) => !pure.includes(file)),
           env,
+          retry,
           ...computing,
           ...patience,
         },

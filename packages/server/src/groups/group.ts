@@ -70,7 +70,7 @@ export interface Member {
 
 export interface MembersPage {
   readonly members: readonly Member[];
-  /** `undefined` if there are no more. */
+  /** `undefined` if there are no more. The last page is empty if members have left meanwhile. */
   readonly next: string | undefined;
 }
 

@@ -49,9 +49,10 @@ export class MembersOfNodes {
 
   /** @param after node and ID of the last member of the page before. @throws {ProtocolError} `timeout`. */
   async read(name: string, after: string | undefined, limit: number): Promise<MembersFound> {
-    const { own, nodesOf } = this.#options;
+    const { own, nodesOf, here } = this.#options;
     const [first = '', last] = after?.split('/', 2) ?? [];
-    const nodes = [own, ...nodesOf(name)].sort().filter((node) => node >= first);
+    const isHere = here(name, undefined, 1).members.length > 0;
+    const nodes = [...(isHere ? [own] : []), ...nodesOf(name)].sort().filter((node) => node >= first);
     const members: Member[] = [];
     for (const node of nodes) {
       const left = limit - members.length;

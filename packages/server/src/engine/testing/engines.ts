@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
+import { isFull } from '../../../../../scripts/extent.js';
 import type { Engine } from '../engine.js';
 import type { ReplyLogs } from '../logs/logs.js';
 import { memoryCluster } from '../memory.js';
@@ -46,7 +47,7 @@ export const engines: Readonly<Record<string, Kind>> = {
   ...kinds(undefined, {
     memory: async () => ({ create: () => memoryCluster(), async close() {} }),
     sqlite: async () => inFolder('normal'),
-    'sqlite that waits for the disk': async () => inFolder('full'),
+    ...(isFull && { 'sqlite that waits for the disk': async () => inFolder('full') }),
   }),
   ...kinds(valkeyMissing, {
     valkey: async () => await behindProxy(await startValkey(...KEPT), byUrl),
