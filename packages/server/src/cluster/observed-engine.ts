@@ -4,7 +4,8 @@ import { METER, type PartHost } from '../parts/part.js';
 
 /** The same engine, whose calls the metrics count as soon as they are collected. */
 export function observedEngine(engine: Engine, host: PartHost): Engine {
-  return measured(engine, (call, outcome, seconds) =>
-    host.use(METER)?.observer?.handleEngineCall(call, outcome, seconds),
-  );
+  return measured(engine, () => {
+    const observer = host.use(METER)?.observer;
+    return observer && ((...call) => observer.handleEngineCall(...call));
+  });
 }

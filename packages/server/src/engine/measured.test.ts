@@ -10,7 +10,7 @@ function observing(engine: Engine) {
     expect(seconds).toBeGreaterThanOrEqual(0);
     calls.push(`${call} ${outcome}`);
   };
-  return { calls, engine: measured(engine, observe) };
+  return { calls, engine: measured(engine, () => observe) };
 }
 
 describe('a measured engine', () => {
@@ -35,6 +35,17 @@ describe('a measured engine', () => {
     await expect(engine.connect().find('a')).rejects.toBe(error);
     expect(calls).toEqual(['find timeout']);
     expect(engine.connectLogs).toBeUndefined();
+  });
+
+  it('takes a connection that is frozen, and calls it directly while nobody observes', async () => {
+    const frozen: Engine = { connect: () => Object.freeze({ ...memoryCluster().connect() }) };
+    const { calls, engine } = observing(frozen);
+    expect((await engine.connect().renew('a', 'record', 1_000)).nodes.length).toBe(1);
+    expect(calls).toEqual(['renew answered']);
+    const answer = Promise.resolve(undefined);
+    const connection = { ...memoryCluster().connect(), find: () => answer };
+    const unobserved = measured({ connect: () => connection }, () => undefined);
+    expect(unobserved.connect().find('a')).toBe(answer);
   });
 
   it('has the secret of the engine', () => {

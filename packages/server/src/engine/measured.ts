@@ -6,35 +6,35 @@ export type CallOutcome = 'answered' | 'timeout' | 'connection_failed' | 'unsupp
 /** Is told of each call of an engine when it is over. */
 export type CallObserver = (call: string, outcome: CallOutcome, seconds: number) => void;
 
+/** Who observes the calls that are made now, if anyone does. */
+type Observer = () => CallObserver | undefined;
+
 /** The same engine, whose calls are observed: those of its connections, their tables and its logs. */
-export function measured(engine: Engine, observe: CallObserver): Engine {
+export function measured(engine: Engine, observer: Observer): Engine {
   const { connectLogs } = engine;
   const same: Partial<Engine> = {
     connect() {
       const connection = engine.connect();
-      return observed(connection, observe, {
-        table: (name: string) => observed(connection.table(name), observe, {}),
+      return observed(connection, observer, {
+        table: (name: string) => observed(connection.table(name), observer, {}),
       });
     },
-    ...(connectLogs && { connectLogs: () => observed(connectLogs.call(engine), observe, {}) }),
+    ...(connectLogs && { connectLogs: () => observed(connectLogs.call(engine), observer, {}) }),
   };
   return Object.assign(Object.create(engine) as Engine, same);
 }
 
 /** @param own methods in place of those of the object. */
-function observed<Target extends object>(
-  target: Target,
-  observe: CallObserver,
-  own: Partial<Target>,
-): Target {
+function observed<Target extends object>(target: Target, observer: Observer, own: Partial<Target>): Target {
   const methods = new Map<PropertyKey, unknown>(Object.entries(own));
-  return new Proxy(target, {
+  // Not a proxy of the object itself, which may be frozen.
+  return new Proxy({} as Target, {
     get(_, name) {
       const known = methods.get(name);
       if (known !== undefined) return known;
       const value: unknown = Reflect.get(target, name);
       if (typeof value !== 'function' || typeof name !== 'string') return value;
-      const method = timed(value.bind(target) as Method, name, observe);
+      const method = timed(value.bind(target) as Method, name, observer);
       methods.set(name, method);
       return method;
     },
@@ -43,8 +43,10 @@ function observed<Target extends object>(
 
 type Method = (...args: readonly unknown[]) => unknown;
 
-function timed(method: Method, name: string, observe: CallObserver): Method {
+function timed(method: Method, name: string, observer: Observer): Method {
   return (...args) => {
+    const observe = observer();
+    if (observe === undefined) return method(...args);
     const begun = performance.now();
     const result = method(...args);
     // Those that open or watch something answer at once, and may go on for ever.

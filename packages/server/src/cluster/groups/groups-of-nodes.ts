@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { type Logger, ProtocolError } from '@parlance/protocol';
-import { type MemoryBudget, systemClock } from '@parlance/protocol/internal';
+import { loggable, type MemoryBudget, systemClock } from '@parlance/protocol/internal';
 import { limitedLog } from '../../base/limited-log.js';
 import type { EngineConnection } from '../../engine/engine.js';
 import type { GroupMessage } from '../../groups/delivery.js';
@@ -314,7 +314,10 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
     switch (type as GroupMessageType) {
       case 'say': {
         const { name, place, message } = readSay(node, fields, bytes);
-        void this.#handOver(name, place, message);
+        this.#handOver(name, place, message).catch((error: unknown) => {
+          const failed = { event: 'group.failed', group: name, node, err: loggable(error) };
+          this.#logger.error(failed, 'a message of another node was not handed to the members of a group');
+        });
         return;
       }
       case 'ask':

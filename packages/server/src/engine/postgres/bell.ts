@@ -76,7 +76,7 @@ export class Bell {
       client.on('notification', ({ payload, processId }) => {
         if (processId !== this.#processId) this.#hear(payload ?? '');
       });
-      // A wake that is lost with the server is no loss.
+      // Wakes may be lost with the server: those who wait look again by themselves.
       await this.#ask(client, `SET synchronous_commit TO off; LISTEN "${this.#channel}"`);
       this.#isOpening = false;
       if (this.#isClosed) return void client.end().catch(() => {});

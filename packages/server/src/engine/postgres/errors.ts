@@ -4,7 +4,7 @@ import { isProtocolError, ProtocolError } from '@parlance/protocol';
 const IN_THE_WAY = new Set(['40001', '40P01', '23505']);
 /** A statement or a lock took too long. */
 const LATE = new Set(['57014', '55P03']);
-/** There is no such schema or table. */
+/** The schema or a table is missing. */
 const MISSING = new Set(['3F000', '42P01']);
 /** The server is a replica, or shuts down: another one has to be found. */
 const UNUSABLE = new Set(['25006', '57P01', '57P02', '57P03']);

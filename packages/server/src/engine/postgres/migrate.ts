@@ -31,7 +31,8 @@ export async function migrate(client: PoolClient, schema: string): Promise<void>
     await client.query('INSERT INTO schema_version (version) VALUES ($1)', [STEPS.length]);
     await client.query('COMMIT');
   } catch (error) {
-    await client.query('ROLLBACK');
+    // The connection may be lost, and why is what counts.
+    await client.query('ROLLBACK').catch(() => {});
     throw error;
   }
 }

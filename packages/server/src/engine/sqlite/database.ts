@@ -53,8 +53,10 @@ export class SqliteDatabase implements SqlDatabase {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#file?.leave();
+    const file = this.#file;
+    // Before it waits, as it may be called again meanwhile.
     this.#file = undefined;
+    await file?.leave();
   }
 
   #open(): SqliteFile {

@@ -7,7 +7,7 @@ import { SqlConnection } from '../sql/connection.js';
 import { failure } from './failures.js';
 import type { Database } from './library.js';
 import { DIALECT, openDatabase } from './open.js';
-import { Turns } from './turns.js';
+import { MAX_WAITING, Turns } from './turns.js';
 
 describe('calls of one turn of the event loop', () => {
   let folder: string;
@@ -65,6 +65,15 @@ describe('calls of one turn of the event loop', () => {
     expect(await Promise.all([add(1), add(2), all(), add(3)])).toEqual([1, 2, [1, 2], 3]);
     expect(statements).toEqual(['BEGIN', 'INSERT', 'INSERT', 'SELECT', 'INSERT', 'COMMIT']);
     expect(await all()).toEqual([1, 2, 3]);
+  });
+
+  it('are refused if too many wait', async () => {
+    const calls = Array.from({ length: MAX_WAITING + 1 }, (_, i) => add(i));
+    const outcomes = await Promise.allSettled(calls);
+    expect(outcomes.slice(0, -1).every(({ status }) => status === 'fulfilled')).toBe(true);
+    expect(outcomes.at(-1)).toMatchObject({ reason: { code: 'timeout' } });
+    await add(MAX_WAITING);
+    expect((await all()).length).toBe(MAX_WAITING + 1);
   });
 
   it('fail each by itself, and without an effect', async () => {

@@ -1,8 +1,11 @@
+import { ProtocolError } from '@parlance/protocol';
 import type { SqlCall, SqlValue } from '../sql/call.js';
 import type { Database, PreparedStatement } from './library.js';
 
 /** How long the calls of one turn of the event loop may take together before others get their turn, in milliseconds. */
 const TURN_MS = 20;
+/** Calls that may wait for their turn; with more, each is refused. */
+export const MAX_WAITING = 16_384;
 /** Statements that stay prepared. */
 const MAX_STATEMENTS = 256;
 
@@ -28,8 +31,11 @@ export class Turns {
     this.#failed = failed;
   }
 
+  /** @throws {ProtocolError} `timeout` if too many wait; `connection_failed`, `unsupported`. */
   run<Result>(begin: () => SqlCall<Result>): Promise<Result> {
     return new Promise<Result>((resolve, reject) => {
+      if (this.#waiting.length >= MAX_WAITING)
+        throw new ProtocolError('timeout', 'SQLite has not answered earlier calls');
       if (this.#waiting.length === 0) setImmediate(() => this.end());
       this.#waiting.push({ begin, resolve: resolve as (result: unknown) => void, reject });
     });

@@ -13,7 +13,7 @@ export interface Behaviour {
   readonly slowMs: number;
   readonly keepsData: boolean;
   readonly tellsLoss: boolean;
-  /** Whether a write that is refused, as there is no room, is executed all the same. */
+  /** Whether a write for which there is no room is refused, and executed all the same. */
   readonly writesWhenFull: boolean;
 }
 
