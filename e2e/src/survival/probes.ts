@@ -169,7 +169,7 @@ const group: Begin = async (world, name) => {
   let told = 0;
   const tell = async () => {
     const texts: string[] = [];
-    // Without nodes, nobody keeps what is told while they are away.
+    // Without nodes, a group keeps nothing for members that are away.
     if (world.isAlone) for (const member of members) await member.say('here');
     for (const { process } of world.living) {
       texts.push(`news ${++told}`);
