@@ -1,12 +1,12 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync, existsSync, readdirSync, readFileSync } from 'node:fs';
-import { appendFile, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { appendFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import pg from 'pg';
+import { newDataFolder } from './data-folder.js';
 import { freePort } from './free-port.js';
 
 /** A Postgres of a test's own, on a free port and in a temporary folder. */
@@ -62,6 +62,7 @@ const SETTINGS = [
   'wal_level = replica',
   'shared_buffers = 16MB',
   'autovacuum_naptime = 10s',
+  'jit = off',
 ];
 
 export async function startPostgres(...lines: readonly string[]): Promise<PostgresServer> {
@@ -84,7 +85,7 @@ export async function startPostgres(...lines: readonly string[]): Promise<Postgr
 }
 
 async function newFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'parlance-postgres-'));
+  const folder = await newDataFolder('parlance-postgres-');
   if (IS_ROOT) {
     const [user, group] = await Promise.all(['-u', '-g'].map((flag) => run('id', [flag, USER])));
     chownSync(folder, Number(user?.stdout), Number(group?.stdout));

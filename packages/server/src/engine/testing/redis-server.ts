@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
+import { newDataFolder } from './data-folder.js';
 import { freePort } from './free-port.js';
 
 /** A Redis of a test's own, on a free port and in a temporary folder. */
@@ -46,7 +46,7 @@ export function startValkey(...options: readonly string[]): Promise<RedisServer>
 
 async function startServer(program: string | undefined, options: readonly string[]): Promise<RedisServer> {
   if (program === undefined) throw new Error('redis-server is not installed');
-  const folder = await mkdtemp(join(tmpdir(), 'parlance-redis-'));
+  const folder = await newDataFolder('parlance-redis-');
   const port = await freePort();
   const base = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', ''];
   let child: ChildProcess;
@@ -113,7 +113,7 @@ export interface SentinelServer extends AsyncDisposable {
 /** @param name by which clients ask for the primary. */
 export async function startSentinel(name: string, primaryPort: number): Promise<SentinelServer> {
   if (PROGRAM === undefined) throw new Error('redis-server is not installed');
-  const folder = await mkdtemp(join(tmpdir(), 'parlance-sentinel-'));
+  const folder = await newDataFolder('parlance-sentinel-');
   const port = await freePort();
   // It writes down there what it decides.
   const file = join(folder, 'sentinel.conf');
