@@ -50,10 +50,10 @@ const env = (() => {
 const patience = { testTimeout: 60_000, expect: { poll: { timeout: 60_000 } }, hookTimeout: 60_000 };
 
 /**
- * Tests with real sockets, processes and browsers get a second try in CI, since the order of events is not theirs to
- * choose. The summary names each test that needed it.
+ * Tests with real sockets, processes and browsers get two more tries in CI, since the order of events is not theirs to
+ * choose. The summary names each test that needed one.
  */
-const retry = process.env.CI === undefined ? 0 : 1;
+const retry = process.env.CI === undefined ? 0 : 2;
 
 /** What a test file says that touches more than its own modules: it needs a process of its own. It may read the environment. */
 const TOUCHES_MORE =
