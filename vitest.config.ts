@@ -57,7 +57,7 @@ const retry = process.env.CI === undefined ? 0 : 2;
 
 /** What a test file says that touches more than its own modules: it needs a process of its own. It may read the environment. */
 const TOUCHES_MORE =
-  /\bvi\b|\bglobalThis\b|\bprocess\.(?!env\[|versions\b)|\bloadOn\b|web-platform|memoryUsage|\bgc\b|redis/i;
+  /\bvi\b|\bglobalThis\b|\bprocess\.(?!env\[|versions\b)|\bloadOn\b|web-platform|memoryUsage|\bgc\b|redis|postgres/i;
 
 /** Tests of what modules remember, such as which codecs were loaded: they need modules that were not used. */
 const NEEDS_NEW_MODULES =
@@ -71,6 +71,15 @@ const files = ['packages', 'conformance', 'scripts']
 const pure = files.filter(
   (file) => !NEEDS_NEW_MODULES.test(file) && !TOUCHES_MORE.test(readFileSync(file, 'utf8')),
 );
+
+/** What a test end to end says that must not be seen by another one, or must not see what others have left. */
+const NEEDS_OWN_PROCESS =
+  /\bvi\.|\bglobalThis\b|\bprocess\.(?:on|off|listeners|rawListeners|removeAllListeners|memoryUsage)\b|\bgc\b|memory\.test/;
+
+const endToEnd = readdirSync('e2e/src', { recursive: true, encoding: 'utf8' })
+  .map((name) => join('e2e/src', name))
+  .filter((file) => /(?<!\.browser)\.test\.ts$/.test(file));
+const together = endToEnd.filter((file) => !NEEDS_OWN_PROCESS.test(file + readFileSync(file, 'utf8')));
 
 /** Projects of other groups run one after the other, so CI runs those that wait in a process beside. */
 const computing = { maxWorkers: 2, sequence: { groupOrder: 2 } };
@@ -153,11 +162,27 @@ export default defineConfig({
         resolve,
         ssr,
         test: {
+          // They share modules, which take longer to load than most of these tests compute.
           name: 'e2e',
           environment: 'node',
-          include: ['e2e/src/**/*.test.ts'],
+          include: together,
           globalSetup: 'e2e/src/kit/bundle-programs.ts',
-          exclude: ['**/*.browser.test.ts', '**/node_modules/**'],
+          isolate: false,
+          env,
+          retry,
+          ...waiting,
+          ...patience,
+        },
+      },
+      {
+        plugins: [properties],
+        resolve,
+        ssr,
+        test: {
+          name: 'e2e-alone',
+          environment: 'node',
+          include: endToEnd.filter((file) => !together.includes(file)),
+          globalSetup: 'e2e/src/kit/bundle-programs.ts',
           env,
           retry,
           ...waiting,

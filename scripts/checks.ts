@@ -67,14 +67,16 @@ async function twiceInCi(what: string, check: () => Promise<Tally>): Promise<Tal
   return { ...second, notes: [...(second.notes ?? []), ...notes] };
 }
 
+const END_TO_END = ['e2e', 'e2e-alone'];
+
 /** The tests that wait for sockets, processes and browsers. */
 async function waitingTests(): Promise<Tally> {
   const missing = chromiumMissing();
   if (missing !== undefined && process.env['CI'] !== 'true') {
-    const tally = await vitest({ projects: ['e2e'] });
+    const tally = await vitest({ projects: END_TO_END });
     return add(tally, { passed: 0, failed: 0, skipped: 1, notes: [`skipped browser tests: ${missing}`] });
   }
-  return await vitest({ projects: ['e2e', 'browser'] });
+  return await vitest({ projects: [...END_TO_END, 'browser'] });
 }
 
 /** Says what a run leaves out, and how to get it. */
@@ -203,7 +205,7 @@ export const CHECKS: readonly Check[] = [
       if (otherNodeMissing !== undefined)
         return { passed: 0, failed: 0, skipped: 1, notes: [otherNodeMissing] };
       return await vitest({
-        projects: ['unit', 'unit-alone', 'e2e'],
+        projects: ['unit', 'unit-alone', ...END_TO_END],
         files: DIFFERS_BY_NODE,
         env: underNode(24),
       });
