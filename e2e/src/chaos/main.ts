@@ -12,7 +12,8 @@ import { type RunReport, runChaos } from './run.js';
 
 const USAGE = `npm run chaos -- [--seconds N] [--sessions M]
 npm run chaos -- --histories N [--seed S]
-npm run chaos -- --cluster [deploy | faults] [--seconds N] [--streams N] [--idle N] [--plant FAULT]
+npm run chaos -- --cluster [deploy | faults] [--seconds N] [--streams N] [--busy N] [--idle N]
+                    [--plant FAULT]
 npm run chaos -- --redis [--seconds N] [--seed S]
 npm run chaos -- --cluster --durable [--seconds N] [--sessions M] [--seed S] [--plant FAULT | --plants]
 npm run chaos -- --crossings [--seconds N] [--seed S] [--seeds N] [--plant FAULT | --plants]
@@ -25,11 +26,13 @@ npm run chaos -- --crossings [--seconds N] [--seed S] [--seeds N] [--plant FAULT
                   the connections; with --crossings, all that is done, and when
   --redis         60 connections to a Redis are refused, reset and silenced, and Redis is paused, killed and
                   takes no more of them; all have to answer within 7 s after that
-  --cluster       three nodes in processes of their own, with Redis, behind a proxy that picks any of
-                  them. deploy: every node is replaced while it is in use; faults: nodes, the engine and
-                  the connections of every leg fail. Without a word, first the one and then the other
+  --cluster       three nodes in processes of their own, with Redis, behind a balancer that picks any of
+                  them. deploy: every node is replaced while it is in use, behind HAProxy with TLS;
+                  faults: nodes, the engine and the connections of every leg fail. Without a word,
+                  first the one and then the other
   --streams N     deploy: sessions with one streamed answer after another (default: 200)
-  --idle N        deploy: other sessions (default: 1000)
+  --busy N        deploy: sessions that say something four times a second (default: 50)
+  --idle N        deploy: sessions that say something once a minute (default: 1000)
   --log FILE      appends what the nodes log
   --plant FAULT   a fault that has to be found, to check the checker: ${Object.keys(PLANTS).join(', ')}
   --durable       sessions that outlive their nodes: nodes are killed, paused and drained, Redis is killed and
@@ -51,6 +54,7 @@ const { values, positionals } = readCommandLine(USAGE, {
     redis: { type: 'boolean', default: false },
     cluster: { type: 'boolean', default: false },
     streams: { type: 'string', default: '200' },
+    busy: { type: 'string', default: '50' },
     idle: { type: 'string', default: '1000' },
     durable: { type: 'boolean', default: false },
     crossings: { type: 'boolean', default: false },
@@ -62,11 +66,11 @@ const { values, positionals } = readCommandLine(USAGE, {
 });
 
 const NODES = 3;
-const PULSES = 50;
 const ENGINES = 60;
 /** How long Redis is well before all of them have to answer, in milliseconds. */
 const ENGINE_PATIENCE_MS = 7_000;
-const DRAIN = { drainMs: 15_000, returnWithinMs: 2_000 };
+/** Nodes have a minute, of which the last moments are for what is left. */
+const DRAIN = { drainMs: 45_000, returnWithinMs: 2_000 };
 /** How long nodes fail at least if a deploy has taken most of the time. */
 const MIN_FAULT_SECONDS = 10;
 /** Share of the lost connections that sessions must recover from. */
@@ -103,8 +107,8 @@ async function runCluster(): Promise<readonly string[]> {
   if (scenario !== 'faults') {
     const streams = wholeNumber('streams', values.streams, USAGE);
     const idle = wholeNumber('idle', values.idle, USAGE);
-    const pulses = Math.min(idle, PULSES);
-    const report = await runDeploy({ ...common, ...DRAIN, streams, idle, pulses });
+    const busy = wholeNumber('busy', values.busy, USAGE);
+    const report = await runDeploy({ ...common, ...DRAIN, streams, busy, idle });
     for (const line of report.lines) console.log(line);
     faults.push(...report.faults);
   }

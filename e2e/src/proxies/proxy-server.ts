@@ -108,7 +108,7 @@ function backendAt(backends: readonly [Backend, Backend], number: string): Backe
 }
 
 /** Of localhost, for nginx as two files and for HAProxy as one. @returns the certificate. */
-function createCertificate(folder: string): string {
+export function createCertificate(folder: string): string {
   const [key, crt] = [join(folder, 'tls.key'), join(folder, 'tls.crt')];
   const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1'];
   const made = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];

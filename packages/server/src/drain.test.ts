@@ -1,6 +1,7 @@
 import { SILENT_LOGGER } from '@parlance/protocol/internal';
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Drain } from './drain.js';
+import type { ServerEndpoint } from './endpoint.js';
 import type { DrainPart } from './parts/part.js';
 
 const MINUTE = 60_000;
@@ -65,5 +66,60 @@ describe('a drain that an operator finishes', () => {
     const drain = new Drain(new Map(), [], 0, deadline, SILENT_LOGGER);
     drain.finish();
     expect(drain.progress.deadline).toBe(deadline);
+  });
+});
+
+/** A session that counts as open until it has been told to move. */
+function createMover(name: string, openStreams: number, told: string[]) {
+  return {
+    hasEnded: false,
+    hasWire: true,
+    core: { channel: { openStreams } },
+    sendGoAway: ({ move }: { readonly move?: boolean }) => told.push(`${name} ${move}`),
+  } as unknown as ServerEndpoint;
+}
+
+describe('clients that move', () => {
+  const MOVES: DrainPart = { farewell: () => ({ move: true }), park: async () => {} };
+  const SECOND = 1_000;
+
+  function moversOf(count: number) {
+    const told: string[] = [];
+    const names = Array.from({ length: count }, (_, i) => `s${i}`);
+    const sessions = new Map(names.map((name, i) => [name, createMover(name, i === 50 ? 1 : 0, told)]));
+    const drain = new Drain(sessions, [MOVES], 0, Date.now() + MINUTE, SILENT_LOGGER);
+    return { told, sessions, drain };
+  }
+
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  it('are told a few at a time, those with streams first', async () => {
+    const { told, drain } = moversOf(100);
+    void drain.run(MINUTE).catch(() => {});
+    await vi.advanceTimersByTimeAsync(0);
+    expect(told).toEqual(['s50 true', 's0 true']);
+    await vi.advanceTimersByTimeAsync(500);
+    expect(told).toHaveLength(52);
+    await vi.advanceTimersByTimeAsync(500);
+    expect(new Set(told).size).toBe(100);
+  });
+
+  it('are all told within half of the time, however many they are', async () => {
+    const { told, drain } = moversOf(10_000);
+    void drain.run(10 * SECOND).catch(() => {});
+    await vi.advanceTimersByTimeAsync(2 * SECOND);
+    expect(told.length).toBeLessThan(4_500);
+    await vi.advanceTimersByTimeAsync(3 * SECOND);
+    expect(new Set(told).size).toBe(10_000);
+  });
+
+  it('are not told when it is their turn and they have gone', async () => {
+    const { told, sessions, drain } = moversOf(100);
+    void drain.run(MINUTE).catch(() => {});
+    await vi.advanceTimersByTimeAsync(0);
+    for (const session of sessions.values()) (session as { hasEnded: boolean }).hasEnded = true;
+    await vi.advanceTimersByTimeAsync(MINUTE / 2);
+    expect(told).toHaveLength(2);
   });
 });

@@ -4,6 +4,7 @@ import type { DrainProgress, DrainResult } from './drain-options.js';
 import type { ServerEndpoint } from './endpoint.js';
 import type { Refusal } from './http/site.js';
 import type { DrainPart } from './parts/part.js';
+import { repeat } from './repeat.js';
 
 /** The delay after which a client that leaves now, or is refused, should reconnect. */
 function returnDelay(withinMs: number): number {
@@ -22,6 +23,10 @@ export function drainingRefusal(returnWithinMs: number): Refusal {
 
 /** How long a client may be away before it counts as gone, in milliseconds. */
 const RETURN_MS = 5_000;
+
+/** How often clients are told to move, in milliseconds, and how many then, unless the deadline asks for more. */
+const LOOK_MS = 20;
+const AT_ONCE = 2;
 
 /** Sends GOAWAY to every session and waits for them to end; closes those that are left at the deadline. */
 export class Drain {
@@ -102,11 +107,16 @@ export class Drain {
       if (part.announce !== undefined)
         await this.#attempt(() => part.announce?.(this.#deadline, this.#returnWithinMs));
     const sessions = [...this.#sessions.values()];
+    const movers: ServerEndpoint[] = [];
     for (const session of sessions) {
-      this.#sayFarewell(session);
+      const goAway = this.#farewellTo(session);
+      if (goAway?.move === true) movers.push(session);
+      else if (goAway !== undefined) session.sendGoAway(goAway);
       if (!session.hasWire) this.handleLost(session);
     }
+    const stopTelling = this.#tellInTurn(movers, timeoutMs);
     await this.#emptyWithin(timeoutMs);
+    stopTelling();
     for (const timer of this.#waiting.values()) clearTimeout(timer);
     const parking = this.#parts.filter(({ park }) => park !== undefined);
     if (!this.#isEmpty) await Promise.all(parking.map((part) => this.#attempt(() => part.park?.())));
@@ -148,10 +158,31 @@ export class Drain {
     return this.#parts.some((part) => guard(session, () => part.keeps?.(session)));
   }
 
-  #sayFarewell(session: ServerEndpoint): void {
-    if (this.#isKept(session)) return;
+  #farewellTo(session: ServerEndpoint): GoAwayPayload | undefined {
+    if (this.#isKept(session)) return undefined;
     const more = this.#parts.map((part) => guard(session, () => part.farewell?.(session)));
-    session.sendGoAway(Object.assign(this.#goAway(returnDelay(this.#returnWithinMs)), ...more));
+    return Object.assign(this.#goAway(returnDelay(this.#returnWithinMs)), ...more);
+  }
+
+  /**
+   * Each client that moves opens a connection, and if thousands do so at once, those wait that talk. So they are told a few at a
+   * time, and all of them within half of the time that there is; those with streams are first, since they leave when these end.
+   *
+   * @returns stops it.
+   */
+  #tellInTurn(movers: readonly ServerEndpoint[], timeoutMs: number): () => void {
+    if (this.#isFinishing) return () => {};
+    const hasStreams = ({ core }: ServerEndpoint) => Number(core.channel.openStreams > 0);
+    const waiting = movers.toSorted((a, b) => hasStreams(b) - hasStreams(a));
+    const atOnce = Math.max(AT_ONCE, Math.ceil(waiting.length / Math.max(1, timeoutMs / 2 / LOOK_MS)));
+    const tell = () => {
+      for (const session of waiting.splice(0, atOnce)) {
+        const goAway = session.hasEnded ? undefined : this.#farewellTo(session);
+        if (goAway !== undefined) session.sendGoAway(goAway);
+      }
+    };
+    tell();
+    return repeat(LOOK_MS, tell, this.#logger);
   }
 
   #emptyWithin(timeoutMs: number): Promise<void> {

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import WebSocket from 'ws';
 import { Ledger } from './ledger.js';
 import { type Member, Members } from './members.js';
 import { distribution } from './pace.js';
@@ -11,10 +12,10 @@ export interface DeployOptions {
   readonly nodes: number;
   /** Sessions with one streamed answer after another. */
   readonly streams: number;
-  /** Sessions that say something now and then. */
+  /** Sessions that say something four times a second, so that a gap is seen. */
+  readonly busy: number;
+  /** Sessions that say something once a minute. */
   readonly idle: number;
-  /** How many of them say something ten times a second, so that a gap is seen. */
-  readonly pulses: number;
   readonly drainMs: number;
   readonly returnWithinMs: number;
   readonly plant: Plant | undefined;
@@ -27,8 +28,8 @@ export interface Report {
   readonly lines: readonly string[];
 }
 
-const PULSE_MS = 100;
-const IDLE_MS = 5_000;
+const BUSY_MS = 250;
+const IDLE_MS = 60_000;
 const ASK = { paceMs: 100, minParts: 10, maxParts: 50, thinkMs: 500 };
 /** Connections that are opened at the same time. */
 const AT_ONCE = 16;
@@ -41,8 +42,11 @@ const MAX_COMMANDS = 5;
 const SENT: ReadonlySet<string> = new Set(['eval', 'evalsha', 'xread', 'hello', 'client|setinfo']);
 
 export async function runDeploy(options: DeployOptions): Promise<Report> {
+  const sessions = options.streams + options.busy + options.idle;
   await using members = await Members.start(options.nodes, {
     ...options,
+    // One that moves has two for a moment.
+    maxConnections: 1.5 * sessions,
     more: { plant: options.plant },
     hasGuards: false,
   });
@@ -67,10 +71,10 @@ class Deploy {
   }
 
   async run(): Promise<Report> {
-    const { streams, pulses, idle, nodes } = this.#options;
+    const { streams, busy, idle, nodes } = this.#options;
+    await this.#open(idle, { sayEveryMs: IDLE_MS });
+    await this.#open(busy, { sayEveryMs: BUSY_MS, isEven: true });
     await this.#open(streams, { ask: ASK });
-    await this.#open(pulses, { sayEveryMs: PULSE_MS, isEven: true });
-    await this.#open(idle - pulses, { sayEveryMs: IDLE_MS });
     await this.#watch();
     for (const member of [...this.#members.alive]) await this.#replace(member);
     this.#over.abort();
@@ -87,10 +91,10 @@ class Deploy {
     const report = {
       faults,
       lines: [
-        `deploy: ${nodes} nodes replaced under ${streams} streams and ${idle} other sessions, ${pulses} of them busy`,
+        `deploy: ${nodes} nodes replaced under ${streams} streams, ${busy} busy and ${idle} idle sessions`,
         ...this.#lines,
         `  ${this.#ledger.arrived} parts and echoes arrived; ${asked} upstream requests for ${this.#ledger.questions} questions`,
-        `  gap of sessions that moved between streams: ${distribution(between)}`,
+        `  gap of sessions that moved, not streaming: ${distribution(between)}`,
         `  … that moved with a stream under way: ${distribution(streaming)}`,
         `  … that stayed where they were meanwhile: ${distribution(others)}`,
       ],
@@ -100,12 +104,22 @@ class Deploy {
   }
 
   async #open(count: number, habits: Habits): Promise<void> {
-    const { url } = this.#members;
+    const { urls, certificate: ca } = this.#members;
+    class TrustingWebSocket extends WebSocket {
+      constructor(url: string, protocols: string | string[]) {
+        super(url, protocols, { ca });
+      }
+    }
     let left = count;
     const openSome = async () => {
       while (left-- > 0) {
-        const name = `user-${this.#nextUser++}`;
-        const user = await User.open({ url, ledger: this.#ledger, name });
+        const number = this.#nextUser++;
+        const user = await User.open({
+          url: urls[number % urls.length] as string,
+          ledger: this.#ledger,
+          name: `user-${number}`,
+          WebSocket: TrustingWebSocket,
+        });
         user.begin(habits, this.#over.signal);
         this.#users.push(user);
       }

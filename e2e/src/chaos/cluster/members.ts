@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type RedisServer, startRedis } from '../../../../packages/server/src/engine/testing/redis-server.js';
 import { type Child, startChild } from '../../../../scripts/child-process.js';
 import { freePort } from '../../cli-process.js';
+import { Balancer } from './balancer.js';
 import type { NodeCommands, NodeSetup } from './node-process.js';
 import type { OutsideCommands } from './outside.js';
 
@@ -28,6 +29,8 @@ export interface MembersOptions {
   readonly log: string | undefined;
   /** Whether there are proxies between the nodes, and between them and Redis. */
   readonly hasGuards: boolean;
+  /** Clients come over TLS and HAProxy, with at most so many connections. @default over a proxy of ours, without TLS */
+  readonly maxConnections?: number | undefined;
 }
 
 const UPSTREAM_NODE = new URL('./node.ts', import.meta.url);
@@ -47,7 +50,11 @@ export class Members implements AsyncDisposable {
   readonly deadlines = new Map<number, number>();
   /** Log events of all nodes, as they were when they were last asked. */
   readonly events = new Map<number, Readonly<Record<string, number>>>();
-  url = '';
+  /** Of which each client takes any. */
+  urls: readonly string[] = [];
+  /** Of the TLS, in PEM. */
+  certificate: string | undefined;
+  #balancer: Balancer | undefined;
   readonly #options: MembersOptions;
   readonly #secret = randomBytes(24).toString('base64');
   readonly #cpuMs = new Map<number, number>();
@@ -61,6 +68,11 @@ export class Members implements AsyncDisposable {
     return members;
   }
 
+  /** If there is one. */
+  get url(): string {
+    return this.urls[0] as string;
+  }
+
   private constructor(redis: RedisServer, options: MembersOptions) {
     this.redis = redis;
     this.#options = options;
@@ -69,7 +81,10 @@ export class Members implements AsyncDisposable {
 
   async #open(): Promise<void> {
     const { outside } = this;
-    this.url = `ws://127.0.0.1:${await outside.call('front')}/session`;
+    const { maxConnections } = this.#options;
+    if (maxConnections !== undefined) this.#balancer = await Balancer.start(maxConnections);
+    this.certificate = this.#balancer?.certificate;
+    this.urls = this.#balancer?.urls ?? [`ws://127.0.0.1:${await outside.call('front')}/session`];
     this.#upstream = await outside.call('upstream');
   }
 
@@ -109,7 +124,7 @@ export class Members implements AsyncDisposable {
   }
 
   /**
-   * Stops a node in order, as a supervisor does. Connections may still arrive there.
+   * Stops a node in order, as a supervisor does. Connections may still arrive there, unless there is a balancer.
    *
    * @returns how long that took, the processor time that the node used meanwhile, as far as is known, and whether it has
    * ended by itself.
@@ -121,6 +136,8 @@ export class Members implements AsyncDisposable {
     await this.#ask(member);
     const [before, start] = [this.#cpuMs.get(child.pid) ?? 0, performance.now()];
     this.deadlines.set(child.pid, Date.now() + this.#options.drainMs);
+    // A supervisor tells its balancer when it tells the node.
+    await this.#balancer?.route(this.alive.filter((each) => each !== member).map(({ port }) => port));
     process.kill(child.pid, 'SIGTERM');
     const asking = setInterval(() => void this.#ask(member).catch(() => {}), 200);
     const ended = within(this.#options.drainMs + END_MS, 'a drained node did not end', async () => child.end);
@@ -166,10 +183,9 @@ export class Members implements AsyncDisposable {
   }
 
   async #route(): Promise<void> {
-    await this.outside.call(
-      'route',
-      this.alive.map(({ port }) => port),
-    );
+    const ports = this.alive.map(({ port }) => port);
+    await this.outside.call('route', ports);
+    await this.#balancer?.route(ports);
   }
 
   async #guard(name: string, group: string, port: number): Promise<number> {
@@ -179,6 +195,7 @@ export class Members implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.alive.map(({ process: child }) => child.kill()));
     await this.outside.kill();
+    await this.#balancer?.[Symbol.asyncDispose]();
     await this.redis[Symbol.asyncDispose]();
   }
 }

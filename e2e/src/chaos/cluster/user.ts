@@ -33,6 +33,8 @@ export interface UserOptions {
   readonly name: string;
   readonly timers?: ClientOptions['timers'];
   readonly reconnect?: ClientOptions['reconnect'];
+  /** @default that of `ws` */
+  readonly WebSocket?: ClientOptions['WebSocket'];
 }
 
 /** What a user does besides reading. */
@@ -68,9 +70,9 @@ export class User {
   #isClosing = false;
 
   /** @throws {ProtocolError} if the first connection fails, which is not repeated. */
-  static async open({ url, name, ledger, timers, reconnect }: UserOptions): Promise<User> {
+  static async open({ url, name, ledger, ...options }: UserOptions): Promise<User> {
     const limits = { messagesPerMinute: Infinity, bytesPerSecond: Infinity };
-    const session = await connect(url, { WebSocket, token: name, limits, timers, reconnect });
+    const session = await connect(url, { WebSocket, token: name, limits, ...options });
     return new User(name, session, ledger);
   }
 
