@@ -89,8 +89,9 @@ function observeParts(parts: AsyncIterable<Part>, { run, take, end }: Steps): As
         async next() {
           try {
             const result = await run(() => iterator.next());
+            // The last part may be returned.
+            if (result.done !== true || result.value !== undefined) take(result.value);
             if (result.done) end(false);
-            else take(result.value);
             return result;
           } catch (error) {
             end(true, error);

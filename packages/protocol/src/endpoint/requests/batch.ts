@@ -10,14 +10,14 @@ type Pending =
 /** Joins the parts of one reply. */
 export class PartBatch {
   readonly #clock: Clock;
-  readonly #send: (part: Part) => Promise<void>;
+  readonly #send: (part: Part) => Promise<void> | undefined;
   #pending: Pending | undefined;
   #cancelTimer: (() => void) | undefined;
   /** Settles when every released batch is sent; rejects with the first failure. */
   #sent: Promise<void> = Promise.resolve();
 
   /** @param send called for one part at a time: the next call waits until the last one has resolved. */
-  constructor(clock: Clock, send: (part: Part) => Promise<void>) {
+  constructor(clock: Clock, send: (part: Part) => Promise<void> | undefined) {
     this.#clock = clock;
     this.#send = send;
   }

@@ -9,9 +9,11 @@ export type HandlerReply =
   | AsyncIterable<Part, Part | ReturnType<() => void>>
   | Generator<Part, Part | ReturnType<() => void>>;
 
-/** The parts of a reply that has several, and then what their generator returns; `undefined` for a reply of one part. */
-export function partsIn<Each = Part>(reply: unknown): AsyncIterable<Each> | undefined {
-  if (isAsyncIterable(reply)) return withReturned(reply as AsyncIterable<Each, Each | undefined>);
+type Parts<Each> = AsyncIterable<Each, Each | undefined>;
+
+/** The parts of a reply that has several; their generator may return the last one. `undefined` for a reply of one part. */
+export function partsIn<Each = Part>(reply: unknown): Parts<Each> | undefined {
+  if (isAsyncIterable(reply)) return reply as Parts<Each>;
   return isGenerator(reply) ? partsIn(asynchronous(reply)) : undefined;
 }
 
@@ -19,27 +21,41 @@ async function* asynchronous(parts: Iterable<unknown, unknown>): AsyncGenerator<
   return yield* parts;
 }
 
-const OVER: Promise<IteratorResult<never, undefined>> = Promise.resolve({ value: undefined, done: true });
+/**
+ * Gives each part to `take`, and then what their generator returns. As `for await`, it lets the iterator return if `take` wants no
+ * more or throws; that loop has no returned value, and to put one in its way costs two promises for each token of a stream.
+ *
+ * @param take returns `false` if it wants no more, or resolves when it has room for the next part.
+ */
+export async function takeParts<Each>(
+  parts: Parts<Each>,
+  take: (part: Each) => Promise<void> | false | undefined,
+): Promise<void> {
+  const iterator = parts[Symbol.asyncIterator]();
+  // One that has failed is over as well.
+  let isOver = true;
+  let hasThrown = true;
+  try {
+    do {
+      isOver = true;
+      const { done, value } = await iterator.next();
+      isOver = done === true;
+      if (isOver && value === undefined) break;
+      const taken = take(value as Each);
+      if (taken === false) break;
+      if (taken !== undefined) await taken;
+    } while (!isOver);
+    hasThrown = false;
+  } finally {
+    if (!isOver) await leave(iterator, hasThrown);
+  }
+}
 
-function withReturned<Each>(parts: AsyncIterable<Each, Each | undefined>): AsyncIterable<Each> {
-  return {
-    [Symbol.asyncIterator]() {
-      const iterator = parts[Symbol.asyncIterator]();
-      let isOver = false;
-      const toPart = (result: IteratorResult<Each, Each | undefined>): IteratorResult<Each> => {
-        if (result.done !== true) return result;
-        isOver = true;
-        const { value } = result;
-        return value === undefined ? { value, done: true } : { value, done: false };
-      };
-      return {
-        // Nothing is allocated for a part: this is called for each token of a stream.
-        next: () => (isOver ? OVER : Promise.resolve(iterator.next()).then(toPart)),
-        async return() {
-          if (!isOver) await iterator.return?.();
-          return { value: undefined, done: true };
-        },
-      };
-    },
-  };
+/** @throws {unknown} what the iterator throws, unless something else was thrown before. */
+async function leave(iterator: AsyncIterator<unknown>, hasThrown: boolean): Promise<void> {
+  try {
+    await iterator.return?.();
+  } catch (error) {
+    if (!hasThrown) throw error;
+  }
 }

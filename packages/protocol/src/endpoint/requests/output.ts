@@ -52,7 +52,6 @@ interface Pending {
   readonly encoded: Uint8Array;
 }
 
-const RESOLVED = Promise.resolve();
 /** Bytes of metadata that name a kept reply, and some more. */
 const MIN_SIZE = 64;
 
@@ -186,8 +185,8 @@ export class Output {
     return (id === undefined ? undefined : this.#withId(id, pending)) ?? pending?.encoded;
   }
 
-  /** Resolves when there is room for the next part. */
-  part(body: CodedBody): Promise<void> {
+  /** Resolves when there is room for the next part; `undefined` if there is some. */
+  part(body: CodedBody): Promise<void> | undefined {
     this.#hasParts = true;
     const record = this.#record;
     return record === undefined ? this.#sendNext(body) : this.#partOnRecord(body, record);
@@ -219,19 +218,19 @@ export class Output {
   }
 
   /** Behind what is read from the record. */
-  #sendNext(body: CodedBody, metadata = this.#takePending()): Promise<void> {
+  #sendNext(body: CodedBody, metadata = this.#takePending()): Promise<void> | undefined {
     if (this.#catchUp === undefined) return this.#sendDirectly(body, metadata);
     return this.#catchUp.then(() => this.#sendDirectly(body, metadata));
   }
 
-  #sendDirectly(body: CodedBody, metadata: Pending | undefined): Promise<void> {
+  #sendDirectly(body: CodedBody, metadata: Pending | undefined): Promise<void> | undefined {
     this.#announce(metadata);
     this.#sink.chunk(body);
-    return this.#sink.ready();
+    return this.#sink.hasRoom() ? undefined : this.#sink.ready();
   }
 
   /** A part is told to the requester once it is on record. Most logs answer at once, so this waits for nothing then. */
-  #partOnRecord(body: CodedBody, record: ReplyRecorder): Promise<void> {
+  #partOnRecord(body: CodedBody, record: ReplyRecorder): Promise<void> | undefined {
     // The record takes it with this part.
     const metadata = this.#takePending();
     const recorded = record.append(body);
@@ -239,17 +238,17 @@ export class Output {
     return recorded.then(() => this.#tell(body, metadata, record));
   }
 
-  #tell(body: CodedBody, metadata: Pending | undefined, record: ReplyRecorder): Promise<void> {
+  #tell(body: CodedBody, metadata: Pending | undefined, record: ReplyRecorder): Promise<void> | undefined {
     if (record.isFull) return this.#sendNext(body, metadata);
     // The requester may have got the part from the record in between.
     const isBehind = this.#sent < record.parts;
-    if (this.#catchUp !== undefined || !isBehind || !this.#sink.isWanted()) return RESOLVED;
+    if (this.#catchUp !== undefined || !isBehind || !this.#sink.isWanted()) return undefined;
     if (this.#sent === record.parts - 1 && this.#sink.hasRoom()) {
       this.#sent++;
       this.#announce(metadata);
       this.#sink.chunk(body);
     } else this.#catchUp = this.#feed(record);
-    return RESOLVED;
+    return undefined;
   }
 
   /** @param error what the record ends with. */

@@ -18,7 +18,7 @@ import { PartBatch } from './batch.js';
 import type { ResolvedBatchOptions } from './batch-options.js';
 import { Cancellation } from './cancellation.js';
 import { HandlerContext, type RequestContext } from './handler-context.js';
-import { type HandlerReply, partsIn } from './handler-reply.js';
+import { type HandlerReply, partsIn, takeParts } from './handler-reply.js';
 import {
   assertKeeper,
   type KeepOptions,
@@ -267,12 +267,14 @@ export async function answer(
   const { session, coder, logger, clock } = options;
   let batch: PartBatch | undefined;
   const output = new Output(sink, cancellation, options, isOwn);
-  const sendPart = async (part: Part | CodedPart): Promise<void> => {
+  const send = (body: CodedBody): Promise<void> | undefined => {
+    const rest = () => options.rest(body.bytes.length);
+    const sent = output.part(body);
+    return sent === undefined ? rest() : sent.then(rest);
+  };
+  const sendPart = (part: Part | CodedPart): Promise<void> | undefined => {
     const coded = encodePart(part, options);
-    const body = coded instanceof Promise ? await coded : coded;
-    await output.part(body);
-    const rest = options.rest(body.bytes.length);
-    if (rest !== undefined) await rest;
+    return coded instanceof Promise ? coded.then(send) : send(coded);
   };
   try {
     // Decodes the metadata, which may be malformed.
@@ -301,20 +303,15 @@ export async function answer(
     const reply = isAsyncIterable(called) ? called : await called;
     const parts = partsIn<Part | CodedPart>(reply);
     if (parts !== undefined) {
-      for await (const part of parts) {
-        if (!output.isWanted) {
-          if (context.runsToCompletion && !cancellation.isAborted) continue;
-          break;
-        }
+      await takeParts(parts, (part) => {
+        if (!output.isWanted) return context.runsToCompletion && !cancellation.isAborted ? undefined : false;
         const { batching } = context;
         if (batching !== undefined && !(part instanceof CodedPart)) {
           batch ??= new PartBatch(clock, sendPart);
-          await batch.push(part, batching);
-        } else {
-          if (batch !== undefined) await batch.flush();
-          await sendPart(part);
+          return batch.push(part, batching);
         }
-      }
+        return batch === undefined ? sendPart(part) : batch.flush().then(() => sendPart(part));
+      });
       if (batch !== undefined) await batch.flush();
       const ended = output.end();
       if (ended !== undefined) await ended;
