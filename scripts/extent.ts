@@ -13,5 +13,5 @@ export const MAX_SHORT_RUNS = 300;
  */
 export const turn = Number(process.env['PARLANCE_TURN'] ?? Math.floor(Date.now() / 86_400_000));
 
-export const inTurn = <Thing>(things: readonly [Thing, ...Thing[]]): Thing =>
+export const inTurn = <const Thing>(things: readonly [Thing, ...Thing[]]): Thing =>
   things[turn % things.length] as Thing;

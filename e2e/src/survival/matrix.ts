@@ -158,7 +158,13 @@ const REPLIES_ARE_GONE: Failure = {
 
 /** Of durable sessions. */
 const GOES_ON: Row = { ...ALWAYS, 'lost file': ENGINE_IS_GONE };
-const PLAIN: Row = { ...ALWAYS, 'drain alone': LEFT, kill: IN_MEMORY, 'kill alone': IN_MEMORY, 'lost file': IN_MEMORY };
+const PLAIN: Row = {
+  ...ALWAYS,
+  'drain alone': LEFT,
+  kill: IN_MEMORY,
+  'kill alone': IN_MEMORY,
+  'lost file': IN_MEMORY,
+};
 const PLAIN_CALL: Row = { ...PLAIN, reload: PAGE_IS_GONE };
 const DURABLE_CALL: Row = {
   ...GOES_ON,
