@@ -31,7 +31,7 @@ npm run chaos -- --crossings [--engine ENGINE] [--seconds N] [--seed S] [--seeds
                   the connections of every leg fail. Without a word, first the one and then the other
   --streams N     deploy: sessions with one streamed answer after another (default: 200)
   --idle N        deploy: other sessions (default: 1000)
-  --log FILE      appends what the nodes log
+  --log FILE      appends what the nodes log, and with --crossings to FILE.effects what their handlers do
   --plant FAULT   a fault that has to be found, to check the checker: ${Object.keys(PLANTS).join(', ')}
   --durable       sessions that outlive their nodes: nodes are killed, paused and drained, Redis is killed and
                   paused, and no session may end. Its faults: ${Object.keys(DURABLE_PLANTS).join(', ')}

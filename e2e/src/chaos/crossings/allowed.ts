@@ -289,7 +289,7 @@ export function rowFor(failure: Failure, happenings: readonly Happening[]): Row 
       happenings.some(
         (happening) =>
           row.after.includes(happening.kind) &&
-          concerns(row, happening, failure) &&
+          concerns(row, felt(row, happening, happenings), failure) &&
           isBeside(row, happening, happenings),
       ),
   );
@@ -310,6 +310,18 @@ function isBeside({ beside }: Row, { from, to }: Happening, happenings: readonly
       (other) => beside.includes(other.kind) && other.from <= to && from <= other.to + AFTERMATH_MS,
     )
   );
+}
+
+/**
+ * Known nodes stay known for as long as the engine fails (CLUSTER.md, When Redis fails), so that what ends with its node may end
+ * later then.
+ */
+function felt({ at }: Row, happening: Happening, happenings: readonly Happening[]): Happening {
+  if (at !== 'owner') return happening;
+  let { to } = happening;
+  const failures = happenings.filter(({ kind }) => kind === 'engine').toSorted((a, b) => a.from - b.from);
+  for (const failure of failures) if (failure.from <= to + AFTERMATH_MS) to = Math.max(to, failure.to);
+  return { ...happening, to };
 }
 
 function concerns({ at, isLasting }: Row, { from, to, whom }: Happening, failure: Failure): boolean {

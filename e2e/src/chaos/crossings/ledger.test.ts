@@ -230,6 +230,24 @@ describe('the ledger of a history', () => {
       expect(judged(before.ledger, [began])).toContainEqual(fault);
     });
 
+    it.each([
+      ['fails by then', 14_000, 1],
+      ['fails too late for that', 16_000, 0],
+    ])('allows a plain session to end long after its node if the engine %s', (_what, afterMs, allowed) => {
+      vi.useFakeTimers({ toFake: ['Date'] });
+      const ledger = account();
+      ledger.happened('killed', NODE).to = Date.now();
+      pass(afterMs);
+      const failure = ledger.happened('engine', undefined);
+      pass(20_000);
+      failure.to = Date.now();
+      ledger.asks(PAT, { ...QUESTION, id: 'q1' }, undefined);
+      pass(1_000);
+      ledger.failed('q1', 'session_lost');
+      judged(ledger, [had(PAT.session)]);
+      expect(ledger.counts.allowed).toBe(allowed);
+    });
+
     it('allows who follows a reply later to read how it has ended long before', () => {
       vi.useFakeTimers();
       for (const [again, isUnkept, codes] of [

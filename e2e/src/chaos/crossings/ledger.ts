@@ -106,13 +106,18 @@ export class CrossingLedger extends Ledger {
     const user = this.#pages.has(name) ? this.user(name) : undefined;
     if (user === undefined) return this.fault('server', `answered what nobody has said: ${text}`);
     // A message that was not sent when the session ended goes to the next one, and those before it may be lost with the former.
-    if (this.#over.has(name) && Number(number) > user.heard) {
+    if (this.#isOver(name) && Number(number) > user.heard) {
       user.heard = Number(number);
       this.#before.delete(name);
     }
     const before = this.#before.get(name) ?? Number(count) - user.heard - 1;
     this.#before.set(name, before);
     super.hear(name, `${number} ${Number(count) - before}`);
+  }
+
+  /** Whether its session has ended, although the page may not know. */
+  #isOver(name: string): boolean {
+    return this.#over.has(name) || this.#followedAt.has(name);
   }
 
   sendFailed(page: Page, what: string, code: string, at: number): void {

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -25,7 +25,7 @@ export interface CrossingOptions {
   readonly seconds: number;
   readonly seed: number;
   readonly plant: CrossingPlant | undefined;
-  /** A file for what the nodes log. */
+  /** A file for what the nodes log; what their handlers do goes into another one beside it. */
   readonly log: string | undefined;
 }
 
@@ -52,6 +52,7 @@ export async function runCrossings(options: CrossingOptions): Promise<Report> {
     });
     return await new Crossings(options, kind, engine, members, effects).run();
   } finally {
+    if (log !== undefined) await appendFile(`${log}.effects`, await readFile(effects));
     await rm(folder, { recursive: true, force: true });
   }
 }
@@ -203,10 +204,14 @@ class Crossings {
     const { pid } = member.process;
     switch (step.do) {
       case 'kill': {
-        this.#happen('killed', pid).to = Date.now();
+        const happening = this.#happen('killed', pid);
+        happening.to = Date.now();
         this.#nodes[step.node] = undefined;
         await this.#members.kill(member);
-        return await this.#replace(step.node);
+        await this.#replace(step.node);
+        // Clients hear of it from the next one.
+        if (this.#isAlone) happening.to = Date.now();
+        return;
       }
       case 'drain': {
         const happening = this.#happen('drained', pid);
