@@ -87,6 +87,7 @@ const waiting = { maxWorkers: 5, sequence: { groupOrder: 3 } };
 
 /** Files that take a minute or more, in the order in which they begin: the last one must not be left alone. */
 const LONGEST = [
+  'survival',
   'failover',
   'chat-break',
   'replies-nodes',

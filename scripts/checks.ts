@@ -1,7 +1,8 @@
 import { pythonMissing } from '../conformance/src/kit/python.js';
+import { ENGINE_KINDS, type EngineOfHistory } from '../e2e/src/chaos/crossings/engines.js';
 import { redisMissing } from '../packages/server/src/engine/testing/redis-server.js';
 import { chromiumMissing } from './chromium.js';
-import { isFull, MAX_SHORT_RUNS } from './extent.js';
+import { inTurn, isFull, MAX_SHORT_RUNS } from './extent.js';
 import { otherNodeMissing, underNode } from './other-node.js';
 import { packOnce } from './pack.js';
 import { add, run, type Tally, vitest } from './run.js';
@@ -109,9 +110,21 @@ const DIFFERS_BY_NODE = [
   'packages/server/src/http/',
 ];
 
-async function chaosOfCluster(...options: string[]): Promise<Tally> {
-  const args = ['--cluster', '--seconds', CHAOS_SECONDS, ...options];
-  return await withRedis(() => node('e2e/src/chaos/main.ts', ...args));
+/** The same history every time. `npm run chaos -- --engine ENGINE` takes others. */
+function chaosOfEngine(engine: EngineOfHistory): Check {
+  const name = `chaos of crossings with ${engine}`;
+  const args = ['--engine', engine, '--seconds', CHAOS_SECONDS, '--seed', '1'];
+  return {
+    name: `${name}, ${CHAOS_SECONDS} s`,
+    part: 'check',
+    lane: 'waiting',
+    inFull: name,
+    async run() {
+      const { missing } = ENGINE_KINDS[engine];
+      if (missing !== undefined) return { passed: 0, failed: 0, skipped: 1, notes: [missing] };
+      return await twiceInCi(name, () => node('e2e/src/chaos/main.ts', ...args));
+    },
+  };
 }
 
 /** What CI runs. */
@@ -236,33 +249,17 @@ export const CHECKS: readonly Check[] = [
     run: () => node('e2e/src/chaos/main.ts', '--seconds', CHAOS_SECONDS),
   },
   {
-    name: `chaos of a cluster, ${CHAOS_SECONDS} s`,
+    name: 'deploy of a cluster, short',
     part: 'check',
     lane: 'waiting',
     inFull: 'chaos of a cluster',
     // A fifth of the sessions of `npm run chaos -- --cluster`, for machines with two cores that do other things as well.
-    run: () => chaosOfCluster('--streams', '40', '--idle', '200'),
-  },
-  {
-    name: `chaos of durable sessions, ${CHAOS_SECONDS} s`,
-    part: 'check',
-    lane: 'waiting',
-    inFull: 'chaos of durable sessions',
-    run: () => chaosOfCluster('--durable', '--sessions', '15'),
-  },
-  {
-    name: 'chaos of crossings, 2 × 15 s',
-    part: 'check',
-    lane: 'waiting',
-    inFull: 'chaos of crossings',
-    // The same histories every time. `npm run chaos -- --crossings` takes others.
     run: () =>
       withRedis(() =>
-        twiceInCi('chaos of crossings', () =>
-          node('e2e/src/chaos/main.ts', '--crossings', '--seconds', '15', '--seed', '1', '--seeds', '2'),
-        ),
+        node('e2e/src/chaos/main.ts', '--cluster', 'deploy', '--streams', '40', '--idle', '200'),
       ),
   },
+  ...(['redis', 'sqlite', inTurn(['postgres', 'memory'] as const)] as const).map(chaosOfEngine),
   {
     name: 'page budget',
     part: 'check',
@@ -343,8 +340,12 @@ export const NIGHTLY: readonly Check[] = [
   nightly('chaos of durable sessions, with faults planted', () =>
     chaosFor(60, '--cluster', '--durable', '--plants'),
   ),
-  nightly('chaos of crossings', () => chaosFor(60, '--crossings', '--seeds', '10')),
-  nightly('chaos of crossings, with faults planted', () => chaosFor(60, '--crossings', '--plants')),
+  ...(Object.keys(ENGINE_KINDS) as EngineOfHistory[]).flatMap((engine) => [
+    nightly(`chaos of crossings with ${engine}`, () => chaosFor(60, '--engine', engine, '--seeds', '10')),
+    nightly(`chaos of crossings with ${engine}, with faults planted`, () =>
+      chaosFor(60, '--engine', engine, '--plants'),
+    ),
+  ]),
   nightly('chaos of connections to Redis', () => chaosFor(60, '--redis')),
   nightly('attack', () => node('e2e/src/attack/main.ts')),
 ];

@@ -6,3 +6,12 @@
 export const isFull = process.env['PARLANCE_TESTS'] === 'full';
 
 export const MAX_SHORT_RUNS = 300;
+
+/**
+ * Which of several things that take turns is tested by a run that does not test them all: another one each day (UTC).
+ * `PARLANCE_TURN` repeats the one of an earlier day.
+ */
+export const turn = Number(process.env['PARLANCE_TURN'] ?? Math.floor(Date.now() / 86_400_000));
+
+export const inTurn = <const Thing>(things: readonly [Thing, ...Thing[]]): Thing =>
+  things[turn % things.length] as Thing;

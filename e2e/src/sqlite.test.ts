@@ -5,13 +5,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientSession, connect } from '@parlance/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
+import { isFull } from '../../scripts/extent.js';
 import { run, startServing } from './cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
 import { type DurableNode, startDurableNode } from './kit/programs.js';
 
 /** Sessions in a file: one process after the other, without any server beside them. `SQLITE_KILLS=500` kills as many of them. */
 
-const KILLS = Number(process.env['SQLITE_KILLS'] ?? 20);
+const KILLS = Number(process.env['SQLITE_KILLS'] ?? (isFull ? 20 : 8));
 /** Messages between two kills, and parts of the replies that are under way. */
 const MESSAGES = 40;
 const PARTS = 50;

@@ -2,7 +2,8 @@ import { readCommandLine, wholeNumber } from '../../../scripts/command-line.js';
 import { runDeploy } from './cluster/deploy.js';
 import { runFaults } from './cluster/faults.js';
 import { PLANTS, type Plant } from './cluster/plant.js';
-import { CROSSING_PLANTS, type CrossingPlant, isOf, PLANT_TRIES } from './crossings/plant.js';
+import { ENGINE_KINDS, type EngineOfHistory } from './crossings/engines.js';
+import { CROSSING_PLANTS, type CrossingPlant, isOf, PLANT_TRIES, plantsOf } from './crossings/plant.js';
 import { runCrossings } from './crossings/run.js';
 import { DURABLE_PLANTS, type DurablePlant } from './durable/plant.js';
 import { runDurable } from './durable/run.js';
@@ -16,7 +17,7 @@ npm run chaos -- --cluster [deploy | faults] [--seconds N] [--streams N] [--busy
                     [--plant FAULT]
 npm run chaos -- --redis [--seconds N] [--seed S]
 npm run chaos -- --cluster --durable [--seconds N] [--sessions M] [--seed S] [--plant FAULT | --plants]
-npm run chaos -- --crossings [--seconds N] [--seed S] [--seeds N] [--plant FAULT | --plants]
+npm run chaos -- --crossings [--engine ENGINE] [--seconds N] [--seed S] [--seeds N] [--plant FAULT | --plants]
 
   --seconds N     duration, over real sockets and a proxy that breaks, delays and freezes
                   connections (default: 60)
@@ -33,13 +34,15 @@ npm run chaos -- --crossings [--seconds N] [--seed S] [--seeds N] [--plant FAULT
   --streams N     deploy: sessions with one streamed answer after another (default: 200)
   --busy N        deploy: sessions that say something four times a second (default: 50)
   --idle N        deploy: sessions that say something once a minute (default: 1000)
-  --log FILE      appends what the nodes log
+  --log FILE      appends what the nodes log, and with --crossings to FILE.effects what their handlers do
   --plant FAULT   a fault that has to be found, to check the checker: ${Object.keys(PLANTS).join(', ')}
   --durable       sessions that outlive their nodes: nodes are killed, paused and drained, Redis is killed and
                   paused, and no session may end. Its faults: ${Object.keys(DURABLE_PLANTS).join(', ')}
   --crossings     agents with durable and plain sessions ask, tell and follow on three nodes that are killed,
-                  drained, paused and cut off, with a Redis that is slow, silent, restarted and full. Each error has
+                  drained, paused and cut off, with an engine that is slow, silent, restarted and full. Each error has
                   to be one that the documents allow. Its faults: ${Object.keys(CROSSING_PLANTS).join(', ')}
+  --engine ENGINE the engine of crossings: ${Object.keys(ENGINE_KINDS).join(', ')} (default: redis). With sqlite, one
+                  node after the other; in memory, nodes of one process, of which none is killed
   --seeds N       so many histories, one after another, from the seed on (default: 1)
   --plants        one run for each fault of the kind of chaos; fails if one is not found, with --crossings by a
                   contradiction that comes of it`;
@@ -58,6 +61,7 @@ const { values, positionals } = readCommandLine(USAGE, {
     idle: { type: 'string', default: '1000' },
     durable: { type: 'boolean', default: false },
     crossings: { type: 'boolean', default: false },
+    engine: { type: 'string' },
     seeds: { type: 'string', default: '1' },
     plant: { type: 'string' },
     plants: { type: 'boolean', default: false },
@@ -87,7 +91,7 @@ process.exit(faults.length > 0 ? 1 : 0);
 
 function runChosen(): Promise<readonly string[]> {
   if (values.redis) return runRedis();
-  if (values.crossings) return runHistoriesOfCrossings();
+  if (values.crossings || values.engine !== undefined) return runHistoriesOfCrossings();
   if (values.cluster) return values.durable ? runDurableSessions() : runCluster();
   return values.histories === undefined ? runSockets() : runSimulation(values.histories);
 }
@@ -97,10 +101,7 @@ async function runCluster(): Promise<readonly string[]> {
   const [scenario = 'both', ...rest] = positionals;
   const isKnown = ['deploy', 'faults', 'both'].includes(scenario) && rest.length === 0;
   const { plant } = values;
-  if (!isKnown || (plant !== undefined && !Object.hasOwn(PLANTS, plant))) {
-    console.error(`unknown scenario or fault\n\n${USAGE}`);
-    process.exit(2);
-  }
+  if (!isKnown || (plant !== undefined && !Object.hasOwn(PLANTS, plant))) refuse();
   const seconds = wholeNumber('seconds', values.seconds, USAGE);
   const common = { nodes: NODES, plant: plant as Plant | undefined, log: values.log };
   const faults: string[] = [];
@@ -156,19 +157,23 @@ async function runDurableSessions(): Promise<readonly string[]> {
 async function runHistoriesOfCrossings(): Promise<readonly string[]> {
   const seconds = wholeNumber('seconds', values.seconds, USAGE);
   const seeds = wholeNumber('seeds', values.seeds, USAGE);
+  const { engine = 'redis' } = values;
+  if (!isEngine(engine)) return refuse();
+  const { missing } = ENGINE_KINDS[engine];
+  if (missing !== undefined) return [missing];
   const run = async (plant: CrossingPlant | undefined) => {
     const first = seedOf(plant && 1);
     const end = first + (plant === undefined ? seeds : Math.max(seeds, PLANT_TRIES));
     const all: string[] = [];
     for (let seed = first; seed < end; seed++) {
-      const { faults, lines } = await runCrossings({ seconds, seed, plant, log: values.log });
+      const { faults, lines } = await runCrossings({ engine, seconds, seed, plant, log: values.log });
       for (const line of lines) console.log(line);
       all.push(...faults.map((fault) => `seed ${seed}: ${fault}`));
       if (plant !== undefined && faults.some((fault) => isOf(plant, fault))) break;
     }
     return all;
   };
-  return await runPlanted(CROSSING_PLANTS, run, isOf);
+  return await runPlanted(plantsOf(engine), run, isOf);
 }
 
 /**
@@ -177,24 +182,30 @@ async function runHistoriesOfCrossings(): Promise<readonly string[]> {
  * @param isOfPlant whether what was found is what the fault makes. @default anything is
  */
 async function runPlanted<Name extends string>(
-  plants: Readonly<Record<Name, string>>,
+  plants: Readonly<Partial<Record<Name, string>>>,
   run: (plant: Name | undefined) => Promise<readonly string[]>,
   isOfPlant: (plant: Name, found: string) => boolean = () => true,
 ): Promise<readonly string[]> {
   const { plant } = values;
-  if (positionals.length > 0 || (plant !== undefined && !Object.hasOwn(plants, plant))) {
-    console.error(`unknown scenario or fault\n\n${USAGE}`);
-    process.exit(2);
-  }
+  if (positionals.length > 0 || (plant !== undefined && !Object.hasOwn(plants, plant))) refuse();
   if (!values.plants) return await run(plant as Name | undefined);
   const unseen: string[] = [];
-  for (const [name, what] of Object.entries<string>(plants)) {
+  for (const [name, what] of Object.entries(plants as Readonly<Record<string, string>>)) {
     console.log(`${name}: ${what}`);
     const found = (await run(name as Name)).find((fault) => isOfPlant(name as Name, fault));
     if (found === undefined) unseen.push(`nothing was found that comes of it that ${what}`);
     else console.log(`found: ${found}`);
   }
   return unseen;
+}
+
+function refuse(): never {
+  console.error(`unknown scenario, engine or fault\n\n${USAGE}`);
+  process.exit(2);
+}
+
+function isEngine(name: string): name is EngineOfHistory {
+  return Object.hasOwn(ENGINE_KINDS, name);
 }
 
 function seedOf(standard = Date.now() % 2 ** 31): number {

@@ -7,16 +7,14 @@ import {
   type ServerSession,
   sealed,
 } from '@parlance/server';
-import { redis } from '@parlance/server/redis';
-import { sqlite } from '@parlance/server/sqlite';
 import { offer } from '../../../scripts/child-process.js';
+import { type EngineAddress, engineAt } from '../kit/engine-at.js';
 import { words } from './words.js';
 
 /** One node in a process of its own, whose sessions are durable. */
 
 export interface DurableNodeSetup {
-  /** Of Redis; or the path of a file of SQLite. */
-  readonly url: string;
+  readonly url: EngineAddress;
   /** @default it is not a node of a cluster */
   readonly secret?: string;
   /** Seals what Redis has. */
@@ -50,7 +48,7 @@ let told = 0;
 /** How often a handler was called, by the text of its request. */
 const calls: Record<string, number> = {};
 
-const engine = setup.url.startsWith('redis:') ? redis({ url: setup.url }) : sqlite(setup.url);
+const engine = engineAt(setup.url);
 const server = createServer<Counted>({
   engine: setup.seal === undefined ? engine : sealed(engine, setup.seal),
   features: [

@@ -1,88 +1,96 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { startRedis } from '../../../packages/server/src/engine/testing/redis-server.js';
-import { createCuttingProxy } from '../cutting-proxy.js';
 import { PARTS } from './gate.js';
 import type { Event } from './matrix.js';
-import { portOf, type World } from './world.js';
+import type { Store } from './stores.js';
+import type { Crowd } from './world.js';
 
 /**
  * How each event is made to happen. Replies and messages go a step further when `step` is called, which is after the last turn
  * that the replica of a failover has heard of, and before everything else.
  */
-export const HAPPEN: Readonly<Record<Event, (world: World, step: () => Promise<void>) => Promise<void>>> = {
-  async cut(world, step) {
+export const HAPPEN: Readonly<Record<Event, (crowd: Crowd, step: () => Promise<void>) => Promise<void>>> = {
+  async cut(crowd, step) {
     await step();
-    world.lead(1);
-    for (const { front } of world.devices) front.cut();
+    crowd.lead(1);
+    for (const { front } of crowd.devices) front.cut();
   },
-  async reload(world, step) {
+  async reload({ devices }, step) {
     await step();
-    await Promise.all(world.devices.map((device) => device.reload()));
+    await Promise.all(devices.map((device) => device.reload()));
   },
-  async 'second device'(world, step) {
+  async 'second device'({ near, devices }, step) {
     await step();
-    const others = await Promise.all(world.near.map((device) => device.another()));
-    world.devices.push(...others);
+    const others = await Promise.all(near.map((device) => device.another()));
+    devices.push(...others);
   },
-  async move(world, step) {
+  async move(crowd, step) {
     await step();
-    const { process, port } = world.nodeAt(0);
-    world.lead(1);
-    const drained = process.call('drain', 60_000);
-    while ((await fetch(`http://127.0.0.1:${port}/readyz`)).status !== 503) await pause(10);
+    const { world } = crowd;
+    const node = world.nodeAt(0);
+    crowd.lead(1);
+    const drained = node.process.call('drain', { at: node.at, timeoutMs: 60_000 });
+    while ((await fetch(`http://127.0.0.1:${node.port}/readyz`)).status !== 503) await pause(10);
     await world.open(PARTS.all);
     await drained;
+    await world.end(node);
+  },
+  async 'drain alone'(crowd, step) {
+    await step();
+    const { process, at } = crowd.world.nodeAt(0);
+    await process.call('drain', { at, timeoutMs: 300 });
+    await process.call('close', at);
     await process.kill();
+    await crowd.world.add();
+    crowd.lead(1);
   },
-  async 'drain alone'(world, step) {
+  async kill(crowd, step) {
     await step();
-    const { process } = world.nodeAt(0);
-    await process.call('drain', 300);
-    await process.call('close');
-    await process.kill();
-    await world.add();
-    world.lead(1);
+    crowd.lead(1);
+    await crowd.world.nodeAt(0).process.kill();
   },
-  async kill(world, step) {
-    await step();
-    world.lead(1);
-    await world.nodeAt(0).process.kill();
+  'kill alone': killAlone,
+  async 'lost file'(crowd, step) {
+    await killAlone(crowd, step, () => does(crowd, 'empty')());
   },
-  async 'kill alone'(world, step) {
+  async 'empty server'(crowd, step) {
     await step();
-    await world.nodeAt(0).process.kill();
-    await world.add();
-    world.lead(1);
+    await does(crowd, 'empty')();
   },
-  async 'empty Redis'(world, step) {
-    await step();
-    await world.redis.kill();
-    await world.redis.restart();
+  async failover(crowd, step) {
+    await does(crowd, 'failOver')(step);
   },
-  async failover(world, step) {
-    const replica = await startRedis();
-    const replication = await createCuttingProxy(portOf(world.redis));
-    world.alsoClose(replication, replica);
-    await replica.client.replicaof('127.0.0.1', String(replication.port));
-    const offsets = async () =>
-      await Promise.all(
-        [world.redis, replica].map(
-          async ({ client }) =>
-            /(?:slave_repl_offset|master_repl_offset):(\d+)/.exec(await client.info('replication'))?.[1],
-        ),
-      );
-    while (!/master_link_status:up/.test(await replica.client.info('replication'))) await pause(10);
-    for (let [of, at] = await offsets(); of !== at; [of, at] = await offsets()) await pause(10);
-    replication.freeze();
-    replication.swallow(true);
+  async 'silent server'(crowd, step) {
     await step();
-    await world.redis.kill();
-    await replica.client.replicaof('NO', 'ONE');
-    world.address.redirect(portOf(replica));
-    world.address.cut();
+    does(crowd, 'silence')();
   },
-  async 'silent Redis'(world, step) {
+  async 'full disk'(crowd, step) {
     await step();
-    world.silent.silence('all');
+    const relieve = does(crowd, 'fill')();
+    const { world } = crowd;
+    await world.open(PARTS.all);
+    // After 5 s, replies would be kept no longer.
+    while ((await world.logged('replies.stalled')) === 0) await pause(10);
+    relieve();
+    while ((await world.logged('replies.back')) === 0) await pause(10);
   },
 };
+
+/** @param meanwhile what happens before it is started again. */
+async function killAlone(
+  crowd: Crowd,
+  step: () => Promise<void>,
+  meanwhile = async (): Promise<void> => {},
+): Promise<void> {
+  await step();
+  await crowd.world.nodeAt(0).process.kill();
+  await meanwhile();
+  await crowd.world.add();
+  crowd.lead(1);
+}
+
+/** @throws if the store cannot fail like this. */
+function does<Name extends Exclude<keyof Store, symbol | 'address'>>({ world }: Crowd, name: Name) {
+  const fail = world.store[name];
+  if (fail === undefined) throw new Error(`this store has no ${name}`);
+  return fail as NonNullable<Store[Name]>;
+}

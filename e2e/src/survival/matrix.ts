@@ -1,20 +1,28 @@
 /** What survives what: the one place that says it. The tests fail if a cell says otherwise, in either direction. */
 
-export const EVENTS = {
-  cut: 'the connection breaks, and the next one arrives at another node',
+/** What happens to clients and nodes. */
+export const NODE_EVENTS = {
+  cut: 'the connection breaks, and the next one arrives at another node, if there is one',
   reload: 'the page is loaded again, with `store`',
   'second device':
     'another device of the same user comes, with the agent ID of the first one if that has one',
   move: 'the node drains, and another one lives',
-  'drain alone': 'the only node drains and closes, and is started again',
+  'drain alone': 'the only node drains and closes, and its process is started again',
   kill: 'the node is killed (`kill -9`), and another one lives',
   'kill alone':
     'a process with an engine and without `nodes()` is killed (`kill -9`), and is started again on that engine',
-  'empty Redis': 'Redis is killed, and starts again without data',
-  failover: 'Redis fails over to a replica that lacks the last turns; the nodes live',
-  'silent Redis': 'the connections to Redis die without a word; new ones work',
 } as const;
 
+/** What happens to the engine. */
+export const ENGINE_EVENTS = {
+  'empty server': 'Redis or Postgres is killed, and starts again without data',
+  failover: 'Redis or Postgres fails over to a replica that lacks the last turns; the nodes live',
+  'silent server': 'the connections to Redis or Postgres die without a word; new ones work',
+  'lost file': 'the process is killed (`kill -9`), and is started again without the file of SQLite',
+  'full disk': 'the disk of the file takes nothing for a while, in which something has to be written',
+} as const;
+
+export const EVENTS = { ...NODE_EVENTS, ...ENGINE_EVENTS };
 export type Event = keyof typeof EVENTS;
 
 export interface Failure {
@@ -26,12 +34,52 @@ export interface Failure {
   readonly see: string;
 }
 
+/** Which events an engine has, and why not the others. */
+interface EngineColumns {
+  readonly events: readonly Event[];
+  readonly why?: string;
+}
+
+const AT_CLIENTS = ['cut', 'reload', 'second device'] as const;
+const OF_SERVERS = {
+  events: [
+    ...AT_CLIENTS,
+    'move',
+    'drain alone',
+    'kill',
+    'kill alone',
+    'empty server',
+    'failover',
+    'silent server',
+  ],
+} as const satisfies EngineColumns;
+
+export const ENGINES = {
+  memory: {
+    events: [...AT_CLIENTS, 'move', 'drain alone', 'kill alone'],
+    why: 'its nodes share one process, so that each `kill` is a `kill alone`, and it can neither be emptied nor fall silent',
+  },
+  SQLite: {
+    events: [...AT_CLIENTS, 'drain alone', 'kill alone', 'lost file', 'full disk'],
+    why: 'one process has the file, so that there is no other node, and nothing between it and the file',
+  },
+  Redis: OF_SERVERS,
+  Postgres: OF_SERVERS,
+} as const satisfies Readonly<Record<string, EngineColumns>>;
+
+export type EngineName = keyof typeof ENGINES;
+
+export const hasEvent = (engine: EngineName, event: Event): boolean =>
+  (ENGINES[engine].events as readonly Event[]).includes(event);
+
 export type Cell = { readonly goesOn: true } | Failure;
 type Row = Readonly<Record<Event, Cell>>;
+/** What the memory of a process does when that ends, which no other engine does. */
+type MemoryEvent = 'drain alone' | 'kill alone';
 
 const YES: Cell = { goesOn: true };
 
-const GOES_ON: Row = {
+const ALWAYS: Row = {
   cut: YES,
   reload: YES,
   'second device': YES,
@@ -39,9 +87,11 @@ const GOES_ON: Row = {
   'drain alone': YES,
   kill: YES,
   'kill alone': YES,
-  'empty Redis': YES,
+  'empty server': YES,
   failover: YES,
-  'silent Redis': YES,
+  'silent server': YES,
+  'lost file': YES,
+  'full disk': YES,
 };
 
 const IN_MEMORY: Failure = {
@@ -86,16 +136,35 @@ const PEER_STREAM: Failure = {
 };
 const FORGOTTEN: Failure = {
   error: 'unknown_reply',
-  why: 'Kept replies are in Redis, and Redis has lost them. The requester gets the whole reply.',
+  why: 'Kept replies are in the engine, and that has lost them. The requester gets the whole reply.',
   see: 'CLUSTER.md#when-redis-fails',
 };
 const RECORD_LOST: Failure = {
   error: 'interrupted',
-  why: 'The record of the reply is gone from Redis, or lacks parts that its node has written, so it ends. The requester gets the whole reply.',
+  why: 'The record of the reply is gone from the engine, or lacks parts that its node has written, so it ends. The requester gets the whole reply.',
   see: 'CLUSTER.md#when-redis-fails',
 };
 
-const PLAIN: Row = { ...GOES_ON, 'drain alone': LEFT, kill: IN_MEMORY, 'kill alone': IN_MEMORY };
+const ENGINE_IS_GONE: Failure = {
+  error: 'session_lost',
+  why: 'What the engine had is gone with the memory of the process, or with the file.',
+  see: 'DURABLE.md#what-survives-what',
+};
+const REPLIES_ARE_GONE: Failure = {
+  error: 'unknown_reply',
+  why: 'Kept replies are gone with the memory of the process, or with the file.',
+  see: 'DURABLE.md#what-survives-what',
+};
+
+/** Of durable sessions. */
+const GOES_ON: Row = { ...ALWAYS, 'lost file': ENGINE_IS_GONE };
+const PLAIN: Row = {
+  ...ALWAYS,
+  'drain alone': LEFT,
+  kill: IN_MEMORY,
+  'kill alone': IN_MEMORY,
+  'lost file': IN_MEMORY,
+};
 const PLAIN_CALL: Row = { ...PLAIN, reload: PAGE_IS_GONE };
 const DURABLE_CALL: Row = {
   ...GOES_ON,
@@ -105,16 +174,20 @@ const DURABLE_CALL: Row = {
   'kill alone': NOT_AGAIN,
 };
 const CALLED_AGAIN: Row = { ...GOES_ON, reload: PAGE_IS_GONE };
-/** Of which the handler is not called again. */
+/** Of which the handler is called again. */
+const KEPT_AGAIN: Row = {
+  ...ALWAYS,
+  'empty server': FORGOTTEN,
+  failover: RECORD_LOST,
+  'lost file': REPLIES_ARE_GONE,
+};
 const KEPT: Row = {
-  ...GOES_ON,
+  ...KEPT_AGAIN,
   'drain alone': DEADLINE,
   kill: HANDLER_DIED,
   'kill alone': HANDLER_DIED,
-  'empty Redis': FORGOTTEN,
-  failover: RECORD_LOST,
 };
-const RECORD_ENDS = { 'empty Redis': RECORD_LOST, failover: RECORD_LOST };
+const RECORD_ENDS = { 'empty server': RECORD_LOST, failover: RECORD_LOST };
 
 export const MATRIX = {
   'plain messages': PLAIN,
@@ -127,7 +200,7 @@ export const MATRIX = {
   "durable streams, `onLost('again')`": CALLED_AGAIN,
   'plain kept replies': KEPT,
   'durable kept replies': KEPT,
-  "durable kept replies, `onLost('again')`": { ...GOES_ON, 'empty Redis': FORGOTTEN, failover: RECORD_LOST },
+  "durable kept replies, `onLost('again')`": KEPT_AGAIN,
   'plain followers': { ...PLAIN_CALL, ...RECORD_ENDS },
   'durable followers': { ...CALLED_AGAIN, ...RECORD_ENDS },
   'plain messages between agents': { ...PLAIN, 'second device': TAKEN_OVER },
@@ -147,6 +220,21 @@ export const MATRIX = {
 } as const satisfies Readonly<Record<string, Row>>;
 
 export type Feature = keyof typeof MATRIX;
+
+/** Cells of the memory of a process that are not as those of other engines. */
+const IN_MEMORY_ONLY: Readonly<Record<'plain' | 'durable' | 'kept', Readonly<Record<MemoryEvent, Cell>>>> = {
+  plain: { 'drain alone': LEFT, 'kill alone': IN_MEMORY },
+  durable: { 'drain alone': ENGINE_IS_GONE, 'kill alone': ENGINE_IS_GONE },
+  kept: { 'drain alone': REPLIES_ARE_GONE, 'kill alone': REPLIES_ARE_GONE },
+};
+
+/** @param event that the engine has. */
+export function cellOf(engine: EngineName, feature: Feature, event: Event): Cell {
+  if (engine !== 'memory' || (event !== 'drain alone' && event !== 'kill alone'))
+    return MATRIX[feature][event];
+  const kind = feature.includes('kept') ? 'kept' : feature.startsWith('durable') ? 'durable' : 'plain';
+  return IN_MEMORY_ONLY[kind][event];
+}
 
 /** The rows of each feature that a server may have, or why it has none. */
 export const ROWS_OF: Readonly<Record<string, readonly Feature[] | string>> = {

@@ -4,20 +4,22 @@ import {
   type Message,
   nodes,
   type RequestContext,
+  type Server,
   type ServerSession,
 } from '@parlance/server';
-import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import { UNLIMITED } from '../helpers/unlimited.js';
+import { type EngineAddress, engineAt } from '../kit/engine-at.js';
 import { createGate, replyParts } from './gate.js';
 
-/** One node in a process of its own, with every feature that the matrix has a row for. */
+/** Nodes in a process of their own, mostly one, with every feature that the matrix has a row for. */
 
 export interface SurvivalNodeSetup {
-  /** Of Redis. */
-  readonly url: string;
+  readonly address: EngineAddress;
   /** Of its cluster. @default it is a node of none */
   readonly secret?: string | undefined;
+  /** How many. */
+  readonly servers: number;
 }
 
 /** What the application knows of a session: the messages that it has answered. */
@@ -34,24 +36,30 @@ const log = ({ event }: Readonly<Record<string, unknown>>): void => {
 const calls: Record<string, number> = {};
 const gate = createGate();
 
-const server = createServer<Counted>({
-  engine: redis({ url: setup.url }),
-  features: [
-    ...(setup.secret === undefined ? [] : [nodes({ secret: setup.secret })]),
-    durable(({ principal }) => principal.startsWith('durable'), { volatile: true }),
-  ],
-  logger: { debug: log, info: log, warn: log, error: log },
-  limits: UNLIMITED,
-  authenticate({ token = '' }) {
-    const [principal = '', agentId] = token.split('/');
-    return { principal, agentId };
-  },
-  onSession,
-  onRequest,
-});
+const engine = engineAt(setup.address);
+const create = () => {
+  const server: Server<Counted> = createServer<Counted>({
+    engine,
+    features: [
+      ...(setup.secret === undefined ? [] : [nodes({ secret: setup.secret })]),
+      durable(({ principal }) => principal.startsWith('durable'), { volatile: true }),
+    ],
+    logger: { debug: log, info: log, warn: log, error: log },
+    limits: UNLIMITED,
+    authenticate({ token = '' }) {
+      const [principal = '', agentId] = token.split('/');
+      return { principal, agentId };
+    },
+    onSession: (session) => onSession(server, session),
+    onRequest,
+  });
+  return server;
+};
+const servers = Array.from({ length: setup.servers }, create);
+const serverAt = (at: number) => servers[at] as Server<Counted>;
 
 /** Answers each message with its number, which it learns from `session.data`. */
-async function onSession(session: ServerSession<Counted>): Promise<void> {
+async function onSession(server: Server<Counted>, session: ServerSession<Counted>): Promise<void> {
   server.group(session.principal as string).add(session);
   for await (const { text } of session) {
     const state = { count: (session.data?.count ?? 0) + 1 };
@@ -78,18 +86,22 @@ async function* onRequest(
   yield* replyParts(gate, said.length);
 }
 
-const { port } = await server.listen();
+const listening = await Promise.all(servers.map((server) => server.listen()));
+const ports = listening.map(({ port }) => port);
 
 const commands = {
-  port: () => port,
+  port: () => ports[0],
+  ports: () => ports,
   events: () => events,
   calls: () => calls,
   open: (parts: number) => gate.open(parts),
-  tellGroup: async ({ name, text }: { name: string; text: string }) =>
-    (await server.group(name).send(text)).queued,
-  membersOf: async (name: string) => (await server.group(name).members()).members.length,
-  drain: async (timeoutMs: number) => await server.drain({ timeoutMs, returnWithinMs: 0 }),
-  close: async () => await server.close(),
+  tellGroup: async ({ at, name, text }: { at: number; name: string; text: string }) =>
+    (await serverAt(at).group(name).send(text)).queued,
+  membersOf: async ({ at, name }: { at: number; name: string }) =>
+    (await serverAt(at).group(name).members()).members.length,
+  drain: async ({ at, timeoutMs }: { at: number; timeoutMs: number }) =>
+    await serverAt(at).drain({ timeoutMs, returnWithinMs: 0 }),
+  close: async (at: number) => await serverAt(at).close(),
 };
 export type SurvivalNodeCommands = typeof commands;
 

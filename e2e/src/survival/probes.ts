@@ -3,7 +3,7 @@ import type { Message, Session } from '@parlance/client';
 import type { Device } from './device.js';
 import { PARTS, replyParts, WHOLE } from './gate.js';
 import type { Feature } from './matrix.js';
-import type { World } from './world.js';
+import type { Crowd } from './world.js';
 
 /** How each feature is used before, while and after something happens. */
 
@@ -15,7 +15,7 @@ export interface Probe {
 }
 
 /** @param name of the principal, which no other probe has. */
-export type Begin = (world: World, name: string) => Promise<Probe>;
+export type Begin = (crowd: Crowd, name: string) => Promise<Probe>;
 
 /** Parts as they come. */
 class Reading {
@@ -59,8 +59,8 @@ function expectParts(texts: readonly string[], isCutShort: boolean): void {
   if (texts.join('') !== expected.join('')) throw new Error(`the parts ${texts.join('')}`);
 }
 
-const messages: Begin = async (world, name) => {
-  const device = await world.dial(name);
+const messages: Begin = async (crowd, name) => {
+  const device = await crowd.dial(name);
   await device.say('before');
   return { step: () => device.say('meanwhile'), end: () => device.say('after') };
 };
@@ -70,14 +70,14 @@ const ask = (session: Session, text: string, rest: Readonly<Record<string, boole
 
 const request =
   (again: boolean): Begin =>
-  async (world, name) => {
-    const { session } = await world.dial(name);
+  async (crowd, name) => {
+    const { session } = await crowd.dial(name);
     const answer = session.request(name, { metadata: { again } });
     const over = answer.then(
       ({ text }) => ({ text }),
       (error: unknown) => ({ error }),
     );
-    while ((await world.nodeAt(0).process.call('calls'))[name] === undefined) await pause(10);
+    while ((await crowd.world.nodeAt(0).process.call('calls'))[name] === undefined) await pause(10);
     return {
       async end() {
         const result = await over;
@@ -89,8 +89,8 @@ const request =
 
 const stream =
   (again: boolean): Begin =>
-  async (world, name) => {
-    const { session } = await world.dial(name);
+  async (crowd, name) => {
+    const { session } = await crowd.dial(name);
     const reading = new Reading(ask(session, name, { again }));
     await reading.has(PARTS.before);
     return { step: () => reading.has(PARTS.meanwhile), end: () => reading.whole() };
@@ -99,14 +99,14 @@ const stream =
 /** A reply that is followed from its beginning after all that has happened. */
 const kept =
   (again: boolean): Begin =>
-  async (world, name) => {
-    const { session } = await world.dial(name);
+  async (crowd, name) => {
+    const { session } = await crowd.dial(name);
     const reading = new Reading(ask(session, name, { again, keep: 'kept' }));
     await reading.has(PARTS.before);
     return {
       step: () => reading.has(PARTS.meanwhile),
       async end() {
-        const reader = await world.dial(name);
+        const reader = await crowd.dial(name);
         await new Reading(reader.session.follow('kept')).whole();
       },
     };
@@ -115,10 +115,10 @@ const kept =
 /** Another device that follows a reply while something happens. */
 const follower =
   (again: boolean): Begin =>
-  async (world, name) => {
-    const asking = new Reading(ask((await world.dial(name)).session, name, { again, keep: 'followed' }));
+  async (crowd, name) => {
+    const asking = new Reading(ask((await crowd.dial(name)).session, name, { again, keep: 'followed' }));
     await asking.has(PARTS.before);
-    const following = new Reading((await world.dial(name)).session.follow('followed'));
+    const following = new Reading((await crowd.dial(name)).session.follow('followed'));
     await following.has(PARTS.before);
     return { step: () => following.has(PARTS.meanwhile), end: () => following.whole() };
   };
@@ -127,20 +127,20 @@ const hasAgent = async ({ session }: Device, name: string) =>
   (await session.agents().catch(() => undefined))?.get(name) !== undefined;
 
 /** Two agents, of which the second is at the other node. */
-async function pair(world: World, name: string): Promise<readonly [Device, Device]> {
-  const ann = await world.dial(`${name}/ann`);
-  const ben = await world.dial(`${name}/ben`, 1, () => replyParts(world.gate));
+async function pair(crowd: Crowd, name: string): Promise<readonly [Device, Device]> {
+  const ann = await crowd.dial(`${name}/ann`);
+  const ben = await crowd.dial(`${name}/ben`, 1, () => replyParts(crowd.world.gate));
   while ((await ann.session.agents()).get('ben') === undefined) await pause(10);
   return [ann, ben];
 }
 
-const agentMessages: Begin = async (world, name) => {
-  const [ann, ben] = await pair(world, name);
+const agentMessages: Begin = async (crowd, name) => {
+  const [ann, ben] = await pair(crowd, name);
   const texts: string[] = [];
   const tell = async (text: string) => {
     texts.push(text);
     // A single process that has begun again knows an agent when that has come back, and refuses messages to it before.
-    if (world.isAlone) await ann.until(() => hasAgent(ann, 'ben'));
+    if (crowd.world.isAlone) await ann.until(() => hasAgent(ann, 'ben'));
     await ann.send(text, { to: 'ben' });
     await ann.until(() => ben.heard.includes(text));
     if (ben.heard.join() !== texts.join()) throw new Error(`ben has heard ${ben.heard.join()}`);
@@ -149,31 +149,31 @@ const agentMessages: Begin = async (world, name) => {
   return { step: () => tell('meanwhile'), end: () => tell('after') };
 };
 
-const agentRequests: Begin = async (world, name) => {
-  const [ann] = await pair(world, name);
+const agentRequests: Begin = async (crowd, name) => {
+  const [ann] = await pair(crowd, name);
   const reading = new Reading(ann.session.stream('ask', { to: 'ben' }));
   await reading.has(PARTS.before);
   return { step: () => reading.has(PARTS.meanwhile), end: () => reading.whole() };
 };
 
 /** Two members, of which the second is at the other node. */
-const group: Begin = async (world, name) => {
-  const members = [await world.dial(name), await world.dial(name, 1)];
+const group: Begin = async (crowd, name) => {
+  const members = [await crowd.dial(name), await crowd.dial(name, 1)];
   // Their sessions are in the group when `onSession` has begun.
   for (const member of members) await member.say('here');
   const reaches = async (count: number) =>
-    (await Promise.all(world.living.map(({ process }) => process.call('membersOf', name)))).every(
-      (found) => found === count,
-    );
+    (
+      await Promise.all(crowd.world.living.map(({ process, at }) => process.call('membersOf', { at, name })))
+    ).every((found) => found === count);
   while (!(await reaches(members.length))) await pause(10);
   let told = 0;
   const tell = async () => {
     const texts: string[] = [];
     // Without nodes, a group keeps nothing for members that are away.
-    if (world.isAlone) for (const member of members) await member.say('here');
-    for (const { process } of world.living) {
+    if (crowd.world.isAlone) for (const member of members) await member.say('here');
+    for (const { process, at } of crowd.world.living) {
       texts.push(`news ${++told}`);
-      await process.call('tellGroup', { name, text: texts.at(-1) as string });
+      await process.call('tellGroup', { at, name, text: texts.at(-1) as string });
     }
     for (const member of members) {
       await member.until(() => texts.every((text) => member.heard.includes(text)));
@@ -187,8 +187,8 @@ const group: Begin = async (world, name) => {
   return { step: tell, end: tell };
 };
 
-const data: Begin = async (world, name) => {
-  const device = await world.dial(name);
+const data: Begin = async (crowd, name) => {
+  const device = await crowd.dial(name);
   let count = 0;
   const step = async () => {
     await device.say('count this');

@@ -3,16 +3,24 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type RedisServer, startRedis } from '../../../../packages/server/src/engine/testing/redis-server.js';
 import { type Child, startChild } from '../../../../scripts/child-process.js';
 import { freePort } from '../../cli-process.js';
+import { type EngineAddress, MEMORY } from '../../kit/engine-at.js';
 import { Balancer } from './balancer.js';
 import type { NodeCommands, NodeSetup } from './node-process.js';
 import type { OutsideCommands } from './outside.js';
 
-/** Nodes as processes, Redis, and what is around them; nodes come and go. */
+/** Nodes as processes, their engine, and what is around them; nodes come and go. */
+
+/** What all nodes share. */
+export interface MemberEngine extends AsyncDisposable {
+  readonly address: EngineAddress;
+}
 
 export interface Member {
   /** The so-many-th node that was started, from 0. */
   readonly number: number;
   readonly process: Child<NodeCommands>;
+  /** Which of the servers of its process, which is its own if the engine is not the memory of one. */
+  readonly at: number;
   readonly incarnation: string;
   readonly port: number;
 }
@@ -24,10 +32,14 @@ export interface MembersOptions {
   readonly program?: URL;
   /** What the program needs to know beside a {@link NodeSetup}. */
   readonly more: object;
+  /** @default a Redis */
+  readonly engine?: MemberEngine;
+  /** Whether the nodes know nothing of each other, as there is one at a time. @default false */
+  readonly isAlone?: boolean;
   /** Beside those of a Redis that forgets all when it is killed. @default none */
   readonly redis?: readonly string[];
   readonly log: string | undefined;
-  /** Whether there are proxies between the nodes, and between them and Redis. */
+  /** Whether there are proxies between the nodes, and between them and their engine. */
   readonly hasGuards: boolean;
   /** Clients come over TLS and HAProxy, with at most so many connections. @default over a proxy of ours, without TLS */
   readonly maxConnections?: number | undefined;
@@ -42,7 +54,8 @@ const END_MS = 30_000;
 
 export class Members implements AsyncDisposable {
   readonly outside: Child<OutsideCommands>;
-  readonly redis: RedisServer;
+  readonly #engine: MemberEngine;
+  readonly #redis: RedisServer | undefined;
   /** Nodes that get connections. */
   readonly alive: Member[] = [];
   readonly killed = new Set<string>();
@@ -58,13 +71,18 @@ export class Members implements AsyncDisposable {
   readonly #options: MembersOptions;
   readonly #secret = randomBytes(24).toString('base64');
   readonly #cpuMs = new Map<number, number>();
+  /** The first node of the process that all are in, if they are. */
+  #shared: Member | undefined;
   #upstream = 0;
   #added = 0;
 
   static async start(count: number, options: MembersOptions): Promise<Members> {
-    const members = new Members(await startRedis(...(options.redis ?? [])), options);
+    const redis = options.engine === undefined ? await startRedis(...(options.redis ?? [])) : undefined;
+    const members = new Members(options.engine ?? urlOf(redis as RedisServer), redis, options);
     await members.#open();
-    await Promise.all(Array.from({ length: count }, () => members.add()));
+    const first = await members.add();
+    if (members.#isShared) members.#shared = first;
+    await Promise.all(Array.from({ length: count - 1 }, () => members.add()));
     return members;
   }
 
@@ -73,10 +91,22 @@ export class Members implements AsyncDisposable {
     return this.urls[0] as string;
   }
 
-  private constructor(redis: RedisServer, options: MembersOptions) {
-    this.redis = redis;
+  private constructor(engine: MemberEngine, redis: RedisServer | undefined, options: MembersOptions) {
+    this.#engine = engine;
+    this.#redis = redis;
     this.#options = options;
     this.outside = startChild<OutsideCommands>(new URL('./outside.ts', import.meta.url), []);
+  }
+
+  /** The Redis that they share. @throws if they share something else. */
+  get redis(): RedisServer {
+    if (this.#redis === undefined) throw new Error('the engine is another one');
+    return this.#redis;
+  }
+
+  /** Whether all nodes have to be in one process. */
+  get #isShared(): boolean {
+    return this.#engine.address === MEMORY;
   }
 
   async #open(): Promise<void> {
@@ -100,15 +130,17 @@ export class Members implements AsyncDisposable {
   }
 
   async #add(): Promise<Member> {
-    const { drainMs, returnWithinMs, program = UPSTREAM_NODE, more, log } = this.#options;
+    const { drainMs, returnWithinMs, program = UPSTREAM_NODE, more, log, isAlone = false } = this.#options;
     const number = this.#added++;
-    const peerPort = Number(await freePort());
-    const enginePort = await this.#guard(engineOf(number), 'engine', Number(new URL(this.redis.url).port));
+    if (this.#shared !== undefined) {
+      const member = { ...this.#shared, ...(await this.#shared.process.call('add')), number };
+      this.alive.push(member);
+      await this.#route();
+      return member;
+    }
     const common: NodeSetup = {
-      redis: `redis://127.0.0.1:${enginePort}`,
-      peerPort,
-      advertise: `ws://127.0.0.1:${await this.#guard(`peer ${number}`, `peer ${number}`, peerPort)}`,
-      secret: this.#secret,
+      engine: await this.#guardEngine(number),
+      peers: isAlone ? undefined : await this.#openPeers(number),
       drainMs,
       returnWithinMs,
       log,
@@ -117,7 +149,7 @@ export class Members implements AsyncDisposable {
     const process = startChild<NodeCommands>(program, [JSON.stringify(setup)]);
     const port = await process.call('port');
     const incarnation = await within(START_MS, 'a node did not join', () => process.call('incarnation'));
-    const member = { number, process, port, incarnation };
+    const member = { number, process, at: 0, port, incarnation };
     this.alive.push(member);
     await this.#route();
     return member;
@@ -132,8 +164,14 @@ export class Members implements AsyncDisposable {
   async stop(
     member: Member,
   ): Promise<{ readonly tookMs: number; readonly cpuMs: number; readonly hasEnded: boolean }> {
-    const { process: child } = member;
+    const { process: child, at } = member;
     await this.#ask(member);
+    if (this.#isShared) {
+      const start = performance.now();
+      await child.call('leave', at);
+      await this.#remove(member);
+      return { hasEnded: true, tookMs: performance.now() - start, cpuMs: 0 };
+    }
     const [before, start] = [this.#cpuMs.get(child.pid) ?? 0, performance.now()];
     this.deadlines.set(child.pid, Date.now() + this.#options.drainMs);
     // A supervisor tells its balancer when it tells the node.
@@ -188,6 +226,24 @@ export class Members implements AsyncDisposable {
     await this.#balancer?.route(ports);
   }
 
+  /** What a node knows as the engine: a proxy, if there is a connection to it. */
+  async #guardEngine(number: number): Promise<EngineAddress> {
+    const { address } = this.#engine;
+    if (!URL.canParse(address) || address === MEMORY) return address;
+    const url = new URL(address);
+    url.port = String(await this.#guard(engineOf(number), 'engine', Number(url.port)));
+    return url.href;
+  }
+
+  /** Nodes of one process find each other without it. */
+  async #openPeers(number: number): Promise<NodeSetup['peers']> {
+    const secret = this.#secret;
+    if (this.#isShared) return { secret, address: undefined };
+    const port = Number(await freePort());
+    const guard = await this.#guard(`peer ${number}`, `peer ${number}`, port);
+    return { secret, address: { port, advertise: `ws://127.0.0.1:${guard}` } };
+  }
+
   async #guard(name: string, group: string, port: number): Promise<number> {
     return this.#options.hasGuards ? await this.outside.call('guard', { name, group, port }) : port;
   }
@@ -196,11 +252,16 @@ export class Members implements AsyncDisposable {
     await Promise.all(this.alive.map(({ process: child }) => child.kill()));
     await this.outside.kill();
     await this.#balancer?.[Symbol.asyncDispose]();
-    await this.redis[Symbol.asyncDispose]();
+    await this.#engine[Symbol.asyncDispose]();
   }
 }
 
-/** The name of the proxy between a node and Redis. */
+const urlOf = (redis: RedisServer): MemberEngine => ({
+  address: redis.url,
+  [Symbol.asyncDispose]: () => redis[Symbol.asyncDispose](),
+});
+
+/** The name of the proxy between a node and its engine. */
 export const engineOf = (node: number): string => `engine ${node}`;
 
 /** Asks until there is an answer that is not empty. */

@@ -2,20 +2,30 @@ import { appendFileSync } from 'node:fs';
 import { nodes, type Server, type ServerOptions } from '@parlance/server';
 import { offer } from '../../../../scripts/child-process.js';
 import { UNLIMITED } from '../../helpers/unlimited.js';
+import type { EngineAddress } from '../../kit/engine-at.js';
 
 /** What all nodes have in common that are processes of their own. SIGTERM drains them. */
 
 export interface NodeSetup {
-  /** Of Redis. */
-  readonly redis: string;
-  readonly peerPort: number;
-  /** Where other nodes find the peer port. */
-  readonly advertise: string;
-  readonly secret: string;
+  readonly engine: EngineAddress;
+  /** How it knows others. @default it is a node of no cluster */
+  readonly peers: Peers | undefined;
   readonly drainMs: number;
   readonly returnWithinMs: number;
   /** A file to which the log is appended. */
   readonly log: string | undefined;
+}
+
+interface Peers {
+  readonly secret: string;
+  /** Where it listens, and where others find that. @default a port of its own choice */
+  readonly address: { readonly port: number; readonly advertise: string } | undefined;
+}
+
+/** What happens to an engine in the memory of a node. */
+export interface EngineBlow {
+  readonly kind: 'slow' | 'silence' | 'fill';
+  readonly ms: number;
 }
 
 type ServedNode = Pick<Server, 'listen' | 'close'> & { readonly sessions: { keys(): Iterable<string> } };
@@ -29,13 +39,13 @@ export class NodeProcess<Setup extends NodeSetup> {
 
   /** @param onLogged sees each line of the log. */
   options(onLogged: (fields: LogFields) => void = () => {}) {
-    const { peerPort, advertise, secret } = this.setup;
+    const { peers } = this.setup;
     const log = (fields: LogFields) => {
       this.#log(fields);
       onLogged(fields);
     };
     return {
-      features: [nodes({ listen: { port: peerPort }, advertise, secret })],
+      features: peers === undefined ? [] : [nodes(optionsOf(peers))],
       logger: { debug: log, info: log, warn: log, error: log },
       limits: UNLIMITED,
       timers: { pingIntervalMs: 10_000, pongTimeoutMs: 5_000, resumeWindowMs: 40_000 },
@@ -43,16 +53,39 @@ export class NodeProcess<Setup extends NodeSetup> {
     } satisfies ServerOptions;
   }
 
-  /** @param drain what SIGTERM does before the server is closed. */
-  async serve(server: ServedNode, drain: () => Promise<void>) {
+  /**
+   * @param drain what SIGTERM does before the server is closed.
+   * @param more `create`s another server of this process, and lets an engine in its memory `fail`.
+   */
+  async serve<Served extends ServedNode>(
+    server: Served,
+    drain: (server: Served) => Promise<void>,
+    {
+      create,
+      fail,
+    }: { readonly create?: () => Served; readonly fail?: (blow: EngineBlow) => Promise<void> } = {},
+  ) {
+    const servers = [server];
     process.once('SIGTERM', async () => {
-      await drain();
+      await drain(server);
       await server.close();
       process.exit();
     });
     const { port } = await server.listen();
     const commands = {
       port: () => port,
+      async add() {
+        if (create === undefined) throw new Error('this process has one server');
+        const next = create();
+        const at = servers.push(next) - 1;
+        return { at, port: (await next.listen()).port };
+      },
+      fail: async (blow: EngineBlow) => await fail?.(blow),
+      async leave(at: number) {
+        const leaving = servers[at] as Served;
+        await drain(leaving);
+        await leaving.close();
+      },
       incarnation: () => this.#incarnation,
       sessions: () => [...server.sessions.keys()],
       events: () => this.#events,
@@ -76,5 +109,10 @@ export class NodeProcess<Setup extends NodeSetup> {
     appendFileSync(log, `${JSON.stringify(line)}\n`);
   }
 }
+
+const optionsOf = ({ secret, address }: Peers) =>
+  address === undefined
+    ? { secret }
+    : { secret, listen: { port: address.port }, advertise: address.advertise };
 
 export type NodeCommands = Awaited<ReturnType<NodeProcess<NodeSetup>['serve']>>;

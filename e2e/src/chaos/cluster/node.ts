@@ -1,5 +1,5 @@
 import { createServer, type ServerSession } from '@parlance/server';
-import { redis } from '@parlance/server/redis';
+import { engineAt } from '../../kit/engine-at.js';
 import { NodeProcess, type NodeSetup } from './node-process.js';
 import { answers, type Plant, planted } from './plant.js';
 
@@ -23,7 +23,7 @@ const node = new NodeProcess<UpstreamNodeSetup>();
 const { setup } = node;
 const { plant } = setup;
 const stopping = new AbortController();
-const engine = redis({ url: setup.redis });
+const engine = engineAt(setup.engine);
 
 const server = createServer({
   ...node.options(),

@@ -180,7 +180,7 @@ export class OpenPage {
     this.#nextNumber = nextNumber;
     this.#place = this.#join();
     session.on('reset', ({ reason }) => {
-      // Redis loses nothing that it has confirmed here.
+      // The engine loses nothing that it has confirmed here.
       if (reason === 'record_behind') ledger.fault(agent, `the record of ${session.id} was behind`);
       else if (reason !== 'reloaded') this.#lose('session_lost', reason);
     });
@@ -199,7 +199,7 @@ export class OpenPage {
   get place(): Page {
     const { id } = this.session;
     // It has none while it connects.
-    if (id !== '' && id !== this.#place.session) this.#place = this.#join();
+    if (id !== '' && id !== this.#place.session) this.#place = this.#join(this.#place);
     return this.#place;
   }
 
@@ -266,13 +266,14 @@ export class OpenPage {
     else this.#ledger.told.read(this.place, text, redelivered);
   }
 
-  #join(): Page {
+  /** @param former the place of the session before. */
+  #join(former?: Page): Page {
     const place = {
       name: `${this.#agent}.${this.#nextNumber()}`,
       agent: this.#agent,
       session: this.session.id,
     };
-    this.#ledger.join(place);
+    this.#ledger.join(place, former);
     return place;
   }
 

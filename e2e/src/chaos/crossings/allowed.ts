@@ -2,19 +2,19 @@
  * Which errors the documents allow for what has happened. An error without a row that fits is a fault, whatever its code.
  */
 
-/** How long after it is over something still has effects: a lease, a drain, and reading through Redis for 10 s. */
+/** How long after it is over something still has effects: a lease, a drain, and reading through the engine for 10 s. */
 export const AFTERMATH_MS = 15_000;
 
-/** Something that happens to nodes, Redis and users, with those whom it happens to. */
+/** Something that happens to nodes, the engine and users, with those whom it happens to. */
 export interface Happening {
   readonly kind:
     | 'killed'
     /** Told to drain; lasts until the process has ended. */
     | 'drained'
-    /** Stopped, or cut off from Redis, for a while. */
+    /** Stopped, or cut off from the engine, for a while. */
     | 'paused'
     | 'parted'
-    | 'redis'
+    | 'engine'
     /** An agent has another page. */
     | 'reloaded'
     /** Another session has become the agent; lasts as long as the one that had been it. */
@@ -105,7 +105,7 @@ export const ALLOWED: readonly Row[] = [
     codes: ['draining'],
     if: plain,
     after: ['drained'],
-    beside: [...NODE_LOST, 'redis'],
+    beside: [...NODE_LOST, 'engine'],
     at: 'owner',
     says: 'CLUSTER.md, Replacing a node: at the deadline, as the session could not move before',
   },
@@ -122,7 +122,7 @@ export const ALLOWED: readonly Row[] = [
     codes: ['session_lost'],
     if: plain,
     after: ['drained'],
-    beside: [...NODE_LOST, 'redis'],
+    beside: [...NODE_LOST, 'engine'],
     at: 'owner',
     says: 'CLUSTER.md, Replacing a node: could not move by the deadline, as Redis or the other node did not answer',
   },
@@ -130,7 +130,7 @@ export const ALLOWED: readonly Row[] = [
     of: ['session'],
     codes: ['taken_over'],
     if: ({ from, to }) => to - from < AFTERMATH_MS,
-    after: [...NODE_LEFT, 'redis'],
+    after: [...NODE_LEFT, 'engine'],
     at: 'anyone',
     says: 'CLUSTER.md, Not yet: a session that its client never heard of is registered later',
   },
@@ -166,14 +166,14 @@ export const ALLOWED: readonly Row[] = [
   {
     of: ['relayed'],
     codes: ['unknown_agent'],
-    after: [...NODE_LEFT, 'reloaded', 'redis'],
+    after: [...NODE_LEFT, 'reloaded', 'engine'],
     at: 'anyone',
     says: 'agents.md, Relay: an unknown agent; CLUSTER.md, Not yet: agents of a node that dies',
   },
   {
     of: ['report'],
     codes: ['unknown_agent', 'peer_gone'],
-    after: [...NODE_LEFT, 'reloaded', 'redis'],
+    after: [...NODE_LEFT, 'reloaded', 'engine'],
     at: 'anyone',
     says: 'agents.md, Delivery',
   },
@@ -197,7 +197,7 @@ export const ALLOWED: readonly Row[] = [
   {
     of: ['following', 'followed'],
     codes: ['timeout'],
-    after: ['redis', 'parted', 'paused'],
+    after: ['engine', 'parted', 'paused'],
     at: 'anyone',
     says: 'CLUSTER.md, Kept replies: through a slow or absent Redis',
   },
@@ -205,7 +205,7 @@ export const ALLOWED: readonly Row[] = [
     of: ['following', 'followed'],
     codes: ['timeout', 'interrupted', 'unknown_reply'],
     if: ({ isUnkept }) => isUnkept,
-    after: ['redis', 'paused', 'parted'],
+    after: ['engine', 'paused', 'parted'],
     isLasting: true,
     at: 'anyone',
     says: 'CLUSTER.md, When Redis fails: for longer, the reply is no longer kept',
@@ -228,7 +228,7 @@ export const ALLOWED: readonly Row[] = [
   {
     of: ['handler'],
     codes: ['fenced', 'interrupted'],
-    after: ['paused', 'parted', 'redis'],
+    after: ['paused', 'parted', 'engine'],
     at: 'anyone',
     says: 'DURABLE.md, What survives what: and comes back to life',
   },
@@ -289,7 +289,7 @@ export function rowFor(failure: Failure, happenings: readonly Happening[]): Row 
       happenings.some(
         (happening) =>
           row.after.includes(happening.kind) &&
-          concerns(row, happening, failure) &&
+          concerns(row, felt(row, happening, happenings), failure) &&
           isBeside(row, happening, happenings),
       ),
   );
@@ -310,6 +310,18 @@ function isBeside({ beside }: Row, { from, to }: Happening, happenings: readonly
       (other) => beside.includes(other.kind) && other.from <= to && from <= other.to + AFTERMATH_MS,
     )
   );
+}
+
+/**
+ * Known nodes stay known for as long as the engine fails (CLUSTER.md, When Redis fails), so that what ends with its node may end
+ * later then.
+ */
+function felt({ at }: Row, happening: Happening, happenings: readonly Happening[]): Happening {
+  if (at !== 'owner') return happening;
+  let { to } = happening;
+  const failures = happenings.filter(({ kind }) => kind === 'engine').toSorted((a, b) => a.from - b.from);
+  for (const failure of failures) if (failure.from <= to + AFTERMATH_MS) to = Math.max(to, failure.to);
+  return { ...happening, to };
 }
 
 function concerns({ at, isLasting }: Row, { from, to, whom }: Happening, failure: Failure): boolean {

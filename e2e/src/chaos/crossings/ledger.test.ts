@@ -1,10 +1,11 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { DatedEffect } from '../durable/effects.js';
 import { AFTERMATH_MS } from './allowed.js';
+import { ENGINE_KINDS } from './engines.js';
 import { CrossingLedger } from './ledger.js';
 import { CROSSING_PLANTS, isOf } from './plant.js';
 import { partOf, type Question } from './settings.js';
-import { describeStep, stepsOf } from './steps.js';
+import { describeStep, stepsOf, USUAL_MIX } from './steps.js';
 import type { Page } from './told.js';
 
 const ANN: Page = { name: 'd0.0', agent: 'd0', session: 'sess_ann' };
@@ -157,7 +158,7 @@ describe('the ledger of a history', () => {
       const again = { again: false };
       for (const [page, code, parts, question, kind, isAllowed] of [
         [ANN, 'interrupted', 1, again, 'killed', true],
-        [ANN, 'interrupted', 1, again, 'redis', false],
+        [ANN, 'interrupted', 1, again, 'engine', false],
         [ANN, 'internal', 1, again, 'killed', false],
         // Its handler is called again.
         [ANN, 'interrupted', 1, {}, 'killed', false],
@@ -184,7 +185,7 @@ describe('the ledger of a history', () => {
 
     it('allows that a plain session ends in a drain only if Redis or another node fails meanwhile', () => {
       for (const [kind, isAllowed] of [
-        ['redis', true],
+        ['engine', true],
         ['paused', true],
         ['reloaded', false],
       ] as const) {
@@ -208,7 +209,7 @@ describe('the ledger of a history', () => {
       ] as const) {
         pass(1);
         const { ledger, fail } = failing(PAT, 'taken_over', 1);
-        ledger.happened('redis', undefined);
+        ledger.happened('engine', undefined);
         pass(age);
         fail();
         ledger.sessionEnded(PAT, 'taken_over', 'a newer session is agent p0');
@@ -229,6 +230,24 @@ describe('the ledger of a history', () => {
       expect(judged(before.ledger, [began])).toContainEqual(fault);
     });
 
+    it.each([
+      ['fails by then', 14_000, 1],
+      ['fails too late for that', 16_000, 0],
+    ])('allows a plain session to end long after its node if the engine %s', (_what, afterMs, allowed) => {
+      vi.useFakeTimers({ toFake: ['Date'] });
+      const ledger = account();
+      ledger.happened('killed', NODE).to = Date.now();
+      pass(afterMs);
+      const failure = ledger.happened('engine', undefined);
+      pass(20_000);
+      failure.to = Date.now();
+      ledger.asks(PAT, { ...QUESTION, id: 'q1' }, undefined);
+      pass(1_000);
+      ledger.failed('q1', 'session_lost');
+      judged(ledger, [had(PAT.session)]);
+      expect(ledger.counts.allowed).toBe(allowed);
+    });
+
     it('allows who follows a reply later to read how it has ended long before', () => {
       vi.useFakeTimers();
       for (const [again, isUnkept, codes] of [
@@ -239,7 +258,7 @@ describe('the ledger of a history', () => {
         const { ledger, fail } = failing(ANN, 'interrupted', 1, { again });
         ledger.kept('q1', 'reply_2');
         ledger.happened('killed', NODE).to = Date.now();
-        ledger.happened('redis', undefined).to = Date.now();
+        ledger.happened('engine', undefined).to = Date.now();
         fail();
         vi.advanceTimersByTime(60_000);
         for (const code of ['interrupted', 'draining', 'timeout'])
@@ -335,12 +354,28 @@ describe('the ledger of a history', () => {
   });
 });
 
+describe('a session that another one follows without a word', () => {
+  it.each([
+    ['killed', PAT, []],
+    ['reloaded', PAT, [expect.stringContaining('another one followed it without a word) with session_lost')]],
+    ['killed', ANN, [expect.stringContaining('another one followed it without a word) with session_lost')]],
+  ] as const)('is lost: %s', (kind, page, faults) => {
+    const ledger = account();
+    ledger.happened(kind, NODE).to = Date.now();
+    ledger.say(page.name);
+    ledger.join({ ...page, name: 'next', session: 'sess_next' }, page);
+    expect(ledger.isWaiting).toBe(false);
+    expect(judged(ledger, [had(page.session)])).toEqual(faults);
+  });
+});
+
 describe('a plant', () => {
   it('is found by what it makes, and by nothing else', () => {
     const made = {
       log: 'at 1.0: d1: follows q0 from 0, and read part 2 and not 0',
       ended: 'at 1.0: process 7: session.crashed: ProtocolError: the session was closed',
       repeat: 'at 1.0: d1.0: read number 2 of d0 (sess_ann) again, unmarked',
+      forget: 'at 1.0: d0: the record of sess_ann was behind',
     };
     const others = [
       'at 1.0: d0: q1 is stuck after 1 of 3 parts',
@@ -355,6 +390,14 @@ describe('a plant', () => {
 });
 
 describe('the steps of a history', () => {
+  it.each(Object.entries(ENGINE_KINDS))('have only what can happen with %s', (_name, { mix, nodes }) => {
+    const steps = stepsOf(1, 600, { ...USUAL_MIX, ...mix }, nodes);
+    const possible = Object.entries({ ...mix.nodes, ...mix.engine }).filter(([, weight]) => weight > 0);
+    const failures = steps.filter((step) => step.do in { ...mix.nodes, ...mix.engine });
+    expect(new Set(failures.map((step) => step.do))).toEqual(new Set(possible.map(([act]) => act)));
+    for (const step of failures) if ('node' in step) expect(step.node).toBeLessThan(nodes);
+  });
+
   it('follow from the seed', () => {
     const lines = (seed: number) => stepsOf(seed, 60).map(describeStep);
     expect(lines(1)).toEqual(lines(1));

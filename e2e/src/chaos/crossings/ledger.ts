@@ -51,6 +51,8 @@ export class CrossingLedger extends Ledger {
   readonly #pages = new Map<string, Page & { readonly at: number }>();
   /** Pages whose sessions have ended, although they stay. */
   readonly #over = new Set<string>();
+  /** Those that another one of the same client has followed, and when, in Unix milliseconds. */
+  readonly #followedAt = new Map<string, number>();
   /** Counted messages before a page, as the application says. */
   readonly #before = new Map<string, number>();
   readonly #asks = new Map<string, Asked>();
@@ -72,22 +74,23 @@ export class CrossingLedger extends Ledger {
 
   // --- sessions
 
-  join(page: Page): void {
+  /** @param former the one that the client had before, of which it may be told nothing if it was at rest. */
+  join(page: Page, former?: Page): void {
     if (this.#pages.has(page.name)) return;
+    if (former !== undefined) this.#followedAt.set(former.name, Date.now());
     this.#pages.set(page.name, { ...page, at: Date.now() });
     this.opened(page.name, page.session);
   }
 
   /** The session of a page has ended, or another one has taken its place. */
-  sessionEnded(page: Page, code: string, why: string): void {
+  sessionEnded(page: Page, code: string, why: string, to = Date.now()): void {
     const { name, session } = page;
     this.lostSession(name, why);
     this.#over.add(name);
     this.#ends.set(session, code);
     const at = this.#pages.get(name)?.at ?? 0;
-    if (code === 'taken_over')
-      this.happenings.push({ kind: 'replaced', whom: page.agent, from: at, to: Date.now() });
-    this.#fail('session', page, code, at, `the session ${session} ended (${why})`);
+    if (code === 'taken_over') this.happenings.push({ kind: 'replaced', whom: page.agent, from: at, to });
+    this.#fail('session', page, code, at, `the session ${session} ended (${why})`, to);
   }
 
   /** The page is gone, and what it had not heard goes to the next page, if at all. */
@@ -103,13 +106,18 @@ export class CrossingLedger extends Ledger {
     const user = this.#pages.has(name) ? this.user(name) : undefined;
     if (user === undefined) return this.fault('server', `answered what nobody has said: ${text}`);
     // A message that was not sent when the session ended goes to the next one, and those before it may be lost with the former.
-    if (this.#over.has(name) && Number(number) > user.heard) {
+    if (this.#isOver(name) && Number(number) > user.heard) {
       user.heard = Number(number);
       this.#before.delete(name);
     }
     const before = this.#before.get(name) ?? Number(count) - user.heard - 1;
     this.#before.set(name, before);
     super.hear(name, `${number} ${Number(count) - before}`);
+  }
+
+  /** Whether its session has ended, although the page may not know. */
+  #isOver(name: string): boolean {
+    return this.#over.has(name) || this.#followedAt.has(name);
   }
 
   sendFailed(page: Page, what: string, code: string, at: number): void {
@@ -220,7 +228,8 @@ export class CrossingLedger extends Ledger {
 
   /** Whether something that was said has not come back. */
   get isWaiting(): boolean {
-    return [...this.users.keys()].some((name) => !this.isQuiet(name)) || this.#missing().length > 0;
+    const isDue = (name: string) => !this.isQuiet(name) && !this.#followedAt.has(name);
+    return [...this.users.keys()].some(isDue) || this.#missing().length > 0;
   }
 
   #missing(): ReturnType<Told['missing']> {
@@ -235,13 +244,19 @@ export class CrossingLedger extends Ledger {
     code: string,
     from: number,
     what: string,
+    to = Date.now(),
   ): void {
-    const failure = { of, code, who: agent, session, from, to: Date.now(), question: undefined };
+    const failure = { of, code, who: agent, session, from, to, question: undefined };
     this.#failures.push({ failure: { ...failure, isDurable: isDurable(agent), isAgain: false }, what });
   }
 
   /** Judges everything, after all users have stopped. The first fault is the first in the result. */
   judge(effects: readonly DatedEffect[]): readonly Fault[] {
+    for (const [name, at] of this.#followedAt) {
+      const page = this.#pages.get(name);
+      if (page !== undefined && !this.#ends.has(page.session))
+        this.sessionEnded(page, 'session_lost', 'another one followed it without a word', at);
+    }
     const places = new Places(effects, (id) => this.#asks.get(id)?.keptId);
     for (const { at, pid, effect } of effects) this.#judgeEffect(at, pid, effect, places);
     for (const [id, asked] of this.#asks) this.#judgeReply(id, asked, places);

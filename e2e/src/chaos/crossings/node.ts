@@ -8,14 +8,15 @@ import {
   type RequestContext,
   type ServerSession,
 } from '@parlance/server';
-import { redis } from '@parlance/server/redis';
-import { type LogFields, NodeProcess, type NodeSetup } from '../cluster/node-process.js';
+import { faultyMemory } from '../../../../packages/server/src/engine/testing/faulty-memory.js';
+import { engineAt, MEMORY } from '../../kit/engine-at.js';
+import { type EngineBlow, type LogFields, NodeProcess, type NodeSetup } from '../cluster/node-process.js';
 import { createEffects } from '../durable/effects.js';
 import { RESUME_WINDOW_MS } from '../durable/settings.js';
 import { type CrossingPlant, plantFault, withPlant } from './plant.js';
-import { PLAIN_AGENTS, partOf, type Question } from './settings.js';
+import { PLAIN_AGENTS, partOf, type Question, SLOW_MS } from './settings.js';
 
-/** One node with agents, of which some have durable sessions, and replies that are kept in Redis. */
+/** One node with agents, of which some have durable sessions, and replies that are kept in the engine; or several, in memory. */
 
 export interface CrossingNodeSetup extends NodeSetup {
   /** The file of outside effects. */
@@ -34,7 +35,7 @@ const CRASHES: ReadonlySet<string> = new Set([
 ]);
 
 const node = new NodeProcess<CrossingNodeSetup>();
-const { effects, plant, redis: url, drainMs, returnWithinMs } = node.setup;
+const { effects, plant, engine: address, drainMs, returnWithinMs } = node.setup;
 const effect = createEffects(effects);
 for (const event of ['uncaughtException', 'unhandledRejection'] as const)
   process.on(event, (error) => {
@@ -45,28 +46,32 @@ for (const event of ['uncaughtException', 'unhandledRejection'] as const)
 await plantFault(plant);
 
 const options = node.options(noteLog);
-const server = createServer<{ readonly count: number }>({
-  ...options,
-  timers: { ...options.timers, resumeWindowMs: RESUME_WINDOW_MS },
-  engine: withPlant(redis({ url }), plant),
-  features: [
-    ...options.features,
-    durable(({ agentId = '' }) => !PLAIN_AGENTS.includes(agentId)),
-    keptReplies({
-      keep: (request) => {
-        const { id, keep } = request.json<Question>();
-        return keep === 'policy' ? { name: id } : undefined;
-      },
-    }),
-  ],
-  authenticate: ({ token, agentId }) =>
-    token === undefined ? null : { principal: token, ...(agentId !== undefined && { agentId }) },
-  onError: (error, { event }) => {
-    if (CRASHES.has(event)) effect('fault', `${event}: ${described(error)}`);
-  },
-  onSession: count,
-  onRequest: answer,
-});
+/** Memory cannot fail by itself. */
+const faulty = address === MEMORY ? faultyMemory() : undefined;
+const engine = withPlant(faulty?.create() ?? engineAt(address), plant);
+const create = () =>
+  createServer<{ readonly count: number }>({
+    ...options,
+    timers: { ...options.timers, resumeWindowMs: RESUME_WINDOW_MS },
+    engine,
+    features: [
+      ...options.features,
+      durable(({ agentId = '' }) => !PLAIN_AGENTS.includes(agentId)),
+      keptReplies({
+        keep: (request) => {
+          const { id, keep } = request.json<Question>();
+          return keep === 'policy' ? { name: id } : undefined;
+        },
+      }),
+    ],
+    authenticate: ({ token, agentId }) =>
+      token === undefined ? null : { principal: token, ...(agentId !== undefined && { agentId }) },
+    onError: (error, { event }) => {
+      if (CRASHES.has(event)) effect('fault', `${event}: ${described(error)}`);
+    },
+    onSession: count,
+    onRequest: answer,
+  });
 
 function noteLog(fields: LogFields): void {
   const { event, session, reply } = fields;
@@ -123,7 +128,21 @@ async function* answer(
   effect('done', id);
 }
 
-await node.serve(server, async () => void (await server.drain({ timeoutMs: drainMs, returnWithinMs })));
+await node.serve(
+  create(),
+  async (server) => void (await server.drain({ timeoutMs: drainMs, returnWithinMs })),
+  { create, fail: failMemory },
+);
+
+/** What a proxy or a server does of other engines. */
+async function failMemory({ kind, ms }: EngineBlow): Promise<void> {
+  const faults = faulty?.faults;
+  if (faults === undefined) throw new Error('this engine is not in memory');
+  if (kind === 'silence') return await faults.loseAnswers?.(0);
+  const end = kind === 'slow' ? await faults.slow?.(SLOW_MS) : await faults.fill?.();
+  await sleep(ms);
+  await end?.();
+}
 
 function isPortTaken(error: unknown): boolean {
   const { cause } = error as { readonly cause?: NodeJS.ErrnoException };

@@ -2,6 +2,7 @@ import { ProtocolError } from '@parlance/protocol';
 import type { Engine } from '@parlance/server';
 import { ServerEndpoint } from '../../../../packages/server/src/endpoint.js';
 import { replaced } from '../durable/plant.js';
+import type { EngineOfHistory } from './engines.js';
 import { type Mix, USUAL_MIX } from './steps.js';
 
 /** Faults that were found once and are put back on purpose, because a ledger that has found nothing may be blind. */
@@ -10,8 +11,21 @@ export const CROSSING_PLANTS = {
   log: 'a kept reply begins anew for its followers when its handler is called again',
   ended: 'an end that is told to a session given up crashes it',
   repeat: 'messages to an agent come again, unmarked, after a takeover',
+  forget: 'the engine says that it has turns of a session, and does not have them',
 } as const;
 export type CrossingPlant = keyof typeof CROSSING_PLANTS;
+
+/** Those that an engine can show, if not all: nodes in memory are not killed, and one alone has no others. */
+const SHOWN_BY: Readonly<Partial<Record<EngineOfHistory, readonly CrossingPlant[]>>> = {
+  sqlite: ['log', 'forget'],
+  memory: ['forget'],
+};
+
+export function plantsOf(engine: EngineOfHistory): Readonly<Partial<Record<CrossingPlant, string>>> {
+  const shown = SHOWN_BY[engine];
+  const all = Object.entries(CROSSING_PLANTS) as [CrossingPlant, string][];
+  return Object.fromEntries(all.filter(([plant]) => shown?.includes(plant) !== false));
+}
 
 const { users } = USUAL_MIX;
 
@@ -31,12 +45,19 @@ export const PLANT_MIXES: Readonly<Record<CrossingPlant, Mix>> = {
     ...USUAL_MIX,
     users: { ...users, askServer: 2, askAgent: 50, say: 2, tell: 40, follow: 0, device: 0 },
     nodes: { kill: 0, drain: 1, pause: 0, part: 0 },
-    redis: { slow: 1, silence: 0, restart: 0, fill: 0 },
+    engine: { slow: 1, silence: 0, restart: 0, fill: 0 },
   },
   repeat: {
     ...USUAL_MIX,
     users: { ...users, askServer: 2, tell: 60, follow: 0, device: 0 },
     nodes: { kill: 1, drain: 0, pause: 0, part: 0 },
+  },
+  // Sessions that have talked for a while when their nodes end.
+  forget: {
+    ...USUAL_MIX,
+    users: { ...users, say: 60, reload: 0 },
+    nodes: { kill: 1, drain: 1, pause: 0, part: 0 },
+    engine: { slow: 0, silence: 0, restart: 0, fill: 0 },
   },
 };
 
@@ -47,6 +68,7 @@ export const PLANT_TRIES = 3;
 const CONTRADICTIONS: Readonly<Record<CrossingPlant, RegExp>> = {
   log: /: follows (q\d+) from \d+, and read part \d+ and not |: read "(q\d+):\d+:\d+ " of \2 as part \d+, and its requester /,
   ended: /session\.crashed: .*the session was closed/,
+  forget: /: the record of sess_\S+ was behind/,
   repeat: /: read number \d+ of \S+ \(\S+\) again, unmarked/,
 };
 
@@ -80,6 +102,7 @@ async function forgetHeard(): Promise<void> {
 
 /** An engine that breaks the rule, if that is up to the engine: what was kept before a takeover is not read. */
 export function withPlant(engine: Engine, plant: CrossingPlant | undefined): Engine {
+  if (plant === 'forget') return forgetful(engine);
   const { connectLogs: connect } = engine;
   if (plant !== 'log' || connect === undefined) return engine;
   const connectLogs = () => {
@@ -93,4 +116,22 @@ export function withPlant(engine: Engine, plant: CrossingPlant | undefined): Eng
     return replaced(replies, { read });
   };
   return replaced(engine, { connectLogs });
+}
+
+/** Turns of a session that its engine takes. */
+const TAKEN = 10;
+
+/** It takes some turns of each session at each node, and says of all others that it has them. */
+function forgetful(engine: Engine): Engine {
+  const connect = () => {
+    const link = engine.connect();
+    const turns = new Map<string, number>();
+    const writeSession: typeof link.writeSession = async (id, write) => {
+      const count = (turns.get(id) ?? 0) + 1;
+      turns.set(id, count);
+      return count > TAKEN ? 'written' : await link.writeSession(id, write);
+    };
+    return replaced(link, { writeSession });
+  };
+  return replaced(engine, { connect });
 }

@@ -1,33 +1,35 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { MEMORY } from '../../kit/engine-at.js';
 import type { Report } from '../cluster/deploy.js';
 import { engineOf, type Member, Members } from '../cluster/members.js';
 import { readEffects } from '../durable/effects.js';
 import { Agent, followElsewhere } from './agent.js';
 import type { Happening } from './allowed.js';
+import { type CrossingEngine, ENGINE_KINDS, type EngineKind, type EngineOfHistory } from './engines.js';
 import { CrossingLedger, type Fault } from './ledger.js';
 import type { CrossingNodeSetup } from './node.js';
 import { type CrossingPlant, PLANT_MIXES } from './plant.js';
-import { AGENTS, NODES } from './settings.js';
-import { describeStep, type Step, stepsOf } from './steps.js';
+import { AGENTS, SLOW_MS } from './settings.js';
+import { describeStep, type Mix, type Step, stepsOf, USUAL_MIX } from './steps.js';
 
 /**
- * One history: agents with durable and plain sessions ask, tell and follow while nodes, Redis and connections fail. The seed
+ * One history: agents with durable and plain sessions ask, tell and follow while nodes, their engine and connections fail. The seed
  * says what is done and when; what comes of it is up to real processes and sockets, and judged by the ledger.
  */
 
 export interface CrossingOptions {
+  readonly engine: EngineOfHistory;
   readonly seconds: number;
   readonly seed: number;
   readonly plant: CrossingPlant | undefined;
-  /** A file for what the nodes log. */
+  /** A file for what the nodes log; what their handlers do goes into another one beside it. */
   readonly log: string | undefined;
 }
 
 const DRAIN = { drainMs: 1_800, returnWithinMs: 500 };
-const SLOW_MS = 50;
 const REST_MS = 60_000;
 const POLL_MS = 50;
 /** Twice the time after which nodes look for others. */
@@ -41,21 +43,24 @@ export async function runCrossings(options: CrossingOptions): Promise<Report> {
   const effects = join(folder, 'effects');
   const more: Pick<CrossingNodeSetup, 'effects' | 'plant'> = { effects, plant };
   try {
-    await using members = await Members.start(NODES, {
+    const kind: EngineKind = ENGINE_KINDS[options.engine];
+    const engine = await kind.start();
+    await using members = await Members.start(kind.nodes, {
       ...DRAIN,
-      ...{ more, log, hasGuards: true },
+      ...{ more, log, engine, hasGuards: true, isAlone: kind.nodes === 1 },
       program: new URL('./node.ts', import.meta.url),
-      // With `everysec`, Redis may hold writes back for 2 s while the disk is slow, and lose them when it is killed.
-      redis: ['--appendonly', 'yes', '--appendfsync', 'always'],
     });
-    return await new Crossings(options, members, effects).run();
+    return await new Crossings(options, kind, engine, members, effects).run();
   } finally {
+    if (log !== undefined) await appendFile(`${log}.effects`, await readFile(effects));
     await rm(folder, { recursive: true, force: true });
   }
 }
 
 class Crossings {
   readonly #options: CrossingOptions;
+  readonly #kind: EngineKind;
+  readonly #engine: CrossingEngine;
   readonly #members: Members;
   readonly #effects: string;
   readonly #ledger = new CrossingLedger();
@@ -70,8 +75,16 @@ class Crossings {
   #startedAt = 0;
   readonly #underWay = new Map<Promise<void>, Step>();
 
-  constructor(options: CrossingOptions, members: Members, effects: string) {
+  constructor(
+    options: CrossingOptions,
+    kind: EngineKind,
+    engine: CrossingEngine,
+    members: Members,
+    effects: string,
+  ) {
     this.#options = options;
+    this.#kind = kind;
+    this.#engine = engine;
     this.#members = members;
     this.#effects = effects;
     this.#nodes = [...members.alive];
@@ -86,7 +99,9 @@ class Crossings {
     await Promise.all(AGENTS.map((name) => this.#agent(name).meets(AGENTS)));
     const start = performance.now();
     this.#startedAt = Date.now();
-    for (const step of stepsOf(seed, seconds, plant && PLANT_MIXES[plant])) {
+    const mix =
+      plant === undefined ? { ...USUAL_MIX, ...this.#kind.mix } : this.#possible(PLANT_MIXES[plant]);
+    for (const step of stepsOf(seed, seconds, mix, this.#kind.nodes)) {
       await sleep(Math.max(0, start + step.at - performance.now()));
       this.#begin(step);
     }
@@ -97,6 +112,21 @@ class Crossings {
       faults: faults.map((fault) => this.#dated(fault)),
       lines: [...this.#figures(), ...this.#history(faults)],
     };
+  }
+
+  /** Leaves out what cannot happen to this engine. */
+  #possible({ nodes, engine, ...users }: Mix): Mix {
+    const { mix } = this.#kind;
+    const only = <Name extends string>(
+      wanted: Readonly<Record<Name, number>>,
+      possible: Readonly<Record<Name, number>>,
+    ): Readonly<Record<Name, number>> => {
+      const entries = Object.entries<number>(wanted) as [Name, number][];
+      return Object.fromEntries(
+        entries.map(([name, weight]) => [name, possible[name] === 0 ? 0 : weight]),
+      ) as Record<Name, number>;
+    };
+    return { ...users, nodes: only(nodes, mix.nodes), engine: only(engine, mix.engine) };
   }
 
   async #open(name: string): Promise<Agent> {
@@ -142,14 +172,19 @@ class Crossings {
       case 'pause':
       case 'part': {
         const member = this.#nodes[step.node];
-        const isAlone = !this.#nodes.some((node) => node !== member && this.#isWell(node));
-        return member === undefined || this.#away.has(member) || isAlone
+        const isLast = !this.#nodes.some((node) => node !== member && this.#isWell(node));
+        return member === undefined || this.#away.has(member) || (isLast && !this.#isAlone)
           ? undefined
           : this.#fail(step, member);
       }
       default:
-        return this.#failRedis(step);
+        return this.#failEngine(step);
     }
+  }
+
+  /** Whether there is one node at a time. */
+  get #isAlone(): boolean {
+    return this.#kind.nodes === 1;
   }
 
   /** Whether a node can take what another one leaves: the others have known it for a while. */
@@ -169,16 +204,24 @@ class Crossings {
     const { pid } = member.process;
     switch (step.do) {
       case 'kill': {
-        this.#happen('killed', pid).to = Date.now();
+        const happening = this.#happen('killed', pid);
+        happening.to = Date.now();
         this.#nodes[step.node] = undefined;
         await this.#members.kill(member);
-        return await this.#replace(step.node);
+        await this.#replace(step.node);
+        // Clients hear of it from the next one.
+        if (this.#isAlone) happening.to = Date.now();
+        return;
       }
       case 'drain': {
         const happening = this.#happen('drained', pid);
         this.#nodes[step.node] = undefined;
-        const [{ hasEnded }] = await Promise.all([this.#members.stop(member), this.#replace(step.node)]);
-        happening.to = Date.now();
+        // Nobody takes over what it still has: to plain sessions that is a death.
+        const end = this.#isAlone ? this.#happen('killed', pid) : happening;
+        const stopping = this.#members.stop(member);
+        if (this.#isAlone) await stopping;
+        const [{ hasEnded }] = await Promise.all([stopping, this.#replace(step.node)]);
+        happening.to = end.to = Date.now();
         if (!hasEnded) this.#ledger.fault(`node ${step.node}`, 'did not end after its drain');
         return;
       }
@@ -209,12 +252,19 @@ class Crossings {
     this.#nodes[node] = member;
   }
 
-  async #failRedis(
+  async #failEngine(
     step: Extract<Step, { readonly do: 'slow' | 'silence' | 'restart' | 'fill' }>,
   ): Promise<void> {
-    const { redis, outside, alive } = this.#members;
+    const { outside, alive } = this.#members;
     const names = alive.map(({ number }) => engineOf(number));
-    const happening = this.#happen('redis', undefined);
+    const happening = this.#happen('engine', undefined);
+    if (this.#engine.address === MEMORY) {
+      if (step.do === 'restart') throw new Error('the engine is in memory');
+      const ms = 'ms' in step ? step.ms : 0;
+      await alive[0]?.process.call('fail', { kind: step.do, ms });
+      happening.to = Date.now();
+      return;
+    }
     switch (step.do) {
       case 'slow':
         await outside.call('strike', { names, blow: { kind: 'slow', ms: step.ms, delayMs: SLOW_MS } });
@@ -223,14 +273,10 @@ class Crossings {
         await outside.call('strike', { names, blow: { kind: 'silence' } });
         break;
       case 'restart':
-        await redis.kill();
-        await sleep(step.ms);
-        await redis.restart();
+        await this.#engine.restart?.(step.ms);
         break;
       case 'fill':
-        await redis.client.config('SET', 'maxmemory', '1');
-        await sleep(step.ms);
-        await redis.client.config('SET', 'maxmemory', '0');
+        await this.#engine.fill?.(step.ms);
     }
     happening.to = Date.now();
   }
@@ -256,13 +302,13 @@ class Crossings {
   }
 
   #figures(): readonly string[] {
-    const { seed, seconds } = this.#options;
+    const { engine, seed, seconds } = this.#options;
     const { counts, questions, happenings, told } = this.#ledger;
     const kinds = new Map<string, number>();
     for (const { step, isSkipped } of this.#done)
       if (!isSkipped) kinds.set(step.do, (kinds.get(step.do) ?? 0) + 1);
     return [
-      `crossings, seed ${seed}, ${seconds} s: ${[...kinds].map(([kind, count]) => `${count} × ${kind}`).join(', ')}`,
+      `crossings with ${engine}, seed ${seed}, ${seconds} s: ${[...kinds].map(([kind, count]) => `${count} × ${kind}`).join(', ')}`,
       `  ${counts.complete} of ${counts.expected} replies that nothing may end are complete, of ${questions}; ${counts.followed} were followed to their end`,
       `  ${told.counts.read} messages of agents read, ${told.counts.marked} marked, ${told.counts.reported} reported as not delivered; ${counts.allowed} errors that the documents allow for ${happenings.length} events`,
     ];

@@ -4,7 +4,8 @@
 export const DURABLE_AGENTS: readonly string[] = ['d0', 'd1', 'd2', 'd3'];
 export const PLAIN_AGENTS: readonly string[] = ['p0', 'p1'];
 export const AGENTS: readonly string[] = [...DURABLE_AGENTS, ...PLAIN_AGENTS];
-export const NODES = 3;
+/** How much later a slow engine gets what is said to it, and is heard, in milliseconds. */
+export const SLOW_MS = 50;
 
 export interface Question {
   readonly id: string;

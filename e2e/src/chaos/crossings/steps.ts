@@ -1,5 +1,5 @@
 import { createRandom, type Random } from '../../../../packages/protocol/src/testing/chaos/random.js';
-import { AGENTS, NODES, type Question } from './settings.js';
+import { AGENTS, type Question } from './settings.js';
 
 /** The grammar of a history: what happens, and when, follows from the seed alone. */
 
@@ -25,20 +25,21 @@ export type Act =
   | { readonly do: 'cut'; readonly who: string }
   | { readonly do: 'freeze'; readonly who: string; readonly ms: number }
   | { readonly do: 'kill' | 'drain'; readonly node: number }
-  /** SIGSTOP, or nothing passes between the node and Redis. */
+  /** SIGSTOP, or nothing passes between the node and the engine. */
   | { readonly do: 'pause' | 'part'; readonly node: number; readonly ms: number }
-  /** Redis takes 100 ms; ends and starts again with its data; takes no writes. */
+  /** The engine takes 100 ms; ends and starts again with its data; takes no writes. */
   | { readonly do: 'slow' | 'restart' | 'fill'; readonly ms: number }
-  /** All present connections to Redis are dead, and new ones work. */
+  /** All present connections to the engine are dead, and new ones work. */
   | { readonly do: 'silence' };
 
 export type Step = Act & { readonly at: number };
 
-/** How often something happens, among a hundred things that users do, that happen to nodes, and that happen to Redis. */
+/** How often something happens, among a hundred things that users do, that happen to nodes, and that happen to the engine. */
 export interface Mix {
   readonly users: Readonly<Record<Exclude<UserAct, 'ask'> | 'askServer' | 'askAgent', number>>;
   readonly nodes: Readonly<Record<'kill' | 'drain' | 'pause' | 'part', number>>;
-  readonly redis: Readonly<Record<'slow' | 'silence' | 'restart' | 'fill', number>>;
+  /** All 0 if nothing can. */
+  readonly engine: Readonly<Record<'slow' | 'silence' | 'restart' | 'fill', number>>;
   /** In percent: questions whose replies are under way for seconds, and those whose handlers are called again. */
   readonly long: number;
   readonly again: number;
@@ -61,16 +62,16 @@ export const USUAL_MIX: Mix = {
     freeze: 2,
   },
   nodes: { kill: 45, drain: 20, pause: 18, part: 17 },
-  redis: { slow: 40, silence: 20, restart: 20, fill: 20 },
+  engine: { slow: 40, silence: 20, restart: 20, fill: 20 },
   long: 30,
   again: 60,
   newest: 75,
 };
 
-/** Average times between two acts of users, two faults of nodes, and two of Redis, in milliseconds. */
+/** Average times between two acts of users, two faults of nodes, and two of the engine, in milliseconds. */
 const USERS_MS = 110;
 const NODES_MS = 2_200;
-const REDIS_MS = 5_500;
+const ENGINE_MS = 5_500;
 /** Nothing fails before that, and nothing begins to fail in this time before the end. */
 const QUIET_MS = 1_500;
 /** Time in which a node is expected to take the place of another one, or to be itself again. */
@@ -78,11 +79,12 @@ const START_MS = 3_500;
 /** Longer than a lease, in some cases. */
 const MAX_AWAY_MS = 8_000;
 
-export function stepsOf(seed: number, seconds: number, mix: Mix = USUAL_MIX): readonly Step[] {
+/** @param nodes at a time. */
+export function stepsOf(seed: number, seconds: number, mix: Mix = USUAL_MIX, nodes = 3): readonly Step[] {
   const endMs = seconds * 1_000;
   const steps = [
     ...userSteps(createRandom(seed), endMs, mix),
-    ...failures(createRandom(seed + 1), endMs - QUIET_MS, mix),
+    ...failures(createRandom(seed + 1), endMs - QUIET_MS, mix, nodes),
   ];
   return steps.sort((one, other) => one.at - other.at);
 }
@@ -170,17 +172,21 @@ function chosen<Name extends string>(random: Random, mix: Readonly<Record<Name, 
 
 // --- what fails
 
-/** At least one node and, between two of its failures, Redis are well at any time, as far as that can be said before. */
-function* failures(random: Random, endMs: number, mix: Mix): Generator<Step> {
+/**
+ * At least one of several nodes and, between two of its failures, the engine are well at any time, as far as that can be said
+ * before.
+ */
+function* failures(random: Random, endMs: number, mix: Mix, nodes: number): Generator<Step> {
   /** Until when each node is expected to be away. */
-  const away = new Array<number>(NODES).fill(0);
-  let redisAt = QUIET_MS + around(random, REDIS_MS);
+  const away = new Array<number>(nodes).fill(0);
+  const canFail = Object.values(mix.engine).some((weight) => weight > 0);
+  let engineAt = canFail ? QUIET_MS + around(random, ENGINE_MS) : Infinity;
   for (let at = QUIET_MS + random.below(NODES_MS); at < endMs; at += around(random, NODES_MS)) {
-    while (redisAt < at) {
-      const [step, ms] = redisFailure(random, redisAt, mix);
+    while (engineAt < at) {
+      const [step, ms] = engineFailure(random, engineAt, mix);
       yield step;
-      redisAt += ms + around(random, REDIS_MS);
-      // Drains beside a slow Redis are where two promises meet.
+      engineAt += ms + around(random, ENGINE_MS);
+      // Drains beside a slow engine are where two promises meet.
       if (step.do !== 'slow') continue;
       const drainAt = step.at + 300 + random.below(700);
       const node = well(random, away, drainAt);
@@ -199,7 +205,7 @@ function* failures(random: Random, endMs: number, mix: Mix): Generator<Step> {
 /** A node that may fail now; `undefined` if too few are well. */
 function well(random: Random, away: readonly number[], at: number): number | undefined {
   const nodes = [...away.keys()].filter((node) => (away[node] as number) <= at);
-  return nodes.length < 2 ? undefined : random.pick(nodes);
+  return nodes.length < Math.min(2, away.length) ? undefined : random.pick(nodes);
 }
 
 function nodeFailure(
@@ -214,8 +220,8 @@ function nodeFailure(
   return { at, do: act, node, ms };
 }
 
-function redisFailure(random: Random, at: number, { redis }: Mix): readonly [step: Step, ms: number] {
-  const act = chosen(random, redis);
+function engineFailure(random: Random, at: number, { engine }: Mix): readonly [step: Step, ms: number] {
+  const act = chosen(random, engine);
   if (act === 'silence') return [{ at, do: act }, 4_000];
   if (act === 'slow') {
     const ms = 2_500 + random.below(3_000);
@@ -262,14 +268,14 @@ function describeAct(act: Act): string {
     case 'pause':
       return `node ${act.node} is paused for ${act.ms} ms`;
     case 'part':
-      return `node ${act.node} is cut off from Redis for ${act.ms} ms`;
+      return `node ${act.node} is cut off from the engine for ${act.ms} ms`;
     case 'slow':
-      return `Redis is 100 ms away for ${act.ms} ms`;
+      return `the engine is 100 ms away for ${act.ms} ms`;
     case 'restart':
-      return `Redis ends, and starts again with its data after ${act.ms} ms`;
+      return `the engine ends, and starts again with its data after ${act.ms} ms`;
     case 'fill':
-      return `Redis is full for ${act.ms} ms`;
+      return `the engine takes no writes for ${act.ms} ms`;
     case 'silence':
-      return 'all present connections to Redis fall silent';
+      return 'all present connections to the engine fall silent';
   }
 }

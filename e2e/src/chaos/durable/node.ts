@@ -7,7 +7,7 @@ import {
   type RequestContext,
   type ServerSession,
 } from '@parlance/server';
-import { redis } from '@parlance/server/redis';
+import { engineAt } from '../../kit/engine-at.js';
 import type { Question } from '../cluster/node.js';
 import { type LogFields, NodeProcess, type NodeSetup } from '../cluster/node-process.js';
 import { createEffects } from './effects.js';
@@ -28,7 +28,7 @@ const NOTES = 0.2;
 const WORK_MS = 4;
 
 const node = new NodeProcess<DurableNodeSetup>();
-const { effects, plant, redis: url, drainMs, returnWithinMs } = node.setup;
+const { effects, plant, engine: address, drainMs, returnWithinMs } = node.setup;
 const effect = createEffects(effects);
 /** How long a handler without a start on record has nothing else on record. */
 const UNMARKED_MS = 150;
@@ -40,7 +40,7 @@ const options = node.options(noteFence);
 const server = createServer<{ readonly count: number }>({
   ...options,
   timers: { ...options.timers, resumeWindowMs: RESUME_WINDOW_MS },
-  engine: withFault(redis({ url }), plant),
+  engine: withFault(engineAt(address), plant),
   features: [...options.features, durable()],
   onSession: count,
   onRequest: answer,

@@ -1,9 +1,8 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
   chownSync,
-  mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -18,6 +17,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EngineConnection } from '../engine.js';
 import { type SqliteEngine, type SqliteOptions, sqlite } from '../sqlite.js';
+import { diskMissing, mountDisk } from '../testing/small-disk.js';
 import { loadLibrary } from './library.js';
 
 const PROGRAM = fileURLToPath(new URL('../testing/hold-file.ts', import.meta.url));
@@ -192,42 +192,22 @@ describe('a file of SQLite', () => {
   });
 });
 
-/** Whether a file system of some kilobytes can be mounted. */
-const canMount = (() => {
-  if (!isRoot || process.platform !== 'linux') return false;
-  const place = mkdtempSync(join(tmpdir(), 'parlance-mount-'));
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', place], { stdio: 'ignore' });
-    execFileSync('umount', [place]);
-    return true;
-  } catch {
-    return false;
-  } finally {
-    rmSync(place, { recursive: true });
-  }
-})();
-
-describe.skipIf(!canMount)('a disk that is full', () => {
+describe.skipIf(diskMissing !== undefined)('a disk that is full', () => {
   it('fails calls with a typed error, and is used again when there is room', async () => {
-    const place = join(folder, 'disk');
-    mkdirSync(place);
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', place]);
-    try {
-      const link = connect(sqlite(join(place, 'parlance.db')));
-      expect(await write(link, 'sess_0', 10)).toBe('written');
-      const outcomes = await Promise.allSettled(
-        Array.from({ length: 40 }, (_, i) => write(link, `sess_${i + 1}`, 50_000)),
-      );
-      const failed = outcomes.find(({ status }) => status === 'rejected');
-      expect(failed).toMatchObject({ reason: { code: 'connection_failed' } });
-      expect(await link.findSession('sess_0')).toBeDefined();
-      execFileSync('mount', ['-o', 'remount,size=16m', place]);
-      for (let i = 1; i <= 40; i++) expect(await write(link, `sess_${i}`, 50_000)).toBe('written');
-      await link.close();
-      open.length = 0;
-    } finally {
-      execFileSync('umount', ['-l', place]);
-    }
+    using disk = mountDisk('16m');
+    const link = connect(sqlite(join(disk.folder, 'parlance.db')));
+    expect(await write(link, 'sess_0', 10)).toBe('written');
+    const relieve = disk.fill();
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 40 }, (_, i) => write(link, `sess_${i + 1}`, 50_000)),
+    );
+    const failed = outcomes.find(({ status }) => status === 'rejected');
+    expect(failed).toMatchObject({ reason: { code: 'connection_failed' } });
+    expect(await link.findSession('sess_0')).toBeDefined();
+    relieve();
+    for (let i = 1; i <= 40; i++) expect(await write(link, `sess_${i}`, 50_000)).toBe('written');
+    await link.close();
+    open.length = 0;
   });
 });
 
