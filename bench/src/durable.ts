@@ -6,7 +6,7 @@ import type { LoadCommands } from './durable/load.js';
 import type { NodeCommands, NodeSetup } from './durable/server.js';
 import { Written } from './durable/written.js';
 import { type BenchOptions, compare, type Row } from './row.js';
-import { median } from './statistics.js';
+import { median, quantile } from './statistics.js';
 
 /**
  * What it costs to put sessions on record, against plain sessions of the same cluster: the delay of a part, and processor time;
@@ -148,16 +148,11 @@ async function* deaths({ url }: RedisServer, rounds: number): AsyncGenerator<Row
     ['p99', 0.99],
   ] as const) {
     const most = MAX_GAP_MS[name];
-    const target = { text: `<= ${most} ms`, met: at(killed, share) <= most };
-    const baseline = { name: 'connection cut', value: at(cut, share) };
+    const target = { text: `<= ${most} ms`, met: quantile(killed, share) <= most };
+    const baseline = { name: 'connection cut', value: quantile(cut, share) };
     const what = `kill -9 to the next part, ${CLIENTS} clients, ${name}`;
-    yield compare(what, 'ms', 'lower', at(killed, share), baseline, () => target);
+    yield compare(what, 'ms', 'lower', quantile(killed, share), baseline, () => target);
   }
-}
-
-function at(values: readonly number[], share: number): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
 }
 
 /** Records of a node that has died, claimed by another one over one connection, against reading them. */

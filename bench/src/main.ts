@@ -28,12 +28,14 @@ const BENCHES: Readonly<Record<string, string>> = {
     'led connections, a clustered server, and agents across nodes, against one server; the directory of agents',
   durable:
     'sessions that outlive their nodes: parts against plain ones, a killed node against a cut, claims, bytes',
+  engines:
+    'what a turn and a part cost in memory, SQLite, Redis and Postgres: times, CPU of the node, bytes written',
   stall: 'round trips in one session while another sends megabytes of text',
 };
 
 const USAGE = `npm run bench -- [name…] [--json] [--quick] [--conversation FILE] [--modules]
 
-  --json                one JSON object per line: name, value, unit, baseline, ratio, better
+  --json                one JSON object per line: name, value, unit, baseline, ratio, better; quartiles of some
   --quick               fewer and shorter rounds: for a first impression
   --conversation FILE   JSON { messages: [{ role, content }] } instead of one made of installed READMEs
   --modules             page: what its scripts consist of, by room and by module, instead of measurements

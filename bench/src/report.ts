@@ -7,18 +7,19 @@ export interface Reporter {
   end(): void;
 }
 
-/** One JSON object per line, with six fields. */
+/** One JSON object per line, with six fields, and `quartiles` if they are known. */
 export function createJsonReporter(print: (line: string) => void): Reporter {
   return {
     begin() {},
-    row({ name, value, unit, baseline, ratio, better }) {
-      print(JSON.stringify({ name, value: round(value), unit, baseline, ratio: round(ratio), better }));
+    row({ name, value, unit, baseline, ratio, better, quartiles }) {
+      const figures = { name, value: round(value), unit, baseline, ratio: round(ratio), better };
+      print(JSON.stringify({ ...figures, quartiles: quartiles?.map(round) }));
     },
     end() {},
   };
 }
 
-const HEAD = ['what', 'value', 'unit', 'against', 'ratio', 'target'] as const;
+const HEAD = ['what', 'value', 'unit', 'against', 'ratio', 'target (quartiles)'] as const;
 /** Wide enough for the rows of the benches; a longer cell pushes the rest of its line to the right. */
 const WIDTHS = [50, 9, 7, 16, 7, 12] as const;
 const RIGHT = new Set([1, 4]);
@@ -43,7 +44,7 @@ export function createTableReporter(print: (line: string) => void): Reporter {
       print(`\n${bench}: ${description}\n`);
       line(HEAD);
     },
-    row({ name, value, unit, baseline, ratio, better, target }) {
+    row({ name, value, unit, baseline, ratio, better, target, quartiles }) {
       if (target !== undefined) target.met ? met++ : missed++;
       const direction = better === 'higher' ? '↑' : '↓';
       // A figure that is compared to several baselines is named once.
@@ -56,7 +57,12 @@ export function createTableReporter(print: (line: string) => void): Reporter {
         isRepeated ? '' : `${unit} ${direction}`,
         baseline,
         `${ratio.toFixed(ratio < 10 ? 2 : 1)}x`,
-        target === undefined ? '' : `${target.text} ${target.met ? '✓' : '✗'}`,
+        [
+          target === undefined ? '' : `${target.text} ${target.met ? '✓' : '✗'}`,
+          quartiles === undefined || isRepeated ? '' : `(${quartiles.map(readable).join(' to ')})`,
+        ]
+          .filter((text) => text !== '')
+          .join('  '),
       ]);
     },
     end() {

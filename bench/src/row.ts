@@ -9,6 +9,8 @@ export interface Row {
   /** `value` divided by the baseline's value from the same run. */
   readonly ratio: number;
   readonly better: 'higher' | 'lower';
+  /** The first and the last quartile of `value` over the windows of the run. */
+  readonly quartiles?: readonly [number, number] | undefined;
   /** The goal, and whether this run met it. Shown in the table, not part of the JSON form. */
   readonly target?: Target | undefined;
 }

@@ -14,10 +14,15 @@ export interface RecordKeeperOptions {
   readonly logger: Logger;
 }
 
+/** Sessions that are kept at a time. */
+const BATCH = 256;
+
 /** Keeps what the engine has of sessions for as long as they are here. */
 export class RecordKeeper {
   readonly #options: RecordKeeperOptions;
   #keptAt = systemClock.now();
+  /** Counts the times at which all were to be kept: the last one goes on. */
+  #round = 0;
 
   constructor(options: RecordKeeperOptions) {
     this.#options = options;
@@ -25,13 +30,10 @@ export class RecordKeeper {
 
   /** Called once in a while. */
   handleTick(): void {
-    const { sessions, recordMs } = this.#options;
     const now = systemClock.now();
-    if (now - this.#keptAt < recordMs / 2) return;
+    if (now - this.#keptAt < this.#options.recordMs / 2) return;
     this.#keptAt = now;
-    const kept = [...sessions.values()].filter(({ epoch, isDurable }) => epoch > 0 || isDurable);
-    for (const { record } of kept) record?.tidy();
-    if (kept.length > 0) void this.#keep(new Map(kept.map(({ id, epoch }) => [id, epoch])));
+    void this.keepAll();
   }
 
   /** The engine may have forgotten the records. */
@@ -40,25 +42,38 @@ export class RecordKeeper {
     this.handleTick();
   }
 
-  async #keep(epochs: ReadonlyMap<string, number>): Promise<void> {
-    const { incarnation, sessions, recordMs, logger } = this.#options;
+  /** Some at a time, so that neither the event loop nor the engine has all of them at once. Never rejects. */
+  async keepAll(): Promise<void> {
+    const { sessions, recordMs, logger } = this.#options;
+    const round = ++this.#round;
+    const all = [...sessions.values()].filter(({ epoch, isDurable }) => epoch > 0 || isDurable);
     try {
-      const lost = await this.#options.link().keepSessions(incarnation, epochs, recordMs);
-      for (const sessionId of lost) {
-        const session = sessions.get(sessionId);
-        if (session?.isDurable) {
-          dropFenced(session, logger);
-          continue;
-        }
-        const fields = { event: 'session.fenced', session: sessionId };
-        logger.warn(fields, 'another node has the session; it ends here');
-        session?.forget();
+      for (let from = 0; from < all.length && round === this.#round; from += BATCH) {
+        // One that is over meanwhile would be written again.
+        const some = all.slice(from, from + BATCH).filter((each) => sessions.get(each.id) === each);
+        for (const { record } of some) record?.tidy();
+        if (some.length > 0) await this.#keep(new Map(some.map(({ id, epoch }) => [id, epoch])));
       }
     } catch (error) {
       const fields = { event: 'records.stalled', err: loggable(error) };
       logger.warn(fields, 'the records of sessions that have moved could not be kept');
       // Before they expire.
       this.#keptAt = systemClock.now() - recordMs / 4;
+    }
+  }
+
+  async #keep(epochs: ReadonlyMap<string, number>): Promise<void> {
+    const { incarnation, sessions, recordMs, logger } = this.#options;
+    const lost = await this.#options.link().keepSessions(incarnation, epochs, recordMs);
+    for (const sessionId of lost) {
+      const session = sessions.get(sessionId);
+      if (session?.isDurable) {
+        dropFenced(session, logger);
+        continue;
+      }
+      const fields = { event: 'session.fenced', session: sessionId };
+      logger.warn(fields, 'another node has the session; it ends here');
+      session?.forget();
     }
   }
 }

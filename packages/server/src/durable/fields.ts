@@ -65,7 +65,8 @@ export class FieldWriter {
   }
 
   /** Each turn once, in order. */
-  write({ begin, accept, handled, opened, settled, heard, saved, ...turn }: Turn): FieldChanges {
+  write(turn: Turn): FieldChanges {
+    const { begin, accept, handled, opened, settled, heard, saved } = turn;
     const { state, messages, confirmed, streams, isBehind, ofFormerPages } = turn;
     const changes: FieldChanges = { set: new Map(), remove: [] };
     const { set, remove } = changes;
@@ -119,14 +120,16 @@ export class FieldWriter {
       return;
     }
     const isNew = !this.#streams.has(id);
-    const before = spelled(stream);
-    this.#streams.set(id, stream);
-    stream.attempt = attempt ?? stream.attempt;
+    const { attempt: attemptBefore, isRepeatable: wasRepeatable, kept: keptBefore } = stream;
+    if (isNew) this.#streams.set(id, stream);
+    stream.attempt = attempt ?? attemptBefore;
     stream.isRepeatable ||= isRepeatable;
-    stream.kept = kept ?? stream.kept;
+    stream.kept = kept ?? keptBefore;
     stream.parts = Math.max(stream.parts, from + parts.length);
+    const isSame =
+      stream.attempt === attemptBefore && stream.isRepeatable === wasRepeatable && stream.kept === keptBefore;
     // A part of five bytes would bring as many of this.
-    if (isNew || spelled(stream) !== before) set.set(`s${id}`, bytesOf(spelled(stream)));
+    if (isNew || !isSame) set.set(`s${id}`, bytesOf(spelled(stream)));
     parts.forEach((part, i) => {
       set.set(`p${id}.${from + i}`, part);
     });

@@ -174,11 +174,12 @@ export class TurnRecorder {
   /** @throws {ProtocolError} if the engine does not answer. */
   async #send({ number, isFirst, changes }: Write): Promise<'written' | TurnRefusal> {
     const { owner, epoch, ttlMs, isReplicated } = this.#options;
-    const head = { owner, epoch, number, isFirst, ttlMs, isReplicated, after: this.#recorded };
-    const outcome = await this.#sendWithin({ ...head, ...changes });
+    const { set, remove } = changes;
+    const write = { owner, epoch, number, isFirst, ttlMs, isReplicated, after: this.#recorded, set, remove };
+    const outcome = await this.#sendWithin(write);
     if (outcome === 'written' || outcome === 'full') return outcome;
     const all = new Map(this.#fields);
-    const replaced = await this.#sendWithin({ ...head, replaces: true, set: all, remove: [] });
+    const replaced = await this.#sendWithin({ ...write, replaces: true, set: all, remove: [] });
     if (replaced === 'written') this.#handleForgotten(outcome);
     return replaced === 'behind' ? 'gone' : replaced;
   }

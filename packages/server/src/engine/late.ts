@@ -15,6 +15,51 @@ export class Late {
   }
 }
 
+interface Deadline {
+  /** A reading of `performance.now()`. */
+  readonly at: number;
+  readonly onLate: () => void;
+}
+
+/** As {@link Late} for many at a time, most of which are in time: they share one timer. */
+export class Deadlines {
+  readonly #all = new Set<Deadline>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #dueAt = Infinity;
+
+  /** @returns cancels it. */
+  add(ms: number, onLate: () => void): () => void {
+    const deadline = { at: performance.now() + ms, onLate };
+    this.#all.add(deadline);
+    if (deadline.at < this.#dueAt) this.#arm(deadline.at);
+    return () => {
+      this.#all.delete(deadline);
+    };
+  }
+
+  #arm(at: number): void {
+    clearTimeout(this.#timer);
+    this.#dueAt = at;
+    this.#timer = setTimeout(() => setImmediate(() => this.#end()), at - performance.now());
+    // Who waits for an answer has a socket.
+    this.#timer.unref();
+  }
+
+  #end(): void {
+    const now = performance.now();
+    let next = Infinity;
+    for (const deadline of this.#all) {
+      if (deadline.at > now) next = Math.min(next, deadline.at);
+      else {
+        this.#all.delete(deadline);
+        deadline.onLate();
+      }
+    }
+    this.#dueAt = Infinity;
+    if (next < Infinity) this.#arm(next);
+  }
+}
+
 /** @throws {Error} what `tooLate` makes; what `work` throws. */
 export async function within<T>(work: Promise<T>, ms: number, tooLate: (ms: number) => Error): Promise<T> {
   work.catch(() => {});

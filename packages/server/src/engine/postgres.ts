@@ -42,24 +42,49 @@ export function postgres(url: string, options: PostgresOptions = {}): Engine {
     throw invalid(`maxConnections must be a whole number from 1 on, not ${maxConnections}`);
   const servers: PostgresServers = { urls: urlsOf(url), schema, maxConnections };
   const state: SchemaState = { ready: undefined };
+  const sweeping = new Sweeping();
   const engine: Engine = {
-    connect: () => new PostgresConnection(new PostgresDatabase(servers, state)),
+    connect: () => new PostgresConnection(new PostgresDatabase(servers, state), sweeping),
     connectLogs: () => sqlReplies(new PostgresDatabase(servers, state)),
   };
   return engine;
 }
 
-/** The connection of one node, which also deletes what is over. */
-class PostgresConnection extends SqlConnection implements EngineConnection {
-  readonly #sweeper: Sweeper;
+/** Deletes what is over, over one of the connections of a node: each of its parts has one. */
+class Sweeping {
+  readonly #open = new Set<PostgresDatabase>();
+  #sweeper: Sweeper | undefined;
 
-  constructor(database: PostgresDatabase) {
+  begin(database: PostgresDatabase): void {
+    this.#open.add(database);
+    this.#sweeper ??= new Sweeper({
+      dialect: database.dialect,
+      run: (begin) => {
+        const [first = database] = this.#open;
+        return first.run(begin);
+      },
+    });
+  }
+
+  end(database: PostgresDatabase): void {
+    this.#open.delete(database);
+    if (this.#open.size > 0) return;
+    this.#sweeper?.stop();
+    this.#sweeper = undefined;
+  }
+}
+
+class PostgresConnection extends SqlConnection implements EngineConnection {
+  readonly #end: () => void;
+
+  constructor(database: PostgresDatabase, sweeping: Sweeping) {
     super(database);
-    this.#sweeper = new Sweeper(database);
+    sweeping.begin(database);
+    this.#end = () => sweeping.end(database);
   }
 
   override async close(): Promise<void> {
-    this.#sweeper.stop();
+    this.#end();
     await super.close();
   }
 }

@@ -1,26 +1,50 @@
 import type { AcceptedResume } from '../resume-token.js';
 import type { NumberedBody, Turn } from '../session-record.js';
 
-interface NextTurn {
-  begin: Uint8Array | undefined;
-  accept: AcceptedResume | undefined;
-  handled: number | undefined;
-  readonly opened: number[];
-  readonly settled: number[];
-  readonly heard: Map<string, number>;
-  state: Uint8Array | undefined;
-  readonly saved: Map<string, Uint8Array>;
-  confirmed: number | undefined;
-  readonly messages: NumberedBody[];
-  readonly streams: Map<number, NextStreamTurn>;
-  isBehind: boolean | undefined;
-  ofFormerPages: number | undefined;
+/** Shared by all turns that have none of a kind: most have a part of one reply, and nothing else. */
+const NO_NUMBERS: readonly number[] = [];
+const NO_MESSAGES: readonly NumberedBody[] = [];
+const NO_MARKS: ReadonlyMap<string, number> = new Map();
+const NOTHING_SAVED: ReadonlyMap<string, Uint8Array> = new Map();
+
+/** The list with one more item; an empty one may be shared. */
+function withItem<Item>(list: readonly Item[], item: Item): readonly Item[] {
+  if (list.length === 0) return [item];
+  (list as Item[]).push(item);
+  return list;
+}
+
+/** As {@link withItem}. */
+function withEntry<Key, Value>(
+  map: ReadonlyMap<Key, Value>,
+  key: Key,
+  value: Value,
+): ReadonlyMap<Key, Value> {
+  if (map.size === 0) return new Map([[key, value]]);
+  return (map as Map<Key, Value>).set(key, value);
+}
+
+class NextTurn implements Turn {
+  number = 0;
+  begin: Uint8Array | undefined = undefined;
+  accept: AcceptedResume | undefined = undefined;
+  handled: number | undefined = undefined;
+  opened = NO_NUMBERS;
+  settled = NO_NUMBERS;
+  heard = NO_MARKS;
+  state: Uint8Array | undefined = undefined;
+  saved = NOTHING_SAVED;
+  messages = NO_MESSAGES;
+  confirmed: number | undefined = undefined;
+  readonly streams = new Map<number, NextStreamTurn>();
+  isBehind: boolean | undefined = undefined;
+  ofFormerPages: number | undefined = undefined;
   /** What waits for this turn, in order. */
-  readonly waiting: (() => void)[];
+  readonly waiting: (() => void)[] = [];
   /** Bytes of bodies. */
-  bytes: number;
+  bytes = 0;
   /** Something in it is worth a turn of its own. */
-  isDue: boolean;
+  isDue = false;
 }
 
 interface NextStreamTurn {
@@ -66,8 +90,8 @@ export class Recorder {
     if (next === undefined || this.#present !== undefined || !(takesAll || next.isDue)) return undefined;
     this.#present = next;
     this.#next = undefined;
-    const { waiting: _waiting, bytes: _bytes, isDue: _isDue, ...turn } = next;
-    return { number: ++this.#number, ...turn };
+    next.number = ++this.#number;
+    return next;
   }
 
   /** The turn that {@link poll} returned is on record. Returns what has waited for it, in order. */
@@ -93,20 +117,21 @@ export class Recorder {
 
   /** A message of the client for another one is among those that are handled, and is not. */
   opened(number: number): void {
-    this.#due().opened.push(number);
+    const next = this.#due();
+    next.opened = withItem(next.opened, number);
   }
 
   /** It is. */
   settled(number: number): void {
     const next = this.#due();
-    const at = next.opened.indexOf(number);
-    if (at < 0) next.settled.push(number);
-    else next.opened.splice(at, 1);
+    if (next.opened.includes(number)) next.opened = next.opened.filter((each) => each !== number);
+    else next.settled = withItem(next.settled, number);
   }
 
   /** Another session has sent a message, or with 0 is forgotten. */
   heard(sender: string, mark: number): void {
-    this.#turn().heard.set(sender, mark);
+    const next = this.#turn();
+    next.heard = withEntry(next.heard, sender, mark);
   }
 
   state(state: Uint8Array): void {
@@ -114,12 +139,13 @@ export class Recorder {
   }
 
   saved(name: string, value: Uint8Array): void {
-    this.#due().saved.set(name, value);
+    const next = this.#due();
+    next.saved = withEntry(next.saved, name, value);
   }
 
   message(number: number, body: Uint8Array): void {
     const next = this.#due();
-    next.messages.push({ number, body });
+    next.messages = withItem(next.messages, { number, body });
     next.bytes += body.length;
   }
 
@@ -172,19 +198,7 @@ export class Recorder {
   }
 
   #turn(): NextTurn {
-    this.#next ??= {
-      ...{ begin: undefined, accept: undefined, handled: undefined, state: undefined, confirmed: undefined },
-      ...{
-        messages: [],
-        streams: new Map(),
-        isBehind: undefined,
-        ofFormerPages: undefined,
-        waiting: [],
-        bytes: 0,
-        isDue: false,
-      },
-      ...{ opened: [], settled: [], heard: new Map(), saved: new Map() },
-    };
+    this.#next ??= new NextTurn();
     return this.#next;
   }
 

@@ -6,6 +6,13 @@ import type { Script } from './lua.js';
 import { FIND } from './scripts.js';
 
 type Argument = string | Uint8Array;
+
+/** One call of a script that makes several. All have as many keys. */
+export interface OneOfMany {
+  readonly keys: readonly string[];
+  readonly args: readonly Argument[];
+}
+
 /** Sends a command, whose answer has texts or bytes. */
 type Send = (wire: RedisCommands, command: readonly Argument[]) => Promise<unknown>;
 
@@ -18,12 +25,15 @@ export class RedisCalls {
   /** What was written to one server can be confirmed by its replicas. */
   readonly canConfirm: boolean;
   #isChecked: boolean;
+  /** Whether one server has all keys, as far as is known. */
+  #hasAllKeys: boolean;
 
   /** @param table a key that all nodes use; with it, the engine is checked before the first call. */
   constructor(source: RedisSource, table?: string) {
     this.#connection = new RedisConnection({ open: () => source.open() });
     this.#table = table;
     this.canConfirm = source.hasServers !== true;
+    this.#hasAllKeys = this.canConfirm;
     this.#isChecked = table === undefined;
   }
 
@@ -49,6 +59,41 @@ export class RedisCalls {
     ...args: readonly Argument[]
   ): Promise<unknown> {
     return this.#run(asBytes, lane, script, keys, args);
+  }
+
+  /**
+   * Several calls of a script `manyTimes` with one command. Without an answer none of them has one; if Redis refuses the command, or
+   * several servers have the keys, each call is made by itself.
+   */
+  async runMany(
+    lane: Lane,
+    script: Script,
+    calls: readonly OneOfMany[],
+  ): Promise<readonly PromiseSettledResult<unknown>[]> {
+    if (calls.length > 1 && this.#hasAllKeys) {
+      try {
+        const answers = await this.#runTogether(lane, script, calls);
+        return answers.map((value) => ({ status: 'fulfilled', value }));
+      } catch (reason) {
+        if (isReply(reason, 'CROSSSLOT')) this.#hasAllKeys = false;
+        if (!isReply(reason)) return calls.map(() => ({ status: 'rejected', reason }));
+      }
+    }
+    const alone = calls.map(async (each) => (await this.#runTogether(lane, script, [each]))[0]);
+    return await Promise.allSettled(alone);
+  }
+
+  async #runTogether(lane: Lane, script: Script, calls: readonly OneOfMany[]): Promise<readonly unknown[]> {
+    const keys: string[] = [];
+    const args: Argument[] = [String(calls[0]?.keys.length)];
+    for (const each of calls) {
+      keys.push(...each.keys);
+      args.push(String(each.args.length));
+      for (const arg of each.args) args.push(arg);
+    }
+    const answers = await this.#run(asBytes, lane, script, keys, args);
+    if (Array.isArray(answers) && answers.length === calls.length) return answers;
+    throw new ProtocolError('connection_failed', 'Redis answered a script with something else');
   }
 
   /** @throws {ProtocolError} as {@link runBytes}. */
@@ -112,7 +157,8 @@ export class RedisCalls {
     args: readonly Argument[],
   ): Promise<unknown> {
     await this.check(lane);
-    const rest = [String(keys.length), ...keys, ...args];
+    const rest: Argument[] = [String(keys.length), ...keys];
+    for (const arg of args) rest.push(arg);
     try {
       return await this.#send(send, lane, ['EVALSHA', digest, ...rest]);
     } catch (error) {
@@ -143,10 +189,10 @@ function argumentOf(argument: Argument): string | Buffer {
   return Buffer.from(argument.buffer, argument.byteOffset, argument.byteLength);
 }
 
-/** Whether Redis itself has answered with an error, which begins with its code. */
-function isReply(error: unknown, code: string): boolean {
+/** Whether Redis itself has answered with an error, which begins with its code. @param code @default any */
+function isReply(error: unknown, code = '[A-Z]+'): boolean {
   const { cause } = error as Error;
-  return cause instanceof Error && cause.message.startsWith(`${code} `);
+  return cause instanceof Error && new RegExp(`^${code} `).test(cause.message);
 }
 
 export function failed(cause: unknown): Error {

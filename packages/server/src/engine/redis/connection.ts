@@ -1,6 +1,6 @@
 import { ProtocolError } from '@parlance/protocol';
 import { ENGINE_TIMEOUT_MS } from '../engine.js';
-import { Late, within } from '../late.js';
+import { Deadlines, within } from '../late.js';
 
 /** How long opening a connection may take, which is several questions one after the other, in milliseconds. */
 export const OPEN_TIMEOUT_MS = 2 * ENGINE_TIMEOUT_MS;
@@ -69,6 +69,7 @@ export class RedisConnection<W extends Wire> {
   #retryAt = 0;
   #lastFailure: Error | undefined;
   #isClosed = false;
+  readonly #deadlines = new Deadlines();
 
   constructor(options: RedisConnectionOptions<W>) {
     this.#options = options;
@@ -129,13 +130,13 @@ export class RedisConnection<W extends Wire> {
     return new Promise<T>((resolve, reject) => {
       const settle = (): void => {
         present.pending.delete(fail);
-        late.cancel();
+        isInTime();
       };
       const fail = (why: Error): void => {
         settle();
         reject(why);
       };
-      const late = new Late(withinMs, () => {
+      const isInTime = this.#deadlines.add(withinMs, () => {
         const why = tooLate(withinMs);
         if (present.wire?.isShared !== true) this.#drop(present, why);
         fail(why);

@@ -70,6 +70,7 @@ export class RedisLink extends RedisSessions implements EngineConnection {
   }
 
   async close(): Promise<void> {
+    if (this.sendAll()) await new Promise((resolve) => setImmediate(resolve));
     for (const table of this.#tables.values()) table.close();
     this.calls.close();
   }

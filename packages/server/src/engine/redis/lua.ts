@@ -10,6 +10,29 @@ export function script(source: string): Script {
   return { source, digest: createHash('sha1').update(source).digest('hex') };
 }
 
+/**
+ * A script that makes several calls, one after the other. ARGV: how many keys each of them has, and for each of them the number of
+ * its arguments and these. Returns a list of what they return.
+ *
+ * @param body of one call, which has its own KEYS and ARGV and returns something.
+ * @param before what it uses.
+ */
+export const manyTimes = (body: string, before = ''): Script =>
+  script(`
+local allKeys, allArgs, answers = KEYS, ARGV, {}
+local KEYS, ARGV
+${before}
+local function call()${body}end
+local at, each = 2, tonumber(allArgs[1])
+for first = 1, #allKeys, each do
+  KEYS, ARGV = { unpack(allKeys, first, first + each - 1) }, {}
+  for i = 1, tonumber(allArgs[at]) do ARGV[i] = allArgs[at + i] end
+  at = at + 1 + #ARGV
+  answers[#answers + 1] = call()
+end
+return answers
+`);
+
 /** The time is the engine's, in milliseconds. */
 export const CLOCK = `
 local time = redis.call('TIME')

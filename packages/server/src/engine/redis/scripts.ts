@@ -1,6 +1,6 @@
 import { ProtocolError } from '@parlance/protocol';
 import { MAX_CHANGES, MAX_LOG } from '../engine.js';
-import { ACCOUNT, CLOCK, script } from './lua.js';
+import { ACCOUNT, CLOCK, manyTimes, script } from './lua.js';
 
 /** How long it is known that a session is over, in milliseconds. */
 const RELEASED_MS = 600_000;
@@ -129,7 +129,7 @@ return isClaim and redis.call('HGETALL', KEYS[1]) or { ARGV[3], epoch }
 export const READ_SESSION = script(`return redis.call('HMGET', KEYS[1], 'n', 'e', unpack(ARGV))`);
 
 /** KEYS: the hash. ARGV: node, number, TTL in ms. Returns 1, or 0 if another node has the session. */
-export const KEEP_SESSION = script(`
+export const KEEP_SESSION = manyTimes(`
 local found = redis.call('HMGET', KEYS[1], 'n', 'e')
 if found[1] and (found[1] ~= ARGV[1] or found[2] ~= ARGV[2]) then return 0 end
 if not found[1] then redis.call('HSET', KEYS[1], 'n', ARGV[1], 'e', ARGV[2]) end
@@ -142,7 +142,7 @@ return 1
  * have or '', the number of values that follow for names and values to be set, the number of the last write that was answered;
  * then these, and names to be removed. Returns 'written', 'fenced', 'gone', 'behind', or the bytes that it would need.
  */
-export const WRITE_SESSION = script(`
+export const WRITE_SESSION = manyTimes(`
 local found = redis.call('HMGET', KEYS[1], 'n', 'e', 'q')
 local isOwn = found[1] == ARGV[1] and found[2] == ARGV[2]
 if ARGV[5] == 'replace' then
@@ -188,7 +188,8 @@ return 'written'
 /**
  * KEYS: of the account of a principal. ARGV: session, bytes, bytes of all, TTL in ms. Returns the bytes of the session, or ''.
  */
-export const RESERVE_ROOM = script(`${ACCOUNT}
+export const RESERVE_ROOM = manyTimes(
+  `
 sweep()
 local old = bytesOf(ARGV[1])
 local more = math.max(0, ARGV[2] - old)
@@ -196,7 +197,9 @@ if more > 0 and isOver(ARGV[3], more) then return '' end
 charge(ARGV[1], more)
 keep(ARGV[1], tonumber(ARGV[4]))
 return whole(old + more)
-`);
+`,
+  ACCOUNT,
+);
 
 /** KEYS: of the account of a principal. ARGV: session. */
 export const RELEASE_ROOM = script(`${ACCOUNT}

@@ -15,7 +15,8 @@ function start() {
   const calls = {
     canConfirm: true,
     wire: {} as object | undefined,
-    runBytes: async () => 'written',
+    runMany: async (_lane: unknown, _script: unknown, all: readonly unknown[]) =>
+      all.map(() => ({ status: 'fulfilled', value: 'written' })),
     wait: () => new Promise((resolve) => waits.push(resolve)),
   };
   const sessions = new RedisSessions('test', calls as never as RedisCalls);

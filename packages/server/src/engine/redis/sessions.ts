@@ -19,6 +19,7 @@ import {
   TAKE_SESSION,
   WRITE_SESSION,
 } from './scripts.js';
+import { Together } from './together.js';
 
 /** Commands that may be unanswered; with more, none is sent. */
 const MAX_MOVES = 128;
@@ -39,7 +40,9 @@ export class RedisSessions {
   protected readonly searches: Lane = { max: MAX_SEARCHES, unanswered: 0 };
   readonly #prefix: string;
   readonly #moves: Lane = { max: MAX_MOVES, unanswered: 0 };
-  readonly #turns: Lane = { max: MAX_TURNS, unanswered: 0 };
+  readonly #turns: Together;
+  readonly #rooms: Together;
+  readonly #waits: Lane = { max: MAX_TURNS, unanswered: 0 };
   /** Answered with the number of replicas that have all that was written before it is sent. */
   #nextWait: Promise<unknown> | undefined;
   /** The one before is over. */
@@ -49,9 +52,18 @@ export class RedisSessions {
   constructor(prefix: string, calls: RedisCalls) {
     this.#prefix = prefix;
     this.calls = calls;
+    this.#turns = new Together(calls, WRITE_SESSION, MAX_TURNS);
+    this.#rooms = new Together(calls, RESERVE_ROOM, MAX_TURNS);
+  }
+
+  /** Sends what is about to be sent. Returns whether there was something. */
+  protected sendAll(): boolean {
+    const hasTurns = this.#turns.send();
+    return this.#rooms.send() || hasTurns;
   }
 
   async moveSession(sessionId: string, { from, epoch, to, ttlMs }: SessionMove): Promise<SessionRecord> {
+    this.#turns.send();
     const args = [from, String(epoch), to, String(ttlMs)];
     const answer = await this.calls.run(this.#moves, TAKE_SESSION, this.#keysOf(sessionId), ...args, '');
     const record = recordOf(answer);
@@ -60,6 +72,7 @@ export class RedisSessions {
   }
 
   async findSession(sessionId: string): Promise<SessionRecord | undefined> {
+    this.#turns.send();
     return recordOf(await this.calls.run(this.searches, READ_SESSION, this.#keysOf(sessionId)));
   }
 
@@ -68,16 +81,19 @@ export class RedisSessions {
     epochs: ReadonlyMap<string, number>,
     ttlMs: number,
   ): Promise<readonly string[]> {
+    this.#turns.send();
     const lost: string[] = [];
     const all = [...epochs];
     for (let i = 0; i < all.length; i += KEEP_BATCH) {
-      // The client writes the commands of one turn together.
-      const keep = all.slice(i, i + KEEP_BATCH).map(async ([sessionId, epoch]) => {
-        const args = [owner, String(epoch), String(ttlMs)];
-        const answer = await this.calls.run(this.#moves, KEEP_SESSION, this.#keysOf(sessionId), ...args);
-        if (Number(answer) === 0) lost.push(sessionId);
-      });
-      await Promise.all(keep);
+      const some = all.slice(i, i + KEEP_BATCH);
+      const calls = some.map(([sessionId, epoch]) => ({
+        keys: this.#keysOf(sessionId),
+        args: [owner, String(epoch), String(ttlMs)],
+      }));
+      for (const [j, answer] of (await this.calls.runMany(this.#moves, KEEP_SESSION, calls)).entries()) {
+        if (answer.status === 'rejected') throw answer.reason;
+        if (Number(answer.value) === 0) lost.push(some[j]?.[0] as string);
+      }
     }
     return lost;
   }
@@ -88,9 +104,11 @@ export class RedisSessions {
     if (isReplicated === true && !this.calls.canConfirm)
       throw new ProtocolError('unsupported', 'Redis of several servers cannot confirm a turn by a replica');
     const kind = write.replaces === true ? 'replace' : write.isFirst ? 'first' : '';
-    const head = [owner, epoch, number, ttlMs, kind, maxBytes, 2 * set.size, after].map(String);
-    const args = [...head, ...[...set].flat(), ...remove];
-    const written = this.calls.runBytes(this.#turns, WRITE_SESSION, this.#keysOf(sessionId), ...args);
+    const args: (string | Uint8Array)[] = [owner, String(epoch), String(number), String(ttlMs), kind];
+    args.push(String(maxBytes), String(2 * set.size), String(after));
+    for (const [name, value] of set) args.push(name, value);
+    for (const name of remove) args.push(name);
+    const written = this.#turns.run(this.#keysOf(sessionId), args);
     const replicated = isReplicated === true ? this.#replicated(written) : undefined;
     const answer = await written;
     await replicated;
@@ -102,6 +120,7 @@ export class RedisSessions {
   }
 
   async readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined> {
+    this.#turns.send();
     const key = this.#keysOf(sessionId);
     const answer = await this.calls.runBytes(this.searches, READ_SESSION, key, ...names);
     const record = recordOf(answer);
@@ -110,6 +129,7 @@ export class RedisSessions {
   }
 
   async claimSession(sessionId: string, move: SessionMove): Promise<SessionReading | undefined> {
+    this.#turns.send();
     const args = [move.from, String(move.epoch), move.to, String(move.ttlMs), 'claim'];
     const answer = await this.calls.runBytes(this.#moves, TAKE_SESSION, this.#keysOf(sessionId), ...args);
     if (!Array.isArray(answer) || answer.length === 0) return undefined;
@@ -119,16 +139,18 @@ export class RedisSessions {
   }
 
   async releaseSession(sessionId: string, owner: string, epoch: number): Promise<void> {
+    this.#turns.send();
     await this.calls.run(this.#moves, RELEASE_SESSION, this.#keysOf(sessionId), owner, String(epoch));
   }
 
   async reserveRoom(account: string, sessionId: string, room: RoomRequest): Promise<number | undefined> {
     const args = [sessionId, room.bytes, room.maxBytes, room.ttlMs].map(String);
-    const answer = await this.calls.run(this.#moves, RESERVE_ROOM, this.#roomKeysOf(account), ...args);
+    const answer = String(await this.#rooms.run(this.#roomKeysOf(account), args));
     return answer === '' ? undefined : Number(answer);
   }
 
   async releaseRoom(account: string, sessionId: string): Promise<void> {
+    this.#rooms.send();
     await this.calls.run(this.#moves, RELEASE_ROOM, this.#roomKeysOf(account), sessionId);
   }
 
@@ -161,7 +183,7 @@ export class RedisSessions {
       .then(() => new Promise((resolve) => setImmediate(resolve)))
       .then(() => {
         this.#nextWait = undefined;
-        const wait = this.calls.wait(this.#turns, REPLICA_MS, 'WAIT', '1', String(REPLICA_MS));
+        const wait = this.calls.wait(this.#waits, REPLICA_MS, 'WAIT', '1', String(REPLICA_MS));
         this.#lastWait = wait.catch(() => {});
         return wait;
       });

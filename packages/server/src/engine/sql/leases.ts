@@ -22,25 +22,23 @@ export class LeaseCalls {
   readonly #sweep: string;
   readonly #all: string;
   readonly #one: string;
-  readonly #clock: string;
 
   constructor({ now }: Dialect) {
     const columns = `incarnation, record, ends_at - ${now} AS lease_ms`;
     this.#put = `INSERT INTO leases (incarnation, record, ends_at) VALUES (?, ?, ${now} + ?)
       ON CONFLICT (incarnation) DO UPDATE SET record = excluded.record, ends_at = excluded.ends_at`;
     this.#sweep = `DELETE FROM leases WHERE ends_at <= ${now}`;
-    this.#all = `SELECT ${columns} FROM leases WHERE ends_at > ${now}`;
+    this.#all = `SELECT ${columns}, ${now} AS now_ms FROM leases WHERE ends_at > ${now}`;
     this.#one = `SELECT ${columns} FROM leases WHERE incarnation = ? AND ends_at > ${now}`;
-    this.#clock = `SELECT ${now} AS now_ms`;
   }
 
   *renew(incarnation: string, record: string, leaseMs: number): SqlCall<Renewed> {
     const isNew = (yield* ask(this.#has, incarnation)).length === 0;
     yield* ask(this.#put, incarnation, record, leaseMs);
     yield* ask(this.#sweep);
-    const nodes = (yield* ask(this.#all)).map(listed);
-    const [clock] = yield* ask(this.#clock);
-    return { nodes, now: Number(clock?.['now_ms']), isNew };
+    // Its own lease is there.
+    const rows = yield* ask(this.#all);
+    return { nodes: rows.map(listed), now: Number(rows[0]?.['now_ms']), isNew };
   }
 
   /** @param by the node that asks, if it has announced itself. */

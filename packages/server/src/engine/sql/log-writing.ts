@@ -195,13 +195,16 @@ function* chargeOwner(
   { bytes, replies }: Charge,
   { maxReplies, maxOwnerBytes }: EngineBounds,
 ): SqlCall<number | 'too_many_replies' | 'over_budget'> {
+  // A parameter is a safe number.
+  const maxBytes = Math.min(maxOwnerBytes, Number.MAX_SAFE_INTEGER);
+  const most = Math.min(maxReplies, Number.MAX_SAFE_INTEGER);
   for (;;) {
     const [charged] = yield* ask(
       `UPDATE reply_owners SET bytes = bytes + ?, replies = replies + ?,
         rank = CASE WHEN rank < ${dialect.now} THEN ${dialect.now} ELSE rank + 1 END
       WHERE owner = ? AND bytes <= ? AND replies <= ? RETURNING rank`,
-      ...[bytes, replies, owner, maxOwnerBytes - bytes],
-      replies === 0 ? Number.MAX_SAFE_INTEGER : maxReplies - replies,
+      ...[bytes, replies, owner, maxBytes - bytes],
+      replies === 0 ? Number.MAX_SAFE_INTEGER : most - replies,
     );
     if (charged !== undefined) return Number(charged['rank']);
     const [held] = yield* ask(

@@ -137,8 +137,8 @@ export class SqlTable implements EngineTable {
     const news = this.#news();
     try {
       const changes = await question();
-      if (changes?.length !== 0) return changes;
-      await news.come;
+      // Who gets none asks again.
+      if (changes?.length !== 0 || !(await news.come)) return changes;
     } finally {
       news.forget();
     }
@@ -149,13 +149,13 @@ export class SqlTable implements EngineTable {
     return this.#database.run(() => this.#calls.shareKey(this.#name, candidate));
   }
 
-  /** `come` resolves with the next change, or after a while. */
-  #news(): { readonly come: Promise<void>; forget(): void } {
+  /** `come` resolves with `true` at the next change, or with `false` after a while. */
+  #news(): { readonly come: Promise<boolean>; forget(): void } {
     const { promise, resolve } = withResolvers();
-    const timer = setTimeout(resolve, PATIENCE_MS);
+    const timer = setTimeout(() => resolve(false), PATIENCE_MS);
     timer.unref();
     const stop = this.#database.watch(this.#topic, (hint) => {
-      if (hint !== undefined) resolve();
+      if (hint !== undefined) resolve(true);
     });
     return {
       come: promise,
@@ -167,9 +167,9 @@ export class SqlTable implements EngineTable {
   }
 }
 
-function withResolvers(): { readonly promise: Promise<void>; readonly resolve: () => void } {
-  let resolve = (): void => {};
-  const promise = new Promise<void>((each) => {
+function withResolvers(): { readonly promise: Promise<boolean>; readonly resolve: (is: boolean) => void } {
+  let resolve = (_is: boolean): void => {};
+  const promise = new Promise<boolean>((each) => {
     resolve = each;
   });
   return { promise, resolve };

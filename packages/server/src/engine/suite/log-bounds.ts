@@ -48,6 +48,15 @@ export const logBoundTests: Tests = {
     like(await logs.follow(head.id), { parts: 1, hasEnded: true });
   },
 
+  async 'an infinite bound is none'({ connectLogs: connect }) {
+    const logs = connect();
+    const head = headOf();
+    const none = { maxReplies: Infinity, maxReplyBytes: Infinity, maxOwnerBytes: Infinity };
+    same(await logs.open(head, none, LIVE_MS), 'done');
+    same(await logs.append(batchOf(head, [], [recordOf('1')]), none, LIVE_MS), 'done');
+    same(await logs.end(endOf(head, 1), none), 'done');
+  },
+
   async 'bounds of a reply and of its owner are exact'({ connectLogs: connect }) {
     const logs = connect();
     const [one, two] = [headOf(), headOf()];
