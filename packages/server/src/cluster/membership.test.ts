@@ -167,6 +167,19 @@ describe('a node', () => {
     expect(a.isAlive('cccccc')).toBe(false);
   });
 
+  it('is not asked for while its lease lasts, as far as is known', async () => {
+    const a = await join('aaaaaa');
+    await join('bbbbbb', { clock: new ManualClock() });
+    await pass(RENEW_MS);
+    for (let i = 0; i < 100; i++) expect(await a.isGone('bbbbbb')).toBe(false);
+    expect(engine.searches).toBe(0);
+    await pass(LEASE_MS);
+    expect(await a.isGone('bbbbbb')).toBe(true);
+    expect(engine.searches).toBe(1);
+    engine.failure = GONE;
+    expect(await a.isGone('bbbbbb')).toBe(false);
+  });
+
   it('is gone when its lease is over', async () => {
     const a = await join('aaaaaa');
     // Its timers stand still, as after a kill -9.

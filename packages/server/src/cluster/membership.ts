@@ -171,6 +171,18 @@ export class Membership {
   }
 
   /**
+   * Whether the lease of a node is over. The engine is asked only if it is, as far as is known: all clients of a node that does not
+   * answer come back at once, and again. Never rejects; `false` if the engine does not answer.
+   */
+  async isGone(incarnation: string): Promise<boolean> {
+    if (this.isAlive(incarnation)) return false;
+    return await this.find(incarnation).then(
+      (found) => found === undefined,
+      () => false,
+    );
+  }
+
+  /**
    * Asks the engine for a node, which may have joined since the last renewal. Searches for one node are made together.
    *
    * @throws {ProtocolError} `connection_failed` or `timeout` if the engine does not answer, at once if this node has no lease;
