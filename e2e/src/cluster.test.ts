@@ -353,7 +353,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'parlance serve', ()
       expect((await fetch(pageOf(first, '/readyz'))).status).toBe(200);
       expect(first.log() + second.log()).not.toContain('secrets');
       expect(await second.stop()).toBe(0);
-      expect(await redis.client.hlen('parlance:nodes')).toBe(1);
+      expect(await redis.client.hlen('parlance:nodes')).toBe(2);
       await expect.poll(nodesNow).toBe('1');
     } finally {
       await first.stop();

@@ -154,12 +154,12 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'an engine that fail
     for (let i = 0; i < 3; i++) {
       await server.client.flushall();
       await expectAlive(pair, session);
-      await expect.poll(() => server.client.hlen('parlance:nodes')).toBe(2);
+      await expect.poll(() => server.client.hlen('parlance:nodes')).toBe(3);
     }
     expect(pair.count('node.forgotten')).toBe(6);
     await server.kill();
     await server.restart();
-    await expect.poll(() => server.client.hlen('parlance:nodes')).toBe(2);
+    await expect.poll(() => server.client.hlen('parlance:nodes')).toBe(3);
     await expectAlive(pair, session);
     expect(pair.count('node.left')).toBe(0);
   });
@@ -196,7 +196,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'an engine that fail
     await using proxy = await createCuttingProxy(portOf(primary));
     await using pair = await startPair(() => at(proxy.port));
     const session = await pair.lead();
-    await expect.poll(() => replica.client.hlen('parlance:nodes')).toBe(2);
+    await expect.poll(() => replica.client.hlen('parlance:nodes')).toBe(3);
     await primary.kill();
     await expect.poll(() => pair.count('engine.stalled')).toBe(2);
     await expectAlive(pair, session);
@@ -217,7 +217,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'an engine that fail
     const session = await pair.lead();
     proxy.redirect(portOf(stranger));
     await primary.kill();
-    await expect.poll(() => stranger.client.hlen('parlance:nodes')).toBe(2);
+    await expect.poll(() => stranger.client.hlen('parlance:nodes')).toBe(3);
     await expectAlive(pair, session);
     expect(pair.count('node.left')).toBe(0);
   });
@@ -228,7 +228,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'an engine that fail
     await using sentinel = await startSentinel('parlance', portOf(primary));
     await using pair = await startPair(() => redis({ client: sentinel.connect() }));
     const session = await pair.lead();
-    await expect.poll(() => replica.client.hlen('parlance:nodes')).toBe(2);
+    await expect.poll(() => replica.client.hlen('parlance:nodes')).toBe(3);
     await expect.poll(() => sentinel.replicas()).toBe(1);
     await primary.kill();
     await expectAlive(pair, session);
@@ -236,7 +236,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'an engine that fail
     await expectAlive(pair, session);
     // All leases that the replica has copied are over then.
     await pause(5_500);
-    expect(await replica.client.hlen('parlance:nodes')).toBe(2);
+    expect(await replica.client.hlen('parlance:nodes')).toBe(3);
     await expectAlive(pair, session);
     // It may be too quick to be noticed.
     expect(pair.count('engine.back')).toBe(pair.count('engine.stalled'));

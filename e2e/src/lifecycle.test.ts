@@ -31,7 +31,7 @@ async function openOf(ports: readonly number[]): Promise<number[]> {
 /** The nodes that a cluster lists, without the one that asks. */
 async function nodesOf(cluster: ReturnType<typeof memoryCluster>): Promise<string[]> {
   const link = cluster.connect();
-  const { nodes } = await link.renew('probe', 'x', 5_000);
+  const { nodes = [] } = await link.renew('probe', 'x', 5_000);
   await link.withdraw('probe');
   await link.close();
   return nodes.map(({ incarnation }) => incarnation).filter((name) => name !== 'probe');

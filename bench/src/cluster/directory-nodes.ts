@@ -68,6 +68,7 @@ class DirectoryNode {
       directory: this.directory,
       now: () => performance.now(),
       isNodeAlive: () => true,
+      others: () => [],
       peers: {
         targetOf: (_node, { sessionId, ...agent }) =>
           ({ id: sessionId, ...agent, isRemote: true, state: 'established' }) as RelayTarget,

@@ -21,6 +21,8 @@ class TestEngine implements Engine {
   /** So many of the next calls fail. */
   failures = 0;
   renewals = 0;
+  /** Renewals that were answered with all nodes. */
+  lists = 0;
   /** Whether the next renewal finds that it has forgotten all nodes. */
   isEmptied = false;
   /** How far its clock is ahead, in milliseconds. */
@@ -34,15 +36,17 @@ class TestEngine implements Engine {
       if (this.failures-- > 0) throw GONE;
     };
     return {
-      renew: async (incarnation, record, leaseMs) => {
+      renew: async (incarnation, record, leaseMs, known) => {
         this.renewals++;
         check();
         const { delayMs } = this;
         if (delayMs > 0) await new Promise<void>((resolve) => void clock.after(delayMs, resolve));
-        const { nodes, now } = await link.renew(incarnation, record, leaseMs);
+        const list = await link.renew(incarnation, record, leaseMs, known);
+        if (list.nodes !== undefined) this.lists++;
         const hasForgotten = this.isEmptied;
         this.isEmptied = false;
-        return { nodes: hasForgotten ? [] : nodes, now: now + this.aheadMs, hasForgotten };
+        const nodes = hasForgotten ? [] : list.nodes;
+        return { ...list, nodes, now: list.now + this.aheadMs, hasForgotten };
       },
       find: async (incarnation) => {
         this.searches++;
@@ -133,6 +137,25 @@ describe('a node', () => {
     expect(named('node.member')).toHaveLength(1);
   });
 
+  it('reads all nodes only when one has come, gone or changed', async () => {
+    const a = await join('aaaaaa');
+    const b = await join('bbbbbb');
+    const slow = new ManualClock();
+    await join('cccccc', { clock: slow });
+    await pass(RENEW_MS);
+    engine.lists = 0;
+    slow.pass(RENEW_MS);
+    await pass(RENEW_MS);
+    expect([engine.lists, a.size]).toEqual([0, 3]);
+    await b.announceDraining();
+    await pass(RENEW_MS);
+    expect([engine.lists, a.get('bbbbbb')?.draining]).toEqual([2, true]);
+    await pass(LEASE_MS + RENEW_MS);
+    expect([engine.lists, a.size, b.size]).toEqual([4, 2, 2]);
+    await pass(60_000);
+    expect([engine.lists, a.size]).toEqual([4, 2]);
+  });
+
   it('is found before that, with one question for all who ask', async () => {
     const a = await join('aaaaaa');
     await join('bbbbbb');
@@ -142,6 +165,19 @@ describe('a node', () => {
     expect(await a.find('cccccc')).toBeUndefined();
     expect(a.isAlive('bbbbbb')).toBe(true);
     expect(a.isAlive('cccccc')).toBe(false);
+  });
+
+  it('is not asked for while its lease lasts, as far as is known', async () => {
+    const a = await join('aaaaaa');
+    await join('bbbbbb', { clock: new ManualClock() });
+    await pass(RENEW_MS);
+    for (let i = 0; i < 100; i++) expect(await a.isGone('bbbbbb')).toBe(false);
+    expect(engine.searches).toBe(0);
+    await pass(LEASE_MS);
+    expect(await a.isGone('bbbbbb')).toBe(true);
+    expect(engine.searches).toBe(1);
+    engine.failure = GONE;
+    expect(await a.isGone('bbbbbb')).toBe(false);
   });
 
   it('is gone when its lease is over', async () => {

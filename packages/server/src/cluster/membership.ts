@@ -30,6 +30,8 @@ export interface KnownNode extends NodeRecord {
 
 interface Member extends KnownNode {
   draining: boolean | undefined;
+  /** The engine has named it in its last list. */
+  isListed: boolean;
   /** Clock reading up to which the node counts as alive. */
   aliveUntil: number;
 }
@@ -65,6 +67,8 @@ export class Membership {
   /** Incarnations whose records were refused, so that each is logged once. */
   readonly #refused = new Set<string>();
   #announced: NodeRecord | undefined;
+  /** Of the list that the engine has sent last. */
+  #version: string | undefined;
   /** The latest renewal. */
   #renewing: Promise<void> | undefined;
   #isMember = false;
@@ -167,6 +171,18 @@ export class Membership {
   }
 
   /**
+   * Whether the lease of a node is over. The engine is asked only if it is, as far as is known: all clients of a node that does not
+   * answer come back at once, and again. Never rejects; `false` if the engine does not answer.
+   */
+  async isGone(incarnation: string): Promise<boolean> {
+    if (this.isAlive(incarnation)) return false;
+    return await this.find(incarnation).then(
+      (found) => found === undefined,
+      () => false,
+    );
+  }
+
+  /**
    * Asks the engine for a node, which may have joined since the last renewal. Searches for one node are made together.
    *
    * @throws {ProtocolError} `connection_failed` or `timeout` if the engine does not answer, at once if this node has no lease;
@@ -230,7 +246,7 @@ export class Membership {
     const since = clock.now();
     let list: NodeList;
     try {
-      list = await this.#link.renew(incarnation, JSON.stringify(this.#announced), LEASE_MS);
+      list = await this.#link.renew(incarnation, JSON.stringify(this.#announced), LEASE_MS, this.#version);
     } catch (error) {
       if (isFirst && isProtocolError(error) && error.code === 'unsupported') throw error;
       if (this.#isStopped) return;
@@ -249,7 +265,7 @@ export class Membership {
   }
 
   /** Nodes take a process without an address for dead, as they cannot ask it. @throws {ProtocolError} `invalid_option`. */
-  async #assertAlike({ nodes }: NodeList): Promise<void> {
+  async #assertAlike({ nodes = [] }: NodeList): Promise<void> {
     const isAlone = this.#announced?.address === '';
     const { incarnation: own } = this.#options;
     const isAlike = ({ incarnation, record }: ListedNode) => {
@@ -287,7 +303,7 @@ export class Membership {
   }
 
   /** @param isBack whether the engine has just come back, maybe empty, so that other nodes may not have announced themselves yet. */
-  #handleList({ nodes, now }: NodeList, isBack: boolean): void {
+  #handleList({ nodes, version, now }: NodeList, isBack: boolean): void {
     const { incarnation, clock, logger } = this.#options;
     this.#compareClocks(now);
     if (!this.#isMember) {
@@ -300,18 +316,31 @@ export class Membership {
       this.#options.onForgotten?.();
       for (const member of this.#others.values()) member.aliveUntil = time + LEASE_MS;
     }
-    for (const listed of nodes.slice(0, MAX_NODES + 1)) {
-      if (listed.incarnation === incarnation) continue;
-      const node = this.#read(listed);
-      if (node !== undefined) this.#note(node, listed.leaseMs);
-    }
-    for (const [name, { address, aliveUntil }] of this.#others) {
-      if (aliveUntil > time) continue;
+    this.#version = version;
+    if (nodes === undefined) this.#keepListed(time);
+    else this.#readList(nodes);
+    for (const [name, { address, aliveUntil, isListed }] of this.#others) {
+      if (aliveUntil > time && (isListed || time < this.#completeFrom)) continue;
       this.#others.delete(name);
       logger.info({ event: 'node.left', node: name, address }, 'a node has left the cluster');
     }
-    for (const name of this.#refused)
-      if (!nodes.some((node) => node.incarnation === name)) this.#refused.delete(name);
+  }
+
+  /** All nodes of the last list have renewed their leases, or still have one. */
+  #keepListed(time: number): void {
+    for (const member of this.#others.values())
+      if (member.isListed) member.aliveUntil = Math.max(member.aliveUntil, time + LEASE_MS - RENEW_MS);
+  }
+
+  #readList(nodes: readonly ListedNode[]): void {
+    for (const member of this.#others.values()) member.isListed = false;
+    for (const listed of nodes.slice(0, MAX_NODES + 1)) {
+      if (listed.incarnation === this.#options.incarnation) continue;
+      const node = this.#read(listed);
+      if (node !== undefined) this.#note(node, listed.leaseMs);
+    }
+    const names = new Set(nodes.map((node) => node.incarnation));
+    for (const name of this.#refused) if (!names.has(name)) this.#refused.delete(name);
   }
 
   #note({ incarnation, address, proof, draining }: KnownNode, leaseMs: number): void {
@@ -320,10 +349,11 @@ export class Membership {
     if (known !== undefined) {
       known.aliveUntil = Math.max(known.aliveUntil, aliveUntil);
       known.draining = draining;
+      known.isListed = true;
       return;
     }
     if (this.#others.size >= MAX_NODES) return;
-    this.#others.set(incarnation, { incarnation, address, proof, draining, aliveUntil });
+    this.#others.set(incarnation, { incarnation, address, proof, draining, isListed: true, aliveUntil });
     const fields = { event: 'node.joined', node: incarnation, address };
     this.#options.logger.info(fields, 'a node has joined the cluster');
   }

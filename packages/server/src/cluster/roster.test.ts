@@ -63,6 +63,7 @@ async function join(
     logger: SILENT_LOGGER,
     now: () => time,
     isNodeAlive: (node) => !dead.has(node),
+    others: () => [],
     peers: {
       targetOf: (_node, { sessionId, ...agent }) =>
         ({ id: sessionId, ...agent, isRemote: true }) as never as RelayTarget,

@@ -5,6 +5,7 @@ import type { RelayTarget } from '../agents/target.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { EngineConnection, TableChange, TableEntry } from '../engine/engine.js';
 import { keyOf } from '../keys.js';
+import { Orphans, type OrphansOptions } from './orphans.js';
 import type { RemoteAgent } from './relay/remote-session.js';
 import {
   digestOf,
@@ -36,16 +37,14 @@ export interface RosterPeers {
   forget(target: RelayTarget): void;
 }
 
-export interface RosterOptions {
+export interface RosterOptions extends OrphansOptions {
   readonly link: Pick<EngineConnection, 'table' | 'close'>;
-  readonly incarnation: string;
   readonly directory: Directory;
   readonly onConflict: 'takeOver' | 'refuse';
   readonly limits: Limits;
   readonly logger: Logger;
-  /** Clock reading in milliseconds. */
-  readonly now: () => number;
-  readonly isNodeAlive: (incarnation: string) => boolean;
+  /** As {@link TableEntriesOptions.pause}. */
+  readonly pause?: ((ms: number) => Promise<void>) | undefined;
   readonly peers: RosterPeers;
 }
 
@@ -74,13 +73,15 @@ export class Roster implements Cohort {
   /** What the engine says, and the number of the change that has said it. */
   readonly #table = new Map<string, { readonly entry: TableEntry; readonly position: number }>();
   readonly #entries: TableEntries;
+  readonly #orphans: Orphans;
   #position: number | undefined;
   /** The engine has forgotten the agents, as far as is known. A clock reading. */
   #forgottenUntil: number | undefined;
 
   constructor(options: RosterOptions) {
     this.#options = options;
-    this.#entries = new TableEntries('agents', options.link, options.logger);
+    this.#entries = new TableEntries({ ...options, name: 'agents' });
+    this.#orphans = new Orphans(options);
     options.directory.cohort = this;
   }
 
@@ -110,11 +111,13 @@ export class Roster implements Cohort {
       if (this.#isNodeAlive(node, seenAt) || this.#isAwaited(other)) continue;
       this.#drop(key);
       this.#table.delete(key);
-      this.#entries.write(key, () => this.#entries.put(key, undefined, holder));
+      this.#orphans.add(key, holder, node);
       // The node has died before it wrote the entry.
       const own = holderName(this.#options.incarnation, sessionId);
       if (isMoved === true) this.#entries.write(key, () => this.#entries.put(key, undefined, own));
     }
+    for (const { key, holder } of this.#orphans.take())
+      this.#entries.write(key, () => this.#entries.put(key, undefined, holder));
   }
 
   /** Any node may go on with the session of an agent whose node is gone. */
@@ -281,6 +284,7 @@ export class Roster implements Cohort {
     directory.key = Buffer.from(key, 'base64');
     const keys = new Set([...this.#table.keys(), ...entries.keys(), ...this.#own.keys()]);
     this.#table.clear();
+    this.#orphans.clear();
     for (const [key, entry] of entries) this.#table.set(key, { entry, position });
     const isReset = this.#position !== undefined && position < this.#position;
     this.#position = position;
@@ -308,6 +312,7 @@ export class Roster implements Cohort {
 
   #apply({ position, key, entry }: TableChange): void {
     this.#position = position;
+    this.#orphans.delete(key);
     if (entry === undefined) this.#table.delete(key);
     else this.#table.set(key, { entry, position });
     const own = this.#own.get(key);

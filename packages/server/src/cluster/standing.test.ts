@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../../protocol/src/testing/manual-clock.js';
 import { createWebSocketAdapter } from '../http/ws.js';
 import type { KnownNode, Membership } from './membership.js';
-import { STANDING_TIMEOUT_MS, Standing } from './standing.js';
+import { MAX_ASKED, STANDING_TIMEOUT_MS, Standing } from './standing.js';
 
 /** A node whose lease is over, and others at ports of their own. */
 
@@ -27,16 +27,23 @@ interface Choice {
   readonly find?: Membership['find'];
 }
 
-function create(member: object, admits = true): Standing {
+function create(
+  member: object,
+  admits = true,
+  onAsked: (node: KnownNode) => unknown = () => undefined,
+): Standing {
   return new Standing({
     membership: member as Membership,
-    dialing: ({ address }) => ({
-      ...WEB_SOCKET,
-      url: address,
-      subprotocol: Subprotocol.BINARY,
-      headers: {},
-      tls: undefined,
-    }),
+    dialing: (node) => {
+      onAsked(node);
+      return {
+        ...WEB_SOCKET,
+        url: node.address,
+        subprotocol: Subprotocol.BINARY,
+        headers: {},
+        tls: undefined,
+      };
+    },
     admits: () => admits,
     onCutOff: () => cutOff++,
     clock,
@@ -107,6 +114,17 @@ describe('a node whose lease is over', () => {
     await node();
     await checked(standing);
     expect([standing.isCutOff, cutOff, events]).toEqual([true, 1, ['node.cut_off']]);
+  });
+
+  it('asks some others at a time, and others the next time', async () => {
+    for (let i = 0; i < 3 * MAX_ASKED; i++)
+      others.push({ incarnation: `node${i}`, address: 'ws://127.0.0.1:1', proof: '' });
+    const asked: string[] = [];
+    const standing = create(membership, true, ({ incarnation }) => asked.push(incarnation));
+    await checked(standing);
+    expect([asked.length, new Set(asked).size]).toEqual([MAX_ASKED, MAX_ASKED]);
+    while (new Set(asked).size < others.length) await checked(standing);
+    expect(cutOff).toBe(0);
   });
 
   it('keeps its sessions if there is no other node', async () => {

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import { CloseCode, type Logger } from '@parlance/protocol';
 import type { Clock } from '@parlance/protocol/internal';
 import { dial, type ServerWire } from '../http/ws.js';
@@ -16,14 +17,17 @@ export interface StandingOptions {
   readonly logger: Logger;
 }
 
+/** Others that are asked at a time. If all nodes lose the engine at once, each asks so many, and others the next time. */
+export const MAX_ASKED = 16;
 /** How long another node may take to answer, which asks the engine, in milliseconds. */
 export const STANDING_TIMEOUT_MS = 2_000;
 
 /**
  * Whether other nodes reach the engine that this one does not reach.
  *
- * A node whose lease is over asks all others. If one of them reaches the engine, or says nothing and so may reach it, this node
- * is cut off, and its sessions on record go on there. If none does, the engine is gone for all, and no node can take them.
+ * A node whose lease is over asks others, as many as {@link MAX_ASKED}. If one of them reaches the engine, or says nothing and so may reach it, this node
+ * is cut off, and its sessions on record go on there. If none does, the engine is gone for all, as far as is known, and no node can
+ * take them.
  */
 export class Standing {
   readonly #options: StandingOptions;
@@ -64,7 +68,7 @@ export class Standing {
 
   /** The first node that may reach the engine; `undefined` if none does. */
   #findOne(nodes: readonly KnownNode[]): Promise<KnownNode | undefined> {
-    const asked = nodes.map(async (node) => {
+    const asked = someOf(nodes).map(async (node) => {
       if (await this.#mayReach(node)) return node;
       throw new Error('the node does not reach the engine');
     });
@@ -116,6 +120,13 @@ export class Standing {
       return false;
     }
   }
+}
+
+function someOf(nodes: readonly KnownNode[]): readonly KnownNode[] {
+  const left = [...nodes];
+  const some: KnownNode[] = [];
+  while (some.length < MAX_ASKED && left.length > 0) some.push(...left.splice(randomInt(left.length), 1));
+  return some;
 }
 
 /** Of the system: nothing listens there, or the process has just died. */

@@ -9,13 +9,28 @@ const RETRY_MS = 500;
 /** Writes that wait for the engine at once. */
 const MAX_WRITES = 32;
 
+/**
+ * In a large cluster, a node that has heard of changes waits so long for each node before it asks again, in milliseconds: all of
+ * them ask for changes of one table 10,000 times a second at most. Less than {@link LEAST_PAUSE_MS} is not waited for.
+ */
+const PAUSE_PER_NODE_MS = 0.1;
+const LEAST_PAUSE_MS = 5;
+
+export interface TableEntriesOptions {
+  /** Of the table, and of what its entries are. */
+  readonly name: string;
+  readonly link: Pick<EngineConnection, 'table' | 'close'>;
+  readonly logger: Logger;
+  /** All other nodes that are known. */
+  readonly others: () => Iterable<string>;
+  /** Passes time. @default of the process */
+  readonly pause?: ((ms: number) => Promise<void>) | undefined;
+}
+
 /** The entries of one table in the engine, as one node writes and follows them. */
 export class TableEntries {
   readonly table: EngineTable;
-  /** Of the table, and of what its entries are. */
-  readonly #name: string;
-  readonly #link: Pick<EngineConnection, 'close'>;
-  readonly #logger: Logger;
+  readonly #options: TableEntriesOptions;
   /** The last write of each key, after which the next one begins. */
   readonly #writes = new Map<string, Promise<void>>();
   #running = 0;
@@ -23,11 +38,9 @@ export class TableEntries {
   #isStopped = false;
   #isStalled = false;
 
-  constructor(name: string, link: Pick<EngineConnection, 'table' | 'close'>, logger: Logger) {
-    this.table = link.table(name);
-    this.#name = name;
-    this.#link = link;
-    this.#logger = logger;
+  constructor(options: TableEntriesOptions) {
+    this.table = options.link.table(options.name);
+    this.#options = options;
   }
 
   get isStopped(): boolean {
@@ -43,25 +56,35 @@ export class TableEntries {
   async stop(): Promise<void> {
     this.#isStopped = true;
     await Promise.all(this.#writes.values());
-    await this.#link.close();
+    await this.#options.link.close();
   }
 
   /** Calls `next` until this is stopped. Resolves once it was called for the first time. Never rejects. */
   async follow(next: () => Promise<void>): Promise<void> {
+    const wait = this.#options.pause ?? pause;
     const again = async () => {
-      for (let isAnswered = true; !this.#isStopped; isAnswered = await this.#ask(next))
-        if (!isAnswered) await pause(RETRY_MS);
+      for (let isAnswered = true; !this.#isStopped; isAnswered = await this.#ask(next)) {
+        const ms = isAnswered ? this.#restMs : RETRY_MS;
+        if (ms >= LEAST_PAUSE_MS) await wait(ms);
+      }
     };
     await this.#ask(next);
     void again();
   }
 
+  /** Changes that come meanwhile are read together. */
+  get #restMs(): number {
+    let nodes = 1;
+    for (const _ of this.#options.others()) nodes++;
+    return nodes * PAUSE_PER_NODE_MS;
+  }
+
   /** Returns whether the engine has answered. Never rejects. */
   async #ask(next: () => Promise<void>): Promise<boolean> {
+    const { name, logger } = this.#options;
     try {
       await next();
-      if (this.#isStalled)
-        this.#logger.info({ event: `${this.#name}.back` }, `${this.#name} of other nodes are known again`);
+      if (this.#isStalled) logger.info({ event: `${name}.back` }, `${name} of other nodes are known again`);
       this.#isStalled = false;
       return true;
     } catch (error) {
@@ -73,10 +96,10 @@ export class TableEntries {
   #handleFailed(error: unknown): void {
     if (this.#isStalled || this.#isStopped) return;
     this.#isStalled = true;
-    const fields = { event: `${this.#name}.stalled`, err: loggable(error) };
-    if (isProtocolError(error))
-      this.#logger.warn(fields, `${this.#name} of other nodes are as they were known last`);
-    else this.#logger.error(fields, `following the ${this.#name} of other nodes has failed`);
+    const { name, logger } = this.#options;
+    const fields = { event: `${name}.stalled`, err: loggable(error) };
+    if (isProtocolError(error)) logger.warn(fields, `${name} of other nodes are as they were known last`);
+    else logger.error(fields, `following the ${name} of other nodes has failed`);
   }
 
   /** Runs after earlier writes of the same key, and again while the engine does not answer. */

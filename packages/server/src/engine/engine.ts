@@ -54,8 +54,9 @@ export interface Leases {
    * Announces the node or renews its lease, and sweeps nodes whose leases are over.
    *
    * @param record what other nodes read of it.
+   * @param known the {@link NodeList.version} that this node has heard last. @default none
    */
-  renew(incarnation: string, record: string, leaseMs: number): Promise<NodeList>;
+  renew(incarnation: string, record: string, leaseMs: number, known?: string): Promise<NodeList>;
   /**
    * One node, if its lease is not over.
    *
@@ -255,7 +256,10 @@ export interface TableChange {
 }
 
 export interface NodeList {
-  readonly nodes: readonly ListedNode[];
+  /** `undefined` if no node has come or gone and no record has changed since `known`, so that all of them still have leases. */
+  readonly nodes: readonly ListedNode[] | undefined;
+  /** Names the nodes and their records, but not their leases. An engine that has lost data never gives the same one to others. */
+  readonly version: string;
   /** The clock of the engine, in Unix milliseconds. */
   readonly now: number;
   /** The lease of the node was not over, but the engine did not know of it: it may have forgotten others as well. */

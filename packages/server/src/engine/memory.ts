@@ -1,17 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import type { Engine, ListedNode } from './engine.js';
-import { Expiring } from './expiring.js';
+import type { Engine } from './engine.js';
 import { memoryReplies } from './logs/memory.js';
+import { MemoryLeases } from './memory-leases.js';
 import { MemoryRooms } from './memory-rooms.js';
 import { MemorySessions } from './memory-sessions.js';
 import { MemoryTable } from './memory-table.js';
-
-interface Lease {
-  /** What a node says of itself. */
-  readonly record: string;
-  /** Milliseconds of the clock. */
-  readonly endsAt: number;
-}
 
 /**
  * Joins servers of one process, for tests: pass the same object as the option `engine` of each of them.
@@ -19,30 +12,18 @@ interface Lease {
  * @param now Unix milliseconds.
  */
 export function memoryCluster(now: () => number = Date.now): Engine {
-  const leases = new Expiring<Lease>(now);
+  const leases = new MemoryLeases(now);
   const tables = new Map<string, MemoryTable>();
   const sessions = new MemorySessions(now);
   const rooms = new MemoryRooms(now);
   const logs = memoryReplies(now);
-  const listed = (incarnation: string, { record, endsAt }: Lease): ListedNode => {
-    return { incarnation, record, leaseMs: endsAt - now() };
-  };
   const engine: Engine = {
     secret: randomBytes(32).toString('base64'),
     connectLogs: () => logs,
     connect: () => ({
-      async renew(incarnation, record, leaseMs) {
-        leases.set(incarnation, { record, endsAt: now() + leaseMs });
-        const nodes = [...leases].map(([each, lease]) => listed(each, lease));
-        return { nodes, now: now(), hasForgotten: false };
-      },
-      async find(incarnation) {
-        const lease = leases.get(incarnation);
-        return lease && listed(incarnation, lease);
-      },
-      async withdraw(incarnation) {
-        leases.delete(incarnation);
-      },
+      renew: async (incarnation, record, leaseMs, known) => leases.renew(incarnation, record, leaseMs, known),
+      find: async (incarnation) => leases.find(incarnation),
+      withdraw: async (incarnation) => leases.withdraw(incarnation),
       table(name) {
         const table = tables.get(name) ?? new MemoryTable();
         tables.set(name, table);

@@ -57,6 +57,8 @@ export interface GroupsOfNodesOptions {
   readonly isNodeAlive: (incarnation: string) => boolean;
   /** All other nodes that count as alive. */
   readonly others: () => Iterable<string>;
+  /** As {@link TableEntriesOptions.pause}. */
+  readonly pause?: ((ms: number) => Promise<void>) | undefined;
 }
 
 /** What this node has with another one. */
@@ -94,7 +96,8 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
     this.#memory = memory.open(MAX_WAITING * 2);
     this.#memory.assign([NODES_SHARE]);
     this.#interest = new Interest({
-      ...{ link, incarnation, now, isNodeAlive, logger: options.logger },
+      ...{ link, incarnation, now, isNodeAlive, logger: options.logger, others: options.others },
+      pause: options.pause,
       onNode: (name, node) => this.#followAt(name, node),
     });
     this.#members = new MembersOfNodes({

@@ -1,6 +1,7 @@
 import type { Logger } from '@parlance/protocol';
 import type { EngineConnection, TableChange, TableEntry } from '../../engine/engine.js';
 import { keyOf } from '../../keys.js';
+import { Orphans, type OrphansOptions } from '../orphans.js';
 import { TableEntries } from '../table-entries.js';
 
 /** Groups of other nodes, each counted once for each node that has members. */
@@ -13,13 +14,11 @@ const GRACE_MS = 6_000;
 /** Entries of dead nodes that are removed with one tick. */
 const MAX_SWEPT = 500;
 
-export interface InterestOptions {
+export interface InterestOptions extends OrphansOptions {
   readonly link: Pick<EngineConnection, 'table' | 'close'>;
-  readonly incarnation: string;
   readonly logger: Logger;
-  /** Clock reading in milliseconds. */
-  readonly now: () => number;
-  readonly isNodeAlive: (incarnation: string) => boolean;
+  /** As {@link TableEntriesOptions.pause}. */
+  readonly pause?: ((ms: number) => Promise<void>) | undefined;
   /** A node has members of a group, which this one did not know. */
   readonly onNode: (name: string, node: string) => void;
 }
@@ -36,6 +35,7 @@ interface Other {
 export class Interest {
   readonly #options: InterestOptions;
   readonly #entries: TableEntries;
+  readonly #orphans: Orphans;
   readonly #own = new Set<string>();
   /** By group and node. */
   readonly #others = new Map<string, Map<string, Other>>();
@@ -47,7 +47,8 @@ export class Interest {
 
   constructor(options: InterestOptions) {
     this.#options = options;
-    this.#entries = new TableEntries('groups', options.link, options.logger);
+    this.#entries = new TableEntries({ ...options, name: 'groups' });
+    this.#orphans = new Orphans(options);
   }
 
   /** The groups of other nodes were read once. */
@@ -130,9 +131,17 @@ export class Interest {
 
   /** Removes the groups of nodes that are gone, and what the engine has not confirmed. */
   handleTick(): void {
-    const { now, isNodeAlive } = this.#options;
+    const { now } = this.#options;
     if (this.#forgottenUntil !== undefined && now() >= this.#forgottenUntil) this.#forgottenUntil = undefined;
     const isKnown = this.#forgottenUntil === undefined && !this.#entries.isStalled;
+    this.#sweep(isKnown);
+    for (const { key, node } of this.#orphans.take())
+      this.#entries.write(key, () => this.#entries.put(key, undefined, node));
+  }
+
+  /** @param isKnown whether the engine knows all groups. */
+  #sweep(isKnown: boolean): void {
+    const { now, isNodeAlive } = this.#options;
     let swept = 0;
     for (const [name, nodes] of this.#others)
       for (const [node, { isStated, seenAt }] of nodes) {
@@ -140,8 +149,7 @@ export class Interest {
         if (isNodeAlive(node) ? isStated || isNew || !isKnown : isNew) continue;
         if (swept++ >= MAX_SWEPT) return;
         this.#delete(name, node);
-        const key = keyOf(name, node);
-        if (isStated) this.#entries.write(key, () => this.#entries.put(key, undefined, node));
+        if (isStated) this.#orphans.add(keyOf(name, node), node, node);
       }
   }
 
@@ -162,12 +170,14 @@ export class Interest {
     this.#position = position;
     // Those that the engine does not name any more are removed with a tick, unless their nodes announce them again.
     for (const nodes of this.#others.values()) for (const other of nodes.values()) other.isStated = false;
+    this.#orphans.clear();
     for (const [key, entry] of entries) this.#take(key, entry);
     for (const name of this.#own) if (!entries.has(keyOf(name, incarnation))) this.#write(name);
   }
 
   #apply({ position, key, entry }: TableChange): void {
     this.#position = position;
+    this.#orphans.delete(key);
     if (entry !== undefined) return this.#take(key, entry);
     const { incarnation } = this.#options;
     const [name, node] = partsOf(key);

@@ -144,7 +144,9 @@ export class Leading {
       case 'gone':
         return UNKNOWN;
       default:
-        return (await this.#isGone(owner)) ? UNKNOWN : this.#busy(owner, answer.why);
+        return (await this.#options.membership.isGone(owner.incarnation))
+          ? UNKNOWN
+          : this.#busy(owner, answer.why);
     }
   }
 
@@ -194,16 +196,6 @@ export class Leading {
     // The owner was asked before.
     if (this.#hasLeft) lead.leave(LEAVING);
     return lead;
-  }
-
-  /** Whether the lease of a node that does not answer is over. */
-  async #isGone({ incarnation }: KnownNode): Promise<boolean> {
-    try {
-      const found = await this.#options.membership.find(incarnation);
-      return found === undefined && !this.#options.membership.isAlive(incarnation);
-    } catch {
-      return false;
-    }
   }
 
   /** The node may still have the session, so its client asks again soon. */

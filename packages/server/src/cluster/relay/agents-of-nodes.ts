@@ -38,6 +38,7 @@ export class AgentsOfNodes {
     this.#roster = new Roster({
       ...{ link: cluster.engine.connect(), incarnation, directory, onConflict, limits, logger, isNodeAlive },
       now: () => systemClock.now(),
+      others: () => cluster.others,
       peers,
     });
     this.peers = peers;

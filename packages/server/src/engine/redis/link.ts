@@ -28,10 +28,10 @@ export class RedisLink extends RedisSessions implements EngineConnection {
     this.#source = source;
   }
 
-  async renew(incarnation: string, record: string, leaseMs: number): Promise<NodeList> {
+  async renew(incarnation: string, record: string, leaseMs: number, known = ''): Promise<NodeList> {
     const present = this.#present;
-    const [now, isNew, ...fields] = listOf(
-      await this.calls.run(this.#others, RENEW, this.#keys, incarnation, record, String(leaseMs)),
+    const [now, isNew, version = '', ...fields] = listOf(
+      await this.calls.run(this.#others, RENEW, this.#keys, incarnation, record, String(leaseMs), known),
     );
     const hasForgotten = present === incarnation && isNew === '1';
     this.#announced = { incarnation, until: performance.now() + leaseMs };
@@ -40,7 +40,8 @@ export class RedisLink extends RedisSessions implements EngineConnection {
       const [name = '', leftMs = '', described = ''] = fields.slice(i, i + 3);
       nodes.push({ incarnation: name, leaseMs: Number(leftMs), record: described });
     }
-    return { nodes, now: Number(now), hasForgotten };
+    const isSame = nodes.length === 0 && known !== '' && version === known;
+    return { nodes: isSame ? undefined : nodes, version, now: Number(now), hasForgotten };
   }
 
   async find(incarnation: string): Promise<ListedNode | undefined> {

@@ -9,7 +9,8 @@ const TABLE_TTL_MS = 3_600_000;
 
 /**
  * What a node asks of Redis. There is one key, a hash from the incarnation of a node to the end of its lease and its record
- * (`1700000000000:…`), so that one script sees all nodes, in Redis Cluster too.
+ * (`1700000000000:…`), so that one script sees all nodes, in Redis Cluster too. Its field '' has the version of the nodes, and
+ * before which time no lease ends, so that only few renewals look at all of them.
  */
 const LEASES = `${CLOCK}
 local function left(lease)
@@ -18,16 +19,48 @@ local function left(lease)
   if not ends or ends <= now then return nil end
   return whole(ends - now), string.sub(lease, at + 1)
 end
+local function state()
+  local version, sweepAt = string.match(redis.call('HGET', KEYS[1], '') or '', '^(%S+) (%d+)$')
+  return version or '', tonumber(sweepAt or '0')
+end
+local function setState(version, sweepAt)
+  redis.call('HSET', KEYS[1], '', version .. ' ' .. whole(sweepAt))
+end
+local function newVersion(old)
+  local version = time[1] .. '.' .. time[2]
+  return version == old and version .. '+' or version
+end
 `;
 
 /**
- * KEYS: the table. ARGV: incarnation, record, lease in ms. Returns the time, 1 if the node was not there, and three values
- * for each node.
+ * KEYS: the table. ARGV: incarnation, record, lease in ms, the version that it knows or ''. Returns the time, 1 if the node was
+ * not there, and the version; if that is another one, or the node was not there, also three values for each node.
  */
 export const RENEW = script(`${LEASES}
-local isNew = redis.call('HSET', KEYS[1], ARGV[1], whole(now + ARGV[3]) .. ':' .. ARGV[2])
+local version, sweepAt = state()
+local before = version
+local ends = now + ARGV[3]
+local held = redis.call('HGET', KEYS[1], ARGV[1])
+local isChanged = version == '' or not held or string.sub(held, (string.find(held, ':', 1, true) or 0) + 1) ~= ARGV[2]
+redis.call('HSET', KEYS[1], ARGV[1], whole(ends) .. ':' .. ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ${TABLE_TTL_MS})
-local found = { whole(now), isNew }
+local nextAt = math.min(sweepAt, ends)
+if now >= sweepAt then
+  nextAt = ends
+  local all = redis.call('HGETALL', KEYS[1])
+  for i = 1, #all, 2 do
+    local ms = left(all[i + 1])
+    if ms then nextAt = math.min(nextAt, now + ms)
+    elseif all[i] ~= '' then
+      redis.call('HDEL', KEYS[1], all[i])
+      isChanged = true
+    end
+  end
+end
+if isChanged then version = newVersion(before) end
+if isChanged or nextAt ~= sweepAt then setState(version, nextAt) end
+local found = { whole(now), held and '0' or '1', version }
+if version == ARGV[4] and held then return found end
 local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
   local ms, record = left(all[i + 1])
@@ -35,8 +68,6 @@ for i = 1, #all, 2 do
     found[#found + 1] = all[i]
     found[#found + 1] = ms
     found[#found + 1] = record
-  else
-    redis.call('HDEL', KEYS[1], all[i])
   end
 end
 return found
@@ -56,7 +87,13 @@ return { ms, record }
 `);
 
 /** KEYS: the table. ARGV: incarnation. */
-export const WITHDRAW = script(`return redis.call('HDEL', KEYS[1], ARGV[1])`);
+export const WITHDRAW = script(`${LEASES}
+if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
+if redis.call('HLEN', KEYS[1]) == 1 then return redis.call('DEL', KEYS[1]) end
+local version, sweepAt = state()
+setState(newVersion(version), sweepAt)
+return 1
+`);
 
 /**
  * The entries of a table are a hash from their keys to `holder record`, and a stream of changes whose IDs count from 1-0 on. The field

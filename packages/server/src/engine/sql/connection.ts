@@ -46,12 +46,12 @@ export class SqlConnection implements EngineConnection {
     this.#tables = new TableCalls(dialect);
   }
 
-  async renew(incarnation: string, record: string, leaseMs: number): Promise<NodeList> {
+  async renew(incarnation: string, record: string, leaseMs: number, known?: string): Promise<NodeList> {
     const present = this.#present;
-    const renewed = await this.#run(() => this.#leases.renew(incarnation, record, leaseMs));
+    const renewed = await this.#run(() => this.#leases.renew(incarnation, record, leaseMs, known));
     this.#announced = { incarnation, until: performance.now() + leaseMs };
-    const { nodes, now, isNew } = renewed;
-    return { nodes, now, hasForgotten: isNew && present === incarnation };
+    const { nodes, version, now, isNew } = renewed;
+    return { nodes, version, now, hasForgotten: isNew && present === incarnation };
   }
 
   async find(incarnation: string): Promise<ListedNode | undefined> {

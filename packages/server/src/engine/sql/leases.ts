@@ -3,7 +3,8 @@ import { ask, type Dialect, type Row, type SqlCall } from './call.js';
 
 /** What one node sees when it has renewed its lease. */
 interface Renewed {
-  readonly nodes: readonly ListedNode[];
+  readonly nodes: readonly ListedNode[] | undefined;
+  readonly version: string;
   readonly now: number;
   /** The node was not there. */
   readonly isNew: boolean;
@@ -11,7 +12,8 @@ interface Renewed {
 
 /** The table of leases. It may be lost: it is created whenever a database is opened. */
 export const leaseTables = ({ createVolatile, whole }: Dialect): readonly string[] => [
-  `${createVolatile} leases (incarnation TEXT PRIMARY KEY, record TEXT NOT NULL, ends_at ${whole} NOT NULL)`,
+  `${createVolatile} leases (incarnation TEXT PRIMARY KEY, record TEXT NOT NULL,
+    ends_at ${whole} NOT NULL, changed_at ${whole} NOT NULL)`,
 ];
 
 /** Leases of nodes. */
@@ -22,23 +24,30 @@ export class LeaseCalls {
   readonly #sweep: string;
   readonly #all: string;
   readonly #one: string;
+  readonly #state: string;
 
   constructor({ now }: Dialect) {
     const columns = `incarnation, record, ends_at - ${now} AS lease_ms`;
-    this.#put = `INSERT INTO leases (incarnation, record, ends_at) VALUES (?, ?, ${now} + ?)
-      ON CONFLICT (incarnation) DO UPDATE SET record = excluded.record, ends_at = excluded.ends_at`;
+    // The time at which a record has changed grows with each change, also within one millisecond.
+    this.#put = `INSERT INTO leases (incarnation, record, ends_at, changed_at) VALUES (?, ?, ${now} + ?, ${now})
+      ON CONFLICT (incarnation) DO UPDATE SET record = excluded.record, ends_at = excluded.ends_at,
+      changed_at = CASE WHEN leases.record = excluded.record THEN leases.changed_at
+        WHEN excluded.changed_at > leases.changed_at THEN excluded.changed_at ELSE leases.changed_at + 1 END`;
     this.#sweep = `DELETE FROM leases WHERE ends_at <= ${now}`;
-    this.#all = `SELECT ${columns}, ${now} AS now_ms FROM leases WHERE ends_at > ${now}`;
+    this.#all = `SELECT ${columns} FROM leases WHERE ends_at > ${now}`;
     this.#one = `SELECT ${columns} FROM leases WHERE incarnation = ? AND ends_at > ${now}`;
+    this.#state = `SELECT ${now} AS now_ms, CAST(COUNT(*) AS TEXT) AS count,
+      CAST(COALESCE(SUM(changed_at), 0) AS TEXT) AS changes FROM leases WHERE ends_at > ${now}`;
   }
 
-  *renew(incarnation: string, record: string, leaseMs: number): SqlCall<Renewed> {
+  *renew(incarnation: string, record: string, leaseMs: number, known?: string): SqlCall<Renewed> {
     const isNew = (yield* ask(this.#has, incarnation)).length === 0;
     yield* ask(this.#put, incarnation, record, leaseMs);
     yield* ask(this.#sweep);
-    // Its own lease is there.
-    const rows = yield* ask(this.#all);
-    return { nodes: rows.map(listed), now: Number(rows[0]?.['now_ms']), isNew };
+    const [state] = yield* ask(this.#state);
+    const version = `${state?.['count']}.${state?.['changes']}`;
+    const nodes = version === known && !isNew ? undefined : (yield* ask(this.#all)).map(listed);
+    return { nodes, version, now: Number(state?.['now_ms']), isNew };
   }
 
   /** @param by the node that asks, if it has announced itself. */

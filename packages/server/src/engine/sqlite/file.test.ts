@@ -92,7 +92,7 @@ describe('a file of SQLite', () => {
     child.kill('SIGKILL');
     await once(child, 'exit');
     const link = connect();
-    expect((await link.renew('aaaaaa', '', LONG_MS)).nodes.map(({ incarnation }) => incarnation)).toEqual([
+    expect((await link.renew('aaaaaa', '', LONG_MS)).nodes?.map(({ incarnation }) => incarnation)).toEqual([
       'aaaaaa',
     ]);
     expect(await link.find('holder')).toBeUndefined();

@@ -1,8 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import type { ListedNode, NodeList } from '../engine.js';
 import { like, ok, same } from './asserts.js';
 import type { Tests } from './world.js';
 
 const LONG_MS = 60_000;
+
+/** The nodes of a list that has to name them. */
+export function namedIn({ nodes }: NodeList): readonly ListedNode[] {
+  if (nodes === undefined) throw new Error('the nodes are not named');
+  return nodes;
+}
 
 export const leaseTests: Tests = {
   async 'a node is listed to itself and to others, with its record as it was'({ connect }) {
@@ -10,10 +17,10 @@ export const leaseTests: Tests = {
     const record = '{"address":"ws://[::1]:1","proof":"a:b \u00e9\u{1f600}"}';
     const own = await a.renew('aaaaaa', record, LONG_MS);
     same(
-      own.nodes.map(({ incarnation }) => incarnation),
+      namedIn(own).map(({ incarnation }) => incarnation),
       ['aaaaaa'],
     );
-    const { nodes } = await b.renew('bbbbbb', '', LONG_MS);
+    const nodes = namedIn(await b.renew('bbbbbb', '', LONG_MS));
     const records = new Map(nodes.map((node) => [node.incarnation, node.record]));
     same(records.get('aaaaaa'), record);
     same(records.get('bbbbbb'), '');
@@ -29,7 +36,7 @@ export const leaseTests: Tests = {
   async 'a renewal replaces the record'({ connect }) {
     const a = connect();
     await a.renew('aaaaaa', 'old', LONG_MS);
-    const { nodes } = await a.renew('aaaaaa', 'new', LONG_MS);
+    const nodes = namedIn(await a.renew('aaaaaa', 'new', LONG_MS));
     same(
       nodes.map(({ record }) => record),
       ['new'],
@@ -51,7 +58,7 @@ export const leaseTests: Tests = {
       () => reader.find('aaaaaa'),
       (found) => same(found, undefined),
     );
-    const { nodes } = await b.renew('bbbbbb', '', LONG_MS);
+    const nodes = namedIn(await b.renew('bbbbbb', '', LONG_MS));
     same(
       nodes.map(({ incarnation }) => incarnation),
       ['bbbbbb'],
@@ -72,6 +79,36 @@ export const leaseTests: Tests = {
     same((await a.renew('aaaaaa', '', LONG_MS)).hasForgotten, false);
   },
 
+  async 'all nodes are named again only if one has come, gone or changed'({ connect, eventually }) {
+    const [a, b, c] = [connect(), connect(), connect()];
+    let { version: known } = await a.renew('aaaaaa', '', LONG_MS);
+    /** What `a` hears with its next renewal. */
+    const heard = async () => {
+      const list = await a.renew('aaaaaa', '', LONG_MS, known);
+      same(list.nodes === undefined, list.version === known);
+      known = list.version;
+      return list.nodes?.map(({ incarnation, record }) => `${incarnation}${record}`).toSorted();
+    };
+    same(await heard(), undefined);
+    await b.renew('bbbbbb', '', LONG_MS);
+    same(await heard(), ['aaaaaa', 'bbbbbb']);
+    await b.renew('bbbbbb', '', LONG_MS);
+    same(await heard(), undefined);
+    await b.renew('bbbbbb', '!', LONG_MS);
+    same(await heard(), ['aaaaaa', 'bbbbbb!']);
+    await b.renew('bbbbbb', '', LONG_MS);
+    await b.renew('bbbbbb', '!', LONG_MS);
+    same(await heard(), ['aaaaaa', 'bbbbbb!']);
+    await b.withdraw('bbbbbb');
+    same(await heard(), ['aaaaaa']);
+    await b.withdraw('bbbbbb');
+    same(await heard(), undefined);
+    await c.renew('cccccc', '', 500);
+    same(await heard(), ['aaaaaa', 'cccccc']);
+    await eventually(heard, (names) => same(names, ['aaaaaa']));
+    same(await heard(), undefined);
+  },
+
   async 'a hundred nodes announce themselves at once'({ connect }) {
     const names = Array.from({ length: 100 }, (_, i) => `node${String(i).padStart(2, '0')}`);
     const links = [connect(), connect(), connect(), connect()];
@@ -82,7 +119,7 @@ export const leaseTests: Tests = {
       }
     };
     await Promise.all(links.map((_, i) => inTurn(i)));
-    const { nodes } = await connect().renew('last00', '', LONG_MS);
+    const nodes = namedIn(await connect().renew('last00', '', LONG_MS));
     same(nodes.map(({ incarnation }) => incarnation).sort(), [...names, 'last00'].sort());
   },
 

@@ -40,6 +40,27 @@ const PLANTS: Readonly<Record<string, Plant>> = {
     },
     found: /^leases/,
   },
+  'nodes that are named once': {
+    link: (link) => ({
+      async renew(node, record, ms, known) {
+        const list = await link.renew(node, record, ms, known);
+        return known === undefined ? list : { ...list, nodes: undefined };
+      },
+    }),
+    found: /^leases/,
+  },
+  'nodes whose records are named once': {
+    link: (link) => {
+      const records = new Map<string, string>();
+      return {
+        async renew(node, record, ms, known) {
+          if (!records.has(node)) records.set(node, record);
+          return await link.renew(node, records.get(node) as string, ms, known);
+        },
+      };
+    },
+    found: /^leases/,
+  },
   'a node that cannot withdraw': { link: () => ({ async withdraw() {} }), found: /^leases/ },
   'an entry that anyone replaces': {
     table: (table) => ({ put: (key, entry) => table.put(key, entry, undefined) }),

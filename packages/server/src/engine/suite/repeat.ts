@@ -2,6 +2,7 @@ import type { EngineConnection, SessionWrite } from '../engine.js';
 import type { ReplyLogs } from '../logs/logs.js';
 import type { ReplyHead } from '../logs/reply.js';
 import { codeOf, ok, same } from './asserts.js';
+import { namedIn } from './leases.js';
 import type { Tests, World } from './world.js';
 
 /** Each write is made, its answer is lost, and it is made again: that is as if it had been made once. */
@@ -49,7 +50,9 @@ const sessionOf = async ({ link }: Node) => [
   (await link.readSession(ID, ['m1', 'm2', 'm3']))?.fields,
 ];
 const namesOf = async ({ link }: Node) =>
-  (await link.renew('reader', '', TTL_MS)).nodes.map(({ record }) => record).toSorted();
+  namedIn(await link.renew('reader', '', TTL_MS))
+    .map(({ record }) => record)
+    .toSorted();
 const tableOf = ({ link }: Node) => link.table('names').read();
 /** Bytes that another session may still reserve. */
 const roomOf = async ({ link }: Node) => {
@@ -76,7 +79,8 @@ const claim = async (node: Node) => {
 
 const CASES: Readonly<Record<string, Case>> = {
   renew: {
-    write: async ({ link }) => (await link.renew('aaaaaa', 'here', TTL_MS)).nodes.map(({ record }) => record),
+    write: async ({ link }) =>
+      namedIn(await link.renew('aaaaaa', 'here', TTL_MS)).map(({ record }) => record),
     state: namesOf,
   },
   withdraw: {

@@ -71,6 +71,7 @@ export class SimulatedNode {
       onConflict: 'takeOver',
       now: () => world.time,
       isNodeAlive,
+      others: () => world.nodes.filter(({ isAlive }) => isAlive).map(({ name }) => name),
       peers,
     });
     this.peers = peers;
