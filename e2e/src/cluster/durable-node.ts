@@ -7,6 +7,7 @@ import {
   type ServerSession,
   sealed,
 } from '@parlance/server';
+import { postgres } from '@parlance/server/postgres';
 import { redis } from '@parlance/server/redis';
 import { sqlite } from '@parlance/server/sqlite';
 import { offer } from '../../../scripts/child-process.js';
@@ -15,7 +16,7 @@ import { words } from './words.js';
 /** One node in a process of its own, whose sessions are durable. */
 
 export interface DurableNodeSetup {
-  /** Of Redis; or the path of a file of SQLite. */
+  /** Of Redis or Postgres; or the path of a file of SQLite. */
   readonly url: string;
   /** @default it is not a node of a cluster */
   readonly secret?: string;
@@ -50,7 +51,11 @@ let told = 0;
 /** How often a handler was called, by the text of its request. */
 const calls: Record<string, number> = {};
 
-const engine = setup.url.startsWith('redis:') ? redis({ url: setup.url }) : sqlite(setup.url);
+const engine = setup.url.startsWith('redis:')
+  ? redis({ url: setup.url })
+  : setup.url.startsWith('postgres:')
+    ? postgres(setup.url)
+    : sqlite(setup.url);
 const server = createServer<Counted>({
   engine: setup.seal === undefined ? engine : sealed(engine, setup.seal),
   features: [

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { clusterUrl, dataFolder, engineAddress, openEngine } from './engine-address.js';
+import { dataFolder, engineAddress, openEngine, sharedUrl } from './engine-address.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'parlance-address-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -51,9 +51,9 @@ describe('the address of an engine', () => {
   });
 
   it('is one of a server if several nodes share it, and a folder after --data', () => {
-    expect(clusterUrl('postgres://127.0.0.1/app')).toBe('postgres://127.0.0.1/app');
+    expect(sharedUrl('postgres://127.0.0.1/app')).toBe('postgres://127.0.0.1/app');
     for (const text of ['sqlite:a.db', 'data'])
-      expect(() => clusterUrl(text)).toThrow('--engine takes a file');
+      expect(() => sharedUrl(text)).toThrow('--engine takes a file');
     expect(dataFolder('x.db')).toMatchObject({ file: 'x.db/parlance.db' });
     expect(() => dataFolder('redis://127.0.0.1')).toThrow('use --engine');
   });

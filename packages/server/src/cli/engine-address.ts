@@ -50,7 +50,7 @@ function wrong(scheme: string): InvalidArgumentError {
 }
 
 /** Of several nodes, which a file cannot be. */
-export function clusterUrl(text: string): string {
+export function sharedUrl(text: string): string {
   const address = engineAddress(text);
   if (address.kind !== 'sqlite') return address.url;
   throw new InvalidArgumentError(
@@ -78,9 +78,9 @@ export const isThere = (address: EngineAddress): boolean =>
 export async function openEngine(address: EngineAddress, name: string): Promise<Engine> {
   if (address.kind === 'sqlite' && address.folder !== undefined) prepare(address.folder, name);
   try {
+    if (address.kind === 'sqlite') return (await import('../engine/sqlite.js')).sqlite(address.file);
     if (address.kind === 'postgres') return (await import('../engine/postgres.js')).postgres(address.url);
-    if (address.kind === 'redis') return (await import('../engine/redis.js')).redis({ url: address.url });
-    return (await import('../engine/sqlite.js')).sqlite(address.file);
+    return (await import('../engine/redis.js')).redis({ url: address.url });
   } catch (error) {
     throw isProtocolError(error) ? failure(`${name}: ${error.message}`, error) : error;
   }

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { type CommandEnvironment, type Finish, httpUrl, splitList, wholeNumber } from './command.js';
-import { clusterUrl, dataFolder, ENGINE_HELP, type EngineAddress, engineAddress } from './engine-address.js';
+import { dataFolder, ENGINE_HELP, type EngineAddress, engineAddress, sharedUrl } from './engine-address.js';
 import { CommandFailure, ExitCode } from './failure.js';
 import type { LogLevel } from './log.js';
 
@@ -85,7 +85,7 @@ export function addServe(program: Command, { output, variable }: CommandEnvironm
     .option(
       '--cluster <url>',
       'Redis or Postgres in which nodes find each other, such as redis://10.0.0.5',
-      clusterUrl,
+      sharedUrl,
     )
     .option('--peer-port <port>', 'port for other nodes (default: any free port)', wholeNumber(0, 65_535))
     .option('--advertise <url>', 'address at which other nodes reach that port, such as wss://10.0.0.7:7946')
