@@ -348,7 +348,7 @@ const PLANTS: Readonly<Record<string, Plant>> = {
     }),
     found: /^store/,
   },
-  'a store in which writes are counted anew': {
+  'a store that forgets the numbers of writes': {
     store: (store) => ({
       async *exports() {
         for await (const item of store.exports())
