@@ -1,7 +1,10 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { builtinModules } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { startOpenAIUpstream } from '../e2e/src/openai-upstream.js';
@@ -20,6 +23,8 @@ const PAGES = [
   'docs/CONTRACTS.md',
   'docs/SERVER.md',
 ];
+/** What the durable server is asked. */
+const QUESTION = 'why is the sky blue?';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'parlance-packed-'));
 const servers: ChildProcess[] = [];
@@ -37,6 +42,8 @@ try {
       'ws',
       'openai',
       'zod',
+      // What Node 20 lacks, as the README says.
+      ...(builtinModules.includes('node:sqlite') ? [] : ['@photostructure/sqlite@1']),
       ...tarballsIn(process.argv[2] ?? (await packOnce())),
     ],
     {
@@ -53,12 +60,16 @@ try {
     'groups.mjs',
     'gateway.mjs',
     'chat.mjs',
+    'durable.mjs',
   ])
     writeFileSync(join(folder, file), codeOf(file));
 
+  // It waits for most of its time.
+  const killed = tryKills();
+  killed.catch(() => {});
   const { url, server } = await start('server.mjs');
   await tryOut('client.mjs', ['agreed on M2M', 'you said: hello', 'You asked: why is the sky blue?']);
-  tryCommandLine(url);
+  await tryCommandLine(url);
   await tryStaying(server);
   await tryOut('protected.mjs', ['between us: hello (as M2M, AEAD)', 'without the key:']);
   await tryOut('contract.mjs', [
@@ -70,6 +81,7 @@ try {
   await start('gateway.mjs');
   await tryOut('chat.mjs', ['Tokens travel', '世界']);
   await tryServing();
+  await killed;
 } finally {
   for (const server of servers) server.kill();
   await upstream.stop();
@@ -100,30 +112,86 @@ async function tryStaying(server: ChildProcess): Promise<void> {
   client.kill();
 }
 
+/** Asks the server that keeps its sessions in a file, and kills it twice in mid-answer. */
+async function tryKills(): Promise<void> {
+  const lines = codeOf('durable.mjs')
+    .split('\n')
+    .filter((line) => /^[^/]/.test(line.trim()));
+  if (lines.length > 10) throw new Error(`the durable server of the README has ${lines.length} lines`);
+  const serve = () => {
+    const child = spawn('node', ['durable.mjs'], { cwd: folder, stdio: 'inherit' });
+    servers.push(child);
+    return child;
+  };
+  let server = serve();
+  await untilReached('http://127.0.0.1:8767/');
+  const words = `You asked: ${QUESTION} `.repeat(9);
+  let kills = 0;
+  // On a machine that does much else, an answer may be over before this process has seen half of it.
+  for (let asked = 0; kills < 2 && asked < 5; asked++) {
+    const binary = join(folder, 'node_modules', '.bin', 'parlance');
+    const args = ['connect', '--quiet', 'ws://127.0.0.1:8767/session'];
+    const client = spawn(binary, args, { cwd: folder, stdio: ['pipe', 'pipe', 'inherit'] });
+    servers.push(client);
+    const closed = once(client, 'close');
+    client.stdin.end(QUESTION);
+    const all = textOf(client);
+    kills = 0;
+    for (const part of [1 / 4, 1 / 2]) {
+      await printed(client, new RegExp(`^[^]{${Math.floor(part * words.length)}}`), all);
+      const dead = once(server, 'exit');
+      server.kill('SIGKILL');
+      await dead;
+      if (all().length < words.length) kills++;
+      server = serve();
+    }
+    const [code] = await closed;
+    if (code !== 0 || all().trim() !== words.trim())
+      throw new Error(`an answer whose server was killed ended with ${code}: ${all()}`);
+  }
+  if (kills < 2) throw new Error('the durable server of the README could not be killed in mid-answer');
+  console.log(`a durable server of ${lines.length} lines was killed twice, and its answer was whole`);
+}
+
+/** Waits until something answers there. */
+async function untilReached(url: string): Promise<void> {
+  for (;;) {
+    const isReached = await fetch(url).then(
+      () => true,
+      () => false,
+    );
+    if (isReached) return;
+    await pause(50);
+  }
+}
+
+/** All that a program has printed so far. */
+function textOf(child: ChildProcess): () => string {
+  const chunks: Buffer[] = [];
+  child.stdout?.on('data', (chunk: Buffer) => chunks.push(chunk));
+  return () => Buffer.concat(chunks).toString('utf8');
+}
+
 /** Runs the binary that npm links. */
-function tryCommandLine(url: string): void {
+async function tryCommandLine(url: string): Promise<void> {
   const parlance = (args: readonly string[], input: string) =>
-    execFileSync(join(folder, 'node_modules', '.bin', 'parlance'), args, {
-      cwd: folder,
-      encoding: 'utf8',
-      input,
-      timeout: 60_000,
-    });
+    outputOf(join(folder, 'node_modules', '.bin', 'parlance'), args, input);
   // As the README has it: npm finds the binary by the name of its package, here among the packages that are installed.
   const npx = ['--no-install', '-p', '@parlance/server', 'parlance', 'encode', '--algorithm', 'TOKEN_NATIVE'];
-  const coded = execFileSync('npx', npx, {
-    cwd: folder,
-    encoding: 'utf8',
-    input: 'Hello, world!',
-    timeout: 60_000,
-  });
-  const explained = parlance(['inspect', '-'], coded);
+  const coded = await outputOf('npx', npx, 'Hello, world!');
+  const explained = await parlance(['inspect', '-'], coded);
   console.log(explained);
-  if (!explained.includes('the frame is valid') || parlance(['decode'], coded) !== 'Hello, world!') {
+  if (!explained.includes('the frame is valid') || (await parlance(['decode'], coded)) !== 'Hello, world!') {
     throw new Error('the packed command line does not explain or decode what it encodes');
   }
-  const reply = parlance(['connect', '--quiet', url], 'are you there?');
+  const reply = await parlance(['connect', '--quiet', url], 'are you there?');
   if (reply !== 'You asked: are you there? \n') throw new Error(`parlance connect printed ${reply}`);
+}
+
+async function outputOf(command: string, args: readonly string[], input: string): Promise<string> {
+  const running = promisify(execFile)(command, args, { cwd: folder, timeout: 60_000 });
+  running.child.stdin?.end(input);
+  return (await running).stdout;
 }
 
 /** Runs the line of the README that starts a gateway with a chat page; npm takes the packages that are installed here. */
@@ -169,12 +237,16 @@ function codeOf(file: string): string {
   return block.slice('js\n'.length);
 }
 
-/** Waits for output that contains `text`. @returns all output until then. */
-function printed(child: ChildProcess, text: string | RegExp): Promise<string> {
+/**
+ * Waits for output that contains `text`.
+ *
+ * @param all what it has printed. @default what it prints from now on
+ * @returns all output until then.
+ */
+function printed(child: ChildProcess, text: string | RegExp, all = textOf(child)): Promise<string> {
   return new Promise((resolve, reject) => {
-    let output = '';
-    const onData = (chunk: Buffer): void => {
-      output += chunk.toString('utf8');
+    const onData = (): void => {
+      const output = all();
       if (typeof text === 'string' ? !output.includes(text) : !text.test(output)) return;
       child.stdout?.off('data', onData);
       child.off('exit', onExit);
@@ -184,5 +256,6 @@ function printed(child: ChildProcess, text: string | RegExp): Promise<string> {
       reject(new Error(`a program of the README ended with code ${code} before it printed ${text}`));
     child.stdout?.on('data', onData);
     child.once('exit', onExit);
+    onData();
   });
 }

@@ -1,6 +1,8 @@
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseAllDocuments, parse as parseYaml } from 'yaml';
 import { freePort, run } from './cli-process.js';
 import { configurationOf } from './proxies/proxy-server.js';
@@ -36,11 +38,24 @@ const manifests = parseAllDocuments(read('kubernetes/parlance.yaml')).map((docum
   expect(document.warnings).toEqual([]);
   return document.toJS();
 });
-const compose = parseYaml(read('compose.yaml'), { merge: true, strict: true });
+const yaml = (name: string) => parseYaml(read(name), { merge: true, strict: true });
+const [compose, composePostgres, composeSqlite] = ['', '.postgres', '.sqlite'].map((name) =>
+  yaml(`compose${name}.yaml`),
+);
+/** Services that run a server. */
+const servers = [
+  compose.services.node1,
+  compose.services.node2,
+  composePostgres.services.node1,
+  composePostgres.services.node2,
+  composeSqlite.services.server,
+];
 const kind = (name: string) => manifests.find((each) => each.kind === name) as Manifest;
 const pod = kind('Deployment').spec.template;
 const container: Container = pod.spec.containers[0];
 
+const data = mkdtempSync(join(tmpdir(), 'parlance-deploy-'));
+afterAll(() => rmSync(data, { recursive: true }));
 let help = '';
 beforeAll(async () => {
   help = (await run(['serve', '--help'], { env: { COLUMNS: '200' } })).stdout;
@@ -61,6 +76,9 @@ const SERVICES = [
   ['Kubernetes', container.args],
   ['the first node of Compose', compose.services.node1.command],
   ['the second node of Compose', compose.services.node2.command],
+  ['the first node of Compose with Postgres', composePostgres.services.node1.command],
+  ['the second node of Compose with Postgres', composePostgres.services.node2.command],
+  ['the server of Compose with SQLite', composeSqlite.services.server.command],
 ] as const;
 
 describe('the flags', () => {
@@ -82,7 +100,9 @@ describe('the flags', () => {
           .replace('--metrics-port=9464', `--metrics-port=${free[1]}`)
           .replace('--peer-port=7946', `--peer-port=${free[2]}`)
           .replace('$(POD_IP)', '10.0.0.7')
-          .replace(/--cluster=.*/, '--cluster=redis://127.0.0.1:1')
+          .replace('$(REDIS_URL)', 'redis:')
+          .replace(/--cluster=(\w+):.*/, '--cluster=$1://127.0.0.1:1')
+          .replace('--data=/data', `--data=${data}`)
           .replace('--host=0.0.0.0', '--host=no.such.host.invalid'),
       );
       const env = { PARLANCE_TOKEN: 'token', PARLANCE_CLUSTER_SECRET: 'a secret of 20 bytes' };
@@ -136,8 +156,10 @@ describe('the environment', () => {
     for (const name of ['PARLANCE_TOKEN', 'PARLANCE_CLUSTER_SECRET']) {
       expect(help).toContain(name);
       expect(used).toContain(name);
-      expect(Object.keys(compose.services.node1.environment)).toContain(name);
-      expect(Object.keys(compose.services.node2.environment)).toContain(name);
+      for (const { command, environment } of servers) {
+        const isNeeded = name === 'PARLANCE_TOKEN' || flagsOf(command).has('--cluster');
+        expect(Object.keys(environment).includes(name)).toBe(isNeeded);
+      }
     }
     for (const [name] of container.args.join(' ').matchAll(/(?<=\$\()\w+/g)) expect(used).toContain(name);
     expect(Buffer.byteLength(stringData['PARLANCE_CLUSTER_SECRET'] ?? '')).toBeGreaterThanOrEqual(16);
@@ -155,10 +177,7 @@ describe('a drain', () => {
     expect(pod.spec.terminationGracePeriodSeconds).toBeGreaterThanOrEqual(
       Number(seconds) + drainSeconds + CLOSING_SECONDS,
     );
-    for (const { command: args, stop_grace_period: grace } of [
-      compose.services.node1,
-      compose.services.node2,
-    ]) {
+    for (const { command: args, stop_grace_period: grace } of servers) {
       const timeout = Number(flagsOf(args).get('--drain-timeout')) / 1_000;
       expect(Number(/^(\d+)s$/.exec(grace)?.[1])).toBeGreaterThanOrEqual(timeout + CLOSING_SECONDS);
     }
@@ -189,9 +208,55 @@ describe('the manifests', () => {
     expect(command[command.indexOf('--maxmemory-policy') + 1]).toBe('noeviction');
   });
 
+  it('differ by their engine and by nothing else, with Postgres and with Redis', () => {
+    const { postgres, ...others } = composePostgres.services;
+    const { redis, ...same } = compose.services;
+    const asRedis = JSON.stringify(others)
+      .replaceAll('--cluster=postgres://parlance@postgres/parlance', '--cluster=redis://redis:6379')
+      .replaceAll('"depends_on":{"postgres"', '"depends_on":{"redis"')
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: Compose fills it in.
+      .replaceAll(',"PGPASSWORD":"${POSTGRES_PASSWORD:?nodes present it}"', '');
+    expect(JSON.parse(asRedis)).toEqual(same);
+    expect(redis.volumes).toBeUndefined();
+    // Its user and its database are those of the URL, and what it has outlives the container.
+    const { POSTGRES_USER, POSTGRES_DB, POSTGRES_PASSWORD } = postgres.environment;
+    const url = new URL(String(flagsOf(others.node1.command).get('--cluster')));
+    expect([url.username, url.hostname, url.pathname]).toEqual([
+      POSTGRES_USER,
+      'postgres',
+      `/${POSTGRES_DB}`,
+    ]);
+    expect(url.password).toBe('');
+    expect(others.node1.environment.PGPASSWORD).toBe(POSTGRES_PASSWORD);
+    const [volume] = postgres.volumes[0].split(':');
+    expect(Object.keys(composePostgres.volumes)).toEqual([volume]);
+  });
+
+  it('have what the engines need: clients in the image, and a folder that its user may write', () => {
+    const image = read('Dockerfile');
+    const { peerDependencies } = JSON.parse(
+      readFileSync(new URL('../../packages/server/package.json', import.meta.url), 'utf8'),
+    );
+    for (const client of ['ioredis', 'pg']) {
+      expect(Object.keys(peerDependencies)).toContain(client);
+      expect(image).toMatch(new RegExp(`npm install .* ${client}\\b`));
+    }
+    // Node has SQLite from 22.13 on.
+    expect(Number(/^FROM node:(\d+)/m.exec(image)?.[1])).toBeGreaterThanOrEqual(22);
+    const { command, volumes, ports } = composeSqlite.services.server;
+    const folder = flagsOf(command).get('--data');
+    expect(volumes).toEqual([`data:${folder}`]);
+    expect(Object.keys(composeSqlite.volumes)).toEqual(['data']);
+    expect(image).toContain(`mkdir ${folder} && chown node:node ${folder}`);
+    expect(image.indexOf('chown')).toBeLessThan(image.indexOf('USER node'));
+    expect(ports[0].split(':').at(-1)).toBe(flagsOf(command).get('--port'));
+  });
+
   it('list the proxy of Compose among those whose headers are trusted', () => {
-    const [{ subnet }] = compose.networks.inside.ipam.config;
-    for (const { command } of [compose.services.node1, compose.services.node2])
-      expect(flagsOf(command).get('--trusted-proxies')).toBe(subnet);
+    for (const { networks, services } of [compose, composePostgres]) {
+      const [{ subnet }] = networks.inside.ipam.config;
+      for (const { command } of [services.node1, services.node2])
+        expect(flagsOf(command).get('--trusted-proxies')).toBe(subnet);
+    }
   });
 });

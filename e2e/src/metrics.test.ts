@@ -295,6 +295,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'metrics of durable 
     expect(await calls('renew', 'answered')).toBeGreaterThan(0);
     expect(await calls('writeSession', 'answered')).toBeGreaterThan(0);
     expect((await histogram(port, 'engine_call_seconds')).count).toBeGreaterThan(1);
+    await expect.poll(async () => sampleOf(await scrape(port), 'engine_bytes')).toBeGreaterThan(100_000);
+    expect(sampleOf(await scrape(port), 'engine_oldest_record_seconds')).toBeGreaterThan(0);
     await engine.kill();
     const asked = session.request('is anyone there?');
     await expect.poll(() => count('engine.stalled')).toBeGreaterThan(0);

@@ -139,7 +139,7 @@ describe('parlance serve --data', () => {
     expect(beside.stdout + beside.stderr).toContain('another process uses the file');
     const { id } = session;
     await first.stop('SIGKILL');
-    const second = await startServing(['--data', data]);
+    const second = await startServing(['--engine', `sqlite:${join(data, 'parlance.db')}`]);
     try {
       ({ port } = new URL(second.url));
       await session.send('two');
@@ -155,5 +155,9 @@ describe('parlance serve --data', () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining('--data: /dev/null cannot be written')]);
     const both = await run(['serve', '--data', folder, '--cluster', 'redis://127.0.0.1:1']);
     expect([both.code, both.stderr]).toEqual([2, expect.stringContaining('leave one of them out')]);
+    const twice = await run(['serve', '--data', folder, '--engine', folder]);
+    expect([twice.code, twice.stderr]).toEqual([2, expect.stringContaining('leave one of them out')]);
+    const wrong = await run(['serve', '--engine', 'parlance.db']);
+    expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('write sqlite:parlance.db.')]);
   });
 });

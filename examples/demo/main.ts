@@ -10,6 +10,7 @@ import { showCancel } from './steps/cancel.js';
 import { type RoutingRecord, showChat } from './steps/chat.js';
 import { showControl } from './steps/control.js';
 import { showCut } from './steps/cut.js';
+import { showKill } from './steps/kill.js';
 import { showNegotiation } from './steps/negotiate.js';
 import { showSdk } from './steps/sdk.js';
 import { showStream } from './steps/stream.js';
@@ -69,6 +70,7 @@ let saved: string;
 try {
   saved = await showChat(url, nodeModules, routed, report);
   await showCut(url, answerer, report);
+  await showKill(report);
   await showCancel(url, answerer, report);
   await showSdk(url, answerer, report);
   await showTensors(url, report);
@@ -81,7 +83,9 @@ try {
 }
 report.section('In short');
 if (report.failures === 0)
-  report.line(`${saved} of the bytes of a long chat saved; one connection cut, and not a word lost.`);
+  report.line(
+    `${saved} of the bytes of a long chat saved; one connection cut, one server killed twice, and not a word lost.`,
+  );
 report.line(
   `${report.checks - report.failures} of ${report.checks} checks passed${values.verbose ? '' : ', the wire included (--verbose shows it)'}.`,
 );

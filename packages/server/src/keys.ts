@@ -7,3 +7,12 @@ export function keyOf(...texts: readonly string[]): string {
 function escapeUnit(unit: string): string {
   return [...unit.split('')].map((each) => `%${each.charCodeAt(0).toString(16).padStart(4, '0')}`).join('');
 }
+
+/** The texts of a key. */
+export function textsOf(key: string): readonly string[] {
+  return key
+    .split(':')
+    .map((text) =>
+      text.replaceAll(/%([\da-f]{4})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16))),
+    );
+}

@@ -6,6 +6,7 @@ import { isProtocolError } from '@parlance/protocol';
 import { type NodeOptions, resolveNodeOptions } from '../cluster/options.js';
 import type { Engine } from '../engine/engine.js';
 import { splitList } from './command.js';
+import { engineAddress, openEngine } from './engine-address.js';
 import { CommandFailure, ExitCode } from './failure.js';
 
 /** How `serve` joins a cluster. */
@@ -63,18 +64,13 @@ export async function clusterOptions(
     tls,
   };
   try {
-    const engine = await engineAt(url);
+    const engine = await openEngine(engineAddress(url), '--cluster');
     resolveNodeOptions(engine, node);
     return { engine, node };
   } catch (error) {
     if (isProtocolError(error)) throw wrong(inFlags(error.message));
     throw error;
   }
-}
-
-async function engineAt(url: string): Promise<Engine> {
-  if (/^postgres/i.test(url)) return (await import('../engine/postgres.js')).postgres(url);
-  return (await import('../engine/redis.js')).redis({ url });
 }
 
 function inFlags(message: string): string {

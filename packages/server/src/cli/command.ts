@@ -49,15 +49,6 @@ export function httpUrl(text: string): string {
   throw new InvalidArgumentError('Expected a URL such as http://127.0.0.1:11434/v1.');
 }
 
-export function engineUrl(text: string): string {
-  if (/^rediss?:\/\//i.test(text) && URL.canParse(text)) return text;
-  // It may name several hosts.
-  if (/^postgres(ql)?:\/\/./i.test(text)) return text;
-  throw new InvalidArgumentError(
-    'Expected a URL such as redis://127.0.0.1:6379 or postgres://127.0.0.1/app.',
-  );
-}
-
 /** Several values, or one value with commas. */
 export function splitList(values: readonly string[]): string[] {
   return values.flatMap((value) => value.split(',')).filter((value) => value !== '');

@@ -3,6 +3,7 @@ import { isProtocolError } from '@parlance/protocol';
 import { Command, CommanderError } from 'commander';
 import type { CommandEnvironment, Finish } from './command.js';
 import { addConnect } from './connect-command.js';
+import { addEngine } from './engine-command.js';
 import { CommandFailure, describeFailure, ExitCode, failureLines } from './failure.js';
 import { addDecode, addEncode, addInspect } from './frame-commands.js';
 import { addFollow } from './replies/follow-command.js';
@@ -55,6 +56,7 @@ function createProgram(environment: CommandEnvironment, finish: Finish): Command
   addConnect(program, environment, finish);
   addFollow(program, environment, finish);
   addTop(program, environment, finish);
+  addEngine(program, environment, finish);
   addInspect(program, environment, finish);
   addEncode(program, environment, finish);
   addDecode(program, environment, finish);

@@ -1,12 +1,6 @@
 import { type Command, Option } from 'commander';
-import {
-  type CommandEnvironment,
-  engineUrl,
-  type Finish,
-  httpUrl,
-  splitList,
-  wholeNumber,
-} from './command.js';
+import { type CommandEnvironment, type Finish, httpUrl, splitList, wholeNumber } from './command.js';
+import { dataFolder, ENGINE_HELP, type EngineAddress, engineAddress, sharedUrl } from './engine-address.js';
 import { CommandFailure, ExitCode } from './failure.js';
 import type { LogLevel } from './log.js';
 
@@ -28,7 +22,8 @@ interface ServeFlags {
   readonly adminHost: string;
   readonly adminOperate?: boolean;
   readonly ui: boolean;
-  readonly data?: string;
+  readonly data?: EngineAddress;
+  readonly engine?: EngineAddress;
   readonly cluster?: string;
   readonly peerPort?: number;
   readonly advertise?: string;
@@ -85,11 +80,12 @@ export function addServe(program: Command, { output, variable }: CommandEnvironm
       wholeNumber(0, 3_600_000),
       30_000,
     )
-    .option('--data <folder>', 'folder in which sessions outlive this process')
+    .option('--data <folder>', 'folder in which sessions outlive this process', dataFolder)
+    .option('--engine <address>', `where sessions outlive this process: ${ENGINE_HELP}`, engineAddress)
     .option(
       '--cluster <url>',
       'Redis or Postgres in which nodes find each other, such as redis://10.0.0.5',
-      engineUrl,
+      sharedUrl,
     )
     .option('--peer-port <port>', 'port for other nodes (default: any free port)', wholeNumber(0, 65_535))
     .option('--advertise <url>', 'address at which other nodes reach that port, such as wss://10.0.0.7:7946')
@@ -116,6 +112,7 @@ The log goes to standard output: readable on a terminal, else as JSON lines.
 Examples:
   parlance serve --port 8765 --origins https://app.example
   parlance serve --data /var/lib/parlance
+  parlance serve --engine postgres://parlance@10.0.0.5/parlance
   parlance serve --host 10.0.0.7 --cluster redis://10.0.0.5 --peer-port 7946 \\
     --peer-cert node.crt --peer-key node.key --peer-ca ca.crt --peer-mutual`,
     )
@@ -132,14 +129,19 @@ Examples:
       const { cluster, peerPort, advertise, peerInsecure, ...others } = served;
       const { peerCert, peerKey, peerCa, peerMutual, ...flags } = others;
       const tls = peerCert ?? peerKey ?? peerCa ?? peerMutual;
-      if (cluster !== undefined && flags.data !== undefined)
+      const named = (['data', 'engine'] as const).filter((name) => flags[name] !== undefined);
+      if (named.length === 2)
+        throw new CommandFailure('--data and --engine mean the same: leave one of them out', ExitCode.USAGE);
+      const [flag] = named;
+      if (cluster !== undefined && flag !== undefined)
         throw new CommandFailure(
-          '--data is for one process, and --cluster for several: leave one of them out',
+          `--${flag} is for one process, and --cluster for several: leave one of them out`,
           ExitCode.USAGE,
         );
+      const address = flag && flags[flag];
       if (cluster === undefined && (peerPort ?? advertise ?? peerInsecure ?? tls) !== undefined)
         throw new CommandFailure(
-          '--advertise and all flags that begin with --peer need --cluster: name the Redis of the nodes',
+          '--advertise and all flags that begin with --peer need --cluster: name the Redis or the Postgres of the nodes',
           ExitCode.USAGE,
         );
       const { serve } = await import('./serve.js');
@@ -147,6 +149,7 @@ Examples:
         await serve(
           {
             ...flags,
+            engine: address && { ...address, flag: `--${flag}` },
             logLevel,
             drainTimeoutMs: drainTimeout,
             metricsPort,

@@ -21,7 +21,7 @@ import { keptReplies } from '../replies/feature.js';
 import type { UserInterface } from '../ui.js';
 import { type Addresses, bannerOf } from './banner.js';
 import { type ClusterFlags, clusterOptions } from './cluster-options.js';
-import { dataEngine } from './data-options.js';
+import { type EngineAddress, openEngine } from './engine-address.js';
 import { ExitCode } from './failure.js';
 import { createLog, type LogLevel } from './log.js';
 import { createResponder } from './responder.js';
@@ -50,8 +50,8 @@ export interface ServeOptions {
   readonly admin?: AdminOptions | undefined;
   /** @default the server is on its own */
   readonly cluster?: ClusterFlags | undefined;
-  /** A folder for sessions and replies, which outlive the process there; not together with `cluster`. @default they end with it */
-  readonly data?: string | undefined;
+  /** Where sessions and replies outlive the process; not together with `cluster`. @default they end with it */
+  readonly engine?: (EngineAddress & { /** That says so. */ readonly flag: string }) | undefined;
 }
 
 /** `parlance serve`: runs a session server. Resolves once a signal has stopped it. */
@@ -59,7 +59,7 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
   const { host, path, origins, hosts, trustedProxies, token, upstream, apiKey, drainTimeoutMs } = options;
   const logger = createLog(options.logLevel, terminal);
   const cluster = options.cluster && (await clusterOptions(options.cluster, host));
-  const engine = options.data === undefined ? cluster?.engine : await dataEngine(options.data);
+  const alone = options.engine && (await openEngine(options.engine, options.engine.flag));
   // The built-in responder is for trying things out, so its replies can be followed; without a token, by every
   // client that is admitted.
   const replies = keptReplies({
@@ -75,12 +75,12 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
     authenticate: token === undefined ? undefined : (credentials) => admit(credentials, token),
     onRequest: await createResponder({ upstream, apiKey, logger }),
     onSession: (session) => echo(session),
-    engine,
+    engine: alone ?? cluster?.engine,
     features: [
       replies,
       ...(options.admin === undefined ? [] : [admin(options.admin)]),
       ...(cluster === undefined ? [] : [nodes(cluster.node)]),
-      ...(options.data === undefined ? [] : [durable()]),
+      ...(alone === undefined ? [] : [durable()]),
     ],
   });
   const stopped = untilSignal();

@@ -1,7 +1,8 @@
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Engine, EngineConnection } from '../engine/engine.js';
-import { type Feature, OWNER, type Owner, type PartHost } from '../parts/part.js';
+import { type Feature, type Figure, OWNER, type Owner, type PartHost } from '../parts/part.js';
 import { recordMsOf } from '../session/on-record.js';
+import { EngineSize } from './engine-size.js';
 import { Membership } from './membership.js';
 import { observedEngine } from './observed-engine.js';
 import { assertEngine } from './options.js';
@@ -28,6 +29,8 @@ export const alone = (): Feature => ({
 class Alone implements Owner {
   readonly incarnation = newIncarnation();
   readonly engine: Engine;
+  readonly figures: readonly Figure[];
+  readonly #size: EngineSize;
   readonly #membership: Membership;
   readonly #records: RecordKeeper;
   readonly #link: EngineConnection;
@@ -37,6 +40,8 @@ class Alone implements Owner {
     const link = engine.connect();
     this.engine = engine;
     this.#link = link;
+    this.#size = new EngineSize(engine);
+    this.figures = this.#size.figures;
     const recordMs = recordMsOf(timers);
     this.#records = new RecordKeeper({ incarnation, sessions, link: () => link, recordMs, logger });
     this.#membership = new Membership({
@@ -69,6 +74,7 @@ class Alone implements Owner {
 
   async close(): Promise<void> {
     await this.#membership.stop();
+    await this.#size.close();
     await this.#link.close();
   }
 }

@@ -2,6 +2,7 @@ import { Extension } from '@parlance/protocol';
 import { MovableMailbox } from '../movable-mailbox.js';
 import { type Feature, OWNER, type Part, SESSIONS } from '../parts/part.js';
 import type { SessionsHost } from '../sessions-host.js';
+import { EngineSize } from './engine-size.js';
 import { nodeFigures } from './figures.js';
 import { RestoredSession } from './moves/restored-session.js';
 import { ClusterNode } from './node.js';
@@ -40,16 +41,16 @@ export const nodes = (options: NodeOptions = {}): Feature => ({
     );
     host.provide(OWNER, node);
     host.provide(CLUSTER, node);
-    return partOf(node);
+    return partOf(node, new EngineSize(resolved.engine));
   },
 });
 
-function partOf(node: ClusterNode): Part {
+function partOf(node: ClusterNode, size: EngineSize): Part {
   const { moves } = node;
   return {
     extensions: [Extension.MOVE],
     endpoint: { createMailbox: () => new MovableMailbox() },
-    figures: nodeFigures(node),
+    figures: [...nodeFigures(node), ...size.figures],
     drain: {
       get isElsewhere() {
         return moves.hasTargets;
@@ -70,6 +71,9 @@ function partOf(node: ClusterNode): Part {
     start: () => node.start(),
     tick: () => node.tick(),
     leave: () => node.leave(),
-    close: () => node.close(),
+    async close() {
+      await size.close();
+      await node.close();
+    },
   };
 }

@@ -93,7 +93,7 @@ class DurablePart implements Part, RecordedSessions {
       keeps: ({ isDurable }) => isDurable,
       park: () => this.#leaving.all(),
     };
-    this.figures = durableFigures(host.sessions, feed);
+    this.figures = durableFigures(host.sessions, feed, (session) => this.#records.ageOf(session));
   }
 
   records(

@@ -1,4 +1,5 @@
 import type { EventFeed } from '../base/event-feed.js';
+import type { ServerEndpoint } from '../endpoint.js';
 import type { Figure, PartHost } from '../parts/part.js';
 
 /** What becomes of durable sessions and of the engine that keeps them, as the log names it. */
@@ -8,8 +9,16 @@ const DURABLE_EVENTS = [
   ...['records.stalled', 'engine.stalled', 'engine.answered', 'engine.back', 'node.cut_off'],
 ];
 
-/** The figures of sessions that are on record. Events are counted from now on. */
-export function durableFigures(sessions: PartHost['sessions'], feed: EventFeed): readonly Figure[] {
+/**
+ * The figures of sessions that are on record. Events are counted from now on.
+ *
+ * @param ageOf how long a session has been on record here, in milliseconds.
+ */
+export function durableFigures(
+  sessions: PartHost['sessions'],
+  feed: EventFeed,
+  ageOf: (session: ServerEndpoint) => number,
+): readonly Figure[] {
   const counts = new Map(DURABLE_EVENTS.map((event) => [event, 0]));
   feed.subscribe(({ event }) => {
     const count = counts.get(event);
@@ -20,6 +29,16 @@ export function durableFigures(sessions: PartHost['sessions'], feed: EventFeed):
       name: 'sessions_durable',
       help: 'Sessions of this node that are on record.',
       read: (set) => set([...sessions.values()].filter(({ isDurable }) => isDurable).length),
+    },
+    {
+      name: 'engine_oldest_record_seconds',
+      help: 'How long the oldest session on record has been one of this node; 0 without one.',
+      read(set) {
+        let oldest = 0;
+        for (const session of sessions.values())
+          if (session.isDurable) oldest = Math.max(oldest, ageOf(session));
+        set(oldest / 1_000);
+      },
     },
     {
       name: 'durable_events',

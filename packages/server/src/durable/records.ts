@@ -38,6 +38,8 @@ const ROOM_MARGIN = 128 * 1024;
 /** Puts sessions of this node on record. */
 export class Records {
   readonly #options: RecordsOptions;
+  /** When each session on record came here, as the clock says. */
+  readonly #since = new WeakMap<ServerEndpoint, number>();
   #isChecked = false;
   #mustCheck = false;
 
@@ -75,6 +77,12 @@ export class Records {
       const fields = { event: 'engine.unsuitable', err: loggable(error) };
       this.#options.logger.error(fields, 'the engine forgets sessions when it ends; none is put on record');
     });
+  }
+
+  /** How long a session has been on record here, in milliseconds. */
+  ageOf(session: ServerEndpoint): number {
+    const now = this.#options.clock.now();
+    return now - (this.#since.get(session) ?? now);
   }
 
   /** Whether the session of a client is to be put on record. */
@@ -126,6 +134,7 @@ export class Records {
     const { incarnation: owner, durability, link, timers, clock, logger } = this.#options;
     const { maxSessionBytes, maxPrincipalBytes, isReplicated, stallMs, degrades } = durability;
     const { id: sessionId, principal, isAnonymous, epoch } = session;
+    this.#since.set(session, clock.now());
     // Without `authenticate`, the principal is that of one connection.
     const counted = isAnonymous ? undefined : principal;
     const ttlMs = recordMsOf(timers);

@@ -4,3 +4,4 @@ export * from './engine.js';
 export * from './logs/logs.js';
 export type * from './logs/reply.js';
 export { READ_PARTS } from './logs/reply.js';
+export type * from './store.js';

@@ -1,4 +1,5 @@
 import type { ReplyLogs } from './logs/logs.js';
+import type { EngineStore } from './store.js';
 
 /**
  * What outlives a process, or is shared by nodes: leases of nodes, records of sessions, bytes of principals, tables, and the
@@ -35,6 +36,12 @@ export interface Engine {
    * @default the engine has no logs
    */
   connectLogs?(): ReplyLogs;
+  /**
+   * Opens a connection of its own, over which all that is kept can be looked at.
+   *
+   * @default the engine cannot be copied, and tells no figures
+   */
+  connectStore?(): EngineStore;
 }
 
 /** The connection of one node. */

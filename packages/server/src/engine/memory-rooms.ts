@@ -1,6 +1,7 @@
-import { keyOf } from '../keys.js';
+import { keyOf, textsOf } from '../keys.js';
 import type { RoomRequest } from './engine.js';
 import { Expiring } from './expiring.js';
+import type { RoomItem } from './store.js';
 
 interface Room {
   readonly account: string;
@@ -33,5 +34,10 @@ export class MemoryRooms {
 
   release(account: string, sessionId: string): void {
     this.#rooms.delete(keyOf(account, sessionId));
+  }
+
+  *exports(): Generator<RoomItem> {
+    for (const [key, { account, bytes, endsAt }] of this.#rooms)
+      yield { kind: 'room', account, session: textsOf(key)[1] ?? '', bytes, ttlMs: endsAt - this.#now() };
   }
 }

@@ -7,6 +7,7 @@ import type {
   SessionWritten,
 } from './engine.js';
 import { Expiring } from './expiring.js';
+import type { SessionItem } from './store.js';
 
 interface Entry extends SessionRecord {
   /** Milliseconds of the clock. */
@@ -119,6 +120,13 @@ export class MemorySessions {
     this.#entries.delete(sessionId);
     // A node that stood still must not take it for lost.
     if (epoch > 0 && found.bytes > 0) this.#put(sessionId, { owner: '', epoch }, RELEASED_MS);
+  }
+
+  /** Those on record. */
+  *exports(): Generator<SessionItem> {
+    for (const [id, { owner, epoch, written: number, fields, endsAt }] of this.#entries)
+      if (owner !== '' && fields.size > 0)
+        yield { kind: 'session', id, owner, epoch, number, fields, ttlMs: endsAt - this.#now() };
   }
 
   #put(sessionId: string, record: SessionRecord, ttlMs: number): Entry {

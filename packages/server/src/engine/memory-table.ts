@@ -7,6 +7,7 @@ import {
   type TableEntry,
   type TablePut,
 } from './engine.js';
+import type { EntryItem, KeyItem } from './store.js';
 
 /** How long a question for changes waits, in milliseconds. */
 const PATIENCE_MS = 500;
@@ -52,6 +53,11 @@ export class MemoryTable implements EngineTable {
   async shareKey(candidate: string): Promise<string> {
     this.#key ??= candidate;
     return this.#key;
+  }
+
+  *exports(table: string): Generator<KeyItem | EntryItem> {
+    if (this.#key !== undefined) yield { kind: 'key', table, key: this.#key };
+    for (const [key, entry] of this.#entries) yield { kind: 'entry', table, key, entry };
   }
 
   #news(): Promise<void> {

@@ -20,6 +20,22 @@ export function memoryCluster(now: () => number = Date.now): Engine {
   const engine: Engine = {
     secret: randomBytes(32).toString('base64'),
     connectLogs: () => logs,
+    connectStore: () => ({
+      living: async () => [...leases].map(([incarnation]) => incarnation),
+      async size() {
+        let size = logs.size();
+        for (const { fields } of sessions.exports())
+          for (const [name, value] of fields) size += Buffer.byteLength(name) + value.length;
+        return size;
+      },
+      async *exports() {
+        yield* sessions.exports();
+        yield* rooms.exports();
+        for (const [table, each] of tables) yield* each.exports(table);
+        yield* logs.exports();
+      },
+      async close() {},
+    }),
     connect: () => ({
       renew: async (incarnation, record, leaseMs, known) => leases.renew(incarnation, record, leaseMs, known),
       find: async (incarnation) => leases.find(incarnation),

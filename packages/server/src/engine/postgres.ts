@@ -5,6 +5,7 @@ import { PostgresDatabase, type SchemaState } from './postgres/database.js';
 import type { PostgresServers } from './postgres/pool.js';
 import { SqlConnection } from './sql/connection.js';
 import { sqlReplies } from './sql/logs.js';
+import { sqlStore } from './sql/store.js';
 import { Sweeper } from './sql/sweeper.js';
 
 export interface PostgresOptions {
@@ -46,6 +47,7 @@ export function postgres(url: string, options: PostgresOptions = {}): Engine {
   const engine: Engine = {
     connect: () => new PostgresConnection(new PostgresDatabase(servers, state), sweeping),
     connectLogs: () => sqlReplies(new PostgresDatabase(servers, state)),
+    connectStore: () => sqlStore(new PostgresDatabase({ ...servers, maxConnections: 1 }, state)),
   };
   return engine;
 }

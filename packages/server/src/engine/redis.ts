@@ -4,6 +4,7 @@ import type { Engine } from './engine.js';
 import { redisReplies } from './logs/redis.js';
 import { adaptClient, clientOf, type IoredisClient, type NodeRedisClient } from './redis/client.js';
 import { RedisLink } from './redis/link.js';
+import { redisStore } from './redis/store.js';
 
 export type {
   IoredisClient,
@@ -48,6 +49,7 @@ export function redis(options: RedisOptions): Engine {
   const engine: Engine = {
     connect: () => new RedisLink(prefix, source),
     connectLogs: () => redisReplies(prefix, source),
+    connectStore: () => redisStore(prefix, source),
   };
   return engine;
 }

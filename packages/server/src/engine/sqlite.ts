@@ -4,6 +4,7 @@ import { assertOptions } from '@parlance/protocol/internal';
 import type { Engine } from './engine.js';
 import { SqlConnection } from './sql/connection.js';
 import { sqlReplies } from './sql/logs.js';
+import { sqlStore } from './sql/store.js';
 import { SqliteDatabase } from './sqlite/database.js';
 import { loadLibrary } from './sqlite/library.js';
 
@@ -47,6 +48,7 @@ export function sqlite(file: string, options: SqliteOptions = {}): SqliteEngine 
   return {
     connect: () => new SqlConnection(open()),
     connectLogs: () => sqlReplies(open()),
+    connectStore: () => sqlStore(open()),
     async backup(to) {
       const database = open();
       try {

@@ -1,4 +1,5 @@
 import { Expiring } from '../expiring.js';
+import type { ProofItem, ReplyItem } from '../store.js';
 import {
   batchCharge,
   type EngineBounds,
@@ -45,8 +46,15 @@ interface Proof {
   readonly endsAt: number;
 }
 
+/** Kept replies within one process, which can be looked at as a whole. */
+export interface MemoryReplies extends ReplyLogs {
+  exports(): Iterable<ReplyItem | ProofItem>;
+  /** Of heads, parts and ends, as they are charged. */
+  size(): number;
+}
+
 /** The kept replies of all nodes within one process. */
-export function memoryReplies(now: () => number): ReplyLogs {
+export function memoryReplies(now: () => number): MemoryReplies {
   const replies = new Expiring<Stored>(now);
   const proofs = new Expiring<Proof>(now);
   const watched = new Map<string, Set<(news: ReplyNews) => void>>();
@@ -252,6 +260,17 @@ export function memoryReplies(now: () => number): ReplyLogs {
       const proof = proofs.get(sessionId);
       return proof?.hashes.includes(hash) === true ? proof.owner : undefined;
     },
+
+    *exports() {
+      for (const [, { head, by, epoch, claims, metadata, end, isNamed, endsAt }] of replies) {
+        const ttlMs = endsAt - now();
+        yield { kind: 'reply', head: { ...head, by, epoch }, claims, metadata, end, isNamed, ttlMs };
+      }
+      for (const [session, { owner, hashes, endsAt }] of proofs)
+        yield { kind: 'proof', session, owner, hashes, ttlMs: endsAt - now() };
+    },
+
+    size: () => [...replies].reduce((sum, [, { bytes }]) => sum + bytes, 0),
 
     async close() {},
   };

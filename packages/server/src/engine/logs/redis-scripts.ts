@@ -198,6 +198,22 @@ return { whole(first), bytes, reaches, some(found[3]), some(found[4]), some(foun
   whole(lastRead), whole(parts) }
 `);
 
+/**
+ * KEYS: account, reply, metadata. ARGV: ID. Returns how long it is kept in ms, head, time of its end (with '=' or ''), who has ended it, why,
+ * failure and metadata of the end (with '=' or ''), writer, epoch, source, claims, 1 if it is found by its name; then its metadata.
+ */
+export const WHOLE = script(`
+local found = redis.call('HMGET', KEYS[2], 'h', 'e', 'w', 'z', 'x', 'y', 'o', 'g', 'r', 'q')
+if not found[1] then return {} end
+local function some(text) return text and '=' .. text or '' end
+local name = redis.call('HGET', KEYS[1], 'i:' .. ARGV[1])
+local isNamed = name and redis.call('HGET', KEYS[1], 'n:' .. name) == ARGV[1]
+local all = { string.format('%.0f', redis.call('PTTL', KEYS[2])), found[1], some(found[2]), found[3] or '', found[4] or '',
+  some(found[5]), some(found[6]), found[7] or '', found[8] or '0', found[9] or '', found[10] or '', isNamed and '1' or '0' }
+for _, each in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do all[#all + 1] = each end
+return all
+`);
+
 /** KEYS: account, times, ranks. ARGV: the rank before which it begins, or '+inf'. Returns IDs, each before its rank. */
 export const LIST = script(`${ACCOUNT}
 sweep()

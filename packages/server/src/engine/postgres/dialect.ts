@@ -7,6 +7,8 @@ export const DIALECT: Dialect = {
   keyed: '',
   now: 'floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint',
   createVolatile: 'CREATE UNLOGGED TABLE IF NOT EXISTS',
+  size: `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) AS bytes FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relkind = 'r'`,
 };
 
 /** A statement as Postgres takes it. */

@@ -86,6 +86,16 @@ if not ms then return {} end
 return { ms, record }
 `);
 
+/** KEYS: the table. Returns the incarnations of nodes whose leases are not over. */
+export const NODES = script(`${LEASES}
+local found = {}
+local all = redis.call('HGETALL', KEYS[1])
+for i = 1, #all, 2 do
+  if left(all[i + 1]) then found[#found + 1] = all[i] end
+end
+return found
+`);
+
 /** KEYS: the table. ARGV: incarnation. */
 export const WITHDRAW = script(`${LEASES}
 if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
@@ -260,6 +270,25 @@ if found[1] == ARGV[1] and found[2] == ARGV[2] then
   end
 end
 return 1
+`);
+
+/** KEYS: a hash. Returns how long it is kept in ms, then its fields and their values; the first one is -2 if there is none. */
+export const WHOLE_HASH = script(`
+local all = redis.call('HGETALL', KEYS[1])
+table.insert(all, 1, string.format('%.0f', redis.call('PTTL', KEYS[1])))
+return all
+`);
+
+/** KEYS: of the account of a principal. Returns session, bytes and time in ms for each of those that are not over. */
+export const ROOMS = script(`${ACCOUNT}
+local found = {}
+local kept = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. whole(now), '+inf', 'WITHSCORES')
+for i = 1, #kept, 2 do
+  found[#found + 1] = kept[i]
+  found[#found + 1] = whole(bytesOf(kept[i]))
+  found[#found + 1] = whole(kept[i + 1] - now)
+end
+return found
 `);
 
 /** KEYS: the key of addresses. ARGV: its value if it has none. Returns its value. */

@@ -217,7 +217,7 @@ function recordOf(reply: unknown): SessionRecord | undefined {
 }
 
 /** Names and values, one after the other; a value may be missing. */
-function fieldsOf(list: readonly unknown[]): Map<string, Uint8Array> {
+export function fieldsOf(list: readonly unknown[]): Map<string, Uint8Array> {
   const fields = new Map<string, Uint8Array>();
   for (let i = 0; i + 1 < list.length; i += 2) {
     const value = list[i + 1];

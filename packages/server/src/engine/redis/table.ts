@@ -55,16 +55,7 @@ export class RedisTable implements EngineTable {
   }
 
   async read(): Promise<TableContent> {
-    const fields = listOf(await this.#calls.run(this.#others, ENTRIES, this.#keys));
-    const entries = new Map<string, TableEntry>();
-    let position = 0;
-    for (let i = 0; i + 1 < fields.length; i += 2) {
-      const [key = '', text = ''] = fields.slice(i, i + 2);
-      const entry = entryOf(text);
-      if (key === '') position = Number(text);
-      else if (entry !== undefined) entries.set(key, entry);
-    }
-    return { entries, position };
+    return entriesIn(listOf(await this.#calls.run(this.#others, ENTRIES, this.#keys)));
   }
 
   async changes(after: number): Promise<readonly TableChange[] | undefined> {
@@ -114,6 +105,19 @@ export class RedisTable implements EngineTable {
   close(): void {
     this.#waiting?.close();
   }
+}
+
+/** An answer of ENTRIES. */
+export function entriesIn(fields: readonly string[]): TableContent {
+  const entries = new Map<string, TableEntry>();
+  let position = 0;
+  for (let i = 0; i + 1 < fields.length; i += 2) {
+    const [key = '', text = ''] = fields.slice(i, i + 2);
+    const entry = entryOf(text);
+    if (key === '') position = Number(text);
+    else if (entry !== undefined) entries.set(key, entry);
+  }
+  return { entries, position };
 }
 
 /** The entries of the one stream that was read: a list of pairs in RESP2, a map in RESP3, as each client gives it. */

@@ -33,6 +33,8 @@ export interface Dialect {
   readonly now: string;
   /** Begins to create a table that may be lost with the database's process: `CREATE UNLOGGED TABLE IF NOT EXISTS`. */
   readonly createVolatile: string;
+  /** A `SELECT` of `bytes`, those that everything takes. */
+  readonly size: string;
 }
 
 /** A database that an engine keeps what it is given in. */

@@ -166,9 +166,7 @@ export class SessionCalls {
     const isRepeated = isOf(found, to, epoch + 1) && found.written === 0;
     if (!isRepeated && !isOf(found, from, epoch)) return undefined;
     const record = yield* this.#put(sessionId, found, { owner: to, epoch: epoch + 1 }, ttlMs);
-    const fields = new Map<string, Uint8Array>();
-    addFields(fields, yield* ask(this.#allFields, sessionId));
-    return { ...record, fields };
+    return { ...record, fields: fieldsIn(yield* ask(this.#allFields, sessionId)) };
   }
 
   *release(sessionId: string, owner: string, epoch: number): SqlCall<void> {
@@ -235,6 +233,13 @@ function refusalOf(
   if (isForeign) return 'fenced';
   if (!isFirst && (found === undefined || (found.written === 0 && found.bytes === 0))) return 'gone';
   return (found?.written ?? 0) < after ? 'behind' : undefined;
+}
+
+/** The fields of rows that have `name` and `value`. */
+export function fieldsIn(rows: readonly Row[]): Map<string, Uint8Array> {
+  const fields = new Map<string, Uint8Array>();
+  addFields(fields, rows);
+  return fields;
 }
 
 function addFields(fields: Map<string, Uint8Array>, rows: readonly Row[]): void {

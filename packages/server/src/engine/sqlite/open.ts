@@ -14,6 +14,7 @@ export const DIALECT: Dialect = {
   now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
   // They are gone with the process, and no other one can live beside it: so its leases are over as soon as the file can be opened.
   createVolatile: 'CREATE TEMP TABLE IF NOT EXISTS',
+  size: 'SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size()',
 };
 
 /** In the header of the file, so that no database of another application is taken for ours: `Parl`. */

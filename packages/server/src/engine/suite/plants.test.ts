@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Engine, EngineConnection, EngineTable, SessionReading } from '../engine.js';
 import { type ReplyLogs, UNKNOWN } from '../logs/logs.js';
 import { memoryCluster } from '../memory.js';
+import type { EngineStore } from '../store.js';
 import { type Behaviour, faultyMemory } from '../testing/faulty-memory.js';
 import { engineTests, type StartedEngine } from './tests.js';
 
@@ -13,6 +14,7 @@ interface Plant {
   readonly link?: (link: EngineConnection) => Partial<EngineConnection>;
   readonly table?: (table: EngineTable) => Partial<EngineTable>;
   readonly logs?: (logs: ReplyLogs) => Partial<ReplyLogs>;
+  readonly store?: (store: EngineStore) => Partial<EngineStore>;
   readonly behaviour?: Partial<Behaviour>;
   /** In which groups of the suite it is found. */
   readonly found: RegExp;
@@ -324,6 +326,58 @@ const PLANTS: Readonly<Record<string, Plant>> = {
     logs: (logs) => ({ prove: async (id) => await logs.prove(id, 'h1') }),
     found: /^logs, readers/,
   },
+  'a store that knows no nodes': { store: () => ({ living: async () => [] }), found: /^store/ },
+  'a store that never grows': { store: () => ({ size: async () => 0 }), found: /^store/ },
+  'a store of which a session is missing': {
+    store: (store) => ({
+      async *exports() {
+        let sessions = 0;
+        for await (const item of store.exports())
+          if (item.kind !== 'session' || ++sessions % 1_000 !== 0) yield item;
+      },
+    }),
+    found: /^store/,
+  },
+  ...Object.fromEntries(
+    (['room', 'key', 'entry', 'proof'] as const).map((kind): [string, Plant] => [
+      `a store without each ${kind}`,
+      {
+        store: (store) => ({
+          async *exports() {
+            for await (const item of store.exports()) if (item.kind !== kind) yield item;
+          },
+        }),
+        found: /^store/,
+      },
+    ]),
+  ),
+  'a store in which replies have no metadata': {
+    store: (store) => ({
+      async *exports() {
+        for await (const item of store.exports())
+          yield item.kind === 'reply' ? { ...item, metadata: [] } : item;
+      },
+    }),
+    found: /^store/,
+  },
+  'a store in which all replies have their names': {
+    store: (store) => ({
+      async *exports() {
+        for await (const item of store.exports())
+          yield item.kind === 'reply' ? { ...item, isNamed: true } : item;
+      },
+    }),
+    found: /^store/,
+  },
+  'a store that forgets the numbers of writes': {
+    store: (store) => ({
+      async *exports() {
+        for await (const item of store.exports())
+          yield item.kind === 'session' ? { ...item, number: 1 } : item;
+      },
+    }),
+    found: /^store/,
+  },
   'a call that waits for a silent engine for ever': { behaviour: { silentMs: 1e6 }, found: /^faults/ },
   'a call that does not wait for a slow engine': { behaviour: { slowMs: 100 }, found: /^faults/ },
   'a write that is refused by a full engine and made': {
@@ -343,7 +397,7 @@ const changed = <Whole extends object>(
   change: ((whole: Whole) => Partial<Whole>) | undefined,
 ) => (change === undefined ? whole : Object.setPrototypeOf({ ...change(whole) }, whole));
 
-function planted({ link, table, logs }: Plant, engine: Engine): Engine {
+function planted({ link, table, logs, store }: Plant, engine: Engine): Engine {
   return {
     connect() {
       const whole = engine.connect();
@@ -351,6 +405,7 @@ function planted({ link, table, logs }: Plant, engine: Engine): Engine {
       return changed(changed(whole, link), () => tables);
     },
     connectLogs: () => changed(engine.connectLogs?.() as ReplyLogs, logs),
+    connectStore: () => changed(engine.connectStore?.() as EngineStore, store),
   };
 }
 

@@ -7,6 +7,7 @@ import { logWriterTests } from './log-writers.js';
 import { placeTests } from './places.js';
 import { recordTests } from './records.js';
 import { repeatTests } from './repeat.js';
+import { storeTests } from './store.js';
 import { tableTests } from './tables.js';
 import { Skipped, type StartedEngine, type Tests, worldOf } from './world.js';
 
@@ -39,13 +40,14 @@ const GROUPS: Readonly<Record<string, Tests>> = {
   'logs, writers': logWriterTests,
   'logs, readers': logReaderTests,
   'logs, bounds': logBoundTests,
+  store: storeTests,
   repeatable: repeatTests,
   faults: faultTests,
 };
 
 /**
- * Defines the tests of an engine. One that needs a fault that the caller does not provide, or logs that the engine does not
- * have, is skipped with a reason, if the framework can do that; otherwise it passes.
+ * Defines the tests of an engine. One that needs a fault that the caller does not provide, or logs or a store that the engine does
+ * not have, is skipped with a reason, if the framework can do that; otherwise it passes.
  */
 export function engineTests({ test, after, start, patienceMs = 10_000 }: EngineTestsOptions): void {
   let starting: Promise<StartedEngine> | undefined;

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Engine, EngineConnection } from '../engine.js';
 import type { ReplyLogs } from '../logs/logs.js';
+import type { EngineStore } from '../store.js';
 
 /** An engine that tests run against. */
 export interface StartedEngine {
@@ -38,6 +39,9 @@ export interface EngineFaults {
 export interface World {
   connect(): EngineConnection;
   connectLogs(): ReplyLogs;
+  connectStore(): EngineStore;
+  /** The engine of this space. */
+  readonly engine: Engine;
   /** Another space of the same engine. */
   elsewhere(): World;
   fault<Name extends keyof EngineFaults>(name: Name): Required<EngineFaults>[Name];
@@ -68,6 +72,12 @@ export function worldOf(started: StartedEngine, patienceMs: number): World & Asy
       if (logs === undefined) throw new Skipped('the engine has no logs');
       return opened(logs);
     },
+    connectStore() {
+      const store = engine.connectStore?.();
+      if (store === undefined) throw new Skipped('the engine cannot be looked at as a whole');
+      return opened(store);
+    },
+    engine,
     elsewhere: () => spaceOf(started.create()),
     fault(name) {
       const fault = started.faults?.[name];

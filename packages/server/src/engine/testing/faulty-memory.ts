@@ -3,6 +3,7 @@ import { ProtocolError } from '@parlance/protocol';
 import { ENGINE_TIMEOUT_MS, type Engine, type EngineConnection, type NodeList } from '../engine.js';
 import type { ReplyLogs } from '../logs/logs.js';
 import { memoryCluster } from '../memory.js';
+import type { EngineStore } from '../store.js';
 import type { EngineFaults, StartedEngine } from '../suite/tests.js';
 
 /** What a plant breaks: how this engine behaves while something is wrong with it. */
@@ -111,6 +112,7 @@ export function faultyMemory(behaviour: Partial<Behaviour> = {}): StartedEngine 
         return guarded(link, state, own);
       },
       connectLogs: () => guarded(() => engine().connectLogs?.() as ReplyLogs, opened()),
+      connectStore: () => engine().connectStore?.() as EngineStore,
     };
   }
 
