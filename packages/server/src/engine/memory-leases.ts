@@ -28,6 +28,12 @@ export class MemoryLeases {
     return { nodes, version, now, hasForgotten: false };
   }
 
+  /** Those that are not over. */
+  living(): readonly string[] {
+    const now = this.#now();
+    return [...this.#leases].filter(([, { endsAt }]) => endsAt > now).map(([incarnation]) => incarnation);
+  }
+
   find(incarnation: string): ListedNode | undefined {
     const lease = this.#leases.get(incarnation);
     const now = this.#now();

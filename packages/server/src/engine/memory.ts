@@ -21,7 +21,7 @@ export function memoryCluster(now: () => number = Date.now): Engine {
     secret: randomBytes(32).toString('base64'),
     connectLogs: () => logs,
     connectStore: () => ({
-      living: async () => [...leases].map(([incarnation]) => incarnation),
+      living: async () => leases.living(),
       async size() {
         let size = logs.size();
         for (const { fields } of sessions.exports())

@@ -60,7 +60,7 @@ describe('the parts of a reply', () => {
     expect(calls).toEqual(['next', 'return']);
   });
 
-  it('are left when one cannot be sent, with that error, whatever the iterator says', async () => {
+  it('are left with the error of one that cannot be sent, also if the iterator fails then', async () => {
     const { calls, parts } = createParts([part('a')], new Error('of return'));
     const refused = takeParts(parts, () => Promise.reject(new Error('of take')));
     await expect(refused).rejects.toThrow('of take');
