@@ -84,9 +84,7 @@ export class RedisSessions {
 
   async writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom> {
     const { owner, epoch, number, set, remove, ttlMs, maxBytes = '', after = 0, isReplicated } = write;
-    // WAIT says nothing of keys, and would be answered by any server.
-    if (isReplicated === true && !this.calls.canConfirm)
-      throw new ProtocolError('unsupported', 'Redis of several servers cannot confirm a turn by a replica');
+    if (isReplicated === true) await this.checkReplica();
     const kind = write.replaces === true ? 'replace' : write.isFirst ? 'first' : '';
     const head = [owner, epoch, number, ttlMs, kind, maxBytes, 2 * set.size, after].map(String);
     const args = [...head, ...[...set].flat(), ...remove];
@@ -130,6 +128,12 @@ export class RedisSessions {
 
   async releaseRoom(account: string, sessionId: string): Promise<void> {
     await this.calls.run(this.#moves, RELEASE_ROOM, this.#roomKeysOf(account), sessionId);
+  }
+
+  async checkReplica(): Promise<void> {
+    // WAIT says nothing of keys, and would be answered by any server.
+    if (!this.calls.canConfirm)
+      throw new ProtocolError('unsupported', 'Redis of several servers cannot confirm a turn by a replica');
   }
 
   async isVolatile(): Promise<boolean> {
