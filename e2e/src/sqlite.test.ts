@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientSession, connect } from '@parlance/client';
+import { createServer, durable } from '@parlance/server';
+import { sqlite } from '@parlance/server/sqlite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { isFull } from '../../scripts/extent.js';
@@ -114,6 +116,15 @@ describe('sessions in a file', () => {
     const events = await node?.process.call('events');
     expect(events).toMatchObject({ 'session.taken_over': 1 });
   });
+});
+
+it('a server that has to wait for a replica does not begin on a file', async () => {
+  await using server = createServer({
+    engine: sqlite(join(folder, 'parlance.db')),
+    features: [durable(true, { confirm: 'replica' })],
+  });
+  const refused = { code: 'unsupported', message: expect.stringContaining('no replica') };
+  await expect(server.listen()).rejects.toMatchObject(refused);
 });
 
 describe('parlance serve --data', () => {

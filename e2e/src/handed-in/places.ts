@@ -526,6 +526,7 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
   // Those of others, or none of an application.
   'Engine.connect': ENGINE,
   'Engine.connectLogs': ENGINE,
+  'Engine.connectStore': ENGINE,
   'ReplyLogs.listen(onEnded)': ENGINE,
   'ReplyLogs.watch(onNews)': ENGINE,
   'IoredisClient.call': ENGINE,

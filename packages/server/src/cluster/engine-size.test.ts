@@ -35,6 +35,18 @@ it('the size of an engine is asked once a minute, when it is read', async () => 
   expect([size.mock.calls.length, close.mock.calls.length]).toEqual([3, 1]);
 });
 
+it('an engine that throws fails no reading', () => {
+  const connectStore = () => {
+    throw new Error('out of order');
+  };
+  const [figure] = new EngineSize({ ...memoryCluster(), connectStore }).figures;
+  let told = 0;
+  figure?.read((value) => {
+    told = value;
+  });
+  expect(told).toBeNaN();
+});
+
 it('an engine that cannot tell has no such figure', () => {
   const { connectStore: _, ...engine } = memoryCluster();
   expect(new EngineSize(engine).figures).toEqual([]);

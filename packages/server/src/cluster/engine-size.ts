@@ -40,15 +40,16 @@ export class EngineSize {
     const now = this.#now();
     if (this.#isClosed || now - this.#askedAt < ASK_MS) return;
     this.#askedAt = now;
-    this.#store ??= this.#open();
-    this.#store?.size().then(
-      (bytes) => {
-        this.#bytes = bytes;
-      },
+    void this.#update();
+  }
+
+  async #update(): Promise<void> {
+    try {
+      this.#store ??= this.#open();
+      this.#bytes = (await this.#store?.size()) ?? Number.NaN;
+    } catch {
       // It may be anything by now.
-      () => {
-        this.#bytes = Number.NaN;
-      },
-    );
+      this.#bytes = Number.NaN;
+    }
   }
 }

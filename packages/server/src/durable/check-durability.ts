@@ -4,13 +4,14 @@ import type { EngineConnection } from '../engine/engine.js';
 /**
  * Whether sessions that are put on record there survive what they are put on record for.
  *
- * @throws {ProtocolError} `unsupported` if the engine forgets everything when its process ends, unless that is allowed;
- * `connection_failed` or `timeout` if it does not answer.
+ * @throws {ProtocolError} `unsupported` if the engine forgets everything when its process ends, unless that is allowed, or if no replica
+ * could confirm a turn and one has to; `connection_failed` or `timeout` if it does not answer.
  */
 export async function checkDurability(
-  link: Pick<EngineConnection, 'isVolatile'>,
-  { isVolatile }: { readonly isVolatile: boolean },
+  link: Pick<EngineConnection, 'isVolatile' | 'checkReplica'>,
+  { isVolatile, isReplicated = false }: { readonly isVolatile: boolean; readonly isReplicated?: boolean },
 ): Promise<void> {
+  if (isReplicated) await link.checkReplica?.();
   if (isVolatile || !(await link.isVolatile())) return;
   const message =
     'durable: the engine may forget what it has when it ends (set appendonly of Redis to yes; fsync, full_page_writes and synchronous_commit of Postgres to on), or write durable(true, { volatile: true })';

@@ -120,6 +120,13 @@ export interface SessionRecords {
   claimSession(sessionId: string, move: SessionMove): Promise<SessionReading | undefined>;
   /** Whether the engine forgets everything when its process ends while nodes go on. */
   isVolatile(): Promise<boolean>;
+  /**
+   * Whether a replica could confirm a write.
+   *
+   * @default one could
+   * @throws {ProtocolError} `unsupported` if none could.
+   */
+  checkReplica?(): Promise<void>;
 }
 
 /** How many bytes the records of each principal may take. */

@@ -1,11 +1,11 @@
 import type { Logger } from '@parlance/protocol';
 import type { EngineConnection, TableChange, TableEntry } from '../../engine/engine.js';
-import { keyOf } from '../../keys.js';
+import { keyOf, textsOf } from '../../keys.js';
 import { Orphans, type OrphansOptions } from '../orphans.js';
 import { TableEntries } from '../table-entries.js';
 
 /** Groups of other nodes, each counted once for each node that has members. */
-const MAX_ENTRIES = 100_000;
+export const MAX_ENTRIES = 100_000;
 /**
  * A node that is not known yet counts as alive for this long, in milliseconds, and so does what the engine has forgotten or does not
  * know yet.
@@ -180,7 +180,7 @@ export class Interest {
     this.#orphans.delete(key);
     if (entry !== undefined) return this.#take(key, entry);
     const { incarnation } = this.#options;
-    const [name, node] = partsOf(key);
+    const [name = '', node = ''] = textsOf(key);
     if (node !== incarnation) return this.#handleRemoved(name, node);
     // Another node took this one for dead, or a write was executed late.
     if (this.#own.has(name) && !this.#entries.isWriting(key)) this.#write(name);
@@ -200,14 +200,4 @@ export class Interest {
     if (node !== this.#options.incarnation) return this.#set(name, node, true);
     if (!this.#own.has(name) && !this.#entries.isWriting(key)) this.#write(name);
   }
-}
-
-/** What {@link keyOf} has made a key of. */
-function partsOf(key: string): readonly [name: string, node: string] {
-  const [name = '', node = ''] = key
-    .split(':')
-    .map((part) =>
-      part.replaceAll(/%([0-9a-f]{4})/g, (_, code) => String.fromCharCode(Number.parseInt(code, 16))),
-    );
-  return [name, node];
 }

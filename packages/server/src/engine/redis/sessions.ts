@@ -100,9 +100,7 @@ export class RedisSessions {
 
   async writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom> {
     const { owner, epoch, number, set, remove, ttlMs, maxBytes = '', after = 0, isReplicated } = write;
-    // WAIT says nothing of keys, and would be answered by any server.
-    if (isReplicated === true && !this.calls.canConfirm)
-      throw new ProtocolError('unsupported', 'Redis of several servers cannot confirm a turn by a replica');
+    if (isReplicated === true) await this.checkReplica();
     const kind = write.replaces === true ? 'replace' : write.isFirst ? 'first' : '';
     const args: (string | Uint8Array)[] = [owner, String(epoch), String(number), String(ttlMs), kind];
     args.push(String(maxBytes), String(2 * set.size), String(after));
@@ -152,6 +150,12 @@ export class RedisSessions {
   async releaseRoom(account: string, sessionId: string): Promise<void> {
     this.#rooms.send();
     await this.calls.run(this.#moves, RELEASE_ROOM, this.#roomKeysOf(account), sessionId);
+  }
+
+  async checkReplica(): Promise<void> {
+    // WAIT says nothing of keys, and would be answered by any server.
+    if (!this.calls.canConfirm)
+      throw new ProtocolError('unsupported', 'Redis of several servers cannot confirm a turn by a replica');
   }
 
   async isVolatile(): Promise<boolean> {

@@ -111,6 +111,11 @@ export class SqlConnection implements EngineConnection {
     return this.#database.isVolatile();
   }
 
+  async checkReplica(): Promise<void> {
+    // A call without statements: the database refuses it if there is no replica.
+    await this.#database.run(function* (): SqlCall<void> {}, true);
+  }
+
   /** All sessions of a node renew what they have in one turn of the event loop, so that is written together. */
   reserveRoom(account: string, sessionId: string, room: RoomRequest): Promise<number | undefined> {
     const key = `${account} ${sessionId}`;

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { ProtocolError } from '@parlance/protocol';
 import { describe, expect, it } from 'vitest';
 import type { Engine, EngineConnection, EngineTable, SessionReading } from '../engine.js';
 import { type ReplyLogs, UNKNOWN } from '../logs/logs.js';
@@ -182,6 +183,14 @@ const PLANTS: Readonly<Record<string, Plant>> = {
     }),
     found: /^records/,
   },
+  'a write that no replica can confirm, and that is made': {
+    link: () => ({
+      async checkReplica() {
+        throw new ProtocolError('unsupported', 'no replica');
+      },
+    }),
+    found: /^records/,
+  },
   'a session that two nodes claim': {
     link: (link) => ({
       async claimSession(id, move) {
@@ -333,7 +342,7 @@ const PLANTS: Readonly<Record<string, Plant>> = {
       async *exports() {
         let sessions = 0;
         for await (const item of store.exports())
-          if (item.kind !== 'session' || ++sessions % 1_000 !== 0) yield item;
+          if (item.kind !== 'session' || ++sessions % 501 !== 0) yield item;
       },
     }),
     found: /^store/,

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { meanwhile, ok, same } from './asserts.js';
+import { codeOf, meanwhile, ok, same } from './asserts.js';
 import { claimedFields, ID, moveTo, TTL_MS, textsOf, writeOf } from './record-values.js';
 import type { Tests } from './world.js';
 
@@ -250,5 +250,17 @@ export const recordTests: Tests = {
     for (const replaces of [false, true])
       same(await link.writeSession(ID, writeOf(2, { begin: 'b' }, { replaces })), 'fenced');
     same(await link.keepSessions('aaaaaa', new Map([[ID, 0]]), TTL_MS), [ID]);
+  },
+
+  async 'a write that no replica can confirm is refused, as the engine says before'({ connect }) {
+    const link = connect();
+    const checked = await codeOf(link.checkReplica?.() ?? Promise.resolve());
+    if (checked === 'answered') return;
+    same(checked, 'unsupported');
+    same(
+      await codeOf(link.writeSession(ID, writeOf(1, { begin: 'b' }, { isReplicated: true }))),
+      'unsupported',
+    );
+    same(await link.findSession(ID), undefined);
   },
 };

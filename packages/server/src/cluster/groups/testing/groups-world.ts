@@ -128,7 +128,7 @@ export class SimulatedNode {
       groups: this.groups,
       presences: this.presences,
       memory,
-      logger: SILENT_LOGGER,
+      logger: world.logger,
       maxMessageSize: LIMITS.maxMessageSize,
       keptMs: KEPT_MS,
       now: () => world.time,
@@ -182,6 +182,8 @@ export class GroupsWorld extends Network<SimulatedNode> {
   /** What nodes have put off for a moment. */
   readonly due: (() => void)[] = [];
   time = 0;
+  /** Of what nodes say to each other. */
+  logger = SILENT_LOGGER;
 
   async addNode(): Promise<SimulatedNode> {
     const node = new SimulatedNode(this);
