@@ -56,7 +56,10 @@ const create = () =>
     engine,
     features: [
       ...options.features,
-      durable(({ agentId = '' }) => !PLAIN_AGENTS.includes(agentId)),
+      durable(({ agentId = '' }) => !PLAIN_AGENTS.includes(agentId), {
+        // Without `fsync`: only processes die here.
+        volatile: address.startsWith('postgres:'),
+      }),
       keptReplies({
         keep: (request) => {
           const { id, keep } = request.json<Question>();
