@@ -1,11 +1,8 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { DatedEffect } from '../durable/effects.js';
 import { AFTERMATH_MS } from './allowed.js';
-import { ENGINE_KINDS } from './engines.js';
 import { CrossingLedger } from './ledger.js';
-import { CROSSING_PLANTS, isOf } from './plant.js';
 import { partOf, type Question } from './settings.js';
-import { describeStep, stepsOf, USUAL_MIX } from './steps.js';
 import type { Page } from './told.js';
 
 const ANN: Page = { name: 'd0.0', agent: 'd0', session: 'sess_ann' };
@@ -218,6 +215,22 @@ describe('the ledger of a history', () => {
       }
     });
 
+    it('allows what comes of a node that says that the engine does not answer it', () => {
+      const { ledger, fail } = failing(ANN, 'interrupted', 1, { again: false });
+      fail();
+      const cutOff: DatedEffect = { at: Date.now(), pid: NODE, effect: ['cut off'] };
+      expect(judged(ledger, [began, cutOff])).toEqual([]);
+      const other = failing(ANN, 'interrupted', 1, { again: false });
+      other.fail();
+      const fault = expect.stringContaining('q1 ended after 1 of 3 parts with interrupted, which nothing');
+      expect(judged(other.ledger, [began, { ...cutOff, pid: NODE + 1 }])).toContainEqual(fault);
+      const device = 'sess_device';
+      const fenced: DatedEffect = { at: Date.now(), pid: NODE, effect: ['ended', device, 'fenced'] };
+      expect(judged(account(), [fenced])).toHaveLength(1);
+      const stalled: DatedEffect = { at: Date.now() - 1, pid: NODE, effect: ['stalled'] };
+      expect(judged(account(), [stalled, fenced])).toEqual([]);
+    });
+
     it('allows nothing for what happens to another node, or before', () => {
       const elsewhere = failing(ANN, 'interrupted', 1, { again: false });
       elsewhere.ledger.happened('killed', NODE + 1);
@@ -366,65 +379,5 @@ describe('a session that another one follows without a word', () => {
     ledger.join({ ...page, name: 'next', session: 'sess_next' }, page);
     expect(ledger.isWaiting).toBe(false);
     expect(judged(ledger, [had(page.session)])).toEqual(faults);
-  });
-});
-
-describe('a plant', () => {
-  it('is found by what it makes, and by nothing else', () => {
-    const made = {
-      log: 'at 1.0: d1: follows q0 from 0, and read part 2 and not 0',
-      ended: 'at 1.0: process 7: session.crashed: ProtocolError: the session was closed',
-      repeat: 'at 1.0: d1.0: read number 2 of d0 (sess_ann) again, unmarked',
-      forget: 'at 1.0: d0: the record of sess_ann was behind',
-    };
-    const others = [
-      'at 1.0: d0: q1 is stuck after 1 of 3 parts',
-      'at 1.0: process 7: session.crashed: Error',
-    ];
-    for (const plant of Object.keys(CROSSING_PLANTS) as (keyof typeof made)[]) {
-      const found = [...Object.values(made), ...others].filter((fault) => isOf(plant, fault));
-      expect(found).toEqual([made[plant]]);
-    }
-    expect(isOf('log', 'd1: read "q0:0:2 " of q0 as part 0, and its requester "q0:0:1 "')).toBe(true);
-  });
-});
-
-describe('the steps of a history', () => {
-  it.each(Object.entries(ENGINE_KINDS))('have only what can happen with %s', (_name, { mix, nodes }) => {
-    const steps = stepsOf(1, 600, { ...USUAL_MIX, ...mix }, nodes);
-    const possible = Object.entries({ ...mix.nodes, ...mix.engine }).filter(([, weight]) => weight > 0);
-    const failures = steps.filter((step) => step.do in { ...mix.nodes, ...mix.engine });
-    expect(new Set(failures.map((step) => step.do))).toEqual(new Set(possible.map(([act]) => act)));
-    for (const step of failures) if ('node' in step) expect(step.node).toBeLessThan(nodes);
-  });
-
-  it('follow from the seed', () => {
-    const lines = (seed: number) => stepsOf(seed, 60).map(describeStep);
-    expect(lines(1)).toEqual(lines(1));
-    expect(lines(1)).not.toEqual(lines(2));
-  });
-
-  it('have all acts, in order, within their time', () => {
-    const steps = [1, 2, 3, 4, 5].flatMap((seed) => {
-      const times = stepsOf(seed, 60).map(({ at }) => at);
-      expect(times).toEqual([...times].sort((one, other) => one - other));
-      expect(times.at(-1)).toBeLessThan(60_000);
-      return stepsOf(seed, 60);
-    });
-    const acts = [
-      'ask',
-      'say',
-      'tell',
-      'follow',
-      'device',
-      'reload',
-      'cut',
-      'freeze',
-      'kill',
-      'drain',
-      'pause',
-    ];
-    const all = [...acts, 'part', 'slow', 'restart', 'fill', 'silence'];
-    expect(new Set(steps.map((step) => step.do))).toEqual(new Set(all));
   });
 });

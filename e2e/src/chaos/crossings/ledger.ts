@@ -257,6 +257,7 @@ export class CrossingLedger extends Ledger {
       if (page !== undefined && !this.#ends.has(page.session))
         this.sessionEnded(page, 'session_lost', 'another one followed it without a word', at);
     }
+    this.happenings.push(...sufferedBy(effects));
     const places = new Places(effects, (id) => this.#asks.get(id)?.keptId);
     for (const { at, pid, effect } of effects) this.#judgeEffect(at, pid, effect, places);
     for (const [id, asked] of this.#asks) this.#judgeReply(id, asked, places);
@@ -362,6 +363,28 @@ export class CrossingLedger extends Ledger {
   #askOf(id: string): Asked {
     return this.#asks.get(id) as Asked;
   }
+}
+
+/** How long a node has waited for the engine, at most, when it says so; in milliseconds. */
+const WAITED_MS = 7_000;
+
+/** What has happened to nodes by themselves, as they say: on a machine with other work, an engine that is well may answer too late. */
+function sufferedBy(effects: readonly DatedEffect[]): Happening[] {
+  const happenings: Happening[] = [];
+  const stalled = new Map<number, Happening>();
+  for (const { at, pid, effect } of effects) {
+    const [kind] = effect;
+    if (kind === 'stalled' && !stalled.has(pid)) {
+      const happening: Happening = { kind: 'engine', from: at - WAITED_MS, to: at, whom: pid };
+      stalled.set(pid, happening);
+      happenings.push(happening);
+    }
+    const last = stalled.get(pid);
+    if (last !== undefined) last.to = at;
+    if (kind === 'answered') stalled.delete(pid);
+    if (kind === 'cut off') happenings.push({ kind: 'parted', from: at - WAITED_MS, to: at, whom: pid });
+  }
+  return happenings;
 }
 
 const isDurable = (agent: string): boolean => !PLAIN_AGENTS.includes(agent);

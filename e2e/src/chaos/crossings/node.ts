@@ -34,6 +34,9 @@ const CRASHES: ReadonlySet<string> = new Set([
   'request.failed',
 ]);
 
+const STALLED: ReadonlySet<string> = new Set(['engine.stalled', 'replies.stalled']);
+const ANSWERED: ReadonlySet<string> = new Set(['engine.back', 'engine.answered', 'replies.back']);
+
 const node = new NodeProcess<CrossingNodeSetup>();
 const { effects, plant, engine: address, drainMs, returnWithinMs } = node.setup;
 const effect = createEffects(effects);
@@ -56,7 +59,10 @@ const create = () =>
     engine,
     features: [
       ...options.features,
-      durable(({ agentId = '' }) => !PLAIN_AGENTS.includes(agentId)),
+      durable(({ agentId = '' }) => !PLAIN_AGENTS.includes(agentId), {
+        // Without `fsync`: only processes die here.
+        volatile: address.startsWith('postgres:'),
+      }),
       keptReplies({
         keep: (request) => {
           const { id, keep } = request.json<Question>();
@@ -76,6 +82,9 @@ const create = () =>
 function noteLog(fields: LogFields): void {
   const { event, session, reply } = fields;
   if (event === 'session.fenced') effect('fenced', String(session));
+  if (STALLED.has(String(event))) effect('stalled');
+  if (ANSWERED.has(String(event))) effect('answered');
+  if (event === 'node.cut_off') effect('cut off');
   if (event === 'reply.full') effect('unkept', String(reply), described(fields['err']));
 }
 

@@ -27,6 +27,10 @@ export type Effect =
   | readonly [kind: 'ended', session: string, code: string]
   /** A reply is no longer kept. */
   | readonly [kind: 'unkept', reply: string, why: string]
+  /** The engine does not answer the node, or answers it again. */
+  | readonly [kind: 'stalled' | 'answered']
+  /** The node has given its sessions up, as its lease is over and others are well. */
+  | readonly [kind: 'cut off']
   | readonly [kind: 'fault', what: string];
 
 export interface DatedEffect {
