@@ -9,7 +9,7 @@ const LOAD: Load = {
 };
 
 describe('thirty nodes in virtual time', () => {
-  it('know of each other, of agents and of groups, whoever comes and dies, and miss nothing', async () => {
+  it('know of each other, of agents and of groups while nodes come and die, and miss nothing', async () => {
     const world = new ScaleWorld(LOAD);
     await world.start();
     const { engine } = await measureSteady(world, 10_000);
