@@ -362,6 +362,9 @@ export class Membership {
     const { logger, refusalOf } = this.#options;
     const read = readRecord(record);
     const node = read && { incarnation, ...read };
+    const known = this.#others.get(incarnation);
+    // A list has all nodes, of which few are new.
+    if (node !== undefined && known?.address === node.address && known.proof === node.proof) return node;
     const why = node === undefined ? 'is malformed' : refusalOf(node);
     if (why === undefined) return node;
     if (this.#refused.has(incarnation) || this.#refused.size >= MAX_NODES) return undefined;
