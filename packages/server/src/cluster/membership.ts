@@ -326,10 +326,9 @@ export class Membership {
     }
   }
 
-  /** All nodes of the last list have renewed their leases, or still have one. */
+  /** All nodes of the last list have leases. A list tells when one is over; until then only what this node misses itself counts. */
   #keepListed(time: number): void {
-    for (const member of this.#others.values())
-      if (member.isListed) member.aliveUntil = Math.max(member.aliveUntil, time + LEASE_MS - RENEW_MS);
+    for (const member of this.#others.values()) if (member.isListed) member.aliveUntil = time + LEASE_MS;
   }
 
   #readList(nodes: readonly ListedNode[]): void {
