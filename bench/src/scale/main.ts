@@ -15,7 +15,7 @@ const USAGE = `npm run simulate -- [--nodes N[,N…]] [--seed S] [--seconds S] [
 
   --nodes N      nodes of a simulated cluster, or of several (default 10,100,1000)
   --seed S       of everything that is random in it (default 1)
-  --seconds S    how long the steady state is measured, in seconds (default 20)
+  --seconds S    how long the steady state is measured, in seconds (default 10)
   --real N       so many nodes with sockets and a Redis of their own beside the simulated ones`;
 
 const LOAD = {
@@ -26,7 +26,7 @@ const LOAD = {
   messages: 1,
   size: 100,
 } as const;
-const MAX_READERS = 8;
+const MAX_READERS = 4;
 /** A tenth of the nodes dies at once. */
 const DYING = 10;
 
@@ -34,7 +34,7 @@ const { values } = readCommandLine(USAGE, {
   options: {
     nodes: { type: 'string', default: '10,100,1000' },
     seed: { type: 'string', default: '1' },
-    seconds: { type: 'string', default: '20' },
+    seconds: { type: 'string', default: '10' },
     real: { type: 'string' },
   },
 });
@@ -81,6 +81,11 @@ function showConverged(
   console.log(`    of them ${writes.map((name) => `${name} ${rate(engine.calls(name))}`).join(', ')}`);
 }
 
+function heapBytes(): number {
+  globalThis.gc?.();
+  return process.memoryUsage().heapUsed;
+}
+
 async function simulate(nodes: number): Promise<Steady> {
   const load: Load = { ...LOAD, nodes, seed, readers: Math.min(nodes, MAX_READERS) };
   console.log(
@@ -93,7 +98,12 @@ async function simulate(nodes: number): Promise<Steady> {
   say('  the steady state:');
   showSteady(nodes, steady);
   await calm(world);
-  showConverged('one joins', await converge(world, () => void world.join()));
+  const before = heapBytes();
+  showConverged('one joins', await converge(world, () => void world.join(true)));
+  const each = (heapBytes() - before) / (nodes * load.agents);
+  console.log(
+    `    an agent of another node takes ${rate(each)} B of the heap of a node, tables and directory`,
+  );
   showConverged('one dies', await converge(world, () => world.kill(world.alive.slice(1, 2))));
   const many = world.alive.filter((_, i) => i % DYING === 3);
   showConverged(`${many.length} die at once`, await converge(world, () => world.kill(many)));

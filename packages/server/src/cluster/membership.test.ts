@@ -233,6 +233,24 @@ describe('a node', () => {
     expect(await a.find('bbbbbb')).toBeUndefined();
   });
 
+  it('proves its address once, and again if that has changed', async () => {
+    const asked: string[] = [];
+    const refusalOf = ({ address }: KnownNode) => {
+      asked.push(address);
+      return address === 'ws://elsewhere' ? 'is not signed' : undefined;
+    };
+    const a = await join('aaaaaa', { refusalOf });
+    const b = engine.connect();
+    await b.renew('bbbbbb', JSON.stringify(recordOf('bbbbbb')), 60_000);
+    await pass(RENEW_MS);
+    await b.renew('bbbbbb', JSON.stringify({ ...recordOf('bbbbbb'), draining: true }), 60_000);
+    await pass(RENEW_MS);
+    expect([asked, a.get('bbbbbb')?.draining]).toEqual([[recordOf('bbbbbb').address], true]);
+    await b.renew('bbbbbb', JSON.stringify({ ...recordOf('bbbbbb'), address: 'ws://elsewhere' }), 60_000);
+    await pass(RENEW_MS);
+    expect([asked.length, a.get('bbbbbb')]).toEqual([2, undefined]);
+  });
+
   it('whose record is refused is no member, which is logged once', async () => {
     const refusalOf = ({ incarnation }: KnownNode) =>
       incarnation === 'bbbbbb' ? 'is not signed' : undefined;

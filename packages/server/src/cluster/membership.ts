@@ -326,10 +326,9 @@ export class Membership {
     }
   }
 
-  /** All nodes of the last list have renewed their leases, or still have one. */
+  /** All nodes of the last list have leases. A list tells when one is over; until then only what this node misses itself counts. */
   #keepListed(time: number): void {
-    for (const member of this.#others.values())
-      if (member.isListed) member.aliveUntil = Math.max(member.aliveUntil, time + LEASE_MS - RENEW_MS);
+    for (const member of this.#others.values()) if (member.isListed) member.aliveUntil = time + LEASE_MS;
   }
 
   #readList(nodes: readonly ListedNode[]): void {
@@ -362,6 +361,9 @@ export class Membership {
     const { logger, refusalOf } = this.#options;
     const read = readRecord(record);
     const node = read && { incarnation, ...read };
+    const known = this.#others.get(incarnation);
+    // A list has all nodes, of which few are new.
+    if (node !== undefined && known?.address === node.address && known.proof === node.proof) return node;
     const why = node === undefined ? 'is malformed' : refusalOf(node);
     if (why === undefined) return node;
     if (this.#refused.has(incarnation) || this.#refused.size >= MAX_NODES) return undefined;

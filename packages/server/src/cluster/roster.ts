@@ -144,8 +144,7 @@ export class Roster implements Cohort {
   /** The session of an agent of this node is at another one now, which writes its entry. */
   handleMoved(agent: Agent, node: string, target: RelayTarget): void {
     const key = keyOf(agent.party.principal, agent.id);
-    const own = this.#own.get(key);
-    if (own?.agent !== agent) return;
+    if (this.#own.get(key)?.agent !== agent) return;
     this.#own.delete(key);
     const sessionId = agent.session.id;
     const holder = holderName(node, sessionId);

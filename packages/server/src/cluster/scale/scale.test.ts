@@ -4,7 +4,7 @@ import { type Load, ScaleWorld } from './testing/scale-world.js';
 
 /** `npm run simulate` has as many nodes as one likes. */
 const LOAD: Load = {
-  ...{ nodes: 30, seed: 1, counted: 1_000, agents: 10, stayMs: 10_000, readers: 30 },
+  ...{ nodes: 30, seed: 1, counted: 1_000, agents: 10, stayMs: 30_000, readers: 30 },
   ...{ groups: 5, messages: 1, size: 100 },
 };
 

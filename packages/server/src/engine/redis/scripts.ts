@@ -10,8 +10,8 @@ const TABLE_TTL_MS = 3_600_000;
 /**
  * What a node asks of Redis. There is one key, a hash from the incarnation of a node to the end of its lease and its record
  * (`1700000000000:…`), so that one script sees all nodes, in Redis Cluster too.
- * Its field '' has the version of the nodes, and
- * before which time no lease ends, so that only few renewals look at all of them.
+ *
+ * Its field '' has the version of the nodes, and the time before which no lease ends: only few renewals look at all nodes.
  */
 const LEASES = `${CLOCK}
 local function left(lease)

@@ -129,10 +129,8 @@ export class CountedEngine {
       },
       changes: async () => {
         const asked = listBytes('XREAD', 'COUNT', '500', 'BLOCK', '1000', 'STREAMS', key, `${at}-0`) + 4;
-        const answered = (changes: readonly TableChange[]) =>
-          changes.length === 0
-            ? 5
-            : changes.reduce((sum, change) => sum + changeBytes(change), 30 + key.length);
+        const answered = (changes: readonly CountedChange[]) =>
+          changes.length === 0 ? 5 : changes.reduce((sum, { bytes }) => sum + bytes, 30 + key.length);
         const wait = async () => {
           if (shared.position === at)
             await new Promise<void>((resolve) => {
@@ -155,10 +153,7 @@ export class CountedEngine {
           );
         at = changes.at(-1)?.position ?? at;
         if (reader.readsAll) return changes;
-        return changes.filter(({ key, entry }) => {
-          const { holder, record } = entry ?? shared.removedOf(key);
-          return reader.reads(name, holder, record);
-        });
+        return changes.filter(({ of: { holder, record } }) => reader.reads(name, holder, record));
       },
       shareKey: async (candidate) => candidate,
     };
@@ -197,7 +192,13 @@ export class CountedEngine {
   }
 }
 
-const changeBytes = ({ position, key, entry }: TableChange): number =>
+interface CountedChange extends TableChange {
+  /** The entry, or the one that was removed. */
+  readonly of: TableEntry;
+  readonly bytes: number;
+}
+
+const changeBytes = (position: number, key: string, entry: TableEntry | undefined): number =>
   4 +
   textBytes(`${position}-0`) +
   listBytes('k', key, 'e', entry === undefined ? '' : `${entry.holder} ${entry.record}`);
@@ -206,8 +207,7 @@ const changeBytes = ({ position, key, entry }: TableChange): number =>
 class SharedTable {
   readonly waiting = new Set<() => void>();
   readonly entries = new Map<string, TableEntry>();
-  readonly #log: TableChange[] = [];
-  readonly #removed = new Map<string, TableEntry>();
+  readonly #log: CountedChange[] = [];
   /** Of all entries, as they are read. */
   bytes = 0;
 
@@ -223,17 +223,15 @@ class SharedTable {
       return { isDone: true, position: before };
     if (expected !== undefined && expected !== (held?.holder ?? null))
       return { isDone: false, position: before };
-    if (held !== undefined) {
-      this.bytes -= entryBytes(key, held);
-      this.#removed.set(key, held);
-    }
+    if (held !== undefined) this.bytes -= entryBytes(key, held);
     if (entry === undefined) this.entries.delete(key);
     else {
       this.bytes += entryBytes(key, entry);
       this.entries.set(key, entry);
     }
     const position = before + 1;
-    this.#log.push({ position, key, entry });
+    const of = (entry ?? held) as TableEntry;
+    this.#log.push({ position, key, entry, of, bytes: changeBytes(position, key, entry) });
     for (const wake of this.waiting) wake();
     this.waiting.clear();
     return { isDone: true, position };
@@ -248,13 +246,8 @@ class SharedTable {
     return { entries, position };
   }
 
-  after(position: number): readonly TableChange[] {
+  after(position: number): readonly CountedChange[] {
     return this.#log.slice(position, position + 500);
-  }
-
-  /** What was there before. */
-  removedOf(key: string): TableEntry {
-    return this.#removed.get(key) ?? { holder: '', record: '' };
   }
 }
 

@@ -189,11 +189,15 @@ export class ScaleNode implements Reader {
     };
   }
 
-  /** Begins as `ClusterNode` and its parts do. */
+  /** Joins, as `ClusterNode` does. */
   async start(): Promise<void> {
     const address = `wss://10.0.${this.index >> 8}.${this.index & 255}:7946`;
     await this.membership.start({ address, proof: proveAddress(SECRET, this.name, address) });
     this.#world.time.at(this.#world.time.now() + TICK_MS * this.#world.random(), () => this.#tick());
+  }
+
+  /** Reads what the engine has of agents and groups, and follows its changes. */
+  async follow(): Promise<void> {
     await this.roster.start();
     await this.others.start();
   }

@@ -24,7 +24,7 @@ export interface Load {
 }
 
 /** A node reads entries of so many nodes before it in the order of names, as they may die together. */
-const NODES_BEFORE = 6;
+const NODES_BEFORE = 4;
 /** The first attempt of a client to connect again is within so many milliseconds. */
 const BACKOFF_MS = 100;
 /** Searches of one node that wait for the engine; clients of more are told to come again. */
@@ -64,13 +64,17 @@ export class ScaleWorld implements Surroundings {
     return this.nodes.filter(({ isAlive }) => isAlive);
   }
 
-  /** All nodes begin within one interval of renewals, with their agents. */
+  /** All nodes begin within one interval of renewals, with their agents. They read those of others when all are there. */
   async start(): Promise<void> {
     const { nodes, readers } = this.load;
     for (let i = 0; i < nodes; i++) this.#add(i % Math.ceil(nodes / readers) === 0);
     this.#orderNodes();
     for (const node of this.nodes) this.#begin(node, 1_500 * this.random());
     await this.time.pass(1_500);
+    await this.until(() => this.engineIsClean, 30_000);
+    for (const node of this.nodes)
+      this.time.at(this.time.now() + 1_000 * this.random(), () => void node.follow());
+    await this.time.pass(1_000);
     await this.until(
       () => this.alive.every(({ others, roster }) => others.isReady && roster.isReady),
       30_000,
@@ -145,10 +149,11 @@ export class ScaleWorld implements Surroundings {
 
   // --- what happens
 
-  join(): ScaleNode {
-    const node = this.#add(false);
+  join(readsAll = false): ScaleNode {
+    const node = this.#add(readsAll);
     this.#orderNodes();
     this.#begin(node, 0);
+    this.time.at(this.time.now() + 10, () => void node.follow());
     return node;
   }
 
