@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { buildExamples } from './docs/examples.js';
 import { buildLifecycleTable, LIFECYCLE_TABLE } from './docs/lifecycle-table.js';
 import { brokenLinks, markdownFiles } from './docs/links.js';
+import { redisTable } from './docs/redis-commands.js';
 import { coveragePage, readRequirements } from './docs/requirements.js';
 import { survivalTables } from './docs/survival.js';
 import { buildTables } from './docs/tables.js';
@@ -13,9 +14,18 @@ import { buildTables } from './docs/tables.js';
  */
 
 const FOLDER = 'docs/protocol';
-const FILES = [...readdirSync(FOLDER).map((name) => `${FOLDER}/${name}`), 'docs/SURVIVAL.md'];
+const FILES = [
+  ...readdirSync(FOLDER).map((name) => `${FOLDER}/${name}`),
+  'docs/SURVIVAL.md',
+  'docs/DURABLE.md',
+];
 const check = process.argv.includes('--check');
-const sections = new Map([...buildTables(), ...survivalTables(), ...(await buildExamples())]);
+const sections = new Map([
+  ...buildTables(),
+  ...survivalTables(),
+  ...redisTable(),
+  ...(await buildExamples()),
+]);
 const used = new Set<string>();
 let stale = 0;
 

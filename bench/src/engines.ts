@@ -46,7 +46,7 @@ interface PartWindow {
 }
 
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
-  const [rounds, windowMs] = quick ? [2, 800] : [7, 2_000];
+  const [rounds, windowMs] = quick ? [2, 800] : [5, 1_500];
   const load = startChild<EngineLoadCommands>(new URL('./engines/load.ts', import.meta.url), []);
   const contestants: Contestant[] = [];
   try {

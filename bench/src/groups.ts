@@ -1,4 +1,5 @@
 import { startChild } from '../../scripts/child-process.js';
+import { ofNodes } from './groups/cluster.js';
 import type { MemberCommands } from './groups/members.js';
 import type { RoomCommands, Way } from './groups/server.js';
 import { type BenchOptions, compare, type Row } from './row.js';
@@ -11,7 +12,12 @@ import { median } from './statistics.js';
 
 const WAYS: readonly Way[] = ['group', 'each', 'ws'];
 
-export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
+export async function* run(options: BenchOptions): AsyncGenerator<Row> {
+  yield* ofOneNode(options);
+  yield* ofNodes(options);
+}
+
+async function* ofOneNode({ quick }: BenchOptions): AsyncGenerator<Row> {
   const members = quick ? 200 : 1_000;
   const rounds = quick ? 6 : 30;
   const server = startChild<RoomCommands>(new URL('./groups/server.ts', import.meta.url), []);

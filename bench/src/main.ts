@@ -14,7 +14,8 @@ const BENCHES: Readonly<Record<string, string>> = {
     'a chat with context coding against JSON, permessage-deflate, Brotli, SSE; on Node and in Chromium',
   stream: 'token streams against SSE and a bare ws relay: bytes per token, and time between tokens',
   follow: 'kept replies: cost of keeping, followers beside requesters, one reply with 1,000 followers',
-  groups: 'one message to a group of 1,000 sessions against plain ws, and against `send` to each',
+  groups:
+    'one message to 1,000 sessions against plain ws and `send` to each; to 10,000 of three nodes against socket.io',
   gateway: 'a chat with streamed answers through the gateway against plain HTTP; delay of cancelling',
   relay: 'messages and a tensor from agent to agent against a hand-written ws relay; a stalled receiver',
   idle: '10,000 idle sessions against idle connections of ws and socket.io',

@@ -12,8 +12,8 @@ import { createPeers } from './peers.js';
 
 const TURNS = 40;
 const PARTS = 50;
-/** Arguments before those: the script, its key, and who writes. */
-const HEAD = 11;
+/** Arguments before those: the script, its key, how many they are, and who writes. */
+const HEAD = 13;
 const MAX_WRITTEN = 200_000;
 const MAX_IDLE = 1_024;
 

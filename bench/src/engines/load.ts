@@ -31,11 +31,12 @@ const commands = {
   async open({ port, token, count }: { port: number; token: string; count: number }): Promise<void> {
     const limits = { messagesPerMinute: Infinity };
     const url = `ws://127.0.0.1:${port}/session`;
-    const open = () => connect(url, { WebSocket, token, limits });
-    const opened = Array.from({ length: count }, async () => {
+    // Each is a user.
+    const open = (i: number) => connect(url, { WebSocket, token: `${token}${i}`, limits });
+    const opened = Array.from({ length: count }, async (_, i) => {
       for (;;)
         try {
-          return await open();
+          return await open(i);
         } catch (error) {
           // The engine is checked before a session is put on record there.
           if (!isProtocolError(error) || error.code !== 'rejected') throw error;

@@ -44,7 +44,10 @@ const http = createHttpServer();
 const server = createServer({
   engine,
   features: [
-    durable(({ principal }) => principal === DURABLE, { volatile: true, maxPrincipalBytes: Infinity }),
+    durable(({ principal }) => principal.startsWith(DURABLE), {
+      volatile: true,
+      maxPrincipalBytes: Infinity,
+    }),
     keptReplies({ maxReplies: Infinity, maxOwnerBytes: Infinity, ttlMs: KEPT_MS }),
   ],
   limits: { ...UNLIMITED, sessionsPerPrincipal: Infinity },
@@ -83,7 +86,7 @@ async function* turns(): AsyncGenerator<void> {
       ['state', STATE],
     ]);
     const write: SessionWrite = {
-      ...{ owner: 'aaaaaa', epoch: 0, number, isFirst: number === 1, after: number - 1, ttlMs: 60_000 },
+      ...{ owner: 'aaaaaa', epoch: 0, number, isFirst: number === 1, after: number - 1, ttlMs: 3_600_000 },
       ...{ set, remove: number > 1 ? [`m${number - 1}`] : [] },
     };
     const outcome = await link.writeSession(id, write);

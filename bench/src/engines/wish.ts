@@ -5,5 +5,5 @@ export interface Wish {
   readonly isKept: boolean;
 }
 
-/** The token of a client whose session is on record. */
+/** The token of a client whose session is on record begins so. */
 export const DURABLE = 'durable';
