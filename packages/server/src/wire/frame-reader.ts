@@ -105,7 +105,7 @@ export class FrameReader {
   }
 
   /**
-   * Reads a header and checks whatever it states as soon as it is there: memory is taken for payloads only.
+   * Reads a header and checks each number in it as soon as it is there: memory is taken for payloads only.
    *
    * @returns where its payload begins; `undefined` if the header is incomplete or wrong.
    */

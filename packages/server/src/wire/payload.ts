@@ -1,13 +1,13 @@
 /**
  * The payload of a message that arrives in pieces. Memory grows with the bytes that arrived, never with the length that a
- * header states: at most twice as much, and one block. Small pieces are copied, as each may be a view of a much larger
- * chunk that would live as long as the message.
+ * header states. Small pieces are copied and joined, as each may be a view of a much larger chunk that would live as long
+ * as the message; others are copied once, when the message is whole.
  */
 
 /** The first block, in bytes, unless less is missing. */
 const MIN_BLOCK = 4 * 1024;
-/** A piece of this size is worth keeping as a view. */
-const MIN_VIEW = 32 * 1024;
+/** Pieces of this size are kept as views: Node reads at most 64 KiB at once. */
+const MIN_VIEW = 4 * 1024;
 
 export class Payload {
   /** Bytes that arrived. */

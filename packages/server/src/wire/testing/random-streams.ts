@@ -1,5 +1,5 @@
 // The library is the oracle here, and no part of what is tested.
-import { Receiver } from 'ws';
+import * as library from 'ws';
 import type { FrameLimits } from '../frame-reader.js';
 import { encodeFrame, listingReader, type Seen, type SentFrame } from './frames.js';
 
@@ -95,7 +95,8 @@ interface LibraryReceiver {
   write(chunk: Buffer): void;
 }
 
-const LibraryReceiverClass = Receiver as unknown as new (options: object) => LibraryReceiver;
+const LibraryReceiverClass = (library as unknown as { Receiver: new (options: object) => LibraryReceiver })
+  .Receiver;
 
 export interface Difference {
   readonly pieces: readonly string[];
