@@ -8,7 +8,8 @@ import {
   sealed,
 } from '@parlance/server';
 import { offer } from '../../../scripts/child-process.js';
-import { type EngineAddress, engineAt } from '../kit/engine-at.js';
+import type { EngineAddress } from '../kit/engine-address.js';
+import { engineAt } from '../kit/engine-at.js';
 import { words } from './words.js';
 
 /** One node in a process of its own, whose sessions are durable. */

@@ -9,7 +9,8 @@ import {
 } from '@parlance/server';
 import { offer } from '../../../scripts/child-process.js';
 import { UNLIMITED } from '../helpers/unlimited.js';
-import { type EngineAddress, engineAt } from '../kit/engine-at.js';
+import type { EngineAddress } from '../kit/engine-address.js';
+import { engineAt } from '../kit/engine-at.js';
 import { createGate, replyParts } from './gate.js';
 
 /** Nodes in a process of their own, mostly one, with every feature that the matrix has a row for. */

@@ -11,7 +11,7 @@ import { redisMissing, startRedis } from '../../../packages/server/src/engine/te
 import { createSilentProxy } from '../../../packages/server/src/engine/testing/silent-proxy.js';
 import { diskMissing, mountDisk } from '../../../packages/server/src/engine/testing/small-disk.js';
 import { createCuttingProxy } from '../cutting-proxy.js';
-import { type EngineAddress, MEMORY } from '../kit/engine-at.js';
+import { type EngineAddress, MEMORY } from '../kit/engine-address.js';
 import type { EngineName } from './matrix.js';
 
 /** What nodes keep their sessions in, and how it fails. */

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { RequestHandler } from '@parlance/client';
 import type { Child } from '../../../scripts/child-process.js';
-import { MEMORY } from '../kit/engine-at.js';
+import { MEMORY } from '../kit/engine-address.js';
 import { startNode } from '../kit/programs.js';
 import { Device } from './device.js';
 import { createGate } from './gate.js';

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type RedisServer, startRedis } from '../../../../packages/server/src/engine/testing/redis-server.js';
 import { type Child, startChild } from '../../../../scripts/child-process.js';
 import { freePort } from '../../cli-process.js';
-import { type EngineAddress, MEMORY } from '../../kit/engine-at.js';
+import { type EngineAddress, MEMORY } from '../../kit/engine-address.js';
 import { Balancer } from './balancer.js';
 import type { NodeCommands, NodeSetup } from './node-process.js';
 import type { OutsideCommands } from './outside.js';

@@ -8,7 +8,7 @@ import {
 } from '../../../../packages/server/src/engine/testing/postgres-server.js';
 import { redisMissing, startRedis } from '../../../../packages/server/src/engine/testing/redis-server.js';
 import { diskMissing, mountDisk } from '../../../../packages/server/src/engine/testing/small-disk.js';
-import { MEMORY } from '../../kit/engine-at.js';
+import { MEMORY } from '../../kit/engine-address.js';
 import type { MemberEngine } from '../cluster/members.js';
 import { type Mix, USUAL_MIX } from './steps.js';
 

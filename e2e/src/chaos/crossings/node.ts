@@ -9,7 +9,8 @@ import {
   type ServerSession,
 } from '@parlance/server';
 import { faultyMemory } from '../../../../packages/server/src/engine/testing/faulty-memory.js';
-import { engineAt, MEMORY } from '../../kit/engine-at.js';
+import { MEMORY } from '../../kit/engine-address.js';
+import { engineAt } from '../../kit/engine-at.js';
 import { type EngineBlow, type LogFields, NodeProcess, type NodeSetup } from '../cluster/node-process.js';
 import { createEffects } from '../durable/effects.js';
 import { RESUME_WINDOW_MS } from '../durable/settings.js';

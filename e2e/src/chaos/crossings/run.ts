@@ -2,7 +2,7 @@ import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { MEMORY } from '../../kit/engine-at.js';
+import { MEMORY } from '../../kit/engine-address.js';
 import type { Report } from '../cluster/deploy.js';
 import { engineOf, type Member, Members } from '../cluster/members.js';
 import { readEffects } from '../durable/effects.js';
