@@ -27,6 +27,8 @@ export interface Load {
 const NODES_BEFORE = 4;
 /** The first attempt of a client to connect again is within so many milliseconds. */
 const BACKOFF_MS = 100;
+/** How long it takes until the next agent is there in place of one that has gone, in milliseconds. */
+const CONNECT_MS = 20;
 /** Searches of one node that wait for the engine; clients of more are told to come again. */
 const MAX_SEARCHES = 8;
 
@@ -133,7 +135,9 @@ export class ScaleWorld implements Surroundings {
       });
       this.#repeat(node, end, this.load.stayMs / this.load.agents, () => {
         const group = node.leave();
-        node.join(this.#agents++, group);
+        this.time.at(this.time.now() + CONNECT_MS, () => {
+          if (node.isAlive) node.join(this.#agents++, group);
+        });
       });
     }
     await this.time.pass(ms);
