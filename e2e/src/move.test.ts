@@ -1,12 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Session } from '@parlance/client';
 import { ProtocolError } from '@parlance/protocol';
+import { endpointOf } from '@parlance/protocol/internal';
 import { agents, type Engine, memoryCluster, nodes, type Server, type ServerOptions } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { decodeLinkMessage, encodeLinkMessage } from '../../packages/server/src/cluster/link/message.js';
 import { PATHS } from '../../packages/server/src/cluster/peer-port.js';
 import { CLUSTER } from '../../packages/server/src/cluster/port.js';
 import { Tickets } from '../../packages/server/src/cluster/ticket.js';
+import type { ServerEndpoint } from '../../packages/server/src/endpoint.js';
 import type { SessionServer } from '../../packages/server/src/server.js';
 import { freePort } from './cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
@@ -300,6 +302,9 @@ describe('a client that asks its next question when it reads the end of an answe
     const drained = servers[0]?.server.drain({ timeoutMs: 20_000, returnWithinMs: 0 });
     await expect.poll(() => ways).toBe(1);
     await expect.poll(() => isReady(servers)).toBe(true);
+    // They come to the second node in turn.
+    const left = [...(servers[0]?.server.sessions.values() ?? [])].map(endpointOf) as ServerEndpoint[];
+    await expect.poll(() => left.filter(({ ledBy }) => ledBy !== undefined)).toHaveLength(8);
     go();
     expect(await drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 8 });
     isOver = true;

@@ -49,7 +49,8 @@ export function redis(options: RedisOptions): Engine {
   const engine: Engine = {
     connect: () => new RedisLink(prefix, source),
     connectLogs: () => redisReplies(prefix, source),
-    connectStore: () => redisStore(prefix, source),
+    // Several servers cannot be looked at as a whole.
+    ...(source.hasServers !== true && { connectStore: () => redisStore(prefix, source) }),
   };
   return engine;
 }

@@ -1,4 +1,3 @@
-import { ProtocolError } from '@parlance/protocol';
 import { keyOf, textsOf } from '../../keys.js';
 import { readHead } from '../logs/redis-head.js';
 import { WHOLE } from '../logs/redis-scripts.js';
@@ -15,18 +14,14 @@ import { entriesIn } from './table.js';
 const SCANNED = 500;
 const PAGE = 100;
 
-/** All that Redis has under a prefix. @throws {ProtocolError} each call: `unsupported` with several servers. */
+/** All that one server of Redis has under a prefix. */
 export function redisStore(prefix: string, source: RedisSource): EngineStore {
   const calls = new RedisCalls(source);
   const lane: Lane = { max: 8, unanswered: 0 };
 
-  async function send(...command: readonly string[]): Promise<unknown> {
-    assertOne(source);
-    return await calls.send(lane, ...command);
-  }
+  const send = (...command: readonly string[]): Promise<unknown> => calls.send(lane, ...command);
 
   async function run(script: typeof NODES, keys: readonly string[], ...args: readonly string[]) {
-    assertOne(source);
     return listOf(await calls.runBytes(lane, script, keys, ...args));
   }
 
@@ -124,11 +119,6 @@ export function redisStore(prefix: string, source: RedisSource): EngineStore {
       calls.close();
     },
   };
-}
-
-function assertOne({ hasServers }: RedisSource): void {
-  if (hasServers !== true) return;
-  throw new ProtocolError('unsupported', 'several servers of Redis cannot be looked at as a whole');
 }
 
 /** An answer of WHOLE. @throws {ProtocolError} `bad_message` if no node has written it so. */

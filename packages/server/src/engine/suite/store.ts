@@ -149,6 +149,7 @@ export const storeTests: Tests = {
   },
 
   async 'a copy has all that outlives nodes, as it was'(world) {
+    world.connectStore();
     const { owner, records, long, source, failed, names, claimed, released, key } = await fill(world);
     const other = world.elsewhere();
     const counts = await copyEngine(world.engine, other.engine);
