@@ -49,7 +49,7 @@ export const BUNDLERS: readonly Bundler[] = [
   {
     name: 'webpack',
     packages: ['webpack@5.112.2', 'webpack-cli@7.3.1'],
-    isShort: false,
+    isShort: true,
     isBareToo: true,
     command: [
       'webpack',

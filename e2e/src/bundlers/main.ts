@@ -2,6 +2,7 @@ import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { readCommandLine } from '../../../scripts/command-line.js';
+import { turn } from '../../../scripts/extent.js';
 import { packOnce, tarballsIn } from '../../../scripts/pack.js';
 import { chromiumMissing, launchChromium } from '../chat-page.js';
 import { BUNDLERS, type Bundler } from './bundlers.js';
@@ -19,7 +20,7 @@ page without configuration, and uses it in Chromium against a server: with the
 optional packages, and without. Then tries bundles on Node and on Cloudflare's
 workerd. FOLDER contains the tarballs if they are packed already.
 
-  --short        the bundlers that are used most, one of them without the optional packages
+  --short        Vite, also without the optional packages, and another one each day
   --only NAME    what has this in its name
   --files        lists the files that each page fetched`;
 
@@ -33,7 +34,10 @@ const { values, positionals } = readCommandLine(USAGE, {
 });
 
 const isChosen = (name: string) => values.only === undefined || name.toLowerCase().includes(values.only);
-const bundlers = BUNDLERS.filter(({ name, isShort }) => isChosen(name) && (isShort || !values.short));
+/** One each time, and one of the others that are used most. */
+const [first, ...others] = BUNDLERS.filter(({ isShort }) => isShort);
+const short = [first, others[turn % others.length]];
+const bundlers = BUNDLERS.filter((each) => isChosen(each.name) && (!values.short || short.includes(each)));
 const runtimes = RUNTIMES.filter(({ name }) => isChosen(name));
 const tarballs = tarballsIn(positionals[0] ?? (await packOnce()));
 let passed = 0;

@@ -2,7 +2,11 @@ import { ExitCode } from './failure.js';
 import { runCommandLine } from './run.js';
 import { createTerminal } from './terminal.js';
 
-/** The process `parlance`. It never calls `exit` in normal operation, so that all of its output is flushed. */
+/**
+ * The process `parlance`. It never calls `exit` in normal operation, so that all of its output is flushed. When nothing is left to do it
+ * does: Node 20 waits for its handles then, and was seen to wait for ever, at full load, after a connection that could not be opened.
+ */
+process.once('exit', (code) => process.exit(code));
 
 let hasReader = true;
 for (const stream of [process.stdout, process.stderr]) {
