@@ -1,9 +1,12 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import WebSocket from 'ws';
+import { type Child, startChild } from '../../../../scripts/child-process.js';
+import type { CrowdCommands, CrowdSetup } from './crowd.js';
 import { Ledger } from './ledger.js';
 import { type Member, Members } from './members.js';
 import { distribution } from './pace.js';
 import type { Plant } from './plant.js';
+import { trustingSocket } from './trusting-socket.js';
 import { type Habits, User } from './user.js';
 
 /** A deploy that users should not notice: every node is replaced, one after another, while it is in use. */
@@ -62,17 +65,23 @@ class Deploy {
   readonly #gaps = { between: [] as number[], streaming: [] as number[], others: [] as number[] };
   readonly #lines: string[] = [];
   readonly #faults: string[] = [];
+  readonly #WebSocket: ReturnType<typeof trustingSocket>;
+  readonly #crowd: Child<CrowdCommands>;
   #commandsPerMs = 0;
   #nextUser = 0;
 
   constructor(options: DeployOptions, members: Members) {
     this.#options = options;
     this.#members = members;
+    const { urls, certificate } = members;
+    this.#WebSocket = trustingSocket(certificate);
+    const setup: CrowdSetup = { urls, certificate, count: options.idle, sayEveryMs: IDLE_MS };
+    this.#crowd = startChild(new URL('./crowd.ts', import.meta.url), [JSON.stringify(setup)]);
   }
 
   async run(): Promise<Report> {
     const { streams, busy, idle, nodes } = this.#options;
-    await this.#open(idle, { sayEveryMs: IDLE_MS });
+    await this.#crowd.call('open');
     await this.#open(busy, { sayEveryMs: BUSY_MS, isEven: true });
     await this.#open(streams, { ask: ASK });
     await this.#watch();
@@ -85,7 +94,13 @@ class Deploy {
     if (!isAtRest) this.#faults.push(`not everything came back within ${REST_MS} ms`);
     const { outside } = this.#members;
     const served = await outside.call('served');
-    const faults = [...this.#faults, ...this.#ledger.check(served, this.#members)];
+    const faults = [
+      ...this.#faults,
+      ...this.#ledger.check(served, this.#members),
+      ...(await this.#crowd.call('rest', REST_MS)),
+    ];
+    const arrived = this.#ledger.arrived + (await this.#crowd.call('arrived'));
+    await this.#crowd.kill();
     const asked = served.reduce((sum, { times }) => sum + times, 0);
     const { between, streaming, others } = this.#gaps;
     const report = {
@@ -93,7 +108,7 @@ class Deploy {
       lines: [
         `deploy: ${nodes} nodes replaced under ${streams} streams, ${busy} busy and ${idle} idle sessions`,
         ...this.#lines,
-        `  ${this.#ledger.arrived} parts and echoes arrived; ${asked} upstream requests for ${this.#ledger.questions} questions`,
+        `  ${arrived} parts and echoes arrived; ${asked} upstream requests for ${this.#ledger.questions} questions`,
         `  gap of sessions that moved, not streaming: ${distribution(between)}`,
         `  … that moved with a stream under way: ${distribution(streaming)}`,
         `  … that stayed where they were meanwhile: ${distribution(others)}`,
@@ -104,12 +119,7 @@ class Deploy {
   }
 
   async #open(count: number, habits: Habits): Promise<void> {
-    const { urls, certificate: ca } = this.#members;
-    class TrustingWebSocket extends WebSocket {
-      constructor(url: string, protocols: string | string[]) {
-        super(url, protocols, { ca });
-      }
-    }
+    const { urls } = this.#members;
     let left = count;
     const openSome = async () => {
       while (left-- > 0) {
@@ -118,7 +128,7 @@ class Deploy {
           url: urls[number % urls.length] as string,
           ledger: this.#ledger,
           name: `user-${number}`,
-          WebSocket: TrustingWebSocket,
+          WebSocket: this.#WebSocket,
         });
         user.begin(habits, this.#over.signal);
         this.#users.push(user);
@@ -137,10 +147,13 @@ class Deploy {
   async #replace(member: Member): Promise<void> {
     const owned = new Set(await member.process.call('sessions'));
     const [before, start] = [await this.#commands(), performance.now()];
+    const turns = monitorEventLoopDelay({ resolution: 5 });
+    turns.enable();
     for (const { pace } of this.#users) pace?.begin();
     const { tookMs, cpuMs, hasEnded } = await this.#members.stop(member);
     if (!hasEnded) this.#faults.push(`node ${member.incarnation} did not end after its drain`);
     const now = performance.now();
+    turns.disable();
     for (const { session, pace, lost, isAsking } of this.#users) {
       if (pace === undefined || lost.signal.aborted) continue;
       this.#gapsOf(owned.has(session.id), isAsking).push(pace.end(now));
@@ -150,8 +163,9 @@ class Deploy {
     const commands = ((await this.#commands()) - before - idleCommands) / Math.max(1, owned.size);
     const took = `${Math.round(tookMs)} ms (${Math.round(cpuMs)} ms of processor time)`;
     const each = `${commands.toFixed(1)} engine commands for each`;
+    const longest = `turns of the clients: p99 ${inMs(turns.percentile(99))}, most ${inMs(turns.max)}`;
     this.#lines.push(
-      `  node ${member.incarnation} ended after ${took}: ${moved} of ${owned.size} sessions moved, ${each}`,
+      `  node ${member.incarnation} ended after ${took}: ${moved} of ${owned.size} sessions moved, ${each}; ${longest}`,
     );
     if (commands > MAX_COMMANDS)
       this.#faults.push(
@@ -184,3 +198,5 @@ class Deploy {
     return sum;
   }
 }
+
+const inMs = (nanoseconds: number): string => `${Math.round(nanoseconds / 1e6)} ms`;
