@@ -153,8 +153,9 @@ export class Departures {
 
   /** The session goes, if it can now. */
   #consider(session: ServerEndpoint): void {
-    const isLed = session.state !== 'suspended';
-    if (this.#underWay.size >= MAX_ATTEMPTS || (isLed && session.ledBy === undefined)) return;
+    const isLed = session.hasWire;
+    // Of thousands, most wait for their turn.
+    if ((isLed && session.ledBy === undefined) || this.#underWay.size >= MAX_ATTEMPTS) return;
     const attempts = this.#attemptsOf(session);
     if (attempts.departure !== undefined || attempts.next > systemClock.now()) return;
     if (session.hasEnded || isKept(session)) return;
