@@ -1,5 +1,6 @@
 import { expect, it, vi } from 'vitest';
 import { memoryCluster } from '../engine/memory.js';
+import type { EngineStore } from '../engine/store.js';
 import { EngineSize } from './engine-size.js';
 
 it('the size of an engine is asked once a minute, when it is read', async () => {
@@ -50,4 +51,20 @@ it('an engine that throws fails no reading', () => {
 it('an engine that cannot tell has no such figure', () => {
   const { connectStore: _, ...engine } = memoryCluster();
   expect(new EngineSize(engine).figures).toEqual([]);
+});
+
+it('asks an engine that never answers once', () => {
+  let [now, asked] = [0, 0];
+  const connectStore = (): EngineStore => ({
+    living: async () => [],
+    size() {
+      asked++;
+      return new Promise<number>(() => {});
+    },
+    async *exports() {},
+    async close() {},
+  });
+  const [figure] = new EngineSize({ ...memoryCluster(), connectStore }, () => now).figures;
+  for (; now < 1e6; now += 61_000) figure?.read(() => {});
+  expect(asked).toBe(1);
 });

@@ -14,6 +14,7 @@ export class EngineSize {
   #store: EngineStore | undefined;
   #bytes = Number.NaN;
   #askedAt = Number.NEGATIVE_INFINITY;
+  #isAsking = false;
   #isClosed = false;
 
   /** @param now milliseconds that only grow. */
@@ -38,18 +39,22 @@ export class EngineSize {
 
   #ask(): void {
     const now = this.#now();
-    if (this.#isClosed || now - this.#askedAt < ASK_MS) return;
+    // An engine may never answer.
+    if (this.#isClosed || this.#isAsking || now - this.#askedAt < ASK_MS) return;
     this.#askedAt = now;
     void this.#update();
   }
 
   async #update(): Promise<void> {
+    this.#isAsking = true;
     try {
       this.#store ??= this.#open();
       this.#bytes = (await this.#store?.size()) ?? Number.NaN;
     } catch {
       // It may be anything by now.
       this.#bytes = Number.NaN;
+    } finally {
+      this.#isAsking = false;
     }
   }
 }
