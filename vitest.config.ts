@@ -123,6 +123,23 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+const endToEndProject = (name: string, include: string[], isolate: boolean) => ({
+  plugins: [properties],
+  resolve,
+  ssr,
+  test: {
+    name,
+    environment: 'node',
+    include,
+    globalSetup: 'e2e/src/kit/bundle-programs.ts',
+    isolate,
+    env,
+    retry,
+    ...waiting,
+    ...patience,
+  },
+});
+
 export default defineConfig({
   test: {
     sequence: { sequencer: LongestFirst },
@@ -158,38 +175,13 @@ export default defineConfig({
           ...patience,
         },
       },
-      {
-        plugins: [properties],
-        resolve,
-        ssr,
-        test: {
-          // They share modules, which take longer to load than most of these tests compute.
-          name: 'e2e',
-          environment: 'node',
-          include: together,
-          globalSetup: 'e2e/src/kit/bundle-programs.ts',
-          isolate: false,
-          env,
-          retry,
-          ...waiting,
-          ...patience,
-        },
-      },
-      {
-        plugins: [properties],
-        resolve,
-        ssr,
-        test: {
-          name: 'e2e-alone',
-          environment: 'node',
-          include: endToEnd.filter((file) => !together.includes(file)),
-          globalSetup: 'e2e/src/kit/bundle-programs.ts',
-          env,
-          retry,
-          ...waiting,
-          ...patience,
-        },
-      },
+      // They share modules, which take longer to load than most of these tests compute.
+      endToEndProject('e2e', together, false),
+      endToEndProject(
+        'e2e-alone',
+        endToEnd.filter((file) => !together.includes(file)),
+        true,
+      ),
       {
         plugins: [properties],
         resolve,

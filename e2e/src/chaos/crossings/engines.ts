@@ -6,7 +6,11 @@ import {
   postgresMissing,
   startPostgres,
 } from '../../../../packages/server/src/engine/testing/postgres-server.js';
-import { redisMissing, startRedis } from '../../../../packages/server/src/engine/testing/redis-server.js';
+import {
+  type RedisServer,
+  redisMissing,
+  startRedis,
+} from '../../../../packages/server/src/engine/testing/redis-server.js';
 import { diskMissing, mountDisk } from '../../../../packages/server/src/engine/testing/small-disk.js';
 import { MEMORY } from '../../kit/engine-address.js';
 import type { MemberEngine } from '../cluster/members.js';
@@ -66,11 +70,7 @@ async function startRedisEngine(): Promise<CrossingEngine> {
   const server = await startRedis('--appendonly', 'yes', '--appendfsync', 'always');
   return {
     address: server.url,
-    async restart(ms) {
-      await server.kill();
-      await sleep(ms);
-      await server.restart();
-    },
+    restart: (ms) => restartAfter(ms, server),
     async fill(ms) {
       await server.client.config('SET', 'maxmemory', '1');
       await sleep(ms);
@@ -89,11 +89,7 @@ async function startPostgresEngine(): Promise<CrossingEngine> {
   };
   return {
     address: server.url,
-    async restart(ms) {
-      await server.kill();
-      await sleep(ms);
-      await server.restart();
-    },
+    restart: (ms) => restartAfter(ms, server),
     async fill(ms) {
       await readOnly(true);
       await sleep(ms);
@@ -101,6 +97,12 @@ async function startPostgresEngine(): Promise<CrossingEngine> {
     },
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
+}
+
+async function restartAfter(ms: number, server: Pick<RedisServer, 'kill' | 'restart'>): Promise<void> {
+  await server.kill();
+  await sleep(ms);
+  await server.restart();
 }
 
 async function startFile(): Promise<CrossingEngine> {
