@@ -9,7 +9,7 @@ import type { EngineName } from './node.js';
 export interface EngineServer {
   /** The file or URL. */
   readonly at: string;
-  /** Bytes that it has written to its log; `undefined` if the node itself writes, or nobody does. */
+  /** Bytes that it has written to its log; `undefined` if the node writes them itself; 0 if there is no log. */
   written(): Promise<number | undefined>;
   close(): Promise<void>;
 }

@@ -61,7 +61,7 @@ export const ENGINES = {
   },
   SQLite: {
     events: [...AT_CLIENTS, 'drain alone', 'kill alone', 'lost file', 'full disk'],
-    why: 'one process has the file, so that there is no other node, and nothing between it and the file',
+    why: 'one process has the file: there is no other node to move to, and no connection to the file that could break',
   },
   Redis: OF_SERVERS,
   Postgres: OF_SERVERS,

@@ -216,7 +216,7 @@ class Crossings {
       case 'drain': {
         const happening = this.#happen('drained', pid);
         this.#nodes[step.node] = undefined;
-        // Nobody takes over what it still has: to plain sessions that is a death.
+        // There is no other node to take its sessions, so a plain one ends as if the node had been killed.
         const end = this.#isAlone ? this.#happen('killed', pid) : happening;
         const stopping = this.#members.stop(member);
         if (this.#isAlone) await stopping;

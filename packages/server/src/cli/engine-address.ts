@@ -65,7 +65,7 @@ export function dataFolder(text: string): Extract<EngineAddress, { readonly kind
   return { kind: 'sqlite', file: join(text, FILE), folder: text };
 }
 
-/** Whether there is a file to open; true of what is no file. */
+/** Whether the file at an address exists; true of an address that is not a file. */
 export const isThere = (address: EngineAddress): boolean =>
   address.kind !== 'sqlite' || existsSync(address.file);
 

@@ -61,7 +61,7 @@ it('groups of other nodes are known up to a bound, which is logged once until th
   for (const name of ['one more', 'another']) interest.note(name, 'bbbbbb');
   expect([known.length, [...interest.nodesOf('one more')]]).toEqual([MAX_ENTRIES, []]);
   expect(logged).toEqual([{ event: 'groups.full', most: MAX_ENTRIES }]);
-  // One that is known is no further one.
+  // A group that is known already takes no more room.
   interest.note('g0', 'bbbbbb');
   expect(logged).toHaveLength(1);
   now = 1e6;

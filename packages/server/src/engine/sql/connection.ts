@@ -112,7 +112,7 @@ export class SqlConnection implements EngineConnection {
   }
 
   async checkReplica(): Promise<void> {
-    // A call without statements: the database refuses it if there is no replica.
+    // The database refuses even an empty call that a replica has to confirm, if it has no replica.
     await this.#database.run(function* (): SqlCall<void> {}, true);
   }
 

@@ -14,7 +14,7 @@ export interface Behaviour {
   readonly slowMs: number;
   readonly keepsData: boolean;
   readonly tellsLoss: boolean;
-  /** Whether a write for which there is no room is refused, and executed all the same. */
+  /** Whether a full engine refuses a write and executes it nevertheless. */
   readonly writesWhenFull: boolean;
 }
 
