@@ -119,7 +119,8 @@ export const logWriterTests: Tests = {
     ]);
     same(outcomes.slice(1).toSorted(), ['done', 'ended']);
     const kept = await readAll(a, head.id);
-    same(kept.length, outcomes[0] === 'done' ? 2 : 1);
+    // One that was not answered in time and is made again, after the end, is told of the end.
+    ok(kept.length === 2 || outcomes[0] === 'ended', `${kept.length} parts after ${outcomes[0]}`);
     same(await a.end(endOf(head, kept.length), BOUNDS), 'ended');
   },
 

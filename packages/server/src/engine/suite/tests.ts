@@ -27,7 +27,12 @@ export interface EngineTestsOptions {
   after(run: () => Promise<void>): unknown;
   /** Starts the engine before the first test. */
   start(): PromiseLike<StartedEngine>;
-  /** How long it is waited for what has to happen, in milliseconds. @default 10,000 */
+  /**
+   * How long it is waited for what has to happen, and calls that were not answered in time are made again, in milliseconds. Tests of
+   * faults make none again.
+   *
+   * @default 10,000
+   */
   readonly patienceMs?: number | undefined;
 }
 
