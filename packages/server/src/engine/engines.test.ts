@@ -8,6 +8,6 @@ import { engines } from './testing/engines.js';
 for (const [name, { start, missing }] of Object.entries(engines)) {
   const suite = describe.skipIf(missing !== undefined);
   suite(missing === undefined ? name : `${name} (${missing})`, { concurrent: true }, () =>
-    engineTests({ test: it.sequential, after: afterAll, start }),
+    engineTests({ test: it.sequential, after: afterAll, start, patienceMs: 30_000 }),
   );
 }

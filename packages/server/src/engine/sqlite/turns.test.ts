@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { SessionWrite } from '../engine.js';
 import { ask, type SqlCall, type SqlDatabase } from '../sql/call.js';
 import { SqlConnection } from '../sql/connection.js';
 import { failure } from './failures.js';
@@ -86,6 +87,33 @@ describe('calls of one turn of the event loop', () => {
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
     expect(outcomes[1]).toMatchObject({ reason: { code: 'connection_failed' } });
     expect(await all()).toEqual([1, 2]);
+  });
+
+  it('write a turn that only adds fields with two statements, and see what is in its way', async () => {
+    const link = connected();
+    const write = (number: number, name: string, more: Partial<SessionWrite> = {}) =>
+      link.writeSession('sess_1', {
+        ...{ owner: 'aaaaaa', epoch: 0, number, isFirst: number === 1, ttlMs: 60_000, remove: [] },
+        ...{ set: new Map([[name, new Uint8Array(8)]]), maxBytes: 30, ...more },
+      });
+    const statementsOf = async (call: Promise<unknown>, outcome: unknown) => {
+      statements.length = 0;
+      expect(await call).toEqual(outcome);
+      return statements.filter((word) => word !== 'BEGIN' && word !== 'COMMIT');
+    };
+    expect(await write(1, 'm1')).toBe('written');
+    expect(await statementsOf(write(2, 'm2'), 'written')).toEqual(['UPDATE', 'INSERT']);
+    expect(await statementsOf(write(2, 'm2'), 'written')).toEqual(['UPDATE', 'SELECT', 'UPDATE']);
+    expect(await statementsOf(write(3, 'm2'), 'written')).toHaveLength(5);
+    expect(await statementsOf(write(4, 'm4', { maxBytes: 30 }), 'written')).toEqual(['UPDATE', 'INSERT']);
+    for (const [more, outcome] of [
+      [{}, { needed: 40 }],
+      [{ owner: 'bbbbbb' }, 'fenced'],
+      [{ epoch: 1 }, 'fenced'],
+      [{ after: 5 }, 'behind'],
+    ] as const)
+      expect((await statementsOf(write(5, 'm5', more), outcome))[1]).toBe('SELECT');
+    expect(await write(5, 'm5', { maxBytes: 40 })).toBe('written');
   });
 
   it('fail with a typed error while there is no room, and succeed when there is', async () => {

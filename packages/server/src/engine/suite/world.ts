@@ -136,7 +136,8 @@ async function untilInTime(first: Promise<unknown>, again: () => unknown, mayRep
     try {
       return await result;
     } catch (error) {
-      if ((error as { readonly code?: unknown }).code !== 'timeout' || !mayRepeat(since)) throw error;
+      const { code } = error as { readonly code?: unknown };
+      if ((code !== 'timeout' && code !== 'connection_failed') || !mayRepeat(since)) throw error;
       await pause(INTERVAL_MS);
     }
   }
