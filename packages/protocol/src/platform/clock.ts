@@ -29,7 +29,8 @@ export const systemClock: Clock = {
     due.add(item);
     if (isArmed) return;
     isArmed = true;
-    unref(setTimeout(runDue, SHORT_TICK_MS));
+    const dueAt = performance.now() + SHORT_TICK_MS;
+    unref(setTimeout(() => afterReading(dueAt, runDue), SHORT_TICK_MS));
   },
   // Node's `setImmediate` has no minimum delay; browsers have nothing faster than `setTimeout`.
   yield: () =>
@@ -51,6 +52,16 @@ function runDue(): void {
   due = new Set();
   for (const item of items) tick(item);
 }
+
+/**
+ * Runs a task that was due at `dueAt`. A process that stood still until much later reads first what has arrived meanwhile: it must not
+ * take its own silence for that of its peers.
+ */
+function afterReading(dueAt: number, task: () => void): void {
+  if (performance.now() < dueAt + STILL_MS) task();
+  else void systemClock.yield().then(task);
+}
+const STILL_MS = 1_000;
 
 /** An item that throws must not keep the others from their tick. */
 function tick(item: Sweepable): void {
@@ -84,6 +95,10 @@ export interface Sweep {
 export function createSweep(intervalMs: number): Sweep {
   const items = new Set<Sweepable>();
   let timer: unknown;
+  let dueAt = 0;
+  const sweep = () => {
+    for (const each of items) tick(each);
+  };
   const stop = () => {
     if (timer !== undefined) clearInterval(timer);
     timer = undefined;
@@ -92,8 +107,10 @@ export function createSweep(intervalMs: number): Sweep {
     add(item) {
       items.add(item);
       if (timer !== undefined) return;
+      dueAt = performance.now() + intervalMs;
       timer = setInterval(() => {
-        for (const each of items) tick(each);
+        afterReading(dueAt, sweep);
+        dueAt = performance.now() + intervalMs;
       }, intervalMs);
       unref(timer);
     },
