@@ -350,6 +350,20 @@ describe('the ledger of a history', () => {
       }
     });
 
+    it('counts from one again in the session after one that was lost, and only there', () => {
+      for (const isLost of [true, false]) {
+        const ledger = account();
+        for (let i = 0; i < 4; i++) ledger.say(PAT.name);
+        for (const echo of ['p0.0 0 1', 'p0.0 1 2']) ledger.echo(echo);
+        ledger.happened('killed', 1).to = Date.now();
+        if (isLost) ledger.sessionEnded(PAT, 'session_lost', 'its node has died');
+        else ledger.pageLeft(PAT);
+        for (const echo of ['p0.0 2 1', 'p0.0 3 2']) ledger.echo(echo);
+        const forgotten = 'p0.0: forgotten: the application has counted 1 messages, not 3';
+        expect(judged(ledger).includes(forgotten)).toBe(!isLost);
+      }
+    });
+
     it('goes on in the next page of the same session', () => {
       const ledger = account();
       ledger.say(ANN.name);

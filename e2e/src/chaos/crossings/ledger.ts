@@ -106,8 +106,8 @@ export class CrossingLedger extends Ledger {
     const user = this.#pages.has(name) ? this.user(name) : undefined;
     if (user === undefined) return this.fault('server', `answered what nobody has said: ${text}`);
     // A message that was not sent when the session ended goes to the next one, and those before it may be lost with the former.
-    if (this.#isOver(name) && Number(number) > user.heard) {
-      user.heard = Number(number);
+    if (this.#isOver(name) && (Number(number) > user.heard || count === '1')) {
+      user.heard = Math.max(user.heard, Number(number));
       this.#before.delete(name);
     }
     const before = this.#before.get(name) ?? Number(count) - user.heard - 1;
