@@ -2,13 +2,14 @@ import { brotliCompressSync, constants } from 'node:zlib';
 import { type Child, startChild } from '../../scripts/child-process.js';
 import { BestTimes } from './context/best-times.js';
 import { inChromium } from './context/chromium.js';
-import { createHistories, type History } from './context/histories.js';
+import { createConversations } from './context/conversations.js';
+import { createHistories, edited, type History, requestOf } from './context/histories.js';
 import { fullContexts } from './context/memory.js';
 import { busyRow, sizes } from './context/rows.js';
 import type { FarCommands } from './context/server.js';
 import { platform } from './context/subject.js';
 import { askForEvents, openDeflate, openSession, type Way } from './context/ways.js';
-import { type BenchOptions, compare, type Row } from './row.js';
+import { atLeast, type BenchOptions, compare, type Row } from './row.js';
 
 /**
  * Session context: a chat whose requests repeat the whole history, and a streamed answer, through the public
@@ -31,6 +32,7 @@ export async function* run({ quick, conversation }: BenchOptions): AsyncGenerato
     const histories = createHistories(conversation);
     await warmUp(far, histories[0] as History);
     for (const history of histories) yield* requests(far, history, conversation !== undefined);
+    if (conversation === undefined) yield* kinds(far);
     yield* times(far, histories, quick ? 3 : 7);
     yield* chunks(far);
     yield* inChromium(far, histories, conversation !== undefined, quick ? 3 : 5);
@@ -96,6 +98,38 @@ async function* requests(far: Child<FarCommands>, history: History, isGiven: boo
       name: baseline,
       value: found.get(baseline)?.cpu ?? Number.NaN,
     });
+  }
+}
+
+/** How many times fewer bytes than JSON conversations of different kinds take, and the worst of those not tuned on. */
+async function* kinds(far: Child<FarCommands>): AsyncGenerator<Row> {
+  const { port, ways } = await open(far);
+  const worst = { appended: Infinity, edited: Infinity };
+  for (const conversation of createConversations()) {
+    for (const mode of ['appended', 'edited'] as const) {
+      const texts = conversation.requests.map((messages, i) =>
+        requestOf(mode === 'edited' ? edited(messages, i + 1) : messages),
+      );
+      const way = await ways.context.create(port.session);
+      const before = await far.call('traffic', 'session');
+      for (const text of texts) await way.ask(text);
+      const bytes = (await far.call('traffic', 'session')).read - before.read;
+      await way.close();
+      const json = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+      if (!conversation.isTuned) worst[mode] = Math.min(worst[mode], json / bytes);
+      const name = `${conversation.name}, ${mode}${conversation.isTuned ? ' (tuned on)' : ''}`;
+      yield compare(name, 'B', 'lower', bytes, { name: 'json', value: json });
+    }
+  }
+  for (const [mode, factor] of Object.entries(worst)) {
+    yield compare(
+      `worst of five not tuned on, ${mode}`,
+      'x',
+      'higher',
+      factor,
+      { name: 'json', value: 1 },
+      atLeast(60),
+    );
   }
 }
 

@@ -3,6 +3,9 @@ import { readFileSync } from 'node:fs';
 export interface ChatMessage {
   readonly role: string;
   readonly content: string;
+  /** Calls of tools, in the form of the chat API. */
+  readonly tool_calls?: readonly object[];
+  readonly tool_call_id?: string;
 }
 
 /** @param file JSON `{ messages: [{ role, content }] }`. */

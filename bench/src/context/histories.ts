@@ -56,7 +56,8 @@ export function createHistories(file: string | undefined): History[] {
   ];
 }
 
-function requestOf(messages: readonly ChatMessage[]): string {
+/** The body of a request to a chat API. */
+export function requestOf(messages: readonly ChatMessage[]): string {
   return JSON.stringify({
     model: 'gpt-4o-2024-08-06',
     messages,
@@ -69,7 +70,7 @@ function requestOf(messages: readonly ChatMessage[]): string {
 }
 
 /** Adds another sentence in the middle with every turn. */
-function edited(messages: readonly ChatMessage[], turn: number): ChatMessage[] {
+export function edited(messages: readonly ChatMessage[], turn: number): ChatMessage[] {
   const at = messages.length >> 1;
   return messages.map((message, i) =>
     i === at

@@ -7,7 +7,9 @@ import { Sequences, writeSequences } from './sequences.js';
 const WINDOW = 1 << WINDOW_LOG;
 /** Bytes of the longest frame header. */
 const MAX_HEADER_SIZE = 10;
-/** From this level on, more positions are compared: a fifth more time for a hundredth fewer bytes. */
+/** From this level on, 32 positions are compared instead of 16: a hundredth fewer bytes for hardly more time. */
+const MEDIUM_LEVEL = 6;
+/** From this one on, 64: a fifth more time for a hundredth fewer bytes. */
 const HIGH_LEVEL = 9;
 /** Room for a block that becomes longer than its content, up to where that is noticed. */
 const ROOM = 1024;
@@ -21,7 +23,7 @@ const ROOM = 1024;
 export function compress(bytes: Uint8Array, level: number, dictionary: Uint8Array | undefined): Uint8Array {
   const known = dictionary?.subarray(-WINDOW);
   const { matcher, start, content } = prepare(bytes, known);
-  const depth = level < HIGH_LEVEL ? 1 << Math.min(level + 1, 4) : 64;
+  const depth = level < HIGH_LEVEL ? 1 << Math.min(level + 1, level < MEDIUM_LEVEL ? 4 : 5) : 64;
   const blocks = Math.ceil(bytes.length / MAX_BLOCK_SIZE) || 1;
   const out = new Uint8Array(MAX_HEADER_SIZE + bytes.length + 3 * blocks);
   let at = writeHeader(bytes.length, out);

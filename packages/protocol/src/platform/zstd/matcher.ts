@@ -76,12 +76,14 @@ export class Matcher {
       heads.fill(0);
       this.#next = 0;
     }
-    for (; this.#next > end; this.#next--) {
-      const at = this.#next - 1;
-      const before = earlier[at & (earlier.length - 1)]!;
-      if (before === SKIPPED) continue;
-      heads[Math.imul(this.#view.getInt32(at, true), 0x9e3779b1) >>> this.#shift] = before;
+    const mask = earlier.length - 1;
+    const view = this.#view;
+    const shift = this.#shift;
+    for (let at = this.#next - 1; at >= end; at--) {
+      const before = earlier[at & mask]!;
+      if (before !== SKIPPED) heads[Math.imul(view.getInt32(at, true), 0x9e3779b1) >>> shift] = before;
     }
+    this.#next = Math.min(this.#next, end);
   }
 
   /** Bytes from `at` on, all before `end`, that are the same from `from` on. */
