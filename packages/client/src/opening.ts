@@ -11,6 +11,7 @@ import {
   ProtocolError,
   resolveCapabilities,
   resolveTimers,
+  sentenceOf,
   Subprotocol,
   type Sweep,
   sweepInterval,
@@ -113,8 +114,8 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
         const { isAnswered, firstMessage } = dialer;
         if (error === undefined || succession.isAccepted || !isAnswered || failure.code === 'rejected')
           return reject(failure);
-        loadFailures().then(
-          ({ explain }) => reject(explain(url, failure, firstMessage)),
+        Promise.all([loadFailures(), sentenceOf(failure)]).then(
+          ([{ explain }]) => reject(explain(url, failure, firstMessage)),
           () => reject(failure),
         );
       },

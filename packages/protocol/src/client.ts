@@ -16,6 +16,7 @@ export { CAPABILITY_KINDS, resolveCapabilities } from './endpoint/options.js';
 
 // Errors and close codes
 
+export { sentenceOf } from '#sentences';
 export { CloseCode } from './base/close-codes.js';
 export { isProtocolError, ProtocolError, RequestError } from './base/errors.js';
 

@@ -1,4 +1,5 @@
 import { parts } from '#parts';
+import { loadSentences } from '#sentences';
 import { Algorithm } from '../base/constants.js';
 import { type ProtocolError, toProtocolError } from '../base/errors.js';
 import { type BodyForm, formOf } from '../codec/algorithms.js';
@@ -178,6 +179,7 @@ export class CodecLoading {
     // Most pages ask; a page that does not still could after its files have been replaced by newer ones.
     parts.requests.load().catch(() => {});
     if (host.options.onRequest !== undefined) parts.answers.load().catch(() => {});
+    void loadSentences();
     for (const codec of this.#missing) guardLater(host, this.#tryToLoad(codec));
   }
 
