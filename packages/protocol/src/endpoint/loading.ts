@@ -124,11 +124,27 @@ export class CodecLoading {
   /** Loads what a held frame needs, then releases it. */
   handleNeeded(codec: BodyCodec): void {
     const host = this.#host;
-    const release = () => {
-      host.core.releaseFrames(this.#clock.now());
-      host.pump();
-    };
-    guardLater(host, this.#tryToLoad(formOf(codec)).then(release));
+    guardLater(
+      host,
+      this.#tryToLoad(formOf(codec)).then(() => this.#release()),
+    );
+  }
+
+  /** Loads the code of streams, for which frames are held. Without it, the session cannot go on. */
+  handleStreams(): void {
+    const host = this.#host;
+    const fail = (error: unknown) =>
+      host.abort(toProtocolError(error, 'codec_not_loaded', 'the code of streams could not be loaded'));
+    guardLater(
+      host,
+      parts.streams.load().then(() => this.#release(), fail),
+    );
+  }
+
+  #release(): void {
+    const host = this.#host;
+    host.core.releaseFrames(this.#clock.now());
+    host.pump();
   }
 
   /** Loads what `algorithm` needs; `undefined` if it is there, or was not agreed on. */
