@@ -44,6 +44,9 @@ const coding = reachedFrom(
   'dist/platform/zstd/engine.js',
 );
 
+/** Servers have some of its files too. */
+const requests = reachedFrom('dist/endpoint/requests/module.js');
+
 /** Shared by `session.fetch` and `onFetch`. */
 const http = new Set(['events.js', 'head.js'].map((file) => resolve('dist/endpoint/http', file)));
 
@@ -91,6 +94,7 @@ await bundle.write({
     groups: [
       { name: 'core', test: (id) => core.has(id), priority: 2 },
       { name: 'coding', test: (id) => coding.has(id), priority: 1 },
+      { name: 'requests', test: (id) => requests.has(id), priority: 1 },
       { name: 'http', test: (id) => http.has(id), priority: 1 },
     ],
   },

@@ -1,6 +1,7 @@
 import type { Browser } from 'playwright-core';
-import { PAGE_BUDGETS, type PageBudget } from '../bench/src/page/budget.js';
+import { MAX_OTHER_ROOM, PAGE_BUDGETS, type PageBudget, ROOM_BUDGETS } from '../bench/src/page/budget.js';
 import { bundlePage } from '../bench/src/page/bundle.js';
+import { modulesOf, roomsOf } from '../bench/src/page/modules.js';
 import type { PageServerCommands } from '../bench/src/page/server.js';
 import { serveCompressed } from '../bench/src/page/static-files.js';
 import type { Transferred } from '../bench/src/page/transfers.js';
@@ -23,6 +24,7 @@ try {
 } finally {
   servers.stop();
 }
+await checkRooms();
 console.log(`${passed} passed, ${failed} failed`);
 if (failed > 0) process.exitCode = 1;
 
@@ -42,6 +44,16 @@ async function check(
   });
   compare(`${title}, first message`, least(visits.map(({ toShown }) => toShown)), atFirstMessage);
   compare(`${title}, ${STAY_MS / 1000} s later`, least(visits.map(({ total }) => total)), afterIdle);
+}
+
+/** What each room costs every page. */
+async function checkRooms(): Promise<void> {
+  await using bundle = await bundlePage('send', { fromSource: true, sourcemap: true });
+  for (const { room, raw } of roomsOf(await modulesOf(bundle))) {
+    const most = ROOM_BUDGETS[room] ?? MAX_OTHER_ROOM;
+    raw <= most ? passed++ : failed++;
+    if (raw > most) console.log(`✗ the room ${room}: ${raw} bytes in every page, at most ${most} allowed`);
+  }
 }
 
 function compare(what: string, found: Transferred, most: Transferred): void {

@@ -69,7 +69,7 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
       {
         forms: CLIENT_FORMS,
         bare: codeOf.bare.isLoaded ? codeOf.bare.get() : undefined,
-        streams: codeOf.streams,
+        streams: codeOf.requests,
       },
     );
 

@@ -53,7 +53,7 @@ async function setUp({
   isLoaded = false,
   algorithms = ['BROTLI', 'NONE'],
   isDurable = false,
-  streams = parts.streams,
+  streams = parts.requests,
   onRequest,
 }: {
   knowsReady?: boolean;
@@ -277,15 +277,15 @@ describe('a client without the code of streams', () => {
     const streams = {
       isLoaded: false,
       get: () => {
-        if (streams.isLoaded) return parts.streams.get();
+        if (streams.isLoaded) return parts.requests.get();
         throw new ProtocolError('codec_not_loaded', 'blocked');
       },
     };
     let settle: { resolve: () => void; reject: (error: Error) => void };
-    const load = vi.spyOn(parts.streams, 'load').mockImplementation(
+    const load = vi.spyOn(parts.requests, 'load').mockImplementation(
       () =>
         new Promise((resolve, reject) => {
-          settle = { resolve: () => resolve(parts.streams.get()), reject };
+          settle = { resolve: () => resolve(parts.requests.get()), reject };
         }),
     );
     const finish = async () => {

@@ -134,10 +134,10 @@ export class CodecLoading {
   handleStreams(): void {
     const host = this.#host;
     const fail = (error: unknown) =>
-      host.abort(toProtocolError(error, 'codec_not_loaded', 'the code of streams could not be loaded'));
+      host.abort(toProtocolError(error, 'codec_not_loaded', 'the code of requests could not be loaded'));
     guardLater(
       host,
-      parts.streams.load().then(() => this.#release(), fail),
+      parts.requests.load().then(() => this.#release(), fail),
     );
   }
 

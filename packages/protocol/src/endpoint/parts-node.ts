@@ -2,7 +2,6 @@ import type { Limits } from '../base/limits.js';
 import { loaded } from '../base/loadable.js';
 import * as coding from '../codec/auto/coder.js';
 import type { Capabilities } from '../control/negotiate.js';
-import * as streams from '../link/streams-module.js';
 import * as bare from '../session/bare-module.js';
 import * as durable from '../session/durable/client-module.js';
 import * as agents from './agents/module.js';
@@ -36,9 +35,8 @@ export const parts = {
   durable: loaded(durable),
   /** What a client offers by its options. */
   offers: loaded(offers),
+  /** Requests to the peer, and the half of a link that requests of either end and tensors need. */
   requests: loaded(requests),
-  /** The half of a link that requests, answers and tensors need. */
-  streams: loaded(streams),
   tensors: loaded(tensors),
 };
 

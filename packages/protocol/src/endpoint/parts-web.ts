@@ -12,7 +12,7 @@ const directory = loadable('the directory of agents', async () => {
 });
 
 /** Needed for requests of either end, and for tensors. */
-const streams = loadable('streams', () => import('../link/streams-module.js'));
+const requests = loadable('requests', () => import('./requests/module.js'));
 
 /** Pages and workers: each part is imported when it is first needed. */
 export const parts: Parts = {
@@ -25,17 +25,13 @@ export const parts: Parts = {
   coding: loadable('the text codecs', () => import('../codec/auto/coder.js')),
   delivery: directory,
   durable: loadable('durable sessions', async () => {
-    const [durable] = await Promise.all([import('../session/durable/client-module.js'), streams.load()]);
+    const [durable] = await Promise.all([import('../session/durable/client-module.js'), requests.load()]);
     return durable;
   }),
   offers: loadable('offers', () => import('./offers-module.js')),
-  requests: loadable('requests', async () => {
-    const [requests] = await Promise.all([import('./requests/module.js'), streams.load()]);
-    return requests;
-  }),
-  streams,
+  requests,
   tensors: loadable('tensors', async () => {
-    const [tensors] = await Promise.all([import('./tensors/module.js'), codecs.avp.load(), streams.load()]);
+    const [tensors] = await Promise.all([import('./tensors/module.js'), codecs.avp.load(), requests.load()]);
     return tensors;
   }),
 };
