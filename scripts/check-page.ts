@@ -25,6 +25,7 @@ try {
   servers.stop();
 }
 await checkRooms();
+await checkSentences();
 console.log(`${passed} passed, ${failed} failed`);
 if (failed > 0) process.exitCode = 1;
 
@@ -44,6 +45,25 @@ async function check(
   });
   compare(`${title}, first message`, least(visits.map(({ toShown }) => toShown)), atFirstMessage);
   compare(`${title}, ${STAY_MS / 1000} s later`, least(visits.map(({ total }) => total)), afterIdle);
+}
+
+/** That an error of the built code gets its sentence. */
+async function checkSentences(): Promise<void> {
+  const url = new URL('../packages/protocol/dist/web/client.js', import.meta.url);
+  const { resolveLimits, sentenceOf }: typeof import('../packages/protocol/src/client.js') = await import(
+    url.href
+  );
+  const said = 'limit maxStreams must be a positive whole number or Infinity, not -1';
+  try {
+    resolveLimits({ maxStreams: -1 });
+  } catch (error) {
+    const before = (error as Error).message;
+    await sentenceOf(error);
+    const { message, stack = '' } = error as Error;
+    const isSaid = !before.includes(said) && message === said && stack.includes(said);
+    isSaid ? passed++ : failed++;
+    if (!isSaid) console.log(`✗ an error of a page says ${JSON.stringify([before, message])}`);
+  }
 }
 
 /** What each room costs every page. */
