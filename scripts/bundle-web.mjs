@@ -3,9 +3,10 @@
  * one file, `core.js`, in place of a hundred, and one file for each part that it loads later. Without this, bundlers
  * cut the shared files into some twenty chunks. Runs after `tsc`, in the folder of the package.
  */
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { rolldown } from 'rolldown';
+import { SentenceTable, takeSentences } from './sentences.mjs';
 
 const { dependencies, exports, imports, peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8'));
 
@@ -43,21 +44,41 @@ const coding = reachedFrom(
   'dist/platform/zstd/engine.js',
 );
 
+/** Servers have some of its files too. */
+const requests = reachedFrom('dist/endpoint/requests/module.js');
+
 /** Shared by `session.fetch` and `onFetch`. */
 const http = new Set(['events.js', 'head.js'].map((file) => resolve('dist/endpoint/http', file)));
 
 /** `codec/m2m/module.js` is named by its folder. */
 const nameOf = (id) => (id && basename(id) === 'module.js' ? basename(dirname(id)) : undefined);
 
+/** Written when all sentences are known, beside `core.js`, the only file that imports it. */
+const SENTENCES = 'sentences.js';
+const sentenceTable = resolve('dist/base/sentence-table.js');
+const sayFrom = resolve('dist/base/sentences-web.js');
+const sentences = new SentenceTable();
+
 rmSync('dist/web', { recursive: true, force: true });
 const packages = Object.keys({ ...dependencies, ...peerDependencies });
 const bundle = await rolldown({
   input,
-  external: (id) => packages.some((name) => id === name || id.startsWith(`${name}/`)),
+  external: (id) => id === SENTENCES || packages.some((name) => id === name || id.startsWith(`${name}/`)),
   plugins: [
     {
       name: 'web',
       resolveId: (specifier, importer) => (specifier.startsWith('#') ? fileOf(specifier, importer) : null),
+    },
+    {
+      name: 'sentences of errors',
+      load: (id) =>
+        id === sentenceTable ? `export const importSentences = () => import('${SENTENCES}');` : null,
+      transform(code, id) {
+        if (!core.has(id)) return null;
+        return { code: takeSentences(code, (text) => this.parse(text), sentences, sayFrom), map: null };
+      },
+      // Paths of external files are rewritten before this.
+      renderChunk: (code) => code.replace(`import("${SENTENCES}")`, `import("./${SENTENCES}")`),
     },
   ],
   treeshake: { moduleSideEffects: false },
@@ -73,8 +94,10 @@ await bundle.write({
     groups: [
       { name: 'core', test: (id) => core.has(id), priority: 2 },
       { name: 'coding', test: (id) => coding.has(id), priority: 1 },
+      { name: 'requests', test: (id) => requests.has(id), priority: 1 },
       { name: 'http', test: (id) => http.has(id), priority: 1 },
     ],
   },
 });
 await bundle.close();
+writeFileSync(resolve('dist/web/parts', SENTENCES), sentences.code);

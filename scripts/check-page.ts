@@ -1,6 +1,7 @@
 import type { Browser } from 'playwright-core';
-import { PAGE_BUDGETS, type PageBudget } from '../bench/src/page/budget.js';
+import { MAX_OTHER_ROOM, PAGE_BUDGETS, type PageBudget, ROOM_BUDGETS } from '../bench/src/page/budget.js';
 import { bundlePage } from '../bench/src/page/bundle.js';
+import { modulesOf, roomsOf } from '../bench/src/page/modules.js';
 import type { PageServerCommands } from '../bench/src/page/server.js';
 import { serveCompressed } from '../bench/src/page/static-files.js';
 import type { Transferred } from '../bench/src/page/transfers.js';
@@ -23,6 +24,8 @@ try {
 } finally {
   servers.stop();
 }
+await checkRooms();
+await checkSentences();
 console.log(`${passed} passed, ${failed} failed`);
 if (failed > 0) process.exitCode = 1;
 
@@ -42,6 +45,35 @@ async function check(
   });
   compare(`${title}, first message`, least(visits.map(({ toShown }) => toShown)), atFirstMessage);
   compare(`${title}, ${STAY_MS / 1000} s later`, least(visits.map(({ total }) => total)), afterIdle);
+}
+
+/** That an error of the built code gets its sentence. */
+async function checkSentences(): Promise<void> {
+  const url = new URL('../packages/protocol/dist/web/client.js', import.meta.url);
+  const { resolveLimits, sentenceOf }: typeof import('../packages/protocol/src/client.js') = await import(
+    url.href
+  );
+  const said = 'limit maxStreams must be a positive whole number or Infinity, not -1';
+  try {
+    resolveLimits({ maxStreams: -1 });
+  } catch (error) {
+    const before = (error as Error).message;
+    await sentenceOf(error);
+    const { message, stack = '' } = error as Error;
+    const isSaid = !before.includes(said) && message === said && stack.includes(said);
+    isSaid ? passed++ : failed++;
+    if (!isSaid) console.log(`✗ an error of a page says ${JSON.stringify([before, message])}`);
+  }
+}
+
+/** What each room costs every page. */
+async function checkRooms(): Promise<void> {
+  await using bundle = await bundlePage('send', { fromSource: true, sourcemap: true });
+  for (const { room, raw } of roomsOf(await modulesOf(bundle))) {
+    const most = ROOM_BUDGETS[room] ?? MAX_OTHER_ROOM;
+    raw <= most ? passed++ : failed++;
+    if (raw > most) console.log(`✗ the room ${room}: ${raw} bytes in every page, at most ${most} allowed`);
+  }
 }
 
 function compare(what: string, found: Transferred, most: Transferred): void {

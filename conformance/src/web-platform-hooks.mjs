@@ -1,5 +1,5 @@
 /** The imports of `@parlance/protocol` that Node and browsers resolve differently. */
-const CONDITIONAL = new Set(['#platform', '#crypto', '#msgpack', '#lifecycle']);
+const CONDITIONAL = new Set(['#platform', '#crypto', '#msgpack', '#lifecycle', '#sentences']);
 
 /** @type {import('node:module').ResolveHook} */
 export async function resolve(specifier, context, next) {

@@ -5,7 +5,7 @@ import {
   parseAccept,
   parseHello,
 } from '../../packages/protocol/src/control/capabilities.js';
-import { encodeMap } from '../../packages/protocol/src/control/envelope.js';
+import { encodeMap } from '../../packages/protocol/src/control/maps.js';
 import type {
   AcceptPayload,
   HelloPayload,

@@ -1,4 +1,4 @@
-import { decodeMap, encodeMap } from '../../packages/protocol/src/control/envelope.js';
+import { decodeMap, encodeMap } from '../../packages/protocol/src/control/maps.js';
 import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../packages/protocol/src/link/frame.js';
 import { decodeRecord, encodeRecord } from '../../packages/server/src/replies/record.js';
 

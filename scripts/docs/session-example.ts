@@ -2,7 +2,7 @@ import { Algorithm, Extension, Subprotocol } from '../../packages/protocol/src/b
 import { resolveLimits, resolveTimers } from '../../packages/protocol/src/base/limits.js';
 import { encodeUtf8 } from '../../packages/protocol/src/base/text.js';
 import { plainBody } from '../../packages/protocol/src/codec/body.js';
-import { decodeMap } from '../../packages/protocol/src/control/envelope.js';
+import { decodeMap } from '../../packages/protocol/src/control/maps.js';
 import { CloseReason } from '../../packages/protocol/src/control/messages.js';
 import { explainFrame } from '../../packages/protocol/src/inspect/index.js';
 import { isCounted, type LinkKind } from '../../packages/protocol/src/link/frame.js';

@@ -1,4 +1,4 @@
-import { assertOptions, resolveLimits, systemClock } from '@parlance/protocol/client';
+import { assertOptions, resolveLimits, sentenceOf, systemClock } from '@parlance/protocol/client';
 import { resolveUrl } from './connection/address.js';
 import { watchPage } from './connection/page-events.js';
 import { createBackoff } from './connection/reconnect.js';
@@ -18,6 +18,15 @@ import { type ClientSession, ClientUserSession, clientHostOf } from './session/s
  * `bad_acceptance`; `timeout`. The reason of the signal after an abort.
  */
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
+  try {
+    return await openWithParts(url, options);
+  } catch (error) {
+    await sentenceOf(error);
+    throw error;
+  }
+}
+
+async function openWithParts(url: string | URL, options: ClientOptions): Promise<ClientSession> {
   assertOptions(options, KINDS);
   const setup: Setup = {
     url: await resolveUrl(url),

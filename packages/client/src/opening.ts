@@ -1,5 +1,6 @@
-import type { Timers } from '@parlance/protocol';
+import type { EncodingName, Timers } from '@parlance/protocol';
 import {
+  CLIENT_FORMS,
   codecLoader,
   parts as codeOf,
   createClientSession,
@@ -8,11 +9,12 @@ import {
   GuardedClock,
   guard,
   guardLater,
+  type LaterCodec,
   ProtocolError,
-  resolveCapabilities,
   resolveTimers,
   Subprotocol,
   type Sweep,
+  sentenceOf,
   sweepInterval,
   type Ticket,
 } from '@parlance/protocol/client';
@@ -64,7 +66,11 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
           : undefined,
         timeOrigin: platformClock.timeOrigin,
       },
-      codeOf.bare.isLoaded ? codeOf.bare.get() : undefined,
+      {
+        forms: CLIENT_FORMS,
+        bare: codeOf.bare.isLoaded ? codeOf.bare.get() : undefined,
+        streams: codeOf.requests,
+      },
     );
 
   const triesUntil = platformClock.now() + (backoff?.connectWithinMs ?? 0);
@@ -113,8 +119,8 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
         const { isAnswered, firstMessage } = dialer;
         if (error === undefined || succession.isAccepted || !isAnswered || failure.code === 'rejected')
           return reject(failure);
-        loadFailures().then(
-          ({ explain }) => reject(explain(url, failure, firstMessage)),
+        Promise.all([loadFailures(), sentenceOf(failure)]).then(
+          ([{ explain }]) => reject(explain(url, failure, firstMessage)),
           () => reject(failure),
         );
       },
@@ -184,19 +190,19 @@ async function capabilitiesOf({ options, limits }: Setup, plan: Plan) {
   const { later } = plan;
   const own = { rebuild: plan.rebuilds === true, move: true, durable: true };
   const extensions = { ...own, ...options.extensions, ...(reconnect === false && { resume: false }) };
-  return resolveCapabilities(
-    {
-      ...options,
-      ...plan,
-      extensions,
-      ...(await codeOf.defaults({ ...options, extensions })),
-      isLoaded: (codec, encoding) =>
-        later === undefined
-          ? !codecLoader.isLazy || codecLoader.isReady(codec, encoding)
-          : !later.includes(codec),
-    },
-    limits,
-  );
+  const offer = {
+    ...options,
+    ...plan,
+    extensions,
+    isLoaded: (codec: LaterCodec, encoding: EncodingName | null) =>
+      later === undefined
+        ? !codecLoader.isLazy || codecLoader.isReady(codec, encoding)
+        : !later.includes(codec),
+  };
+  const usual = codeOf.usualOffer(offer, limits);
+  if (usual !== undefined) return usual;
+  const { resolveCapabilities } = await codeOf.offers.load();
+  return resolveCapabilities({ ...offer, ...(await codeOf.defaults({ ...options, extensions })) }, limits);
 }
 
 /** The default of `acceptTimeoutMs` is for a server that has answered before, or says that it takes time. */

@@ -11,17 +11,19 @@ export { resolveLimits, resolveTimers } from './base/limits.js';
 export { assertOptions, type OptionKinds } from './base/options.js';
 export { formOf } from './codec/algorithms.js';
 export { isStatedAgentId } from './control/capabilities.js';
+export { CLIENT_FORMS } from './control/forms.js';
 export { agentExtension } from './endpoint/agents/introduction.js';
-export { CAPABILITY_KINDS, resolveCapabilities } from './endpoint/options.js';
+export { CAPABILITY_KINDS } from './endpoint/options.js';
 
 // Errors and close codes
 
+export { sentenceOf } from '#sentences';
 export { CloseCode } from './base/close-codes.js';
 export { isProtocolError, ProtocolError, RequestError } from './base/errors.js';
 
 // The session and its endpoint
 
-export { CloseReason } from './control/messages.js';
+export { CloseReason, type LaterCodec } from './control/messages.js';
 export { Endpoint } from './endpoint/endpoint.js';
 export type { EndpointOptions } from './endpoint/endpoint-options.js';
 export { Listeners } from './endpoint/listeners.js';

@@ -104,8 +104,7 @@ export { VOCABULARY_HASHES } from './tokenizer/hashes.js';
 
 // Control messages and negotiation
 
-export { decodeControl, encodeControl } from './control/envelope.js';
-export { decodeControlJson, encodeControlJson } from './control/envelope-json.js';
+export { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './control/envelope.js';
 export {
   type CapabilityShape,
   CloseReason,

@@ -7,7 +7,8 @@
 export { assertOptions, type OptionKinds } from './base/options.js';
 export { resolveSecurity } from './codec/m2m/security.js';
 export { isStatedAgentId } from './control/capabilities.js';
-export { CAPABILITY_KINDS, resolveCapabilities } from './endpoint/options.js';
+export { resolveCapabilities } from './endpoint/offer.js';
+export { CAPABILITY_KINDS } from './endpoint/options.js';
 export { resolveBatchOptions, type ResolvedBatchOptions } from './endpoint/requests/batch-options.js';
 
 // Endpoints and their drivers
@@ -27,7 +28,7 @@ export type { BodyEvent } from './endpoint/messages/intake.js';
 export type { EventRoute, Wire } from './endpoint/ports.js';
 export { closeReasonOf } from './session/close-reason.js';
 export { WAIT } from './session/incoming.js';
-export { encodeMap } from './control/envelope.js';
+export { encodeMap } from './control/maps.js';
 export { incarnationOf, newIncarnation, newLocalPrincipal, newSessionId } from './session/random-id.js';
 
 // Sessions that move to another process

@@ -1,3 +1,4 @@
+import { complete } from '#sentences';
 import { CloseCode } from './close-codes.js';
 
 /**
@@ -167,6 +168,7 @@ export const ProtocolError: ProtocolErrorConstructor = class ProtocolError<
     this.retryAfterMs = options.retryAfterMs;
     this.closeCode = options.closeCode ?? entry.closeCode;
     this.reject = options.reject;
+    complete(this, message);
   }
 };
 

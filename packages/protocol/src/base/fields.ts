@@ -29,6 +29,11 @@ export function get(fields: Fields, name: string): unknown {
   return Object.hasOwn(fields, name) ? fields[name] : undefined;
 }
 
+export function isStated(fields: Fields, name: string): boolean {
+  const value = get(fields, name);
+  return value !== undefined && value !== null;
+}
+
 export function objectField(fields: Fields, name: string): Fields {
   const value = get(fields, name);
   if (value === undefined || value === null) return {};

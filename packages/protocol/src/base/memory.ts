@@ -45,6 +45,20 @@ export interface MemoryPool {
   handleResumed(session: SessionMemory): void;
 }
 
+const nothing = () => {};
+
+/** The pool of a process with one end of a session, such as a page: only the limit of the session itself applies. */
+export const BOUNDLESS: MemoryPool = {
+  join: nothing,
+  leave: nothing,
+  hasRoom: () => true,
+  add: nothing,
+  enqueue: nothing,
+  dequeue: nothing,
+  handleSuspended: nothing,
+  handleResumed: nothing,
+};
+
 interface Waiter {
   readonly size: number;
   readonly since: number;
@@ -82,7 +96,7 @@ export class SessionMemory {
   #isClosed = false;
   #waiting: Fifo<Waiter> | undefined;
 
-  /** @internal use `MemoryBudget.open`. */
+  /** @internal use `MemoryBudget.open`, or {@link BOUNDLESS}. */
   constructor(pool: MemoryPool, limit: number) {
     this.#pool = pool;
     this.#limit = limit;

@@ -15,8 +15,7 @@ import {
   offerOf,
   serverAgreement,
 } from './agreement.js';
-import { decodeControl, encodeControl } from './envelope.js';
-import { decodeControlJson, encodeControlJson } from './envelope-json.js';
+import { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './envelope.js';
 import type { AcceptPayload, ControlMessage, HelloPayload, UnknownMessage } from './messages.js';
 import { type Capabilities, negotiate } from './negotiate.js';
 

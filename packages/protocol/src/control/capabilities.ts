@@ -115,8 +115,8 @@ export function parseHello(payload: Fields): HelloPayload {
   };
 }
 
-export function helloFields(hello: HelloPayload): Fields {
-  if (hello.shape === 'nested') return { ...nestedFields(hello, hello.preferredEncoding), auth: hello.auth };
+/** Of the flat shape. */
+export function flatHelloFields(hello: HelloPayload): Fields {
   const absent = absentValues('flat', hello.extensions);
   return {
     version: hello.version,
@@ -138,6 +138,12 @@ export function helloFields(hello: HelloPayload): Fields {
       have: hello.resume.have,
     },
   };
+}
+
+/** Of either shape. */
+export function helloFields(hello: HelloPayload): Fields {
+  if (hello.shape === 'flat') return flatHelloFields(hello);
+  return { ...nestedFields(hello, hello.preferredEncoding), auth: hello.auth };
 }
 
 export function parseAccept(payload: Fields): AcceptPayload {

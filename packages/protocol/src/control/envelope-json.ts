@@ -1,8 +1,10 @@
 import { ProtocolError } from '../base/errors.js';
 import { bad, isFields } from '../base/fields.js';
 import { assertPairedEscapes, endOfString, parseJson } from '../base/json.js';
-import { DEFAULT_LIMITS, type Limits } from '../base/limits.js';
-import { assertControlSize, fromFields, MAX_CONTROL_ENTRIES, toFields } from './envelope.js';
+import type { Limits } from '../base/limits.js';
+import { dataFields, parseData } from './data.js';
+import { type ControlForms, fromFields, toFields } from './forms.js';
+import { assertControlSize, MAX_CONTROL_ENTRIES } from './maps.js';
 import type { ControlMessage, UnknownMessage } from './messages.js';
 
 /**
@@ -28,8 +30,8 @@ const CLOSE_OBJECT = 0x7d;
  *
  * @throws {ProtocolError} `lone_surrogate`.
  */
-export function encodeControlJson(message: ControlMessage): string {
-  const text = JSON.stringify(toFields(message));
+export function encodeJsonEnvelope(message: ControlMessage, forms: ControlForms): string {
+  const text = JSON.stringify(toFields(message, withData(forms)));
   assertPairedEscapes(text);
   return text;
 }
@@ -38,23 +40,29 @@ export function encodeControlJson(message: ControlMessage): string {
  * Decodes a JSON envelope.
  *
  * @param maxSize its largest size in UTF-16 units, unless it is DATA, which the caller has bounded.
- * @default `maxHandshakeSize` of `limits`
  * @throws {ProtocolError} `bad_json`, `bad_message`, or the code of the limit that is exceeded.
  */
-export function decodeControlJson(
+export function decodeJsonEnvelope(
   text: string,
-  limits: Limits = DEFAULT_LIMITS,
-  maxSize: number = limits.maxHandshakeSize,
+  forms: ControlForms,
+  limits: Limits,
+  maxSize: number,
 ): ControlMessage | UnknownMessage {
   assertEnvelopeBounds(text, maxSize, limits.maxJsonDepth);
   assertPairedEscapes(text);
   const value = parseJson(text, limits);
   if (!isFields(value)) throw bad('a control message', 'an object');
-  const message = fromFields(value);
+  const message = fromFields(value, withData(forms));
   // The first pass does not recognise a "type" key that is spelled with escapes; the parser does.
   if (message.type !== 'DATA') assertControlSize(text.length, maxSize);
   return message;
 }
+
+/** The forms of an end of `m2m.v1.json`, which both reads and writes DATA. */
+const withData = (forms: ControlForms): ControlForms => ({
+  read: (type, payload) => (type === 'DATA' ? parseData(payload) : forms.read(type, payload)),
+  write: (message) => (message.type === 'DATA' ? dataFields(message.payload) : forms.write(message)),
+});
 
 /**
  * Checks the bounds of an envelope. Like `assertJsonBounds`, it leaves the grammar to `JSON.parse`.

@@ -5,8 +5,8 @@ import { Algorithm, EncodingName } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { DEFAULT_LIMITS, resolveLimits } from '../base/limits.js';
 import { errorCode } from '../testing/error-code.js';
-import { decodeControl, decodeMap, encodeControl, encodeMap, MAX_CONTROL_ENTRIES } from './envelope.js';
-import { decodeControlJson, encodeControlJson } from './envelope-json.js';
+import { decodeControl, decodeControlJson, encodeControl, encodeControlJson } from './envelope.js';
+import { decodeMap, encodeMap, MAX_CONTROL_ENTRIES } from './maps.js';
 import { CloseReason, type ControlMessage, RejectCode, ResumeRefusal } from './messages.js';
 
 /** Both envelopes: how they write messages and read plain fields. */

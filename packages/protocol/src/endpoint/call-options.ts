@@ -1,6 +1,6 @@
 import { isApplicationCode, ProtocolError } from '../base/errors.js';
 import { assertOptions, type OptionKinds } from '../base/options.js';
-import { MAX_MESSAGE_LENGTH } from '../control/envelope.js';
+import { MAX_MESSAGE_LENGTH } from '../control/maps.js';
 import type { FollowOptions } from './requests/follow.js';
 import type { CloseOptions, RequestOptions, SendOptions, SessionEvents } from './session.js';
 

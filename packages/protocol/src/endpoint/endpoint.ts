@@ -301,6 +301,8 @@ export class Endpoint
         return this.logger.warn({ event: 'session.warning', session: this.core.id }, event.message);
       case 'codec':
         return this.loading.handleNeeded(event.codec);
+      case 'streams':
+        return this.loading.handleStreams();
       case 'ready':
         return this.handleCodecs();
       case 'auth':

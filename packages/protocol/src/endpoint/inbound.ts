@@ -1,23 +1,19 @@
 import { parts } from '#parts';
 import { DELIVERY } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
-import { MAX_ASSEMBLED_SIZE } from '../base/limits.js';
 import type { Reservation } from '../base/memory.js';
-import { type BodyRole, plainBody, type ReceivedBody } from '../codec/body.js';
+import type { BodyRole, ReceivedBody } from '../codec/body.js';
 import type { SessionEvent } from '../session/types.js';
 import { guard, guardLater } from './guard.js';
 import { type EndpointHost, sessionClosed } from './host.js';
-import { pulls } from './http/pulls.js';
 import { Intake, type IntakeEvent } from './messages/intake.js';
 import { createMessage, type ReceivedMessage } from './messages/message.js';
 import { isRedelivered } from './messages/metadata.js';
 import { readReport, reportUnread } from './messages/reports.js';
 import type { Outbound } from './outbound.js';
 import type { EventRoute } from './ports.js';
-import { canFollow } from './requests/follow.js';
 import type { CallOptions, OwnHandler, Responder } from './requests/responder.js';
 import type { TensorReceiver } from './tensors/receiver.js';
-import { isTurnOver } from './turn.js';
 
 /** What the body of an event is. @default a part */
 const ROLES: { readonly [Type in SessionEvent['type']]?: BodyRole } = {
@@ -219,62 +215,14 @@ export class Inbound {
   }
 
   #getResponder(): Responder {
-    if (this.#responder === undefined) {
-      const host = this.#host;
-      const { clock, limits, batch, yield: letOthersRun = clock.yield } = host.options;
-      this.#responder = new (parts.answers.get().Responder)({
-        core: host.core,
-        coder: this.#outbound.coder,
-        session: host.session,
-        logger: host.logger,
-        clock: this.#outbound.clock,
-        read: (blob) => this.#outbound.read(blob),
-        // All sessions share a turn of the event loop, so this is the clock of the process.
-        rest: (size) => (isTurnOver(clock, size) ? letOthersRun() : undefined),
-        maxMetadataSize: limits.maxMetadataSize,
-        batch,
-        pump: () => host.pump(),
-        ready: (streamId) => this.#outbound.room(streamId),
-        hasRoom: (streamId) => this.#outbound.hasRoom(streamId),
-        keeper: host.options.keeper,
-        pulls,
-        hasReplies: canFollow(host.negotiated),
-        onAnswered: () => host.handleAnswered?.(),
-        repeat: (streamId) => host.repeat?.(streamId),
-        markKept: (streamId, id) => host.markKept?.(streamId, id),
-      });
-    }
+    this.#responder ??= parts.answers.get().createResponder(this.#host, this.#outbound);
     return this.#responder;
   }
 
   #getTensors(): TensorReceiver {
-    if (this.#tensors === undefined) {
-      const host = this.#host;
-      const { core, mailbox, scanner } = host;
-      const { clock, limits, maxAssembledSize = MAX_ASSEMBLED_SIZE, transfers = 'assemble' } = host.options;
-      const { TensorReceiver } = parts.tensors.get();
-      this.#tensors = new TensorReceiver({
-        mode: transfers,
-        limits,
-        maxAssembledSize,
-        memory: () => host.memory,
-        now: () => clock.now(),
-        admit(message, deliver) {
-          if (scanner === undefined) deliver();
-          else scanner.takeRequest(message, deliver);
-        },
-        deliver: (message) => mailbox.push(message),
-        consume(streamId, charge) {
-          if (core.channel.consume(streamId, charge)) host.pump();
-        },
-        accept(streamId) {
-          core.channel.respond(streamId, plainBody(new Uint8Array(0)));
-          host.pump();
-        },
-        refuse: (streamId, error) => this.#refuse(streamId, error),
-        onOver: (error) => host.handleTransfer?.('received', error),
-      });
-    }
+    this.#tensors ??= parts.tensors
+      .get()
+      .createTensorReceiver(this.#host, (streamId, error) => this.#refuse(streamId, error));
     return this.#tensors;
   }
 

@@ -1,9 +1,11 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { parts } from '#parts';
 import { type Algorithm, Extension, Subprotocol } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
 import type { BodyForm } from '../codec/algorithms.js';
+import { CLIENT_FORMS } from '../control/forms.js';
+import type { SessionCode } from '../session/channel-module.js';
 import { createClientSession } from '../session/create-client.js';
 import { createServerSession } from '../session/create-server.js';
 import { ManualClock } from '../testing/manual-clock.js';
@@ -51,12 +53,14 @@ async function setUp({
   isLoaded = false,
   algorithms = ['BROTLI', 'NONE'],
   isDurable = false,
+  streams = parts.requests,
   onRequest,
 }: {
   knowsReady?: boolean;
   isLoaded?: boolean;
   algorithms?: Algorithm[];
   isDurable?: boolean;
+  streams?: SessionCode['streams'];
   onRequest?: RequestHandler;
 } = {}) {
   const clock = new ManualClock();
@@ -86,7 +90,7 @@ async function setUp({
   });
   const ends = {
     client: new Endpoint({
-      core: createClientSession(clientOptions, undefined),
+      core: createClientSession(clientOptions, { forms: CLIENT_FORMS, bare: undefined, streams }),
       clock,
       limits: LIMITS,
       role: 'client',
@@ -262,5 +266,67 @@ describe('a client that loads its codecs after ACCEPT', () => {
     await loader.fail('BROTLI');
     await loader.fail('BROTLI');
     expect(client.session.state).toBe('closed');
+  });
+});
+
+describe('a client without the code of streams', () => {
+  afterEach(() => vi.restoreAllMocks());
+
+  /** The code of streams, which a test loads. */
+  function lateStreams() {
+    const streams = {
+      isLoaded: false,
+      get: () => {
+        if (streams.isLoaded) return parts.requests.get();
+        throw new ProtocolError('codec_not_loaded', 'blocked');
+      },
+    };
+    let settle: { resolve: () => void; reject: (error: Error) => void };
+    const load = vi.spyOn(parts.requests, 'load').mockImplementation(
+      () =>
+        new Promise((resolve, reject) => {
+          settle = { resolve: () => resolve(parts.requests.get()), reject };
+        }),
+    );
+    const finish = async () => {
+      streams.isLoaded = true;
+      settle.resolve();
+      await turn();
+    };
+    return { streams, load, finish, fail: (error: Error) => settle.reject(error) };
+  }
+
+  it('sends and receives messages, and loads nothing for them', async () => {
+    const { streams, load } = lateStreams();
+    const { client, server } = await setUp({ streams });
+    await Promise.all([client.session.send('there'), server.session.send('back')]);
+    expect([await next(server), await next(client)]).toEqual(['NONE there', 'NONE back']);
+    expect(load).not.toHaveBeenCalled();
+  });
+
+  it('takes a request, and what comes after it, when the code is loaded, in order', async () => {
+    const { streams, load, finish } = lateStreams();
+    const { client, server } = await setUp({ streams });
+    await server.session.send('before');
+    const asked = server.session.request('a question');
+    const refused = expect(asked).rejects.toMatchObject({ code: 'unsupported' });
+    await server.session.send('after');
+    await turn();
+    expect([load.mock.calls.length, client.mailbox.size]).toEqual([1, 1]);
+    // None of it is acknowledged before.
+    expect(server.core.channel.framesUnconfirmed).toBeGreaterThanOrEqual(2);
+    await finish();
+    await refused;
+    expect([await next(client), await next(client)]).toEqual(['NONE before', 'NONE after']);
+  });
+
+  it('ends the session with a typed error if the code cannot be loaded', async () => {
+    const { streams, fail } = lateStreams();
+    const { client, server } = await setUp({ streams });
+    const over = client.closed;
+    server.session.request('a question').catch(() => {});
+    await turn();
+    fail(new ProtocolError('codec_not_loaded', 'offline'));
+    expect(await over).toMatchObject({ error: { code: 'codec_not_loaded', retryable: true } });
   });
 });

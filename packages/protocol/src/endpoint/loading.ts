@@ -1,4 +1,5 @@
 import { parts } from '#parts';
+import { loadSentences } from '#sentences';
 import { Algorithm } from '../base/constants.js';
 import { type ProtocolError, toProtocolError } from '../base/errors.js';
 import { type BodyForm, formOf } from '../codec/algorithms.js';
@@ -123,11 +124,27 @@ export class CodecLoading {
   /** Loads what a held frame needs, then releases it. */
   handleNeeded(codec: BodyCodec): void {
     const host = this.#host;
-    const release = () => {
-      host.core.releaseFrames(this.#clock.now());
-      host.pump();
-    };
-    guardLater(host, this.#tryToLoad(formOf(codec)).then(release));
+    guardLater(
+      host,
+      this.#tryToLoad(formOf(codec)).then(() => this.#release()),
+    );
+  }
+
+  /** Loads the code of streams, for which frames are held. Without it, the session cannot go on. */
+  handleStreams(): void {
+    const host = this.#host;
+    const fail = (error: unknown) =>
+      host.abort(toProtocolError(error, 'codec_not_loaded', 'the code of requests could not be loaded'));
+    guardLater(
+      host,
+      parts.requests.load().then(() => this.#release(), fail),
+    );
+  }
+
+  #release(): void {
+    const host = this.#host;
+    host.core.releaseFrames(this.#clock.now());
+    host.pump();
   }
 
   /** Loads what `algorithm` needs; `undefined` if it is there, or was not agreed on. */
@@ -178,6 +195,7 @@ export class CodecLoading {
     // Most pages ask; a page that does not still could after its files have been replaced by newer ones.
     parts.requests.load().catch(() => {});
     if (host.options.onRequest !== undefined) parts.answers.load().catch(() => {});
+    void loadSentences();
     for (const codec of this.#missing) guardLater(host, this.#tryToLoad(codec));
   }
 

@@ -1,6 +1,6 @@
 import { ProtocolError } from '../base/errors.js';
-import type { Reservation, SessionMemory } from '../base/memory.js';
-import { MemoryBudget } from '../base/memory-budget.js';
+import { BOUNDLESS, type Reservation, SessionMemory } from '../base/memory.js';
+import type { MemoryBudget } from '../base/memory-budget.js';
 import type { SessionCore } from '../session/types.js';
 
 /** Sessions that hold fewer bytes than this have no account. */
@@ -10,7 +10,6 @@ const MESSAGE_MEMORY = 512;
 /** Bytes of memory of an open stream with its handler; the first {@link FREE_STREAMS} are not counted. */
 const STREAM_MEMORY = 8 * 1024;
 const FREE_STREAMS = 16;
-const UNBOUNDED = new MemoryBudget(Infinity);
 
 export interface MemoryAccountHost {
   readonly core: SessionCore;
@@ -45,8 +44,8 @@ export class MemoryAccount {
   get memory(): SessionMemory {
     if (this.#memory === undefined) {
       const { core, options } = this.#host;
-      const { memory = UNBOUNDED, limits, clock } = options;
-      this.#memory = memory.open(limits.sessionMemory);
+      const { memory, limits, clock } = options;
+      this.#memory = memory?.open(limits.sessionMemory) ?? new SessionMemory(BOUNDLESS, limits.sessionMemory);
       this.#memory.assign(this.#host.memoryKeys);
       this.#memory.onEvict = () => this.#host.abort(evicted());
       this.#memory.onFault = (error) => this.#host.crash(error);

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { resolveLimits } from '../base/limits.js';
 import { linkParameters } from '../control/agreement.js';
-import { resolveCapabilities } from './options.js';
+import { resolveCapabilities } from './offer.js';
 
 it('states windows that hold the head of any body, metadata included', () => {
   const size = fc.integer({ min: 1, max: 2 ** 24 });

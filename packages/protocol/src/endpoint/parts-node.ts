@@ -1,10 +1,13 @@
+import type { Limits } from '../base/limits.js';
 import { loaded } from '../base/loadable.js';
 import * as coding from '../codec/auto/coder.js';
+import type { Capabilities } from '../control/negotiate.js';
 import * as bare from '../session/bare-module.js';
 import * as durable from '../session/durable/client-module.js';
 import * as agents from './agents/module.js';
 import { installedDefaults } from './installed.js';
-import type { CapabilityOptions, DefaultsOptions } from './options.js';
+import * as offers from './offers-module.js';
+import type { CapabilityOptions, DefaultsOptions, OfferOptions } from './options.js';
 import * as answers from './requests/answers-module.js';
 import * as requests from './requests/module.js';
 import * as tensors from './tensors/module.js';
@@ -18,6 +21,8 @@ export const parts = {
   isLazy: false as boolean,
   /** What a client offers here if its options leave it open, and HELLO would otherwise offer everything. */
   defaults: installedDefaults as (options: DefaultsOptions) => Promise<CapabilityOptions>,
+  /** The offer of options that most clients have; `undefined` for others, and here. */
+  usualOffer: (() => undefined) as (options: OfferOptions, limits: Limits) => Capabilities | undefined,
   agents: loaded(agents),
   answers: loaded(answers),
   /** Sessions without a link, and JSON envelopes. */
@@ -28,6 +33,9 @@ export const parts = {
   delivery: loaded(agents),
   /** The client's end of sessions that their server has on record. */
   durable: loaded(durable),
+  /** What a client offers by its options. */
+  offers: loaded(offers),
+  /** Requests to the peer, and the half of a link that requests of either end and tensors need. */
   requests: loaded(requests),
   tensors: loaded(tensors),
 };

@@ -4,25 +4,34 @@ import { loadable } from '../base/loadable.js';
 import { loadedEncodings } from '../tokenizer/loaded.js';
 import type { CapabilityOptions, DefaultsOptions } from './options.js';
 import type { Parts } from './parts-node.js';
+import { LIGHT, usualOffer } from './usual-offer.js';
 
 const directory = loadable('the directory of agents', async () => {
   const [agents] = await Promise.all([import('./agents/module.js'), codecs.avp.load()]);
   return agents;
 });
 
+/** Needed for requests of either end, and for tensors. */
+const requests = loadable('requests', () => import('./requests/module.js'));
+
 /** Pages and workers: each part is imported when it is first needed. */
 export const parts: Parts = {
   isLazy: true,
   defaults: async (options) => lightDefaults(options),
+  usualOffer,
   agents: directory,
   answers: loadable('answers to requests', () => import('./requests/answers-module.js')),
   bare: loadable('sessions without a link', () => import('../session/bare-module.js')),
   coding: loadable('the text codecs', () => import('../codec/auto/coder.js')),
   delivery: directory,
-  durable: loadable('durable sessions', () => import('../session/durable/client-module.js')),
-  requests: loadable('requests', () => import('./requests/module.js')),
+  durable: loadable('durable sessions', async () => {
+    const [durable] = await Promise.all([import('../session/durable/client-module.js'), requests.load()]);
+    return durable;
+  }),
+  offers: loadable('offers', () => import('./offers-module.js')),
+  requests,
   tensors: loadable('tensors', async () => {
-    const [tensors] = await Promise.all([import('./tensors/module.js'), codecs.avp.load()]);
+    const [tensors] = await Promise.all([import('./tensors/module.js'), codecs.avp.load(), requests.load()]);
     return tensors;
   }),
 };
@@ -37,6 +46,5 @@ function lightDefaults({ algorithms, encodings, security }: DefaultsOptions): Ca
     return wantsAny ? {} : { encodings: offered };
   }
   if (security !== undefined) return { algorithms: [Algorithm.M2M] };
-  const light = [Algorithm.TOKEN, Algorithm.DICTIONARY, Algorithm.NONE];
-  return { encodings: offered, algorithms: offered.length > 0 ? [Algorithm.TOKEN_NATIVE, ...light] : light };
+  return { encodings: offered, algorithms: offered.length > 0 ? [Algorithm.TOKEN_NATIVE, ...LIGHT] : LIGHT };
 }

@@ -1,8 +1,7 @@
 import { fieldOf } from '../base/fields.js';
 import { prefixOf } from '../base/frame-kind.js';
 import { encodeUtf8 } from '../base/text.js';
-import { decodeControl } from '../control/envelope.js';
-import { decodeControlJson } from '../control/envelope-json.js';
+import { decodeControl, decodeControlJson } from '../control/envelope.js';
 import type { ControlMessage, UnknownMessage } from '../control/messages.js';
 import { assertUtf8Form } from './content.js';
 import { controlNote, dateOf } from './control-notes.js';

@@ -4,8 +4,8 @@ import { expansionOf, type LinkContext } from './context-coding.js';
 import { BODY_CHARGE, type SendCredit } from './credit.js';
 import { bodyFrameLength, bodyHeadLength, LinkKind, type OutgoingBody, writeBodyHead } from './frame.js';
 import type { WrittenFrames } from './replay.js';
-import type { SendQueue } from './send-queue.js';
-import { StreamedBody } from './streamed-body.js';
+import { isStreamed as hasSource, type SendQueue } from './send-queue.js';
+import type { StreamedBody } from './streamed-body.js';
 
 /** Most bytes of a body in one frame. */
 export const MAX_FRAGMENT_SIZE = 64 * 1024;
@@ -81,7 +81,7 @@ export class BodyWriter {
       queue.shift();
       return this.#frames.appendCopy(this.#context?.endWith(queue.streamId, frame) ?? frame);
     }
-    if (item instanceof StreamedBody || item.deferred === undefined) return this.#writeBody(queue, item);
+    if (hasSource(item) || item.deferred === undefined) return this.#writeBody(queue, item);
     const coded = this.#encode(queue, item);
     return coded && this.#writeBody(queue, coded);
   }
@@ -100,7 +100,7 @@ export class BodyWriter {
   }
 
   #writeBody(queue: SendQueue, body: OutgoingBody | StreamedBody): Uint8Array | undefined {
-    const isStreamed = body instanceof StreamedBody;
+    const isStreamed = hasSource(body);
     const total = isStreamed ? body.totalLength : body.bytes.length;
     const start = queue.offset;
     const most = start + (isStreamed ? Math.min(body.waiting, MAX_PIECE_SIZE) : MAX_FRAGMENT_SIZE);

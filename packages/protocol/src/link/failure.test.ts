@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ProtocolError, RequestError } from '../base/errors.js';
-import { encodeMap } from '../control/envelope.js';
+import { encodeMap } from '../control/maps.js';
 import { errorCode } from '../testing/error-code.js';
 import { decodeFailure, encodeFailure } from './failure.js';
 

@@ -1,7 +1,7 @@
 import { isApplicationCode, ProtocolError, RequestError } from '../base/errors.js';
 import { get, isCount } from '../base/fields.js';
 import { truncateUtf8, utf8Length } from '../base/text.js';
-import { decodeMap, encodeMap } from '../control/envelope.js';
+import { decodeMap, encodeMap } from '../control/maps.js';
 
 /** The body of an error frame, which carries the error of a request to its sender. */
 

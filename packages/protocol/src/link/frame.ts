@@ -72,6 +72,11 @@ const LAST_BODY_KIND = LinkKind.CHUNK;
 /** Both ends count frames of kinds up to this one. */
 const LAST_COUNTED_KIND = LinkKind.ALIAS;
 
+/** Whether frames of a kind belong to a request, a reply or a tensor. */
+export function isOfStream(kind: LinkKind): boolean {
+  return kind >= LinkKind.REQUEST && kind <= LinkKind.CANCEL;
+}
+
 export function isCounted(kind: LinkKind): boolean {
   return kind <= LAST_COUNTED_KIND;
 }

@@ -1,7 +1,7 @@
 import { ByteReader } from '../base/bytes.js';
 import { ProtocolError } from '../base/errors.js';
 import type { Limits } from '../base/limits.js';
-import { BodyCodec } from '../codec/body.js';
+import type { Loadable } from '../base/loadable.js';
 import type { ContextParameters } from '../codec/context/parameters.js';
 import type { LinkParameters } from '../control/agreement.js';
 import { Acknowledgement } from './acknowledgement.js';
@@ -9,36 +9,23 @@ import { type Addressing, AliasReader, AliasWriter } from './addressing.js';
 import { type BodyToSend, bodyOf } from './body-to-send.js';
 import { type ContextUse, LinkContext } from './context-coding.js';
 import { ReceiveCredit, type ReceiveCreditOptions, SendCredit } from './credit.js';
-import { encodeFailure, encodeVerdict } from './failure.js';
-import {
-  decodeLinkFrame,
-  encodeSignalFrame,
-  isCounted,
-  type LinkFrame,
-  LinkKind,
-  type OutgoingBody,
-} from './frame.js';
+import { decodeLinkFrame, isCounted, isOfStream, type LinkFrame, LinkKind } from './frame.js';
+import type { LinkStreams } from './link-streams.js';
 import type { Outbox } from './outbox.js';
+import type { OutboxListener } from './outbox-parts.js';
 import type { RateLimiter } from './rates.js';
 import { Assembler } from './reassembly.js';
 import { type LinkEvent, Receiver } from './receiver.js';
-import { StreamCloser, type StreamParts } from './stream-closer.js';
-import { StreamedBody } from './streamed-body.js';
+import type { StreamParts } from './stream-closer.js';
 import { type LastStreams, type Side, StreamTable } from './streams.js';
 
 export type { BodyToSend } from './body-to-send.js';
+export type { OutgoingTransfer } from './link-streams.js';
 export type { LinkEvent } from './receiver.js';
 
-/** A tensor to be sent. {@link Link.feed} brings the bytes after the first ones. */
-export interface OutgoingTransfer extends Pick<OutgoingBody, 'address' | 'onWritten'> {
-  /** Bytes of the tensor. */
-  readonly payloadSize: number;
-  /** Bytes of the whole body. */
-  readonly totalLength: number;
-  /** The beginning of the body, at least one byte. */
-  readonly first: Uint8Array;
-  /** Called when the beginning is written. */
-  readonly onFirstWritten?: (() => void) | undefined;
+/** The code of the half of a link that only streams need. */
+export interface StreamsModule {
+  readonly LinkStreams: typeof LinkStreams;
 }
 
 export interface LinkOptions {
@@ -54,6 +41,8 @@ export interface LinkOptions {
   readonly context?: ContextParameters | undefined;
   /** The names that messages and requests may be addressed to. @default none */
   readonly addressing: Addressing | undefined;
+  /** The code of requests, answers and tensors. */
+  readonly streams: Pick<Loadable<StreamsModule>, 'get'>;
   /** The last streams of the link that this one replaces. @default none */
   readonly last?: LastStreams | undefined;
 }
@@ -74,19 +63,23 @@ const MIN_RETAINED = 256 * 1024;
  * Both ends count the counted frames of each direction, and acknowledge by that count. A receiver grants
  * credit as its application consumes.
  */
-export class Link {
+export class Link implements OutboxListener {
   readonly #outbox: Outbox;
   readonly #streams: StreamTable;
-  readonly #closer: StreamCloser;
   readonly #receiver: Receiver;
   readonly #sendCredit: SendCredit;
   readonly #receiveCredit: ReceiveCredit;
   readonly #acknowledgement: Acknowledgement;
+  readonly #limits: Limits;
   readonly #gate: RateLimiter | undefined;
   readonly #context: LinkContext | undefined;
   readonly #assembler: Assembler;
+  readonly #code: LinkOptions['streams'];
+  /** Made with the first request, in either direction. */
+  #half: LinkStreams | undefined;
   #framesConfirmed = 0;
   #isCreditHeld = false;
+  #isStopped = false;
 
   constructor(options: LinkOptions) {
     const { side, limits, own, peer, outbox, gate, context: parameters, addressing, last } = options;
@@ -96,12 +89,11 @@ export class Link {
     const context = parameters && new LinkContext(parameters, limits.maxMessageSize);
     const aliases = addressing && new AliasReader(addressing);
     const assembler = new Assembler(limits, aliases);
-    const parts = { streams, outbox, assembler, sendCredit, receiveCredit, context };
-    const closer = new StreamCloser(parts);
     this.#outbox = outbox;
     this.#streams = streams;
-    this.#closer = closer;
-    this.#receiver = new Receiver({ ...parts, limits, gate, aliases, closer });
+    this.#limits = limits;
+    this.#code = options.streams;
+    this.#receiver = new Receiver({ assembler, receiveCredit, context, gate, aliases });
     this.#sendCredit = sendCredit;
     this.#receiveCredit = receiveCredit;
     this.#acknowledgement = new Acknowledgement(outbox);
@@ -113,7 +105,7 @@ export class Link {
       credit: sendCredit,
       context,
       aliases: addressing && new AliasWriter(),
-      listener: closer,
+      listener: this,
       maxRetained: Math.max(MIN_RETAINED, 2 * limits.sessionWindow),
     });
   }
@@ -167,6 +159,23 @@ export class Link {
     };
   }
 
+  /** Its requests, answers and tensors. @throws {ProtocolError} `codec_not_loaded` */
+  get streams(): LinkStreams {
+    if (this.#half === undefined) {
+      const receiver = this.#receiver;
+      const { LinkStreams } = this.#code.get();
+      const take = (frame: LinkFrame) => receiver.take(frame);
+      this.#half = new LinkStreams({ ...this.parts, limits: this.#limits, gate: this.#gate, take });
+      this.#half.isStopped = this.#isStopped;
+    }
+    return this.#half;
+  }
+
+  /** Everything queued on a stream is written, perhaps by the link that this one goes on from. */
+  handleDrained(streamId: number): void {
+    this.streams.handleDrained(streamId);
+  }
+
   // --- input
 
   /** @throws {ProtocolError} on any violation; the session ends then. */
@@ -174,7 +183,7 @@ export class Link {
     const frame = decodeLinkFrame(bytes);
     let event: LinkEvent | undefined;
     if (isCounted(frame.kind)) {
-      event = this.#receiver.handle(frame, now);
+      event = (isOfStream(frame.kind) ? this.streams : this.#receiver).handle(frame, now);
       this.#acknowledgement.handleReceived(bytes.length, now);
     } else if (frame.kind === LinkKind.ACK) this.#handleAck(frame);
     else this.#handleCredit(frame);
@@ -288,7 +297,8 @@ export class Link {
 
   /** CLOSE was sent: from now on the link queues no counted frame on its own account. */
   stopSending(): void {
-    this.#closer.isStopped = true;
+    this.#isStopped = true;
+    if (this.#half !== undefined) this.#half.isStopped = true;
   }
 
   // --- commands
@@ -296,74 +306,6 @@ export class Link {
   /** Sends a one-way message. */
   send(coded: BodyToSend): void {
     this.#outbox.pushBody(bodyOf(LinkKind.MESSAGE, 0, coded));
-  }
-
-  /** Opens a stream and returns its ID. @throws {ProtocolError} `too_many_streams`. */
-  request(coded: BodyToSend): number {
-    const { id } = this.#streams.open(coded.relayed);
-    this.#outbox.pushBody(bodyOf(LinkKind.REQUEST, id, coded));
-    return id;
-  }
-
-  /** Writes the request of a stream again that was opened on the link before this one. */
-  repeat(streamId: number, coded: BodyToSend): void {
-    this.#outbox.pushBody(bodyOf(LinkKind.REQUEST, streamId, coded));
-  }
-
-  /** Tells the peer again that a request is cancelled. */
-  repeatCancel(streamId: number): void {
-    this.#outbox.pushSignal(encodeSignalFrame(LinkKind.CANCEL, streamId));
-  }
-
-  /** Opens a stream with a tensor and returns its ID. @throws {ProtocolError} `too_many_streams`. */
-  transfer({ totalLength, first, onFirstWritten, address, onWritten }: OutgoingTransfer): number {
-    const { id: streamId } = this.#streams.open();
-    const { REQUEST: kind } = LinkKind;
-    const body = new StreamedBody({ kind, streamId, codec: BodyCodec.AVP, totalLength, address, onWritten });
-    body.feed(first, onFirstWritten);
-    this.#outbox.pushBody(body);
-    return streamId;
-  }
-
-  /** The next bytes of a transfer, at least one; ignored if the transfer is over. */
-  feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void {
-    this.#outbox.feed(streamId, bytes, onWritten);
-  }
-
-  /** Answers a request with a single reply. A cancelled stream is ended instead. */
-  respond(streamId: number, coded: BodyToSend): void {
-    this.#closer.respond(bodyOf(LinkKind.RESPONSE, streamId, coded));
-  }
-
-  /** Sends one part of a reply; ignored on a cancelled stream. */
-  chunk(streamId: number, coded: BodyToSend): void {
-    if (this.#streams.answerable(streamId)?.cancelled !== false) return;
-    this.#outbox.pushBody(bodyOf(LinkKind.CHUNK, streamId, coded));
-  }
-
-  /** Ends a reply in parts. */
-  end(streamId: number): void {
-    this.#closer.end(streamId);
-  }
-
-  /** Answers a request with the error that its handler threw. */
-  fail(streamId: number, error: unknown): void {
-    this.#closer.fail(streamId, encodeFailure(error));
-  }
-
-  /** Answers a request with an error that was encoded before. */
-  failWith(streamId: number, failure: Uint8Array): void {
-    this.#closer.fail(streamId, failure);
-  }
-
-  /** Refuses a tensor and sends the reason. The rest of it is dropped as it arrives. */
-  refuse(streamId: number, error: ProtocolError): void {
-    this.#closer.fail(streamId, encodeVerdict(error));
-  }
-
-  /** Cancels a request. Returns `true` if the stream is over at once, as the peer never heard of it. */
-  cancel(streamId: number): boolean {
-    return this.#closer.cancel(streamId);
   }
 
   /** Whether the peer still wants what would be sent on `streamId`. */

@@ -5,8 +5,7 @@ import { BodyCodec, BodyCounts } from '../codec/body.js';
 import { type BodyBounds, bodyValues, readBody } from './body-snapshot.js';
 import { decodeLinkFrame, isCounted, LinkKind } from './frame.js';
 import type { Outbox } from './outbox.js';
-import type { QueueItem, SendQueue } from './send-queue.js';
-import { StreamedBody } from './streamed-body.js';
+import { isStreamed, type QueueItem, type SendQueue } from './send-queue.js';
 
 /** What waits to be written or acknowledged, as plain values. */
 
@@ -146,7 +145,7 @@ function laneOf({ streamId, offset, started, blocked, items }: SendQueue): reado
 
 function itemValue(item: QueueItem): unknown {
   if ('frame' in item) return item.frame;
-  return 'bare' in item || item instanceof StreamedBody ? null : bodyValues(item);
+  return 'bare' in item || isStreamed(item) ? null : bodyValues(item);
 }
 
 /** Queues in the order of their turns, then those that wait for credit. */

@@ -7,8 +7,8 @@ import type { OutboxListener, OutboxParts, OutboxState } from './outbox-parts.js
 import type { Pacing } from './pacing.js';
 import type { RateName } from './rates.js';
 import { WrittenFrames } from './replay.js';
-import { ControlQueue, type QueueItem, SendQueue, type UnwrittenBody } from './send-queue.js';
-import { StreamedBody } from './streamed-body.js';
+import { ControlQueue, isStreamed, type QueueItem, SendQueue, type UnwrittenBody } from './send-queue.js';
+import type { StreamedBody } from './streamed-body.js';
 
 /** Stands for a queue of turns that nothing was put in; nothing is. */
 const NO_QUEUES = new Fifo<SendQueue>();
@@ -166,7 +166,7 @@ export class Outbox implements UncountedFrames {
 
   /** A streamed body must have been fed its first bytes; {@link feed} brings the others. */
   pushBody(body: OutgoingBody | StreamedBody): void {
-    this.#push(body.streamId, body, body instanceof StreamedBody ? body.waiting : body.bytes.length);
+    this.#push(body.streamId, body, isStreamed(body) ? body.waiting : body.bytes.length);
   }
 
   /** The next bytes, at least one, of the streamed body on `streamId`; ignored if the body was dropped. */

@@ -1,15 +1,12 @@
 import { ProtocolError, type RequestError } from '../base/errors.js';
-import type { Limits } from '../base/limits.js';
 import { BodyCodec, type CodedBody, type ReceivedBody } from '../codec/body.js';
 import type { AliasReader } from './addressing.js';
 import type { LinkContext } from './context-coding.js';
 import { BODY_CHARGE, type ReceiveCredit } from './credit.js';
-import { decodeFailure, encodeFailure } from './failure.js';
 import { type LinkFrame, LinkKind } from './frame.js';
 import type { RateLimiter } from './rates.js';
 import { type Assembler, type BodyPiece, unpinned } from './reassembly.js';
-import type { StreamCloser, StreamParts } from './stream-closer.js';
-import type { OpenStream, StreamTable } from './streams.js';
+import type { StreamParts } from './stream-closer.js';
 
 /** The meaning of one or more link frames. */
 export type LinkEvent =
@@ -41,19 +38,14 @@ export type LinkEvent =
   /** @param reason why this end stops a request of the peer; `undefined` if the peer cancelled it. */
   | { readonly type: 'cancel'; readonly streamId: number; readonly reason?: ProtocolError };
 
-export interface ReceiverOptions extends StreamParts {
-  readonly limits: Limits;
+export interface ReceiverOptions extends Pick<StreamParts, 'assembler' | 'receiveCredit' | 'context'> {
   readonly gate: RateLimiter | undefined;
   readonly aliases: AliasReader | undefined;
-  readonly closer: StreamCloser;
 }
 
-/** Turns the peer's counted frames into events: charges their bytes, assembles bodies, tracks streams. */
+/** Turns the peer's counted frames outside streams into events, and charges and assembles all bodies. */
 export class Receiver {
-  readonly #limits: Limits;
   readonly #gate: RateLimiter | undefined;
-  readonly #streams: StreamTable;
-  readonly #closer: StreamCloser;
   readonly #assembler: Assembler;
   readonly #credit: ReceiveCredit;
   readonly #context: LinkContext | undefined;
@@ -61,10 +53,7 @@ export class Receiver {
   readonly aliases: AliasReader | undefined;
 
   constructor(options: ReceiverOptions) {
-    this.#limits = options.limits;
     this.#gate = options.gate;
-    this.#streams = options.streams;
-    this.#closer = options.closer;
     this.#assembler = options.assembler;
     this.#credit = options.receiveCredit;
     this.#context = options.context;
@@ -72,115 +61,19 @@ export class Receiver {
   }
 
   /**
-   * @param frame of a counted kind.
+   * @param frame a message or an alias.
    * @throws {ProtocolError} on any violation; the session ends then.
    */
   handle(frame: LinkFrame, now: number): LinkEvent | undefined {
-    switch (frame.kind) {
-      case LinkKind.MESSAGE:
-        return this.#handleMessage(frame, now);
-      case LinkKind.REQUEST:
-        return this.#handleRequest(frame, now);
-      case LinkKind.END:
-        return this.#handleEnd(frame);
-      case LinkKind.ERROR:
-        return this.#handleError(frame);
-      case LinkKind.CANCEL:
-        return this.#handleCancel(frame);
-      case LinkKind.ALIAS:
-        return this.#handleAlias(frame);
-      default:
-        return this.#handleReply(frame);
-    }
+    return frame.kind === LinkKind.ALIAS ? this.#handleAlias(frame) : this.#handleMessage(frame, now);
   }
 
   #handleMessage(frame: LinkFrame, now: number): LinkEvent | undefined {
     if (frame.streamId !== 0) throw new ProtocolError('bad_frame', 'one-way messages travel on stream 0');
     assertNoTensor(frame);
     if (!this.#assembler.isPending(0)) this.#gate?.handleMessage(now);
-    const body = this.#take(frame);
+    const body = this.take(frame);
     return body && { type: 'message', body };
-  }
-
-  #handleRequest(frame: LinkFrame, now: number): LinkEvent | undefined {
-    const { streamId } = frame;
-    let stream: OpenStream | undefined;
-    if (this.#assembler.isPending(streamId)) {
-      stream = this.#streams.get(streamId);
-    } else {
-      stream = this.#streams.accept(streamId);
-      stream.refusal = this.#gate?.handleRequest(now);
-      stream.isTransfer = frame.codec === BodyCodec.AVP;
-    }
-    if (stream?.isTransfer) return this.#handlePiece(frame, stream);
-    const body = this.#take(frame);
-    if (body === undefined) return undefined;
-    if (stream?.refusal === undefined) return { type: 'request', streamId, body };
-    this.#credit.consume(streamId, body.charge);
-    this.#closer.fail(streamId, encodeFailure(stream.refusal));
-    return undefined;
-  }
-
-  /** Charges a frame of a tensor, which is handed on. A refused tensor is answered on its first frame. */
-  #handlePiece(frame: LinkFrame, stream: OpenStream): LinkEvent | undefined {
-    const { streamId } = frame;
-    const piece = this.#assembler.addPiece(frame);
-    this.#credit.receive(streamId, piece.charge, 0);
-    if (stream.refusal !== undefined && !stream.answered) {
-      this.#closer.fail(streamId, encodeFailure(stream.refusal));
-    }
-    const isOpen = this.#streams.get(streamId) !== undefined;
-    if (isOpen && !stream.answered) return { type: 'piece', streamId, piece };
-    // Refused; the sender does not know yet.
-    this.#credit.consume(streamId, piece.charge);
-    if (isOpen && !this.#assembler.isPending(streamId)) this.#closer.finish(streamId);
-    return undefined;
-  }
-
-  /** A response or a chunk. */
-  #handleReply(frame: LinkFrame): LinkEvent | undefined {
-    const { kind, streamId } = frame;
-    assertNoTensor(frame);
-    const stream = this.#streams.asked(streamId);
-    if (stream === undefined) return undefined;
-    const body = this.#take(frame);
-    if (body === undefined) return undefined;
-    const isResponse = kind === LinkKind.RESPONSE;
-    if (isResponse) this.#closer.finish(streamId);
-    if (stream.cancelled) {
-      this.#credit.consume(streamId, body.charge);
-      return isResponse ? { type: 'end', streamId } : undefined;
-    }
-    return { type: isResponse ? 'response' : 'part', streamId, body };
-  }
-
-  #handleEnd({ streamId, rest }: LinkFrame): LinkEvent | undefined {
-    const stream = this.#streams.asked(streamId);
-    if (stream === undefined) return undefined;
-    // A cancelled stream may end anywhere.
-    if (this.#assembler.isPending(streamId) && !stream.cancelled) {
-      throw new ProtocolError('bad_frame', 'a stream ended inside a body');
-    }
-    if (this.#context !== undefined) this.#context.receiveEnd(streamId, rest);
-    else if (rest.length > 0) throw new ProtocolError('trailing_bytes', 'an end frame has no body');
-    this.#closer.finish(streamId);
-    return { type: 'end', streamId };
-  }
-
-  #handleError({ streamId, rest }: LinkFrame): LinkEvent | undefined {
-    if (this.#streams.asked(streamId) === undefined) return undefined;
-    const error = decodeFailure(rest, this.#limits.maxJsonDepth);
-    this.#context?.receiveError(streamId);
-    this.#closer.finish(streamId);
-    return { type: 'failure', streamId, error };
-  }
-
-  #handleCancel({ streamId, rest }: LinkFrame): LinkEvent | undefined {
-    if (rest.length !== 0) throw new ProtocolError('trailing_bytes', 'a cancel frame has no body');
-    if (this.#streams.isLocal(streamId) || !this.#streams.wasOpened(streamId)) {
-      throw new ProtocolError('bad_frame', `stream ${streamId} is not the peer's to cancel`);
-    }
-    return this.#closer.handleCancel(streamId) ? { type: 'cancel', streamId } : undefined;
   }
 
   /** The number takes the place of the stream ID. */
@@ -189,8 +82,8 @@ export class Receiver {
     this.aliases.handleAlias(alias, rest);
   }
 
-  /** Charges a frame. Returns the body once it is complete. */
-  #take(frame: LinkFrame): ReceivedBody | undefined {
+  /** Charges a frame of a body. Returns the body once it is complete. */
+  take(frame: LinkFrame): ReceivedBody | undefined {
     const { streamId, rest } = frame;
     const isFirst = !this.#assembler.isPending(streamId);
     const charge = rest.length + (isFirst ? BODY_CHARGE : 0);
@@ -221,7 +114,7 @@ export class Receiver {
 }
 
 /** @throws {ProtocolError} `bad_frame`. */
-function assertNoTensor({ codec }: LinkFrame): void {
+export function assertNoTensor({ codec }: LinkFrame): void {
   if (codec === BodyCodec.AVP) throw new ProtocolError('bad_frame', 'tensors travel as requests');
 }
 

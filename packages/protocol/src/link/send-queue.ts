@@ -1,7 +1,7 @@
 import { Fifo } from '../base/fifo.js';
 import { BodyCodec, type CodedBody } from '../codec/body.js';
 import { LinkKind, type OutgoingBody } from './frame.js';
-import { StreamedBody } from './streamed-body.js';
+import type { StreamedBody } from './streamed-body.js';
 
 /** A frame that is written after the bodies of its stream: end, error. */
 export interface SignalFrame {
@@ -19,6 +19,9 @@ export interface BareFrame {
 export type UnwrittenBody = OutgoingBody | StreamedBody | BareFrame;
 
 export type QueueItem = UnwrittenBody | SignalFrame;
+
+/** Whether the bytes of an item are fed while it is written. */
+export const isStreamed = (item: QueueItem): item is StreamedBody => 'waiting' in item;
 
 /** What is queued on all streams together. */
 export interface QueueTotals {
@@ -64,7 +67,7 @@ export class SendQueue {
   /** The streamed body that is being fed: always the last item. */
   get streamed(): StreamedBody | undefined {
     const { last } = this.items;
-    return last instanceof StreamedBody ? last : undefined;
+    return last !== undefined && isStreamed(last) ? last : undefined;
   }
 
   /** Whether the next frame begins a message, request or transfer. */
@@ -106,7 +109,7 @@ export class SendQueue {
   /** Removes the body with this `onDropped`, unless some of it is written or coded. Returns whether it did. */
   remove(onDropped: () => void): boolean {
     for (const item of this.items) {
-      if ('frame' in item || item instanceof StreamedBody) continue;
+      if ('frame' in item || isStreamed(item)) continue;
       if (('bare' in item ? item.body : item).onDropped !== onDropped) continue;
       // The context of a coded body counts on it.
       const isBegun =

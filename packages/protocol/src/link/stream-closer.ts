@@ -2,7 +2,6 @@ import type { LinkContext } from './context-coding.js';
 import type { ReceiveCredit, SendCredit } from './credit.js';
 import { encodeSignalFrame, LinkKind, type OutgoingBody } from './frame.js';
 import type { Outbox } from './outbox.js';
-import type { OutboxListener } from './outbox-parts.js';
 import type { Assembler } from './reassembly.js';
 import type { OpenStream, StreamTable } from './streams.js';
 
@@ -20,7 +19,7 @@ export interface StreamParts {
  * Ends streams, in every way in which one can end: this end or the peer answers it, fails it or cancels it.
  * Queues the frame that tells the peer, and makes everything that holds state of the stream forget it.
  */
-export class StreamCloser implements OutboxListener {
+export class StreamCloser {
   /** CLOSE was sent: this class queues no counted frame on its own account any more. */
   isStopped = false;
   readonly #streams: StreamTable;
@@ -40,7 +39,7 @@ export class StreamCloser implements OutboxListener {
   }
 
   /** Answers with a single body. A cancelled stream gets END instead. */
-  respond(body: OutgoingBody): void {
+  respondWith(body: OutgoingBody): void {
     const { streamId } = body;
     const stream = this.#streams.answerable(streamId);
     if (stream === undefined) return;
@@ -57,7 +56,7 @@ export class StreamCloser implements OutboxListener {
   }
 
   /** Answers with an error. A cancelled stream gets END instead. @param failure body of the error frame. */
-  fail(streamId: number, failure: Uint8Array): void {
+  failWith(streamId: number, failure: Uint8Array): void {
     const stream = this.#streams.answerable(streamId);
     if (stream === undefined) return;
     if (stream.cancelled) this.#pushEnd(streamId);

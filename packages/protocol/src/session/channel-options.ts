@@ -1,6 +1,7 @@
 import type { Fields, StringMap } from '../base/fields.js';
 import type { CodedBody } from '../codec/body.js';
 import type { DataPayload } from '../control/messages.js';
+import type { LinkOptions } from '../link/link.js';
 import type { Outbox } from '../link/outbox.js';
 import type { RateLimiter } from '../link/rates.js';
 import type { LastStreams } from '../link/streams.js';
@@ -18,6 +19,8 @@ export interface ChannelOptions extends BodyRulesOptions {
   /** The extensions that this end stated. */
   readonly ownExtensions: StringMap;
   readonly outbox: Outbox;
+  /** The code of requests, answers and tensors. */
+  readonly streams: LinkOptions['streams'];
   /** Server: enforces the rates that it announced. */
   readonly limiter?: RateLimiter | undefined;
   /** Client: the streams of the session that this page has taken up. @default none */

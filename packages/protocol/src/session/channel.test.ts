@@ -9,6 +9,7 @@ import type { DataPayload } from '../control/messages.js';
 import { decodeLinkFrame, encodeBodyFrame, LinkKind } from '../link/frame.js';
 import { Outbox } from '../link/outbox.js';
 import { errorCode } from '../testing/error-code.js';
+import { ALL_CODE } from './all-code.js';
 import { encodeBareFrame, encodeTextForm } from './bare.js';
 import { BareChannel } from './bare-channel.js';
 import { LinkChannel } from './channel.js';
@@ -52,6 +53,7 @@ const createPath = (
     ownExtensions: {},
     peerExtensions: {},
     outbox,
+    streams: ALL_CODE.streams,
     envelopes: undefined,
     ...change,
   });

@@ -27,6 +27,7 @@ export class LinkChannel implements SessionChannel {
   protected readonly outbox: Outbox;
   readonly #agreed: Agreed;
   readonly #gate: RateLimiter | undefined;
+  readonly #streams: LinkOptions['streams'];
   /** The streams that the first link begins with. */
   readonly #last: LastStreams | undefined;
   #link: Link | undefined;
@@ -38,6 +39,7 @@ export class LinkChannel implements SessionChannel {
     this.outbox = options.outbox;
     this.#agreed = agreedOf(options);
     this.#gate = options.limiter;
+    this.#streams = options.streams;
     this.#last = options.last;
   }
 
@@ -56,6 +58,7 @@ export class LinkChannel implements SessionChannel {
       ...this.#agreed.link,
       outbox,
       gate: this.#gate,
+      streams: this.#streams,
       last: rested?.last ?? this.#last,
     });
     this.#link = link;
@@ -128,55 +131,55 @@ export class LinkChannel implements SessionChannel {
     assertNotDraining(this.draining);
     assertOpen(this.session);
     this.rules.assertBody(body);
-    return this.link.request(body);
+    return this.link.streams.request(body);
   }
 
   transfer(transfer: OutgoingTransfer): number {
     assertOpen(this.session);
     this.rules.assertTransfer(transfer);
-    return this.link.transfer(transfer);
+    return this.link.streams.transfer(transfer);
   }
 
   feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void {
     this.session.touch();
-    this.link.feed(streamId, bytes, onWritten);
+    this.outbox.feed(streamId, bytes, onWritten);
   }
 
   respond(streamId: number, body: BodyToSend): void {
     if (!this.session.isOpen || !this.isWanted(streamId)) return this.end(streamId);
     this.session.touch();
     this.rules.assertBody(body);
-    this.link.respond(streamId, body);
+    this.link.streams.respond(streamId, body);
   }
 
   chunk(streamId: number, body: BodyToSend): void {
     this.session.touch();
     if (!this.session.isOpen || !this.isWanted(streamId)) return;
     this.rules.assertBody(body);
-    this.link.chunk(streamId, body);
+    this.link.streams.chunk(streamId, body);
   }
 
   end(streamId: number): void {
     this.session.touch();
     // A reply that closing has cut short must not look complete, and no counted frame may follow CLOSE.
-    if (this.session.isOpen) this.link.end(streamId);
+    if (this.session.isOpen) this.link.streams.end(streamId);
   }
 
   fail(streamId: number, error: unknown): void {
     this.session.touch();
-    if (this.session.isOpen) this.link.fail(streamId, error);
+    if (this.session.isOpen) this.link.streams.fail(streamId, error);
   }
 
   // A closing session still refuses and cancels, so that the peer sends less before CLOSE.
 
   refuse(streamId: number, error: ProtocolError): void {
     this.session.touch();
-    if (!this.session.hasEnded && !this.session.hasSentClose) this.link.refuse(streamId, error);
+    if (!this.session.hasEnded && !this.session.hasSentClose) this.link.streams.refuse(streamId, error);
   }
 
   cancel(streamId: number): void {
     if (this.session.hasEnded || this.session.hasSentClose) return;
-    const wasUnwritten = this.link.cancel(streamId);
+    const wasUnwritten = this.link.streams.cancel(streamId);
     if (wasUnwritten) this.session.emit({ type: 'end', streamId });
   }
 
@@ -248,7 +251,7 @@ export class LinkChannel implements SessionChannel {
 /** What follows from an agreement alone, which many sessions of a server share. */
 interface Agreed {
   readonly rules: BodyRules;
-  readonly link: Omit<LinkOptions, 'outbox' | 'gate' | 'last'>;
+  readonly link: Omit<LinkOptions, 'outbox' | 'gate' | 'streams' | 'last'>;
 }
 
 const agreed = new WeakMap<Negotiated, Agreed>();
@@ -275,8 +278,8 @@ function agreedOf(options: ChannelOptions): Agreed {
 
 /** The options of the link of a channel. */
 export function linkOptionsOf(options: ChannelOptions): LinkOptions {
-  const { outbox, limiter, last } = options;
-  return { ...agreedOf(options).link, outbox, gate: limiter, last };
+  const { outbox, limiter, streams, last } = options;
+  return { ...agreedOf(options).link, outbox, gate: limiter, streams, last };
 }
 
 /** What both ends keep of earlier messages. */

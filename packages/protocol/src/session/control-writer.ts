@@ -1,10 +1,10 @@
 import { Subprotocol } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import type { CodedBody } from '../codec/body.js';
-import { encodeControl } from '../control/envelope.js';
+import { encodeEnvelope } from '../control/forms.js';
 import type { ControlMessage, DataPayload } from '../control/messages.js';
 import type { Outbox } from '../link/outbox.js';
-import type { BareModule } from './channel-module.js';
+import type { BareModule, SessionCode } from './channel-module.js';
 import type { SessionOptions } from './types.js';
 
 /** A control message without the fields that all of them have. */
@@ -19,8 +19,7 @@ interface Sender {
   /** `undefined` before ACCEPT. */
   readonly id: string | undefined;
   readonly options: Pick<SessionOptions, 'subprotocol' | 'timeOrigin'>;
-  /** The code of JSON envelopes, if it is loaded. */
-  readonly bare: BareModule | undefined;
+  readonly code: SessionCode;
   readonly outbox: Outbox;
   readonly timers: { readonly now: number };
 }
@@ -49,12 +48,12 @@ export class ControlWriter {
   }
 
   #encode(fields: Outgoing, sessionId: string | null): Uint8Array | string {
-    const { options, timers } = this.#session;
+    const { options, timers, code } = this.#session;
     const timestamp = Math.max(0, Math.round((options.timeOrigin ?? 0) + timers.now));
     const message = { ...fields, sessionId, timestamp } as ControlMessage;
     return options.subprotocol === Subprotocol.BINARY
-      ? encodeControl(message)
-      : jsonEnvelopes(this.#session.bare).encodeControlJson(message);
+      ? encodeEnvelope(message, code.forms)
+      : jsonEnvelopes(code.bare).encodeJsonEnvelope(message, code.forms);
   }
 }
 

@@ -1,12 +1,11 @@
 import { ProtocolError } from '../base/errors.js';
-import * as bare from './bare-module.js';
 import { ServerCore } from './server-core.js';
 import { optionsFor, readSnapshot } from './snapshot.js';
 import type { ServerSessionCore, SessionOptions } from './types.js';
 
 /** Creates the server's end of a session. */
 export function createServerSession(options: SessionOptions): ServerSessionCore {
-  return new ServerCore(options, bare);
+  return new ServerCore(options);
 }
 
 /**
@@ -29,7 +28,7 @@ export function restoreSession(
   if (options.role !== 'server')
     throw new ProtocolError('invalid_argument', 'only a server restores sessions');
   const state = readSnapshot(snapshot, options);
-  const core = new ServerCore(optionsFor(state.role.answer, options), bare);
+  const core = new ServerCore(optionsFor(state.role.answer, options));
   core.restore(state, now);
   return core;
 }

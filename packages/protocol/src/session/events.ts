@@ -24,6 +24,8 @@ export type SessionEvent =
   | { readonly type: 'throttled'; readonly throttled: Throttled }
   /** Bodies in this codec wait for its code: load it, then call `releaseFrames`. */
   | { readonly type: 'codec'; readonly codec: BodyCodec }
+  /** Frames of requests, answers or tensors wait for the code of streams: load it, then call `releaseFrames`. */
+  | { readonly type: 'streams' }
   /** Server: the client has loaded the code of more codecs, so `awaitedCodecs` has changed. */
   | { readonly type: 'ready' }
   /**

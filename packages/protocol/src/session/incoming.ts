@@ -3,10 +3,11 @@ import { ProtocolError } from '../base/errors.js';
 import { AVP_FIRST_BYTE, FrameKind, frameKind, LINK_FIRST_BYTE } from '../base/frame-kind.js';
 import type { Limits } from '../base/limits.js';
 import type { BodyCodec, SecurityStatus } from '../codec/body.js';
-import { decodeControl, MAX_CONTROL_SIZE } from '../control/envelope.js';
+import { decodeEnvelope } from '../control/forms.js';
+import { MAX_CONTROL_SIZE } from '../control/maps.js';
 import type { ClosePayload, ControlMessage, DataPayload, UnknownMessage } from '../control/messages.js';
-import { isCounted, type LinkKind } from '../link/frame.js';
-import type { BareModule } from './channel-module.js';
+import { isCounted, isOfStream, type LinkKind } from '../link/frame.js';
+import type { SessionCode } from './channel-module.js';
 import { jsonEnvelopes } from './control-writer.js';
 import type { Role, RoleHost } from './role.js';
 
@@ -19,8 +20,7 @@ export interface Receiver
     'options' | 'timers' | 'control' | 'channel' | 'id' | 'negotiated' | 'isLost' | 'emit'
   > {
   readonly role: Role;
-  /** The code of JSON envelopes, if it is loaded. */
-  readonly bare: BareModule | undefined;
+  readonly code: SessionCode;
   /** Set while the codecs of the session are being loaded. */
   readonly held: HeldFrames | undefined;
   /** The peer's CLOSE was received, so no counted frame may follow. */
@@ -54,6 +54,11 @@ function awaitsLink({ held, negotiated }: Receiver): boolean {
 function receiveLinkFrame(session: Receiver, frame: Uint8Array): void {
   if (session.isLost) throw new ProtocolError('protocol_violation', 'a link frame before ACCEPT');
   if (session.held !== undefined) return session.held.add(frame);
+  const kind = ((frame[0] ?? 0) & 0x0f) as LinkKind;
+  if (isOfStream(kind) && !session.code.streams.isLoaded) {
+    session.holdFrames().add(frame);
+    return session.emit({ type: 'streams' });
+  }
   const codec = session.missingCodec(frame);
   if (codec !== undefined) {
     session.holdFrames().add(frame);
@@ -61,7 +66,7 @@ function receiveLinkFrame(session: Receiver, frame: Uint8Array): void {
   }
   session.role.handleLinkFrame();
   // Acknowledgements and credit are sent after CLOSE too.
-  if (isCounted(((frame[0] ?? 0) & 0x0f) as LinkKind)) {
+  if (isCounted(kind)) {
     assertNotClosed(session);
     session.timers.touch();
   }
@@ -148,7 +153,7 @@ export type Incoming =
  */
 function readIncoming(
   data: Uint8Array | string,
-  { options: { subprotocol, limits }, bare }: Pick<Receiver, 'options' | 'bare'>,
+  { options: { subprotocol, limits }, code }: Pick<Receiver, 'options' | 'code'>,
   isAgreed: boolean,
   isHandshake: boolean,
 ): Incoming {
@@ -161,12 +166,13 @@ function readIncoming(
   const maxControl = isHandshake ? maxHandshakeSize : Math.min(maxHandshakeSize, MAX_CONTROL_SIZE);
   if (typeof data === 'string') {
     if (isBinary) return { type: 'bare', content: data };
-    return { type: 'control', message: jsonEnvelopes(bare).decodeControlJson(data, limits, maxControl) };
+    const { decodeJsonEnvelope } = jsonEnvelopes(code.bare);
+    return { type: 'control', message: decodeJsonEnvelope(data, code.forms, limits, maxControl) };
   }
   if (!isBinary) throw new ProtocolError('bad_frame', `${Subprotocol.JSON} carries text messages only`);
   switch (frameKind(data)) {
     case FrameKind.CONTROL:
-      return { type: 'control', message: decodeControl(data, limits, maxControl) };
+      return { type: 'control', message: decodeEnvelope(data, code.forms, limits.maxJsonDepth, maxControl) };
     case FrameKind.LINK:
       throw new ProtocolError('bad_frame', 'a link frame although link was not negotiated');
     default:

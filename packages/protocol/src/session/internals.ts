@@ -11,7 +11,7 @@ import { decodeLinkFrame, isBodyKind } from '../link/frame.js';
 import { Outbox } from '../link/outbox.js';
 import type { LastStreams } from '../link/streams.js';
 import { LinkChannel } from './channel.js';
-import type { BareModule, ChannelModule } from './channel-module.js';
+import type { ChannelModule, SessionCode } from './channel-module.js';
 import type { ChannelOptions, TakenUpBodies } from './channel-options.js';
 import { closeReasonOf, rejection, truncateReason, withCloseCode } from './close-reason.js';
 import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-channel.js';
@@ -60,16 +60,11 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   /** The options of a channel whose code has to be loaded. */
   #waitingChannel: ChannelOptions | undefined;
 
-  /** The code of sessions without a link, and of JSON envelopes. */
-  readonly bare: BareModule | undefined;
+  readonly code: SessionCode;
 
-  constructor(
-    options: SessionOptions,
-    createRole: (session: RoleHost) => Role,
-    bare: BareModule | undefined,
-  ) {
+  constructor(options: SessionOptions, createRole: (session: RoleHost) => Role, code: SessionCode) {
     this.options = options;
-    this.bare = bare;
+    this.code = code;
     this.timers = new SessionTimers(options.timers);
     this.role = createRole(this);
   }
@@ -184,6 +179,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
       ownExtensions: capabilities.extensions,
       peerExtensions,
       outbox: this.outbox,
+      streams: this.code.streams,
       limiter: this.role.limiter,
       last,
       takenUp,
@@ -198,7 +194,8 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
       return;
     }
     this.#waitingChannel = channelOptions;
-    if (!hasLink && this.bare !== undefined) this.openChannel(this.bare);
+    const { bare } = this.code;
+    if (!hasLink && bare !== undefined) this.openChannel(bare);
   }
 
   openChannel({ Channel }: ChannelModule): boolean {

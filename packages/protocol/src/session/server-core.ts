@@ -4,8 +4,8 @@ import { msUntil } from '../base/value-list.js';
 import type { Negotiated } from '../control/agreement.js';
 import { CloseReason, type GoAwayPayload } from '../control/messages.js';
 import { RestedLink } from '../link/rest.js';
+import { ALL_CODE } from './all-code.js';
 import { LinkChannel } from './channel.js';
-import type { BareModule } from './channel-module.js';
 import { recordOf } from './channels.js';
 import { LifecycleState } from './lifecycle.js';
 import { MovableChannel } from './movable-channel.js';
@@ -22,8 +22,8 @@ export class ServerCore extends Core implements ServerSessionCore {
   /** GOAWAY with `move`, which the client has been sent. */
   #asked: GoAwayPayload | undefined;
 
-  constructor(options: SessionOptions, bare: BareModule | undefined) {
-    super(options, (session) => new ServerRole(session), bare);
+  constructor(options: SessionOptions) {
+    super(options, (session) => new ServerRole(session), ALL_CODE);
   }
 
   override sendGoAway(payload: GoAwayPayload, now: number): void {

@@ -6,7 +6,8 @@ import { ProtocolError, RequestError } from '../base/errors.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
 import { decodeUtf8, encodeUtf8, truncateUtf8 } from '../base/text.js';
 import { BodyCodec, plainBody } from '../codec/body.js';
-import { decodeControl, encodeMap, MAX_CONTROL_SIZE } from '../control/envelope.js';
+import { decodeControl } from '../control/envelope.js';
+import { encodeMap, MAX_CONTROL_SIZE } from '../control/maps.js';
 import { CloseReason, RejectCode } from '../control/messages.js';
 import { encodeSignalFrame, LinkKind } from '../link/frame.js';
 import {

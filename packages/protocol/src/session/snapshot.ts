@@ -6,7 +6,7 @@ import { msUntil, orNull, trimmed, ValueList } from '../base/value-list.js';
 import { AgreementCache, type Answer } from '../control/agreement.js';
 import { agreementValues, readAgreement } from '../control/agreement-snapshot.js';
 import { laterCodecsField } from '../control/capabilities.js';
-import { decodeMap, encodeMap } from '../control/envelope.js';
+import { decodeMap, encodeMap } from '../control/maps.js';
 import type { RateState } from '../link/rates.js';
 import { lastStreamsOf } from '../link/snapshot.js';
 import type { LastStreams } from '../link/streams.js';

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { CloseCode } from '../base/close-codes.js';
 import { encodeUtf8 } from '../base/text.js';
-import { encodeControl, encodeMap } from '../control/envelope.js';
+import { encodeControl } from '../control/envelope.js';
+import { encodeMap } from '../control/maps.js';
 import type { ControlMessage } from '../control/messages.js';
 import { createSimulation } from '../testing/simulation.js';
 

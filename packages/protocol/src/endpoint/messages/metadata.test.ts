@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { encodeMap } from '../../control/envelope.js';
+import { encodeMap } from '../../control/maps.js';
 import { errorCode } from '../../testing/error-code.js';
 import { decodeMetadata, encodeMetadata, type Metadata } from './metadata.js';
 

@@ -1,6 +1,6 @@
 import { assertMsgpackBounds } from '#msgpack';
 import { ProtocolError } from '../../base/errors.js';
-import { decodeMap, encodeMap } from '../../control/envelope.js';
+import { decodeMap, encodeMap } from '../../control/maps.js';
 
 /**
  * Entries of all lists and maps of a message's metadata together (docs/protocol/link.md). Decoding an entry

@@ -1,5 +1,5 @@
 import { type Fields, get, isCount, isFields } from '../../base/fields.js';
-import { encodeMap } from '../../control/envelope.js';
+import { encodeMap } from '../../control/maps.js';
 import type { Metadata } from '../messages/metadata.js';
 
 /** The entry of a reply's metadata in which the server names a kept reply. */

@@ -6,7 +6,7 @@ import { BodyCodec, isSized, type ReceivedBody } from '../../codec/body.js';
 import type { BodyCoder } from '../../codec/coder.js';
 import { LateCoder } from '../../codec/late-coder.js';
 import { loadEncoding } from '../../codec/vocabulary/load.js';
-import { encodeMap } from '../../control/envelope.js';
+import { encodeMap } from '../../control/maps.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
 import type { Message } from '../messages/message.js';
 import { createReply, type Reply } from './reply.js';

@@ -4,7 +4,7 @@ import { resolveLimits } from '../../base/limits.js';
 import { encodeUtf8 } from '../../base/text.js';
 import { createBodyCoder } from '../../codec/auto/coder.js';
 import { BodyCodec, type CodedBody, plainBody } from '../../codec/body.js';
-import { encodeMap } from '../../control/envelope.js';
+import { encodeMap } from '../../control/maps.js';
 import { type Clock, systemClock } from '../../platform/clock.js';
 import { createMessage, type Message, type ReceivedMessage } from '../messages/message.js';
 import { decodeMetadata } from '../messages/metadata.js';

@@ -1,5 +1,5 @@
 /** Tensors in both directions; a page loads them with the first one. */
 
-export { TensorReceiver } from './receiver.js';
+export { createTensorReceiver } from './receiving.js';
 export { assertSendTensorOptions } from './send-options.js';
 export { TensorSender } from './sender.js';

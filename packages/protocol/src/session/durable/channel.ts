@@ -221,7 +221,7 @@ export class DurableChannel extends RecordingChannel implements SessionRecord {
     for (const id of fates.cancelled) {
       const stream = this.streams.get(id);
       if (stream !== undefined && stream.end === undefined) this.recordEnd(id, stream, COMPLETE);
-      this.link.end(id);
+      this.link.streams.end(id);
     }
     for (const id of [...fates.over, ...fates.interrupted]) this.#tellRest(id);
   }
@@ -271,11 +271,11 @@ export class DurableChannel extends RecordingChannel implements SessionRecord {
   #tellRest(streamId: number): void {
     const { former, told, end } = this.streams.get(streamId) as DurableStream;
     for (const part of former.slice(told)) {
-      if (part.kind === LinkKind.RESPONSE) return this.link.respond(streamId, part);
-      this.link.chunk(streamId, part);
+      if (part.kind === LinkKind.RESPONSE) return this.link.streams.respond(streamId, part);
+      this.link.streams.chunk(streamId, part);
     }
-    if (end === undefined || end.length === 0) this.link.end(streamId);
-    else this.link.failWith(streamId, end);
+    if (end === undefined || end.length === 0) this.link.streams.end(streamId);
+    else this.link.streams.failWith(streamId, end);
   }
 }
 

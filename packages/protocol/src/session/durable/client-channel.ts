@@ -192,7 +192,7 @@ export class DurableClientChannel extends LinkChannel {
     const waiting = messages.slice(Math.max(0, messages.length - (this.#sent - handled))) as OutgoingBody[];
     for (const body of waiting) this.outbox.pushBody(body.uncoded ?? body);
     for (const { id } of open) if (repeated.has(id)) this.#repeat(id);
-    for (const { id } of stated.streams) if (this.#isCancelled(id)) this.link.repeatCancel(id);
+    for (const { id } of stated.streams) if (this.#isCancelled(id)) this.link.streams.repeatCancel(id);
     for (const [{ id }, event] of ends) {
       if (event === undefined) continue;
       this.#requests.delete(id);
@@ -222,7 +222,7 @@ export class DurableClientChannel extends LinkChannel {
   #repeat(streamId: number): void {
     const request = this.#requests.get(streamId) as OpenRequest;
     request.isAcknowledged = false;
-    this.link.repeat(streamId, this.#noticed(request));
+    this.link.streams.repeat(streamId, this.#noticed(request));
   }
 
   /** @throws {ProtocolError} `window_exceeded` if the application does not read while processes come and go. */

@@ -245,7 +245,7 @@ export class RecordingChannel extends LinkChannel {
     this.recordEnd(streamId, stream, failure);
     this.recorder.after(() => {
       this.session.touch();
-      if (this.session.isOpen) this.link.failWith(streamId, failure);
+      if (this.session.isOpen) this.link.streams.failWith(streamId, failure);
     });
   }
 

@@ -1,6 +1,5 @@
 import { ProtocolError } from '../../base/errors.js';
 import { type ResumeOffer, ResumeRefusal } from '../../control/messages.js';
-import * as bare from '../bare-module.js';
 import { type AcceptedResume, ResumeGuard } from '../resume-token.js';
 import { ServerCore } from '../server-core.js';
 import { optionsFor } from '../snapshot.js';
@@ -36,7 +35,7 @@ export function restoreDurableSession(
   if (options.role !== 'server')
     throw new ProtocolError('invalid_argument', 'only a server restores sessions');
   const begin = readBegin(record.begin, options);
-  const core = new ServerCore(optionsFor(begin.answer, options), bare);
+  const core = new ServerCore(optionsFor(begin.answer, options));
   core.takeOver(begin, record.accept, now);
   if (!(core.channel instanceof DurableChannel))
     throw new ProtocolError('bad_message', 'only a durable session is on record');

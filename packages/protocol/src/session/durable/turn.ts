@@ -1,6 +1,6 @@
 import { ProtocolError } from '../../base/errors.js';
 import { get } from '../../base/fields.js';
-import { decodeMap, encodeMap } from '../../control/envelope.js';
+import { decodeMap, encodeMap } from '../../control/maps.js';
 import { type BodyBounds, bodyValues, readBody } from '../../link/body-snapshot.js';
 import type { OutgoingBody } from '../../link/frame.js';
 import type { AcceptedResume } from '../resume-token.js';
