@@ -13,6 +13,7 @@ import { FrameWriter } from './frame-writer.js';
 import { refuseUpgrade } from './refuse-upgrade.js';
 import {
   bytesAfterClose,
+  MAX_AFTER_CLOSE,
   NO_CODE,
   type ServerWire,
   type WebSocketAdapter,
@@ -171,13 +172,19 @@ class NetWire implements ServerWire, FrameEvents, Crashable {
   #sendClose(code: number, reason: string): void {
     const frame = encodeClose(code, reason);
     this.readyState = CLOSING;
-    this.#closeTimer = setTimeout(() => this.#socket.destroy(), this.#bounds.closeTimeoutMs);
+    this.#limitClosing();
     this.#writer.writeControl(Opcode.CLOSE, frame);
     if (this.#reader.isOver) this.#socket.end();
   }
 
-  /** Nothing is read any more. */
+  /** A peer that does not answer, or does not read what is written before the end, is cut off in time. */
+  #limitClosing(): void {
+    this.#closeTimer ??= setTimeout(() => this.#socket.destroy(), this.#bounds.closeTimeoutMs);
+  }
+
+  /** Nothing is read any more. A peer that sends on is cut off, as after a close. */
   #endReading(code: number, reason: string): void {
+    this.#left ??= MAX_AFTER_CLOSE;
     this.#setFlow();
     if (this.readyState === OPEN) this.#sendClose(code, reason);
     else this.#socket.end();
@@ -238,12 +245,14 @@ class NetWire implements ServerWire, FrameEvents, Crashable {
 
   handleEnd(): void {
     this.readyState = CLOSING;
+    this.#limitClosing();
     this.#socket.end();
   }
 
   handleClose(): void {
     // A socket that was not read may have messages that arrived before its end.
-    const rest: Buffer | null = this.#reader.isOver ? null : this.#socket.read();
+    const waiting = this.#socket.readableLength;
+    const rest: Buffer | null = this.#reader.isOver || waiting === 0 ? null : this.#socket.read(waiting);
     this.readyState = CLOSING;
     if (rest !== null) this.#read(rest);
     this.#reader.stop();

@@ -432,6 +432,57 @@ describe.each(WIRE_KINDS)('a wire of the kind %s', (kind) => {
   });
 });
 
+/** Resolves when a socket takes more, or never will. */
+const writable = async (socket: Socket) =>
+  await new Promise<void>((resolve) => {
+    const done = () => {
+      socket.off('drain', done);
+      socket.off('close', done);
+      resolve();
+    };
+    socket.on('drain', done);
+    socket.on('close', done);
+  });
+
+/** Where the library has no bound. */
+describe('a wire over sockets of Node', () => {
+  it('does not wait for ever for a client that has ended its side and reads nothing', async () => {
+    const { wire, client, events } = await connect('net', { closeTimeoutMs: 10 });
+    client.pause();
+    // More than the buffers of both ends hold.
+    for (let count = 0; count < 64; count++) wire.send(Buffer.alloc(1024 * 1024));
+    await until(() => wire.bufferedAmount).toBeGreaterThan(1024 * 1024);
+    client.end();
+    await until(() => events.at(-1)).toEqual(['close', 1006, '']);
+  });
+
+  it.each([
+    ['a violation', { opcode: 3 }, 1006],
+    ['its own close', closeFrame(1000), 1000],
+  ] as const)('cuts off a client that floods after %s', async (_what, frame, code) => {
+    const { client, events, send } = await connect('net');
+    send(frame);
+    const flood = Buffer.alloc(1024 * 1024);
+    for (let count = 0; count < 64 && !client.destroyed; count++) {
+      if (!client.write(flood)) await writable(client);
+    }
+    await until(() => events.at(-1)).toEqual(['close', code, '']);
+    expect(client.bytesWritten).toBeLessThan(64 * flood.length);
+  });
+
+  it('reads all that had arrived in pieces when a paused connection broke', async () => {
+    const { wire, server, events, send } = await connect('net');
+    wire.pause?.();
+    send(hello);
+    await until(() => server.readableLength).toBe(12);
+    send(hello);
+    // The stream reads ahead up to its mark.
+    await until(() => server.readableLength).toBe(24);
+    server.destroy(new Error('reset'));
+    await until(() => events).toEqual([HELLO, HELLO, ['close', 1006, '']]);
+  });
+});
+
 const UPGRADE = {
   connection: 'Upgrade',
   upgrade: 'websocket',

@@ -161,7 +161,7 @@ export function dial(
 }
 
 /** Bytes that are read after a close: as much as the network may hold, and less from a peer that floods. */
-const MAX_AFTER_CLOSE = 8 * 1024 * 1024;
+export const MAX_AFTER_CLOSE = 8 * 1024 * 1024;
 const MAX_FLOOD_AFTER_CLOSE = 256 * 1024;
 /** After a close with one of these codes an unfinished message may keep growing, and no session is charged for it. */
 const FLOODS: ReadonlySet<number> = new Set([CloseCode.RATE_LIMITED, CloseCode.TOO_LARGE]);
