@@ -83,6 +83,7 @@ class NetWire implements ServerWire, FrameEvents, Crashable {
   readonly #reader: FrameReader;
   readonly #bounds: WebSocketBounds;
   #events: WireEvents | undefined;
+  #isReading = false;
   #isPaused = false;
   #holds = 0;
   #pongs = 0;
@@ -193,7 +194,7 @@ class NetWire implements ServerWire, FrameEvents, Crashable {
   // --- events of the reader
 
   onMessage(data: Buffer, isBinary: boolean): void {
-    this.#events?.onMessage(isBinary ? data : data.toString('utf8'), data.length);
+    this.#events?.onMessage(isBinary ? data : data.toString('utf8'), data.length, this.#isReading);
   }
 
   onPing(data: Buffer): void {
@@ -224,7 +225,9 @@ class NetWire implements ServerWire, FrameEvents, Crashable {
   // --- events of the socket
 
   handleData(chunk: Buffer): void {
+    this.#isReading = true;
     this.#read(chunk);
+    this.#isReading = false;
     this.#events?.onData(chunk.length);
     if (this.#left === undefined) return;
     this.#left -= chunk.length;

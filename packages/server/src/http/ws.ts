@@ -12,8 +12,11 @@ import { FrameWriter } from './frame-writer.js';
 export { WebSocket as WebSocketClient } from 'ws';
 
 export interface WireEvents {
-  /** @param size length of the message in bytes, which differs from the length of a string. */
-  onMessage(data: Uint8Array | string, size: number): void;
+  /**
+   * @param size length of the message in bytes, which differs from the length of a string.
+   * @param isPart `onData` follows before the event loop goes on, after the other messages of the same read.
+   */
+  onMessage(data: Uint8Array | string, size: number, isPart?: boolean): void;
   /** A WebSocket ping or pong. */
   onControl(): void;
   /** Bytes were read from the socket. Messages that they complete are reported first. */
