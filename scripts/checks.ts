@@ -111,6 +111,7 @@ const DIFFERS_BY_NODE = [
   'packages/server/src/cli/connect-page.test',
   'packages/server/src/gateway/',
   'packages/server/src/http/',
+  'packages/server/src/wire/',
 ];
 
 /** Servers read frames with the library `ws`, as they do by option. */
