@@ -97,7 +97,10 @@ const DIFFERS_BY_NODE = [
   'conformance/src/fuzz/fuzz.test',
   'e2e/src/attach.test',
   'e2e/src/bodies.test',
+  'e2e/src/closing.test',
+  'e2e/src/drain.test',
   'e2e/src/http.test',
+  'e2e/src/malformed.test',
   'e2e/src/plain-http.test',
   'e2e/src/resume.test',
   'e2e/src/session.test',
@@ -108,7 +111,11 @@ const DIFFERS_BY_NODE = [
   'packages/server/src/cli/connect-page.test',
   'packages/server/src/gateway/',
   'packages/server/src/http/',
+  'packages/server/src/wire/',
 ];
+
+/** Servers read frames with the library `ws`, as they do by option. */
+const OVER_WS = { PARLANCE_WIRE: 'ws' };
 
 /** The same history every time. `npm run chaos -- --engine ENGINE` takes others. */
 function chaosOfEngine(engine: EngineOfHistory): Check {
@@ -220,7 +227,8 @@ export const CHECKS: readonly Check[] = [
       return await vitest({
         projects: ['unit', 'unit-alone', ...END_TO_END],
         files: DIFFERS_BY_NODE,
-        env: underNode(24),
+        // The other tests run over the wire that is the default; what sockets do is tested over both there and here.
+        env: { ...underNode(24), ...OVER_WS },
       });
     },
   },
@@ -318,6 +326,9 @@ const inFull = (...args: string[]) =>
 const chaosFor = (seconds: number, ...options: string[]) =>
   withRedis(() => node('e2e/src/chaos/main.ts', '--seconds', `${seconds}`, ...options));
 
+const overWs = (...args: string[]) =>
+  run('node', ['--import', 'tsx', '--conditions=@parlance/source', ...args], { env: OVER_WS });
+
 /** Hours: what CI does in short, in full and with new seeds, and all tests under each version of Node that users have. */
 export const NIGHTLY: readonly Check[] = [
   nightly('all tests under this Node', () => allTests()),
@@ -327,6 +338,14 @@ export const NIGHTLY: readonly Check[] = [
         ? await allTests(underNode(major))
         : { passed: 0, failed: 0, skipped: 1, notes: [otherNodeMissing] },
     ),
+  ),
+  nightly('all tests over ws', () => allTests(OVER_WS)),
+  nightly('random frames beside ws', () =>
+    vitest({
+      projects: ['unit'],
+      files: ['packages/server/src/wire/frame-reader.test'],
+      env: { WIRE_STREAMS: '10000000', WIRE_SEED: `${Date.now() % 2 ** 31}` },
+    }),
   ),
   nightly('build', () => run('npm', ['run', '--silent', 'build'])),
   nightly('types for users', async () => inFull('scripts/check-user-types.ts', await packOnce())),
@@ -348,4 +367,9 @@ export const NIGHTLY: readonly Check[] = [
   ]),
   nightly('chaos of connections to Redis', () => chaosFor(60, '--redis')),
   nightly('attack', () => node('e2e/src/attack/main.ts')),
+  nightly('chaos over ws', () => overWs('e2e/src/chaos/main.ts', '--seconds', '300')),
+  nightly('chaos of a cluster over ws', () =>
+    withRedis(() => overWs('e2e/src/chaos/main.ts', '--cluster', '--seconds', '300')),
+  ),
+  nightly('attack over ws', () => overWs('e2e/src/attack/main.ts')),
 ];

@@ -42,7 +42,7 @@ const messages = (sizes: readonly number[]): Case[] =>
         ...crowd,
         size,
         exchange: 'message',
-        systems: ['ws', 'ws+cork', 'session', 'socket.io'],
+        systems: ['ws', 'ws+cork', 'bound', 'session', 'socket.io'],
       }),
     ),
   );

@@ -36,7 +36,7 @@ function rateTarget(
   baseline: SystemName,
   ratio: number,
 ): Row['target'] {
-  if (exchange !== 'message' || baseline === 'socket.io') return undefined;
+  if (exchange !== 'message' || baseline === 'socket.io' || baseline === 'bound') return undefined;
   if (baseline === 'ws+cork')
     return connections <= 64 && size <= KB && depth > 1 ? atLeast(0.65)(ratio) : undefined;
   if (size > KB) return atLeast(0.9)(ratio);

@@ -7,6 +7,8 @@ export async function loadSystem(name: SystemName): Promise<System> {
       return (await import('./ws.js')).plainWebSocket;
     case 'ws+cork':
       return (await import('./ws.js')).corkedWebSocket;
+    case 'bound':
+      return (await import('./bound.js')).bound;
     case 'ws+id':
       return (await import('./ws-id.js')).webSocketWithIds;
     case 'session':

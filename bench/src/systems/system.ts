@@ -1,6 +1,6 @@
 import type { FrameSocket, FrameTarget } from '../load/frame-socket.js';
 
-export const SYSTEM_NAMES = ['ws', 'ws+cork', 'ws+id', 'session', 'socket.io'] as const;
+export const SYSTEM_NAMES = ['ws', 'ws+cork', 'bound', 'ws+id', 'session', 'socket.io'] as const;
 export type SystemName = (typeof SYSTEM_NAMES)[number];
 
 /**

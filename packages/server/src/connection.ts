@@ -16,6 +16,11 @@ import { type ConnectionHost, SessionSettings } from './session-settings.js';
 
 /** Reading up to this many bytes of an unfinished message is not counted as time of the loop. */
 const UNTIMED_UNFINISHED = 64 * 1024;
+/**
+ * Messages that arrived together take effect together, up to this many: their effects are handlers that run, and time of the
+ * loop is shared between messages.
+ */
+const MAX_TOGETHER = 8;
 
 /**
  * One accepted WebSocket connection: feeds its session and reports what becomes of it.
@@ -37,6 +42,8 @@ export class Connection extends SessionSettings implements WireEvents, Handshake
   #handshake: Handshake | undefined;
   /** Bytes that have arrived since the last whole message. */
   #unfinishedBytes = 0;
+  /** Messages of this read whose effects wait. */
+  #together = 0;
   #unfinished: UnfinishedMessage | undefined;
   #isAdmitted = false;
   #isCutOff = false;
@@ -78,6 +85,8 @@ export class Connection extends SessionSettings implements WireEvents, Handshake
   onData(size: number): void {
     this.#unfinishedBytes += size;
     this.#handshake?.guard.handleData();
+    this.#together = 0;
+    this.#target.handleRead?.();
     if (this.#unfinishedBytes <= UNTIMED_UNFINISHED || this.#isCutOff) return;
     guard(this.#target, () => {
       this.queue.enterReading(systemClock.now());
@@ -105,20 +114,23 @@ export class Connection extends SessionSettings implements WireEvents, Handshake
     this.#unfinished = undefined;
   }
 
-  onMessage(data: Uint8Array | string, size: number): void {
+  onMessage(data: Uint8Array | string, size: number, isPart = false): void {
     this.#unfinishedBytes = 0;
     if (this.#unfinished !== undefined) this.#releaseUnfinished();
     const now = systemClock.now();
-    if (this.queue.enter(now)) this.#handle(data, size, now);
-    else this.queue.push(() => this.#handle(data, size, systemClock.now()));
+    if (this.queue.enter(now)) {
+      const waits = isPart && ++this.#together < MAX_TOGETHER;
+      if (!waits) this.#together = 0;
+      this.#handle(data, size, now, waits);
+    } else this.queue.push(() => this.#handle(data, size, systemClock.now(), false));
   }
 
-  #handle(data: Uint8Array | string, size: number, now: number): void {
+  #handle(data: Uint8Array | string, size: number, now: number, isPart: boolean): void {
     if (this.#isCutOff) return;
     if (this.#handshake !== undefined) this.#handshake.firstMessage ??= data;
     try {
       const excess = this.#meter.handleMessage(size, systemClock.now);
-      if (excess === undefined) this.#target.handleMessage(data, this.#wire, now);
+      if (excess === undefined) this.#target.handleMessage(data, this.#wire, now, isPart);
       else this.#cutOff(excess);
     } catch (error) {
       this.#target.crash(error);

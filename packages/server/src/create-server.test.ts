@@ -42,3 +42,9 @@ it('extensions of the sessions themselves can be left out', () => {
   for (const name of ['resume', 'context', 'replies']) expect(extensionsOf(name)).not.toContain(name);
   expect(extensionsOf('link')).toEqual(['std']);
 });
+
+it('reads with a wire that it knows', () => {
+  for (const wire of ['net', 'ws', undefined] as const) createServer({ wire });
+  const unknown = { wire: 'wss' } as unknown as Parameters<typeof createServer>[0];
+  expect(() => createServer(unknown)).toThrow('wire must be "net" or "ws", not "wss"');
+});

@@ -5,7 +5,7 @@ import { ServerEndpoint } from './endpoint.js';
 import { INPUT_OVERHEAD } from './moving-endpoint.js';
 
 /** A session whose client has said nothing yet. */
-function begin() {
+function begin(onApplied?: () => void) {
   const time = { now: 0 };
   const limits = resolveLimits();
   const timers = resolveTimers();
@@ -30,7 +30,7 @@ function begin() {
     soon() {},
     yield: async () => {},
   };
-  const endpoint = new ServerEndpoint({ core, clock, limits, role: 'server' });
+  const endpoint = new ServerEndpoint({ core, clock, limits, role: 'server', onApplied });
   const closed: number[] = [];
   const wire: Wire = { bufferedAmount: 0, send() {}, close: (code) => void closed.push(code) };
   endpoint.handleConnected(wire);
@@ -43,6 +43,38 @@ it('an abandoned session does not close the connection that another session took
   time.now = timers.helloTimeoutMs;
   endpoint.handleTick();
   expect(closed).toEqual([]);
+});
+
+it('messages that arrived together take effect once, when all are handled', () => {
+  let handled = 0;
+  const applied: number[] = [];
+  const { endpoint } = begin(() => applied.push(handled));
+  const handle = (isPart: boolean) => {
+    handled++;
+    endpoint.handleMessage(Uint8Array.of(0xff), undefined, 0, isPart);
+  };
+  endpoint.core.handleMessage = () => {};
+  endpoint.isReady = true;
+  applied.length = 0;
+  handle(true);
+  handle(true);
+  expect(applied).toEqual([]);
+  endpoint.handleRead();
+  endpoint.handleRead();
+  expect(applied).toEqual([2]);
+  handle(true);
+  handle(false);
+  endpoint.handleRead();
+  expect(applied).toEqual([2, 4]);
+  // What was applied for another reason is not applied again.
+  handle(true);
+  endpoint.pump();
+  endpoint.handleRead();
+  expect(applied).toEqual([2, 4, 5]);
+  // Before it is ready, each message is applied by itself.
+  endpoint.isReady = false;
+  handle(true);
+  expect(applied).toEqual([2, 4, 5, 6]);
 });
 
 it('a session that is to move handles nothing, until its client has sent too much', () => {

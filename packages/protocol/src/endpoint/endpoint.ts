@@ -152,13 +152,18 @@ export class Endpoint
     try {
       this.recorder.received(data.length);
       this.core.handleMessage(data, now);
-      this.apply();
-      if (this.core.isFull) this.#transmitter.pauseWhileFull();
-      // An acknowledgement is due before the coarse clock ticks.
-      if (!this.#transmitter.isTickSoon) this.#transmitter.tickSoon(now);
+      this.applyReceived(now);
     } catch (error) {
       this.crash(error);
     }
+  }
+
+  /** Applies the effects of a message. May throw. */
+  protected applyReceived(now: number): void {
+    this.apply();
+    if (this.core.isFull) this.#transmitter.pauseWhileFull();
+    // An acknowledgement is due before the coarse clock ticks.
+    if (!this.#transmitter.isTickSoon) this.#transmitter.tickSoon(now);
   }
 
   /** @param wire the connection that is gone; ignored if another one has replaced it. */

@@ -18,16 +18,21 @@ const MAX_SLAB_FRAME = 2 * 1024;
 const MIN_RING = 4 * 1024;
 const MAX_RING = 128 * 1024;
 /**
- * Bytes of spare buffers that one session may keep, and all sessions together. A session that sends a tensor
- * reuses as much memory as is in flight: the window of one stream.
+ * Bytes of spare buffers that one session may keep. A session that sends a tensor reuses as much memory as is in
+ * flight: the window of one stream.
  */
 const MAX_SPARE = 1088 * 1024;
-const MAX_SPARE_OF_ALL = 16 * 1024 * 1024;
+/**
+ * All sessions together may keep this much, and as much again as their frames in flight take: with a thousand sessions
+ * that send 16 KiB each, some wait for a confirmation while others have spares, and all of them go on to send.
+ */
+const MIN_SPARE_OF_ALL = 16 * 1024 * 1024;
 
 const EMPTY = new Uint8Array(0);
 let slab = EMPTY;
 let slabUsed = 0;
 let spareOfAll = 0;
+let inFlightOfAll = 0;
 
 export class FrameMemory {
   /** The memory that was taken last begins at {@link offset} in this buffer. */
@@ -35,6 +40,8 @@ export class FrameMemory {
   offset = 0;
   #spare: Uint8Array<ArrayBuffer>[] = [];
   #spareBytes = 0;
+  /** Bytes of the buffers of kept frames. Those from before {@link releaseAll} are not counted. */
+  #inFlight = 0;
   #ring: Uint8Array<ArrayBuffer> = EMPTY;
   /** Frames in the ring. They lie from `#ringStart` to `#ringEnd`, and wrap around if that is smaller. */
   #ringFrames = 0;
@@ -50,6 +57,7 @@ export class FrameMemory {
     if (length > MAX_SLAB_FRAME) {
       this.buffer = this.#takeSpare(length) ?? new Uint8Array(capacityFor(length));
       this.offset = 0;
+      if (isKept) this.#count(this.buffer.length);
       return;
     }
     if (isKept && this.#takeFromRing(length)) return;
@@ -71,7 +79,9 @@ export class FrameMemory {
       return;
     }
     const { length: size } = buffer;
-    if (this.#spareBytes + size > MAX_SPARE || spareOfAll + size > MAX_SPARE_OF_ALL) return;
+    const most = MIN_SPARE_OF_ALL + inFlightOfAll;
+    this.#count(-Math.min(size, this.#inFlight));
+    if (this.#spareBytes + size > MAX_SPARE || spareOfAll + size > most) return;
     this.#spare.push(buffer);
     this.#spareBytes += size;
     spareOfAll += size;
@@ -81,10 +91,16 @@ export class FrameMemory {
   releaseAll(): void {
     this.buffer = EMPTY;
     this.#startRing(EMPTY);
+    this.#count(-this.#inFlight);
     if (this.#spare.length === 0) return;
     this.#spare = [];
     spareOfAll -= this.#spareBytes;
     this.#spareBytes = 0;
+  }
+
+  #count(bytes: number): void {
+    this.#inFlight += bytes;
+    inFlightOfAll += bytes;
   }
 
   #takeFromRing(length: number): boolean {

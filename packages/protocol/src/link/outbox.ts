@@ -70,6 +70,7 @@ export class Outbox implements UncountedFrames {
 
   /** Lets go of its link, until {@link attach}. Nothing is queued or waits to be confirmed. */
   detach(): void {
+    this.releaseMemory();
     this.#frames = undefined;
     this.#writer = undefined;
     this.#listener = undefined;

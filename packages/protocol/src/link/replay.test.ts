@@ -103,6 +103,8 @@ describe('frame memory', () => {
     expect(own.buffer).toBe(buffer);
     own.take(9_000, true);
     expect(own.buffer).not.toBe(buffer);
+    own.releaseAll();
+    other.releaseAll();
   });
 
   it('is released on demand', () => {
@@ -113,6 +115,7 @@ describe('frame memory', () => {
     memory.releaseAll();
     memory.take(10_000, true);
     expect(memory.buffer).not.toBe(buffer);
+    memory.releaseAll();
   });
 
   it('allocates nothing for small frames after others were released', () => {

@@ -15,7 +15,10 @@ export interface Target extends Crashable {
   readonly memory: SessionMemory;
   /** Bytes of the longest WebSocket message; `undefined` before ACCEPT. */
   readonly longestMessage: number | undefined;
-  handleMessage(data: Uint8Array | string, wire: Wire, now: number): void;
+  /** @param isPart `handleRead` is called before the event loop goes on; until then, its effects may wait for others. */
+  handleMessage(data: Uint8Array | string, wire: Wire, now: number, isPart: boolean): void;
+  /** Not needed if effects never wait. */
+  handleRead?(): void;
   handleWritable(): void;
   handleDisconnected(code: number, reason: string, wire: Wire): void;
   abort(error: ProtocolError): void;

@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DEFAULT_TIMERS, Subprotocol } from '@parlance/protocol';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createWebSocketAdapter, dial, type ServerWire, WebSocketClient } from '../http/ws.js';
+import { createWebSocketAdapter } from '../http/adapter.js';
+import { dial, type ServerWire, WebSocketClient } from '../http/ws.js';
 import { MAX_STRANGERS, PEER_PATH, PeerPort, type PeerPortOptions } from './peer-port.js';
 import { digestOf, type LedClient, type Ticket, Tickets } from './ticket.js';
 

@@ -10,6 +10,7 @@ import { type Crashable, guard } from '@parlance/protocol/internal';
  * reused at the end of the turn; a large frame is written without copying.
  */
 
+const FINAL = 0x80;
 const FINAL_TEXT = 0x81;
 const FINAL_BINARY = 0x82;
 const MAX_HEADER = 10;
@@ -67,6 +68,15 @@ export class FrameWriter {
     this.#frames.push(frame);
     this.#pendingBytes += frame.length;
     if (this.#pendingBytes >= MAX_PENDING) this.flush();
+  }
+
+  /** Writes a control frame of a server before the frames that wait. */
+  writeControl(opcode: number, payload: Uint8Array, onWritten?: () => void): void {
+    const frame = Buffer.allocUnsafe(2 + payload.length);
+    frame[0] = FINAL | opcode;
+    frame[1] = payload.length;
+    frame.set(payload, 2);
+    if (this.#socket.writable) this.#socket.write(frame, onWritten);
   }
 
   /** Like {@link flush}, but reports errors to the owner. */

@@ -1,5 +1,6 @@
 import type { Limits, Logger, Timers } from '@parlance/protocol';
 import type { SiteOptions } from './site.js';
+import type { WireKind } from './ws.js';
 
 /** What the HTTP side of a server needs of its options. */
 export interface HttpOptions extends SiteOptions {
@@ -8,4 +9,5 @@ export interface HttpOptions extends SiteOptions {
   readonly limits: Limits;
   readonly timers: Timers;
   readonly logger: Logger;
+  readonly wire: WireKind | undefined;
 }

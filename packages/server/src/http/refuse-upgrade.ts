@@ -4,6 +4,7 @@ const REASONS = {
   400: 'Bad Request',
   401: 'Unauthorized',
   404: 'Not Found',
+  405: 'Method Not Allowed',
   410: 'Gone',
   429: 'Too Many Requests',
   503: 'Service Unavailable',
@@ -16,13 +17,13 @@ const LINGER_MS = 1_000;
  * Answers with a plain HTTP error, if the request is not for a session, its address is over a limit, or another node has
  * no ticket. Closes the connection, even if the client does not.
  *
- * @param retryAfterMs sent to the client in whole seconds.
+ * @param more `Retry-After` in milliseconds, which the client gets in whole seconds, or other headers.
  */
 export function refuseUpgrade(
   socket: Duplex,
   status: keyof typeof REASONS,
   message: string,
-  retryAfterMs?: number,
+  more: number | readonly string[] = [],
 ): void {
   socket.on('error', () => {});
   const body = `${message}\n`;
@@ -31,7 +32,7 @@ export function refuseUpgrade(
     'Connection: close',
     'Content-Type: text/plain; charset=utf-8',
     `Content-Length: ${Buffer.byteLength(body)}`,
-    ...(retryAfterMs === undefined ? [] : [`Retry-After: ${Math.ceil(retryAfterMs / 1000)}`]),
+    ...(typeof more === 'number' ? [`Retry-After: ${Math.ceil(more / 1000)}`] : more),
   ];
   const lingering = setTimeout(() => socket.destroy(), LINGER_MS);
   socket.once('close', () => clearTimeout(lingering));

@@ -2,18 +2,14 @@ import type { Server as HttpServer, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ProtocolError, Subprotocol } from '@parlance/protocol';
 import { loggable, MAX_PIECE_SIZE } from '@parlance/protocol/internal';
+import { createWebSocketAdapter } from './adapter.js';
 import { addressKey, clientAddress, isForwarded } from './addresses.js';
 import { assertHttpServer } from './attachable.js';
 import type { HttpOptions } from './options.js';
 import { refuseUpgrade } from './refuse-upgrade.js';
 import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from './site.js';
 import { Unclaimed } from './unclaimed.js';
-import {
-  createWebSocketAdapter,
-  type ServerWire,
-  type WebSocketAdapter,
-  type WebSocketAdapterOptions,
-} from './ws.js';
+import type { ServerWire, WebSocketAdapter, WebSocketAdapterOptions } from './ws.js';
 
 /** The far end of a connection before it has authenticated. */
 export interface Peer {
@@ -46,13 +42,15 @@ const MAX_INT = 2 ** 31 - 1;
 export function webSocketOptions({
   limits,
   timers,
-}: Pick<HttpOptions, 'limits' | 'timers'>): WebSocketAdapterOptions {
+  wire,
+}: Pick<HttpOptions, 'limits' | 'timers' | 'wire'>): WebSocketAdapterOptions {
   const maxPayload =
     Math.max(limits.maxMessageSize, limits.maxHandshakeSize, MAX_PIECE_SIZE) + FRAME_HEAD_ROOM;
   return {
     maxPayload: Math.min(maxPayload, MAX_INT),
     maxFragments: Number.isFinite(limits.maxFragments) ? limits.maxFragments : 0,
     closeTimeoutMs: Math.min(timers.closingTimeoutMs, MAX_INT),
+    wire,
   };
 }
 

@@ -6,14 +6,17 @@ import type { Crashable, Wire } from '@parlance/protocol/internal';
 import { type ServerOptions, WebSocket, WebSocketServer } from 'ws';
 import { FrameWriter } from './frame-writer.js';
 
-/** The only file that uses the WebSocket library. It moves bytes and decides nothing. */
+/** The only file that uses the WebSocket library: for clients on Node, and for servers by option. It moves bytes and decides nothing. */
 
 /** The library's client, which the command line uses. */
 export { WebSocket as WebSocketClient } from 'ws';
 
 export interface WireEvents {
-  /** @param size length of the message in bytes, which differs from the length of a string. */
-  onMessage(data: Uint8Array | string, size: number): void;
+  /**
+   * @param size length of the message in bytes, which differs from the length of a string.
+   * @param isPart `onData` follows before the event loop goes on, after the other messages of the same read.
+   */
+  onMessage(data: Uint8Array | string, size: number, isPart?: boolean): void;
   /** A WebSocket ping or pong. */
   onControl(): void;
   /** Bytes were read from the socket. Messages that they complete are reported first. */
@@ -57,7 +60,7 @@ export interface WebSocketAdapter {
   ): void;
 }
 
-export interface WebSocketAdapterOptions {
+export interface WebSocketBounds {
   /** Bytes of one WebSocket message. */
   readonly maxPayload: number;
   /** Fragments of one WebSocket message. */
@@ -66,7 +69,15 @@ export interface WebSocketAdapterOptions {
   readonly closeTimeoutMs: number;
 }
 
-export function createWebSocketAdapter(options: WebSocketAdapterOptions): WebSocketAdapter {
+/** What reads and closes WebSockets: this package on sockets of Node, or the library. */
+export type WireKind = 'net' | 'ws';
+
+export interface WebSocketAdapterOptions extends WebSocketBounds {
+  /** @default `net` on Node, unless the environment variable `PARLANCE_WIRE` is `ws` */
+  readonly wire?: WireKind | undefined;
+}
+
+export function createLibraryAdapter(options: WebSocketBounds): WebSocketAdapter {
   const webSockets = new WebSocketServer<typeof WiredSocket>({
     noServer: true,
     clientTracking: false,
@@ -91,7 +102,7 @@ export function createWebSocketAdapter(options: WebSocketAdapterOptions): WebSoc
   };
 }
 
-export interface DialOptions extends Omit<WebSocketAdapterOptions, 'maxFragments'> {
+export interface DialOptions extends Omit<WebSocketBounds, 'maxFragments'> {
   readonly subprotocol: string;
   readonly headers: Readonly<Record<string, string>>;
   /** Certificates and keys for `wss:`. */
@@ -153,13 +164,18 @@ export function dial(
 }
 
 /** Bytes that are read after a close: as much as the network may hold, and less from a peer that floods. */
-const MAX_AFTER_CLOSE = 8 * 1024 * 1024;
+export const MAX_AFTER_CLOSE = 8 * 1024 * 1024;
 const MAX_FLOOD_AFTER_CLOSE = 256 * 1024;
 /** After a close with one of these codes an unfinished message may keep growing, and no session is charged for it. */
 const FLOODS: ReadonlySet<number> = new Set([CloseCode.RATE_LIMITED, CloseCode.TOO_LARGE]);
 
+/** How many bytes may arrive after a close with this code. */
+export function bytesAfterClose(code: number): number {
+  return FLOODS.has(code) ? MAX_FLOOD_AFTER_CLOSE : MAX_AFTER_CLOSE;
+}
+
 /** The code of a close without one, which cannot be sent. */
-const NO_CODE = 1005;
+export const NO_CODE = 1005;
 
 /**
  * A socket of the library that calls its wire instead of listeners. Listeners of its own would cost each connection
@@ -233,7 +249,7 @@ class SocketWire implements ServerWire, Crashable {
     if (code === NO_CODE) this.#webSocket.close();
     else this.#webSocket.close(code, reason);
     // Bytes that were in flight may still arrive; a peer that keeps sending is cut off.
-    this.#left ??= FLOODS.has(code) ? MAX_FLOOD_AFTER_CLOSE : MAX_AFTER_CLOSE;
+    this.#left ??= bytesAfterClose(code);
   }
 
   pause(): void {

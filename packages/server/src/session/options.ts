@@ -1,5 +1,6 @@
 import type { Limits, Logger, M2MSecurity, Timers } from '@parlance/protocol';
 import type { Authenticate } from '../admission/admission.js';
+import type { WireKind } from '../http/ws.js';
 import type { ServerSession } from '../served-session.js';
 
 /** What the sessions of a server need of its options. */
@@ -12,4 +13,6 @@ export interface ServingOptions {
   readonly onSession: ((session: ServerSession) => void | Promise<void>) | undefined;
   readonly logger: Logger;
   readonly security: M2MSecurity | undefined;
+  /** Of the connections of clients and of other nodes. */
+  readonly wire: WireKind | undefined;
 }

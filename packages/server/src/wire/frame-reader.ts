@@ -89,7 +89,7 @@ export class FrameReader {
     while (at < chunk.length && !this.#isOver) {
       const start = this.#readHeader(chunk, at, chunk.length);
       if (start === undefined) {
-        if (!this.#isOver) this.#headStart = Buffer.from(chunk.subarray(at));
+        if (!this.#isOver) this.#headStart = unpooled(chunk.subarray(at));
         return;
       }
       at = this.#continue(chunk, start);
@@ -100,7 +100,7 @@ export class FrameReader {
   #endHeader(chunk: Buffer, before: Buffer): number {
     const header = Buffer.concat([before, chunk.subarray(0, MAX_HEADER - before.length)]);
     const start = this.#readHeader(header, 0, header.length);
-    this.#headStart = start === undefined && !this.#isOver ? header : undefined;
+    this.#headStart = start === undefined && !this.#isOver ? unpooled(header) : undefined;
     return start === undefined ? chunk.length : this.#continue(chunk, start - before.length);
   }
 
@@ -231,6 +231,13 @@ export class FrameReader {
     this.stop();
     this.#events.onViolation(code, message);
   }
+}
+
+/** A copy in memory of its own: within the pool of Node, a few bytes of an idle connection would keep up to 64 KiB. */
+function unpooled(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  copy.set(bytes);
+  return copy;
 }
 
 /** Whether a close frame may have this code (RFC 6455 section 7.4). */

@@ -30,7 +30,8 @@ export class Payload {
     }
     // If the message ends within this block and began in it, the block is the message.
     const left = missing - (piece.length - rest.length);
-    this.#block = Buffer.allocUnsafe(Math.min(left, Math.max(MIN_BLOCK, rest.length + this.length)));
+    // Not from the pool of Node, of which a small part would keep up to 64 KiB.
+    this.#block = Buffer.allocUnsafeSlow(Math.min(left, Math.max(MIN_BLOCK, rest.length + this.length)));
     this.#fill(this.#block, rest);
   }
 
