@@ -185,7 +185,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
       onFetch === undefined
         ? onRequest
         : createFetchHandler({ onRequest, onFetch, maxBodySize: limits.maxTransferSize, logger }),
-    prepare: onRequest?.prepare,
+    prepare: typeof onRequest?.prepare === 'function' ? onRequest.prepare : undefined,
     logger,
     feed,
     security: resolveSecurity(options.security),
