@@ -47,7 +47,7 @@ export function createConnections(
   };
 }
 
-/** A connection that no request uses yet. It keeps no process alive, and what becomes of it is nobody's failure. */
+/** A connection without a request so far. It keeps no process alive, and its failure is not reported. */
 class Spare {
   #socket: Socket | undefined;
 
