@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { type ClientSession, connect } from '@parlance/client';
 import { ProtocolError, RequestError } from '@parlance/protocol';
@@ -881,6 +884,25 @@ describe('options', () => {
     expect(create).toThrow(expect.objectContaining({ code: 'invalid_option' }));
     expect(create).not.toThrow(KEY);
   });
+});
+
+it('opens a connection to the upstream when a session begins, and uses it', async () => {
+  let connections = 0;
+  const counting = createHttpServer((_request, response) => void response.end('{}'));
+  counting.on('connection', () => connections++);
+  counting.listen(0, '127.0.0.1');
+  await once(counting, 'listening');
+  open.push({
+    async [Symbol.asyncDispose]() {
+      counting.closeAllConnections();
+      counting.close();
+    },
+  });
+  const { port } = counting.address() as AddressInfo;
+  const { session } = await setUp({ baseUrl: `http://127.0.0.1:${port}/v1` });
+  await expect.poll(() => connections).toBe(1);
+  await session.fetch('/v1/chat/completions', { method: 'POST', body: '{"model":"m"}' });
+  expect(connections).toBe(1);
 });
 
 /** A WebSocket that records its traffic, as far as it is readable. */

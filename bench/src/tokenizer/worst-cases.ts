@@ -8,9 +8,11 @@ const DIGITS = [...'0123456789'];
 export const WORST_CASES: Readonly<Record<string, (bytes: number) => string>> = {
   'one letter': repeat('a'),
   'random letters': choose(LETTERS),
+  'frequent letters': choose([...'etaoinshr']),
   'mixed unicode letters': choose(MIXED_LETTERS),
   spaces: repeat(' '),
   newlines: repeat('\n'),
+  dashes: repeat('-'),
   digits: choose(DIGITS),
   'one emoji sequence': repeat('👩‍👩‍👧‍👦'),
   'near-matches': repeat('abcabd'),

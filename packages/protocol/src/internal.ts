@@ -112,7 +112,7 @@ export { newReplyId, nodeOfReply } from './session/random-id.js';
 
 export { EventReader } from './endpoint/http/event-reader.js';
 export { decodeIncoming, type IncomingHead } from './endpoint/http/head.js';
-export { withPathsOf } from './endpoint/http/paths.js';
+export { type PathHandler, withPathsOf } from './endpoint/http/paths.js';
 export { isTextType } from './endpoint/http/pieces.js';
 export { collectUpload, readUpload } from './endpoint/http/uploads.js';
 

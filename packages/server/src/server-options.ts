@@ -16,6 +16,7 @@ import {
   createErrorPrinter,
   guardLogger,
   type OptionKinds,
+  type PathHandler,
   reportError,
   resolveSecurity,
   SILENT_LOGGER,
@@ -176,7 +177,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
   const limits = resolveLimits(options.limits);
   const { onFetch, engine, algorithms, encodings } = options;
   // Each session of a server is a `ServerSession`.
-  const onRequest = options.onRequest as RequestHandler | undefined;
+  const onRequest = options.onRequest as PathHandler | undefined;
   const feed = new EventFeed();
   const logger = feed.around(resolveLogger(options));
   return Object.freeze({
@@ -195,6 +196,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
       onFetch === undefined
         ? onRequest
         : createFetchHandler({ onRequest, onFetch, maxBodySize: limits.maxTransferSize, logger }),
+    prepare: typeof onRequest?.prepare === 'function' ? onRequest.prepare : undefined,
     logger,
     feed,
     security: resolveSecurity(options.security),

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { PairCache } from './pair-cache.js';
 import { MAX_CACHED_BYTES, MAX_CACHED_TOKENS, PieceCache } from './piece-cache.js';
 import { MAX_SHORT } from './short-key.js';
 import { keySource } from './testing/loaded-table.js';
@@ -53,7 +54,7 @@ describe('the cache of pieces', () => {
     for (let i = 0; i < 60_000; i++) {
       const key = anyKey(random() < 0.5 ? 6 : MAX_CACHED_BYTES, random);
       const source = keySource(Buffer.concat([key, Buffer.from('followed')]));
-      const hash = hashOf(source.bytes, 0, key.length);
+      const hash = hashOf(source.view, 0, key.length);
       const kind = random() < 0.5 ? 0 : 1;
       const name = `${kind} ${key.toString('hex')}`;
       const found = cache.read(source, 0, key.length, hash, kind, ids, 3);
@@ -67,6 +68,31 @@ describe('the cache of pieces', () => {
       written.set(name, [...tokens.subarray(2)]);
       expect(cache.read(source, 0, key.length, hash, kind, ids, 3)).toBe(count);
       expect(cache.read(source, 0, key.length, hash, 1 - kind, ids, 3)).toBe(0);
+    }
+    expect(hits).toBeGreaterThan(1000);
+  });
+});
+
+describe('the cache of pairs', () => {
+  it('returns the last rank written for these two tokens, or nothing', () => {
+    const cache = new PairCache();
+    expect(cache.read(0, 0)).toBe(-1);
+    const random = createRandom(3);
+    const written = new Map<string, number>();
+    let hits = 0;
+    for (let i = 0; i < 100_000; i++) {
+      const left = Math.floor(random() * 200);
+      const right = Math.floor(random() * 200);
+      const found = cache.read(left, right);
+      if (found >= 0) {
+        expect(found).toBe(written.get(`${left} ${right}`));
+        hits++;
+      }
+      if (random() < 0.5) continue;
+      const rank = random() < 0.2 ? NO_TOKEN : Math.floor(random() * 200_019);
+      cache.write(left, right, rank);
+      written.set(`${left} ${right}`, rank);
+      expect(cache.read(left, right)).toBe(rank);
     }
     expect(hits).toBeGreaterThan(1000);
   });

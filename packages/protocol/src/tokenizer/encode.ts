@@ -114,7 +114,6 @@ export class TokenEncoder {
     const end = this.#table.boundaries.next(job.bytes, start, job.pieceEnd);
     if (end - start > this.#window) {
       job.long = {
-        from: start,
         end,
         countBefore,
         window: this.#window,
@@ -145,7 +144,7 @@ export class TokenEncoder {
    */
   #encodeShort(job: EncodeJob, start: number, end: number, known: number, isPart: boolean): void {
     const isShort = end - start <= MAX_SHORT;
-    const hash = hashOf(job.bytes, start, end);
+    const hash = hashOf(job.view, start, end);
     const kind = isPart ? this.#partKind : 0;
     if (known === UNKNOWN) {
       if (!isShort && this.#recall(job, start, end, hash, kind)) return;

@@ -2,7 +2,6 @@ import type { KeySource } from './short-key.js';
 
 /** A segment that is merged window by window; see `long-segment.ts`. */
 export interface LongSegment {
-  readonly from: number;
   readonly end: number;
   /** Tokens of the job before the segment. */
   readonly countBefore: number;

@@ -46,7 +46,7 @@ describe.each(ENCODING_NAMES)('long segments in %s', (name) => {
     }
   });
 
-  it('start over with longer windows if a join fails', () => {
+  it('go back with longer windows if a join fails', () => {
     // Without overlap, windows end inside tokens all the time.
     const encoder = new TokenEncoder(table, wholeText, { limit, mergeable, window: 8, overlap: 0 });
     const random = createRandom(77);

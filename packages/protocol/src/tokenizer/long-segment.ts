@@ -13,12 +13,14 @@ import type { Merger } from './merge.js';
  *
  * So each window is encoded, and its last tokens are dropped because the text after them might change them.
  * The next window begins at the first dropped token, and the two tokens at the join are checked by encoding
- * them together. If the check fails, the segment starts over with windows twice as long.
+ * them together. If the check fails, windows become twice as long, and the next one begins that far back. What is
+ * before it stays, as its neighbours were checked. So a text that makes joins fail costs a few of its windows, not all
+ * that was done.
  */
 
 /** Encodes the next window of `segment`, which begins at `job.at`. */
 export function encodeWindow(job: EncodeJob, segment: LongSegment, merger: Merger): void {
-  const start = job.at;
+  const { at: start, count: countBefore } = job;
   const end = Math.min(segment.end, start + segment.window);
   let kept = merger.merge(job, start, end);
   const tokenAt = (index: number) => start + (merger.starts[index] as number);
@@ -30,11 +32,21 @@ export function encodeWindow(job: EncodeJob, segment: LongSegment, merger: Merge
   append(job, merger.ids, kept);
 
   if (before >= 0 && !isEncoding(job, before, start, firstEnd, merger)) {
-    job.at = segment.from;
-    job.count = segment.countBefore;
-    segment.window *= 2;
-    segment.lastFrom = -1;
+    job.count = countBefore;
+    job.at = start;
+    goBack(job, segment, merger);
   }
+}
+
+/** Takes back tokens of the segment for as many bytes as a window now has, or all of them. */
+function goBack(job: EncodeJob, segment: LongSegment, merger: Merger): void {
+  segment.window *= 2;
+  const until = job.at - segment.window;
+  while (job.count > segment.countBefore && job.at > until) {
+    job.at -= merger.lengthOf(job.ids[--job.count] as number);
+  }
+  const isAtStart = job.count === segment.countBefore;
+  segment.lastFrom = isAtStart ? -1 : job.at - merger.lengthOf(job.ids[job.count - 1] as number);
 }
 
 /** Whether the bytes from `from` to `end` encode to exactly two tokens that meet at `middle`. */

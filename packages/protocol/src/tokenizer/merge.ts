@@ -1,5 +1,7 @@
+import { PairCache } from './pair-cache.js';
+import { MAX_POSITIONS, RankQueue } from './rank-queue.js';
 import { RankTree } from './rank-tree.js';
-import type { KeySource } from './short-key.js';
+import { type KeySource, MAX_SHORT } from './short-key.js';
 import { NO_TOKEN, type TokenTable } from './token-table.js';
 
 /**
@@ -10,11 +12,11 @@ import { NO_TOKEN, type TokenTable } from './token-table.js';
  * nothing about how the vocabulary was trained; backtracking encoders do, and are wrong for Llama 3.
  *
  * Among few bytes, a scan finds the lowest rank; among more, a tree of minima does, so that any piece takes
- * O(n log n).
+ * O(n log n). What long neighbours join to is cached, as their bytes would have to be hashed again for every merge.
  */
 
 /** Up to this many bytes are scanned. */
-const FEW = 48;
+const FEW = 32;
 /** Arrays for up to this many bytes are kept between calls. */
 const KEPT = 1 << 15;
 
@@ -35,7 +37,10 @@ export class Merger {
   #ranks = new Int32Array(0);
   #next = new Int32Array(0);
   #previous = new Int32Array(0);
+  readonly #queue = new RankQueue();
+  /** For more bytes than the queue has positions. */
   readonly #tree = new RankTree();
+  readonly #longPairs = new PairCache();
 
   /** @param limit the first ID that the vocabulary does not have. */
   constructor(table: TokenTable, limit: number) {
@@ -57,6 +62,7 @@ export class Merger {
     if (length >= this.#next.length) this.#grow(length);
     this.#begin(source.bytes, start, length);
     if (length <= FEW) this.#joinByScanning(source, start, length);
+    else if (length <= MAX_POSITIONS) this.#joinByQueue(source, start, length);
     else this.#joinByTree(source, start, length);
     return this.#collect(length);
   }
@@ -81,6 +87,38 @@ export class Merger {
       if (best === NO_TOKEN) return;
       this.#join(source, start, length, at);
     }
+  }
+
+  #joinByQueue(source: KeySource, start: number, length: number): void {
+    const ranks = this.#ranks;
+    const next = this.#next;
+    const previous = this.#previous;
+    const queue = this.#queue;
+    queue.fill(ranks, length);
+    for (let at = queue.first(); at >= 0; at = queue.first()) {
+      const before = Math.max(0, previous[at] as number);
+      const rank = ranks[at] as number;
+      let last = at;
+      let joined = next[at] as number;
+      this.#join(source, start, length, at);
+      // In a run of one letter, the next lowest is the neighbour, again and again.
+      while (this.#isNextLowest(last, rank, length)) {
+        last = next[last] as number;
+        joined = next[last] as number;
+        this.#join(source, start, length, last);
+      }
+      if (last === at) queue.update(ranks, before, at, joined);
+      else queue.updateAll(ranks, before, joined);
+    }
+  }
+
+  /** Whether, after a join of the lowest rank at `at`, the leftmost of the lowest is the token behind it. */
+  #isNextLowest(at: number, rank: number, length: number): boolean {
+    const ranks = this.#ranks;
+    const after = this.#next[at] as number;
+    if (after >= length || ranks[after] !== rank || (ranks[at] as number) <= rank) return false;
+    const before = this.#previous[at] as number;
+    return before < 0 || (ranks[before] as number) > rank;
   }
 
   #joinByTree(source: KeySource, start: number, length: number): void {
@@ -110,14 +148,34 @@ export class Merger {
     next[at] = after;
     if (after < length) {
       this.#previous[after] = at;
-      ranks[at] = this.#table.find(source, start + at, start + (next[after] as number), this.#limit);
+      ranks[at] = this.#rankOf(source, start, at, after, next[after] as number);
     } else {
       ranks[at] = NO_TOKEN;
     }
     if (at > 0) {
       const before = this.#previous[at] as number;
-      ranks[before] = this.#table.find(source, start + before, start + after, this.#limit);
+      ranks[before] = this.#rankOf(source, start, before, at, after);
     }
+  }
+
+  /** The rank of joining the token at `left` with the one from `right` up to `end`. */
+  #rankOf(source: KeySource, start: number, left: number, right: number, end: number): number {
+    const table = this.#table;
+    if (end - left <= MAX_SHORT) return table.find(source, start + left, start + end, this.#limit);
+    if (end - left > table.maxLength) return NO_TOKEN;
+    const leftId = this.ids[left] as number;
+    const rightId = this.ids[right] as number;
+    const known = this.#longPairs.read(leftId, rightId);
+    if (known >= 0) return known;
+    const rank = table.find(source, start + left, start + end, this.#limit);
+    this.#longPairs.write(leftId, rightId, rank);
+    return rank;
+  }
+
+  /** Bytes of a token. */
+  lengthOf(id: number): number {
+    const { offsets } = this.#table;
+    return (offsets[id + 1] as number) - (offsets[id] as number);
   }
 
   /** Moves the remaining tokens to the front. */

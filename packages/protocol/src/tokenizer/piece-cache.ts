@@ -1,4 +1,4 @@
-import type { KeySource } from './short-key.js';
+import { type KeySource, wordAt } from './short-key.js';
 
 /**
  * The tokens of pieces, and of parts of pieces, that were encoded before.
@@ -67,12 +67,6 @@ export class PieceCache {
     for (let i = start, key = entry + KEY; i < end; i += 4, key++) entries[key] = wordAt(view, i, end);
     for (let i = from; i < to; i++) entries[entry + IDS + i - from] = ids[i] as number;
   }
-}
-
-/** Up to four bytes as an integer. */
-function wordAt(view: DataView, at: number, end: number): number {
-  const word = view.getInt32(at, true);
-  return end - at >= 4 ? word : word & ((1 << (8 * (end - at))) - 1);
 }
 
 /** Where the entry of a hash begins. */

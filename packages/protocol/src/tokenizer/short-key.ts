@@ -37,3 +37,9 @@ export function secondOf(view: DataView, at: number, length: number): number {
 export function hashOfKey(first: number, second: number): number {
   return Math.imul(first ^ Math.imul(second, 0x85ebca6b), 0x9e3779b1);
 }
+
+/** Up to four bytes as an integer. */
+export function wordAt(view: DataView, at: number, end: number): number {
+  const word = view.getInt32(at, true);
+  return end - at >= 4 ? word : word & ((1 << (8 * (end - at))) - 1);
+}

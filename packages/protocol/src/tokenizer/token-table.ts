@@ -1,5 +1,5 @@
 import { Boundaries } from './boundaries.js';
-import { firstOf, hashOfKey, type KeySource, MAX_SHORT, secondOf } from './short-key.js';
+import { firstOf, hashOfKey, type KeySource, MAX_SHORT, secondOf, wordAt } from './short-key.js';
 
 /**
  * The tokens of a vocabulary as bytes, and the lookup from bytes to an ID without building a string.
@@ -38,12 +38,19 @@ const EMPTY = 0;
 const STRIDE = 4;
 const FILTER_BITS = 19;
 
-/** A hash of `bytes[start .. end)`. */
-export function hashOf(bytes: Uint8Array, start: number, end: number): number {
-  let hash = 0;
-  for (let i = start; i < end; i++) hash = Math.imul(hash, 0x01000193) + (bytes[i] as number) + 1;
+/** A hash of the bytes from `start` up to `end`, four at a time. */
+export function hashOf(view: DataView, start: number, end: number): number {
+  let hash = end - start;
+  let at = start;
+  for (; at + 4 <= end; at += 4) hash = mix(hash, view.getInt32(at, true));
+  if (at < end) hash = mix(hash, wordAt(view, at, end));
   const mixed = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d);
   return mixed ^ (mixed >>> 13);
+}
+
+function mix(hash: number, word: number): number {
+  const mixed = Math.imul(hash ^ word, 0x85ebca6b);
+  return (mixed << 13) | (mixed >>> 19);
 }
 
 /** Tokens one after another: the i-th is `bytes[offsets[i] .. offsets[i + 1])`. */
@@ -85,9 +92,9 @@ export class TokenTable implements KeySource {
    *
    * @param limit IDs from here on are ignored.
    */
-  find({ bytes, view }: KeySource, start: number, end: number, limit: number): number {
+  find({ view }: KeySource, start: number, end: number, limit: number): number {
     const length = end - start;
-    if (length > MAX_SHORT) return this.#findLong(bytes, start, length, limit);
+    if (length > MAX_SHORT) return this.#findLong(view, start, length, limit);
     const first = firstOf(view, start, length);
     const second = secondOf(view, start, length);
     const hash = hashOfKey(first, second);
@@ -111,12 +118,12 @@ export class TokenTable implements KeySource {
     }
   }
 
-  #findLong(bytes: Uint8Array, start: number, length: number, limit: number): number {
+  #findLong(view: DataView, start: number, length: number, limit: number): number {
     if (length > this.maxLength) return NO_TOKEN;
     const slots = this.#long;
-    const { offsets, bytes: tokens } = this;
+    const { offsets } = this;
     const mask = slots.length - 1;
-    const hash = hashOf(bytes, start, start + length);
+    const hash = hashOf(view, start, start + length);
     const tag = hash >>> ID_BITS;
     for (let slot = hash & mask; ; slot = (slot + 1) & mask) {
       const entry = slots[slot] as number;
@@ -125,9 +132,7 @@ export class TokenTable implements KeySource {
       const id = entry & ID_MASK;
       const at = offsets[id] as number;
       if ((offsets[id + 1] as number) - at !== length) continue;
-      let i = 0;
-      while (i < length && tokens[at + i] === bytes[start + i]) i++;
-      if (i === length) return id < limit ? id : NO_TOKEN;
+      if (areSame(this.view, at, view, start, length)) return id < limit ? id : NO_TOKEN;
     }
   }
 
@@ -178,11 +183,18 @@ export class TokenTable implements KeySource {
     if (length > this.maxLength) this.maxLength = length;
     const slots = this.#long;
     const mask = slots.length - 1;
-    const hash = hashOf(this.bytes, at, at + length);
+    const hash = hashOf(this.view, at, at + length);
     let slot = hash & mask;
     while (slots[slot] !== EMPTY) slot = (slot + 1) & mask;
     slots[slot] = (hash & ~ID_MASK) | id;
   }
+}
+
+/** Whether two tokens of the same length are the same. */
+function areSame(a: DataView, atA: number, b: DataView, atB: number, length: number): boolean {
+  let i = 0;
+  for (; i + 4 <= length; i += 4) if (a.getInt32(atA + i, true) !== b.getInt32(atB + i, true)) return false;
+  return i === length || wordAt(a, atA + i, atA + length) === wordAt(b, atB + i, atB + length);
 }
 
 /** The binary logarithm of the number of slots for `count` tokens. */

@@ -36,6 +36,12 @@ const CASES: Record<string, (random: Random) => string> = {
   marks: () => '\u0301',
   symbols: (random) => pick(SYMBOLS, random),
   rules: () => '-',
+  tabs: () => '\t',
+  'white space': (random) => pick([...' \t\r\n'], random),
+  'base64 digits': (random) =>
+    pick([...LETTERS, ...LETTERS.map((letter) => letter.toUpperCase()), ...'0123456789+/'], random),
+  'frequent letters': (random) => pick([...'etaoinshr'], random),
+  'long words': (random) => `${Array.from({ length: 40 }, () => pick(LETTERS, random)).join('')} `,
   'Chinese characters': (random) => String.fromCodePoint(0x4e00 + Math.floor(random() * 20_000)),
 };
 

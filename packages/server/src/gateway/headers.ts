@@ -64,7 +64,7 @@ function ownKey(principal: string, key: string): string {
     .digest('hex');
 }
 
-export function replyHeaders(headers: Headers, secret: Secret): HttpHeaders {
+export function replyHeaders(headers: HttpHeaders, secret: Secret): HttpHeaders {
   const passed = [...headers].filter(
     ([name, value]) =>
       (TO_CLIENT.has(name) || name.startsWith(TO_CLIENT_PREFIX)) &&
@@ -72,5 +72,7 @@ export function replyHeaders(headers: Headers, secret: Secret): HttpHeaders {
       value.length <= MAX_VALUE_LENGTH &&
       VALUE.test(value),
   );
+  // Limits, of which there may be many, have the last names.
+  if (passed.length > MAX_HEADERS) passed.sort(([a], [b]) => (a < b ? -1 : 1));
   return new Map(passed.slice(0, MAX_HEADERS).map(([name, value]) => [name, secret.hideEncoded(value)]));
 }

@@ -1,4 +1,5 @@
 import {
+  type HttpHeaders,
   type HttpRequestHead,
   type Message,
   type Part,
@@ -47,6 +48,11 @@ export type OpenAIGateway = RequestHandler & {
   readonly usage: GatewayUsage;
   /** Beside `onFetch`: whether the gateway answers requests for a path. Only paths that begin with `/v1/` are its own. */
   readonly servesPath: (path: string) => boolean;
+  /**
+   * Opens a connection to the upstream if none is open, so that the next request does not wait for one. It is closed after
+   * 15 s without a request. A server calls this when a session begins.
+   */
+  readonly prepare: () => void;
 };
 
 /**
@@ -75,7 +81,7 @@ export function createOpenAIGateway(options: OpenAIGatewayOptions): OpenAIGatewa
       gateway.onUsage(record);
     });
   const servesPath = (path: string) => isServedPath(path, gateway.files);
-  return Object.assign(handler, { usage, servesPath });
+  return Object.assign(handler, { usage, servesPath, prepare: gateway.prepare });
 }
 
 /**
@@ -272,8 +278,8 @@ function headersOf(
   principal: string,
   endpoint: EndpointRequest,
   type: string | undefined,
-): Headers {
-  const headers = new Headers(head === undefined ? [] : requestHeaders(head.headers, principal));
+): HttpHeaders {
+  const headers = new Map(head === undefined ? [] : requestHeaders(head.headers, principal));
   headers.set('accept', endpoint.isBinary ? '*/*' : 'application/json, text/event-stream');
   if (type !== undefined) headers.set('content-type', type);
   for (const [name, value] of gateway.headers) headers.set(name, value);

@@ -11,7 +11,7 @@ import type { KeepPolicy } from '../session/keep-policy.js';
 import type { FilesPolicy } from './endpoints.js';
 import { type AllowedModels, createModelPolicy, type ModelPolicy } from './models.js';
 import { createSecrets } from './secret.js';
-import { createSend, sendWith } from './send.js';
+import { createSender, sendWith } from './send.js';
 import type { UpstreamOptions } from './upstream.js';
 import type { GatewayRequest } from './usage.js';
 
@@ -85,6 +85,8 @@ export interface ResolvedGatewayOptions extends UpstreamOptions {
   readonly maxBodySize: number;
   readonly keep: KeepPolicy;
   readonly onUsage: (request: GatewayRequest) => void;
+  /** A request may follow soon. */
+  readonly prepare: () => void;
   readonly maxEventLength: number;
   readonly logger: Logger;
 }
@@ -123,8 +125,13 @@ export function resolveGatewayOptions(
   const logger = guardLogger(options.logger ?? SILENT_LOGGER);
   if (typeof apiKey === 'string') assertKey(apiKey);
   const headers = resolveHeaders(options.headers);
+  const baseUrl = resolveBaseUrl(options.baseUrl);
+  const { send, prepare } =
+    options.fetch === undefined
+      ? createSender(baseUrl)
+      : { send: sendWith(options.fetch), prepare: () => {} };
   return Object.freeze({
-    baseUrl: resolveBaseUrl(options.baseUrl),
+    baseUrl,
     apiKey: typeof apiKey === 'string' ? () => apiKey : apiKey,
     headers,
     secretHeaders: headers.filter(([name]) => SECRET_NAME.test(name)).map(([, value]) => value),
@@ -145,7 +152,8 @@ export function resolveGatewayOptions(
     responseTimeoutMs: count('responseTimeoutMs', options.responseTimeoutMs ?? FIVE_MINUTES_MS, 1),
     idleTimeoutMs: count('idleTimeoutMs', options.idleTimeoutMs ?? FIVE_MINUTES_MS, 1),
     maxEventLength: count('maxEventLength', options.maxEventLength ?? 8 * 1024 * 1024, 1),
-    send: options.fetch === undefined ? createSend() : sendWith(options.fetch),
+    send,
+    prepare,
     logger,
   });
 }

@@ -103,7 +103,7 @@ export function createReply(context: RequestContext, progress: Progress): Reply 
         // The status waits for the first piece: until then, a failure can still set its own.
         const onFirst = () => begin(status, passed);
         const type = headers.get('content-type');
-        if (type !== null && !isTextType(type))
+        if (type !== undefined && !isTextType(type))
           return yield* passOnBytes(readBytePieces(chunks, secret), onFirst);
         const pieces = readTextPieces(chunks, secret);
         const isRewritten = rewrite !== undefined && status === 200;
@@ -143,7 +143,7 @@ async function* rewritten(
 /** An error response of the upstream, for a request without an HTTP head. */
 async function upstreamError(
   status: number,
-  headers: Headers,
+  headers: HttpHeaders,
   pieces: AsyncIterable<string>,
 ): Promise<RequestError> {
   let body = '';

@@ -1,13 +1,15 @@
-import { Agent, type IncomingMessage, type RequestOptions, request as requestHttp } from 'node:http';
-import { request as requestHttps, Agent as TlsAgent } from 'node:https';
+import { type IncomingMessage, type RequestOptions, request as requestHttp } from 'node:http';
+import { request as requestHttps } from 'node:https';
 import { pipeline, Readable, type Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import type { HttpHeaders } from '@parlance/protocol';
+import { createConnections } from './connections.js';
 
 /** One exchange with the upstream, without retries and timeouts. */
 
 export interface RequestToSend {
   readonly method: string;
-  readonly headers: Headers;
+  readonly headers: HttpHeaders;
   /** Chunks are read once, at the pace at which they are sent. */
   readonly body: Uint8Array | AsyncIterable<Uint8Array> | undefined;
   /** Closes the connection, at any time until the body of the response is read. */
@@ -17,7 +19,7 @@ export interface RequestToSend {
 /** A response that has begun. A redirect is one like any other. */
 export interface BegunResponse {
   readonly status: number;
-  readonly headers: Headers;
+  readonly headers: HttpHeaders;
   /** The body. Fails if the connection ends before it. */
   readonly chunks: AsyncIterator<Uint8Array>;
 }
@@ -25,23 +27,23 @@ export interface BegunResponse {
 /** Rejects with an error that has the `code` of a failed connection, itself or in its `cause`; after an abort, with any. */
 export type Send = (url: URL, request: RequestToSend) => Promise<BegunResponse>;
 
-/** Milliseconds that a connection is kept for the next request. Servers that close them wait for 5 s and more. */
-const KEEP_ALIVE_MS = 4_000;
+/** Sends to one upstream. */
+export interface Sender {
+  readonly send: Send;
+  /** A request may follow soon: opens a connection for it if none is open. */
+  readonly prepare: () => void;
+}
 
 /** Sends with Node's own HTTP client, which needs a third of the time of `fetch`. Connections are kept open. */
-export function createSend(): Send {
-  const agentOptions = { keepAlive: true, timeout: KEEP_ALIVE_MS };
-  const plain = new Agent(agentOptions);
-  const tls = new TlsAgent(agentOptions);
-  return (url, { method, headers, body, signal }) =>
+export function createSender(baseUrl: URL): Sender {
+  const { agent, prepare } = createConnections(baseUrl);
+  const requestIt = baseUrl.protocol === 'https:' ? requestHttps : requestHttp;
+  const send: Send = (url, { method, headers, body, signal }) =>
     new Promise((resolve, reject) => {
       // What is not compressed need not be decompressed, and no event waits for the next one.
       const fields = { 'accept-encoding': 'identity', ...Object.fromEntries(headers) };
-      const options: RequestOptions = { method, headers: fields };
-      const request =
-        url.protocol === 'https:'
-          ? requestHttps(url, { ...options, agent: tls })
-          : requestHttp(url, { ...options, agent: plain });
+      const options: RequestOptions = { method, headers: fields, agent };
+      const request = requestIt(url, options);
       // Without an error: nobody listens to the socket of a response that has just been read.
       signal.addEventListener('abort', () => request.destroy(), { once: true });
       request.on('error', reject);
@@ -56,13 +58,18 @@ export function createSend(): Send {
       // The request fails with what it reports.
       else pipeline(Readable.from(body, { objectMode: false }), request, () => {});
     });
+  return { send, prepare };
 }
 
 function begun(response: IncomingMessage): BegunResponse {
-  const headers = new Headers();
   const { rawHeaders, statusCode = 0 } = response;
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2)
-    headers.append(rawHeaders[i] as string, rawHeaders[i + 1] as string);
+  const headers = new Map<string, string>();
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = (rawHeaders[i] as string).toLowerCase();
+    const value = rawHeaders[i + 1] as string;
+    const before = headers.get(name);
+    headers.set(name, before === undefined ? value : `${before}, ${value}`);
+  }
   const decoder = DECODERS[headers.get('content-encoding')?.toLowerCase() ?? '']?.();
   const body = decoder === undefined ? response : pipeline(response, decoder, () => {});
   return { status: statusCode, headers, chunks: body[Symbol.asyncIterator]() };
@@ -78,11 +85,16 @@ const DECODERS: Readonly<Record<string, () => Transform>> = {
 
 /** Sends with a `fetch` that the operator has chosen. */
 export function sendWith(fetch: typeof globalThis.fetch): Send {
-  return async (url, { body, ...request }) => {
+  return async (url, { body, headers, ...request }) => {
     const init = body instanceof Uint8Array ? { body: body as Uint8Array<ArrayBuffer> } : streamed(body);
     // The key must not be sent to another address.
-    const response = await fetch(url.href, { ...request, ...init, redirect: 'manual' });
-    return { status: response.status, headers: response.headers, chunks: chunksOf(response) };
+    const response = await fetch(url.href, {
+      ...request,
+      ...init,
+      headers: [...headers],
+      redirect: 'manual',
+    });
+    return { status: response.status, headers: new Map(response.headers), chunks: chunksOf(response) };
   };
 }
 

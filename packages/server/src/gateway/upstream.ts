@@ -1,3 +1,4 @@
+import type { HttpHeaders } from '@parlance/protocol';
 import { GatewayFailure } from './failure.js';
 import type { BegunResponse, RequestToSend, Send } from './send.js';
 
@@ -29,7 +30,7 @@ export interface Attempt {
 
 export interface UpstreamResponse {
   readonly status: number;
-  readonly headers: Headers;
+  readonly headers: HttpHeaders;
   /**
    * The body; can be read once.
    *
@@ -197,7 +198,7 @@ function retryDelay({ status, headers }: BegunResponse, maxMs: number): number |
 }
 
 /** The pause that an upstream asks for, in milliseconds. */
-export function retryAfterMs(headers: Headers): number | undefined {
+export function retryAfterMs(headers: HttpHeaders): number | undefined {
   const ms = Number.parseFloat(headers.get('retry-after-ms') ?? '');
   const delay = Number.isNaN(ms) ? parseRetryAfter(headers.get('retry-after') ?? '') : ms;
   return delay >= 0 ? Math.round(delay) : undefined;
