@@ -70,6 +70,14 @@ export class FrameWriter {
     if (this.#pendingBytes >= MAX_PENDING) this.flush();
   }
 
+  /** Writes what comes before all frames, in one call of the system with those of this turn. */
+  begin(head: string): void {
+    this.#socket.cork();
+    this.#socket.write(head, 'latin1');
+    schedule(this);
+    this.#frames ??= [];
+  }
+
   /** Writes a control frame of a server before the frames that wait. */
   writeControl(opcode: number, payload: Uint8Array, onWritten?: () => void): void {
     const frame = Buffer.allocUnsafe(2 + payload.length);
@@ -92,8 +100,12 @@ export class FrameWriter {
     this.#pendingBytes = 0;
     const socket = this.#socket;
     // Nothing is written once the closing handshake has begun.
-    if (this.#webSocket.readyState !== OPEN || !socket.writable) return;
+    if (this.#webSocket.readyState === OPEN && socket.writable) this.#writeFrames(frames);
+    if (socket.writableCorked > 0) socket.uncork();
+  }
 
+  #writeFrames(frames: readonly (Uint8Array | string)[]): void {
+    const socket = this.#socket;
     // A congested socket would keep the arena from other connections.
     const isCongested = socket.writableLength > 0;
     const masks = this.#isClient ? frames.length * MASK_LENGTH : 0;
