@@ -109,7 +109,7 @@ class NetWire implements ServerWire, FrameEvents, Crashable {
     for (const [event, listener] of Object.entries(LISTENERS)) socket.on(event, listener);
   }
 
-  /** Answers the upgrade request, in one write with the frames of this turn. */
+  /** Answers the upgrade request, in one chunk with the frames of this turn. */
   begin(answer: string): void {
     this.#writer.begin(answer);
   }
@@ -244,6 +244,8 @@ class NetWire implements ServerWire, FrameEvents, Crashable {
 
   handleEnd(): void {
     this.readyState = CLOSING;
+    // The answer to the upgrade may still wait.
+    this.#writer.flush();
     this.#socket.end();
   }
 
