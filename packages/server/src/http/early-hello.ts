@@ -19,10 +19,13 @@ export function takeEarlyHello({ headers, rawHeaders }: IncomingMessage): Buffer
   const names = namesIn(header);
   const offers = names.filter(isOffer);
   if (offers.length === 0) return undefined;
-  headers[HEADER] = withoutOffers(header);
+  const rest = withoutOffers(header);
+  headers[HEADER] = rest;
   for (let i = 0; i < rawHeaders.length; i += 2) {
-    const [name, value] = [rawHeaders[i] as string, rawHeaders[i + 1] as string];
-    if (name.toLowerCase() === HEADER) rawHeaders[i + 1] = withoutOffers(value);
+    const name = rawHeaders[i] as string;
+    if (name.length !== HEADER.length || name.toLowerCase() !== HEADER) continue;
+    const value = rawHeaders[i + 1] as string;
+    rawHeaders[i + 1] = value === header ? rest : withoutOffers(value);
   }
   const [offer] = offers;
   if (offer === undefined || offers.length > 1 || !names.includes(HELLO_READ)) return undefined;
