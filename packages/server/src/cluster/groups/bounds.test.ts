@@ -52,6 +52,7 @@ it('groups of other nodes are known up to a bound, which is logged once until th
   let now = 0;
   const interest = new Interest({
     ...{ link: memoryCluster().connect(), incarnation: 'aaaaaa', now: () => now, isNodeAlive: () => false },
+    others: () => [],
     logger: { ...SILENT_LOGGER, error: (fields) => void logged.push(fields) },
     onNode: (name) => void known.push(name),
   });
