@@ -8,6 +8,7 @@ import type { Bench } from './row.js';
 const BENCHES: Readonly<Record<string, string>> = {
   summary: 'the figures of the README beside their baselines, in a few minutes',
   echo: 'session messages, requests, streams and handshakes against ws, corked ws, ws with IDs, socket.io',
+  rtt: 'ready and first reply over networks of 0, 40 and 150 ms, beside ws and socket.io; a resume',
   codecs: 'every codec against JSON.stringify, Brotli and deflate; the choice of `auto`',
   tokenizer: 'the tokenizer against js-tiktoken, tiktoken and gpt-tokenizer',
   context:

@@ -70,6 +70,8 @@ describe('an explained session', () => {
     const log: Explanation[] = [];
     const session = await connect(`ws://127.0.0.1:${proxy.port}/session`, {
       WebSocket: explained(log),
+      // HELLO is among the messages that it shows.
+      earlyHello: false,
       ...options,
     });
     open.push(session);

@@ -111,6 +111,29 @@ const SCENARIOS: Record<
     const session = await open({ subprotocol: 'm2m.v1.json' });
     return await echo(session, LONG);
   },
+  async early(open) {
+    const seen: { protocol: string; offers: number; sent: number }[] = [];
+    class Watched extends WebSocket {
+      readonly #seen = { protocol: '', offers: 0, sent: 0 };
+      constructor(url: string, protocols: string[]) {
+        super(url, protocols);
+        this.#seen.offers = protocols.length;
+        seen.push(this.#seen);
+        this.addEventListener('open', () => {
+          this.#seen.protocol = this.protocol;
+        });
+      }
+      override send(data: string | ArrayBufferView<ArrayBuffer>): void {
+        this.#seen.sent++;
+        super.send(data);
+      }
+    }
+    const session = await open({ WebSocket: Watched });
+    const first = { ...seen[0] };
+    // The server loses the connection.
+    const { text } = await session.request('cut');
+    return { first, text, protocols: seen.map(({ protocol }) => protocol) };
+  },
   async withoutLink(open) {
     const session = await open({ extensions: { link: false } });
     return await echo(session, LONG);

@@ -11,6 +11,7 @@ import {
 } from '@parlance/server';
 import { describe, expect, it } from 'vitest';
 import { chromiumMissing } from './chat-page.js';
+import { createCuttingProxy } from './cutting-proxy.js';
 import { ScenarioPage } from './scenario-page.js';
 
 /** Pages that load their codecs after they have connected, against a real server. */
@@ -49,6 +50,29 @@ describe.skipIf(missing !== undefined)('a page', () => {
         first: 'NONE',
         last: 'CONTEXT',
         sentInContext: true,
+      },
+      warnings: [],
+    });
+  });
+
+  it('says HELLO in its upgrade request, and again when its connection is lost', async () => {
+    let cut = () => {};
+    await using server = createServer({
+      origins: [page.origin],
+      async onRequest() {
+        cut();
+        return 'after all';
+      },
+    });
+    const { port } = await server.listen();
+    await using proxy = await createCuttingProxy(port);
+    cut = () => proxy.cut();
+    const read = 'm2m.v1.hello';
+    expect(await page.show('early', `ws://127.0.0.1:${proxy.port}/session`)).toEqual({
+      result: {
+        first: { protocol: read, offers: 3, sent: 0 },
+        text: 'after all',
+        protocols: [read, read],
       },
       warnings: [],
     });

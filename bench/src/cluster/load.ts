@@ -17,12 +17,15 @@ export interface LoadOptions extends CrowdOptions {
 
 let crowd: Crowd | undefined;
 
+/** HELLO is the first message: it is another one for each session that is resumed. */
+const TARGET = { path: '/session', subprotocol: 'm2m.v1' };
+
 /** A session that has lost its connection; the next one resumes it. */
 async function suspended(port: number): Promise<SessionCore> {
   const core = createCore();
   return await new Promise((resolve, reject) => {
     const socket = new FrameSocket(
-      { port, ...session.target },
+      { port, ...TARGET },
       {
         onOpen() {
           core.handleConnected(systemClock.now());
@@ -62,6 +65,7 @@ const commands = {
     while (cores.length < options.connections) cores.push(await suspended(owner));
     const system: System = {
       ...session,
+      target: TARGET,
       speak: (socket, work, events) => new SessionSpeaker(socket, work, events, cores.pop() as SessionCore),
     };
     crowd = await openCrowd(system, options);

@@ -10,7 +10,7 @@ import {
   type SessionCore,
   Subprotocol,
 } from '@parlance/protocol';
-import { resolveCapabilities, systemClock } from '@parlance/protocol/internal';
+import { HELLO_OFFER, HELLO_READ, resolveCapabilities, systemClock } from '@parlance/protocol/internal';
 import { createServer, type ServerOptions, without } from '@parlance/server';
 import { type FrameSocket, maskedFrame, Opcode } from '../load/frame-socket.js';
 import { repeated } from '../load/repeated.js';
@@ -32,13 +32,27 @@ const CAPABILITIES = {
   extensions: { link: true, context: false },
 } as const;
 
+/** HELLO in the upgrade request, as our client has it. All sessions begin with the same one. */
+let offers: string | undefined;
+function makeOffers(): string {
+  const hello = createCore().hello(systemClock.now()) as Uint8Array;
+  return [Subprotocol.BINARY, HELLO_READ, HELLO_OFFER + Buffer.from(hello).toString('base64url')].join(', ');
+}
+
 /** Messages, requests and streams through the server's public API, used as documented. */
 export const session: System = {
-  target: { path: '/session', subprotocol: Subprotocol.BINARY },
+  get target() {
+    offers ??= makeOffers();
+    return { path: '/session', subprotocol: offers };
+  },
 
   serve: (onEcho) => serveSessions(onEcho),
 
-  speak: (socket, work, events) => new SessionSpeaker(socket, work, events, createCore()),
+  speak(socket, work, events) {
+    const core = createCore();
+    core.hello(systemClock.now());
+    return new SessionSpeaker(socket, work, events, core, true);
+  },
 };
 
 /** @param options in addition to those that every measured session server has. */
@@ -100,12 +114,17 @@ export class SessionSpeaker implements Speaker {
   readonly #work: Work;
   readonly #events: SpeakerEvents;
   readonly #body: CodedBody;
+  readonly #isSaid: boolean;
   /** Length of a one-way message's frame, and the frame repeated as often as needed. */
   #frameLength = 0;
   #frames: ((count: number) => Uint8Array) | undefined;
 
-  /** @param core a new one, or one whose session the connection resumes. */
-  constructor(socket: FrameSocket, work: Work, events: SpeakerEvents, core: SessionCore) {
+  /**
+   * @param core a new one, or one whose session the connection resumes.
+   * @param isSaid the HELLO of `core` was in the upgrade request.
+   */
+  constructor(socket: FrameSocket, work: Work, events: SpeakerEvents, core: SessionCore, isSaid = false) {
+    this.#isSaid = isSaid;
     this.#socket = socket;
     this.#work = work;
     this.#events = events;
@@ -121,7 +140,7 @@ export class SessionSpeaker implements Speaker {
   }
 
   handleOpen(): void {
-    this.#core.handleConnected(systemClock.now());
+    this.#core.handleConnected(systemClock.now(), undefined, this.#isSaid);
     this.#transmit();
   }
 

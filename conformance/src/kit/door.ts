@@ -22,6 +22,9 @@ export interface Upgrade {
 }
 
 export const BINARY = 'm2m.v1';
+/** HELLO in the upgrade request: what a server selects that has read it, and how the client's offer of it begins. */
+export const READ = 'm2m.v1.hello';
+export const OFFER = 'hello.';
 export const JSON_ENVELOPES = 'm2m.v1.json';
 
 export class Dialer implements Door {
@@ -90,13 +93,24 @@ export class Listener implements Door {
   readonly #server: WebSocketServer;
   readonly #changes: Changes;
   #waiting: Wire[] = [];
+  /** HELLO is read from upgrade requests that offer it. */
+  readsRequests = false;
 
   constructor(server: WebSocketServer, timeoutMs: number) {
     this.#server = server;
     this.timeoutMs = timeoutMs;
     this.#changes = new Changes(timeoutMs);
-    server.on('connection', (socket) => {
-      this.#waiting.push(new Wire(socket, timeoutMs));
+    server.options.handleProtocols = (offered) => {
+      if (!offered.has(BINARY)) return false;
+      return this.readsRequests && offered.has(READ) && offerIn([...offered]) !== undefined ? READ : BINARY;
+    };
+    server.on('connection', (socket, { headers }) => {
+      const wire = new Wire(socket, timeoutMs);
+      if (socket.protocol === READ) {
+        const names = headers['sec-websocket-protocol']?.split(',').map((name) => name.trim());
+        wire.take(new Uint8Array(Buffer.from(offerIn(names ?? []) ?? '', 'base64url')));
+      }
+      this.#waiting.push(wire);
       this.#changes.notify();
     });
   }
@@ -107,7 +121,6 @@ export class Listener implements Door {
       port,
       host: '127.0.0.1',
       perMessageDeflate: false,
-      handleProtocols: (offered) => (offered.has(BINARY) ? BINARY : false),
     });
     await new Promise<void>((resolve, reject) => {
       server.once('listening', resolve);
@@ -137,3 +150,7 @@ export class Listener implements Door {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 }
+
+/** The HELLO among the subprotocols that a client offers, in base64url. */
+const offerIn = (names: readonly string[]): string | undefined =>
+  names.find((name) => name.startsWith(OFFER))?.slice(OFFER.length);

@@ -24,18 +24,22 @@ export class Wire {
   constructor(socket: WebSocket, timeoutMs: number) {
     this.socket = socket;
     this.changes = new Changes(timeoutMs);
-    socket.on('message', (data: Buffer, isBinary: boolean) => {
-      if (this.#isCut) return;
-      const message = isBinary ? new Uint8Array(data) : data.toString();
-      if (this.#handler === undefined) this.#inbox.push(message);
-      else this.#handler(message);
-      this.changes.notify();
-    });
+    socket.on('message', (data: Buffer, isBinary: boolean) =>
+      this.take(isBinary ? new Uint8Array(data) : data.toString()),
+    );
     socket.on('error', () => {});
     socket.on('close', (code: number, reason: Buffer) => {
       this.closed = { code, reason: reason.toString() };
       this.changes.notify();
     });
+  }
+
+  /** A message of the peer has arrived. */
+  take(message: Incoming): void {
+    if (this.#isCut) return;
+    if (this.#handler === undefined) this.#inbox.push(message);
+    else this.#handler(message);
+    this.changes.notify();
   }
 
   send(message: Incoming): void {

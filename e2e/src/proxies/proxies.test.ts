@@ -37,7 +37,7 @@ async function startNode(cluster: ReturnType<typeof memoryCluster>): Promise<Nod
     trustedProxies: ['127.0.0.1'],
     authenticate({ token, ip }) {
       addresses.push(ip);
-      return token === undefined ? null : { principal: token };
+      return token === undefined ? null : { principal: token.slice(0, 3) };
     },
     async onSession(session) {
       for await (const message of session) {
@@ -113,6 +113,26 @@ for (const name of ['nginx', 'haproxy'] satisfies ProxyName[]) {
         expect(server.sessions.size).toBeGreaterThan(0);
         expect(new Set(addresses)).toEqual(new Set(['127.0.0.1']));
       }
+    });
+
+    it('HELLO passes in the upgrade request, and ACCEPT right behind the answer to it', async () => {
+      const selected: string[] = [];
+      class Watched extends WebSocket {
+        constructor(url: string, protocols?: string | string[]) {
+          super(url, protocols);
+          this.once('open', () => selected.push(this.protocol));
+        }
+      }
+      const session = await dial(front.port, {
+        WebSocket: Watched as unknown as NonNullable<ClientOptions['WebSocket']>,
+        // As long as it may be.
+        token: () => 'ann'.padEnd(2_300, 'x'),
+      });
+      const { id } = session;
+      front.cut();
+      expect((await session.request('2')).text).toBe('0 1 ');
+      expect(session.id).toBe(id);
+      expect(selected).toEqual(['m2m.v1.hello', 'm2m.v1.hello']);
     });
 
     it('a session goes on at whichever node its connections arrive', async () => {

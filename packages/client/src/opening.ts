@@ -130,6 +130,9 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
     const dialer = new Dialer({
       url,
       subprotocol,
+      // A token that is not renewed may be worth a lot, and proxies may log the headers of requests.
+      earlyHello:
+        subprotocol === Subprotocol.BINARY && (options.earlyHello ?? typeof options.token !== 'string'),
       WebSocket: options.WebSocket,
       timeoutMs: timers.acceptTimeoutMs,
       firstTimeoutMs: options.timers?.acceptTimeoutMs ?? FIRST_TIMEOUT_MS,
@@ -171,7 +174,6 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
     const onAbort = () => {
       reject(signal?.reason);
       guardLater(succession, succession.close());
-      guard(succession, () => dialer.abandon());
     };
     signal?.addEventListener('abort', onAbort, { once: true });
     sweep.add(succession);

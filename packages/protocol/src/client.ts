@@ -6,7 +6,14 @@
 
 // Options
 
-export { Algorithm, Extension, Subprotocol } from './base/constants.js';
+export {
+  Algorithm,
+  Extension,
+  HELLO_OFFER,
+  HELLO_READ,
+  MAX_EARLY_HELLO,
+  Subprotocol,
+} from './base/constants.js';
 export { resolveLimits, resolveTimers } from './base/limits.js';
 export { assertOptions, type OptionKinds } from './base/options.js';
 export { formOf } from './codec/algorithms.js';

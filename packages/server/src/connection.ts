@@ -114,6 +114,12 @@ export class Connection extends SessionSettings implements WireEvents, Handshake
     this.#unfinished = undefined;
   }
 
+  /** HELLO has come with the upgrade request, and counts as the first message. */
+  handleEarlyHello(hello: Uint8Array): void {
+    this.#handshake?.guard.handleEarlyHello(hello.length);
+    this.onMessage(hello, hello.length);
+  }
+
   onMessage(data: Uint8Array | string, size: number, isPart = false): void {
     this.#unfinishedBytes = 0;
     if (this.#unfinished !== undefined) this.#releaseUnfinished();

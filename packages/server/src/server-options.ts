@@ -112,6 +112,13 @@ export interface ServerOptions<Data = unknown> extends Pick<CapabilityOptions, '
    */
   readonly wire?: 'net' | 'ws' | undefined;
   /**
+   * Reads HELLO from the upgrade requests of clients that offer it there, which makes their sessions ready a round trip
+   * earlier. With `false`, clients send it as the first message.
+   *
+   * @default true
+   */
+  readonly earlyHello?: boolean | undefined;
+  /**
    * What outlives the server's process, for features such as `nodes()` and `durable()`: `sqlite(file)` of
    * `@parlance/server/sqlite`, `redis(…)` of `@parlance/server/redis`,
    * `postgres(…)` of `@parlance/server/postgres`, or `memoryCluster()` in tests. `sealed(engine, …)` encrypts what it gets.
@@ -146,6 +153,7 @@ const KINDS: OptionKinds<ServerOptions> = {
   security: 'object',
   trustedProxies: 'list',
   wire: 'text',
+  earlyHello: 'flag',
   engine: 'object',
   features: 'list',
 };
@@ -204,6 +212,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     engine,
     seal: sealOf(engine),
     wire: options.wire,
+    earlyHello: options.earlyHello ?? true,
   });
 }
 

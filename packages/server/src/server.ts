@@ -49,7 +49,7 @@ export class SessionServer {
       options,
       connect: (address) => sessions.connect(address),
       retryElsewhere: () => (parts.isElsewhere ? sessions.admitPassed()?.retryAfterMs : undefined),
-      onWire: (wire, peer, subprotocol, refusal) => sessions.begin(wire, peer, subprotocol, refusal),
+      onWire: (...connection) => sessions.begin(...connection),
     });
     this.#ports = new ServerPorts({
       options,

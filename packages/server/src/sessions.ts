@@ -84,12 +84,24 @@ export class Sessions extends ServerAdmission implements SessionsHost {
     this.#sweep.stop();
   }
 
-  begin(wire: ServerWire, peer: PassedPeer, subprotocol: Subprotocol, refusal: Refusal | undefined): void {
-    const { session } = new Connection(this, wire, peer, subprotocol, refusal);
+  /** @param hello has come with the upgrade request. */
+  begin(
+    wire: ServerWire,
+    peer: PassedPeer,
+    subprotocol: Subprotocol,
+    refusal: Refusal | undefined,
+    hello?: Uint8Array,
+  ): void {
+    const connection = new Connection(this, wire, peer, subprotocol, refusal);
+    const { session } = connection;
     if (session.state === 'closed') return;
+    this.#count(session, peer);
+    if (hello !== undefined) connection.handleEarlyHello(hello);
+  }
+
+  #count(session: ServerEndpoint, { ip, passed }: PassedPeer): void {
     this.connections.add(session);
     this.#sweep.add(session);
-    const { ip, passed } = peer;
     const [key, most] = passed === undefined ? [addressKey(ip)] : ['other nodes', MAX_PASSED];
     const evicted = this.#handshakes.add(session, key, most);
     if (evicted === undefined) return;

@@ -1,5 +1,6 @@
 import type { Fields } from '../bodies.js';
 import { must, mustEqual, NotApplicable } from '../deviation.js';
+import { Listener, OFFER, READ } from '../door.js';
 import { envelope, type Kit, payloadOf } from '../kit.js';
 import { jsonOf, windowsOf } from '../offers.js';
 import type { Scenario } from '../scenario.js';
@@ -53,6 +54,32 @@ export const CLIENT_HANDSHAKE: readonly Scenario[] = [
       for (const name of ['security_scanning', 'supports_streaming'])
         must(typeof (hello[name] ?? false) === 'boolean', `${name} is not a boolean`, bytes);
       must(typeof (hello['max_payload_size'] ?? 0) === 'number', 'max_payload_size is not a number', bytes);
+    },
+  },
+  {
+    name: 'handshake/read-in-the-request',
+    section: '§1 HELLO in the request',
+    tests: 'client',
+    title: 'A client whose HELLO was read in its upgrade request does not send it again.',
+    async run(kit) {
+      const { door } = kit;
+      if (!(door instanceof Listener)) throw new NotApplicable('this scenario tests clients');
+      door.readsRequests = true;
+      try {
+        const { wire, hello, bytes } = await kit.greeted();
+        if (wire.socket.protocol !== READ) throw new NotApplicable('the client says HELLO in a frame');
+        must(bytes.length <= 3_072, `a HELLO of ${bytes.length} bytes in ${OFFER}`, bytes);
+        wire.send(envelope('ACCEPT', 'sess_conformance_early', kit.acceptOf({}, payloadOf(hello, bytes))));
+        wire.send(envelope('PING', 'sess_conformance_early', {}));
+        const answer = await wire.next('PONG');
+        must(
+          typeof answer !== 'string' && Buffer.from(answer).includes('PONG'),
+          'the first message is not PONG',
+          answer,
+        );
+      } finally {
+        door.readsRequests = false;
+      }
     },
   },
   {

@@ -16,6 +16,8 @@ import { openWebSocket, type WebSocketConstructor } from './web-socket.js';
 export interface DialerOptions {
   readonly url: URL;
   readonly subprotocol: string;
+  /** HELLO travels in the upgrade request, if it can. @default false */
+  readonly earlyHello?: boolean | undefined;
   readonly WebSocket: WebSocketConstructor | undefined;
   /** Milliseconds after which an attempt that hangs is abandoned. */
   readonly timeoutMs: number;
@@ -36,7 +38,10 @@ export interface DialingSession extends Crashable {
   readonly needsWire: boolean;
   /** The server has accepted a session before, so a failed attempt is repeated. */
   readonly isAccepted: boolean;
-  handleConnected(wire: Wire, token: string | undefined): void;
+  /** HELLO for the upgrade request of the next connection; `undefined` if it has to wait until that is open. */
+  hello(token: string | undefined): Uint8Array | string | undefined;
+  /** @param hello has arrived with the upgrade request. */
+  handleConnected(wire: Wire, token: string | undefined, hello: Uint8Array | string | undefined): void;
   handleMessage(data: Uint8Array | string, wire: Wire): void;
   handleWritable(): void;
   handleDisconnected(code: number, reason: string, wire: Wire): void;
@@ -56,6 +61,8 @@ export class Dialer {
   #cancelRetry: (() => void) | undefined;
   #cancelMove: (() => void) | undefined;
   #isStopped = false;
+  /** The last attempt had HELLO in its request and got no further, so the next one goes without. */
+  #isPlain = false;
   /** The server asked to wait, so signs of life do not shorten the wait. */
   #isAskedToWait = false;
 
@@ -65,18 +72,27 @@ export class Dialer {
 
   /** @throws {ProtocolError} `invalid_option` without a usable WebSocket class. */
   dial(token: string | undefined): void {
-    const { url, subprotocol, WebSocket, clock, session, firstTimeoutMs } = this.#options;
+    const { url, subprotocol, WebSocket, clock, session, firstTimeoutMs, earlyHello } = this.#options;
     const isFirst = !session.isAccepted;
     const timeoutMs = (isFirst ? firstTimeoutMs : undefined) ?? this.#options.timeoutMs;
     let cancelTimeout = (): void => {};
     let isTooLate = false;
-    const wire = openWebSocket(url, subprotocol, WebSocket, {
+    let hello: Uint8Array | string | undefined;
+    const sayHello = () => {
+      hello = session.hello(token);
+      return hello;
+    };
+    const early = earlyHello && !this.#isPlain ? sayHello : undefined;
+    const wire = openWebSocket(url, subprotocol, early, WebSocket, {
       session,
-      onOpen: () => {
+      onOpen: (isSaid) => {
         cancelTimeout();
+        // The server has a session by now, which it would keep if this connection were only lost.
+        if (this.#isStopped) return wire.close(CloseCode.NORMAL, '');
+        if (isSaid) this.#isPlain = false;
         this.isAnswered = true;
         this.#dialing = undefined;
-        session.handleConnected(wire, token);
+        session.handleConnected(wire, token, isSaid ? hello : undefined);
         if (isFirst && Number.isFinite(timeoutMs))
           cancelTimeout = clock.after(timeoutMs, () =>
             session.abort(new ProtocolError('timeout', 'it says nothing')),
@@ -96,6 +112,8 @@ export class Dialer {
         this.#dialing = undefined;
         // A failed attempt is an error only if there was no session before.
         if (session.isAccepted) this.retryLater(0);
+        // The request may have been too long for something on the way.
+        else if (this.#isPlain && /: 4(00|31)$/.test(failure.message)) this.dial(token);
         else if (isTooLate)
           session.abort(
             connectionFailure(
@@ -112,6 +130,7 @@ export class Dialer {
       },
     });
     this.#dialing = wire;
+    this.#isPlain = hello !== undefined;
     if (!Number.isFinite(timeoutMs)) return;
     // Give up an attempt that hangs.
     cancelTimeout = clock.after(timeoutMs, () => {
@@ -162,7 +181,8 @@ export class Dialer {
     this.#cancelMove?.();
     const unwanted = this.#dialing;
     this.#dialing = undefined;
-    unwanted?.close(CloseCode.NORMAL, '');
+    // If HELLO is on its way, the connection is closed in order once it is open.
+    if (!this.#isPlain) unwanted?.close(CloseCode.NORMAL, '');
   }
 
   /** Closes the connection that is being opened, which then counts as a failed attempt. */

@@ -3,6 +3,9 @@ import {
   type Crashable,
   catchLate,
   guard,
+  HELLO_OFFER,
+  HELLO_READ,
+  MAX_EARLY_HELLO,
   ProtocolError,
   type Wire,
 } from '@parlance/protocol/client';
@@ -13,6 +16,8 @@ import {
  */
 export interface WebSocketLike {
   binaryType: string;
+  /** The subprotocol that the server has selected. HELLO travels in the upgrade request only if the class has it as a getter. */
+  readonly protocol?: string | undefined;
   /** Bytes. Cloudflare Workers have no such property, so only the credit of the server bounds them. */
   readonly bufferedAmount?: number | undefined;
   /** @param onWritten called by `ws` when the data has left the process; other implementations ignore it. */
@@ -44,7 +49,8 @@ export interface SocketFailure {
 export interface ConnectionEvents {
   /** Owner of the connection; it ends if an event handler throws. */
   readonly session: Crashable;
-  onOpen(): void;
+  /** @param isSaid the server has read HELLO from the upgrade request. */
+  onOpen(isSaid: boolean): void;
   onMessage(data: Uint8Array | string): void;
   /** The socket may accept more data; only `ws` reports this. */
   onWritable(): void;
@@ -58,10 +64,14 @@ const MIN_CALLBACK_SIZE = 16 * 1024;
 /** WebSocket applications may send only 1000 and codes from 3000 on. */
 const FIRST_APPLICATION_CODE = 3000;
 
-/** @throws {ProtocolError} `invalid_option` if there is no WebSocket class. */
+/**
+ * @param hello makes the HELLO for the upgrade request, if it can travel there; a server that does not read it selects `subprotocol`.
+ * @throws {ProtocolError} `invalid_option` if there is no WebSocket class.
+ */
 export function openWebSocket(
   url: URL,
   subprotocol: string,
+  hello: (() => Uint8Array | string | undefined) | undefined,
   WebSocket: WebSocketConstructor | undefined,
   events: ConnectionEvents,
 ): Wire {
@@ -72,9 +82,14 @@ export function openWebSocket(
       'this runtime has no global WebSocket; install "ws" and pass it: connect(url, { WebSocket })',
     );
   }
+  const offers = [subprotocol];
+  // A class that does not tell what the server has selected does not tell either whether the server has read HELLO.
+  const frame = 'protocol' in (Constructor.prototype ?? {}) ? hello?.() : undefined;
+  if (typeof frame === 'object' && frame.length <= MAX_EARLY_HELLO)
+    offers.push(HELLO_READ, HELLO_OFFER + base64url(frame));
   let socket: WebSocketLike;
   try {
-    socket = new Constructor(String(url), [subprotocol]);
+    socket = new Constructor(String(url), offers);
   } catch (cause) {
     throw new ProtocolError(
       'invalid_option',
@@ -99,7 +114,7 @@ export function openWebSocket(
   // Listeners and not `onopen` and its like, which never fire on Cloudflare Workers.
   socket.addEventListener('open', () => {
     state = 'open';
-    guard(session, () => events.onOpen());
+    guard(session, () => events.onOpen(socket.protocol === HELLO_READ));
   });
   socket.addEventListener('message', ({ data }) => {
     try {
@@ -128,4 +143,9 @@ export function openWebSocket(
     close: (code, reason) =>
       socket.close(code === 1000 || code >= FIRST_APPLICATION_CODE ? code : 1000, reason),
   };
+}
+
+function base64url(bytes: Uint8Array): string {
+  const base64 = btoa(String.fromCharCode(...bytes));
+  return base64.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
 }

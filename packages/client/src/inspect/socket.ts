@@ -1,4 +1,4 @@
-import { notify } from '@parlance/protocol/client';
+import { HELLO_OFFER, HELLO_READ, notify } from '@parlance/protocol/client';
 import type { Direction } from '@parlance/protocol/inspect';
 import type { WebSocketConstructor } from '../connection/web-socket.js';
 
@@ -31,7 +31,12 @@ export function watchSockets(WebSocket: WebSocketConstructor, watcher: SocketWat
       const connection = this.#connection;
       tell(() => watcher.onOpening(connection, String(url)));
       // Registered before the client's own listeners, so that a frame is seen before its consequences.
-      this.addEventListener('open', () => tell(() => watcher.onOpen(connection)));
+      this.addEventListener('open', () => {
+        tell(() => watcher.onOpen(connection));
+        // The server has read HELLO from the upgrade request.
+        const hello = this.protocol === HELLO_READ ? helloIn(protocols) : undefined;
+        if (hello !== undefined) tell(() => watcher.onFrame(connection, 'sent', hello));
+      });
       this.addEventListener('message', ({ data }) =>
         tell(() => {
           const frame = frameOf(data);
@@ -66,4 +71,12 @@ export function createFaultPrinter(): (error: unknown) => void {
 function frameOf(data: unknown): Uint8Array | string | undefined {
   if (typeof data === 'string' || data instanceof Uint8Array) return data;
   return data instanceof ArrayBuffer ? new Uint8Array(data) : undefined;
+}
+
+/** The HELLO that a client offers in its upgrade request. */
+function helloIn(protocols: readonly string[]): Uint8Array | undefined {
+  const offer = protocols.find((name) => name.startsWith(HELLO_OFFER));
+  if (offer === undefined) return undefined;
+  const base64 = offer.slice(HELLO_OFFER.length).replaceAll('-', '+').replaceAll('_', '/');
+  return Uint8Array.from(atob(base64), (each) => each.charCodeAt(0));
 }

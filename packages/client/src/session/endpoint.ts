@@ -11,6 +11,11 @@ export class ClientEndpoint extends Endpoint {
     return { source: this.agentId ?? '', target: '' };
   }
 
+  /** HELLO for the upgrade request of the next connection. */
+  hello(token: string | undefined): Uint8Array | string | undefined {
+    return this.core.hello(this.options.clock.now(), token);
+  }
+
   /**
    * The server has begun this session on `wire` with `accept`, its answer to the HELLO of the session before.
    */

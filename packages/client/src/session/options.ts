@@ -76,6 +76,15 @@ export interface ClientOptions extends CapabilityOptions {
   readonly reconnect?: ReconnectOptions | boolean | undefined;
   /** The subprotocol to offer: 'm2m.v1' is binary, 'm2m.v1.json' is for debugging. @default 'm2m.v1' */
   readonly subprotocol?: Subprotocol | undefined;
+  /**
+   * HELLO travels in the header `Sec-WebSocket-Protocol` of the upgrade request, if it has at most 3 KiB, and the answer comes
+   * right behind that of the request: the session is ready a round trip earlier, as it is after a lost connection. HELLO has
+   * the token and the token to resume with, and a proxy may log headers. It has no effect with 'm2m.v1.json', and on
+   * servers that do not know it.
+   *
+   * @default true, but false if `token` is a string: it is probably valid for long, as nothing renews it
+   */
+  readonly earlyHello?: boolean | undefined;
   /** Limits of received data. @default DEFAULT_LIMITS */
   readonly limits?: Partial<Limits> | undefined;
   /** Times in milliseconds. @default DEFAULT_TIMERS */
@@ -148,6 +157,7 @@ export const KINDS: OptionKinds<ClientOptions> = {
   security: 'object',
   reconnect: ['object', 'flag'],
   subprotocol: 'text',
+  earlyHello: 'flag',
   limits: 'object',
   timers: 'object',
   store: 'object',

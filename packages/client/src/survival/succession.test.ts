@@ -257,3 +257,40 @@ it('leaves a server that drains although the codecs of the session were not load
   // The client has closed the session, and waits for the next one.
   expect([server.state, session.state]).toEqual(['closing', 'connecting']);
 });
+
+describe('HELLO in an upgrade request', () => {
+  it('is made only while there is no connection', async () => {
+    const { succession, connect, reported } = await setUp();
+    expect(succession.hello(undefined)).toBeInstanceOf(Uint8Array);
+    const { wire } = await connect();
+    expect(succession.hello(undefined)).toBeUndefined();
+    succession.handleDisconnected(CloseCode.ABNORMAL, '', wire);
+    expect(succession.hello(undefined)).toBeInstanceOf(Uint8Array);
+    expect(reported).toEqual(['ready', 'wire lost']);
+  });
+
+  it('is not said again when the connection opens, and is counted', async () => {
+    const { succession } = await setUp();
+    const hello = succession.hello(undefined) as Uint8Array;
+    const wire = new TestWire();
+    succession.handleConnected(wire, undefined, hello);
+    expect(wire.frames).toEqual([]);
+    expect(succession.stats().sent.wireBytes).toBe(hello.length);
+  });
+
+  it('of a session that has ended since closes its connection, and another one is opened', async () => {
+    const { succession, connect, lose, reported } = await setUp();
+    const { wire } = await connect();
+    succession.handleDisconnected(CloseCode.ABNORMAL, '', wire);
+    const hello = succession.hello(undefined);
+    const former = succession.current;
+    lose(wire);
+    expect(succession.current).not.toBe(former);
+    reported.length = 0;
+    const closed: number[] = [];
+    const late = Object.assign(new TestWire(), { close: (code: number) => void closed.push(code) });
+    succession.handleConnected(late, undefined, hello);
+    expect([closed, late.frames, reported]).toEqual([[CloseCode.NORMAL], [], ['wire lost']]);
+    expect(succession.current.wire).toBeUndefined();
+  });
+});

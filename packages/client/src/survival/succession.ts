@@ -76,6 +76,8 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   readonly #options: SuccessionOptions;
   readonly #parts: PartList;
   #current: ClientEndpoint;
+  /** The endpoint whose HELLO travels in an upgrade request. */
+  #greeter: ClientEndpoint | undefined;
   /** A session was accepted, although its codecs may still be loading. */
   #isAccepted = false;
   /** The present session is not the first. */
@@ -195,12 +197,23 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   get isAccepted(): boolean {
     return this.#isAccepted;
   }
-  handleConnected(wire: Wire, token: string | undefined): void {
+  hello(token: string | undefined): Uint8Array | string | undefined {
+    // The server still sends on the present connection, and HELLO states what has arrived.
+    if (this.#current.wire !== undefined) return undefined;
+    this.#greeter = this.#current;
+    return this.#current.hello(token);
+  }
+  handleConnected(wire: Wire, token: string | undefined, hello?: Uint8Array | string): void {
+    if (hello !== undefined && this.#greeter !== this.#current) {
+      // The session that said it has ended since.
+      wire.close(CloseCode.NORMAL, '');
+      return this.#options.onWireLost(0);
+    }
     const former = this.#current.wire;
     this.#moves.handleConnected(former);
     // Nothing more is read from it, and HELLO states what has arrived.
     if (former !== undefined) this.#current.handleDisconnected(CloseCode.ABNORMAL, '');
-    this.#current.handleConnected(wire, token);
+    this.#current.handleConnected(wire, token, hello);
   }
   handleMessage(data: Uint8Array | string, wire: Wire): void {
     this.#current.handleMessage(data, wire);

@@ -10,6 +10,7 @@ export interface SharedOptions
   readonly timers?: Partial<Timers> | undefined;
   readonly reconnect?: ReconnectOptions | boolean | undefined;
   readonly subprotocol?: Subprotocol | undefined;
+  readonly earlyHello?: boolean | undefined;
 }
 
 const SHARED: Readonly<Record<keyof SharedOptions, true>> = {
@@ -21,6 +22,7 @@ const SHARED: Readonly<Record<keyof SharedOptions, true>> = {
   timers: true,
   reconnect: true,
   subprotocol: true,
+  earlyHello: true,
 };
 
 /** Each tab has its own: they are called or used in the tab. */

@@ -12,6 +12,13 @@ export const Subprotocol = {
 } as const;
 export type Subprotocol = (typeof Subprotocol)[keyof typeof Subprotocol];
 
+/** A client that says HELLO in its upgrade request offers this beside `m2m.v1`. A server that has read HELLO there selects it. */
+export const HELLO_READ = 'm2m.v1.hello';
+/** So begins the name in which HELLO is; the frame follows in base64url, without padding. */
+export const HELLO_OFFER = 'hello.';
+/** Bytes of that frame, 4,096 characters of base64url: with the other headers it has to pass proxies. */
+export const MAX_EARLY_HELLO = 3_072;
+
 /** The protocol version in HELLO and ACCEPT of a peer that sends flat capabilities. */
 export const PROTOCOL_VERSION = '1.0';
 /** The version that the reference implementation sends, with nested capabilities. */

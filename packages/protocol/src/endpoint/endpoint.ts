@@ -131,10 +131,11 @@ export class Endpoint
 
   // --- reported by the driver of a connection
 
-  /** @param token credentials of this connection. */
-  handleConnected(wire: Wire, token?: string): void {
+  /** @param token credentials of this connection. @param hello the HELLO that has arrived with it, if it has. */
+  handleConnected(wire: Wire, token?: string, hello?: Uint8Array | string): void {
     this.#transmitter.attach(wire);
-    guard(this, () => this.core.handleConnected(this.#clock.now(), token));
+    guard(this, () => this.core.handleConnected(this.#clock.now(), token, hello !== undefined));
+    if (hello !== undefined) this.recorder.sent(hello.length);
     this.pump();
   }
 

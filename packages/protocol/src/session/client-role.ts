@@ -90,12 +90,10 @@ export class ClientRole implements Role {
 
   // --- connections
 
-  handleConnected(token: string | undefined): void {
-    this.retryAfterMs = 0;
+  hello(token: string | undefined): Uint8Array | string {
     const session = this.#session;
     let payload: HelloPayload;
     if (session.isLost) {
-      this.answerDue = session.timers.now + session.options.timers.acceptTimeoutMs;
       const { channel } = session;
       const offer = this.#ticket?.next(session.id ?? '', channel.framesReceived);
       payload = helloOf(session.options, token, offer && { ...offer, have: channel.stateHave?.() });
@@ -108,7 +106,14 @@ export class ClientRole implements Role {
       );
       this.#hello = payload;
     }
-    session.control.sendUnbound({ type: 'HELLO', payload });
+    return session.control.unbound({ type: 'HELLO', payload });
+  }
+
+  handleConnected(token: string | undefined, isSaid: boolean): void {
+    this.retryAfterMs = 0;
+    const { isLost, options, outbox, timers } = this.#session;
+    if (isLost) this.answerDue = timers.now + options.timers.acceptTimeoutMs;
+    if (!isSaid) outbox.pushControl(this.hello(token));
   }
 
   handleDisconnected(closeCode: number): Disconnection {

@@ -37,9 +37,9 @@ export class ControlWriter {
     this.#session.outbox.pushControl(this.#encode(message, this.#session.id ?? null));
   }
 
-  /** Sends HELLO or REJECT, which name no session. */
-  sendUnbound(message: Outgoing): void {
-    this.#session.outbox.pushControl(this.#encode(message, null));
+  /** HELLO or REJECT, which name no session. */
+  unbound(message: Outgoing): Uint8Array | string {
+    return this.#encode(message, null);
   }
 
   /** Sends DATA, which takes its turn among the bodies that wait. */

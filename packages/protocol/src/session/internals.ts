@@ -151,7 +151,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
     this.timers.tick(now);
     if (this.hasEnded) return;
     const reject = { ...refusal, retryable: refusal.retryable ?? isRetryableCloseCode(closeCode) };
-    this.control.sendUnbound({ type: 'REJECT', payload: reject });
+    this.outbox.pushControl(this.control.unbound({ type: 'REJECT', payload: reject }));
     this.failure = rejection(reject, { closeCode });
     this.apply(LifecycleEvent.REJECT);
   }

@@ -64,8 +64,10 @@ export interface Role extends RoleDeadlines {
   /** Server: enforces the announced rates, from ACCEPT on. */
   readonly limiter: RateLimiter | undefined;
 
-  /** A connection was opened. @param token client: its credentials. */
-  handleConnected(token: string | undefined): void;
+  /** Client: makes the HELLO of the next connection, which states these credentials. */
+  hello?(token: string | undefined): Uint8Array | string;
+  /** A connection was opened. @param token client: its credentials. @param isSaid client: its HELLO has arrived. */
+  handleConnected(token: string | undefined, isSaid: boolean): void;
   handleDisconnected(closeCode: number): Disconnection;
   /** @throws {ProtocolError} if the message is malformed, out of place or for the other role to send. */
   handleControl(message: RoleMessage, frame: Uint8Array | string): void;

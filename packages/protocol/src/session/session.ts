@@ -91,11 +91,16 @@ export class Core extends SessionInternals implements SessionCore {
 
   // --- events of the connection and the clock
 
-  handleConnected(now: number, token: string | undefined = this.options.token): void {
+  hello(now: number, token: string | undefined = this.options.token): Uint8Array | string | undefined {
+    this.timers.tick(now);
+    return this.role.hello?.(token);
+  }
+
+  handleConnected(now: number, token: string | undefined = this.options.token, isSaid = false): void {
     this.timers.tick(now);
     this.connect();
     this.apply(LifecycleEvent.OPEN);
-    this.role.handleConnected(token);
+    this.role.handleConnected(token, isSaid);
   }
 
   handleMessage(data: Uint8Array | string, now: number): void {

@@ -142,8 +142,16 @@ export interface SessionCore {
    * A connection is open: the first one, or another one while the session is suspended.
    *
    * @param token client: credentials of this connection. @default those of the options
+   * @param isSaid client: the last {@link hello} has arrived with the connection, so none is sent. @default false
    */
-  handleConnected(now: number, token?: string): void;
+  handleConnected(now: number, token?: string, isSaid?: boolean): void;
+  /**
+   * Client: the HELLO of the next connection, to travel in its upgrade request. Nothing may arrive on an older connection
+   * any more, as HELLO states what has arrived.
+   *
+   * @returns `undefined` at a server.
+   */
+  hello(now: number, token?: string): Uint8Array | string | undefined;
   handleMessage(data: Uint8Array | string, now: number): void;
   /**
    * Keeps link frames, bare ones and CLOSE until {@link releaseFrames}, while the codecs of the session are being

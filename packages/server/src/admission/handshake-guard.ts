@@ -15,7 +15,7 @@ export class HandshakeGuard {
   readonly #session: ServerEndpoint;
   readonly #maxSize: number;
   /** Bytes that may be read from the socket. */
-  readonly #budget: number;
+  #budget: number;
 
   constructor(
     { socket }: IncomingMessage,
@@ -28,6 +28,11 @@ export class HandshakeGuard {
     this.#session = session;
     this.#maxSize = limits.maxHandshakeSize;
     this.#budget = socket.bytesRead + this.#maxSize + WEBSOCKET_OVERHEAD;
+  }
+
+  /** These bytes came before: HELLO was in the upgrade request. */
+  handleEarlyHello(size: number): void {
+    this.#budget -= size;
   }
 
   /** Bytes were read from the socket. */

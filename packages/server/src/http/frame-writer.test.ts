@@ -216,3 +216,48 @@ it.each([0, 125, 126, 0xffff, 0x10000, 100_000])(
     expect(rest).toEqual(Buffer.concat([Buffer.from([0x81, 0x84, 0, 0, 0, 0]), Buffer.from('text')]));
   },
 );
+
+describe('the answer to an upgrade request', () => {
+  const HEAD = 'HTTP/1.1 101 Switching Protocols\r\n\r\n';
+  const written = (socket: FakeSocket) => socket.taken.map((chunk) => chunk.toString('latin1'));
+
+  it('is one chunk with the frames of its turn', async () => {
+    const { socket, writer } = createWriter();
+    writer.begin(HEAD);
+    writer.write('a');
+    writer.write('b');
+    expect(socket.writes).toBe(0);
+    await turn();
+    expect(written(socket)).toEqual([`${HEAD}\x81\x01a\x81\x01b`]);
+    writer.write('c');
+    await turn();
+    expect(written(socket)[1]).toBe('\x81\x01c');
+  });
+
+  it('is written at the end of its turn without a frame', async () => {
+    const { socket, writer } = createWriter();
+    writer.begin(HEAD);
+    await turn();
+    expect(written(socket)).toEqual([HEAD]);
+  });
+
+  it('comes before a control frame of its turn, and before a close that leaves out the frames', async () => {
+    const { socket, webSocket, writer } = createWriter();
+    writer.begin(HEAD);
+    webSocket.readyState = 2;
+    writer.write('too late');
+    writer.writeControl(8, Uint8Array.of(3, 232));
+    await turn();
+    expect(written(socket).join('')).toBe(`${HEAD}\x88\x02\x03\xe8`);
+  });
+
+  it('comes before a frame that is not copied', async () => {
+    const { socket, writer } = createWriter();
+    writer.begin(HEAD);
+    writer.write(filled(10_000, 1));
+    await turn();
+    const bytes = Buffer.concat(socket.taken);
+    expect(bytes.toString('latin1', 0, HEAD.length)).toBe(HEAD);
+    expect(bytes).toHaveLength(HEAD.length + 4 + 10_000);
+  });
+});

@@ -41,6 +41,8 @@ export class FrameWriter {
   /** `undefined` while nothing waits: most connections are idle. */
   #frames: (Uint8Array | string)[] | undefined;
   #pendingBytes = 0;
+  /** In latin1. */
+  #head = '';
 
   /**
    * @param owner gets the errors of writing at the end of a turn, so that other writers go on.
@@ -70,12 +72,20 @@ export class FrameWriter {
     if (this.#pendingBytes >= MAX_PENDING) this.flush();
   }
 
+  /** Writes what comes before all frames, in one chunk with those of this turn. */
+  begin(head: string): void {
+    this.#head = head;
+    schedule(this);
+    this.#frames ??= [];
+  }
+
   /** Writes a control frame of a server before the frames that wait. */
   writeControl(opcode: number, payload: Uint8Array, onWritten?: () => void): void {
     const frame = Buffer.allocUnsafe(2 + payload.length);
     frame[0] = FINAL | opcode;
     frame[1] = payload.length;
     frame.set(payload, 2);
+    if (this.#head !== '') this.flush();
     if (this.#socket.writable) this.#socket.write(frame, onWritten);
   }
 
@@ -91,15 +101,22 @@ export class FrameWriter {
     this.#frames = undefined;
     this.#pendingBytes = 0;
     const socket = this.#socket;
-    // Nothing is written once the closing handshake has begun.
-    if (this.#webSocket.readyState !== OPEN || !socket.writable) return;
+    const head = this.#head;
+    this.#head = '';
+    if (!socket.writable) return;
+    // No frame is written once the closing handshake has begun.
+    if (this.#webSocket.readyState === OPEN) this.#writeFrames(frames, head);
+    else if (head !== '') socket.write(head, 'latin1');
+  }
 
+  #writeFrames(frames: readonly (Uint8Array | string)[], head: string): void {
+    const socket = this.#socket;
     // A congested socket would keep the arena from other connections.
     const isCongested = socket.writableLength > 0;
     const masks = this.#isClient ? frames.length * MASK_LENGTH : 0;
-    const copied = copiedLength(frames) + masks;
+    const copied = copiedLength(frames) + masks + head.length;
     const region = isCongested ? Buffer.allocUnsafe(copied) : takeArena(copied);
-    let at = 0;
+    let at = head === '' ? 0 : region.write(head, 0, 'latin1');
     let from = 0;
     let isCorked = false;
     for (const each of frames) {

@@ -44,8 +44,9 @@ export function createNetAdapter(bounds: WebSocketBounds): WebSocketAdapter {
       // The client has ended its side already.
       if (!socket.readable || !socket.writable) return void socket.destroy();
       if ((socket as WithWire)[WIRE] !== undefined) throw new Error('the socket has been upgraded before');
-      socket.write(acceptUpgrade(request.headers, subprotocol), 'latin1');
-      onWire(new NetWire(socket, head, bounds));
+      const wire = new NetWire(socket, head, bounds);
+      wire.begin(acceptUpgrade(request.headers, subprotocol));
+      onWire(wire);
     },
   };
 }
@@ -108,6 +109,11 @@ class NetWire implements ServerWire, FrameEvents, Crashable {
     (socket as WithWire)[WIRE] = this;
     if (head.length > 0) socket.unshift(head);
     for (const [event, listener] of Object.entries(LISTENERS)) socket.on(event, listener);
+  }
+
+  /** Answers the upgrade request, in one chunk with the frames of this turn. */
+  begin(answer: string): void {
+    this.#writer.begin(answer);
   }
 
   get bufferedAmount(): number {
@@ -249,6 +255,8 @@ class NetWire implements ServerWire, FrameEvents, Crashable {
   handleEnd(): void {
     this.readyState = CLOSING;
     this.#limitClosing();
+    // The answer to the upgrade may still wait.
+    this.#writer.flush();
     this.#socket.end();
   }
 

@@ -10,4 +10,6 @@ export interface HttpOptions extends SiteOptions {
   readonly timers: Timers;
   readonly logger: Logger;
   readonly wire: WireKind | undefined;
+  /** HELLO is read from upgrade requests. */
+  readonly earlyHello: boolean;
 }

@@ -1,10 +1,11 @@
 import type { Server as HttpServer, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ProtocolError, Subprotocol } from '@parlance/protocol';
-import { loggable, MAX_PIECE_SIZE } from '@parlance/protocol/internal';
+import { HELLO_READ, loggable, MAX_PIECE_SIZE } from '@parlance/protocol/internal';
 import { createWebSocketAdapter } from './adapter.js';
 import { addressKey, clientAddress, isForwarded } from './addresses.js';
 import { assertHttpServer } from './attachable.js';
+import { takeEarlyHello } from './early-hello.js';
 import type { HttpOptions } from './options.js';
 import { refuseUpgrade } from './refuse-upgrade.js';
 import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from './site.js';
@@ -24,12 +25,13 @@ export interface UpgradesOptions {
   readonly connect: (address: string) => number;
   /** Another server takes new connections: the milliseconds after which clients come back; `undefined` if this one does. */
   readonly retryElsewhere?: (() => number | undefined) | undefined;
-  /** The upgrade is complete; `refusal` is to be sent in REJECT. */
+  /** The upgrade is complete; `refusal` is to be sent in REJECT. `hello` has come with the request. */
   readonly onWire: (
     wire: ServerWire,
     peer: Peer,
     subprotocol: Subprotocol,
     refusal: Refusal | undefined,
+    hello: Uint8Array | undefined,
   ) => void;
 }
 
@@ -115,6 +117,7 @@ export class Upgrades {
       refuseUpgrade(socket, 400, 'A WebSocket upgrade request must not have a body.');
       return;
     }
+    const offered = takeEarlyHello(request);
     const subprotocol = chooseSubprotocol(request.headers['sec-websocket-protocol']);
     if (subprotocol === undefined) {
       const both = `${Subprotocol.BINARY} and ${Subprotocol.JSON}`;
@@ -134,8 +137,10 @@ export class Upgrades {
       return;
     }
     const refusal = checkHost(request, options) ?? checkOrigin(request, options);
-    this.#adapter.upgrade(request, socket, head, subprotocol, (wire) =>
-      onWire(wire, { ip, request }, subprotocol, refusal),
+    const hello = options.earlyHello && subprotocol === Subprotocol.BINARY ? offered : undefined;
+    const selected = hello === undefined ? subprotocol : HELLO_READ;
+    this.#adapter.upgrade(request, socket, head, selected, (wire) =>
+      onWire(wire, { ip, request }, subprotocol, refusal, hello),
     );
   }
 
