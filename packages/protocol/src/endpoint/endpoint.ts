@@ -144,11 +144,7 @@ export class Endpoint
   }
 
   /** @param now clock reading, if the driver has one already. */
-  handleMessage(
-    data: Uint8Array | string,
-    wire: Wire | undefined = this.wire,
-    now = this.#clock.now(),
-  ): void {
+  handleMessage(data: Uint8Array | string, wire = this.wire, now = this.#clock.now()): void {
     if (wire !== this.wire || this.ending.isDropped) return;
     try {
       this.recorder.received(data.length);
