@@ -9,6 +9,9 @@ import { VOCABULARIES } from './vocabulary.js';
 const LETTERS = [...'abcdefghijklmnopqrstuvwxyz'];
 const MIXED = [...'abcéßжяφλωשבמن中文日本語한국あア𐐀ªʰĲ'];
 const SYMBOLS = [...'!?-=#*./'];
+const WHITE = [...' \t\r\n'];
+const BASE64 = [...LETTERS, ...LETTERS.map((letter) => letter.toUpperCase()), ...'0123456789+/'];
+const FREQUENT = [...'etaoinshr'];
 
 function repeated(next: () => string, bytes: number): string {
   const parts: string[] = [];
@@ -37,10 +40,9 @@ const CASES: Record<string, (random: Random) => string> = {
   symbols: (random) => pick(SYMBOLS, random),
   rules: () => '-',
   tabs: () => '\t',
-  'white space': (random) => pick([...' \t\r\n'], random),
-  'base64 digits': (random) =>
-    pick([...LETTERS, ...LETTERS.map((letter) => letter.toUpperCase()), ...'0123456789+/'], random),
-  'frequent letters': (random) => pick([...'etaoinshr'], random),
+  'white space': (random) => pick(WHITE, random),
+  'base64 digits': (random) => pick(BASE64, random),
+  'frequent letters': (random) => pick(FREQUENT, random),
   'long words': (random) => `${Array.from({ length: 40 }, () => pick(LETTERS, random)).join('')} `,
   'Chinese characters': (random) => String.fromCodePoint(0x4e00 + Math.floor(random() * 20_000)),
 };
