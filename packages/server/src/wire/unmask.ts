@@ -1,5 +1,5 @@
 import * as http from 'node:http';
-import { createRequire } from 'node:module';
+import * as modules from 'node:module';
 
 /** XORs payloads with the keys of their frames (RFC 6455 section 5.3). */
 
@@ -20,7 +20,9 @@ function loadNative(): NativeUnmask | undefined {
   const own = (http as { readonly websocketUnmask?: NativeUnmask }).websocketUnmask;
   if (own !== undefined) return own;
   try {
-    return (createRequire(import.meta.url)('bufferutil') as { readonly unmask: NativeUnmask }).unmask;
+    // Bundles of servers often have a `createRequire` of their own in front.
+    const require = modules.createRequire(import.meta.url);
+    return (require('bufferutil') as { readonly unmask: NativeUnmask }).unmask;
   } catch {
     return undefined;
   }
