@@ -579,3 +579,70 @@ describe('rapid reset (HTTP/2)', () => {
     else expect(asked).toBeLessThanOrEqual(20);
   });
 });
+
+describe('a poison frame that resume replays for ever', () => {
+  it('destroys the session with its token, and the next connection finds nothing', async () => {
+    const { url, server } = await peers.serve();
+    const peer = await greet(url, { extensions: WITH_RESUME });
+    peer.send(frame(LinkKind.MESSAGE, 0, 0x0f, 1));
+    expect((await peer.closed).code).toBe(CloseCode.BAD_FRAME);
+    expect(server.sessions.size).toBe(0);
+    const { sessionId, resumeToken: token = '' } = peer;
+    const heir = await openRaw(url);
+    heir.send(helloBytes({ extensions: WITH_RESUME, resume: { sessionId, token, received: 0, attempt: 1 } }));
+    expect((await heir.control('ACCEPT')).payload.resume).toMatchObject({
+      recovered: false,
+      reason: 'unknown_session',
+    });
+    heir.socket.close();
+  });
+});
+
+describe('ReDoS in header parsing', () => {
+  it('does not occur for 8 KB of header that are hard on patterns', async () => {
+    const { url } = await peers.serve({
+      origins: ['https://app.example'],
+      trustedProxies: ['127.0.0.1'],
+      authenticate: ({ headers }) => (headers === undefined ? null : { principal: 'u1' }),
+    });
+    const long = (text: string) => text.repeat(Math.floor(7_000 / text.length));
+    for (const headers of [
+      { authorization: `Bearer ${long(' ')}x` },
+      { authorization: `${long('a ')}` },
+      { 'x-forwarded-for': long('1.') },
+      { 'x-forwarded-for': long(',') },
+      { 'x-forwarded-for': long('[::1') },
+      { origin: `https://${long('a.')}example` },
+      { origin: `${long('http:')}//` },
+      { host: long('1.') },
+    ]) {
+      const outcome = openRaw(url, { headers }).then(
+        (peer) => peer.socket.terminate(),
+        (error: Error) => expect(error.message).toMatch(/Unexpected server response: 4\d\d/),
+      );
+      await outcome;
+    }
+  });
+});
+
+describe('sizes and timing of one-token frames that reveal topics (Whisper Leak)', () => {
+  it('are those of the parts that a handler yields: batching hides them', async () => {
+    const tokens = Array.from({ length: 64 }, (_, i) => 1_000 + i);
+    const { url } = await peers.serve({
+      async *onRequest(message) {
+        const size = Number(message.text);
+        for (let i = 0; i < tokens.length; i += size) yield { tokens: tokens.slice(i, i + size) };
+      },
+    });
+    for (const [size, frames] of [
+      [1, 64],
+      [16, 4],
+    ] as const) {
+      const peer = await greet(url);
+      peer.send(request(1, ...new TextEncoder().encode(String(size))));
+      await expect.poll(() => kindsOf(peer)).toContain(LinkKind.END);
+      expect(kindsOf(peer).filter((kind) => kind === LinkKind.CHUNK)).toHaveLength(frames);
+      peer.socket.close();
+    }
+  });
+});
