@@ -4,7 +4,7 @@ import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ClientOptions } from '@parlance/client';
-import { createServer, RequestError, type Server } from '@parlance/server';
+import { createServer, RequestError, type Server, type ServerOptions } from '@parlance/server';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type Bundle, bundleFile } from '../../bench/src/page/bundle.js';
@@ -60,11 +60,15 @@ describe.skipIf(missing !== undefined)('tabs that share a session', () => {
     await files?.[Symbol.asyncDispose]();
   });
 
-  async function start(headers: Readonly<Record<string, string>> = {}): Promise<void> {
+  async function start(
+    headers: Readonly<Record<string, string>> = {},
+    timers: ServerOptions['timers'] = {},
+  ): Promise<void> {
     files = await serveCompressed(bundle.folder, headers);
     [aborted, yielded, accepted, ended] = [[], 0, 0, 0];
     server = createServer({
       origins: [files.origin],
+      timers,
       authenticate: ({ token }) => (token === 'wrong' ? null : { principal: token ?? 'anyone' }),
       async onSession(session) {
         accepted++;
@@ -286,11 +290,22 @@ describe.skipIf(missing !== undefined)('tabs that share a session', () => {
     async (where) => {
       await start();
       if (where === 'in a tab') await withoutWorker();
-      const tabs = [await openTab(), await openTab()];
-      for (const tab of tabs) await tab.close();
+      const [first, last] = [await openTab(), await openTab()];
+      await first.close();
+      await expect.poll(() => accepted).toBe(where === 'in a tab' ? 2 : 1);
+      await expect.poll(async () => (await call(last, 'facts')).state).toBe('established');
+      await last.close();
       await expect.poll(() => server.sessions.size).toBe(0);
     },
   );
+
+  it('keep none beyond the time to resume it if the last page closes while it says HELLO', async () => {
+    await start({}, { resumeWindowMs: 1_000 });
+    await withoutWorker();
+    const tabs = [await openTab(), await openTab()];
+    for (const tab of tabs) await tab.close();
+    await expect.poll(() => server.sessions.size).toBe(0);
+  });
 
   it('have sessions of their own where nothing can be shared', async () => {
     await start();

@@ -32,9 +32,14 @@ export async function attachToWorker(url: URL | undefined, clock: Pick<Clock, 'a
 
 function start(url: URL | undefined): SharedWorker {
   try {
-    if (url !== undefined) return new SharedWorker(url, { type: 'module' });
+    // Chromium's option keeps the worker for some seconds after its last page, so that it can close its session.
+    if (url !== undefined)
+      return new SharedWorker(url, { type: 'module', extendedLifetime: true } as WorkerOptions);
     // Bundlers look for exactly this expression. The file has no imports, so that they can copy it.
-    return new SharedWorker(new URL('../web/shared-worker.js', import.meta.url), { type: 'module' });
+    return new SharedWorker(new URL('../web/shared-worker.js', import.meta.url), {
+      type: 'module',
+      extendedLifetime: true,
+    } as WorkerOptions);
   } catch (cause) {
     throw new ProtocolError('connection_failed', 'the shared worker is forbidden to this page', { cause });
   }
