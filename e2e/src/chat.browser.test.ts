@@ -592,7 +592,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
     });
 
     it('for 3 s in mid-answer, wide and narrow, light and dark, without missing anything in the end', async () => {
-      const { server, proxy, address } = await hostThroughProxy({ delayMs: 40 });
+      const { server, proxy, address } = await hostThroughProxy({ delayMs: 120 });
       const looks = LOOKS.map(async (look) => {
         const { page } = await pages.visit(address, look);
         await state(page, 'connected');
