@@ -250,8 +250,13 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
   'ServerOptions.onRequest': (foreign, use) =>
     atServer(
       {
-        onRequest: (request, context) =>
-          isOfVictim(context.session) ? foreign(request, context) : `re: ${request.text}`,
+        onRequest: Object.assign(
+          ((request, context) =>
+            isOfVictim(context.session)
+              ? foreign(request, context)
+              : `re: ${request.text}`) satisfies ServerOptions['onRequest'],
+          { prepare: foreign },
+        ),
       },
       use,
     ),

@@ -13,7 +13,7 @@ export interface ResolvedServerOptions extends HttpOptions, ServingOptions {
   readonly capabilities: Pick<CapabilityOptions, 'algorithms' | 'encodings'>;
   readonly onRequest: RequestHandler | undefined;
   /** Told that a session begins, which may send requests soon. */
-  readonly prepare: (() => void) | undefined;
+  readonly prepare: () => void;
   /** What `logger` gets. */
   readonly feed: EventFeed;
   /** Where nodes find each other and sessions are put on record; `undefined` without one. */

@@ -15,6 +15,8 @@ import {
   assertOptions,
   createErrorPrinter,
   guardLogger,
+  loggable,
+  notify,
   type OptionKinds,
   type PathHandler,
   reportError,
@@ -204,7 +206,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
       onFetch === undefined
         ? onRequest
         : createFetchHandler({ onRequest, onFetch, maxBodySize: limits.maxTransferSize, logger }),
-    prepare: typeof onRequest?.prepare === 'function' ? onRequest.prepare : undefined,
+    prepare: preparation(onRequest, logger),
     logger,
     feed,
     security: resolveSecurity(options.security),
@@ -214,6 +216,18 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     wire: options.wire,
     earlyHello: options.earlyHello ?? true,
   });
+}
+
+/** Has a handler prepare for a session; what it throws stays out of the session. */
+function preparation(handler: PathHandler | undefined, logger: Logger): () => void {
+  const prepare = handler?.prepare;
+  if (typeof prepare !== 'function') return () => {};
+  const failed = (error: unknown) =>
+    logger.warn(
+      { event: 'handler.unprepared', err: loggable(error) },
+      'the handler of requests failed to prepare',
+    );
+  return () => notify(prepare, failed);
 }
 
 function resolveLogger({ logger, onError }: ServerOptions): Logger {

@@ -152,8 +152,7 @@ export class Sessions extends ServerAdmission implements SessionsHost {
     this.established.set(session.id, session);
     this.served.set(session.id, session.session);
     guard(session, join);
-    const { prepare } = this.options;
-    if (prepare !== undefined) guard(session, prepare);
+    this.options.prepare();
     if (!session.hasEnded) this.run(session);
   }
 

@@ -4,7 +4,7 @@ import type { Session } from '../session.js';
 /** A request handler that knows which HTTP requests it answers, so that `onFetch` gets the others. */
 export type PathHandler<Of extends Session = Session> = RequestHandler<Of> & {
   readonly servesPath?: ((path: string) => boolean) | undefined;
-  /** Called when a session begins, which may send requests soon. */
+  /** Called when a session begins, which may send requests soon. Errors are logged, and change nothing else. */
   readonly prepare?: (() => void) | undefined;
 };
 
