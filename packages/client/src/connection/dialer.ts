@@ -112,7 +112,7 @@ export class Dialer {
         this.#dialing = undefined;
         // A failed attempt is an error only if there was no session before.
         if (session.isAccepted) this.retryLater(0);
-        // The request may have been too long for something on the way.
+        // The request may have been too long for something on the way. Only the text of an error of `ws` has the status.
         else if (this.#isPlain && /: 4(00|31)$/.test(failure.message)) this.dial(token);
         else if (isTooLate)
           session.abort(

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 
 /** The server's side of an opening handshake (RFC 6455 section 4.2), as strict as the library `ws`. */
 
-/** Why a request is no upgrade to a WebSocket: HTTP status, text, and headers of the answer. */
+/** Why a request is not a WebSocket upgrade: HTTP status, text, and headers of the answer. */
 export interface UpgradeFault {
   readonly status: 400 | 405;
   readonly message: string;

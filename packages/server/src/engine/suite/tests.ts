@@ -21,15 +21,18 @@ export interface MaySkip {
 }
 
 export interface EngineTestsOptions {
-  /** Defines a test: `test` of `node:test`, of Vitest or of Jest. Tests run one after the other, and each takes 5 s at most. */
+  /**
+   * Defines a test: `test` of `node:test`, of Vitest or of Jest. Tests run one after the other. Each takes 5 s at most if the
+   * engine answers in time, and otherwise up to {@link patienceMs} more for each thing that it waits for.
+   */
   test(name: string, run: (context?: MaySkip) => Promise<void>): unknown;
   /** Defines what runs after the last test: `after` of `node:test`, `afterAll` of Vitest and Jest. */
   after(run: () => Promise<void>): unknown;
   /** Starts the engine before the first test. */
   start(): PromiseLike<StartedEngine>;
   /**
-   * How long it is waited for what has to happen, and calls that were not answered in time are made again, in milliseconds. Tests of
-   * faults make none again.
+   * How long a test waits for what has to happen, and repeats calls that were not answered in time, in milliseconds. Tests of
+   * faults repeat none.
    *
    * @default 10,000
    */
