@@ -39,10 +39,20 @@ export interface Metric {
   }[];
 }
 
-/** The metrics that a server exposes, by name. */
+/** The last metrics of each port. */
+const seen = new Map<number, string>();
+
+/** The metrics that a server exposes, by name: collected since the last call, which a server does not do too often. */
 export async function scrape(port: number, path = '/metrics'): Promise<Map<string, Metric>> {
-  const { status, text } = await get(port, path);
-  expect(status).toBe(200);
+  const before = seen.get(port) ?? '';
+  let text = before;
+  // Those of the process differ each time.
+  while (text === before) {
+    const answer = await get(port, path);
+    expect(answer.status).toBe(200);
+    text = answer.text;
+  }
+  seen.set(port, text);
   return new Map((parsePrometheus(text) as Metric[]).map((metric) => [metric.name, metric]));
 }
 

@@ -1,3 +1,4 @@
+import { systemClock } from '@parlance/protocol/internal';
 import { type MetricObjectWithValues, type MetricValue, Registry } from 'prom-client';
 import type { Sample } from '../admin/figures.js';
 import type { PartHost } from '../parts/part.js';
@@ -7,6 +8,7 @@ import { GatewayMetrics } from './gateway-metrics.js';
 import type { RequestObserver } from './instrument.js';
 import { createMetricKit } from './metric-kit.js';
 import { nodeMetrics, packageVersion } from './node-metrics.js';
+import { paced } from './paced.js';
 import { sessionMetrics } from './session-metrics.js';
 import type { Totals } from './totals.js';
 
@@ -17,7 +19,7 @@ import type { Totals } from './totals.js';
  */
 export interface Metrics extends ServerObserver, RequestObserver {
   readonly contentType: string;
-  /** All metrics in Prometheus text format. */
+  /** All metrics in Prometheus text format, collected in a tenth of the time at most. */
   expose(): Promise<string>;
   /** All metrics as values, by name. */
   samples(): Promise<ReadonlyMap<string, readonly Sample[]>>;
@@ -107,10 +109,10 @@ export function createMetrics(host: PartHost, totals: () => Totals): Metrics {
 
   return {
     contentType: registry.contentType,
-    async expose() {
+    expose: paced(async () => {
       read();
       return await all.metrics();
-    },
+    }, systemClock),
     async samples() {
       read();
       return samplesOf(await all.getMetricsAsJSON());
