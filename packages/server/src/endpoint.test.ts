@@ -1,5 +1,11 @@
-import { createSession, resolveLimits, resolveTimers, Subprotocol } from '@parlance/protocol';
-import type { Wire } from '@parlance/protocol/internal';
+import {
+  createSession,
+  type ProtocolError,
+  resolveLimits,
+  resolveTimers,
+  Subprotocol,
+} from '@parlance/protocol';
+import { fencedError, type Wire } from '@parlance/protocol/internal';
 import { expect, it } from 'vitest';
 import { ServerEndpoint } from './endpoint.js';
 import { INPUT_OVERHEAD } from './moving-endpoint.js';
@@ -86,4 +92,24 @@ it('a session that is to move handles nothing, until its client has sent too muc
   expect([endpoint.input.length, closed]).toEqual([8, []]);
   endpoint.handleMessage(Uint8Array.of(0xff));
   expect([endpoint.input.length, closed.length]).toEqual([0, 1]);
+});
+
+it('a handler of a session that this node has lost is told so, also when it asks for something later', () => {
+  const codeOf = (call: () => void): unknown => {
+    try {
+      call();
+    } catch (error) {
+      return (error as ProtocolError).code;
+    }
+    return undefined;
+  };
+  const { endpoint } = begin();
+  endpoint.giveUp();
+  expect([codeOf(() => endpoint.outbound), codeOf(() => (endpoint.data = 1))]).toEqual([
+    'draining',
+    'draining',
+  ]);
+  endpoint.forget(fencedError());
+  endpoint.forget();
+  expect([codeOf(() => endpoint.outbound), codeOf(() => (endpoint.data = 1))]).toEqual(['fenced', 'fenced']);
 });

@@ -23,7 +23,7 @@ import {
 } from '@parlance/protocol/internal';
 import { memoryKeys } from './http/addresses.js';
 import { longestMessage } from './http/unfinished-message.js';
-import { isMoving, MovingEndpoint } from './moving-endpoint.js';
+import { MovingEndpoint } from './moving-endpoint.js';
 import {
   type ClientInfo,
   type CommitOptions,
@@ -283,7 +283,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   }
   set data(value: unknown) {
     const text = encodeData(value);
-    if (this.isFrozen) throw isMoving();
+    this.assertHere();
     this.core.record?.setState(stateOf(text));
     this.record?.wake();
     this.dataText = text;

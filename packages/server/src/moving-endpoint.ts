@@ -37,6 +37,8 @@ export abstract class MovingEndpoint extends Endpoint {
   /** The core has handled messages whose effects were not applied. */
   #isBehind = false;
   #released: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
+  /** Why it is here no more, if it has not moved in order. */
+  #loss: ProtocolError | undefined;
   /** How the connection was lost meanwhile. */
   #lost: { readonly code: number; readonly reason: string } | undefined;
 
@@ -47,12 +49,17 @@ export abstract class MovingEndpoint extends Endpoint {
   }
 
   override get outbound(): Outbound {
-    if (this.#isFrozen) throw isMoving();
+    this.assertHere();
     return super.outbound;
   }
 
   override get endingSteps(): Endpoint['endingSteps'] {
     return [...super.endingSteps, () => this.#controller?.abort()];
+  }
+
+  /** @throws {ProtocolError} `draining` if it moves or has moved, and `fenced` if this node has lost it. */
+  protected assertHere(): void {
+    if (this.#isFrozen) throw this.#loss ?? isMoving();
   }
 
   get isFrozen(): boolean {
@@ -222,15 +229,16 @@ export abstract class MovingEndpoint extends Endpoint {
   }
 
   /** Another node goes on with the session. @param failure why handlers are stopped, and calls fail. */
-  forget(failure: ProtocolError = goneOn()): void {
+  forget(failure?: ProtocolError): void {
     this.#isFrozen = true;
+    this.#loss ??= failure;
     this.hasMoved = true;
     if (this.hasEnded) return;
     this.#unheard = undefined;
     if (this.#fault !== undefined) logCrash(this.logger, this.id, this.#fault.error);
     const { wire } = this;
     this.replaceWire(undefined);
-    this.ending.leave(failure);
+    this.ending.leave(failure ?? goneOn());
     wire?.close(CloseCode.NORMAL, '');
   }
 
@@ -291,7 +299,7 @@ const MAX_INPUT = 8 * 1024 * 1024;
 /** Bytes that a message counts for in addition to its content. */
 export const INPUT_OVERHEAD = 64;
 
-export function isMoving(): ProtocolError {
+function isMoving(): ProtocolError {
   return new ProtocolError('draining', 'the session is moving to another node');
 }
 
