@@ -31,7 +31,7 @@ export interface RepliesOptions {
    */
   readonly authorize?: ((question: ReplyQuestion) => boolean | Promise<boolean>) | undefined;
   /**
-   * Replies of one principal that are kept at a time. Without `nodes()` the oldest one that has ended goes for the next.
+   * Replies of one principal that are kept at a time. Without an engine the oldest one that has ended goes for the next.
    *
    * @default 1,000
    */
@@ -39,13 +39,13 @@ export interface RepliesOptions {
   /** Bytes of memory of one kept reply. @default 4 MiB */
   readonly maxReplyBytes?: number | undefined;
   /**
-   * Bytes of memory of all kept replies of one principal. Without `nodes()` the oldest ones that have ended go for the next.
+   * Bytes of memory of all kept replies of one principal. Without an engine the oldest ones that have ended go for the next.
    *
    * @default 32 MiB
    */
   readonly maxOwnerBytes?: number | undefined;
   /**
-   * Bytes of memory of all kept replies; with `nodes()`, of those that the node writes. What counts is the memory of
+   * Bytes of memory of all kept replies; with an engine, of those that the process writes. What counts is the memory of
    * the process, objects included. A principal may have a third of what is free for replies that are being written, so a
    * quarter if it is alone. If there is no room, ended replies of the principal that holds most go.
    *
@@ -91,7 +91,7 @@ export function resolveRepliesOptions(options: RepliesOptions = {}): ResolvedRep
   if ((options as Former).store !== undefined)
     throw new ProtocolError(
       'invalid_option',
-      'keptReplies.store: leave it out; replies are kept in the engine with nodes(), and in memory without it',
+      'keptReplies.store: leave it out; replies are kept in the engine if there is one, and else in memory',
     );
   const { keep = false, authorize, maxTtlMs = 86_400_000 } = options;
   const {
