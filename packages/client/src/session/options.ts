@@ -119,7 +119,7 @@ export interface ClientOptions extends CapabilityOptions {
   /**
    * Pages: tabs of one origin that connect with equal URL, options and credential use one session, in a shared worker
    * or in one of the tabs. It has no effect on Node. Cannot be combined with `onRequest`, `onFetch`, `batch`, `agent`,
-   * `agentId`, `avp`, `transfers`, `security` and `WebSocket`.
+   * `agentId`, `avp`, `transfers`, `security`, `store` and `WebSocket`.
    *
    * @default false
    */
