@@ -147,7 +147,7 @@ const RECORD_LOST: Failure = {
 
 const ENGINE_IS_GONE: Failure = {
   error: 'session_lost',
-  why: 'What the engine had is gone with the memory of the process, or with the file.',
+  why: 'The data of the engine are gone with the memory of the process, or with the file.',
   see: 'DURABLE.md#what-survives-what',
 };
 const REPLIES_ARE_GONE: Failure = {
