@@ -45,7 +45,7 @@ describe('the options of a node', () => {
     expect(resolveNodeOptions(memoryCluster(), undefined).secrets).toHaveLength(1);
     expect(() => resolveNodeOptions(undefined, undefined)).toThrow('option engine');
     expect(() => createServer({ features: [nodes({ secret: SECRET })] })).toThrow('option engine');
-    expect(() => createServer({ engine: {} as never, features: [nodes()] })).toThrow('memoryCluster()');
+    expect(() => createServer({ engine: {} as never, features: [nodes()] })).toThrow('such as redis(…)');
   });
 });
 

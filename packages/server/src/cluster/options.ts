@@ -53,7 +53,7 @@ const KINDS: OptionKinds<NodeOptions> = {
 /** @throws {ProtocolError} `invalid_option`. */
 export function assertEngine(engine: Engine): Engine {
   if (typeof engine.connect === 'function') return engine;
-  throw new ProtocolError('invalid_option', 'engine must be memoryCluster() or redis(…)');
+  throw new ProtocolError('invalid_option', 'engine must be an engine, such as redis(…) or sqlite(…)');
 }
 
 /** @throws {ProtocolError} `invalid_option`. */
