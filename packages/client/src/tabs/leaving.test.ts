@@ -46,6 +46,47 @@ describe('a tab that leaves', () => {
     expect(origin.session.sent.length).toBe(3);
   });
 
+  it('says what was not acknowledged if its host is gone before it has that, and closes', async () => {
+    const origin = originOf();
+    const attach = async () => {
+      const pipe = await origin.connect();
+      let isClosed = false;
+      return {
+        ...pipe,
+        // As a BroadcastChannel, which throws once it is closed.
+        post(message: unknown, transfer?: readonly ArrayBuffer[]) {
+          if (isClosed) throw new DOMException('the channel is closed', 'InvalidStateError');
+          pipe.post(message, transfer);
+        },
+        close() {
+          isClosed = true;
+          pipe.close();
+        },
+      };
+    };
+    const { session } = await origin.open({ attach });
+    origin.session.room = new Promise(() => {});
+    const sent = expect(session.send('x')).rejects.toMatchObject({ code: 'session_lost' });
+    const closed = session.close();
+    await settle();
+    origin.hubs.abandon();
+    await sent;
+    expect(await closed).toEqual({ unacknowledged: 1 });
+    expect([session.state, await session.closed]).toMatchObject(['closed', { error: undefined }]);
+  });
+
+  it('says what was not acknowledged if its host does not answer in time', async () => {
+    const origin = originOf();
+    const { session } = await origin.open();
+    origin.session.room = new Promise(() => {});
+    const sent = expect(session.send('x')).rejects.toMatchObject({ code: 'session_closed' });
+    const closed = session.close();
+    await settle();
+    await origin.clock.advance(1_000);
+    expect(await closed).toEqual({ unacknowledged: 1 });
+    await sent;
+  });
+
   it('is noticed if it crashes, by its lock', async () => {
     const origin = originOf();
     await origin.open();

@@ -162,22 +162,22 @@ export class Tab implements ClientSessionHost {
     const link = this.#link;
     if (link?.hasJoined === true && !this.#hasEnded) {
       this.#report('closing');
-      const result = await this.#within(this.#leave(link));
+      const result = (await this.#within(this.#leave(link))) ?? { unacknowledged: link.outbound.openCalls };
       this.#end(undefined);
-      return result ?? { unacknowledged: link.outbound.openCalls };
+      return result;
     }
     this.#end(undefined);
     return { unacknowledged: 0 };
   }
 
-  /** Resolves when the host has everything that this tab has sent. */
+  /** Resolves when the host has everything that this tab has sent, or is gone, and its pipe closed. */
   async #leave(link: Link): Promise<CloseResult> {
-    await link.outbound.sent();
     const left = new Promise<CloseResult>((resolve) => {
       this.#onLeft = resolve;
     });
+    await link.outbound.sent();
     link.outbound.end(new ProtocolError('session_closed', 'the session was closed'));
-    link.pipe.post({ type: 'leave' } satisfies FromTab);
+    attempt(() => link.pipe.post({ type: 'leave' } satisfies FromTab));
     return await left;
   }
 
