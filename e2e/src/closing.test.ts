@@ -75,6 +75,25 @@ describe('a session that its server closes with a code', () => {
   });
 });
 
+it('closes in time although its last message, which took long to code, waits for room at a peer that reads nothing', async () => {
+  const { url } = await peers.serve({ onSession: () => new Promise(() => {}) });
+  const session = await peers.dial(url, { timers: { closingTimeoutMs: 300 } });
+  // No loop reads, so the server gives no credit for more than its window.
+  for (let i = 0; i < 40; i++) void session.send(new Uint8Array(256 * 1024)).catch(() => {});
+  let isSent = false;
+  session.send(new Blob([new Uint8Array(256 * 1024)])).then(
+    () => {
+      isSent = true;
+    },
+    () => {},
+  );
+  await pause(100);
+  expect(isSent).toBe(false);
+  const closed = await Promise.race([session.close(), pause(3_000, 'still open')]);
+  expect(closed).toMatchObject({ unacknowledged: expect.any(Number) });
+  expect(session.state).toBe('closed');
+});
+
 it('closes a connection whose HELLO is not answered yet with 4503, so that its client keeps its session', async () => {
   let asked = 0;
   const { server, url } = await peers.serve({

@@ -271,7 +271,7 @@ export class Outbound {
     if (this.order.pending === undefined && isCoded(coding)) return tell(coding);
     const all = Promise.all(coding);
     all.catch(() => {});
-    return this.order.push(async () => tell(await all));
+    return this.#inOrder(() => all, tell);
   }
 
   /** Withdraws the message if the signal aborts before any of it is written. */
@@ -319,7 +319,19 @@ export class Outbound {
     encode: () => BodyToSend | Promise<BodyToSend>,
     options: SendOptions & CallHooks,
   ): Promise<void> {
-    return this.order.push(async () => this.#send(await encode(), options));
+    return this.#inOrder(encode, (coded) => this.#send(coded, options));
+  }
+
+  /** What follows, or closes, waits until it is sent, and not for room: a peer that reads nothing gives none. */
+  #inOrder<Coded>(
+    encode: () => Coded | Promise<Coded>,
+    send: (coded: Coded) => Promise<void>,
+  ): Promise<void> {
+    let sent = RESOLVED;
+    const begun = this.order.push(async () => {
+      sent = send(await encode());
+    });
+    return begun.then(() => sent);
   }
 
   /** Only DATA envelopes have a field for the result of a scan. */
