@@ -263,6 +263,21 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
     await text('reason').toBe('');
   });
 
+  it('shows that code also for a session that has taken the place of a lost one', async () => {
+    await online();
+    const [present] = [...server.sessions.values()];
+    proxy.refuse(true);
+    proxy.cut();
+    await text('status').toBe('reconnecting');
+    await present?.close();
+    proxy.refuse(false);
+    await expect.poll(() => accepted.length).toBe(2);
+    await text('status').toBe('online');
+    await accepted[1]?.close({ code: 'kicked' });
+    await text('reason').toBe('kicked');
+    await text('status').toBe('closed');
+  });
+
   it('has no session without a URL, and another one for another URL', async () => {
     await online();
     await click('leave');

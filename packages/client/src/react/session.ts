@@ -113,6 +113,8 @@ class Connecting extends View<SessionView> {
   #look(session: ClientSession): () => void {
     let failure = NO_FAILURE;
     const show = (state: SessionState): void => {
+      // An error before was that of a lost session, whose place this one has taken.
+      if (state !== 'closing' && state !== 'closed') failure = NO_FAILURE;
       if (state === 'established') this.#show('online', session);
       else if (state === 'suspended' || state === 'connecting') this.#show('reconnecting', session);
       else this.#end(failure === NO_FAILURE ? 'closed' : 'refused', failure);
