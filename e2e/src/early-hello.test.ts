@@ -7,6 +7,7 @@ import { CloseCode, decodeControl, encodeControl } from '@parlance/protocol';
 import type { ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket, { WebSocketServer } from 'ws';
+import { MemoryStore } from './helpers/memory-store.js';
 import { createPeers, failure, HELLO, helloBytes } from './peers.js';
 import { createWatchingProxy } from './watching-proxy.js';
 
@@ -149,6 +150,35 @@ for (const wire of ['net', 'ws'] as const) {
       await connecting;
       answer();
       await expect.poll(() => server.sessions.size).toBe(0);
+    });
+
+    it('leaves its session to the next page if it is detached while its HELLO is under way', async () => {
+      const { port, server } = await serve();
+      let [holds, answer] = [false, () => {}];
+      const isAsked = new Promise<void>((resolve) => {
+        answer = resolve;
+      });
+      const proxy = peers.use(
+        await createWatchingProxy(port, async ({ from, text }) => {
+          if (holds && from === 'server' && text.startsWith('HTTP/1.1 101')) await isAsked;
+          return 'pass' as const;
+        }),
+      );
+      const { sockets, WebSocket } = watched();
+      const options = { WebSocket, store: new MemoryStore(), reconnect: { minDelayMs: 1 } };
+      const url = `ws://127.0.0.1:${proxy.port}/session`;
+      const session = await connect(url, options);
+      const { id } = session;
+      const [served] = server.sessions.values();
+      holds = true;
+      sockets[0]?.cut();
+      await expect.poll(() => sockets.length).toBe(2);
+      await expect.poll(() => [session.state, served?.state]).toEqual(['suspended', 'established']);
+      await session.detach();
+      answer();
+      await expect.poll(() => served?.state).toBe('suspended');
+      const next = peers.use(await connect(url, options));
+      expect([next.id, next.isTakenUp]).toEqual([id, true]);
     });
 
     it('shows HELLO to what inspects it', async () => {

@@ -1,6 +1,7 @@
 import type { EncodingName, Timers } from '@parlance/protocol';
 import {
   CLIENT_FORMS,
+  CloseCode,
   codecLoader,
   parts as codeOf,
   createClientSession,
@@ -168,7 +169,7 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
       renewal.stop();
       signal?.removeEventListener('abort', onAbort);
       stopListening();
-      dialer.stop();
+      dialer.stop(parts.has('isAway') ? CloseCode.DETACHED : CloseCode.NORMAL);
       sweep.delete(succession);
     };
     const onAbort = () => {

@@ -60,7 +60,8 @@ export class Dialer {
   firstMessage: Uint8Array | string | undefined;
   #cancelRetry: (() => void) | undefined;
   #cancelMove: (() => void) | undefined;
-  #isStopped = false;
+  /** The close code of a connection that opens when none is wanted any more; `undefined` until then. */
+  #stopCode: number | undefined;
   /** The last attempt had HELLO in its request and got no further, so the next one goes without. */
   #isPlain = false;
   /** The server asked to wait, so signs of life do not shorten the wait. */
@@ -88,7 +89,7 @@ export class Dialer {
       onOpen: (isSaid) => {
         cancelTimeout();
         // The server has a session by now, which it would keep if this connection were only lost.
-        if (this.#isStopped) return wire.close(CloseCode.NORMAL, '');
+        if (this.#stopCode !== undefined) return wire.close(this.#stopCode, '');
         if (isSaid) this.#isPlain = false;
         this.isAnswered = true;
         this.#dialing = undefined;
@@ -145,7 +146,7 @@ export class Dialer {
    */
   retryLater(retryAfterMs: number): void {
     const { backoff, clock } = this.#options;
-    if (backoff === undefined || this.#isStopped) return;
+    if (backoff === undefined || this.#stopCode !== undefined) return;
     if (this.#cancelRetry !== undefined) return;
     this.#isAskedToWait = retryAfterMs > 0;
     const delay = this.#isAskedToWait ? retryAfterMs : backoff.next();
@@ -174,9 +175,13 @@ export class Dialer {
     this.handleSignOfLife();
   }
 
-  /** Stops the present attempt, and all later ones. */
-  stop(): void {
-    this.#isStopped = true;
+  /**
+   * Stops the present attempt, and all later ones.
+   *
+   * @param code tells a server that has read HELLO already what becomes of the session.
+   */
+  stop(code: number = CloseCode.NORMAL): void {
+    this.#stopCode = code;
     this.#cancelRetry?.();
     this.#cancelMove?.();
     const unwanted = this.#dialing;
