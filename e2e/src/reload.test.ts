@@ -109,6 +109,30 @@ describe.each([
     await expect.poll(() => store.entries.size).toBe(0);
   });
 
+  it('takes it up although the first connection is lost before its answer arrives', async () => {
+    const { dial, sessions } = await serve();
+    const store = create();
+    const first = await dial(store);
+    const { id } = first;
+    await first.detach();
+    let losses = 2;
+    class Lost extends WebSocket {
+      override emit(event: string | symbol, ...rest: unknown[]): boolean {
+        if (event !== 'message' || losses === 0) return super.emit(event, ...rest);
+        losses--;
+        this.terminate();
+        return true;
+      }
+    }
+    const reconnect = { connectWithinMs: 5_000, minDelayMs: 5, maxDelayMs: 5 };
+    const second = await dial(store, { WebSocket: Lost, reconnect });
+    expect([losses, second.id, second.isTakenUp]).toEqual([0, id, true]);
+    expect(sessions).toHaveLength(1);
+    // Nothing uses an attempt twice, not even the page after this one.
+    await second.detach();
+    expect((await dial(store)).id).toBe(id);
+  });
+
   it.each([
     ['that nobody answers', NoServer],
     ['whose answer is lost', Deaf],

@@ -384,8 +384,10 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
     this.#goAway = undefined;
     this.#isSuccessor = true;
     this.#isClosing = false;
-    // A session that never began has nothing to prove.
-    this.#proof = former.core.proof ?? (former.core.negotiated === undefined ? this.#proof : undefined);
+    // A session that never began has nothing to prove, but its attempt may have arrived, and is not made twice.
+    const { proof, negotiated } = former.core;
+    const next = this.#proof && { ...this.#proof, attempt: this.#proof.attempt + 1 };
+    this.#proof = proof ?? (negotiated === undefined ? next : undefined);
     this.#current = this.#begin();
     this.#reportState(this.#current.state);
     if (this.#departure !== undefined) this.#departure.isClosing = true;

@@ -132,11 +132,14 @@ class TakeUp implements ClientPart {
     this.#later = later === undefined ? [] : JSON.parse(later);
   }
 
-  /** Before a connection whose HELLO resumes the session: nothing may use its attempt again. */
+  /** Before a connection whose HELLO resumes the session, or takes it up: nothing may use its attempt again. */
   async dialing(): Promise<void> {
-    const ticket = this.#core?.ticket;
-    if (ticket !== undefined && !this.#isOver)
-      await this.#write({ ...ticket, attempt: ticket.attempt + 1 }, false);
+    const former = this.#hasBegun ? undefined : this.#claimed;
+    const ticket = this.#core?.ticket ?? former;
+    if (ticket === undefined || this.#isOver) return;
+    const next = { ...ticket, attempt: ticket.attempt + 1 };
+    if (ticket === former) this.#claimed = next;
+    await this.#write(next, false);
   }
 
   applied(core: SessionCore): void {
