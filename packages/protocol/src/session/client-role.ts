@@ -236,11 +236,13 @@ export class ClientRole implements Role {
     if (!isAnswer && !isEstablished) {
       throw new ProtocolError('protocol_violation', 'REJECT must answer a HELLO or a message');
     }
-    this.answerDue = Infinity;
+    const isSuspended = lifecycle === LifecycleState.SUSPENDED;
+    const { closingTimeoutMs } = options.timers;
     // The close code that follows says more, so the session waits for it, for a while.
     this.#rejected = reject;
     this.retryAfterMs = reject.retryAfterMs ?? 0;
-    if (lifecycle !== LifecycleState.SUSPENDED) timers.startState(options.timers.closingTimeoutMs);
+    this.answerDue = isSuspended ? timers.now + closingTimeoutMs : Infinity;
+    if (!isSuspended) timers.startState(closingTimeoutMs);
   }
 
   #handleAuth({ payload, timestamp }: AuthMessage): void {

@@ -4,7 +4,7 @@ import { Extension, Subprotocol } from '../base/constants.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
 import { plainBody } from '../codec/body.js';
 import { decodeControl, encodeControl } from '../control/envelope.js';
-import { type HelloPayload, type ResumeAnswer, ResumeRefusal } from '../control/messages.js';
+import { type HelloPayload, RejectCode, type ResumeAnswer, ResumeRefusal } from '../control/messages.js';
 import { decodeLinkFrame, encodeSignalFrame, isCounted, LinkKind } from '../link/frame.js';
 import {
   createSimulation,
@@ -291,6 +291,24 @@ describe('a client that waits for the answer', () => {
       expect(client.core.state).toBe('closed');
     },
   );
+
+  it('gives a connection up whose server refuses for now and does not close it, and its window still ends', () => {
+    begin({ client: { ...OPTIONS, timers: resolveTimers({ closingTimeoutMs: 500 }) }, server: OPTIONS });
+    simulation.cut();
+    const refuse = () => {
+      client.core.handleConnected(simulation.now);
+      const payload = { code: RejectCode.RATE_LIMITED, message: 'later', retryable: true };
+      const reject = { type: 'REJECT', sessionId: null, timestamp: 1, payload } as const;
+      client.core.handleMessage(encodeControl(reject), simulation.now);
+    };
+    refuse();
+    client.core.handleTimeout(simulation.now + 500);
+    expect(client.core.pollEvent()).toMatchObject({ type: 'disconnect', closeCode: CloseCode.TIMEOUT });
+    expect(client.core.state).toBe('suspended');
+    refuse();
+    client.core.handleTimeout(simulation.now + 120_000);
+    expect(client.core.state).toBe('closed');
+  });
 
   it('tries again if its attempt is refused as stale: a copy of its HELLO has arrived before it', () => {
     simulation.cut();

@@ -307,7 +307,8 @@ export class Core extends SessionInternals implements SessionCore {
   }
 
   #handleStateTimeout(): void {
-    if (this.role.isRejected) {
+    // The window of a suspended session ends in any case.
+    if (this.role.isRejected && this.lifecycle !== LifecycleState.SUSPENDED) {
       this.emit({ type: 'disconnect', closeCode: CloseCode.NORMAL, reason: '' });
       return this.handleDisconnected(CloseCode.ABNORMAL, '', this.timers.now);
     }
