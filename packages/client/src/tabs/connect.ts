@@ -55,11 +55,11 @@ async function connectShared(
   if (firstToken !== undefined && typeof firstToken !== 'string') {
     throw new ProtocolError('invalid_option', 'token: expected a string, or a function that returns one');
   }
-  signal?.throwIfAborted();
   const key = await keyOf(
     { version: VERSION, url: String(url), options, token: firstToken, isRenewed: askToken !== undefined },
     globalThis.crypto?.subtle,
   );
+  signal?.throwIfAborted();
   const host = new HostFinder({ key, worker: sharing.worker, runtime, connect, logger });
   const tab = new Tab(
     {
