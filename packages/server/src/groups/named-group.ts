@@ -23,7 +23,7 @@ import type { Groups } from './groups.js';
 import { membersHere } from './members.js';
 import type { Presences } from './presences.js';
 import type { Membership } from './room.js';
-import { MAX_NAME } from './state.js';
+import { MAX_AFTER, MAX_NAME } from './state.js';
 
 /** Members of one page. */
 export const MAX_PAGE = 1_000;
@@ -104,6 +104,8 @@ export class NamedGroup implements Group {
     const { limit = PAGE, after } = options;
     if (!Number.isSafeInteger(limit) || limit < 1 || limit > MAX_PAGE)
       throw new ProtocolError('invalid_option', `limit must be a whole number from 1 to ${MAX_PAGE}`);
+    if (after !== undefined && after.length > MAX_AFTER)
+      throw new ProtocolError('invalid_option', 'after must be the `next` of a page');
     const { groups, own } = this.#host;
     if (groups.nodes !== undefined) return await groups.nodes.members(this.name, after, limit);
     return membersHere(groups, own, this.name, after, limit);

@@ -7,6 +7,8 @@ import type { Membership } from './room.js';
 const MAX_SENDERS = 10_000;
 /** UTF-16 units of the name of a group. */
 export const MAX_NAME = 256;
+/** UTF-16 units of the place where a page of members begins. A client may have it, and give back another one. */
+export const MAX_AFTER = 128;
 
 /** A membership, as it goes with its session. */
 export interface SavedMembership {

@@ -1,6 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import type { Member, MembersPage } from '../../groups/group.js';
 import type { MembersFound } from '../../groups/nodes.js';
+import { MAX_AFTER } from '../../groups/state.js';
 import { countField, malformed, shortField } from '../link/message.js';
 import {
   type GroupMessageType,
@@ -14,7 +15,6 @@ import {
 
 /** Ticks of a second within which a node has to answer. */
 const MAX_TICKS = 5;
-const MAX_CURSOR = 128;
 
 export interface MembersOfNodesOptions {
   /** This node. */
@@ -82,7 +82,7 @@ export class MembersOfNodes {
   /** Another node asks. @throws {ProtocolError} `bad_message`. */
   answer(node: string, [number, name, after, limit]: readonly unknown[]): void {
     const { here, send } = this.#options;
-    const from = shortField(after, MAX_CURSOR);
+    const from = shortField(after, MAX_AFTER);
     const most = Math.min(MAX_LIST, countField(limit));
     const { members, next } = here(nameField(name), from === '' ? undefined : from, most);
     send(
