@@ -392,6 +392,33 @@ describe('without authentication', () => {
     const eve = await peers.dial(nodes[1].url);
     expect((await failure(textsOf(eve.follow(id)))).code).toBe('unknown_reply');
   });
+
+  it('a reply belongs to that one also after its session has moved, and the node where it came has died', async () => {
+    const options = { authenticate: undefined, timers: { closingTimeoutMs: 50 } };
+    const nodes = [await node(options), await node(options), await node(options)] as const;
+    await Promise.all(nodes.map((each) => known(each, 2)));
+    let target = 0;
+    const proxy = peers.use(await createCuttingProxy(() => Number(new URL(nodes[target]?.url ?? '').port)));
+    const session = await peers.dial(`ws://127.0.0.1:${proxy.port}/session`, {
+      reconnect: { minDelayMs: 1, maxDelayMs: 20 },
+    });
+    const before = session.id;
+    const { id } = await ask(session, 'moved', PARTS);
+    target = 1;
+    expect(await nodes[0].server.drain({ timeoutMs: 20_000, returnWithinMs: 0 })).toMatchObject({ moved: 1 });
+    expect([session.id, nodes[1].server.sessions.has(before)]).toEqual([before, true]);
+    // Its token is one that the node where it came has issued.
+    proxy.cut();
+    await expect.poll(() => session.state).toBe('established');
+    await pause(1_200);
+    proxy.refuse(true);
+    proxy.cut();
+    await nodes[1].server.close();
+    target = 2;
+    proxy.refuse(false);
+    await expect.poll(() => session.state === 'established' && session.id !== before).toBe(true);
+    expect(await textsOf(session.follow(id))).toEqual(WHOLE);
+  });
 });
 
 describe('a drain', () => {

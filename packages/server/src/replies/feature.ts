@@ -94,7 +94,9 @@ function partOf(
     },
     leaves: (session, stream, how) => how === 'move' && follows.peek(session)?.has(stream) === true,
     save(session, how) {
-      const owner = session.isAnonymous ? replies.owners.foreign(session) : undefined;
+      const { owners } = replies;
+      const ownerOf = () => (how === 'move' ? owners.moving(session) : owners.foreign(session));
+      const owner = session.isAnonymous ? ownerOf() : undefined;
       // What is followed is on record as a reply.
       const states = (how === 'move' ? follows.peek(session)?.states : undefined) ?? [];
       if (owner === undefined && states.length === 0) return undefined;
@@ -104,8 +106,8 @@ function partOf(
       const fields = isFields(saved) ? saved : {};
       const owner = new ValueList([get(fields, 'owner')], 'the owner').optional((one) => one.text(MAX_OWNER));
       const states = listsOf(get(fields, 'follows'), 'a follower', readFollow);
-      return (session) => {
-        if (owner !== undefined) replies.owners.restore(session, owner);
+      return (session, from) => {
+        if (owner !== undefined) replies.restoreOwner(session, owner, from !== undefined);
         for (const state of states) replies.resume(session, state);
       };
     },

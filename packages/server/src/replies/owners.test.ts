@@ -148,6 +148,30 @@ describe('owners', () => {
     expect(there.of(sessionOf('s0'))).toBe(here.of(first));
   });
 
+  it('are proved at the next node of a session that has kept replies, by tokens that only this one has issued', () => {
+    const [here, there] = [new Owners(), new Owners()];
+    const claimed: string[] = [];
+    there.onClaimed = (sessionId) => claimed.push(sessionId);
+    const first = sessionOf('s0');
+    expect(here.moving(first)).toBeUndefined();
+    here.handleKept(first)(1_000);
+    const key = here.moving(first) as string;
+    expect(key).toBe(here.of(first));
+    const moved = sessionOf('s0', { token: 'newer' });
+    there.restore(moved, key, 1_000);
+    expect([claimed, there.of(moved), there.claimOf('s0')]).toEqual([
+      ['s0'],
+      key,
+      { key, keptUntil: 1_000, tokens: ['newer'] },
+    ]);
+    const next = sessionOf('s1');
+    expect(there.adopt(next, offerOf('s0', 'newer'))).toBe(true);
+    expect(there.of(next)).toBe(key);
+    // The node before knows no token of that kind, so it has to ask the engine.
+    here.leave('s0');
+    expect(here.adopt(sessionOf('s2'), offerOf('s0', 'newer'))).toBe(false);
+  });
+
   it('do not take over from a session that kept nothing, or cannot resume', () => {
     const owners = new Owners();
     owners.of(sessionOf('a'));

@@ -86,9 +86,25 @@ export class Owners {
     return key === ownerOfSession(session.id) ? undefined : key;
   }
 
-  /** A session that has come from another node brings its {@link foreign} owner along. */
-  restore(session: ServerEndpoint, key: string): void {
-    this.#anonymous.set(session, { key, running: 0, keptUntil: 0 });
+  /** The owner that goes along with a session that moves: one that is {@link foreign}, or that the tokens of the session prove. */
+  moving(session: ServerEndpoint): string | undefined {
+    return this.#claims.has(session.id) ? this.#anonymous.get(session)?.key : this.foreign(session);
+  }
+
+  /**
+   * A session that has come from another node brings its owner along.
+   *
+   * @param keptUntil as of {@link assign}, if the tokens that it gets here are to prove its owner.
+   */
+  restore(session: ServerEndpoint, key: string, keptUntil?: number): void {
+    const owner = { key, running: 0, keptUntil: keptUntil ?? 0 };
+    if (keptUntil === undefined) this.#anonymous.set(session, owner);
+    else this.#set(session, owner);
+  }
+
+  /** The session has moved: its tokens change at its next node, which can tell. */
+  leave(sessionId: string): void {
+    this.#claims.delete(sessionId);
   }
 
   /** IDs of sessions without a principal that have kept replies, or have taken over those of another one. */

@@ -193,6 +193,7 @@ export class Replies implements ReplyKeeper {
   /** A session is over here. */
   handleEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
     this.#vouching?.update(session.id);
+    if (session.hasMoved) this.owners.leave(session.id);
     if (session.isDurable && (session.hasMoved || error?.code === 'fenced'))
       this.#keeping.handleLeft(session);
   }
@@ -229,6 +230,12 @@ export class Replies implements ReplyKeeper {
       throw new ProtocolError('interrupted', 'the node that gave the list has died');
     await this.#find(session, position, 'follow');
     yield* this.#following.goOn(session, { ...position, stream, isTold: true }, context);
+  }
+
+  /** @param hasMoved it comes from another node, and not from its record. */
+  restoreOwner(session: ServerEndpoint, key: string, hasMoved: boolean): void {
+    const { now, options } = this.#host;
+    this.owners.restore(session, key, hasMoved ? now() + options.replies.maxTtlMs : undefined);
   }
 
   /** Goes on with a request of a session that has come from another node. */
