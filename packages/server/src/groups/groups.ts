@@ -175,6 +175,7 @@ export class Groups {
       if (this.memberIn(each.name, session) !== undefined) continue;
       const membership = this.#enter(session, each, Buffer.byteLength(each.name), false);
       if (this.nodes === undefined) continue;
+      for (const [sender] of each.marks ?? []) this.nodes.know(sender);
       membership.room.setApart(membership, each.marks);
       this.#catchUp(membership);
     }

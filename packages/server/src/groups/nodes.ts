@@ -26,6 +26,8 @@ export interface GroupNodes {
   readonly senders: Iterable<string>;
   /** Gives a message its place, and sends it to the nodes that have members. */
   say(name: string, message: GroupMessage): SaidElsewhere;
+  /** A member has heard a node elsewhere: it is forgotten when it is gone, also if it was before. */
+  know(node: string): void;
   /** Asks for what is missing, in a later microtask, in one with equal questions. @returns the number of the question. */
   ask(question: Question): number;
   /** The group has its first member here, or none any more. */

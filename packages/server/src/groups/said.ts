@@ -117,3 +117,12 @@ export class Said {
       if (kept.length === 0 && at <= end) this.#groups.delete(name);
   }
 }
+
+/** Messages with the number before each, of those that were asked for. The first one follows the mark, even if some are not kept. */
+export function* inOrder(kept: readonly Kept[], mark: number): Generator<readonly [Kept, number]> {
+  let previous = mark;
+  for (const each of kept) {
+    yield [each, previous];
+    previous = each.number;
+  }
+}

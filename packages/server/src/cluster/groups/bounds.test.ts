@@ -3,6 +3,7 @@ import { expect, it } from 'vitest';
 import { memoryCluster } from '../../engine/memory.js';
 import type { GroupMessage } from '../../groups/delivery.js';
 import { MAX_BYTES, MAX_GROUP_BYTES, Said } from '../../groups/said.js';
+import { savedOf } from '../../groups/state.js';
 import { Interest, MAX_ENTRIES } from './interest.js';
 import { MAX_WAITING, Outflow, WINDOW } from './outflow.js';
 import { GroupsWorld } from './testing/groups-world.js';
@@ -115,5 +116,25 @@ it('a message of another node that cannot be handed over is logged, and the next
     expect.objectContaining({ event: 'group.failed', group: 'all', node: here.name, err: expect.anything() }),
   ]);
   expect(client.heard).toContain('two');
+  await world.stop();
+});
+
+it('a node that was dead before a member came that had heard it is forgotten, and its number goes no further', async () => {
+  const world = new GroupsWorld();
+  const [gone, here] = [await world.addNode(), await world.addNode()];
+  const client = world.clientOf(here, 'ann');
+  const member = here.join(client, 'all');
+  await world.calm();
+  gone.say('all', 'one');
+  await world.calm();
+  world.kill(gone);
+  const there = await world.addNode();
+  there.take(client, savedOf(member.memberships));
+  here.forget(member);
+  const marks = () => [...(there.groups.rooms.get('all')?.hearing.marks.keys() ?? [])];
+  await world.calm();
+  expect(marks()).toContain(gone.name);
+  for (let i = 0; i < 61; i++) world.tick();
+  expect(marks()).not.toContain(gone.name);
   await world.stop();
 });

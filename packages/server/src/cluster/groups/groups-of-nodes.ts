@@ -10,7 +10,7 @@ import { membersHere } from '../../groups/members.js';
 import type { GroupNodes, MembersFound, Question, SaidElsewhere } from '../../groups/nodes.js';
 import type { PresenceEntry, PresenceSource } from '../../groups/presence-feed.js';
 import type { Presences } from '../../groups/presences.js';
-import { type Kept, Said } from '../../groups/said.js';
+import { inOrder, Said } from '../../groups/said.js';
 import type { PartHost } from '../../parts/part.js';
 import { recordMsOf } from '../../session/on-record.js';
 import type { Links } from '../link/links.js';
@@ -177,6 +177,10 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
   }
 
   // --- as the groups of this node use it
+
+  know(node: string): void {
+    if (node !== this.#options.incarnation) this.#peer(node);
+  }
 
   get senders(): Iterable<string> {
     return [this.#options.incarnation, ...this.#options.others()];
@@ -362,15 +366,6 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
     const { length: count } = result.refused;
     const fields = { event: 'group.refused', group: name, node: place.sender, count, code: first.error.code };
     this.#logger.warn(fields, 'a message of another node was not queued for some members of a group');
-  }
-}
-
-/** Messages with the number before each, of those that were asked for. The first one follows the mark, even if some are not kept. */
-function* inOrder(kept: readonly Kept[], mark: number): Generator<readonly [Kept, number]> {
-  let previous = mark;
-  for (const each of kept) {
-    yield [each, previous];
-    previous = each.number;
   }
 }
 
