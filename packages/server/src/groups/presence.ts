@@ -76,6 +76,13 @@ export class PresenceView {
     }
   }
 
+  /** A node is asked again: its members are as they were until it tells, and those that it does not name have left. */
+  doubt(node: string): void {
+    const until = this.#now() + MOVING_MS;
+    for (const known of [...this.#known.values()])
+      if (known.node === node && known.until === Infinity) this.#set({ ...known, until });
+  }
+
   /** Nodes that have members, as far as is known. */
   get places(): ReadonlySet<string> {
     return new Set([...this.#known.values()].map(({ node }) => node));

@@ -70,6 +70,11 @@ export class Presences {
     this.#views.get(name)?.apply(node, entries);
   }
 
+  /** A node is asked again for its members. */
+  doubt(node: string): void {
+    for (const view of this.#views.values()) view.doubt(node);
+  }
+
   handleTick(): void {
     const presence = this.#groups.nodes?.presence;
     for (const view of this.#views.values()) {

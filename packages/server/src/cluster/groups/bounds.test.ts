@@ -6,7 +6,7 @@ import { MAX_BYTES, MAX_GROUP_BYTES, Said } from '../../groups/said.js';
 import { savedOf } from '../../groups/state.js';
 import { Interest, MAX_ENTRIES } from './interest.js';
 import { MAX_WAITING, Outflow, WINDOW } from './outflow.js';
-import { GroupsWorld } from './testing/groups-world.js';
+import { type Client, GroupsWorld, watch } from './testing/groups-world.js';
 
 /** What a node remembers of groups, and for other nodes, up to its bounds and one more. */
 
@@ -136,5 +136,31 @@ it('a node that was dead before a member came that had heard it is forgotten, an
   expect(marks()).toContain(gone.name);
   for (let i = 0; i < 61; i++) world.tick();
   expect(marks()).not.toContain(gone.name);
+  await world.stop();
+});
+
+it('a node that had no lease until others have forgotten it asks again who is in a group', async () => {
+  const world = new GroupsWorld();
+  const [here, there] = [await world.addNode(), await world.addNode()];
+  const [ann, bob, eve] = ['ann', 'bob', 'eve'].map((name) => world.clientOf(there, name));
+  const leaving = there.join(ann as Client, 'all');
+  there.join(bob as Client, 'all');
+  const changes = watch(here, 'all');
+  const told = () => changes.splice(0).map(({ principal, state }) => `${principal} ${state}`);
+  await world.calm();
+  expect(told()).toEqual(['ann joined', 'bob joined']);
+  // The engine is not reached from here; to this node the other one is there all the time.
+  here.isAlive = false;
+  for (let i = 0; i < 70; i++) {
+    world.tick();
+    here.tick();
+  }
+  there.members.delete(leaving.id);
+  there.groups.forget(leaving as never, 'left');
+  there.join(eve as Client, 'all');
+  await world.calm();
+  here.isAlive = true;
+  await world.calm();
+  expect(told()).toEqual(['eve joined', 'ann left']);
   await world.stop();
 });

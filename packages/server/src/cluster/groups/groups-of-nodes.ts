@@ -19,6 +19,7 @@ import { NODES_SHARE } from '../link/quota.js';
 import type { ClusterPort } from '../port.js';
 import { Inflow } from './inflow.js';
 import { Interest } from './interest.js';
+import { Lapse } from './lapse.js';
 import { MembersOfNodes } from './members-of-nodes.js';
 import {
   bytesOf,
@@ -55,6 +56,7 @@ export interface GroupsOfNodesOptions {
   /** Clock reading in milliseconds. */
   readonly now: () => number;
   readonly isNodeAlive: (incarnation: string) => boolean;
+  readonly hasLease: () => boolean;
   /** All other nodes that count as alive. */
   readonly others: () => Iterable<string>;
   /** As {@link TableEntriesOptions.pause}. */
@@ -83,6 +85,7 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
   readonly #said: Said;
   readonly #members: MembersOfNodes;
   readonly #memory;
+  readonly #lapse = new Lapse(FORGET_MS / 2);
   readonly #peers = new Map<string, Peer>();
   /** What is asked in this turn, by what is equal. */
   readonly #questions = new Map<string, Question & { readonly ask: number }>();
@@ -139,7 +142,8 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
   }
 
   handleTick(): void {
-    const { now, isNodeAlive, groups } = this.#options;
+    const { now, isNodeAlive, hasLease, groups, presences } = this.#options;
+    const isForgotten = this.#lapse.check(hasLease(), now());
     this.#said.handleTick();
     this.#interest.handleTick();
     this.#members.handleTick();
@@ -150,13 +154,14 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
       if (isAlive) peer.goneSince = undefined;
       else peer.goneSince ??= now();
       // When it is back, it is asked again.
-      if (!isAlive) peer.followed.clear();
+      if (!isAlive || isForgotten) peer.followed.clear();
+      if (isForgotten) presences.doubt(node);
       if (peer.goneSince === undefined || now() - peer.goneSince < FORGET_MS) continue;
       this.#peers.delete(node);
       for (const name of groups.feed.namesOf(peer.sink)) groups.feed.unwatch(name, peer.sink);
       groups.forgetNode(node);
     }
-    for (const name of this.#options.presences.names) this.follow(name);
+    for (const name of presences.names) this.follow(name);
     this.#memory.hold(this.waitingBytes);
   }
 
@@ -389,6 +394,7 @@ export function groupsOfNodes(
     keptMs: recordMsOf(timers),
     now: () => systemClock.now(),
     isNodeAlive: (node) => cluster.isAlive(node),
+    hasLease: () => cluster.hasLease,
     others: () => cluster.others,
   });
 }

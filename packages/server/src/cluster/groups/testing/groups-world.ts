@@ -133,6 +133,7 @@ export class SimulatedNode {
       keptMs: KEPT_MS,
       now: () => world.time,
       isNodeAlive,
+      hasLease: () => this.isAlive,
       others: () => world.nodes.filter((node) => node !== this && node.isAlive).map(({ name }) => name),
     });
     this.groups.nodes = this.others;

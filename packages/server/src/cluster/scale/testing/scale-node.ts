@@ -170,6 +170,7 @@ export class ScaleNode implements Reader {
       },
       presences: new Presences(this.groups, name, now),
       ...{ maxMessageSize: LIMITS.maxMessageSize, keptMs: 60_000, now, isNodeAlive, others, pause },
+      hasLease: () => true,
     });
     this.groups.nodes = this.others;
   }
