@@ -120,7 +120,7 @@ export interface Group<Data = unknown> extends Iterable<ServerSession<Data>> {
   /**
    * Members at all nodes, in pages that are read one after the other. One that moves meanwhile may be missing or come twice.
    *
-   * @throws {ProtocolError} `invalid_option`; `timeout` if a node has not answered within 5 s.
+   * @throws {ProtocolError} `invalid_option`; `timeout` if a node has not answered within 5 s; `draining` if the server closes.
    */
   members(options?: MembersOptions): Promise<MembersPage>;
   /**

@@ -164,3 +164,16 @@ it('a node that had no lease until others have forgotten it asks again who is in
   expect(told()).toEqual(['eve joined', 'ann left']);
   await world.stop();
 });
+
+it('a page of members that another node has not told when the server closes is waited for no longer', async () => {
+  const world = new GroupsWorld();
+  const [here, there] = [await world.addNode(), await world.addNode()];
+  there.join(world.clientOf(there, 'ann'), 'all');
+  await world.calm();
+  const reading = here.others.members('all', undefined, 10);
+  const failing = expect(reading).rejects.toMatchObject({ code: 'draining' });
+  await here.others.close();
+  await failing;
+  await expect(here.others.members('all', undefined, 10)).rejects.toMatchObject({ code: 'draining' });
+  await there.others.close();
+});

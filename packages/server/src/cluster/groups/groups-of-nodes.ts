@@ -33,6 +33,7 @@ import {
   readPresence,
   readSay,
   sayFields,
+  tooLarge,
 } from './messages.js';
 import { MAX_WAITING, Outflow } from './outflow.js';
 
@@ -137,6 +138,7 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
   }
 
   async close(): Promise<void> {
+    this.#members.close();
     await this.#interest.stop();
     this.#memory.close();
   }
@@ -372,10 +374,6 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
     const fields = { event: 'group.refused', group: name, node: place.sender, count, code: first.error.code };
     this.#logger.warn(fields, 'a message of another node was not queued for some members of a group');
   }
-}
-
-function tooLarge(most: number): ProtocolError {
-  return new ProtocolError('message_too_large', `a message between nodes has at most ${most} bytes`);
 }
 
 /** The groups of one node of a cluster. */

@@ -42,12 +42,13 @@ export class MembersOfNodes {
   readonly #options: MembersOfNodesOptions;
   readonly #waiting = new Map<number, Waiting>();
   #last = 0;
+  #isClosed = false;
 
   constructor(options: MembersOfNodesOptions) {
     this.#options = options;
   }
 
-  /** @param after node and ID of the last member of the page before. @throws {ProtocolError} `timeout`. */
+  /** @param after node and ID of the last member of the page before. @throws {ProtocolError} `timeout`, `draining`. */
   async read(name: string, after: string | undefined, limit: number): Promise<MembersFound> {
     const { own, nodesOf, here } = this.#options;
     const [first = '', last] = after?.split('/', 2) ?? [];
@@ -72,6 +73,7 @@ export class MembersOfNodes {
   ): Promise<MembersPage> | MembersPage {
     const { own, here, send } = this.#options;
     if (node === own) return here(name, after, limit);
+    if (this.#isClosed) throw closing();
     const number = ++this.#last;
     return new Promise<MembersPage>((resolve, reject) => {
       this.#waiting.set(number, { node, resolve, reject, ticks: 0 });
@@ -104,6 +106,13 @@ export class MembersOfNodes {
     waiting.resolve({ members, next: hasMore === 1 ? members.at(-1)?.id : undefined });
   }
 
+  /** Nothing is answered any more. */
+  close(): void {
+    this.#isClosed = true;
+    for (const { reject } of this.#waiting.values()) reject(closing());
+    this.#waiting.clear();
+  }
+
   handleTick(): void {
     for (const [number, waiting] of this.#waiting) {
       if (waiting.ticks++ < MAX_TICKS) continue;
@@ -116,4 +125,8 @@ export class MembersOfNodes {
 function pageOf(members: readonly Member[], hasMore: boolean): MembersFound {
   const last = members.at(-1);
   return { members, next: hasMore && last !== undefined ? `${last.node}/${last.id}` : undefined };
+}
+
+function closing(): ProtocolError {
+  return new ProtocolError('draining', 'members: the server closes');
 }

@@ -1,4 +1,4 @@
-import type { Algorithm } from '@parlance/protocol';
+import { type Algorithm, ProtocolError } from '@parlance/protocol';
 import type { GroupMessage, PlainContent } from '../../groups/delivery.js';
 import type { Member } from '../../groups/group.js';
 import type { Place } from '../../groups/hearing.js';
@@ -170,4 +170,8 @@ function dataField(value: unknown): string | undefined {
   if (text === '') return undefined;
   readData(text);
   return text;
+}
+
+export function tooLarge(most: number): ProtocolError {
+  return new ProtocolError('message_too_large', `a message between nodes has at most ${most} bytes`);
 }
