@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientSession, connect } from '@parlance/client';
 import {
   createServer,
@@ -155,6 +156,33 @@ describe('hooks around requests', () => {
       },
     });
     expect((await session.request('')).text).toBe('instead of a fault');
+  });
+
+  it('that do not wait for next leave the reply as it is, and its error to the requester alone', async () => {
+    const unhandled: unknown[] = [];
+    const note = (error: unknown) => void unhandled.push(error);
+    process.on('unhandledRejection', note);
+    const { session } = await setUp({
+      features: [
+        hooks([
+          ({ message }, next) => {
+            void next();
+            if (message.text === 'no hook') throw new RequestError('no_hook', 'the hook fails');
+          },
+        ]),
+      ],
+      onRequest: async ({ text }) => {
+        await pause(5);
+        if (text !== 'hello') throw new RequestError('no_handler', 'the handler fails');
+        return `re: ${text}`;
+      },
+    });
+    expect((await session.request('hello')).text).toBe('re: hello');
+    expect(await failure(session.request('no handler'))).toMatchObject({ code: 'no_handler' });
+    expect(await failure(session.request('no hook'))).toMatchObject({ code: 'no_hook' });
+    await pause(20);
+    process.off('unhandledRejection', note);
+    expect(unhandled).toEqual([]);
   });
 
   it('are measured and kept with the reply', async () => {

@@ -15,15 +15,28 @@ export async function runHooks(
   const run = async (index: number): Promise<HookReply> => {
     const hook = hooks[index];
     if (hook === undefined) return await last();
-    let hasNext = false;
+    let passed: Promise<HookReply> | undefined;
+    let isOver = false;
     let reply: HookReply;
-    const returned = await hook(context, async () => {
-      if (hasNext) throw new ProtocolError('invalid_argument', 'hooks: a hook may call next only once');
-      hasNext = true;
-      reply = await run(index + 1);
-      return reply;
+    const pass = async (): Promise<HookReply> => {
+      if (passed !== undefined)
+        throw new ProtocolError('invalid_argument', 'hooks: a hook may call next only once');
+      try {
+        reply = await run(index + 1);
+        return reply;
+      } finally {
+        isOver = true;
+      }
+    };
+    const returned = await hook(context, () => {
+      const called = pass();
+      // A hook that fails itself, or does not wait, leaves it without a reader.
+      called.catch(() => {});
+      passed ??= called;
+      return called;
     });
-    return returned === undefined ? reply : returned;
+    if (returned !== undefined) return returned;
+    return isOver ? reply : await passed;
   };
   return await run(0);
 }
