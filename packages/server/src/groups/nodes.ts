@@ -5,7 +5,8 @@ import type { PresenceSource } from './presence-feed.js';
 
 /** A message that was numbered, and queued for other nodes. */
 export interface SaidElsewhere {
-  readonly place: Place;
+  /** `undefined` if it is too large for other nodes. */
+  readonly place: Place | undefined;
   readonly elsewhere: GroupSentElsewhere;
 }
 

@@ -1,3 +1,4 @@
+import { resolveLimits } from '@parlance/protocol';
 import { SILENT_LOGGER } from '@parlance/protocol/internal';
 import { expect, it } from 'vitest';
 import { memoryCluster } from '../../engine/memory.js';
@@ -5,6 +6,7 @@ import type { GroupMessage } from '../../groups/delivery.js';
 import { MAX_BYTES, MAX_GROUP_BYTES, Said } from '../../groups/said.js';
 import { savedOf } from '../../groups/state.js';
 import { Interest, MAX_ENTRIES } from './interest.js';
+import { listBytes, MAX_LIST, readList } from './messages.js';
 import { MAX_WAITING, Outflow, WINDOW } from './outflow.js';
 import { type Client, GroupsWorld, watch } from './testing/groups-world.js';
 
@@ -176,4 +178,32 @@ it('a page of members that another node has not told when the server closes is w
   await failing;
   await expect(here.others.members('all', undefined, 10)).rejects.toMatchObject({ code: 'draining' });
   await there.others.close();
+});
+
+it('a message that is too large for other nodes has no place, so that none asks for it', async () => {
+  const world = new GroupsWorld();
+  const [here, there] = [await world.addNode(), await world.addNode()];
+  there.join(world.clientOf(there, 'ann'), 'all');
+  await world.calm();
+  const { maxMessageSize } = resolveLimits();
+  const error = expect.objectContaining({ code: 'message_too_large' });
+  const unreached = [{ node: there.name, error }];
+  expect(here.others.say('all', messageOf(maxMessageSize + 1))).toEqual({
+    place: undefined,
+    elsewhere: { nodes: 0, unreached },
+  });
+  expect(here.others.waitingBytes).toBe(0);
+  expect(here.others.say('all', messageOf(maxMessageSize)).place).toMatchObject({ number: 1, previous: 0 });
+  await world.stop();
+});
+
+it('a list is told in messages that fit between nodes, however short those of clients may be', () => {
+  const bytes = 128 * 1024;
+  const entry = (length: number) => ['x'.repeat(length - 5)];
+  const counts = (list: readonly (readonly unknown[])[]) =>
+    listBytes(list).map((each) => readList(each, (values) => values).length);
+  expect(counts([])).toEqual([0]);
+  expect(counts([entry(bytes / 2), entry(bytes / 2), entry(5)])).toEqual([2, 1]);
+  expect(counts([entry(bytes / 2), entry(bytes / 2 + 1)])).toEqual([1, 1]);
+  expect(counts(Array.from({ length: MAX_LIST + 1 }, () => []))).toEqual([MAX_LIST, 1]);
 });

@@ -26,7 +26,6 @@ import {
   GROUPS,
   type GroupMessageType,
   listBytes,
-  MAX_LIST,
   nameField,
   presenceValues,
   readList,
@@ -208,13 +207,17 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
   say(name: string, message: GroupMessage): SaidElsewhere {
     const { incarnation, maxMessageSize } = this.#options;
     const nodes = [...this.#interest.nodesOf(name)];
-    const isTooLarge = message.size > maxMessageSize;
+    if (message.size > maxMessageSize) {
+      const error = tooLarge(maxMessageSize);
+      // It has no place, so that no node asks for it.
+      return { place: undefined, elsewhere: { nodes: 0, unreached: nodes.map((node) => ({ node, error })) } };
+    }
     const kept = this.#said.add(name, message);
     const unreached: { node: string; error: ProtocolError }[] = [];
     let coded: ReturnType<typeof bytesOf> | undefined;
     for (const node of nodes) {
       const peer = this.#peer(node);
-      const error = isTooLarge ? tooLarge(maxMessageSize) : this.#refusalOf(peer, message.size);
+      const error = this.#refusalOf(peer, message.size);
       if (error !== undefined) {
         if (!peer.skipped.has(name)) peer.skipped.set(name, kept.previous);
         unreached.push({ node, error });
@@ -255,12 +258,8 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
       const some = questions.filter((each) => each.sender === sender);
       if (sender === incarnation) for (const each of some) this.#answerSelf(each);
       else
-        for (let at = 0; at < some.length; at += MAX_LIST) {
-          const list = some
-            .slice(at, at + MAX_LIST)
-            .map(({ ask, name, mark, ageMs }) => [ask, name, mark, ageMs]);
-          this.#peer(sender).out.send('ask', [], listBytes(list));
-        }
+        for (const list of listBytes(some.map(({ ask, name, mark, ageMs }) => [ask, name, mark, ageMs])))
+          this.#peer(sender).out.send('ask', [], list);
     }
   }
 
@@ -315,8 +314,7 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
 
   #tellPresent(out: Outflow, name: string, entries: readonly PresenceEntry[]): boolean {
     if (!out.hasRoom(0)) return false;
-    for (let at = 0; at < entries.length; at += MAX_LIST)
-      out.send('present', [name], listBytes(entries.slice(at, at + MAX_LIST).map(presenceValues)));
+    for (const list of listBytes(entries.map(presenceValues))) out.send('present', [name], list);
     return true;
   }
 

@@ -87,12 +87,10 @@ export class MembersOfNodes {
     const from = shortField(after, MAX_AFTER);
     const most = Math.min(MAX_LIST, countField(limit));
     const { members, next } = here(nameField(name), from === '' ? undefined : from, most);
-    send(
-      node,
-      'listed',
-      [countField(number), next === undefined ? 0 : 1],
-      listBytes(members.map(memberValues)),
-    );
+    // What does not fit into one message is on the next page.
+    const lists = listBytes(members.map(memberValues));
+    const hasMore = next !== undefined || lists.length > 1;
+    send(node, 'listed', [countField(number), hasMore ? 1 : 0], lists[0] as Uint8Array);
   }
 
   /** @throws {ProtocolError} `bad_message`. */

@@ -99,8 +99,27 @@ export function nameField(value: unknown): string {
   return name;
 }
 
-/** A list as JSON, as the head of a message is short. */
-export const listBytes = (list: readonly unknown[]): Uint8Array => Buffer.from(JSON.stringify(list));
+/** Bytes of one list, which a message between nodes has room for however short those of clients may be. */
+const MAX_LIST_BYTES = 128 * 1024;
+
+/** A list as JSON, as the head of a message is short: in as many messages as it needs, and at least one. */
+export function listBytes(list: readonly (readonly unknown[])[]): readonly Uint8Array[] {
+  const all: string[][] = [[]];
+  let size = 0;
+  for (const each of list) {
+    const text = JSON.stringify(each);
+    const bytes = Buffer.byteLength(text) + 1;
+    const last = all.at(-1) as string[];
+    if (last.length > 0 && (last.length === MAX_LIST || size + bytes > MAX_LIST_BYTES)) {
+      all.push([text]);
+      size = bytes;
+    } else {
+      last.push(text);
+      size += bytes;
+    }
+  }
+  return all.map((texts) => Buffer.from(`[${texts.join()}]`));
+}
 
 /** @throws {ProtocolError} `bad_message`. */
 export function readList<Item>(
