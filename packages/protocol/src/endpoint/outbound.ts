@@ -331,7 +331,10 @@ export class Outbound {
     const begun = this.order.push(async () => {
       sent = send(await encode());
     });
-    return begun.then(() => sent);
+    const all = begun.then(() => sent);
+    // A caller that does not wait for it has no unhandled rejection, as with all that is in order.
+    all.catch(() => {});
+    return all;
   }
 
   /** Only DATA envelopes have a field for the result of a scan. */
