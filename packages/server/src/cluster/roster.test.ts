@@ -167,6 +167,25 @@ describe('the agents of two nodes', () => {
     await expect.poll(() => b.holderOf('worker')).toBe(worker.session.id);
   });
 
+  it('of a node that comes back after others took it for dead do not displace those that have their IDs by then', async () => {
+    const cluster = memoryCluster();
+    const [a, b] = [await join(cluster, 'aaaaaa', 'takeOver'), await join(cluster, 'bbbbbb', 'takeOver')];
+    const former = a.agent('worker');
+    const other = a.agent('other');
+    await expect
+      .poll(() => [b.holderOf('worker'), b.holderOf('other')])
+      .toEqual([former, other].map(({ session }) => session.id));
+    // Others have removed its entries, and the client of one agent has begun another session there, before it looks again.
+    const table = cluster.connect().table('agents');
+    const { entries } = await table.read();
+    for (const [key, { holder }] of entries) await table.put(key, undefined, holder);
+    const next = b.agent('worker');
+    await expect.poll(() => former.session.ended).toBe('taken_over');
+    await expect.poll(() => a.holderOf('worker')).toBe(next.session.id);
+    await expect.poll(() => b.holderOf('other')).toBe(other.session.id);
+    expect([next.session.ended, other.session.ended]).toEqual([undefined, undefined]);
+  });
+
   it('stay for as long as they say when their node is gone, and say it for themselves', async () => {
     const cluster = memoryCluster();
     const [a, b] = [await join(cluster, 'aaaaaa', 'refuse'), await join(cluster, 'bbbbbb', 'refuse')];

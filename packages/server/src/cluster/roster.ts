@@ -245,23 +245,23 @@ export class Roster implements Cohort {
     return { holder: this.#holderOf(agent), record: recordOf(agent) };
   }
 
-  async #announce(key: string, own: Own): Promise<void> {
-    const { isNodeAlive, onConflict } = this.#options;
-    const { agent } = own;
+  /** @param isAgain its entry is gone. A session that has taken its place since is newer, and its client may be there. */
+  async #announce(key: string, own: Own, isAgain = false): Promise<void> {
+    const { isNodeAlive, onConflict, directory } = this.#options;
     if (this.#own.get(key) !== own) return;
-    const entry = this.#entryOf(agent);
+    const entry = this.#entryOf(own.agent);
     if (own.since !== undefined) return await this.#entries.put(key, entry, entry.holder);
     const stated = this.#table.get(key)?.entry.holder;
     const node = stated === undefined ? undefined : readHolder(stated)?.node;
-    const isDead = node !== undefined && !isNodeAlive(node);
-    own.since =
-      onConflict === 'takeOver'
-        ? await this.#entries.takeOver(key, entry)
-        : await this.#entries.add(key, entry, isDead ? stated : undefined);
+    const former = node !== undefined && !isNodeAlive(node) ? stated : undefined;
+    if (isAgain) own.since = await this.#entries.replace(key, entry, former ?? entry.holder);
+    else if (onConflict === 'takeOver') own.since = await this.#entries.takeOver(key, entry);
+    else own.since = await this.#entries.add(key, entry, former);
     if (own.since !== undefined) return this.#reconcile(key);
-    agent.session.abort(
-      new ProtocolError('forbidden', 'another session of this principal has this agent ID'),
-    );
+    this.#own.delete(key);
+    if (onConflict === 'takeOver') directory.endReplaced(own.agent.session as ServerEndpoint);
+    else own.agent.session.abort(new ProtocolError('forbidden', 'another session has this agent ID'));
+    this.#reconcile(key);
   }
 
   // --- agents of other nodes
@@ -346,7 +346,7 @@ export class Roster implements Cohort {
   /** Another node took this one for dead, or the engine has forgotten the agent. */
   #restore(key: string, own: Own): void {
     own.since = undefined;
-    this.#entries.write(key, () => this.#announce(key, own));
+    this.#entries.write(key, () => this.#announce(key, own, true));
   }
 
   #reconcile(key: string): void {
