@@ -149,8 +149,11 @@ export class Records {
       onRefused: (why) => this.#handleRefused(session, why),
     });
     session.record = new Durability(session, durable, recorder, () => {
-      void this.release(session);
-      void room.release();
+      // A turn that is under way would be executed after that, and put the session on record again.
+      void recorder.settled.then(() => {
+        void this.release(session);
+        void room.release();
+      });
     });
   }
 

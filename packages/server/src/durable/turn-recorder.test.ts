@@ -100,6 +100,23 @@ describe('the recorder of turns', () => {
     expect(writes.at(-1)?.number).toBe(2);
   });
 
+  it('writes nothing again once it is closed, and says when what was sent is answered', async () => {
+    const { durable, writes, events, recorder, turn, answer } = setUp();
+    durable.handle();
+    recorder.wake();
+    await turn();
+    recorder.close();
+    let isSettled = false;
+    void recorder.settled.then(() => {
+      isSettled = true;
+    });
+    await turn();
+    expect(isSettled).toBe(false);
+    // Its record was released meanwhile.
+    await answer('gone');
+    expect([writes.length, isSettled, ...events]).toEqual([1, true]);
+  });
+
   it.each(['fenced', 'gone'] as const)(
     'writes nothing more if the answer is %s, also to everything that it has',
     async (refusal) => {

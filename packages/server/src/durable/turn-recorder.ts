@@ -78,6 +78,8 @@ export class TurnRecorder {
   readonly #fields: Map<string, Uint8Array>;
   /** The last turn on record. */
   #recorded = 0;
+  /** What was sent last is answered, or failed. Never rejects. */
+  settled: Promise<unknown> = Promise.resolve();
 
   constructor(options: TurnRecorderOptions) {
     this.#options = options;
@@ -141,7 +143,9 @@ export class TurnRecorder {
     const { clock, stallMs = STALL_MS, degrades } = this.#options;
     const { number } = write;
     try {
-      const outcome = await this.#send(write);
+      const sending = this.#send(write);
+      this.settled = sending.catch(() => {});
+      const outcome = await sending;
       if (outcome === 'written') this.#recorded = number;
       if (outcome === 'written' && write.number > number && !this.#isClosed)
         return await this.#write(write, FIRST_DELAY_MS);
@@ -178,6 +182,8 @@ export class TurnRecorder {
     const write = { owner, epoch, number, isFirst, ttlMs, isReplicated, after: this.#recorded, set, remove };
     const outcome = await this.#sendWithin(write);
     if (outcome === 'written' || outcome === 'full') return outcome;
+    // Its record was released: what was forgotten stays so.
+    if (this.#isClosed) return 'gone';
     const all = new Map(this.#fields);
     const replaced = await this.#sendWithin({ ...write, replaces: true, set: all, remove: [] });
     if (replaced === 'written') this.#handleForgotten(outcome);
