@@ -75,6 +75,22 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? 'a connection 
     await expect.poll(() => codeOf(link.renew('aaaaaa', '', TTL_MS))).toBe('answered');
   });
 
+  it('that dies before its settings are answered is given up, and another one takes its place', async () => {
+    await using proxy = await createSilentProxy(server.port);
+    const options = { ...fresh(), maxConnections: 1 };
+    await at(server.url, options).findSession('sess_one');
+    const link = at(urlAt(proxy.port), options);
+    proxy.delayMs = 300;
+    const first = codeOf(link.findSession('sess_one'));
+    await expect.poll(() => proxy.open).toBe(1);
+    // What the server has said is still under way; that it has taken the settings will be lost.
+    await pause(100);
+    proxy.silence('answers');
+    expect(await first).toBe('timeout');
+    proxy.delayMs = 0;
+    await expect.poll(() => codeOf(link.findSession('sess_one')), { timeout: 6_000 }).toBe('answered');
+  });
+
   it('that is being opened does not hold up closing', async () => {
     await using proxy = await createSilentProxy(server.port);
     proxy.arrivals = 'silent';

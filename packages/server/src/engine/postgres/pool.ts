@@ -169,7 +169,8 @@ export class PostgresPool {
       connectionTimeoutMillis: OPEN_TIMEOUT_MS,
       verify: (client: Client, done: (error?: Error) => void) => {
         client.on('error', () => {});
-        this.#prepare(client).then(() => done(), done);
+        // The pool waits for it however long it takes.
+        within(this.#prepare(client), OPEN_TIMEOUT_MS, tooLate).then(() => done(), done);
       },
     } as PoolConfig);
     pool.on('connect', (client) => this.#clients.set(client, performance.now()));
