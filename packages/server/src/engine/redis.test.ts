@@ -51,6 +51,16 @@ withRedis(redisMissing ?? 'Redis', () => {
     expect(await link.find('aaaaaa')).toBeDefined();
   });
 
+  it('takes a turn that forgets a reply of 150,000 parts', async () => {
+    const link = connect((await start()).url);
+    const write = { owner: 'aaaaaa', epoch: 0, number: 1, isFirst: true, ttlMs: LONG_MS, remove: [] };
+    const set = new Map([['begin', new Uint8Array(8)]]);
+    expect(await link.writeSession('sess_one', { ...write, set })).toBe('written');
+    const remove = Array.from({ length: 150_000 }, (_, i) => `p1.${i}`);
+    const next = { ...write, number: 2, isFirst: false, set: new Map(), remove };
+    expect(await link.writeSession('sess_one', next)).toBe('written');
+  });
+
   it('is asked again after it was gone', async () => {
     const server = await start();
     const link = connect(server.url);

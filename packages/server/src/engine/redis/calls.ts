@@ -181,7 +181,7 @@ const asTexts: Send = ({ send }, command) => send(...command.map(String));
 const asBytes: Send = async ({ sendBytes }, command) => {
   if (sendBytes === undefined)
     throw new ProtocolError('unsupported', 'redis({ client }): the client has no method callBuffer');
-  return await sendBytes(...command.map(argumentOf));
+  return await sendBytes(command.map(argumentOf));
 };
 
 function argumentOf(argument: Argument): string | Buffer {

@@ -71,7 +71,7 @@ export interface NodeRedisDuplicate {
 export interface RedisCommands extends Wire {
   send(...command: string[]): Promise<unknown>;
   /** As {@link send}; texts in the answer are bytes. `undefined` if the client cannot. */
-  readonly sendBytes?: ((...command: (string | Buffer)[]) => Promise<unknown>) | undefined;
+  readonly sendBytes?: ((command: (string | Buffer)[]) => Promise<unknown>) | undefined;
 }
 
 /** A connection that listens to channels. */
@@ -104,7 +104,7 @@ export function adaptClient(client: IoredisClient | NodeRedisClient): RedisSourc
     const send = (name = '', ...rest: string[]) => client.call(name, ...rest);
     return shared({
       send,
-      sendBytes: callBuffer && ((name = '', ...rest) => callBuffer.call(client, String(name), ...rest)),
+      sendBytes: callBuffer && ((command) => callAll(client, callBuffer, command)),
     });
   }
   if (isNodeRedis(client)) {
@@ -149,10 +149,7 @@ function ioredisSource(open: () => Promise<IoredisDuplicate>, hasServers = false
       const { callBuffer } = client;
       return Object.assign(ioredisWire(client), {
         send: (name = '', ...rest: string[]) => client.call(name, ...rest),
-        sendBytes:
-          callBuffer &&
-          ((name: string | Buffer = '', ...rest: (string | Buffer)[]) =>
-            callBuffer.call(client, String(name), ...rest)),
+        sendBytes: callBuffer && ((command: (string | Buffer)[]) => callAll(client, callBuffer, command)),
       });
     },
     async listen(onMessage) {
@@ -165,6 +162,19 @@ function ioredisSource(open: () => Promise<IoredisDuplicate>, hasServers = false
       });
     },
   };
+}
+
+/** Arguments of one call of a function; the stack has room for some ten thousand of them. */
+const MAX_ARGUMENTS = 8_192;
+
+/** A turn may have more of them: they go as one list, which ioredis takes apart. */
+function callAll(
+  client: IoredisClient | IoredisDuplicate,
+  callBuffer: NonNullable<IoredisClient['callBuffer']>,
+  [name, ...rest]: (string | Buffer)[],
+): Promise<unknown> {
+  if (rest.length > MAX_ARGUMENTS) return callBuffer.call(client, String(name), rest as never);
+  return callBuffer.call(client, String(name), ...rest);
 }
 
 function ioredisWire(client: IoredisDuplicate): Wire {
@@ -239,7 +249,7 @@ function nodeRedisCommands(
 ): Pick<RedisCommands, 'send' | 'sendBytes'> {
   return {
     send: (...command) => client.sendCommand(command),
-    sendBytes: (...command) => client.sendCommand(command, { typeMapping: { 36: Buffer } }),
+    sendBytes: (command) => client.sendCommand(command, { typeMapping: { 36: Buffer } }),
   };
 }
 
