@@ -207,6 +207,27 @@ describe('a connection to Redis', () => {
     expect(wires).toHaveLength(35);
   });
 
+  it.each([
+    "READONLY You can't write against a read only replica.",
+    "ERR Error running script (call to f_1): @user_script:8: -READONLY You can't write against a read only replica.",
+  ])('whose server has become a replica is replaced, once a second: %s', async (message) => {
+    const { connection, run, wires, lane, opened } = start();
+    const wire = await opened();
+    const write = () => connection.run(lane, () => Promise.reject(new Error(message)));
+    await expect(write()).rejects.toThrow(message);
+    expect(wire.fate).toEqual(['cut']);
+    await expect(write()).rejects.toThrow(message);
+    expect(wires).toHaveLength(1);
+    await pass(1_000);
+    const next = run();
+    await pass(0);
+    wires[1]?.open();
+    await pass(0);
+    wires[1]?.answers[0]?.('written');
+    await pass(0);
+    expect(next.outcome).toBe('written');
+  });
+
   it('that is lost fails what waits for answers at once', async () => {
     const { run, opened, replaced, lane } = start();
     const wire = await opened();

@@ -7,6 +7,8 @@ export const OPEN_TIMEOUT_MS = 2 * ENGINE_TIMEOUT_MS;
 /** After a connection could not be opened, in milliseconds: the first delay, which grows by itself, and the longest. */
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 1_000;
+/** How a replica answers a write, also (before Redis 7) that of a script. */
+const READ_ONLY = /(?:^|-)READONLY /;
 
 /** One connection. It does not connect again by itself. */
 export interface Wire {
@@ -142,10 +144,16 @@ export class RedisConnection<W extends Wire> {
         fail(why);
       });
       present.pending.add(fail);
-      answer.then((value) => {
-        settle();
-        resolve(value);
-      }, fail);
+      answer.then(
+        (value) => {
+          settle();
+          resolve(value);
+        },
+        (error: Error) => {
+          if (READ_ONLY.test(error?.message) && present.wire?.isShared !== true) this.#leave(present, error);
+          fail(error);
+        },
+      );
     });
   }
 
@@ -198,6 +206,14 @@ export class RedisConnection<W extends Wire> {
     this.#end(present, why);
     present.wire?.cut();
     this.#options.onReplaced?.();
+  }
+
+  /** Its server has become a replica; the address may lead to another one. */
+  #leave(present: Present<W>, why: Error): void {
+    if (present.isOver) return;
+    this.#lastFailure = why;
+    this.#retryAt = performance.now() + LAST_RETRY_MS;
+    this.#drop(present, why);
   }
 
   #end(present: Present<W>, why: Error): void {
