@@ -26,6 +26,7 @@ export class AccountCalls {
   readonly #own: (count: number) => string;
   readonly #put: (count: number) => string;
   readonly #over: string;
+  readonly #removeOver: (count: number) => string;
   readonly #accountsOver: string | undefined;
   readonly #release = 'DELETE FROM rooms WHERE account = ? AND session = ?';
 
@@ -52,6 +53,10 @@ export class AccountCalls {
     );
     this.#over = `SELECT account, session, ends_at - ${now} AS left_ms FROM rooms
       WHERE (account, session) > (?, ?) ORDER BY account, session LIMIT ${SWEEP_ROWS}`;
+    this.#removeOver = forCount(
+      (count) => `DELETE FROM rooms
+        WHERE (account, session) IN (VALUES ${repeated('(?, ?)', count)}) AND ends_at <= ${now}`,
+    );
   }
 
   /**
@@ -110,8 +115,10 @@ export class AccountCalls {
       yield* ask(`DELETE FROM accounts WHERE id IN (${accounts})`);
     const at = after.indexOf(' ');
     const rows = yield* ask(this.#over, after.slice(0, at), after.slice(at + 1));
-    for (const { account, session, left_ms } of rows)
-      if (Number(left_ms) <= 0) yield* ask(this.#release, String(account), String(session));
+    for (const some of rowsOf(rows.filter(({ left_ms }) => Number(left_ms) <= 0))) {
+      const names = some.flatMap(({ account, session }) => [String(account), String(session)]);
+      yield* ask(this.#removeOver(some.length), ...names);
+    }
     const last = rows.at(-1);
     return rows.length < SWEEP_ROWS ? ' ' : `${last?.['account']} ${last?.['session']}`;
   }

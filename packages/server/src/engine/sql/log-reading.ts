@@ -158,6 +158,8 @@ function* recordsAfter(id: string, found: Row, after: number): SqlCall<Uint8Arra
   if (after >= Number(found['parts'])) return [];
   const tailFrom = Number(found['tail_from']);
   const rows = after < tailFrom ? yield* selectRows(id, after) : [];
+  // It was forgotten since it was read: what is in the tail does not come next.
+  if (after < tailFrom && rows.length === 0) return [];
   const records: Uint8Array[] = [];
   let next = Number(rows[0]?.['from_part'] ?? tailFrom);
   let left = READ_SIZE;

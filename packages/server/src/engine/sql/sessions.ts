@@ -47,9 +47,11 @@ export class SessionCalls {
   readonly #add: (count: number) => string;
   readonly #again: (count: number) => string;
   readonly #over: string;
-  readonly #removeFields = 'DELETE FROM fields WHERE session = ?';
   readonly #allFields = 'SELECT name, value FROM fields WHERE session = ?';
-  readonly #remove = 'DELETE FROM sessions WHERE id = ?';
+  readonly #remove = forCount((count) => `DELETE FROM sessions WHERE id IN (${repeated('?', count)})`);
+  readonly #removeFields = forCount(
+    (count) => `DELETE FROM fields WHERE session IN (${repeated('?', count)})`,
+  );
   readonly #someFields = forCount(
     (count) => `SELECT name, value FROM fields WHERE session = ? AND name IN (${repeated('?', count)})`,
   );
@@ -116,13 +118,11 @@ export class SessionCalls {
       const absent: string[] = [];
       for (const id of new Set(ids)) {
         const row = found.get(id);
-        if (row === undefined) absent.push(id);
-        else if (isOver(row)) {
-          yield* this.#forget(id);
-          absent.push(id);
-        } else if (isOf(recordOf(row), owner, epochs.get(id) ?? 0)) kept.push(id);
+        if (row === undefined || isOver(row)) absent.push(id);
+        else if (isOf(recordOf(row), owner, epochs.get(id) ?? 0)) kept.push(id);
         else lost.push(id);
       }
+      yield* this.#forget(...rows.filter(isOver).map(({ id }) => String(id)));
       for (const some of listsOf(kept)) yield* ask(this.#keep(some.length), ttlMs, ...some);
       for (const some of rowsOf(absent)) {
         const values = some.flatMap((id) => [id, owner, epochs.get(id) ?? 0, ttlMs]);
@@ -150,7 +150,7 @@ export class SessionCalls {
     let needed = before + bytesOf(set);
     if (before > 0) needed -= yield* this.#takenBy(sessionId, [...set.map(([name]) => name), ...remove]);
     if (needed > before && needed > maxBytes) return { needed };
-    if (isReplaced) yield* ask(this.#removeFields, sessionId);
+    if (isReplaced) yield* ask(this.#removeFields(1), sessionId);
     if (found === undefined) yield* ask(this.#insert, sessionId, owner, epoch, number, needed, ttlMs);
     else yield* ask(this.#update, owner, epoch, number, needed, ttlMs, sessionId);
     yield* this.#set(sessionId, set);
@@ -208,7 +208,7 @@ export class SessionCalls {
     // A node that stood still must not take it for lost.
     const isRemembered = epoch > 0 && found.bytes > 0;
     if (!isRemembered) return yield* this.#forget(sessionId);
-    yield* ask(this.#removeFields, sessionId);
+    yield* ask(this.#removeFields(1), sessionId);
     yield* ask(this.#update, '', epoch, 0, 0, RELEASED_MS, sessionId);
   }
 
@@ -220,7 +220,12 @@ export class SessionCalls {
    */
   *sweep(after: string): SqlCall<string> {
     const rows = yield* ask(this.#over, after);
-    for (const row of rows) if (isOver(row)) yield* this.#forget(String(row['id']));
+    const over = rows.filter(isOver).map(({ id }) => String(id));
+    for (const some of listsOf(over)) {
+      // Locked now. One that was written or claimed since it was looked at stays.
+      const found = yield* ask(this.#entries(some.length), ...some);
+      yield* this.#forget(...found.filter(isOver).map(({ id }) => String(id)));
+    }
     return rows.length < SWEEP_ROWS ? '' : String(rows.at(-1)?.['id']);
   }
 
@@ -241,9 +246,11 @@ export class SessionCalls {
     return record;
   }
 
-  *#forget(sessionId: string): SqlCall<void> {
-    yield* ask(this.#removeFields, sessionId);
-    yield* ask(this.#remove, sessionId);
+  *#forget(...sessionIds: readonly string[]): SqlCall<void> {
+    for (const some of listsOf(sessionIds)) {
+      yield* ask(this.#removeFields(some.length), ...some);
+      yield* ask(this.#remove(some.length), ...some);
+    }
   }
 
   /** Bytes that fields of these names have. A name may come twice. */
