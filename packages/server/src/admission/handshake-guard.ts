@@ -16,6 +16,7 @@ export class HandshakeGuard {
   readonly #maxSize: number;
   /** Bytes that may be read from the socket. */
   #budget: number;
+  #isHeld = false;
 
   constructor(
     { socket }: IncomingMessage,
@@ -37,11 +38,22 @@ export class HandshakeGuard {
 
   /** Bytes were read from the socket. */
   handleData(): void {
-    if (this.#socket.bytesRead <= this.#budget) return;
+    if (this.#isHeld || this.#socket.bytesRead <= this.#budget) return;
+    if (this.#session.longestMessage !== undefined) {
+      // After ACCEPT the client may send more, which waits until the codecs of its session are loaded.
+      this.#isHeld = true;
+      this.#wire.hold();
+      return;
+    }
     const message = `more than ${this.#maxSize} bytes before ACCEPT`;
     this.#session.abort(new ProtocolError('message_too_large', message, { closeCode: CloseCode.TOO_LARGE }));
     // The WebSocket library keeps all that it reads of an unfinished message, so nothing more is read.
     this.#wire.hold();
     terminateSoon(this.#wire);
+  }
+
+  /** The handshake is over. */
+  end(): void {
+    if (this.#isHeld) this.#wire.unhold();
   }
 }

@@ -308,6 +308,7 @@ export class Handshake {
   end(): void {
     clearTimeout(this.#delayed);
     this.#leading?.abort();
+    this.guard.end();
   }
 
   /** The connection ends, or is about to, without a session. */

@@ -1,0 +1,44 @@
+import { resolveLimits } from '@parlance/protocol';
+import { expect, it } from 'vitest';
+import { HandshakeGuard } from './handshake-guard.js';
+
+/** Bytes of HELLO, and of what surrounds it. */
+const MOST = 64 * 1024 + 4 * 1024;
+
+function createGuard() {
+  const done: string[] = [];
+  const socket = { bytesRead: 0 };
+  const session = {
+    longestMessage: undefined as number | undefined,
+    abort: ({ code }: { readonly code: string }) => void done.push(code),
+  };
+  const wire = { hold: () => void done.push('hold'), unhold: () => void done.push('unhold'), terminate() {} };
+  const guard = new HandshakeGuard({ socket } as never, wire as never, session as never, {
+    limits: resolveLimits(),
+  });
+  return { guard, done, socket, session };
+}
+
+it('a client that sends too much before ACCEPT is cut off', () => {
+  const { guard, done, socket } = createGuard();
+  socket.bytesRead = MOST;
+  guard.handleData();
+  expect(done).toEqual([]);
+  socket.bytesRead++;
+  guard.handleData();
+  expect(done).toEqual(['message_too_large', 'hold']);
+  guard.end();
+  expect(done).toHaveLength(2);
+});
+
+it('what a client sends after ACCEPT waits until its session begins', () => {
+  const { guard, done, socket, session } = createGuard();
+  session.longestMessage = 1024;
+  socket.bytesRead = MOST + 1;
+  guard.handleData();
+  socket.bytesRead++;
+  guard.handleData();
+  expect(done).toEqual(['hold']);
+  guard.end();
+  expect(done).toEqual(['hold', 'unhold']);
+});
