@@ -281,6 +281,27 @@ describe('credentials that expire', () => {
     });
   });
 
+  it('do not end a session that another connection has resumed while they were checked', async () => {
+    const answers: ((identity: null) => void)[] = [];
+    const { url, server } = await peers.serve({
+      authenticate: ({ token }) =>
+        token === 't0' ? { principal: 'u1' } : new Promise((resolve) => answers.push(resolve)),
+    });
+    const hello = { auth: { token: 't0' }, extensions: WITH_RESUME };
+    const peer = await greet(url, hello);
+    const { sessionId } = peer;
+    peer.send(encodeControl({ type: 'AUTH', sessionId, timestamp: 1, payload: { token: 't1' } }));
+    await expect.poll(() => answers.length).toBe(1);
+    const resume = { sessionId, token: peer.resumeToken as string, received: 0, attempt: 1 };
+    const next = await greet(url, { ...hello, resume });
+    expect(next.sessionId).toBe(sessionId);
+    answers[0]?.(null);
+    next.send(encodeControl({ type: 'PING', sessionId, timestamp: 1, payload: {} }));
+    await next.control('PONG');
+    expect(server.sessions.get(sessionId)?.state).toBe('established');
+    next.socket.close();
+  });
+
   it('may be renewed even if they do not expire', async () => {
     const { url } = await peers.serve({ authenticate: () => ({ principal: 'u1' }) });
     const peer = await greet(url, { auth: { token: 't0' } });

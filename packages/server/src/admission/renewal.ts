@@ -60,7 +60,8 @@ export async function renew(session: ServerEndpoint, token: string, options: Opt
   if (origin === undefined) return session.grant(null);
   const { logger } = options;
   const identity = await identifyOrigin(token, origin, options);
-  if (session.hasEnded) return;
+  // Another connection that has resumed the session meanwhile has proved on its own who its client is.
+  if (session.hasEnded || renewable.get(session) !== origin) return;
   if (typeof identity === 'string') {
     session.abort(new ProtocolError('internal', 'the new credentials could not be checked'));
     return;
