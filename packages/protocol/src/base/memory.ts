@@ -292,6 +292,7 @@ export class SessionMemory {
   }
 
   #add(size: number): void {
+    if (this.#isClosed) return;
     this.#reserved += size;
     this.#pool.add(this.#keys, size);
   }

@@ -5,7 +5,7 @@ import { MemoryAccount } from './memory-account.js';
 const MIB = 1024 * 1024;
 
 /** A session that holds what `channel` and `core` say. @param limit of the process. */
-function createAccount(limit: number) {
+function createAccount(limit: number, memoryKeys: readonly string[] = []) {
   const budget = new MemoryBudget(limit);
   const channel = {
     openStreams: 0,
@@ -19,7 +19,7 @@ function createAccount(limit: number) {
   const host = {
     core,
     options: { memory: budget, limits: { sessionMemory: 32 * MIB }, clock: { now: () => 0 } },
-    memoryKeys: [],
+    memoryKeys,
     waitingMessages: 0,
     pump() {},
     abort: (error: unknown) => expect.fail(String(error)),
@@ -52,4 +52,15 @@ it('a session whose packed context takes the memory of the process gets no more 
   channel.packedBytes = 0;
   account.update();
   expect(channel.isHeld).toBe(false);
+});
+
+it('an account that is over counts nothing that is asked for later', () => {
+  const { account, budget } = createAccount(64 * MIB, ['principal p']);
+  account.close();
+  account.memory.charge(MIB);
+  expect(account.memory.tryReserve(MIB)).toBeDefined();
+  let begun = 0;
+  account.memory.queue(MIB, { now: 0, begin: () => begun++ });
+  expect(begun).toBe(1);
+  expect([budget.used, budget.shares]).toEqual([0, 0]);
 });

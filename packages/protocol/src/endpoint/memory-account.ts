@@ -76,9 +76,9 @@ export class MemoryAccount {
     else this.#grantAgain();
   }
 
+  /** What is asked for after the end is given and not counted: nothing would close another account. */
   close(): void {
-    this.#memory?.close();
-    this.#memory = undefined;
+    this.memory.close();
     this.#shortage = undefined;
   }
 
