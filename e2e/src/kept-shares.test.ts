@@ -3,6 +3,7 @@ import type { FollowedReply, ProtocolError } from '@parlance/client';
 import { keptReplies, type Logger, metrics } from '@parlance/server';
 import { afterEach, expect, it } from 'vitest';
 import { createPeers } from './peers.js';
+import { textOfMetrics } from './scraping.js';
 
 /** Kept replies of several principals, who share the memory of a node. */
 
@@ -39,7 +40,7 @@ async function serve(replies: object) {
   });
   const { url: page } = await server.listenMetrics();
   const metric = async (name: string) =>
-    Number(new RegExp(`^parlance_${name} (\\d+)`, 'm').exec(await (await fetch(page)).text())?.[1]);
+    Number(new RegExp(`^parlance_${name} (\\d+)`, 'm').exec(await textOfMetrics(page))?.[1]);
   const of = (event: string) => lines.filter((line) => line['event'] === event);
   return { url, kept, of, metric };
 }

@@ -13,6 +13,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { digestOf, type LedClient, Tickets } from '../../packages/server/src/cluster/ticket.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure, greet, helloBytes, openRaw, type RawPeer } from './peers.js';
+import { textOfMetrics } from './scraping.js';
 import { merged } from './server-options.js';
 
 /** Nodes of one process: connections that arrive where their session is not. */
@@ -77,7 +78,7 @@ const pages = new WeakMap<Server, string>();
 async function metric(server: Server, name: string): Promise<number> {
   const url = pages.get(server) ?? (await server.listenMetrics()).url;
   pages.set(server, url);
-  const text = await (await fetch(url)).text();
+  const text = await textOfMetrics(url);
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
 }
 

@@ -13,6 +13,7 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure } from './peers.js';
+import { textOfMetrics } from './scraping.js';
 import { merged } from './server-options.js';
 
 /** Kept replies on the nodes of one process: followed, stopped and listed from others, and left by a drain. */
@@ -93,9 +94,7 @@ const pages = new WeakMap<Server, string>();
 async function metric(server: Server, name: string): Promise<number> {
   const page = pages.get(server) ?? (await server.listenMetrics()).url;
   pages.set(server, page);
-  const line = (await (await fetch(page)).text())
-    .split('\n')
-    .find((each) => each.startsWith(`parlance_${name} `));
+  const line = (await textOfMetrics(page)).split('\n').find((each) => each.startsWith(`parlance_${name} `));
   return Number(line?.split(' ')[1]);
 }
 

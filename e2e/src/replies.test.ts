@@ -5,6 +5,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure } from './peers.js';
+import { textOfMetrics } from './scraping.js';
 
 /** Kept replies over real sockets: keeping, following, stopping, listing, and who may. */
 
@@ -395,7 +396,7 @@ describe('a kept reply', () => {
       features: [metrics()],
     });
     const followers = async (): Promise<number> => {
-      const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      const text = await textOfMetrics(`http://127.0.0.1:${port}/metrics`);
       return Number(/^parlance_[a-z_]*followers (\d+)$/m.exec(text)?.[1]);
     };
     const ada = await peers.dial(url, { token: 'ada' });

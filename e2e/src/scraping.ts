@@ -39,20 +39,27 @@ export interface Metric {
   }[];
 }
 
-/** The last metrics of each port. */
-const seen = new Map<number, string>();
+/** The last metrics of each page. */
+const seen = new Map<string, string>();
 
-/** The metrics that a server exposes, by name: collected since the last call, which a server does not do too often. */
-export async function scrape(port: number, path = '/metrics'): Promise<Map<string, Metric>> {
-  const before = seen.get(port) ?? '';
+/** Metrics that were collected since the last call, which a server does not do too often. */
+export async function textOfMetrics(page: string): Promise<string> {
+  const { port, pathname } = new URL(page);
+  const before = seen.get(page) ?? '';
   let text = before;
   // Those of the process differ each time.
   while (text === before) {
-    const answer = await get(port, path);
+    const answer = await get(Number(port), pathname);
     expect(answer.status).toBe(200);
     text = answer.text;
   }
-  seen.set(port, text);
+  seen.set(page, text);
+  return text;
+}
+
+/** The metrics that a server exposes, by name. */
+export async function scrape(port: number, path = '/metrics'): Promise<Map<string, Metric>> {
+  const text = await textOfMetrics(`http://127.0.0.1:${port}${path}`);
   return new Map((parsePrometheus(text) as Metric[]).map((metric) => [metric.name, metric]));
 }
 
