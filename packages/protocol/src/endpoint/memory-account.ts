@@ -34,6 +34,7 @@ export interface MemoryAccountHost {
 export class MemoryAccount {
   readonly #host: MemoryAccountHost;
   #memory: SessionMemory | undefined;
+  #isClosed = false;
   /** Waits for memory while the peer gets no credit. */
   #shortage: Reservation | undefined;
 
@@ -50,6 +51,7 @@ export class MemoryAccount {
       this.#memory.onEvict = () => this.#host.abort(evicted());
       this.#memory.onFault = (error) => this.#host.crash(error);
       if (core.state === 'suspended') this.#memory.handleSuspended(clock.now());
+      if (this.#isClosed) this.#memory.close();
     }
     return this.#memory;
   }
@@ -76,9 +78,10 @@ export class MemoryAccount {
     else this.#grantAgain();
   }
 
-  /** What is asked for after the end is given and not counted: nothing would close another account. */
+  /** From now on memory is given and not counted, as nothing would give it back. */
   close(): void {
-    this.memory.close();
+    this.#isClosed = true;
+    this.#memory?.close();
     this.#shortage = undefined;
   }
 

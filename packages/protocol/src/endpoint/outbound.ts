@@ -322,7 +322,7 @@ export class Outbound {
     return this.#inOrder(encode, (coded) => this.#send(coded, options));
   }
 
-  /** What follows, or closes, waits until it is sent, and not for room: a peer that reads nothing gives none. */
+  /** Later messages and CLOSE wait until this one is sent, and not for room: a peer that reads nothing gives none. */
   #inOrder<Coded>(
     encode: () => Coded | Promise<Coded>,
     send: (coded: Coded) => Promise<void>,

@@ -87,7 +87,7 @@ export class MembersOfNodes {
     const from = shortField(after, MAX_AFTER);
     const most = Math.min(MAX_LIST, countField(limit));
     const { members, next } = here(nameField(name), from === '' ? undefined : from, most);
-    // What does not fit into one message is on the next page.
+    // Members that do not fit into one message are on the next page.
     const lists = listBytes(members.map(memberValues));
     const hasMore = next !== undefined || lists.length > 1;
     send(node, 'listed', [countField(number), hasMore ? 1 : 0], lists[0] as Uint8Array);
