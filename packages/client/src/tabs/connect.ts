@@ -13,7 +13,7 @@ import { Hubs } from './hub.js';
 import { keyOf, type SharedKey } from './key.js';
 import { type Connect, opener } from './open.js';
 import { resolveSharing, sharedOptionsOf } from './options.js';
-import type { Pipe } from './pipe.js';
+import type { HostPipe } from './pipe.js';
 import { holdLock, type Locks } from './presence.js';
 import { VERSION } from './protocol.js';
 import { Tab } from './tab.js';
@@ -156,7 +156,7 @@ class HostFinder {
     this.#options = options;
   }
 
-  async attach(): Promise<Pipe> {
+  async attach(): Promise<HostPipe> {
     const { runtime, worker, logger } = this.#options;
     if (runtime.hasWorker && !this.#isWorkerBroken) {
       try {

@@ -1,6 +1,6 @@
 import { attempt } from '@parlance/protocol/client';
 import type { Hubs } from './hub.js';
-import { channelPipe, type Pipe, portPipe, readyPipe } from './pipe.js';
+import { channelPipe, type HostPipe, type Pipe, portPipe, readyPipe } from './pipe.js';
 import { awaitLock, type Locks } from './presence.js';
 
 /**
@@ -37,22 +37,24 @@ export class Election {
   }
 
   /** Resolves with a pipe to the host, which may be this tab. */
-  attach(): Promise<Pipe> {
+  attach(): Promise<HostPipe> {
     this.#stopWaiting ??= awaitLock(this.#options.locks, this.#options.name, () => this.#lead());
     return new Promise((resolve, reject) => {
       const id = crypto.randomUUID();
       const remote = channelPipe(this.#nameOf(id));
-      const found = (pipe: Pipe): void => {
-        if (pipe !== remote) remote.close();
+      const find = async (pipe: Pipe): Promise<void> => {
+        const found = await readyPipe(pipe);
         this.#seek = undefined;
-        resolve(pipe);
+        resolve(found);
       };
-      readyPipe(remote).then(found, reject);
+      find(remote).catch(reject);
       this.#seek = () => {
         if (this.#hubs === undefined) return this.#tell({ type: 'seek', id });
+        this.#seek = undefined;
+        remote.close();
         const { port1, port2 } = new MessageChannel();
+        find(portPipe(port2)).catch(reject);
         this.#hubs.serve(portPipe(port1));
-        found(portPipe(port2));
       };
       this.#seek();
     });

@@ -5,7 +5,7 @@ import { Guest, statsOf } from './guest.js';
 import { packError } from './packed-error.js';
 import { packMessage } from './packed-message.js';
 import type { Pipe } from './pipe.js';
-import { awaitLock, keepBeat, type Locks } from './presence.js';
+import { type Locks, watchPeer } from './presence.js';
 import { type Call, type FromHost, type FromTab, type Join, type Status, VERSION } from './protocol.js';
 
 /** Opens the session of a hub. */
@@ -64,7 +64,7 @@ export class Hubs {
     };
     this.#arriving.add(pipe);
     pipe.listen((message) => handle(message));
-    pipe.post({ type: 'ready', version: VERSION } satisfies FromHost);
+    pipe.post({ type: 'ready', version: VERSION, lock: this.#options.lock } satisfies FromHost);
   }
 
   /** The host goes away, as with its page: all tabs look for another one. */
@@ -163,7 +163,7 @@ class Hub {
   }
 
   #welcome(guest: Guest, session: ClientSessionHost): void {
-    guest.post({ type: 'joined', status: statusOf(session), lock: this.#options.lock });
+    guest.post({ type: 'joined', status: statusOf(session) });
   }
 
   #listen(session: ClientSessionHost): void {
@@ -229,16 +229,11 @@ class Hub {
 
   /** Notices a tab that goes without a word. Returns what notes a sign of life. */
   #watch(guest: Guest): () => void {
-    const { locks, clock } = this.#options;
-    const { lock } = guest.join;
     const leave = () => void this.#leave(guest).then(() => guest.close());
-    if (locks !== undefined && lock !== undefined) {
-      this.#leaving.set(guest, awaitLock(locks, lock, leave));
-      return () => {};
-    }
-    const beat = keepBeat(clock, () => guest.post({ type: 'here' }), leave);
-    this.#leaving.set(guest, beat.stop);
-    return beat.heard;
+    const beat = () => guest.post({ type: 'here' });
+    const { heard, stop } = watchPeer(this.#options, guest.join.lock, beat, leave);
+    this.#leaving.set(guest, stop);
+    return heard;
   }
 
   /** A tab asked to leave. */

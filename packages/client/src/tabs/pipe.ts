@@ -13,6 +13,12 @@ export interface Pipe {
   close(): void;
 }
 
+/** The pipe of a tab to a host that is ready. */
+export interface HostPipe extends Pipe {
+  /** A lock that the host holds; `undefined` if there are no locks. */
+  readonly lock: string | undefined;
+}
+
 /** The part of `MessagePort` and `BroadcastChannel` that is used; Node has both. */
 interface Messages {
   addEventListener(type: 'message' | 'messageerror', listener: (event: Event) => void): void;
@@ -57,12 +63,12 @@ function listenerOf(messages: Messages): Pipe['listen'] {
  *
  * @throws {ProtocolError} `unsupported` if it is one of another version.
  */
-export function readyPipe(pipe: Pipe): Promise<Pipe> {
+export function readyPipe(pipe: Pipe): Promise<HostPipe> {
   return new Promise((resolve, reject) => {
     pipe.listen((message) => {
-      const { type, version } = (message ?? {}) as Record<string, unknown>;
+      const { type, version, lock } = (message ?? {}) as Record<string, unknown>;
       if (type !== 'ready') return;
-      if (version === VERSION) return resolve(pipe);
+      if (version === VERSION) return resolve({ ...pipe, lock: typeof lock === 'string' ? lock : undefined });
       reject(new ProtocolError('unsupported', 'the shared worker that runs is of another version'));
     });
   });

@@ -29,17 +29,36 @@ export function awaitLock(locks: Locks, name: string, onFree: () => Promise<void
   return () => waiting.abort();
 }
 
+/** Watches the other end of a pipe. */
+export interface Watch {
+  /** It gave a sign of life. */
+  readonly heard: () => void;
+  readonly stop: () => void;
+}
+
+/**
+ * Calls `onGone` when the other end of a pipe is gone.
+ *
+ * @param lock the one that the other end holds.
+ * @param beat gives a sign of life, if there are no locks.
+ */
+export function watchPeer(
+  { locks, clock }: { readonly locks: Locks | undefined; readonly clock: Pick<Clock, 'after' | 'now'> },
+  lock: string | undefined,
+  beat: () => void,
+  onGone: () => void,
+): Watch {
+  if (locks === undefined || lock === undefined) return keepBeat(clock, beat, onGone);
+  return { heard: () => {}, stop: awaitLock(locks, lock, onGone) };
+}
+
 /** Milliseconds between two signs of life. */
 export const BEAT_MS = 20_000;
 /** Milliseconds of silence after which the other end is gone. Hidden pages run timers once a minute. */
 export const SILENCE_MS = 200_000;
 
-/** Gives signs of life, and expects those of the other end. Returns functions to note one, and to stop. */
-export function keepBeat(
-  clock: Pick<Clock, 'after' | 'now'>,
-  beat: () => void,
-  onSilence: () => void,
-): { readonly heard: () => void; readonly stop: () => void } {
+/** Gives signs of life, and expects those of the other end. */
+function keepBeat(clock: Pick<Clock, 'after' | 'now'>, beat: () => void, onSilence: () => void): Watch {
   let last = clock.now();
   let wasSilent = false;
   let cancel = (): void => {};

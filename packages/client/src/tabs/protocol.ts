@@ -17,7 +17,7 @@ import type { PackedMessage } from './packed-message.js';
  * What crosses between a tab and the host of its session. Both come from the same build of a page as a rule, but an
  * old worker may still run: a tab uses only a host of its own version.
  */
-export const VERSION = 2;
+export const VERSION = 3;
 
 /** The options of a call that cross; a signal crosses as `cancel`. */
 export interface CallOptions {
@@ -87,8 +87,9 @@ export interface ReplyHead {
 }
 
 export type FromHost =
-  | { readonly type: 'ready'; readonly version: number }
-  | { readonly type: 'joined'; readonly status: Status; readonly lock: string | undefined }
+  /** @param lock a Web Lock that the host holds as long as it exists. */
+  | { readonly type: 'ready'; readonly version: number; readonly lock: string | undefined }
+  | { readonly type: 'joined'; readonly status: Status }
   /** The session could not be opened, or the tab cannot join. */
   | { readonly type: 'refused'; readonly error: PackedError }
   | { readonly type: 'status'; readonly status: Status }

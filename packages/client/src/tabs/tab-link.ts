@@ -1,5 +1,6 @@
 import { ProtocolError } from '@parlance/protocol/client';
 import type { Pipe } from './pipe.js';
+import type { Watch } from './presence.js';
 import type { TabOutbound } from './tab-outbound.js';
 
 /** The way to one host. */
@@ -9,9 +10,7 @@ export interface Link {
   hasJoined: boolean;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
-  /** Stops watching the host. */
-  stop: () => void;
-  heard: () => void;
+  readonly watch: Watch;
   /** Bytes of one-way messages that were read and are not reported to the host. */
   read: number;
 }

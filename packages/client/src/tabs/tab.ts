@@ -23,8 +23,8 @@ import { MAX_UNREAD } from './bounds.js';
 import type { SharedOptions } from './options.js';
 import { packError, unpackError } from './packed-error.js';
 import { chargeOfMessage, type PackedMessage, SharedMessage } from './packed-message.js';
-import type { Pipe } from './pipe.js';
-import { awaitLock, holdLock, keepBeat, type Locks } from './presence.js';
+import type { HostPipe } from './pipe.js';
+import { holdLock, type Locks, watchPeer } from './presence.js';
 import type { FromHost, FromTab, Status } from './protocol.js';
 import { HostLost, type Link } from './tab-link.js';
 import { TabMailbox } from './tab-mailbox.js';
@@ -32,7 +32,7 @@ import { TabOutbound } from './tab-outbound.js';
 
 export interface TabOptions {
   /** Finds the host: a worker, or a tab. */
-  readonly attach: () => Promise<Pipe>;
+  readonly attach: () => Promise<HostPipe>;
   readonly key: string;
   readonly url: string;
   readonly options: SharedOptions;
@@ -216,14 +216,15 @@ export class Tab implements ClientSessionHost {
         if (this.#status !== undefined) this.#status = { ...this.#status, stats };
       };
       const outbound = new TabOutbound({ pipe, limits, traceparent, onStats });
-      const [stop, heard] = [() => {}, () => {}];
-      const link: Link = { pipe, outbound, hasJoined: false, resolve, reject, stop, heard, read: 0 };
+      const beat = () => pipe.post({ type: 'here' } satisfies FromTab);
+      const watch = watchPeer(this.#options, pipe.lock, beat, () => this.#handleLost(link));
+      const link: Link = { pipe, outbound, watch, hasJoined: false, resolve, reject, read: 0 };
       this.#link = link;
       pipe.listen((message) => {
         if (this.#link !== link || this.#hasEnded) return;
         // Something is missing that could not be read.
         if (typeof message !== 'object' || message === null) return this.#handleLost(link);
-        link.heard();
+        link.watch.heard();
         this.#handle(link, message as FromHost);
       });
       pipe.post({
@@ -243,9 +244,10 @@ export class Tab implements ClientSessionHost {
     const { outbound } = link;
     switch (message.type) {
       case 'joined':
-        return this.#handleJoined(link, message);
+        return this.#handleJoined(link, message.status);
       case 'refused':
         this.#link = undefined;
+        link.watch.stop();
         link.pipe.close();
         return link.reject(unpackError(message.error));
       case 'status':
@@ -282,18 +284,9 @@ export class Tab implements ClientSessionHost {
     }
   }
 
-  #handleJoined(link: Link, { status, lock }: Extract<FromHost, { type: 'joined' }>): void {
-    const { locks, clock, backoff } = this.#options;
+  #handleJoined(link: Link, status: Status): void {
     link.hasJoined = true;
-    backoff?.reset();
-    const onLost = () => this.#handleLost(link);
-    if (locks !== undefined && lock !== undefined) {
-      link.stop = awaitLock(locks, lock, onLost);
-    } else {
-      const beat = keepBeat(clock, () => link.pipe.post({ type: 'here' } satisfies FromTab), onLost);
-      link.stop = beat.stop;
-      link.heard = beat.heard;
-    }
+    this.#options.backoff?.reset();
     this.#status = status;
     this.#report(status.state);
     link.resolve();
@@ -326,7 +319,7 @@ export class Tab implements ClientSessionHost {
     if (this.#link !== link || this.#hasEnded) return;
     const error = new HostLost();
     this.#link = undefined;
-    link.stop();
+    link.watch.stop();
     // The host may be there after all.
     attempt(() => link.pipe.post({ type: 'leave' } satisfies FromTab));
     link.pipe.close();
@@ -387,7 +380,7 @@ export class Tab implements ClientSessionHost {
     this.#over.settle(end, error);
     const link = this.#link;
     this.#link = undefined;
-    link?.stop();
+    link?.watch.stop();
     link?.outbound.end(error ?? new ProtocolError('session_closed', 'the session was closed'));
     link?.reject(error ?? new ProtocolError('session_closed', 'closed while connecting'));
     link?.pipe.close();

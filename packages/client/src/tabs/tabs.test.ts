@@ -1,6 +1,7 @@
 import type { RequestOptions } from '@parlance/protocol';
 import { ProtocolError, RequestError } from '@parlance/protocol/client';
 import { describe, expect, it } from 'vitest';
+import { BEAT_MS, SILENCE_MS } from './presence.js';
 import { messageOf, originOf, settle, textOf, withTab } from './testing/origin.js';
 
 /** Tabs that share a session, over `MessageChannel`. */
@@ -283,6 +284,36 @@ describe('a host that goes away', () => {
     // The reader goes on with the next host.
     origin.sessions[1]?.mailbox.push(messageOf('to the reader'));
     expect((await read).value?.text).toBe('to the reader');
+  });
+
+  it.each([true, false])('is replaced if it crashes before it has answered (locks: %s)', async (hasLocks) => {
+    const origin = originOf({ hasLocks });
+    origin.reachable = new Promise(() => {});
+    const tab = origin.create();
+    const opened = tab.open();
+    await settle();
+    expect(origin.opened.length).toBe(1);
+    const [host] = origin.pipes;
+    host?.close();
+    const crash = origin.crashHost;
+    origin.hubs = origin.createHubs();
+    origin.reachable = Promise.resolve();
+    crash();
+    await settle();
+    await origin.clock.advance(hasLocks ? 1 : SILENCE_MS + 2 * BEAT_MS);
+    await opened;
+    expect((await tab.session.request('x')).text).toBe('re: x');
+  });
+
+  it('fails an attempt to open with reconnect: false if it crashes before it has answered', async () => {
+    const origin = originOf();
+    origin.reachable = new Promise(() => {});
+    const opened = expect(origin.open({ backoff: undefined })).rejects.toMatchObject({
+      code: 'session_lost',
+    });
+    await settle();
+    origin.crashHost();
+    await opened;
   });
 
   it('is left if something of it cannot be read', async () => {

@@ -1,5 +1,5 @@
 import { type Clock, ProtocolError } from '@parlance/protocol/client';
-import { type Pipe, portPipe, readyPipe } from './pipe.js';
+import { type HostPipe, portPipe, readyPipe } from './pipe.js';
 
 /** Milliseconds that the script of the worker has to load. */
 const READY_MS = 10_000;
@@ -11,7 +11,7 @@ const READY_MS = 10_000;
  * @throws {ProtocolError} `connection_failed` if the worker does not start; `unsupported` if one of another version
  * runs.
  */
-export async function attachToWorker(url: URL | undefined, clock: Pick<Clock, 'after'>): Promise<Pipe> {
+export async function attachToWorker(url: URL | undefined, clock: Pick<Clock, 'after'>): Promise<HostPipe> {
   const worker = start(url);
   const pipe = portPipe(worker.port);
   let cancel = (): void => {};

@@ -20,8 +20,8 @@ import { afterEach, expect } from 'vitest';
 import { createBackoff } from '../../connection/reconnect.js';
 import { type ClientSessionHost, ClientUserSession } from '../../session/session.js';
 import { Hubs, type OpenSession } from '../hub.js';
-import { type Pipe, portPipe, readyPipe } from '../pipe.js';
-import type { Locks } from '../presence.js';
+import { type HostPipe, type Pipe, portPipe, readyPipe } from '../pipe.js';
+import { holdLock, type Locks } from '../presence.js';
 import { Tab, type TabOptions } from '../tab.js';
 
 /** Tabs and their host over `MessageChannel`, with a simulated session. */
@@ -236,10 +236,15 @@ export class Origin {
   readonly opened: Parameters<OpenSession>[] = [];
   readonly pipes: Pipe[] = [];
   readonly lines: unknown[] = [];
+  /** Sessions open only when this resolves. */
+  reachable: Promise<void> = Promise.resolve();
   /** Frees the lock of a tab, by its number, as if its page had crashed. */
   readonly crashes: (() => void)[] = [];
   hubs: Hubs;
+  /** Frees the lock of the latest host, as if its page or worker had crashed. */
+  crashHost = (): void => {};
   #failure: Error | undefined;
+  #hosts = 0;
 
   constructor({ hasLocks = true, failure }: { hasLocks?: boolean; failure?: Error } = {}) {
     const locks = new TestLocks();
@@ -249,17 +254,24 @@ export class Origin {
   }
 
   createHubs(): Hubs {
+    const lock = `host ${++this.#hosts}`;
+    if (this.locks !== undefined) {
+      void holdLock(this.locks, lock).then((release) => {
+        this.crashHost = release;
+      });
+    }
     return new Hubs({
       open: async (...call) => {
         this.opened.push(call);
         if (this.#failure !== undefined) throw this.#failure;
+        await this.reachable;
         const session = new TestSession();
         this.sessions.push(session);
         return session;
       },
       clock: this.clock,
       locks: this.locks,
-      lock: undefined,
+      lock: this.locks && lock,
     });
   }
 
@@ -317,7 +329,7 @@ export class Origin {
     return tab;
   }
 
-  connect(): Promise<Pipe> {
+  connect(): Promise<HostPipe> {
     const { port1, port2 } = new MessageChannel();
     const host = portPipe(port1 as unknown as MessagePort);
     const pipe = portPipe(port2 as unknown as MessagePort);
