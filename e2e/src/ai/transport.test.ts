@@ -344,6 +344,34 @@ describe('the session of a transport', () => {
       expect([opened(), asked]).toEqual([2, 2]);
     });
 
+    it('is closed if the transport was closed meanwhile, and the one after it stays', async () => {
+      const { server, url, opened } = await count();
+      let release = (): void => {};
+      const first = new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      let asked = 0;
+      const transport = new SessionChatTransport({
+        url,
+        WebSocket,
+        token: async () => {
+          if (++asked === 1) await first;
+          return 'anna';
+        },
+      });
+      open.push({ [Symbol.asyncDispose]: () => transport.close() });
+      const sending = new PlainChat(transport).sendMessage({ text: 'words 2' });
+      await expect.poll(() => asked).toBe(1);
+      const closed = transport.close();
+      await use(transport);
+      release();
+      await Promise.all([closed, sending]);
+      await use(transport);
+      expect([asked, opened()]).toEqual([2, 2]);
+      await transport.close();
+      await expect.poll(() => server.sessions.size).toBe(0);
+    });
+
     it('is opened again after it could not be, and says why not', async () => {
       let url = 'ws://127.0.0.1:1/session';
       const transport = new SessionChatTransport({

@@ -3,12 +3,17 @@ import { ProtocolError } from '@parlance/protocol/client';
 import { type ClientSession, connect } from '../index.js';
 import type { ChatConnection, ChatSession, ChatSessionSource } from './options.js';
 
+interface Opening {
+  readonly session: Promise<ChatSession>;
+  /** It has failed, or the session is closed. */
+  isClosed: () => boolean;
+}
+
 /** The session of a transport, in whichever way the application has given it. */
 export class ChatSessions {
   readonly #source: ChatSessionSource;
   /** The present session, or the attempt to open one. */
-  #present: Promise<ChatSession> | undefined;
-  #isClosed = (): boolean => false;
+  #present: Opening | undefined;
 
   constructor(source: ChatSessionSource) {
     this.#source = source;
@@ -20,8 +25,8 @@ export class ChatSessions {
   async get(): Promise<ChatSession> {
     const source = this.#source;
     if (typeof source !== 'function' && !isConnection(source)) return await source;
-    if (this.#present === undefined || this.#isClosed()) this.#present = this.#open(source);
-    return await this.#present;
+    if (this.#present === undefined || this.#present.isClosed()) this.#present = opening(source);
+    return await this.#present.session;
   }
 
   /** Closes the session that was opened for a connection. The next request opens another one. */
@@ -29,21 +34,23 @@ export class ChatSessions {
     const present = this.#present;
     if (present === undefined || typeof this.#source === 'function') return;
     this.#present = undefined;
-    const session = await present.catch(() => undefined);
+    const session = await present.session.catch(() => undefined);
     await (session as ClientSession | undefined)?.close();
   }
+}
 
-  async #open(source: ChatConnection | (() => ChatSession | Promise<ChatSession>)): Promise<ChatSession> {
-    this.#isClosed = () => false;
-    try {
-      const session = typeof source === 'function' ? await source() : await openIn(source);
-      this.#isClosed = () => (session as Partial<Session>).state === 'closed';
-      return session;
-    } catch (error) {
-      this.#isClosed = () => true;
-      throw error;
-    }
-  }
+function opening(source: ChatConnection | (() => ChatSession | Promise<ChatSession>)): Opening {
+  const open = async () => (typeof source === 'function' ? await source() : await openIn(source));
+  const present: Opening = { session: open(), isClosed: () => false };
+  present.session.then(
+    (session) => {
+      present.isClosed = () => (session as Partial<Session>).state === 'closed';
+    },
+    () => {
+      present.isClosed = () => true;
+    },
+  );
+  return present;
 }
 
 async function openIn({ url, store, ...options }: ChatConnection): Promise<ChatSession> {
