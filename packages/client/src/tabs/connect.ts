@@ -150,6 +150,7 @@ interface HostFinderOptions {
 class HostFinder {
   readonly #options: HostFinderOptions;
   #isWorkerBroken = false;
+  #isStopped = false;
   #election: Election | undefined;
 
   constructor(options: HostFinderOptions) {
@@ -163,6 +164,7 @@ class HostFinder {
         return await attachToWorker(worker, systemClock);
       } catch (error) {
         this.#isWorkerBroken = true;
+        if (this.#isStopped) throw error;
         const fields = { event: 'shared.worker', err: loggable(error) };
         logger.warn(fields, 'the shared worker does not start; tabs elect one of them');
         if (!runtime.hasElection) throw new NoHost(error);
@@ -179,6 +181,7 @@ class HostFinder {
 
   /** The tab of this page has left. */
   stop(): void {
+    this.#isStopped = true;
     this.#election?.stop();
   }
 

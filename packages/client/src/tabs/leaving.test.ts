@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { MAX_UPLOAD } from './bounds.js';
-import { BEAT_MS, SILENCE_MS } from './presence.js';
+import { BEAT_MS, type Locks, SILENCE_MS } from './presence.js';
 import { messageOf, originOf, settle, TestClock, textOf } from './testing/origin.js';
 
 /** Tabs that leave, and tabs that vanish. */
@@ -85,6 +85,28 @@ describe('a tab that leaves', () => {
     await origin.clock.advance(1_000);
     expect(await closed).toEqual({ unacknowledged: 1 });
     await sent;
+  });
+
+  it('frees its lock, and looks for no host, if it leaves before it has that', async () => {
+    const origin = originOf();
+    let grant = (): void => {};
+    const granted = new Promise<void>((resolve) => {
+      grant = resolve;
+    });
+    let isFree = false;
+    const request = async (_name: string, task: () => Promise<void>) => {
+      await granted;
+      await task();
+      isFree = true;
+    };
+    const attach = () => expect.fail('it looks for a host');
+    const tab = origin.create({ locks: { request } as unknown as Locks, attach });
+    const opened = expect(tab.open()).rejects.toMatchObject({ code: 'session_closed' });
+    tab.leaveNow();
+    grant();
+    await opened;
+    await settle();
+    expect(isFree).toBe(true);
   });
 
   it('is noticed if it crashes, by its lock', async () => {

@@ -93,7 +93,9 @@ export class Tab implements ClientSessionHost {
     try {
       if (locks !== undefined) {
         const name = `parlance:tab:${crypto.randomUUID()}`;
-        this.#lock = { name, release: await holdLock(locks, name) };
+        const release = await holdLock(locks, name);
+        this.#lock = { name, release };
+        if (this.#hasEnded) release();
       }
       await this.#joinAny(firstToken);
     } catch (error) {
@@ -206,10 +208,12 @@ export class Tab implements ClientSessionHost {
 
   async #join(token: string | undefined): Promise<void> {
     const { attach, key, url, options, limits, traceparent, askToken, logger } = this.#options;
+    const closed = new ProtocolError('session_closed', 'closed while connecting');
+    if (this.#hasEnded) throw closed;
     const pipe = await attach();
     if (this.#hasEnded) {
       pipe.close();
-      throw new ProtocolError('session_closed', 'closed while connecting');
+      throw closed;
     }
     await new Promise<void>((resolve, reject) => {
       const onStats = (stats: SessionStats): void => {
@@ -339,7 +343,7 @@ export class Tab implements ClientSessionHost {
 
   async #rejoin(): Promise<void> {
     const { askToken, firstToken, backoff } = this.#options;
-    for (;;) {
+    while (!this.#hasEnded) {
       try {
         return await this.#joinAny(askToken === undefined ? firstToken : await askToken());
       } catch (error) {
