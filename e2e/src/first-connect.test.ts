@@ -261,6 +261,34 @@ describe('a client that starts before its server', () => {
     }
   });
 
+  it('stops when its signal aborts before its token is there, and opens nothing', async () => {
+    const aborting = new AbortController();
+    let answer = (_token: string): void => {};
+    const token = new Promise<string>((resolve) => {
+      answer = resolve;
+    });
+    let dials = 0;
+    const Counting = class extends WebSocket {
+      constructor(target: string, protocols: string[]) {
+        super(target, protocols);
+        dials++;
+      }
+    } as typeof WebSocket;
+    const url = `ws://127.0.0.1:${Number(await freePort())}/session`;
+    let isAsked = false;
+    const asked = () => {
+      isAsked = true;
+      return token;
+    };
+    const connecting = failure(connect(url, { WebSocket: Counting, token: asked, signal: aborting.signal }));
+    await expect.poll(() => isAsked).toBe(true);
+    aborting.abort(new Error('enough'));
+    expect(await connecting).toMatchObject({ message: 'enough' });
+    answer('late');
+    await new Promise(setImmediate);
+    expect(dials).toBe(0);
+  });
+
   it('does not try again for what will not pass', async () => {
     const server = createServer({ authenticate: () => null });
     open.push(() => server.close());

@@ -1,9 +1,11 @@
 import { connect } from '@parlance/client';
 import { createServer } from '@parlance/server';
-import { expect, it } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
 
 /** `shared` where there are no tabs. */
+
+afterEach(() => void vi.unstubAllGlobals());
 
 it('is a session of its own on Node, and says so once', async () => {
   await using server = createServer({ onRequest: (request) => `re: ${request.text}` });
@@ -26,4 +28,15 @@ it('refuses what could not be shared in a page, on Node too', async () => {
   });
   const wrong = { shared: 'yes' } as unknown as { shared: boolean };
   await expect(connect('ws://127.0.0.1:1', wrong)).rejects.toMatchObject({ code: 'invalid_option' });
+});
+
+it('stops when its signal aborts before its token is there', async () => {
+  vi.stubGlobal('SharedWorker', class {});
+  const aborting = new AbortController();
+  const token = () => {
+    setImmediate(() => aborting.abort(new Error('enough')));
+    return new Promise<string>(() => {});
+  };
+  const connecting = connect('ws://127.0.0.1:1', { shared: true, token, signal: aborting.signal });
+  await expect(connecting).rejects.toThrow('enough');
 });

@@ -47,8 +47,6 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
     return token;
   };
   signal?.throwIfAborted();
-  const firstToken = await askToken();
-  signal?.throwIfAborted();
 
   const createCore = (ticket: Ticket | undefined) =>
     createClientSession(
@@ -59,7 +57,6 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
         limits,
         timers,
         agentId,
-        token: firstToken,
         avp,
         security,
         isDecodable: codecLoader.isLazy
@@ -172,18 +169,16 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
       dialer.stop(parts.has('isAway') ? CloseCode.DETACHED : CloseCode.NORMAL);
       sweep.delete(succession);
     };
-    const onAbort = () => {
-      reject(signal?.reason);
+    const fail = (error: unknown) => {
+      reject(error);
       guardLater(succession, succession.close());
     };
+    const onAbort = () => fail(signal?.reason);
     signal?.addEventListener('abort', onAbort, { once: true });
     sweep.add(succession);
-    try {
-      dialer.dial(firstToken);
-    } catch (error) {
-      release();
-      reject(error);
-    }
+    askToken()
+      .then((token) => dialer.dial(token))
+      .catch(fail);
   });
 }
 

@@ -71,8 +71,13 @@ export class Dialer {
     this.#options = options;
   }
 
-  /** @throws {ProtocolError} `invalid_option` without a usable WebSocket class. */
+  /**
+   * Opens a connection, if one is needed and none is being opened.
+   *
+   * @throws {ProtocolError} `invalid_option` without a usable WebSocket class.
+   */
   dial(token: string | undefined): void {
+    if (!this.#isNeeded) return;
     const { url, subprotocol, WebSocket, clock, session, firstTimeoutMs, earlyHello } = this.#options;
     const isFirst = !session.isAccepted;
     const timeoutMs = (isFirst ? firstTimeoutMs : undefined) ?? this.#options.timeoutMs;
@@ -195,18 +200,19 @@ export class Dialer {
     this.#dialing?.close(CloseCode.NORMAL, '');
   }
 
+  get #isNeeded(): boolean {
+    return this.#dialing === undefined && this.#options.session.needsWire;
+  }
+
   #retry(): void {
     const { askToken, logger, session } = this.#options;
     this.#cancelRetry?.();
     this.#cancelRetry = undefined;
-    const isNeeded = () => this.#dialing === undefined && session.needsWire;
-    if (!isNeeded()) return;
+    if (!this.#isNeeded) return;
     this.isAnswered = false;
     this.firstMessage = undefined;
     const asked = askToken().then(
-      (token) => {
-        if (isNeeded()) this.dial(token);
-      },
+      (token) => this.dial(token),
       (error: unknown) => {
         const fields = { event: 'token.failed', err: loggable(error) };
         const message = 'the token function failed, trying again';

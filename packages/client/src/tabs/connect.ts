@@ -51,7 +51,7 @@ async function connectShared(
   if (isAlone) return alone();
   signal?.throwIfAborted();
   const askToken = typeof token === 'function' ? async () => await token() : undefined;
-  const firstToken = typeof token === 'function' ? await token() : token;
+  const firstToken = await unlessAborted(askToken?.() ?? token, signal);
   if (firstToken !== undefined && typeof firstToken !== 'string') {
     throw new ProtocolError('invalid_option', 'token: expected a string, or a function that returns one');
   }
@@ -95,22 +95,31 @@ async function connectShared(
       tab.leaveNow();
     },
   });
-  let onAbort = (): void => {};
-  const aborted = new Promise<never>((_resolve, reject) => {
-    onAbort = () => {
-      reject(signal?.reason);
-      tab.leaveNow();
-    };
-  });
+  const onAbort = (): void => tab.leaveNow();
+  const opened = unlessAborted(tab.open(), signal);
   signal?.addEventListener('abort', onAbort, { once: true });
   try {
-    await Promise.race([tab.open(), aborted]);
+    await opened;
   } catch (error) {
     if (error instanceof NoHost) return alone();
     throw error;
   }
   signal?.removeEventListener('abort', onAbort);
   return tab.session;
+}
+
+/** Rejects with the reason of the signal if that aborts before the value is there. */
+function unlessAborted<Value>(
+  value: Value | Promise<Value>,
+  signal: AbortSignal | undefined,
+): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal?.reason);
+    signal?.addEventListener('abort', onAbort, { once: true });
+    Promise.resolve(value)
+      .then(resolve, reject)
+      .finally(() => signal?.removeEventListener('abort', onAbort));
+  });
 }
 
 /** The worker does not start, and the page cannot elect a tab. */
