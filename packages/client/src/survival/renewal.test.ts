@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { createRenewal } from './renewal.js';
 
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+
 /** A renewal with timers that the test fires. */
 function bench(askToken: (() => Promise<string | undefined>) | undefined) {
   const timers = new Map<() => void, number>();
@@ -28,7 +30,7 @@ function bench(askToken: (() => Promise<string | undefined>) | undefined) {
       if (task === undefined) throw new Error('no timer is set');
       timers.delete(task);
       task();
-      await new Promise((resolve) => setImmediate(resolve));
+      await settle();
     },
   };
 }
@@ -69,11 +71,35 @@ describe('the renewal of credentials', () => {
     });
     renewal.handleGranted(1_000);
     await fire();
-    for (let i = 0; i < 3; i++) {
-      expect(delays()).toEqual([62.5]);
+    for (let i = 1; i <= 4; i++) {
+      expect([delays(), asked, warnings.length]).toEqual([[62.5], i, i]);
       await fire();
     }
     expect([delays(), sent, asked, warnings.length]).toEqual([[], [], 4, 4]);
+  });
+
+  it('counts a token function that does not answer as one that failed, and takes its answer if it comes', async () => {
+    const answers: ((token: string) => void)[] = [];
+    const asked = () => new Promise<string>((resolve) => answers.push(resolve));
+    const { renewal, delays, fire, sent, warnings } = bench(asked);
+    renewal.handleGranted(1_000);
+    await fire();
+    for (let i = 1; i <= 3; i++) {
+      expect([delays(), answers.length, warnings.length]).toEqual([[62.5], i, i - 1]);
+      await fire();
+    }
+    expect(warnings).toEqual(Array(3).fill('token.failed'));
+    answers[1]?.('the second');
+    answers[3]?.('the last');
+    await settle();
+    expect([delays(), sent]).toEqual([[], ['the second']]);
+  });
+
+  it('says so if no answer comes before the credentials expire', async () => {
+    const { renewal, delays, fire, warnings } = bench(() => new Promise<string>(() => {}));
+    renewal.handleGranted(1_000);
+    for (let i = 0; i <= 4; i++) await fire();
+    expect([delays(), warnings.length]).toEqual([[], 4]);
   });
 
   it('sends no credentials that were requested before it was stopped', async () => {

@@ -1,5 +1,5 @@
 import type { Logger } from '@parlance/protocol';
-import { type Clock, loggable } from '@parlance/protocol/client';
+import { type Clock, loggable, ProtocolError } from '@parlance/protocol/client';
 /** Sends new credentials each time before the present ones expire. */
 export interface Renewal {
   /** The server accepted the credentials for this long; `Infinity` if they do not expire. */
@@ -31,22 +31,26 @@ export function createRenewal({ askToken, authenticate, clock, logger }: Renewal
   const stop = (): void => {
     generation++;
     cancel?.();
-    cancel = undefined;
   };
 
   const renew = (retryMs: number, attemptsLeft: number): void => {
-    cancel = undefined;
     const mine = generation;
-    askToken?.().then(
-      (token) => {
-        if (mine === generation && token !== undefined) authenticate(token);
-      },
-      (error: unknown) => {
-        if (mine !== generation) return;
-        logger?.warn({ event: 'token.failed', err: loggable(error) }, 'the token function failed');
-        if (attemptsLeft > 0) cancel = clock.after(retryMs, () => renew(retryMs, attemptsLeft - 1));
-      },
-    );
+    let hasFailed = false;
+    const fail = (error: unknown): void => {
+      if (hasFailed || mine !== generation) return;
+      hasFailed = true;
+      logger?.warn({ event: 'token.failed', err: loggable(error) }, 'the token function failed');
+    };
+    // A function that does not answer has failed. Its answer counts, if it comes after all.
+    cancel = clock.after(retryMs, () => {
+      fail(new ProtocolError('timeout', 'it says nothing'));
+      if (attemptsLeft > 0) renew(retryMs, attemptsLeft - 1);
+    });
+    askToken?.().then((token) => {
+      if (mine !== generation) return;
+      stop();
+      if (token !== undefined) authenticate(token);
+    }, fail);
   };
 
   return {
