@@ -2,15 +2,19 @@ import { expect, it } from 'vitest';
 import { Extension, Subprotocol } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
+import { MemoryBudget } from '../base/memory-budget.js';
+import { BodyCodec } from '../codec/body.js';
 import { CloseReason } from '../control/messages.js';
 import type { Clock } from '../platform/clock.js';
 import { createSession } from '../session/create.js';
 import { TEST_CAPABILITIES } from '../testing/simulation.js';
 import { Endpoint } from './endpoint.js';
+import type { EndpointOptions } from './endpoint-options.js';
 import type { Wire } from './ports.js';
 
 /** An endpoint on a wire, with the core of a server at the other end. */
 
+const MIB = 1024 * 1024;
 const LIMITS = resolveLimits();
 const OPTIONS = {
   subprotocol: Subprotocol.BINARY,
@@ -35,10 +39,21 @@ class TestWire implements Wire {
     this.bufferedAmount += frame.length;
     this.frames.push(frame.slice());
   }
+  isPaused = false;
+  pause(): void {
+    this.isPaused = true;
+  }
+  resume(): void {
+    this.isPaused = false;
+  }
   close(): void {}
 }
 
-function setUp() {
+/** @param extensions of the server. */
+function setUp(
+  given: Partial<EndpointOptions> = {},
+  extensions: Readonly<Record<string, string>> = OPTIONS.capabilities.extensions,
+) {
   const clock: Clock = {
     timeOrigin: 0,
     now: () => 0,
@@ -47,10 +62,11 @@ function setUp() {
     yield: () => Promise.resolve(),
   };
   const core = createSession({ ...OPTIONS, role: 'client' });
-  const endpoint = new Endpoint({ core, clock, limits: LIMITS, role: 'client' });
+  const endpoint = new Endpoint({ core, clock, limits: LIMITS, role: 'client', ...given });
   /** Opens a connection to a server without sessions. Resolves when the endpoint is ready. */
   const connect = async () => {
-    const server = createSession({ ...OPTIONS, role: 'server' });
+    const capabilities = { ...OPTIONS.capabilities, extensions };
+    const server = createSession({ ...OPTIONS, capabilities, role: 'server' });
     const wire = new TestWire();
     const exchange = () => {
       for (const frame of wire.frames.splice(0)) server.handleMessage(frame, 0);
@@ -120,4 +136,19 @@ it('withdraws a message whose signal aborts before any of it is written', async 
   waiting.abort(new Error('gone'));
   await expect(sent).rejects.toThrow('gone');
   expect(endpoint.core.queuedBytes).toBe(0);
+});
+
+it('reads on when it has dropped the bare messages that it was full of', async () => {
+  const memory = new MemoryBudget(64 * MIB);
+  const others = memory.open(64 * MIB).tryReserve(63 * MIB);
+  const { endpoint, connect } = setUp({ memory, takesMessages: false }, {});
+  const { wire, server, exchange } = await connect();
+  const bytes = new Uint8Array(5 * MIB);
+  const body = { codec: BodyCodec.PLAIN, bytes, originalLength: bytes.length, secret: false };
+  server.channel.send({ ...body, metadata: undefined });
+  exchange();
+  expect([endpoint.core.isFull, wire.isPaused]).toEqual([true, true]);
+  others?.release();
+  await Promise.resolve();
+  expect([endpoint.core.isFull, wire.isPaused]).toEqual([false, false]);
 });

@@ -242,7 +242,7 @@ export class Inbound {
   #dropMessage({ charge }: ReceivedBody, reservation: Reservation | undefined): void {
     const { core, logger } = this.#host;
     reservation?.release();
-    core.channel.consume(0, charge);
+    this.#host.handleTaken(charge);
     if (!this.#hasDroppedMessage) {
       const fields = { event: 'message.unread', session: core.id };
       logger.warn(fields, 'dropped a one-way message: the server has no onSession to read it');
