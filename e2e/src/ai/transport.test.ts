@@ -238,11 +238,18 @@ describe('a chat without React', () => {
     expect(Object.fromEntries(asked[1]?.headers ?? [])).toEqual({ 'x-one': '1', 'x-two': '2' });
   });
 
-  it('says so if the server does not answer with chunks', async () => {
-    const chat = new PlainChat(await setUp({ onRequest: () => 'hello' }));
+  it('says so if the server does not answer with chunks, and stops it', async () => {
+    let isStopped = false;
+    const onRequest: ServerOptions['onRequest'] = async function* (_request, { signal }) {
+      yield 'hello';
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      isStopped = true;
+    };
+    const chat = new PlainChat(await setUp({ onRequest }));
     await chat.sendMessage({ text: 'words 1' });
     expect(chat.code).toBe('unsupported');
     expect(chat.error?.message).toMatch('chatHandler');
+    await expect.poll(() => isStopped).toBe(true);
   });
 
   it('answers a chat whose answer cannot be kept, and logs that', async () => {

@@ -43,6 +43,8 @@ export function chunksOf(
           signal?.throwIfAborted();
         } catch (error) {
           onOver();
+          // A part that cannot be read has not ended the reply.
+          await parts.return?.();
           if (signal?.aborted === true) throw signal.reason;
           if (!isEnd(error, isReplay)) throw error;
           // Another reader of the answer has stopped it, or it is forgotten by now: neither is a failure of this chat.
