@@ -306,6 +306,7 @@ export class TabOutbound implements UserOutbound {
     if (at < 0) return false;
     this.#waiting.splice(at, 1);
     this.#calls.delete(call);
+    this.#onProgress();
     return true;
   }
 

@@ -144,6 +144,18 @@ describe('tabs that share a session', () => {
     expect(host().sent).toEqual([]);
   });
 
+  it('close at once if the last message that they wait for is withdrawn', async () => {
+    const { session } = await withTab();
+    const slow = Object.assign(new Blob(['x']), { arrayBuffer: () => new Promise(() => {}) });
+    const abort = new AbortController();
+    const sending = session.send(slow, { signal: abort.signal });
+    const closed = session.close();
+    await settle();
+    abort.abort(new Error('withdrawn'));
+    await expect(sending).rejects.toThrow('withdrawn');
+    expect(await closed).toEqual({ unacknowledged: 3 });
+  });
+
   it('pass timeouts and the trace of the tab on', async () => {
     const { session, host } = await withTab({ traceparent: () => '00-trace' });
     const seen: RequestOptions[] = [];
