@@ -109,6 +109,28 @@ describe('a tab that leaves', () => {
     expect(isFree).toBe(true);
   });
 
+  it('says that it leaves if its host has no room in time, or has not answered', async () => {
+    const origin = originOf({ hasLocks: false });
+    const { session } = await origin.open();
+    origin.session.room = new Promise(() => {});
+    const sent = expect(session.send('x')).rejects.toMatchObject({ code: 'session_closed' });
+    const closed = session.close();
+    await settle();
+    await origin.clock.advance(1_000);
+    await Promise.all([closed, sent]);
+    await settle();
+    expect(origin.session.closes).toBe(1);
+
+    const { opened } = origin;
+    origin.reachable = new Promise(() => {});
+    const tab = origin.create();
+    const opening = expect(tab.open()).rejects.toMatchObject({ code: 'session_closed' });
+    await settle();
+    await Promise.all([tab.close(), opening]);
+    await settle();
+    expect(opened[1]?.[1].signal.aborted).toBe(true);
+  });
+
   it('is noticed if it crashes, by its lock', async () => {
     const origin = originOf();
     await origin.open();

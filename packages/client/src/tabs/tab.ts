@@ -153,7 +153,7 @@ export class Tab implements ClientSessionHost {
     return this.#closing;
   }
 
-  /** The page goes away. */
+  /** Leaves without waiting, as with the page. */
   leaveNow(): void {
     const link = this.#link;
     if (link !== undefined) attempt(() => link.pipe.post({ type: 'leave' } satisfies FromTab));
@@ -164,11 +164,12 @@ export class Tab implements ClientSessionHost {
     const link = this.#link;
     if (link?.hasJoined === true && !this.#hasEnded) {
       this.#report('closing');
-      const result = (await this.#within(this.#leave(link))) ?? { unacknowledged: link.outbound.openCalls };
-      this.#end(undefined);
-      return result;
+      const result = await this.#within(this.#leave(link));
+      const unacknowledged = link.outbound.openCalls;
+      this.leaveNow();
+      return result ?? { unacknowledged };
     }
-    this.#end(undefined);
+    this.leaveNow();
     return { unacknowledged: 0 };
   }
 
