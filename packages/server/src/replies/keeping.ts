@@ -52,6 +52,8 @@ export class Keeping {
   /** Replies that were to be kept and are not. */
   unkept = 0;
   readonly #host: KeepingHost;
+  /** Sessions that another node goes on with. */
+  readonly #left = new WeakSet<ServerEndpoint>();
 
   constructor(host: KeepingHost) {
     this.#host = host;
@@ -170,8 +172,16 @@ export class Keeping {
     }
     const recorder = this.#record(head, session, { request, parts: from.parts });
     begun.recording = recorder;
+    if (session.hasEnded) return this.#letGo(recorder, session);
     for (const record of records.slice(from.parts)) void recorder.appendRecord(record);
     return { state: 'found', recorder, rest };
+  }
+
+  /** The session has ended while the engine was asked for the reply. */
+  #letGo(recorder: Recording, session: ServerEndpoint): TakenUp {
+    if (this.#left.has(session)) recorder.leave(left());
+    else recorder.stop(new ProtocolError('interrupted', 'the session ended before its handler went on'));
+    return { state: 'unkept' };
   }
 
   /** The record of the reply is lost: those who follow it by its name are told so, and get no other one. */
@@ -234,9 +244,9 @@ export class Keeping {
 
   /** Another node has a session, or will. Handlers that are called again there stop here. */
   handleLeft(session: ServerEndpoint): void {
-    const reason = new ProtocolError('interrupted', 'another node goes on with the session');
+    this.#left.add(session);
     for (const recording of [...this.running.values()]) {
-      if (recording.goesOnFrom(session)) recording.leave(reason);
+      if (recording.goesOnFrom(session)) recording.leave(left());
     }
   }
 
@@ -244,3 +254,5 @@ export class Keeping {
     return this.#host.log();
   }
 }
+
+const left = () => new ProtocolError('interrupted', 'another node goes on with the session');

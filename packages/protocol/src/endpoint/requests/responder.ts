@@ -287,6 +287,8 @@ export async function answer(
     }
     const said = former.said && (await output.takeUp(former));
     if (former.said !== undefined && said === undefined) return;
+    // Its session may have ended meanwhile, and another node call the handler.
+    if (cancellation.isAborted) throw cancellation.reason;
     const context = new HandlerContext({
       session,
       coder,
