@@ -47,6 +47,32 @@ it('is sent 200 ms after the first frame that is not acknowledged', () => {
   expect(acknowledgement.due).toBe(Infinity);
 });
 
+it('goes along with a frame that is written, at most every 100 ms, and only if something is to be acknowledged', () => {
+  const { sent, acknowledgement } = create();
+  acknowledgement.handleWriting(0);
+  expect(sent).toEqual([]);
+  acknowledgement.handleReceived(1, 0);
+  acknowledgement.handleWriting(0);
+  expect([sent, acknowledgement.due]).toEqual([[1], Infinity]);
+  acknowledgement.handleReceived(1, 10);
+  acknowledgement.handleWriting(99);
+  expect([sent, acknowledgement.due]).toEqual([[1], 210]);
+  acknowledgement.handleWriting(100);
+  expect([sent, acknowledgement.due]).toEqual([[1, 2], Infinity]);
+});
+
+it('goes along only as far as it may count', () => {
+  const { sent, acknowledgement } = create();
+  acknowledgement.raise(1, 0);
+  for (let i = 0; i < 3; i++) acknowledgement.handleReceived(1, 0);
+  acknowledgement.handleWriting(0);
+  acknowledgement.handleWriting(1_000);
+  expect(sent).toEqual([1]);
+  acknowledgement.raise(3, 1_000);
+  acknowledgement.handleWriting(1_000);
+  expect(sent).toEqual([1, 3]);
+});
+
 it('can be sent at any time, whether or not it is due', () => {
   const { sent, acknowledgement } = create();
   acknowledgement.send();

@@ -49,7 +49,6 @@ export interface LinkOptions {
 
 /** Everything that holds state of a link. */
 export interface LinkParts extends StreamParts {
-  readonly acknowledgement: Acknowledgement;
   readonly aliases: AliasReader | undefined;
 }
 
@@ -69,7 +68,7 @@ export class Link implements OutboxListener {
   readonly #receiver: Receiver;
   readonly #sendCredit: SendCredit;
   readonly #receiveCredit: ReceiveCredit;
-  readonly #acknowledgement: Acknowledgement;
+  readonly acknowledgement: Acknowledgement;
   readonly #limits: Limits;
   readonly #gate: RateLimiter | undefined;
   readonly #context: LinkContext | undefined;
@@ -89,6 +88,7 @@ export class Link implements OutboxListener {
     const context = parameters && new LinkContext(parameters, limits.maxMessageSize);
     const aliases = addressing && new AliasReader(addressing);
     const assembler = new Assembler(limits, aliases);
+    const acknowledgement = new Acknowledgement(outbox);
     this.#outbox = outbox;
     this.#streams = streams;
     this.#limits = limits;
@@ -96,7 +96,7 @@ export class Link implements OutboxListener {
     this.#receiver = new Receiver({ assembler, receiveCredit, context, gate, aliases });
     this.#sendCredit = sendCredit;
     this.#receiveCredit = receiveCredit;
-    this.#acknowledgement = new Acknowledgement(outbox);
+    this.acknowledgement = acknowledgement;
     this.#gate = gate;
     this.#context = context;
     this.#assembler = assembler;
@@ -106,6 +106,7 @@ export class Link implements OutboxListener {
       context,
       aliases: addressing && new AliasWriter(),
       listener: this,
+      acknowledgement,
       maxRetained: Math.max(MIN_RETAINED, 2 * limits.sessionWindow),
     });
   }
@@ -113,11 +114,6 @@ export class Link implements OutboxListener {
   /** Open streams of both ends. */
   get openStreams(): number {
     return this.#streams.size;
-  }
-
-  /** Counted frames received since the session began. */
-  get framesReceived(): number {
-    return this.#acknowledgement.received;
   }
 
   /** Counted frames that the peer has acknowledged. */
@@ -153,7 +149,6 @@ export class Link implements OutboxListener {
       assembler: this.#assembler,
       sendCredit: this.#sendCredit,
       receiveCredit: this.#receiveCredit,
-      acknowledgement: this.#acknowledgement,
       context: this.#context,
       aliases: this.#receiver.aliases,
     };
@@ -184,7 +179,7 @@ export class Link implements OutboxListener {
     let event: LinkEvent | undefined;
     if (isCounted(frame.kind)) {
       event = (isOfStream(frame.kind) ? this.streams : this.#receiver).handle(frame, now);
-      this.#acknowledgement.handleReceived(bytes.length, now);
+      this.acknowledgement.handleReceived(bytes.length, now);
     } else if (frame.kind === LinkKind.ACK) this.#handleAck(frame);
     else this.#handleCredit(frame);
     if (this.#gate?.isClosed) this.#receiveCredit.hold();
@@ -228,26 +223,16 @@ export class Link implements OutboxListener {
 
   /** Sends a due acknowledgement, and credit that was held back because of the peer's rates. */
   handleTimeout(now: number): void {
-    this.#acknowledgement.handleTimeout(now);
+    this.acknowledgement.handleTimeout(now);
     if (this.#gate?.handleTimeout(now) && !this.#isCreditHeld) this.#receiveCredit.resume();
   }
 
   /** Clock reading at which {@link handleTimeout} has something to do; `Infinity` if it has nothing. */
   nextTimeout(): number {
-    return Math.min(this.#acknowledgement.due, this.#gate?.opensAt ?? Infinity);
+    return Math.min(this.acknowledgement.due, this.#gate?.opensAt ?? Infinity);
   }
 
   // --- acknowledgement
-
-  /** Acknowledges at most `count` frames from now on. */
-  acknowledgeUpTo(count: number, now: number): void {
-    this.#acknowledgement.raise(count, now);
-  }
-
-  /** Acknowledges all received frames at once. */
-  acknowledge(): void {
-    this.#acknowledgement.send();
-  }
 
   /**
    * The peer has received `count` counted frames.
@@ -292,7 +277,7 @@ export class Link implements OutboxListener {
     this.confirmResumed(received);
     this.#outbox.replayFrom(received);
     this.#receiveCredit.resend();
-    this.#acknowledgement.send();
+    this.acknowledgement.send();
   }
 
   /** CLOSE was sent: from now on the link queues no counted frame on its own account. */

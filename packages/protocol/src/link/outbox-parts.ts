@@ -1,4 +1,5 @@
 import type { Fifo } from '../base/fifo.js';
+import type { Acknowledgement } from './acknowledgement.js';
 import type { BodyWriter, BodyWriterParts } from './body-writer.js';
 import type { WrittenFrames } from './replay.js';
 import type { ControlQueue, SendQueue } from './send-queue.js';
@@ -12,6 +13,8 @@ export interface OutboxListener {
 
 export interface OutboxParts extends BodyWriterParts {
   readonly listener?: OutboxListener | undefined;
+  /** Hears that a counted frame waits to be written, before which it may put its own. */
+  readonly acknowledgement?: Pick<Acknowledgement, 'handleWriting'> | undefined;
   /**
    * Bytes of memory for frames that await confirmation. Beyond it nothing more is written: a peer that reads
    * and never acknowledges would make this end keep everything. @default Infinity

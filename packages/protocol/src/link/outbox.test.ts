@@ -28,6 +28,8 @@ const drain = (outbox: Outbox) => {
 const turns = (frames: readonly (Uint8Array | string)[]) =>
   frames.map((frame) => (typeof frame === 'string' ? frame : decodeLinkFrame(frame).streamId));
 const END = (streamId: number) => encodeSignalFrame(LinkKind.END, streamId);
+const ACK = encodeSignalFrame(LinkKind.ACK, 1);
+const PING = '{"type":"PING"}';
 
 describe('an outbox', () => {
   it('is idle and empty at first, and again when everything is written', () => {
@@ -233,6 +235,27 @@ describe('an outbox', () => {
     const seen = [];
     while (outbox.next(0) !== undefined) seen.push([...drained]);
     expect(seen).toEqual([[], [], [1], [1, 3]]);
+  });
+
+  it('asks for an acknowledgement while a new counted frame waits, which it then follows', () => {
+    const outbox = new Outbox();
+    outbox.retain = true;
+    let asked = 0;
+    outbox.attach({
+      acknowledgement: {
+        handleWriting() {
+          if (asked++ === 0) outbox.pushUncounted(ACK);
+        },
+      },
+    });
+    outbox.pushControl(PING);
+    expect([outbox.next(0), outbox.next(0), asked]).toEqual([PING, undefined, 0]);
+    outbox.pushBody(sized(1, 1));
+    expect([outbox.next(0), asked]).toEqual([ACK, 1]);
+    const frame = (outbox.next(0) as Uint8Array).slice();
+    outbox.pause();
+    outbox.replayFrom(0);
+    expect([outbox.next(0), outbox.next(0), asked]).toEqual([frame, undefined, 2]);
   });
 
   it('lists the bodies that are not completely written', () => {

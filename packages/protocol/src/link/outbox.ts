@@ -32,6 +32,7 @@ export class Outbox implements UncountedFrames {
   /** Keeps to the peer's rates; without it nothing is delayed. */
   pace: Pacing | undefined;
   #listener: OutboxListener | undefined;
+  #acknowledgement: OutboxParts['acknowledgement'];
   /** Completely written bodies; `undefined` before the first. Replayed frames are not counted again. */
   sentBodies: BodyCounts | undefined;
   /** Keep written frames until they are confirmed, so that they can be replayed. */
@@ -52,6 +53,7 @@ export class Outbox implements UncountedFrames {
   attach(parts: OutboxParts): void {
     this.#begunWriter.attach(parts);
     this.#listener = parts.listener;
+    this.#acknowledgement = parts.acknowledgement;
     this.#written.maxRetained = parts.maxRetained ?? Infinity;
   }
 
@@ -73,7 +75,7 @@ export class Outbox implements UncountedFrames {
     this.releaseMemory();
     this.#frames = undefined;
     this.#writer = undefined;
-    this.#listener = undefined;
+    this.#listener = this.#acknowledgement = undefined;
     this.#messages = undefined;
     this.#streams = undefined;
     this.#ready = NO_QUEUES;
@@ -295,6 +297,7 @@ export class Outbox implements UncountedFrames {
   }
 
   #next(now: number): Uint8Array | string | undefined {
+    if (this.#ready.size > 0) this.#acknowledgement?.handleWriting(now);
     const control = this.#nextControl();
     if (control !== undefined || this.#isPaused) return control;
     const frames = this.#frames;

@@ -10,7 +10,8 @@ import type { LastStreams } from './streams.js';
 export class RestedLink {
   /** The streams that the next link begins with. */
   readonly last: LastStreams;
-  readonly framesReceived: number;
+  /** Counted frames received since the session began. */
+  readonly received: number;
   readonly framesConfirmed: number;
   readonly #context: LinkContext | undefined;
   /** Frames that may be acknowledged; `undefined` for all. */
@@ -23,13 +24,14 @@ export class RestedLink {
 
   /** Takes the link off its outbox. Returns `undefined`, and does nothing, while something is under way. */
   static of(link: Link): RestedLink | undefined {
-    const { streams, assembler, acknowledgement, sendCredit, receiveCredit, outbox } = link.parts;
+    const { streams, assembler, sendCredit, receiveCredit, outbox } = link.parts;
     const [accounts, , permitted, waiting, unread] = receiveCredit.snapshot();
     const hasInput = streams.isInUse || (assembler.unfinished?.size ?? 0) > 0 || unread > 0;
     const isMoreThanMessages = isOfStreams(accounts) || isOfStreams(sendCredit.snapshot());
     const hasCredit = permitted !== undefined || (waiting?.size ?? 0) > 0 || isMoreThanMessages;
-    const [acknowledged] = acknowledgement.snapshot();
-    const isOwing = acknowledged < link.framesReceived || link.framesUnconfirmed > 0 || link.isCreditHeld;
+    const [acknowledged] = link.acknowledgement.snapshot();
+    const isOwing =
+      acknowledged < link.acknowledgement.received || link.framesUnconfirmed > 0 || link.isCreditHeld;
     const hasOutput = outbox.hasBodies || outbox.controlFrames > 0;
     if (hasInput || hasCredit || isOwing || hasOutput) return undefined;
     const rested = new RestedLink(link);
@@ -38,15 +40,16 @@ export class RestedLink {
   }
 
   private constructor(link: Link) {
-    const { streams, acknowledgement, sendCredit, receiveCredit, context, aliases, outbox } = link.parts;
+    const { streams, sendCredit, receiveCredit, context, aliases, outbox } = link.parts;
+    const { received, ceiling } = link.acknowledgement;
     const [granted, pool] = receiveCredit.snapshot();
     const { encoder, decoder } = context ?? {};
     const written = outbox.parts.writer.aliases?.snapshot();
     this.last = streams.last;
-    this.framesReceived = link.framesReceived;
+    this.received = received;
     this.framesConfirmed = link.framesConfirmed;
     this.#context = encoder === undefined && decoder === undefined ? undefined : context;
-    this.#ceiling = acknowledgement.ceiling === Infinity ? undefined : acknowledgement.ceiling;
+    this.#ceiling = ceiling === Infinity ? undefined : ceiling;
     this.#spent = sendCredit.snapshot()?.get(0);
     this.#granted = granted?.get(0);
     this.#pool = pool;
@@ -61,10 +64,11 @@ export class RestedLink {
 
   /** @param link a new one that begins with {@link last}, on the outbox of the former one. */
   wake(link: Link): void {
-    const { acknowledgement, sendCredit, receiveCredit, aliases, context, outbox } = link.parts;
+    const { sendCredit, receiveCredit, aliases, context, outbox } = link.parts;
+    const { acknowledgement } = link;
     const { written, writer } = outbox.parts;
-    acknowledgement.received = this.framesReceived;
-    acknowledgement.restore([this.framesReceived, 0]);
+    acknowledgement.received = this.received;
+    acknowledgement.restore([this.received, 0]);
     if (this.#ceiling !== undefined) acknowledgement.raise(this.#ceiling, 0);
     if (this.#spent !== undefined) sendCredit.restore(new Map([[0, this.#spent]]));
     const granted = this.#granted && new Map([[0, this.#granted]]);

@@ -37,13 +37,12 @@ export function canSnapshotLink({ parts: { streams, outbox, assembler } }: Link)
 }
 
 export function linkFields(link: Link, now: number): Fields {
-  const { streams, outbox, assembler, sendCredit, receiveCredit, acknowledgement, context, aliases } =
-    link.parts;
+  const { streams, outbox, assembler, sendCredit, receiveCredit, context, aliases } = link.parts;
   return {
     streams: streamFields(streams),
     spent: sendCreditValues(sendCredit),
     granted: receiveCreditFields(receiveCredit),
-    received: receivedValues(acknowledgement, now),
+    received: receivedValues(link.acknowledgement, now),
     confirmed: link.framesConfirmed,
     partial: assemblerValues(assembler),
     names: namesOf(aliases),
@@ -66,12 +65,11 @@ export function lastStreamsOf(fields: Fields): LastStreams {
  * @throws {ProtocolError} `bad_message`, `message_too_large`, `codec_not_loaded`, and the codes of frames.
  */
 export function restoreLink(link: Link, fields: Fields, limits: Limits, now: number): void {
-  const { streams, outbox, assembler, sendCredit, receiveCredit, acknowledgement, context, aliases } =
-    link.parts;
+  const { streams, outbox, assembler, sendCredit, receiveCredit, context, aliases } = link.parts;
   restoreStreams(streams, objectField(fields, 'streams'), limits);
   restoreSendCredit(sendCredit, get(fields, 'spent'));
   restoreReceiveCredit(receiveCredit, objectField(fields, 'granted'));
-  restoreReceived(acknowledgement, get(fields, 'received'), now);
+  restoreReceived(link.acknowledgement, get(fields, 'received'), now);
   restoreContext(context, get(fields, 'context'), limits);
   const begun = context?.decoder?.state.snapshot().underWay;
   restoreAssembler(assembler, get(fields, 'partial'), limits, (streamId) => begun?.has(streamId) === true);

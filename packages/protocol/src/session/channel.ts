@@ -107,7 +107,7 @@ export class LinkChannel implements SessionChannel {
     return this.#link?.framesUnconfirmed ?? 0;
   }
   get framesReceived(): number {
-    return (this.#link ?? this.#rested)?.framesReceived ?? 0;
+    return (this.#link?.acknowledgement ?? this.#rested)?.received ?? 0;
   }
   get sentBodies(): Channel['sentBodies'] {
     return this.outbox.sentBodies;
@@ -232,7 +232,7 @@ export class LinkChannel implements SessionChannel {
   }
 
   acknowledge(): void {
-    this.link.acknowledge();
+    this.link.acknowledgement.send();
   }
 
   stopSending(): void {

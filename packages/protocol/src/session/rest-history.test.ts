@@ -36,7 +36,7 @@ describe('a session that rests whenever it can', () => {
 });
 
 /** Wakes that forget one part. */
-const FORGETFUL: Readonly<Record<string, (parts: Link['parts']) => void>> = {
+const FORGETFUL: Readonly<Record<string, (parts: Link['parts'] & Pick<Link, 'acknowledgement'>) => void>> = {
   'the frames that have arrived': ({ acknowledgement }) => {
     acknowledgement.received = 0;
     acknowledgement.restore([0, 0]);
@@ -66,7 +66,7 @@ describe('a session that wakes', () => {
     const { wake } = RestedLink.prototype;
     vi.spyOn(RestedLink.prototype, 'wake').mockImplementation(function (this: RestedLink, link) {
       wake.call(this, link);
-      FORGETFUL[part]?.(link.parts);
+      FORGETFUL[part]?.({ ...link.parts, acknowledgement: link.acknowledgement });
     });
     for (let seed = 1; seed <= MUTANT_HISTORIES; seed++) {
       const { faults, frames } = runMoveHistory({ seed, rests: true });

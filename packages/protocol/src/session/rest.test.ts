@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Extension } from '../base/constants.js';
+import { resolveTimers } from '../base/limits.js';
 import { encodeUtf8 } from '../base/text.js';
 import { plainBody } from '../codec/body.js';
 import { createSimulation, eventsOf, TEST_CAPABILITIES } from '../testing/simulation.js';
@@ -11,11 +12,15 @@ const CAPABILITIES = {
 };
 const PING_MS = 30_000;
 
-/** A session whose client has sent a message that was read, and has got one. */
-function used() {
+/**
+ * A session whose client has sent a message that was read, and has got one.
+ *
+ * @param pingIntervalMs of the server.
+ */
+function used(pingIntervalMs = 2 * PING_MS) {
   const simulation = createSimulation({
     client: { capabilities: CAPABILITIES },
-    server: { capabilities: CAPABILITIES },
+    server: { capabilities: CAPABILITIES, timers: resolveTimers({ pingIntervalMs }) },
   });
   const core = simulation.server.core as ServerSessionCore;
   const say = (text: string) => {
@@ -72,9 +77,9 @@ describe('a session that rests', () => {
   });
 
   it('answers PING, sends PING and hears PONG without waking', () => {
-    const { core, rest, simulation } = used();
+    const { core, rest, simulation } = used(PING_MS);
     rest();
-    simulation.advance(3 * PING_MS);
+    simulation.advance(5 * PING_MS);
     expect(core.roundTripMs).toBeDefined();
     expect([core.state, core.isAwake]).toEqual(['established', false]);
   });

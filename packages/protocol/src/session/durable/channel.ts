@@ -138,7 +138,7 @@ export class DurableChannel extends RecordingChannel implements SessionRecord {
     link.parts.streams.adopt(adopted, again);
     this.unacknowledged.clear();
     this.skip = 0;
-    link.acknowledgeUpTo(0, 0);
+    link.acknowledgement.raise(0, 0);
     this.#tellMessages(have, messages.filter((body) => 'kind' in body) as OutgoingBody[]);
     if (isReloaded) this.#countFrom(have);
     else this.#awaitMessages(have, handed);

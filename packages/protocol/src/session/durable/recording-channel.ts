@@ -51,7 +51,7 @@ export class RecordingChannel extends LinkChannel {
     this.options = options;
     this.size = new RecordSize(options.maxRecordSize);
     this.outbox.keepMessages(this.kept);
-    this.link.acknowledgeUpTo(0, 0);
+    this.link.acknowledgement.raise(0, 0);
   }
 
   override get unreadBytes(): number {
@@ -85,7 +85,7 @@ export class RecordingChannel extends LinkChannel {
   /** The client closes: it waits for an acknowledgement of everything, and needs no other process. */
   override acknowledge(): void {
     this.unacknowledged.clear();
-    this.link.acknowledgeUpTo(Infinity, 0);
+    this.link.acknowledgement.raise(Infinity, 0);
     super.acknowledge();
   }
 
@@ -373,7 +373,7 @@ export class RecordingChannel extends LinkChannel {
 
   #acknowledgeRecorded(now: number): void {
     this.unacknowledged.release((number) => this.messages.isOnRecord(number));
-    if (!this.session.hasEnded) this.link.acknowledgeUpTo(this.framesOnRecord, now);
+    if (!this.session.hasEnded) this.link.acknowledgement.raise(this.framesOnRecord, now);
   }
 
   /** The client has acknowledged frames: what they carried need not stay on record. */
