@@ -72,15 +72,9 @@ export class Quotas {
    */
   admitLed(key: string, now: number): Refusal | undefined {
     const address = this.#find(key, now);
-    const { sessionsPerIp } = this.#limits;
-    if (address.sessions >= sessionsPerIp)
-      return this.#refuse(
-        'sessionsPerIp',
-        `sessions from one address are limited to ${sessionsPerIp}`,
-        FULL_RETRY_MS,
-      );
-    this.#occupy(key, address);
-    return undefined;
+    const refusal = this.#refuseAddress(address);
+    if (refusal === undefined) this.#occupy(key, address);
+    return refusal;
   }
 
   /**
@@ -90,19 +84,8 @@ export class Quotas {
    */
   admitMoved(key: string, principal: string | undefined, isLed: boolean, now: number): Refusal | undefined {
     const address = this.#find(key, now);
-    const { sessionsPerIp, sessionsPerPrincipal } = this.#limits;
-    if (!isLed && address.sessions >= sessionsPerIp)
-      return this.#refuse(
-        'sessionsPerIp',
-        `sessions from one address are limited to ${sessionsPerIp}`,
-        FULL_RETRY_MS,
-      );
-    if (principal !== undefined && this.#sessionsOf(principal) >= sessionsPerPrincipal)
-      return this.#refuse(
-        'sessionsPerPrincipal',
-        `sessions of one principal are limited to ${sessionsPerPrincipal}`,
-        FULL_RETRY_MS,
-      );
+    const refusal = (isLed ? undefined : this.#refuseAddress(address)) ?? this.#refusePrincipal(principal);
+    if (refusal !== undefined) return refusal;
     this.#occupy(key, address);
     if (principal !== undefined) this.#principals.set(principal, this.#sessionsOf(principal) + 1);
     return undefined;
@@ -198,8 +181,9 @@ export class Quotas {
     return 1 - this.#limits.sessionsPerMinutePerIp;
   }
 
-  #check({ sessions, arrivals }: Address, principal: string | undefined, now: number): Refusal | undefined {
-    const { sessionsPerIp, sessionsPerMinutePerIp, sessionsPerPrincipal } = this.#limits;
+  #check(address: Address, principal: string | undefined, now: number): Refusal | undefined {
+    const { arrivals } = address;
+    const { sessionsPerMinutePerIp } = this.#limits;
     if (arrivals !== undefined && arrivals.level(now) < 0) {
       const delay = arrivals.readyAt(1, now) - now;
       return this.#refuse(
@@ -208,19 +192,21 @@ export class Quotas {
         delay,
       );
     }
-    if (sessions >= sessionsPerIp)
-      return this.#refuse(
-        'sessionsPerIp',
-        `sessions from one address are limited to ${sessionsPerIp}`,
-        FULL_RETRY_MS,
-      );
-    if (principal !== undefined && this.#sessionsOf(principal) >= sessionsPerPrincipal)
-      return this.#refuse(
-        'sessionsPerPrincipal',
-        `sessions of one principal are limited to ${sessionsPerPrincipal}`,
-        FULL_RETRY_MS,
-      );
-    return undefined;
+    return this.#refuseAddress(address) ?? this.#refusePrincipal(principal);
+  }
+
+  #refuseAddress({ sessions }: Address): Refusal | undefined {
+    const { sessionsPerIp } = this.#limits;
+    if (sessions < sessionsPerIp) return undefined;
+    const why = `sessions from one address are limited to ${sessionsPerIp}`;
+    return this.#refuse('sessionsPerIp', why, FULL_RETRY_MS);
+  }
+
+  #refusePrincipal(principal: string | undefined): Refusal | undefined {
+    const { sessionsPerPrincipal } = this.#limits;
+    if (principal === undefined || this.#sessionsOf(principal) < sessionsPerPrincipal) return undefined;
+    const why = `sessions of one principal are limited to ${sessionsPerPrincipal}`;
+    return this.#refuse('sessionsPerPrincipal', why, FULL_RETRY_MS);
   }
 
   #refuse(limit: keyof QuotaLimits, message: string, delayMs: number): Refusal {
