@@ -1,3 +1,4 @@
+import { isCount } from '@parlance/protocol/internal';
 import { type EnginePieces, type EngineState, type ReplyNews, UNKNOWN } from '../logs/logs.js';
 
 export interface WatchedReply {
@@ -64,8 +65,10 @@ export function watchReply(
 
   const stop = hear((hint) => {
     if (hint === undefined) told = undefined;
-    if (hint === undefined || hint === '' || told === undefined) isChanged = true;
-    else last = Math.max(last, Number(hint));
+    // Every user of a Postgres may send one that no node would.
+    const added = Number(hint || Number.NaN);
+    if (told === undefined || !isCount(added)) isChanged = true;
+    else last = Math.max(last, added);
     void lookOn();
   });
   return () => {
