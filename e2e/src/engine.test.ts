@@ -151,12 +151,12 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'an engine that fail
     await using server = await startRedis();
     await using pair = await startPair(() => at(portOf(server)));
     const session = await pair.lead();
-    for (let i = 0; i < 3; i++) {
+    for (const times of [1, 2, 3]) {
       await server.client.flushall();
       await expectAlive(pair, session);
-      await expect.poll(() => server.client.hlen('parlance:nodes')).toBe(3);
+      // Redis has a node again before that has the answer that says so.
+      await expect.poll(() => pair.count('node.forgotten')).toBe(2 * times);
     }
-    expect(pair.count('node.forgotten')).toBe(6);
     await server.kill();
     await server.restart();
     await expect.poll(() => server.client.hlen('parlance:nodes')).toBe(3);
