@@ -341,6 +341,17 @@ export class Groups {
     this.#host.logger.warn(fields, 'messages to a group were not kept until a member was back');
   }
 
+  /** A node may have forgotten what it was asked, and is asked again. */
+  doubt(node: string): void {
+    for (const room of this.#rooms.values()) {
+      if (room.hearing.asks.delete(node)) this.#ask(room.hearing, this.#question(room, node));
+      for (const membership of room.apart) {
+        const { hearing } = membership;
+        if (hearing?.asks.delete(node)) this.#ask(hearing, this.#question(room, node, membership));
+      }
+    }
+  }
+
   /** A node is gone for good. */
   forgetNode(node: string): void {
     for (const room of this.#rooms.values()) room.forget(node);

@@ -8,7 +8,7 @@ import { savedOf } from '../../groups/state.js';
 import { Interest, MAX_ENTRIES } from './interest.js';
 import { listBytes, MAX_LIST, readList } from './messages.js';
 import { MAX_WAITING, Outflow, WINDOW } from './outflow.js';
-import { type Client, GroupsWorld, watch } from './testing/groups-world.js';
+import { type Client, GroupsWorld, settled, watch } from './testing/groups-world.js';
 
 /** What a node remembers of groups, and for other nodes, up to its bounds and one more. */
 
@@ -164,6 +164,40 @@ it('a node that had no lease until others have forgotten it asks again who is in
   here.isAlive = true;
   await world.calm();
   expect(told()).toEqual(['eve joined', 'ann left']);
+  await world.stop();
+});
+
+it('a node that had no lease until others have forgotten it asks again what a member has missed', async () => {
+  const world = new GroupsWorld();
+  const [here, there] = [await world.addNode(), await world.addNode()];
+  const client = world.clientOf(there, 'ann');
+  const member = there.join(client, 'all');
+  await world.calm();
+  there.say('all', 'one');
+  await world.calm();
+  here.take(client, savedOf(member.memberships));
+  there.forget(member);
+  await settled();
+  for (const dial of world.dialing.splice(0)) dial();
+  await settled();
+  const asked = world.ends.filter(({ from }) => from === here);
+  for (const { pair } of asked) while (pair[0].queue.length > 0) pair[0].deliver();
+  there.tick();
+  // The question is there, and here it is known to be; its answer is still on its way.
+  for (const { pair } of asked) while (pair[1].queue.length > 0) pair[1].deliver();
+  world.cutAll(here);
+  here.isAlive = false;
+  for (let i = 0; i < 70; i++) {
+    world.tick();
+    here.tick();
+  }
+  there.say('all', 'two');
+  here.isAlive = true;
+  await world.calm();
+  expect(client.heard).toEqual(['one', 'two']);
+  there.say('all', 'three');
+  await world.calm();
+  expect(client.heard).toEqual(['one', 'two', 'three']);
   await world.stop();
 });
 

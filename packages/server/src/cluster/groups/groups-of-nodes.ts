@@ -156,7 +156,10 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
       else peer.goneSince ??= now();
       // When it is back, it is asked again.
       if (!isAlive || isForgotten) peer.followed.clear();
-      if (isForgotten) presences.doubt(node);
+      if (isForgotten) {
+        presences.doubt(node);
+        groups.doubt(node);
+      }
       if (peer.goneSince === undefined || now() - peer.goneSince < FORGET_MS) continue;
       this.#peers.delete(node);
       for (const name of groups.feed.namesOf(peer.sink)) groups.feed.unwatch(name, peer.sink);
