@@ -107,13 +107,19 @@ export function withPlant(engine: Engine, plant: CrossingPlant | undefined): Eng
   if (plant !== 'log' || connect === undefined) return engine;
   const connectLogs = () => {
     const replies = connect.call(engine);
-    const read: typeof replies.read = async (id, after) => {
-      const pieces = await replies.read(id, after);
-      const from = pieces?.claims?.at(-1)?.from ?? 0;
-      // A reader that is further has what was said before.
-      return after < from ? await replies.read(id, after + from) : pieces;
+    /** Parts of replies before this node has claimed them. */
+    const before = new Map<string, number>();
+    const claim: typeof replies.claim = async (key, by, liveMs) => {
+      const claimed = await replies.claim(key, by, liveMs);
+      if (claimed.outcome === 'done') before.set(key.id, claimed.parts);
+      return claimed;
     };
-    return replaced(replies, { read });
+    const read: typeof replies.read = async (id, after) => {
+      const from = before.get(id) ?? 0;
+      // A reader that is further has what was said before.
+      return await replies.read(id, after < from ? after + from : after);
+    };
+    return replaced(replies, { claim, read });
   };
   return replaced(engine, { connectLogs });
 }

@@ -185,27 +185,15 @@ class Copying {
   }
 
   async #addReply(item: ReplyItem): Promise<boolean> {
-    const { head, claims, end, ttlMs } = item;
-    const { id, owner, name, by = '' } = head;
+    const { head, end, ttlMs } = item;
+    const { id, owner, name, epoch } = head;
     const logs = this.#logsOf();
     if ((await again(() => logs.find(id))) !== undefined) return false;
-    // Each writer had an epoch; that of the first one is told nowhere if there were others.
-    const first = { ...head, epoch: claims.length === 0 ? head.epoch : 0 };
-    this.#assertDone(id, await again(() => logs.open(first, NO_BOUNDS, ttlMs)));
+    this.#assertDone(id, await again(() => logs.open(head, NO_BOUNDS, ttlMs)));
     if (name !== undefined && !item.isNamed) await this.#unname(owner, name, ttlMs);
-    let epoch = first.epoch ?? 0;
     let [parts, offset] = [0, 0];
-    const claimed = async (): Promise<void> => {
-      for (const claim of claims.filter(({ from, epoch: of }) => from === parts && of > epoch)) {
-        epoch = claim.epoch;
-        await again(() => logs.claim({ id, owner, epoch }, by, ttlMs));
-      }
-    };
-    await claimed();
     for (;;) {
-      const pieces = await again(async () => await this.#source?.read(id, parts));
-      const next = Math.min(...claims.map(({ from }) => from).filter((from) => from > parts));
-      const records = pieces?.records.slice(0, next - parts) ?? [];
+      const { records = [] } = (await again(async () => await this.#source?.read(id, parts))) ?? {};
       if (records.length === 0) break;
       const until = parts + records.length;
       const metadata = item.metadata.filter(([part]) => part > parts && part <= until);
@@ -215,7 +203,6 @@ class Copying {
       [parts, offset] = [until, offset + size];
       this.counts.parts += records.length;
       this.counts.bytes += size;
-      await claimed();
     }
     if (end === undefined) await again(() => logs.follow(id));
     else {

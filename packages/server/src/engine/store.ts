@@ -1,4 +1,4 @@
-import type { EngineEnd, EngineHead, ReplyBatch, ReplyClaim } from './logs/logs.js';
+import type { EngineEnd, EngineHead, ReplyBatch } from './logs/logs.js';
 
 /**
  * All that an engine keeps, for those who look at it as a whole: copies, and figures of an operator. Reads alone, and may be used
@@ -61,7 +61,6 @@ export interface ReplyItem {
   readonly kind: 'reply';
   /** With its last writer, and the epoch of that. */
   readonly head: EngineHead;
-  readonly claims: readonly ReplyClaim[];
   readonly metadata: ReplyBatch['metadata'];
   readonly end: Pick<EngineEnd, 'by' | 'why' | 'end'> | undefined;
   /** It is found by its name: no newer one has it. */

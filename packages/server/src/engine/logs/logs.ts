@@ -33,7 +33,7 @@ export interface ReplyLogs {
   find(id: string): Promise<EngineEntry | undefined>;
   /** The newest reply with a name, if it is still there. */
   named(owner: string, name: string): Promise<EngineEntry | undefined>;
-  read(id: string, after: number): Promise<EnginePieces | undefined>;
+  read(id: string, after: number): Promise<ReplyPieces | undefined>;
   /** Says that a reply is followed, and tells how far it is. */
   follow(id: string): Promise<EngineState | undefined>;
   /**
@@ -153,18 +153,6 @@ export interface EngineState extends WrittenBy {
 
 /** The content of an end is left out. */
 export interface EngineEntry extends ReplyEntry, WrittenBy {}
-
-/** What is read of a reply. */
-export interface EnginePieces extends ReplyPieces {
-  /** From which part on it has had which other writer, for what is sealed. @default it has had one writer */
-  readonly claims?: readonly ReplyClaim[] | undefined;
-}
-
-export interface ReplyClaim {
-  /** Parts before the first one of the writer. */
-  readonly from: number;
-  readonly epoch: number;
-}
 
 export interface EnginePage {
   readonly entries: readonly EngineEntry[];

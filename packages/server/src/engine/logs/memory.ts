@@ -12,7 +12,6 @@ import {
   NO_BYTES,
   PAGE_SIZE,
   READ_SIZE,
-  type ReplyClaim,
   type ReplyLogs,
   type ReplyNews,
   UNKNOWN,
@@ -37,7 +36,6 @@ interface Stored {
   end: Pick<EngineEnd, 'by' | 'end' | 'why'> | undefined;
   by: string | undefined;
   epoch: number;
-  claims: readonly ReplyClaim[];
 }
 
 interface Proof {
@@ -121,7 +119,6 @@ export function memoryReplies(now: () => number): MemoryReplies {
         end: undefined,
         by,
         epoch,
-        claims: [],
       });
       return 'done';
     },
@@ -134,7 +131,6 @@ export function memoryReplies(now: () => number): MemoryReplies {
       if (stored.end !== undefined && why !== 'orphaned')
         return { outcome: why === 'given_up' ? why : 'over' };
       const { size: parts, length: offset } = stored.records;
-      if (stored.epoch !== epoch) stored.claims = [...stored.claims, { from: parts, epoch }];
       Object.assign(stored, { by, epoch, end: undefined, writtenAt: now(), endsAt: now() + liveMs });
       tell(id, UNKNOWN);
       return { outcome: 'done', parts, offset };
@@ -205,7 +201,6 @@ export function memoryReplies(now: () => number): MemoryReplies {
         records,
         metadata: stored.metadata.findLast(([part]) => part <= after)?.[1],
         end: after + records.length >= stored.records.size ? stored.end?.end : undefined,
-        ...(stored.claims.length > 0 && { claims: stored.claims }),
       };
     },
 
@@ -262,9 +257,9 @@ export function memoryReplies(now: () => number): MemoryReplies {
     },
 
     *exports() {
-      for (const [, { head, by, epoch, claims, metadata, end, isNamed, endsAt }] of replies) {
+      for (const [, { head, by, epoch, metadata, end, isNamed, endsAt }] of replies) {
         const ttlMs = endsAt - now();
-        yield { kind: 'reply', head: { ...head, by, epoch }, claims, metadata, end, isNamed, ttlMs };
+        yield { kind: 'reply', head: { ...head, by, epoch }, metadata, end, isNamed, ttlMs };
       }
       for (const [session, { owner, hashes, endsAt }] of proofs)
         yield { kind: 'proof', session, owner, hashes, ttlMs: endsAt - now() };

@@ -9,7 +9,7 @@ import { PAGE_SIZE, READ_SIZE } from './logs.js';
  * 2. (the times at which they are forgotten)
  * 3. a rank is the time at which the reply began, and there are never two of the same
  * 4. the reply, a hash: `h` head, `n` parts, `s` bytes of them, `c` bytes charged, `t` written at, `f` followed at; its
- *    writer's node `o` and epoch `g`, the request that it replies to `r`, and `q` the claims, each as `parts before:epoch`;
+ *    writer's node `o` and epoch `g`, and the request that it replies to `r`;
  *    and of its end `e` the time, `w` who has ended it, `z` why, `x` the failure, `y` metadata
  * 5. its parts, a string: each after its length as a varint
  * 6. a sorted set of places in that string, `part:offset` by part: of every 32nd part, and after every 4 KiB
@@ -54,10 +54,6 @@ local before, epoch = tonumber(found[5] or '0'), tonumber(ARGV[3])
 if before > epoch or (before == epoch and found[6] ~= ARGV[2]) then return { 'ended' } end
 if found[3] and found[4] ~= 'orphaned' then return { found[4] == 'given_up' and found[4] or 'over' } end
 if tonumber(found[2]) > 0 and redis.call('STRLEN', KEYS[5]) ~= tonumber(found[2]) then return { 'gone' } end
-if before ~= epoch then
-  local claims = redis.call('HGET', KEYS[4], 'q')
-  redis.call('HSET', KEYS[4], 'q', (claims and claims .. ' ' or '') .. found[1] .. ':' .. ARGV[3])
-end
 redis.call('HDEL', KEYS[4], 'e', 'w', 'z', 'x', 'y')
 redis.call('HSET', KEYS[4], 'o', ARGV[2], 'g', ARGV[3], 't', whole(now))
 keep(ARGV[1], tonumber(ARGV[4]))
@@ -162,10 +158,10 @@ return { found[1], found[2] and 1 or 0, idle, found[4] or '', found[5] or '0', f
 /**
  * KEYS: the reply, its parts, places, metadata. ARGV: parts before. Returns all parts; the first part and the bytes of what
  * is read; whether that reaches the last part, and then time, failure and metadata of the end (with '=' or ''); metadata
- * before (with '=' or ''); the claims; the number of the last part that is read, and of the last one.
+ * before (with '=' or ''); the number of the last part that is read, and of the last one.
  */
 export const READ = script(`
-local found = redis.call('HMGET', KEYS[1], 'n', 's', 'e', 'x', 'y', 'q')
+local found = redis.call('HMGET', KEYS[1], 'n', 's', 'e', 'x', 'y')
 if not found[1] then return {} end
 local parts, size, after = tonumber(found[1]), tonumber(found[2]), tonumber(ARGV[1])
 if redis.call('STRLEN', KEYS[2]) < size then return {} end
@@ -194,22 +190,22 @@ local last = redis.call('ZREVRANGEBYSCORE', KEYS[4], ARGV[1], '-inf', 'LIMIT', 0
 local metadata = ''
 if last[1] then metadata = '=' .. string.sub(last[1], string.find(last[1], ':', 1, true) + 1) end
 local function whole(number) return string.format('%.0f', number) end
-return { whole(first), bytes, reaches, some(found[3]), some(found[4]), some(found[5]), metadata, found[6] or '',
+return { whole(first), bytes, reaches, some(found[3]), some(found[4]), some(found[5]), metadata,
   whole(lastRead), whole(parts) }
 `);
 
 /**
  * KEYS: account, reply, metadata. ARGV: ID. Returns how long it is kept in ms, head, time of its end (with '=' or ''), who has ended it, why,
- * failure and metadata of the end (with '=' or ''), writer, epoch, source, claims, 1 if it is found by its name; then its metadata.
+ * failure and metadata of the end (with '=' or ''), writer, epoch, source, 1 if it is found by its name; then its metadata.
  */
 export const WHOLE = script(`
-local found = redis.call('HMGET', KEYS[2], 'h', 'e', 'w', 'z', 'x', 'y', 'o', 'g', 'r', 'q')
+local found = redis.call('HMGET', KEYS[2], 'h', 'e', 'w', 'z', 'x', 'y', 'o', 'g', 'r')
 if not found[1] then return {} end
 local function some(text) return text and '=' .. text or '' end
 local name = redis.call('HGET', KEYS[1], 'i:' .. ARGV[1])
 local isNamed = name and redis.call('HGET', KEYS[1], 'n:' .. name) == ARGV[1]
 local all = { string.format('%.0f', redis.call('PTTL', KEYS[2])), found[1], some(found[2]), found[3] or '', found[4] or '',
-  some(found[5]), some(found[6]), found[7] or '', found[8] or '0', found[9] or '', found[10] or '', isNamed and '1' or '0' }
+  some(found[5]), some(found[6]), found[7] or '', found[8] or '0', found[9] or '', isNamed and '1' or '0' }
 for _, each in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do all[#all + 1] = each end
 return all
 `);

@@ -1,13 +1,6 @@
 import { ProtocolError } from '@parlance/protocol';
 import { ByteReader, ByteWriter, isCount } from '@parlance/protocol/internal';
-import {
-  framedLength,
-  type ReplyBatch,
-  type ReplyClaim,
-  type ReplyNews,
-  UNKNOWN,
-  type WrittenBy,
-} from './logs.js';
+import { framedLength, type ReplyBatch, type ReplyNews, UNKNOWN, type WrittenBy } from './logs.js';
 import { READ_PARTS, type RequestOnRecord } from './reply.js';
 
 /** What is kept of replies in Redis, as bytes and texts. See `reply-scripts.ts`. */
@@ -180,13 +173,4 @@ export function sourceText(source: RequestOnRecord | undefined): string {
 function readSource(text: string): RequestOnRecord | undefined {
   const [, stream, session] = /^(\d{1,16}) (.+)$/.exec(text) ?? [];
   return session === undefined ? undefined : { session, stream: Number(stream) };
-}
-
-export function claimsOf(value: unknown): readonly ReplyClaim[] | undefined {
-  const text = textOf(value) ?? '';
-  if (text === '') return undefined;
-  return text.split(' ').map((claim) => {
-    const [from = NaN, epoch = NaN] = claim.split(':').map(Number);
-    return { from, epoch };
-  });
 }

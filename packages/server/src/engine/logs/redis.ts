@@ -36,7 +36,6 @@ import {
 } from './redis-scripts.js';
 import {
   bytesOf,
-  claimsOf,
   countOf,
   encodeItems,
   endTimeOf,
@@ -267,7 +266,7 @@ export function redisReplies(prefix: string, source: RedisSource): ReplyLogs {
       const keys = keysOf({ owner, id }).slice(3);
       const answer = await reading(() => ask(READ, keys, String(after)));
       if (answer.length === 0) return undefined;
-      const [first, bytes, reaches, endAt, failure, endMetadata, metadata, claims, last, parts] = answer;
+      const [first, bytes, reaches, endAt, failure, endMetadata, metadata, last, parts] = answer;
       const place = { first: Number(first), last: Number(last), after, parts: Number(parts) };
       const [records, isWhole] = recordsOf(bytesOf(bytes), place);
       const at = endTimeOf(endAt);
@@ -275,7 +274,7 @@ export function redisReplies(prefix: string, source: RedisSource): ReplyLogs {
         at === undefined || Number(reaches) !== 1 || !isWhole
           ? undefined
           : { at, failure: optionalBytes(failure), metadata: optionalBytes(endMetadata) };
-      return { records, metadata: optionalBytes(metadata), end, claims: claimsOf(claims) };
+      return { records, metadata: optionalBytes(metadata), end };
     },
 
     async follow(id) {

@@ -11,31 +11,35 @@ import {
   sealAt,
   takeSalt,
 } from '../../seal/keys.js';
-import type { EnginePieces, ReplyBatch, ReplyClaim } from './logs.js';
+import type { ReplyBatch } from './logs.js';
 import type { ReplyEnd, ReplyHead, ReplyPieces } from './reply.js';
 
 /**
  * A sealed reply:
  *
  *     its head       the application's key, a salt, and owner, principal, name and share, sealed
- *     a part         the number of the part that had the metadata before it, and the part, sealed
- *     metadata       the number of the part that has it, and the metadata, sealed
- *     its end        how many parts it has, failure and metadata, sealed
+ *     a part         its writer, and sealed the number of the part that had the metadata before it, and the part
+ *     metadata       the number of the part that has it, its writer, and the metadata, sealed
+ *     its end        a salt, and how many parts it has, failure and metadata, sealed
  *
- * Each reply has keys of its own, and a part is sealed under its number. A node that claims a reply may write a part of the
- * same number as the node before, which was refused it, so each claim has keys of its own, from its epoch. An end may be
- * written twice, by two nodes that know different ends, so each end has a key of its own, from a salt that is beside it.
+ * Each reply has keys of its own, and a part is sealed under its number. Several writers may write a part of the same number: a
+ * node that claims the reply, the one before, which is refused it, and any of them once more if the engine was put back to an
+ * earlier state. So each claim has keys of its own, from a salt that is with all that they seal (1 and the salt); the node that
+ * began the reply has those of the head (0). An end may be written twice, by two nodes that know different ends, and has a salt too.
  */
 
 const WHAT = 'a kept reply';
 
-/** The keys of the parts after number `from`. */
+/** The keys of one writer. */
 export interface WriterKeys {
-  readonly from: number;
-  readonly epoch: number | undefined;
+  /** Stands before what it seals. */
+  readonly mark: Uint8Array;
   readonly parts: Uint8Array;
   readonly metadata: Uint8Array;
 }
+
+/** What stands before the salt of a claim. */
+const CLAIMED = 1;
 
 /** What others must not read of a head. */
 export type SealedHead = Pick<ReplyHead, 'owner' | 'principal' | 'name' | 'share'>;
@@ -46,8 +50,10 @@ export class ReplySeal {
   readonly #id: string;
   readonly #salt: Uint8Array;
   readonly #head: Uint8Array;
-  /** Of its writers, in order. */
-  #writers: readonly WriterKeys[];
+  /** The keys of the node that began it. */
+  readonly first: WriterKeys;
+  /** Of the claim that was read last. */
+  #claim: WriterKeys | undefined;
 
   private constructor(key: SealKey, id: string, salt: Uint8Array) {
     this.key = key;
@@ -55,25 +61,26 @@ export class ReplySeal {
     this.#salt = salt;
     const [head, parts, metadata] = this.#keysFor('');
     this.#head = head;
-    this.#writers = [{ from: 0, epoch: undefined, parts, metadata }];
+    this.first = { mark: Uint8Array.of(0), parts, metadata };
   }
 
-  /** @param claims all that the reply has had, as the engine says. */
-  set claims(claims: readonly ReplyClaim[]) {
-    const [first, ...known] = this.#writers as [WriterKeys, ...WriterKeys[]];
-    const isSame = claims.every(({ from, epoch }, i) => known[i]?.epoch === epoch && known[i]?.from === from);
-    if (isSame && claims.length === known.length) return;
-    this.#writers = [first, ...claims.map((claim) => this.#keysOf(claim))];
+  /** Keys that were never used. */
+  claim(): WriterKeys {
+    return this.#claimOf(newSalt());
   }
 
-  #keysOf({ from, epoch }: ReplyClaim): WriterKeys {
-    const [parts, metadata] = this.#keysFor(`claim ${epoch}`);
-    return { from, epoch, parts, metadata };
+  #claimOf(salt: Uint8Array): WriterKeys {
+    const [parts, metadata] = this.#keysFor('claim', salt);
+    return { mark: Uint8Array.of(CLAIMED, ...salt), parts, metadata };
   }
 
-  /** The keys of the writer of a part. */
-  #of(part: number): WriterKeys {
-    return (this.#writers.findLast(({ from }) => part > from) ?? this.#writers[0]) as WriterKeys;
+  /** The keys of the writer of what comes next. */
+  #readWriter(reader: ByteReader): WriterKeys {
+    if (reader.varint('a writer', CLAIMED) !== CLAIMED) return this.first;
+    const salt = takeSalt(reader);
+    const isSame = this.#claim !== undefined && Buffer.compare(this.#claim.mark.subarray(1), salt) === 0;
+    if (this.#claim === undefined || !isSame) this.#claim = this.#claimOf(salt);
+    return this.#claim;
   }
 
   static begin(seal: Seal, id: string): ReplySeal {
@@ -103,14 +110,9 @@ export class ReplySeal {
     return Buffer.concat([this.key.id, this.#salt, sealed]).toString('base64url');
   }
 
-  /** The keys of the last writer that is known: those of a node from when it began or claimed the reply. */
-  get lastWriter(): WriterKeys {
-    return this.#writers.at(-1) as WriterKeys;
-  }
-
   /**
    * @param lastMetadata the number of the part that had the metadata before these.
-   * @param writer the keys of this node, also if another one has claimed the reply since.
+   * @param writer the keys of this node.
    */
   sealParts(
     { from, records, metadata }: ReplyBatch,
@@ -123,11 +125,12 @@ export class ReplySeal {
       const number = from + i + 1;
       const plain = new ByteWriter(record.length + 8).varint(last).append(record).finish();
       if (numbers.has(number)) last = number;
-      return sealAt(writer.parts, this.#placeOf('part', number), plain);
+      return Buffer.concat([writer.mark, sealAt(writer.parts, this.#placeOf('part', number), plain)]);
     });
     const sealedMetadata = metadata.map(([part, bytes]) => {
       const box = sealAt(writer.metadata, this.#placeOf('metadata', part), bytes);
-      return [part, new ByteWriter(box.length + 8).varint(part).append(box).finish()] as const;
+      const size = writer.mark.length + box.length + 8;
+      return [part, new ByteWriter(size).varint(part).append(writer.mark).append(box).finish()] as const;
     });
     return { records: sealed, metadata: sealedMetadata, lastMetadata: last };
   }
@@ -151,9 +154,8 @@ export class ReplySeal {
   }
 
   /** @throws {ProtocolError} `authentication_failed`. */
-  openPieces(after: number, { records, metadata, end, claims = [] }: EnginePieces): ReplyPieces {
+  openPieces(after: number, { records, metadata, end }: ReplyPieces): ReplyPieces {
     return opening(WHAT, () => {
-      this.claims = claims;
       const opened = this.#openParts(after, records);
       const before = metadata === undefined ? undefined : this.#openMetadata(metadata);
       const [first] = opened;
@@ -168,14 +170,15 @@ export class ReplySeal {
   }
 
   /** The number of the last part that had metadata. @throws {ProtocolError} `authentication_failed`. */
-  lastMetadata({ metadata }: Pick<EnginePieces, 'metadata'>): number {
+  lastMetadata({ metadata }: Pick<ReplyPieces, 'metadata'>): number {
     return opening(WHAT, () => (metadata === undefined ? 0 : this.#openMetadata(metadata).part));
   }
 
   #openParts(after: number, records: readonly Uint8Array[]) {
     return records.map((sealed, i) => {
-      const place = this.#placeOf('part', after + i + 1);
-      const reader = new ByteReader(openAt(this.#of(place.number).parts, place, sealed));
+      const box = new ByteReader(sealed);
+      const { parts } = this.#readWriter(box);
+      const reader = new ByteReader(openAt(parts, this.#placeOf('part', after + i + 1), box.rest()));
       return { last: reader.varint('a part'), record: reader.rest() };
     });
   }
@@ -183,7 +186,8 @@ export class ReplySeal {
   #openMetadata(sealed: Uint8Array): { readonly part: number; readonly bytes: Uint8Array } {
     const reader = new ByteReader(sealed);
     const part = reader.varint('a part');
-    return { part, bytes: openAt(this.#of(part).metadata, this.#placeOf('metadata', part), reader.rest()) };
+    const { metadata } = this.#readWriter(reader);
+    return { part, bytes: openAt(metadata, this.#placeOf('metadata', part), reader.rest()) };
   }
 
   #openEnd({ at, metadata: sealed }: ReplyEnd, parts: number): ReplyEnd {
@@ -202,8 +206,8 @@ export class ReplySeal {
     return { at, failure, metadata };
   }
 
-  #keysFor(what: string | Uint8Array): readonly [Uint8Array, Uint8Array, Uint8Array] {
-    return this.key.keysFor('reply', this.#id, this.#salt, what);
+  #keysFor(...what: readonly (string | Uint8Array)[]): readonly [Uint8Array, Uint8Array, Uint8Array] {
+    return this.key.keysFor('reply', this.#id, this.#salt, ...what);
   }
 
   /** @param number of the part. @default 0, of what there is one of */

@@ -51,18 +51,25 @@ const batchOf = (
 
 /** An engine whose calls a test sees, and whose answers it may change. */
 function spied(change: (name: string, answer: unknown) => unknown = (_, answer) => answer) {
-  const calls: { readonly name: string; readonly args: readonly unknown[] }[] = [];
-  const engine = new Proxy(memoryReplies(Date.now), {
-    get(target, name: keyof ReplyLogs) {
-      const method = target[name] as (...args: unknown[]) => unknown;
+  const calls: { readonly name: keyof ReplyLogs; readonly args: readonly unknown[] }[] = [];
+  let replies = memoryReplies(Date.now);
+  const call = (name: keyof ReplyLogs, args: readonly unknown[]): unknown =>
+    (replies[name] as (...args: readonly unknown[]) => unknown)(...args);
+  const engine = new Proxy(replies, {
+    get(_, name: keyof ReplyLogs) {
       return (...args: unknown[]) => {
         calls.push({ name, args });
-        const answer = method.apply(target, args);
+        const answer = call(name, args);
         return answer instanceof Promise ? answer.then((value) => change(name, value)) : answer;
       };
     },
   });
-  return { engine, calls };
+  /** The engine is as it was after so many calls. */
+  async function putBack(count: number): Promise<void> {
+    replies = memoryReplies(Date.now);
+    for (const { name, args } of calls.slice(0, count)) await call(name, args);
+  }
+  return { engine, calls, putBack };
 }
 
 async function written(sealed: ReplyLogs, head: ReplyHead, count = 3) {
@@ -309,6 +316,68 @@ describe('sealed replies', () => {
       .filter(({ name }) => name === 'end')
       .map(({ args: [first] }) => first as { end: ReplyEnd });
     expect(new Set(ends.map(({ end }) => Buffer.from(end.metadata ?? []).toString('hex')))).toHaveLength(2);
+  });
+
+  it('have keys of their own for each writer, also if the engine is put back to before it came', async () => {
+    const { engine, calls, putBack } = spied();
+    const [a, b, c] = [sealedReplies(engine, KEY), sealedReplies(engine, KEY), sealedReplies(engine, KEY)];
+    const head = headOf();
+    const [one] = await written(a, head, 1);
+    const { length: before } = calls;
+    const records = [recordOf('two', 'm'), recordOf('three')];
+    const batch = { ...batchOf(head, 1, records, [[2, text('m')]]), epoch: 1 };
+    const key = { ...head, epoch: 1 };
+    await b.claim(key, 'bbbbbb', LIVE_MS);
+    const { length: claimed } = calls;
+    const tags: string[] = [];
+    for (const [node, count] of [
+      [b, before],
+      [c, before],
+      [c, before],
+      [b, claimed],
+      [b, claimed],
+    ] as const) {
+      await putBack(count);
+      expect(await node.claim(key, 'bbbbbb', LIVE_MS)).toMatchObject({ outcome: 'done', parts: 1 });
+      expect(await node.append(batch, BOUNDS, LIVE_MS)).toBe('done');
+      const told = calls.findLast(({ name }) => name === 'append')?.args[0] as ReplyBatch;
+      const boxes = [...told.records, ...told.metadata.map(([, box]) => box)];
+      tags.push(...boxes.map((box) => Buffer.from(box.subarray(-16)).toString('hex')));
+      for (const reader of [a, b, c, sealedReplies(engine, KEY)]) {
+        expect((await reader.read(head.id, 0))?.records).toEqual([one, ...records]);
+        expect(await reader.read(head.id, 2)).toMatchObject({
+          records: records.slice(1),
+          metadata: text('m'),
+        });
+      }
+    }
+    expect(new Set(tags)).toHaveLength(5 * 3);
+    const { records: sealed = [] } = (await engine.read(head.id, 0)) ?? {};
+    expect(sealed.map((each, i) => each.length - [one!, ...records][i]!.length)).toEqual([18, 34, 34]);
+  });
+
+  it('are refused if anything of a writer that came later was changed', async () => {
+    let change = (pieces: Awaited<ReturnType<ReplyLogs['read']>>) => pieces;
+    const { engine } = spied((name, answer) => (name === 'read' ? change(answer as never) : answer));
+    const [a, b] = [sealedReplies(engine, KEY), sealedReplies(engine, KEY)];
+    const head = headOf();
+    await written(a, head, 1);
+    await b.claim({ ...head, epoch: 1 }, 'bbbbbb', LIVE_MS);
+    const batch = { ...batchOf(head, 1, [recordOf('two', 'm')], [[2, text('m')]]), epoch: 1 };
+    await b.append(batch, BOUNDS, LIVE_MS);
+    const [pieces, later] = [await engine.read(head.id, 1), await engine.read(head.id, 2)];
+    const [record, metadata] = [pieces?.records[0], later?.metadata] as [Uint8Array, Uint8Array];
+    const wrong = (bytes: Uint8Array) =>
+      Array.from(bytes, (byte, i) => [bytes.with(i, byte ^ 2), bytes.subarray(0, i)]).flat();
+    for (const each of wrong(record)) {
+      change = () => ({ ...pieces!, records: [each] });
+      await expect(b.read(head.id, 1)).rejects.toEqual(REFUSED);
+    }
+    for (const each of wrong(metadata)) {
+      change = () => ({ ...later!, metadata: each });
+      await expect(b.read(head.id, 2)).rejects.toEqual(REFUSED);
+      await expect(b.claim({ ...head, epoch: 1 }, 'bbbbbb', LIVE_MS)).rejects.toEqual(REFUSED);
+    }
   });
 
   it('have room for every small end', async () => {

@@ -104,9 +104,8 @@ export function sealedReplies(engine: ReplyLogs, keys: Seal): ReplyLogs {
       const { parts, offset } = claimed;
       const pieces = await engine.read(id, parts);
       if (pieces === undefined) return { outcome: 'gone' };
-      seal.claims = pieces.claims ?? [];
       const lastMetadata = seal.lastMetadata(pieces);
-      written.set(id, { ...begun(seal), parts, offset, lastMetadata });
+      written.set(id, { ...begun(seal, seal.claim()), parts, offset, lastMetadata });
       return claimed;
     },
 
@@ -228,8 +227,8 @@ export function sealedReplies(engine: ReplyLogs, keys: Seal): ReplyLogs {
   };
 }
 
-function begun(seal: ReplySeal): Writing {
-  return { seal, keys: seal.lastWriter, parts: 0, offset: 0, lastMetadata: 0, usedAt: performance.now() };
+function begun(seal: ReplySeal, keys = seal.first): Writing {
+  return { seal, keys, parts: 0, offset: 0, lastMetadata: 0, usedAt: performance.now() };
 }
 
 function ownerOf(key: SealKey, owner: string): string {

@@ -1,7 +1,7 @@
 import { keyOf, textsOf } from '../../keys.js';
 import { readHead } from '../logs/redis-head.js';
 import { WHOLE } from '../logs/redis-scripts.js';
-import { bytesOf, claimsOf, endTimeOf, listOf, optionalBytes, writerOf } from '../logs/redis-values.js';
+import { bytesOf, endTimeOf, listOf, optionalBytes, writerOf } from '../logs/redis-values.js';
 import type { EngineItem, EngineStore, ReplyItem } from '../store.js';
 import { RedisCalls } from './calls.js';
 import type { RedisSource } from './client.js';
@@ -123,28 +123,14 @@ export function redisStore(prefix: string, source: RedisSource): EngineStore {
 
 /** An answer of WHOLE. @throws {ProtocolError} `bad_message` if no node has written it so. */
 function replyOf(found: readonly unknown[]): ReplyItem {
-  const [
-    left,
-    head,
-    endAt,
-    endedBy,
-    why,
-    failure,
-    metadata,
-    writer,
-    epoch,
-    source,
-    claims,
-    isNamed,
-    ...noted
-  ] = found;
+  const [left, head, endAt, endedBy, why, failure, metadata, writer, epoch, source, isNamed, ...noted] =
+    found;
   const at = endTimeOf(endAt);
   const reason = String(why);
   const { idleMs: _, ...written } = writerOf([0, writer, epoch, source]);
   return {
     kind: 'reply',
     head: { ...readHead(bytesOf(head)), ...written },
-    claims: claimsOf(claims) ?? [],
     metadata: noted.map(notedOf),
     end:
       at === undefined

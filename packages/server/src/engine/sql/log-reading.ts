@@ -2,7 +2,6 @@ import { keyOf } from '../../keys.js';
 import {
   type EngineEntry,
   type EnginePage,
-  type EnginePieces,
   type EngineState,
   framedLength,
   MAX_SHARED,
@@ -11,8 +10,8 @@ import {
   READ_SIZE,
 } from '../logs/logs.js';
 import { readHead } from '../logs/redis-head.js';
-import { claimsOf, itemsOf, malformed, writerOf } from '../logs/redis-values.js';
-import { READ_PARTS } from '../logs/reply.js';
+import { itemsOf, malformed, writerOf } from '../logs/redis-values.js';
+import { READ_PARTS, type ReplyPieces } from '../logs/reply.js';
 import { ask, type Dialect, type Row, type SqlCall, type SqlValue } from './call.js';
 import { digestOf } from './log-tables.js';
 
@@ -73,9 +72,9 @@ export function* stateOf(
   return { parts: Number(found['parts']), hasEnded: found['ended_at'] !== null, ...writtenBy(found) };
 }
 
-export function* readParts(dialect: Dialect, id: string, after: number): SqlCall<EnginePieces | undefined> {
+export function* readParts(dialect: Dialect, id: string, after: number): SqlCall<ReplyPieces | undefined> {
   const [found] = yield* ask(
-    `SELECT parts, noted, ended_at, failure, end_metadata, claims, tail_from, tail FROM replies
+    `SELECT parts, noted, ended_at, failure, end_metadata, tail_from, tail FROM replies
     WHERE id = ? AND ends_at > ${dialect.now}`,
     keyOf(id),
   );
@@ -93,8 +92,7 @@ export function* readParts(dialect: Dialect, id: string, after: number): SqlCall
           failure: bytesOf(found['failure']),
           metadata: bytesOf(found['end_metadata']),
         };
-  const claims = claimsOf(found['claims']);
-  return { records, metadata: noted, end, ...(claims !== undefined && { claims }) };
+  return { records, metadata: noted, end };
 }
 
 export function* proveOwner(dialect: Dialect, sessionId: string, hash: string): SqlCall<string | undefined> {

@@ -18,7 +18,7 @@ export function logTables({ bytes, whole, keyed }: Dialect): readonly string[] {
       owner TEXT PRIMARY KEY, bytes ${whole} NOT NULL, replies ${whole} NOT NULL, rank ${whole} NOT NULL)${keyed}`,
     `CREATE TABLE replies (
       id TEXT PRIMARY KEY, owner TEXT NOT NULL, name TEXT, head TEXT NOT NULL, rank ${whole} NOT NULL, shared_at ${whole},
-      source TEXT NOT NULL, writer TEXT NOT NULL, epoch ${whole} NOT NULL, claims TEXT NOT NULL,
+      source TEXT NOT NULL, writer TEXT NOT NULL, epoch ${whole} NOT NULL,
       parts ${whole} NOT NULL, size ${whole} NOT NULL, charge ${whole} NOT NULL, noted ${whole} NOT NULL,
       written_at ${whole} NOT NULL, followed_at ${whole}, ends_at ${whole} NOT NULL,
       ended_at ${whole}, ended_by TEXT, why TEXT, failure ${bytes}, end_metadata ${bytes},
@@ -51,7 +51,7 @@ export function digestOf(...texts: readonly string[]): string {
 /** A reply that is not over; `undefined` if there is none. It is locked. */
 export function* lockReply(dialect: Dialect, id: string): SqlCall<Row | undefined> {
   const [found] = yield* ask(
-    `SELECT parts, size, charge, noted, epoch, writer, claims, followed_at, ended_at, ended_by, why, tail_from, tail,
+    `SELECT parts, size, charge, noted, epoch, writer, followed_at, ended_at, ended_by, why, tail_from, tail,
       ${dialect.now} AS now
     FROM replies WHERE id = ? AND ends_at > ${dialect.now}${dialect.forUpdate}`,
     keyOf(id),

@@ -48,9 +48,9 @@ export function* openReply(
   if (typeof charged === 'string') return charged;
   const nameKey = name === undefined ? null : digestOf(head.owner, name);
   yield* ask(
-    `INSERT INTO replies (id, owner, name, head, rank, shared_at, source, writer, epoch, claims, parts, size, charge, noted,
+    `INSERT INTO replies (id, owner, name, head, rank, shared_at, source, writer, epoch, parts, size, charge, noted,
       written_at, ends_at, tail_from, tail)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0, 0, ?, 0, ${dialect.now}, ${dialect.now} + ?, 0, ?)`,
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, 0, ${dialect.now}, ${dialect.now} + ?, 0, ?)`,
     ...[id, owner, nameKey, headText(head), charged, share === undefined ? null : Math.floor(startedAt)],
     ...[sourceText(source), by, epoch, charge, wholeMs(liveMs), NO_BYTES],
   );
@@ -76,12 +76,11 @@ export function* claimReply(
   const why = found['why'];
   if (found['ended_at'] !== null && why !== 'orphaned') return { outcome: why === 'given_up' ? why : 'over' };
   const [parts, offset] = [Number(found['parts']), Number(found['size'])];
-  const claims = [found['claims'], before === epoch ? '' : `${parts}:${epoch}`].filter(Boolean).join(' ');
   yield* ask(
-    `UPDATE replies SET writer = ?, epoch = ?, claims = ?, written_at = ${dialect.now}, ends_at = ${dialect.now} + ?,
+    `UPDATE replies SET writer = ?, epoch = ?, written_at = ${dialect.now}, ends_at = ${dialect.now} + ?,
       ended_at = NULL, ended_by = NULL, why = NULL, failure = NULL, end_metadata = NULL
     WHERE id = ?`,
-    ...[by, epoch, claims, wholeMs(liveMs), keyOf(id)],
+    ...[by, epoch, wholeMs(liveMs), keyOf(id)],
   );
   return { outcome: 'done', parts, offset };
 }

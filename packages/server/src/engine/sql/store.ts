@@ -1,6 +1,6 @@
 import { textsOf } from '../../keys.js';
 import { readHead } from '../logs/redis-head.js';
-import { claimsOf, writerOf } from '../logs/redis-values.js';
+import { writerOf } from '../logs/redis-values.js';
 import type { EngineItem, EngineStore, ReplyItem } from '../store.js';
 import { ask, type Row, type SqlCall, type SqlDatabase, type SqlValue } from './call.js';
 import { fieldsIn } from './sessions.js';
@@ -68,7 +68,7 @@ export function sqlStore(database: SqlDatabase): EngineStore {
   }
 
   async function* replies(): AsyncGenerator<EngineItem> {
-    const columns = `id, owner, rank, head, source, writer, epoch, claims, ended_at, ended_by, why, failure, end_metadata,
+    const columns = `id, owner, rank, head, source, writer, epoch, ended_at, ended_by, why, failure, end_metadata,
       ends_at - ${now} AS left_ms, CASE WHEN id IN (SELECT id FROM reply_names) THEN 1 ELSE 0 END AS is_named`;
     const rows = { columns, from: 'replies', where: lives, key: ['owner', 'rank'], limit: HEADS };
     for await (const row of pages(rows, ['', -1])) {
@@ -129,7 +129,6 @@ function replyOf(row: Row, noted: readonly Row[]): ReplyItem {
   return {
     kind: 'reply',
     head: { ...readHead(Buffer.from(String(row['head']))), by, epoch, source },
-    claims: claimsOf(row['claims']) ?? [],
     metadata: noted.map(({ part, bytes }) => [Number(part), bytesOf(bytes) ?? new Uint8Array(0)] as const),
     end:
       at === null

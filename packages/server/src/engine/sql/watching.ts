@@ -1,9 +1,10 @@
 import { isCount } from '@parlance/protocol/internal';
-import { type EnginePieces, type EngineState, type ReplyNews, UNKNOWN } from '../logs/logs.js';
+import { type EngineState, type ReplyNews, UNKNOWN } from '../logs/logs.js';
+import type { ReplyPieces } from '../logs/reply.js';
 
 export interface WatchedReply {
   state(): Promise<EngineState | undefined>;
-  read(after: number): Promise<EnginePieces | undefined>;
+  read(after: number): Promise<ReplyPieces | undefined>;
   /** As {@link SqlDatabase.watch}: the hint is the number of the last part that was added, or `''` for anything else. */
   hear(onWake: (hint: string | undefined) => void): () => void;
 }

@@ -173,13 +173,7 @@ export const storeTests: Tests = {
 
     like(await logs.find(long.id), { ...long, parts: 40, end: undefined, by: 'cccccc', epoch: 4, source });
     same(await readAll(logs, long.id), records);
-    like(await logs.read(long.id, 14), {
-      metadata: text('{"part":1}'),
-      claims: [
-        { from: 10, epoch: 3 },
-        { from: 30, epoch: 4 },
-      ],
-    });
+    same((await logs.read(long.id, 14))?.metadata, text('{"part":1}'));
     same((await logs.read(long.id, 15))?.metadata, text('{"part":15}'));
     // One that was ended because its writer seemed to be gone goes on.
     same((await logs.read(failed.id, 0))?.end, endOf(failed, 0, 'dddddd', text('failure')).end);
