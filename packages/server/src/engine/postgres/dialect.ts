@@ -3,6 +3,8 @@ import type { Dialect } from '../sql/call.js';
 export const DIALECT: Dialect = {
   bytes: 'BYTEA',
   whole: 'BIGINT',
+  // Not `= ANY`: a plan that was made for a small table compares each row of a large one with each value.
+  anyOf: "IN (SELECT unnest(string_to_array(?, ',')::bytea[]))",
   forUpdate: ' FOR UPDATE',
   keyed: '',
   now: 'floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint',

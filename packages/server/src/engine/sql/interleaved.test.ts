@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { DIALECT as POSTGRES } from '../postgres/dialect.js';
 import { loadLibrary } from '../sqlite/library.js';
 import { DIALECT } from '../sqlite/open.js';
 import type { Row, SqlCall } from './call.js';
@@ -64,6 +65,20 @@ describe('a sweep', () => {
     expect(asked()).toBe(1);
     expect(run(sessions.read('sess_kept', ['begin']))?.fields.size).toBe(1);
   });
+});
+
+it('a turn removes any number of fields with as many statements, however far away the database is', () => {
+  const found = { owner: 'aaaaaa', epoch: 0, written: 1, bytes: 1_000_000, left_ms: TTL_MS };
+  const asked = (count: number): number => {
+    const remove = Array.from({ length: count }, (_, i) => `p1.${i}`);
+    const turn = { ...writeOf(TTL_MS), number: 2, isFirst: false, remove };
+    const call = new SessionCalls(POSTGRES).write('sess_one', turn);
+    let statements = 0;
+    for (let step = call.next(); step.done !== true; step = call.next([found])) statements++;
+    return statements;
+  };
+  expect(asked(1)).toBeGreaterThan(3);
+  expect(asked(60_000)).toBe(asked(1));
 });
 
 describe('a read of parts', () => {

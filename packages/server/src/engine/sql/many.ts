@@ -1,4 +1,4 @@
-import type { SqlValue } from './call.js';
+import type { Dialect, SqlValue } from './call.js';
 
 /** Values in one list of a statement. */
 const MAX_VALUES = 256;
@@ -14,6 +14,16 @@ export function* listsOf<Value extends SqlValue>(values: readonly Value[]): Gene
     const length = 2 ** Math.ceil(Math.log2(part.length));
     yield [...part, ...Array<Value>(length - part.length).fill(last)];
   }
+}
+
+/** What stands after a column that has one of some values, and its parameters: for all of them, or for some at a time. */
+export function* amongOf(
+  { anyOf }: Dialect,
+  values: readonly Buffer[],
+): Generator<readonly [condition: string, parameters: readonly SqlValue[]]> {
+  if (anyOf === undefined)
+    for (const some of listsOf(values)) yield [`IN (${repeated('?', some.length)})`, some];
+  else if (values.length > 0) yield [anyOf, [values.map((each) => `\\x${each.toString('hex')}`).join(',')]];
 }
 
 /** Splits rows for `VALUES …`, none of them repeated, into parts of as few different lengths. */

@@ -7,7 +7,7 @@ import type {
   SessionWritten,
 } from '../engine.js';
 import { ask, type Dialect, type Row, type SqlCall } from './call.js';
-import { forCount, listsOf, repeated, rowsOf } from './many.js';
+import { amongOf, forCount, listsOf, repeated, rowsOf } from './many.js';
 
 /** How long it is known that a session is over, in milliseconds. */
 const RELEASED_MS = 600_000;
@@ -37,6 +37,7 @@ export const sessionTables = ({ bytes, whole, keyed }: Dialect): readonly string
 
 /** Where sessions are that have moved, and the records of others. */
 export class SessionCalls {
+  readonly #dialect: Dialect;
   readonly #record: string;
   readonly #entry: string;
   readonly #insert: string;
@@ -52,22 +53,14 @@ export class SessionCalls {
   readonly #removeFields = forCount(
     (count) => `DELETE FROM fields WHERE session IN (${repeated('?', count)})`,
   );
-  readonly #someFields = forCount(
-    (count) => `SELECT name, value FROM fields WHERE session = ? AND name IN (${repeated('?', count)})`,
-  );
-  readonly #bytesOf = forCount(
-    (count) => `SELECT coalesce(sum(length(name) + length(value)), 0) AS bytes FROM fields
-      WHERE session = ? AND name IN (${repeated('?', count)})`,
-  );
   readonly #setFields = forCount(
     (count) => `INSERT INTO fields (session, name, value) VALUES ${repeated('(?, ?, ?)', count)}
       ON CONFLICT (session, name) DO UPDATE SET value = excluded.value`,
   );
-  readonly #dropFields = forCount(
-    (count) => `DELETE FROM fields WHERE session = ? AND name IN (${repeated('?', count)})`,
-  );
 
-  constructor({ now, forUpdate }: Dialect) {
+  constructor(dialect: Dialect) {
+    const { now, forUpdate } = dialect;
+    this.#dialect = dialect;
     this.#record = `SELECT owner, epoch FROM sessions WHERE id = ? AND ends_at > ${now}`;
     const columns = `owner, epoch, written, bytes, ends_at - ${now} AS left_ms`;
     this.#entry = `SELECT ${columns} FROM sessions WHERE id = ?${forUpdate}`;
@@ -155,7 +148,8 @@ export class SessionCalls {
     else yield* ask(this.#update, owner, epoch, number, needed, ttlMs, sessionId);
     yield* this.#set(sessionId, set);
     if (before > 0)
-      for (const some of listsOf(remove)) yield* ask(this.#dropFields(some.length), sessionId, ...some);
+      for (const [isOne, names] of amongOf(this.#dialect, remove))
+        yield* ask(`DELETE FROM fields WHERE session = ? AND name ${isOne}`, sessionId, ...names);
     return 'written';
   }
 
@@ -188,8 +182,9 @@ export class SessionCalls {
     const record = yield* this.find(sessionId);
     if (record === undefined) return undefined;
     const fields = new Map<string, Uint8Array>();
-    for (const some of listsOf(names.map((name) => Buffer.from(name))))
-      addFields(fields, yield* ask(this.#someFields(some.length), sessionId, ...some));
+    const bytes = names.map((name) => Buffer.from(name));
+    for (const [isOne, some] of amongOf(this.#dialect, bytes))
+      addFields(fields, yield* ask(`${this.#allFields} AND name ${isOne}`, sessionId, ...some));
     return { ...record, fields };
   }
 
@@ -254,10 +249,12 @@ export class SessionCalls {
   }
 
   /** Bytes that fields of these names have. A name may come twice. */
-  *#takenBy(sessionId: string, names: readonly Uint8Array[]): SqlCall<number> {
+  *#takenBy(sessionId: string, names: readonly Buffer[]): SqlCall<number> {
     let taken = 0;
-    for (const some of listsOf(names)) {
-      const [row] = yield* ask(this.#bytesOf(some.length), sessionId, ...some);
+    for (const [isOne, some] of amongOf(this.#dialect, names)) {
+      const sum = `SELECT coalesce(sum(length(name) + length(value)), 0) AS bytes FROM fields
+        WHERE session = ? AND name ${isOne}`;
+      const [row] = yield* ask(sum, sessionId, ...some);
       taken += Number(row?.['bytes']);
     }
     return taken;
