@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Cluster } from 'ioredis';
+import { freePort } from './free-port.js';
 import { type RedisServer, startRedis } from './redis-server.js';
 
 /** A Redis Cluster of six processes: three masters, each with a replica. */
@@ -22,13 +23,16 @@ const portOf = ({ url }: RedisServer) => Number(new URL(url).port);
 export async function startRedisCluster(...options: readonly string[]): Promise<RedisCluster> {
   const files = ['--cluster-enabled', 'yes', '--cluster-config-file', 'nodes.conf'];
   const timing = ['--cluster-node-timeout', String(NODE_TIMEOUT_MS), '--repl-diskless-sync-delay', '0'];
-  const all = Array.from({ length: 2 * MASTERS }, () => startRedis(...files, ...timing, ...options));
-  const servers = await Promise.all(all);
+  // Without, it is 10,000 above the port of the server, and any connection may have that.
+  const buses = await Promise.all(Array.from({ length: 2 * MASTERS }, freePort));
+  const servers = await Promise.all(
+    buses.map((bus) => startRedis(...files, '--cluster-port', String(bus), ...timing, ...options)),
+  );
   const ids = await Promise.all(servers.map(({ client }) => client.cluster('MYID')));
   const [first] = servers as [RedisServer];
   for (const [i, { client }] of servers.entries()) {
     await client.call('CLUSTER', 'SET-CONFIG-EPOCH', String(i + 1));
-    if (i > 0) await client.call('CLUSTER', 'MEET', '127.0.0.1', String(portOf(first)));
+    if (i > 0) await client.call('CLUSTER', 'MEET', '127.0.0.1', String(portOf(first)), String(buses[0]));
   }
   for (let i = 0; i < MASTERS; i++) {
     const [from, to] = [i, i + 1].map((at) => Math.floor((at * SLOTS) / MASTERS)) as [number, number];
