@@ -79,12 +79,25 @@ export function isOf(plant: CrossingPlant, fault: string): boolean {
 
 /** Breaks the rule in this process, if that is not up to the engine. */
 export async function plantFault(plant: CrossingPlant | undefined): Promise<void> {
-  if (plant === 'ended') crashWhenFrozen();
+  if (plant === 'ended') await crashWhenFrozen();
   if (plant === 'repeat') await forgetHeard();
 }
 
-/** What a feature tells a session that another node will have counts as a fault of this session. */
-function crashWhenFrozen(): void {
+/**
+ * What a feature tells a session that another node will have counts as a fault of this session. And it is told what others had
+ * with it, which now ends as soon as it is given up.
+ */
+async function crashWhenFrozen(): Promise<void> {
+  const file = new URL('../../../../packages/server/src/agents/relay.ts', import.meta.url);
+  const { Relay } = await import(String(file));
+  const { handleEnded } = Relay.prototype;
+  Relay.prototype.handleEnded = function (
+    this: unknown,
+    session: ServerEndpoint,
+    ...rest: readonly unknown[]
+  ) {
+    if (!session.isFrozen || session.hasEnded) handleEnded.call(this, session, ...rest);
+  };
   const { tell } = ServerEndpoint.prototype;
   const { crash } = Object.getPrototypeOf(Object.getPrototypeOf(ServerEndpoint.prototype));
   ServerEndpoint.prototype.tell = function (this: ServerEndpoint, command) {
