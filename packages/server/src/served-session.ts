@@ -87,6 +87,7 @@ export interface ServedSessionHost extends UserSessionHost {
   readonly isMoved: boolean;
   readonly client: ClientInfo;
   readonly since: number;
+  readonly options: { readonly yield?: (() => Promise<void>) | undefined };
   /** `undefined` without metrics. */
   readonly observer: SessionObserver | undefined;
   /** The messages with the hooks of the server around them. */
@@ -146,6 +147,11 @@ export class ServedSession extends UserSession implements ServerSession {
   constructor(host: ServedSessionHost) {
     super(host);
     this.#host = host;
+  }
+
+  /** Resolves when it is the turn of a session again; `undefined` if the session is another end's. */
+  static restOf(session: Session): Promise<void> | undefined {
+    return #host in session ? session.#host.options.yield?.() : undefined;
   }
 
   /** Who observes the server of a session; `undefined` if it has no metrics, or the session is another end's. */

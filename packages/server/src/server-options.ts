@@ -34,7 +34,7 @@ import type { ResolvedServerOptions } from './options.js';
 import type { Feature } from './parts/part.js';
 import { resolveLoopShare, resolveProcessMemory } from './resources.js';
 import { sealOf } from './seal/sealed.js';
-import type { ServerSession } from './served-session.js';
+import { ServedSession, type ServerSession } from './served-session.js';
 
 /** @typeParam Data of `session.data`. */
 export interface ServerOptions<Data = unknown> extends Pick<CapabilityOptions, 'algorithms' | 'encodings'> {
@@ -205,7 +205,13 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     onRequest:
       onFetch === undefined
         ? onRequest
-        : createFetchHandler({ onRequest, onFetch, maxBodySize: limits.maxTransferSize, logger }),
+        : createFetchHandler({
+            onRequest,
+            onFetch,
+            maxBodySize: limits.maxTransferSize,
+            restOf: ServedSession.restOf,
+            logger,
+          }),
     prepare: preparation(onRequest, logger),
     logger,
     feed,

@@ -53,6 +53,8 @@ export interface HandlerOptions {
   /** Bytes of a body that is streamed. */
   readonly maxBodySize: number;
   readonly logger: Logger;
+  /** Lets other sessions have the event loop between two slices of long work for this one. @default the `yield` of the clock */
+  readonly restOf?: ((session: Session) => Promise<void> | undefined) | undefined;
 }
 
 /** The handler of an end with `onFetch`: HTTP requests go to it, except those of paths that `onRequest` serves. */
@@ -93,15 +95,11 @@ const WITHOUT_BODY: readonly number[] = [204, 205, 304];
 const MAX_NAMES = 64;
 
 class FetchServer {
-  readonly #onFetch: FetchHandler;
-  readonly #maxBodySize: number;
-  readonly #logger: Logger;
+  readonly #options: HandlerOptions;
   readonly #dropped = new Set<string>();
 
-  constructor({ onFetch, maxBodySize, logger }: HandlerOptions) {
-    this.#onFetch = onFetch as FetchHandler;
-    this.#maxBodySize = maxBodySize;
-    this.#logger = logger;
+  constructor(options: HandlerOptions) {
+    this.#options = options;
   }
 
   async *answer(request: Message, context: RequestContext, head: IncomingHead | Error): AsyncGenerator<Part> {
@@ -113,7 +111,7 @@ class FetchServer {
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
     try {
-      const bounds = attempt(() => new BodyBounds(this.#maxBodySize, head.headers.get('content-type')));
+      const bounds = attempt(() => this.#boundsOf(head, context, reading.signal));
       if (bounds instanceof Error) return yield* refusal(context, bounds.message);
       let body: Content;
       try {
@@ -136,6 +134,12 @@ class FetchServer {
     }
   }
 
+  #boundsOf({ headers }: IncomingHead, { session }: RequestContext, signal: AbortSignal): BodyBounds {
+    const { maxBodySize, restOf } = this.#options;
+    const type = headers.get('content-type');
+    return new BodyBounds({ most: maxBodySize, type, signal, rest: () => restOf?.(session) });
+  }
+
   /** Calls the handler. `undefined` if it fails, which is reported then. */
   async #ask(
     asked: Request,
@@ -144,7 +148,7 @@ class FetchServer {
     { method }: IncomingHead,
   ): Promise<ReadResponse | undefined> {
     const { signal, session } = context;
-    const onFetch = this.#onFetch;
+    const onFetch = this.#options.onFetch as FetchHandler;
     const answering = (async () => await onFetch(asked, contextOf(request, context)))();
     try {
       const response = await settled(answering, signal);
@@ -158,7 +162,7 @@ class FetchServer {
       }
       if (error instanceof RequestError) throw error;
       const fields = { event: 'request.failed', session: session.id, err: loggable(error) };
-      this.#logger.warn(fields, 'onFetch failed');
+      this.#options.logger.warn(fields, 'onFetch failed');
       return undefined;
     }
   }
@@ -194,7 +198,10 @@ class FetchServer {
       if (this.#dropped.has(header) || this.#dropped.size >= MAX_NAMES) continue;
       this.#dropped.add(header);
       const fields = { event: 'http.header_dropped', session: session.id, header };
-      this.#logger.warn(fields, 'a header of a response cannot be sent over a session and was left out');
+      this.#options.logger.warn(
+        fields,
+        'a header of a response cannot be sent over a session and was left out',
+      );
     }
   }
 }
@@ -249,7 +256,8 @@ function contextOf({ from }: Message, context: RequestContext): FetchContext {
   };
 }
 
-type Content = Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>> | undefined;
+/** Bytes are copied by the request. */
+type Content = Uint8Array | ReadableStream<Uint8Array<ArrayBuffer>> | undefined;
 
 /** The body of a request; `undefined` if it has none. */
 async function bodyOf(
@@ -260,16 +268,16 @@ async function bodyOf(
   bounds: BodyBounds,
 ): Promise<Content> {
   if (upload === undefined) {
-    bounds.checkForm(bytes);
-    return bytes.length === 0 ? undefined : new Uint8Array(bytes);
+    await bounds.checkForm(bytes);
+    return bytes.length === 0 ? undefined : bytes;
   }
   if (from !== undefined) {
     throw refuse(new RequestError('unsupported', 'a body that comes from another client cannot be streamed'));
   }
   if (hasRequestStreams())
     return streamOf(readLater(() => bounds.limit(readUpload(session, upload, signal))));
-  const collected = new Uint8Array(await collectUpload(session, upload, signal));
-  bounds.checkForm(collected);
+  const collected = await collectUpload(session, upload, signal);
+  await bounds.checkForm(collected);
   return collected;
 }
 

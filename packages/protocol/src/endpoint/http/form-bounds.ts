@@ -55,12 +55,13 @@ class PairBounds implements FormBounds {
 
 const CR = 0x0d;
 const LF = 0x0a;
-const DASH = 0x2d;
+/** Values of a byte. */
+const BYTES = 256;
 
 class PartBounds implements FormBounds {
-  readonly #delimiter: Uint8Array;
-  /** For each number of matched bytes, how many of them are matched still if the next one differs. */
-  readonly #back: Uint8Array;
+  readonly #length: number;
+  /** How many bytes of a delimiter have passed with the next byte, for each number of them before it. */
+  readonly #next: Uint8Array;
   /** Bytes of a delimiter that have passed. */
   #matched = 0;
   #delimiters = 0;
@@ -71,25 +72,26 @@ class PartBounds implements FormBounds {
   #heads = 0;
 
   constructor(boundary: string) {
-    this.#delimiter = Uint8Array.from(`--${boundary}`, (character) => character.charCodeAt(0));
-    this.#back = backOf(this.#delimiter);
+    const delimiter = `--${boundary}`;
+    this.#length = delimiter.length;
+    this.#next = nextOf(delimiter);
   }
 
   push(piece: Uint8Array): string | undefined {
+    const next = this.#next;
+    const end = this.#length;
     const { length } = piece;
-    const delimiter = this.#delimiter;
-    const back = this.#back;
     let matched = this.#matched;
-    for (let at = 0; at < length; at++) {
+    for (let at = 0; at < length; ) {
       if (this.#isHead) {
         if (++this.#heads > MAX_HEADS) return HEADS;
         this.#passHead(piece[at] as number);
-      } else if (matched === 0) {
-        while (at < length && piece[at] !== DASH) at++;
+        matched = next[matched * BYTES + (piece[at++] as number)] as number;
+      } else {
+        while (at < length && matched < end)
+          matched = next[matched * BYTES + (piece[at++] as number)] as number;
       }
-      const byte = piece[at];
-      while (matched > 0 && byte !== delimiter[matched]) matched = back[matched - 1] as number;
-      if (byte !== delimiter[matched] || ++matched < delimiter.length) continue;
+      if (matched < end) continue;
       matched = 0;
       this.#isHead = true;
       this.#ended = 0;
@@ -107,13 +109,15 @@ class PartBounds implements FormBounds {
   }
 }
 
-/** The table of Knuth, Morris and Pratt, so that no content makes the search slow. */
-function backOf(pattern: Uint8Array): Uint8Array {
-  const back = new Uint8Array(pattern.length);
-  for (let at = 1, matched = 0; at < pattern.length; at++) {
-    while (matched > 0 && pattern[at] !== pattern[matched]) matched = back[matched - 1] as number;
-    if (pattern[at] === pattern[matched]) matched++;
-    back[at] = matched;
+/** The automaton of Knuth, Morris and Pratt: it looks at each byte once, so no content makes the search slow. */
+function nextOf(pattern: string): Uint8Array {
+  const next = new Uint8Array(pattern.length * BYTES);
+  // What has matched without the first byte decides what a byte that differs leaves.
+  for (let at = 0, rest = 0; at < pattern.length; at++) {
+    const byte = pattern.charCodeAt(at);
+    next.copyWithin(at * BYTES, rest * BYTES, (rest + 1) * BYTES);
+    if (at > 0) rest = next[rest * BYTES + byte] as number;
+    next[at * BYTES + byte] = at + 1;
   }
-  return back;
+  return next;
 }
