@@ -201,6 +201,8 @@ export class Connection extends SessionSettings implements WireEvents, Handshake
   onLed(guide: Guide): void {
     this.#abandonOwn(guide);
     guide.onHandedOver = (session) => {
+      // The memory of the guide is about to close, and what waits for it would wait for ever.
+      this.#releaseUnfinished();
       this.#target = session;
     };
     this.host.onLed(this.session);
