@@ -104,7 +104,7 @@ export class PeerPort {
     } catch (cause) {
       throw new ProtocolError('invalid_option', `nodes.tls: ${(cause as Error).message}`, { cause });
     }
-    await listenOn(port.#http, options.port, options.host);
+    await listenOn(port.#http, options.port, options.host, options.logger);
     return port;
   }
 

@@ -8,6 +8,7 @@ import {
 import type { AddressInfo } from 'node:net';
 import { type Logger, ProtocolError } from '@parlance/protocol';
 import { ask, assertOptions, loggable } from '@parlance/protocol/internal';
+import { limitedLog } from '../base/limited-log.js';
 import { isTrustedProxy, socketKey } from './addresses.js';
 import type { HttpOptions } from './options.js';
 
@@ -87,22 +88,34 @@ export async function openListener(
     },
   );
   boundConnections(http, server);
-  await listenOn(http, port, host);
+  await listenOn(http, port, host, server.logger);
   const address = http.address() as AddressInfo;
   const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
   return { http, port: address.port, host: address.address, authority: `${name}:${address.port}` };
 }
 
-/** @throws {ProtocolError} `connection_failed` if the port cannot be opened. */
-export async function listenOn(http: HttpServer, port: number, host: string): Promise<void> {
+/**
+ * What fails later, such as accepting a connection without file descriptors, is logged: the port stays open.
+ *
+ * @throws {ProtocolError} `connection_failed` if the port cannot be opened.
+ */
+export async function listenOn(http: HttpServer, port: number, host: string, logger: Logger): Promise<void> {
+  const log = limitedLog(logger);
+  let isOpen = false;
   await new Promise<void>((resolve, reject) => {
-    http.once('error', (cause: NodeJS.ErrnoException) => {
+    http.on('error', (cause: NodeJS.ErrnoException) => {
+      if (isOpen) {
+        const fields = { event: 'port.failed', err: loggable(cause), address: http.address() };
+        log.error(fields, 'a port failed, and stays open');
+        return;
+      }
       const why = REASONS[cause.code ?? ''] ?? cause.message;
       const message = `cannot listen on ${host}:${port}: ${why}`;
       reject(new ProtocolError('connection_failed', message, { cause }));
     });
     http.listen(port, host, resolve);
   });
+  isOpen = true;
 }
 
 /** Limits connections by socket address: one that sends no request costs memory too, and has no headers to go by. */
