@@ -132,6 +132,56 @@ interface Answering {
   readonly underWay: UnderWay[];
 }
 
+/** Answers the requests of a sender. A node has tens of thousands of them, so it has no functions of its own. */
+class SourceChannel implements RelayChannel {
+  readonly #source: RemoteSource;
+
+  constructor(source: RemoteSource) {
+    this.#source = source;
+  }
+
+  isWanted(ref: number): boolean {
+    return this.#source.isWanted(ref);
+  }
+  chunk(ref: number, body: BodyToSend): void {
+    this.#source.write('part', ref, body);
+  }
+  respond(ref: number, body: BodyToSend): void {
+    if (this.#source.isWanted(ref)) this.#source.write('response', ref, body);
+    else this.end(ref);
+  }
+  end(ref: number): void {
+    this.#source.answer(ref, 'end', []);
+  }
+  fail(ref: number, error: Parameters<RelayChannel['fail']>[1]): void {
+    this.#source.answer(ref, 'fail', [], encodeFailure(error));
+  }
+  refuse(ref: number, { code, message }: ProtocolError): void {
+    this.#source.answer(ref, 'reject', [code, message.slice(0, 1_024)]);
+  }
+  consume(ref: number, charge: number): boolean {
+    this.#source.pay(ref, charge);
+    return false;
+  }
+
+  // Nothing is sent to the agent.
+  send(): void {}
+  request(): number {
+    return 0;
+  }
+  transfer(): number {
+    return 0;
+  }
+  feed(): void {}
+  cancel(): void {}
+  queuedOn(): number {
+    return 0;
+  }
+  get framesConfirmed(): number {
+    return 0;
+  }
+}
+
 /** Stands for an agent of another node that writes to agents of this node. */
 export class RemoteSource extends RemoteSession {
   readonly #wire: RemoteWire;
@@ -146,37 +196,28 @@ export class RemoteSource extends RemoteSession {
   }
 
   protected createChannel(): RelayChannel {
-    const answer = (
-      ref: number,
-      type: RelayMessageType,
-      fields: readonly unknown[],
-      ...parts: Uint8Array[]
-    ) => {
-      const answering = this.#answering.get(ref);
-      if (answering === undefined || answering.isOver) return;
-      answering.isOver = true;
-      this.#wire.send(type, [ref, ...fields], ...parts);
-      this.#forget(ref, answering);
-    };
-    return {
-      ...UNUSED,
-      isWanted: (ref) => this.#answering.get(ref)?.isWanted === true,
-      chunk: (ref, body) => this.#write('part', ref, body),
-      respond: (ref, body) => {
-        if (this.#answering.get(ref)?.isWanted !== true) return answer(ref, 'end', []);
-        this.#write('response', ref, body);
-      },
-      end: (ref) => answer(ref, 'end', []),
-      fail: (ref, error) => answer(ref, 'fail', [], encodeFailure(error)),
-      refuse: (ref, { code, message }) => answer(ref, 'reject', [code, message.slice(0, 1_024)]),
-      consume: (ref, charge) => {
-        this.#wire.send('credit', [ref, charge]);
-        return false;
-      },
-    };
+    return new SourceChannel(this);
   }
 
-  #write(type: 'part' | 'response', ref: number, body: BodyToSend): void {
+  // --- what its channel is told
+
+  isWanted(ref: number): boolean {
+    return this.#answering.get(ref)?.isWanted === true;
+  }
+
+  pay(ref: number, charge: number): void {
+    this.#wire.send('credit', [ref, charge]);
+  }
+
+  answer(ref: number, type: RelayMessageType, fields: readonly unknown[], ...parts: Uint8Array[]): void {
+    const answering = this.#answering.get(ref);
+    if (answering === undefined || answering.isOver) return;
+    answering.isOver = true;
+    this.#wire.send(type, [ref, ...fields], ...parts);
+    this.#forget(ref, answering);
+  }
+
+  write(type: 'part' | 'response', ref: number, body: BodyToSend): void {
     const answering = this.#answering.get(ref);
     if (answering === undefined || answering.isOver) return;
     const { fields, parts, charge } = bodyParts(body);
