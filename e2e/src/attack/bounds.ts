@@ -29,7 +29,7 @@ export const BOUNDS = {
   newcomerMs: 1_000,
   recoveryMs: 10_000,
   leftBytes: 32 * MIB,
-  /** Per principal: as many as one session may send messages at once, because each of them may fail. */
+  /** Per principal: 60 of each event and session, and some for each of the hundred sessions that may begin in a minute. */
   logLines: 2_100,
   logBytes: 2.5 * MIB,
   aliveMs: 10_000,

@@ -1,10 +1,11 @@
-import { SILENT_LOGGER } from '@parlance/protocol/internal';
+import { loggable, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { createServer, MOVED_OPTIONS } from './create-server.js';
 import { redis } from './engine/redis.js';
 import * as server from './index.js';
 import { without } from './parts/features.js';
 import type { SessionServer } from './server.js';
+import { resolveServerOptions } from './server-options.js';
 import { OfferedOptions } from './session-options.js';
 
 describe('an option that has moved to a feature', () => {
@@ -47,4 +48,13 @@ it('reads with a wire that it knows', () => {
   for (const wire of ['net', 'ws', undefined] as const) createServer({ wire });
   const unknown = { wire: 'wss' } as unknown as Parameters<typeof createServer>[0];
   expect(() => createServer(unknown)).toThrow('wire must be "net" or "ws", not "wss"');
+});
+
+it('bounds the lines of one session in the log, and not what onError is called with', () => {
+  const seen = { lines: 0, errors: 0 };
+  const logger = { ...SILENT_LOGGER, warn: () => void seen.lines++ };
+  const options = resolveServerOptions({ logger, onError: () => void seen.errors++ });
+  const err = loggable(new Error('failed'));
+  for (let i = 0; i < 100; i++) options.logger.warn({ event: 'request.failed', session: 's', err }, 'failed');
+  expect(seen).toEqual({ lines: 60, errors: 100 });
 });

@@ -27,6 +27,7 @@ import {
 import { createFetchHandler, type FetchHandler } from '@parlance/protocol/serve-http';
 import type { Authenticate } from './admission/admission.js';
 import { EventFeed } from './base/event-feed.js';
+import { limitedBySession } from './base/limited-log.js';
 import type { Engine } from './engine/engine.js';
 import { WIRE_KINDS } from './http/adapter.js';
 import { createTrustedProxies } from './http/addresses.js';
@@ -83,7 +84,8 @@ export interface ServerOptions<Data = unknown> extends Pick<CapabilityOptions, '
    */
   readonly onFetch?: FetchHandler<ServerSession<Data>> | undefined;
   /**
-   * Gets a line for each thing that happens, with neither content nor tokens nor messages of the application's errors.
+   * Gets a line for each thing that happens, with neither content nor tokens nor messages of the application's errors. Of one
+   * event of one session it gets 60 warnings and errors in a minute; the next one says in `omitted` how many were left out.
    *
    * @default silent, but see {@link onError}
    */
@@ -239,7 +241,7 @@ function preparation(handler: PathHandler | undefined, logger: Logger): () => vo
 function resolveLogger({ logger, onError }: ServerOptions): Logger {
   const report = onError ?? (logger === undefined ? printError() : undefined);
   return guardLogger(
-    logger ?? SILENT_LOGGER,
+    logger === undefined ? SILENT_LOGGER : limitedBySession(logger),
     report && ((fields, message) => reportError(report, fields, message)),
   );
 }
