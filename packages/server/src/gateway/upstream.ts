@@ -53,7 +53,7 @@ export async function callUpstream(
 ): Promise<UpstreamResponse> {
   for (let attempt = 0; ; attempt++) {
     const isLast = attempt >= options.maxRetries || isStream(request.body);
-    const call = createCall(request.signal);
+    const call = createCall(request.signal, isStream(request.body));
     let delay: number | undefined;
     const begun = performance.now();
     const report = (status: number | undefined): void =>
@@ -97,6 +97,7 @@ async function* observe(body: AsyncIterable<Uint8Array>, call: Call): AsyncGener
       yield chunk;
     }
     call.restart();
+    call.sent();
   } catch (error) {
     // Otherwise the failure would be that of the connection.
     call.fail(error);
@@ -127,7 +128,9 @@ interface Call {
   restart(): void;
   /** Closes the connection; the present step fails with `error`. */
   fail(error: unknown): void;
-  /** The response was read to its end: its connection is no longer that of this call. */
+  /** The body of the request was sent to its end. */
+  sent(): void;
+  /** The response was read to its end: its connection is no longer that of this call, unless the body is still being sent. */
   end(): void;
   /** Closes the connection if it is still open. */
   close(): void;
@@ -135,13 +138,15 @@ interface Call {
 
 const CLOSED = new GatewayFailure('upstream_interrupted', 'the gateway closed the connection');
 
-function createCall(signal: AbortSignal): Call {
+/** @param isSending the body of the request is sent in chunks. */
+function createCall(signal: AbortSignal, isSending: boolean): Call {
   signal.throwIfAborted();
   const controller = new AbortController();
   const onAbort = () => controller.abort(signal.reason);
   signal.addEventListener('abort', onAbort, { once: true });
   let timer: NodeJS.Timeout | undefined;
   let isOver = false;
+  let isSent = !isSending;
   return {
     async within(ms, step) {
       timer = setTimeout(
@@ -161,13 +166,16 @@ function createCall(signal: AbortSignal): Call {
     },
     restart: () => void timer?.refresh(),
     fail: (error) => controller.abort(error),
+    sent() {
+      isSent = true;
+    },
     end() {
       isOver = true;
     },
     close() {
       signal.removeEventListener('abort', onAbort);
       // A reason of its own, as the default one is an exception with a stack.
-      if (!isOver) controller.abort(CLOSED);
+      if (!isOver || !isSent) controller.abort(CLOSED);
     },
   };
 }
