@@ -55,6 +55,13 @@ export interface Latency {
   readonly unanswered: number;
 }
 
+/** What a well-behaved client costs the server, and others who use it: the baseline of a run. */
+export interface Fair {
+  /** Milliseconds of processor time for each MiB that it has echoed. */
+  readonly msPerMib: number;
+  readonly neighbour: Latency;
+}
+
 export interface Outcome {
   readonly attack: Attack;
   readonly windowMs: number;
@@ -69,6 +76,8 @@ export interface Outcome {
   readonly neighbour: Latency;
   readonly quiet: Latency;
   readonly quietCpuMs: number;
+  /** The baseline of the run; `undefined` in the short form. */
+  readonly fair: Fair | undefined;
   readonly logLines: number;
   readonly logBytes: number;
   /** The server was killed before it took more of the machine's memory. */

@@ -3,9 +3,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Child, startChild } from '../../../scripts/child-process.js';
-import type { Attack, Latency, Outcome } from './attack.js';
+import type { Attack, Fair, Latency, Outcome } from './attack.js';
 import { MIB } from './bombs.js';
 import { BOUNDS, isDeferred } from './bounds.js';
+import { echoFairly } from './fair.js';
 import type { NeighbourCommands } from './neighbour.js';
 import { Scene, type Upstream } from './scene.js';
 import type { ServerCommands, ServerName } from './server.js';
@@ -22,6 +23,8 @@ const PAGE = 4_096;
 const CLEAN = 12 * MIB;
 /** The report shows how a child ended; its output is hidden. */
 const CHILD = { isQuiet: true, timeoutMs: 10_000 };
+/** Echoes of a well-behaved client before its cost is measured, and while it is; and how long a neighbour listens to it. */
+const FAIR = { warmUp: 16, measured: 40, neighbourMs: 5_000 } as const;
 /** Duration of an attack in the short form. */
 const SHORT_MS = 200;
 
@@ -33,20 +36,44 @@ interface Quiet {
 export class Arena {
   readonly #isShort: boolean;
   readonly #upstream: Upstream;
+  readonly #isPlanted: boolean;
   #server: Child<ServerCommands> | undefined;
   #neighbour: Child<NeighbourCommands> | undefined;
   #ports: Record<ServerName, number> | undefined;
   #neighbourAt: ServerName | undefined;
   /** By server and duration. */
   #quiet = new Map<string, Quiet>();
+  #fair: Fair | undefined;
   #serial = 0;
 
-  constructor(isShort: boolean, upstream: Upstream) {
+  /** @param isPlanted limits of the server are switched off, which an attack has to find. */
+  constructor(isShort: boolean, upstream: Upstream, isPlanted = false) {
     this.#isShort = isShort;
     this.#upstream = upstream;
+    this.#isPlanted = isPlanted;
+  }
+
+  /** What a well-behaved client costs, measured once; `undefined` in the short form. */
+  async fair(): Promise<Fair | undefined> {
+    if (this.#isShort || this.#fair !== undefined) return this.#fair;
+    const { server, neighbour, ports } = await this.#prepare('main', FAIR.neighbourMs);
+    const url = `ws://127.0.0.1:${ports.main}/session`;
+    await echoFairly(url, (echoes) => echoes === FAIR.warmUp);
+    // Without the neighbour, whose processor time would count.
+    const before = cpuOf(server.pid);
+    await echoFairly(url, (echoes) => echoes === FAIR.measured);
+    const msPerMib = (cpuOf(server.pid) - before) / FAIR.measured;
+    let isOver = false;
+    const echoing = echoFairly(url, () => isOver);
+    const listened = await this.#listen(server, neighbour, FAIR.neighbourMs);
+    isOver = true;
+    await echoing;
+    this.#fair = { msPerMib, neighbour: listened.latency };
+    return this.#fair;
   }
 
   async run(attack: Attack): Promise<Outcome> {
+    const fair = await this.fair();
     const windowMs = this.#isShort ? SHORT_MS : (attack.seconds ?? 10) * 1_000;
     const serverName = attack.server ?? 'main';
     const { server, neighbour, ports } = await this.#prepare(serverName, windowMs);
@@ -110,7 +137,7 @@ export class Arena {
       : await this.#recover(server, held);
     const others = latencyOf(answers);
     // Other work on the machine varies from minute to minute: measure a quiet run right after this one.
-    if (isDeferred(others, quiet.latency) && aliveMs !== undefined && recoveredMs !== undefined) {
+    if (isDeferred(others, quiet.latency, fair) && aliveMs !== undefined && recoveredMs !== undefined) {
       const again = await this.#listen(server, neighbour, windowMs);
       if (again.latency.p99 > quiet.latency.p99) quiet = again;
     }
@@ -126,6 +153,7 @@ export class Arena {
       neighbour: others,
       quiet: quiet.latency,
       quietCpuMs: quiet.cpuMs,
+      fair,
       logLines: logAfter.logLines - logBefore.logLines,
       logBytes: logAfter.logBytes - logBefore.logBytes,
       wasStopped: stopped,
@@ -163,7 +191,7 @@ export class Arena {
       await this.#drop();
       this.#server = startChild<ServerCommands>(
         new URL('./server.ts', import.meta.url),
-        [this.#upstream.url],
+        this.#isPlanted ? [this.#upstream.url, 'plant'] : [this.#upstream.url],
         ['--expose-gc'],
         CHILD,
       );

@@ -167,7 +167,18 @@ app.post('/read', async (context) => {
   return context.text(String(size));
 });
 
-const common: ServerOptions = { authenticate, logger, onRequest: dispatch };
+/** Faults that the attacks have to find: no limit of memory, of streams and messages, and of the loop's time. */
+const PLANTS: ServerOptions = {
+  processMemory: Number.POSITIVE_INFINITY,
+  loopShare: 1,
+  limits: { sessionMemory: Number.POSITIVE_INFINITY, maxStreams: 10_000, messagesPerMinute: 1e6 },
+};
+const common: ServerOptions = {
+  authenticate,
+  logger,
+  onRequest: dispatch,
+  ...(process.argv[3] === 'plant' && PLANTS),
+};
 const SERVERS = {
   main: { ...common, features: [metrics()] },
   mailbox: { ...common, onSession },

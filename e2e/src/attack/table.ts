@@ -1,5 +1,15 @@
-import type { Latency, Outcome } from './attack.js';
-import { BOUNDS, broken, coresOf, ratioOf } from './bounds.js';
+import type { Fair, Latency, Outcome } from './attack.js';
+import {
+  BOUNDS,
+  broken,
+  coresOf,
+  FAIR_MIB_PER_S,
+  mostCoresOf,
+  percent,
+  RATIO_TO_FAIR,
+  RATIO_TO_QUIET,
+  ratioOf,
+} from './bounds.js';
 
 /** The results in lines of at most 80 columns: two for each attack, and more for its broken bounds. */
 
@@ -9,6 +19,11 @@ export const HEAD = [
   'attack                                     sent   peak   held   held  CPU',
   '  neighbour p50/p99/max ms   (quiet)        above idle    per B sent   %',
 ].join('\n');
+
+/** The baseline of a run. */
+export const baseline = (fair: Fair) =>
+  `a well-behaved client: ${whole(fair.msPerMib)} ms of processor time for each MiB echoed, so that an
+attack may take ${percent(mostCoresOf(fair))} of a core; neighbour ${latency(fair.neighbour)}`;
 
 export function rows(outcome: Outcome, isShort: boolean): string {
   const { attack, neighbour, quiet } = outcome;
@@ -57,7 +72,9 @@ function wrapped(text: string): string[] {
 export const PROMISE = `  memory above idle   at most 64 MiB a session, and a quarter of what the
                       process may take for all sessions of one principal
   bytes held          at most ${BOUNDS.heldPerByte} for each byte sent, above 64 KiB a message
-  one principal       at most half a core while others wait, whose p99 stays at
-                      or below ${BOUNDS.neighbourP99Ms} ms
+  one principal       at most half a core, or what ${FAIR_MIB_PER_S} MiB a second of a well-behaved
+                      client cost in the same run if that is more, while others
+                      wait, whose p99 is at most ${RATIO_TO_FAIR} times that beside such a client,
+                      or ${RATIO_TO_QUIET} times that of a quiet server
   a full server       serves a new client's request of 1 MiB within a second,
                       and is back at idle + 32 MiB within 10 s`;
