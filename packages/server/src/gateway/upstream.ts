@@ -130,7 +130,7 @@ interface Call {
   fail(error: unknown): void;
   /** The body of the request was sent to its end. */
   sent(): void;
-  /** The response was read to its end: its connection is no longer that of this call, unless the body is still being sent. */
+  /** The response was read to its end. Another call may use the connection from now on, unless the body is still being sent. */
   end(): void;
   /** Closes the connection if it is still open. */
   close(): void;

@@ -92,6 +92,30 @@ it('sends what one part returns behind the parts of a process before as another 
   expect(await replyOf(() => undefined, { said: [plainBody(encodeUtf8('a'))] })).toEqual(['part', '', 'end']);
 });
 
+it('calls no handler again if its request is over by the time the keeper answers', async () => {
+  const over = new ProtocolError('interrupted', 'another node goes on with the session');
+  const failed: unknown[] = [];
+  const channel = {
+    ...{ consume: () => false, isWanted: () => false, runToCompletion() {} },
+    fail: (_streamId: number, error: unknown) => failed.push(error),
+  };
+  const responder: Responder = new Responder({
+    ...{ ...OPTIONS, rest: () => undefined, core: { channel } as never, pump() {}, ready: async () => {} },
+    ...{ hasRoom: () => true, onAnswered() {}, repeat() {}, markKept: () => undefined },
+    keeper: {
+      keep: () => undefined,
+      takeUp: async () => {
+        responder.cancel(3, over);
+        return { state: 'unkept' };
+      },
+    },
+  });
+  const message = createMessage({ ...plainBody(encodeUtf8('ask')), charge: 0 }, coder);
+  let calls = 0;
+  await responder.run(3, message, () => `${++calls}`, { attempt: 2, kept: 'reply_a', said: [] });
+  expect([calls, failed]).toEqual([0, [over]]);
+});
+
 it('knows of a handler that is called again before that says so once more', async () => {
   const isRepeated: boolean[] = [];
   const note = ({ isRepeated: is }: KeptRequest) => void isRepeated.push(is());
