@@ -76,7 +76,7 @@ const others = (answers: ReadonlySet<string>, allowed: readonly string[]): reado
 async function stayHalfOpen(scene: Scene, first: () => string): Promise<readonly string[]> {
   const sockets: Socket[] = [];
   const count = scene.isShort ? 400 : 2_000;
-  // Attacks before this one have left some at another port.
+  // Other ports of the process may have some.
   const before = await scene.server.call('connections');
   for (let i = 0; i < count && !scene.isOver; i++) {
     const socket = await open(scene);
