@@ -280,8 +280,12 @@ export class Link implements OutboxListener {
     this.acknowledgement.send();
   }
 
-  /** CLOSE was sent: from now on the link queues no counted frame on its own account. */
+  /**
+   * CLOSE follows: from now on the link queues no counted frame on its own account. What has arrived is acknowledged first, as the
+   * peer of an end that goes away right after its CLOSE cannot tell otherwise whether it was received.
+   */
   stopSending(): void {
+    if (this.acknowledgement.due < Infinity) this.acknowledgement.send();
     this.#isStopped = true;
     if (this.#half !== undefined) this.#half.isStopped = true;
   }

@@ -77,6 +77,22 @@ describe('a session that closes', () => {
     expect(client.core.state).toBe('closed');
   });
 
+  it('acknowledges what it has received before its CLOSE, so that it may go away without an error at the peer', () => {
+    const simulation = established({ delayMs: 10 });
+    const { client, server } = simulation;
+    server.core.channel.send(body());
+    simulation.advance(10);
+    const before = client.sent.length;
+    client.core.close(CloseReason.NORMAL, '', simulation.now);
+    simulation.advance(0);
+    expect(kindsOf(client.sent.slice(before))).toEqual([LinkKind.ACK, 'control']);
+    // Both arrive, and the answer gets no reader any more.
+    simulation.advance(10);
+    server.core.handleDisconnected(CloseCode.GOING_AWAY, '', simulation.now);
+    simulation.advance(0);
+    expect(errorOf(server)).toEqual([undefined]);
+  });
+
   it('sends nothing after its CLOSE, and no end for a reply that it cuts short', () => {
     const simulation = established({ delayMs: 10 });
     const { client, server } = simulation;
