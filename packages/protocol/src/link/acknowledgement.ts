@@ -10,7 +10,7 @@ const MAX_FRAMES = 32;
 const MAX_BYTES = 64 * 1024;
 const MAX_DELAY_MS = 200;
 /** Between two that go along with other frames: in a busy session one by itself covers more. */
-const RIDE_EVERY_MS = 100;
+export const RIDE_EVERY_MS = 100;
 
 /** The frames that the last acknowledgement covered, and the bytes that have arrived since. */
 type AcknowledgementState = readonly [acknowledged: number, bytes: number];

@@ -1,6 +1,7 @@
 import { decodeUtf8, encodeUtf8 } from '../base/text.js';
 import { BodyCodec, type CodedBody, plainBody } from '../codec/body.js';
 import { codedInContext } from '../codec/context/snapshot.js';
+import { RIDE_EVERY_MS } from '../link/acknowledgement.js';
 import type { SessionEvent } from '../session/types.js';
 import { createRandom, type Random } from './chaos/random.js';
 import { contextOf } from './context-of.js';
@@ -109,7 +110,10 @@ class MoveHistory {
   #step(): void {
     const random = this.#random;
     if (this.#options.swaps && random.chance(30)) this.#swap();
-    if (this.#options.rests !== undefined && random.chance(15)) this.#calm(3);
+    if (this.#options.rests !== undefined && random.chance(15)) {
+      this.#calm(3);
+      this.#simulation.advance(RIDE_EVERY_MS);
+    }
     const fault = this.#options.rests ? this.#rests.step(this.#simulation) : undefined;
     if (fault !== undefined) this.#faults.push(fault);
     const end = random.chance(50) ? this.#page : this.#server;

@@ -1,4 +1,5 @@
 import { LINK_FIRST_BYTE } from '../base/frame-kind.js';
+import { RIDE_EVERY_MS } from '../link/acknowledgement.js';
 import type { ServerSessionCore } from '../session/types.js';
 import { toHex } from './bytes.js';
 import type { End, Simulation } from './simulation.js';
@@ -17,7 +18,10 @@ export class Rests {
 
   /** Lets the session rest, if it can. Returns what is wrong then. */
   step(simulation: Simulation): string | undefined {
-    const { canSnapshot } = simulation.server.core as ServerSessionCore;
+    const core = simulation.server.core as ServerSessionCore;
+    // A session that rests forgets how long ago an acknowledgement went along; servers wait longer than that matters.
+    if (core.idleMs(simulation.now) < RIDE_EVERY_MS) return undefined;
+    const { canSnapshot } = core;
     // The next frame wakes the session, and in half of the cases a snapshot.
     const before = canSnapshot && this.count % 2 === 0 ? simulation.snapshot() : undefined;
     if (!simulation.rest()) return undefined;
