@@ -65,7 +65,7 @@ export const HAPPEN: Readonly<Record<Event, (crowd: Crowd, step: () => Promise<v
   },
   async 'full disk'(crowd, step) {
     await step();
-    const relieve = does(crowd, 'fill')();
+    const relieve = await does(crowd, 'fill')();
     const { world } = crowd;
     await world.open(PARTS.all);
     // After 5 s, replies would be kept no longer.

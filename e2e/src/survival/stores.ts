@@ -24,7 +24,7 @@ export interface Store extends AsyncDisposable {
   /** The present connections die without a word. */
   silence?(): void;
   /** Takes all room of its disk. @returns what gives it back */
-  fill?(): () => void;
+  fill?(): Promise<() => void>;
 }
 
 /** Stores of one engine, one after the other. */

@@ -111,7 +111,7 @@ async function startFile(): Promise<CrossingEngine> {
   return {
     address: join(folder, 'parlance.db'),
     async fill(ms) {
-      const relieve = disk?.fill();
+      const relieve = await disk?.fill();
       await sleep(ms);
       relieve?.();
     },

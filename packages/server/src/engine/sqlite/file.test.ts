@@ -197,7 +197,7 @@ describe.skipIf(diskMissing !== undefined)('a disk that is full', () => {
     using disk = mountDisk('16m');
     const link = connect(sqlite(join(disk.folder, 'parlance.db')));
     expect(await write(link, 'sess_0', 10)).toBe('written');
-    const relieve = disk.fill();
+    const relieve = await disk.fill();
     const outcomes = await Promise.allSettled(
       Array.from({ length: 40 }, (_, i) => write(link, `sess_${i + 1}`, 50_000)),
     );

@@ -1,13 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 /** A disk of some megabytes, which can be filled. */
 export interface SmallDisk extends Disposable {
   readonly folder: string;
-  /** Takes all room that is left. @returns what gives it back */
-  fill(): () => void;
+  /** Takes all room that is left. @returns what gives it back. */
+  fill(): Promise<() => void>;
 }
 
 export function mountDisk(size: string): SmallDisk {
@@ -20,14 +21,13 @@ export function mountDisk(size: string): SmallDisk {
   }
   return {
     folder,
-    fill() {
+    async fill() {
       const file = join(folder, 'filler');
-      const descriptor = openSync(file, 'w');
+      await using handle = await open(file, 'w');
       for (const bytes of [1 << 20, 1 << 12])
-        while (hasRoom(descriptor, Buffer.alloc(bytes))) {
+        while (await hasRoom(handle, Buffer.alloc(bytes))) {
           // Until there is none.
         }
-      closeSync(descriptor);
       return () => rmSync(file, { force: true });
     },
     [Symbol.dispose]() {
@@ -37,9 +37,9 @@ export function mountDisk(size: string): SmallDisk {
   };
 }
 
-function hasRoom(descriptor: number, bytes: Buffer): boolean {
+async function hasRoom(handle: FileHandle, bytes: Buffer): Promise<boolean> {
   try {
-    return writeSync(descriptor, bytes) > 0;
+    return (await handle.write(bytes)).bytesWritten > 0;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOSPC') return false;
     throw error;
