@@ -293,6 +293,8 @@ describe('the log', () => {
     expect(clientLog.text()).not.toContain(CANARY);
     const events = new Set(log.lines.map(({ fields }) => fields['event']));
     expect(events).toEqual(expect.toSatisfy((names: Set<unknown>) => !names.has(undefined)));
+    const ends = log.lines.map(({ fields }) => fields).filter(({ event }) => event === 'session.ended');
+    expect(ends).toContainEqual(expect.objectContaining({ reason: 'bad_frame', why: 'the frame is empty' }));
     for (const event of [
       'server.listening',
       'session.accepted',

@@ -180,10 +180,16 @@ export class Sessions extends ServerAdmission implements SessionsHost {
     if (this.established.get(session.id) !== session) return;
     this.established.delete(session.id);
     this.served.delete(session.id);
-    const fields = { event: 'session.ended', session: session.id, reason: session.endOf(error) };
     const { unknownMessages } = session.core;
     this.options.logger.info(
-      unknownMessages === 0 ? fields : { ...fields, unknownMessages },
+      {
+        event: 'session.ended',
+        session: session.id,
+        reason: session.endOf(error),
+        // What the other end gives as its reason may quote anything.
+        ...(error?.side === 'local' && { why: error.message }),
+        ...(unknownMessages > 0 && { unknownMessages }),
+      },
       'session ended',
     );
     this.drain?.handleEnded();
