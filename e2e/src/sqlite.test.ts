@@ -15,8 +15,8 @@ import { type DurableNode, startDurableNode } from './kit/programs.js';
 /** Sessions in a file: one process after the other, without any server beside them. `SQLITE_KILLS=500` kills as many of them. */
 
 const KILLS = Number(process.env['SQLITE_KILLS'] ?? (isFull ? 20 : 8));
-/** Messages between two kills, and parts of the replies that are under way. */
-const MESSAGES = 40;
+/** Messages of each user between two kills (`SQLITE_MESSAGES=230` for 10^6 bodies in 500 kills), and parts of the replies that are under way. */
+const MESSAGES = Number(process.env['SQLITE_MESSAGES'] ?? 40);
 const PARTS = 50;
 
 let folder = '';
