@@ -94,12 +94,21 @@ export function sendWith(fetch: typeof globalThis.fetch): Send {
       headers: [...headers],
       redirect: 'manual',
     });
-    return { status: response.status, headers: new Map(response.headers), chunks: chunksOf(response) };
+    return {
+      status: response.status,
+      headers: new Map(response.headers),
+      chunks: chunksOf(response, request),
+    };
   };
 }
 
-async function* chunksOf({ body }: Response): AsyncGenerator<Uint8Array> {
-  if (body !== null) yield* body;
+/** Stops the producer on an abort, which not every `fetch` does. */
+function chunksOf({ body }: Response, { signal }: Pick<RequestToSend, 'signal'>): AsyncIterator<Uint8Array> {
+  const chunks: AsyncIterator<Uint8Array> = (body ?? Readable.from([]))[Symbol.asyncIterator]();
+  const stop = () => void new Promise((resolve) => resolve(chunks.return?.())).catch(() => {});
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
+  return chunks;
 }
 
 function streamed(body: AsyncIterable<Uint8Array> | undefined): RequestInit {
@@ -112,8 +121,9 @@ function streamed(body: AsyncIterable<Uint8Array> | undefined): RequestInit {
         if (done === true) controller.close();
         else controller.enqueue(value);
       },
-      async cancel() {
-        await chunks.return?.(undefined);
+      cancel() {
+        // It waits for a chunk that was asked for.
+        chunks.return?.(undefined).catch(() => {});
       },
     },
     { highWaterMark: 0 },
