@@ -90,9 +90,9 @@ export function sendWith(fetch: typeof globalThis.fetch): Send {
     // The key must not be sent to another address.
     const response = await fetch(url.href, {
       ...request,
+      redirect: 'manual',
       ...init,
       headers: [...headers],
-      redirect: 'manual',
     });
     return {
       status: response.status,
@@ -128,6 +128,7 @@ function streamed(body: AsyncIterable<Uint8Array> | undefined): RequestInit {
     },
     { highWaterMark: 0 },
   );
-  const init = { body: stream, duplex: 'half' as const };
+  // With another value of `redirect`, the `fetch` of Node keeps all of a body that it has sent.
+  const init = { body: stream, duplex: 'half' as const, redirect: 'error' as const };
   return init;
 }
