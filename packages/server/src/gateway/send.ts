@@ -86,24 +86,17 @@ const DECODERS: Readonly<Record<string, () => Transform>> = {
 /** Sends with a `fetch` that the operator has chosen. */
 export function sendWith(fetch: typeof globalThis.fetch): Send {
   return async (url, { body, headers, ...request }) => {
-    const init = body instanceof Uint8Array ? { body: body as Uint8Array<ArrayBuffer> } : streamed(body);
+    const sent = body instanceof Uint8Array ? { body: body as Uint8Array<ArrayBuffer> } : streamed(body);
     // The key must not be sent to another address.
-    const response = await fetch(url.href, {
-      ...request,
-      redirect: 'manual',
-      ...init,
-      headers: [...headers],
-    });
-    return {
-      status: response.status,
-      headers: new Map(response.headers),
-      chunks: chunksOf(response, request),
-    };
+    const init = { ...request, redirect: 'manual' as const, ...sent, headers: [...headers] };
+    const response = await fetch(url.href, init);
+    const chunks = chunksOf(response, request.signal);
+    return { status: response.status, headers: new Map(response.headers), chunks };
   };
 }
 
 /** Stops the producer on an abort, which not every `fetch` does. */
-function chunksOf({ body }: Response, { signal }: Pick<RequestToSend, 'signal'>): AsyncIterator<Uint8Array> {
+function chunksOf({ body }: Response, signal: AbortSignal): AsyncIterator<Uint8Array> {
   const chunks: AsyncIterator<Uint8Array> = (body ?? Readable.from([]))[Symbol.asyncIterator]();
   const stop = () => void new Promise((resolve) => resolve(chunks.return?.())).catch(() => {});
   signal.addEventListener('abort', stop, { once: true });

@@ -55,7 +55,7 @@ export async function callUpstream(
   request: UpstreamRequest,
   options: UpstreamOptions,
 ): Promise<UpstreamResponse> {
-  const { body } = request;
+  const { url, method, headers, body } = request;
   const isSending = typeof body === 'function';
   for (let attempt = 0; ; attempt++) {
     const isLast = attempt >= options.maxRetries || isSending;
@@ -66,18 +66,13 @@ export async function callUpstream(
       request.onAttempt?.({ status, isRetry: attempt > 0, seconds: (performance.now() - begun) / 1000 });
     try {
       const response = await call.within(options.responseTimeoutMs, (signal) =>
-        options.send(request.url, {
-          method: request.method,
-          headers: request.headers,
-          body: isSending ? observe(body, call, signal) : body,
-          signal,
-        }),
+        options.send(url, { method, headers, body: isSending ? observe(body, call, signal) : body, signal }),
       );
       report(response.status);
       delay = isLast ? undefined : retryDelay(response, options.maxRetryDelayMs);
       if (delay === undefined) {
-        const { status, headers } = response;
-        return { status, headers, chunks: read(response, call, options), close: call.close };
+        const chunks = read(response, call, options);
+        return { status: response.status, headers: response.headers, chunks, close: call.close };
       }
       call.close();
     } catch (error) {
