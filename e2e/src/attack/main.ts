@@ -31,7 +31,8 @@ quarter of an hour and needs Linux.
                  shown, and fail only if a busy machine cannot explain them; an attack
                  that breaks a bound has to break one again on a fresh server
   --only NAME    a category, or the attacks whose names contain this
-  --plant        switches limits of the server off; each attack has to break a bound
+  --plant        switches limits of the server off, and something stays of each
+                 HTTP request; each attack has to break a bound
   --list         lists the attacks by category
 
 The exit code is 1 if a bound is broken:

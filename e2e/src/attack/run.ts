@@ -132,6 +132,7 @@ export class Arena {
       : await neighbour
           .callWithin(BOUNDS.aliveMs + 1_000, 'alive', { withinMs: BOUNDS.aliveMs })
           .catch(() => undefined);
+    if (attack.goesOn === true && !isGone) await server.callWithin(5_000, 'end', serverName).catch(() => {});
     const { recoveredMs, leftBytes } = isGone
       ? { recoveredMs: 0, leftBytes: 0 }
       : await this.#recover(server, held);

@@ -36,6 +36,7 @@ import { CLUSTER_SECRET, KEY, NEIGHBOUR } from './wire.js';
  */
 
 const upstream = process.argv[2] as string;
+const isPlanted = process.argv[3] === 'plant';
 
 const counts = { authenticate: 0, logLines: 0, logBytes: 0, handlerRuns: 0, usageUnknown: 0, forms: 0 };
 
@@ -137,6 +138,13 @@ async function onSession(session: Session): Promise<void> {
 /** Quotes the content that it found, as scanners do. */
 const check: Scan = ({ text }) => ({ safe: !text.startsWith('!'), threatType: text });
 
+const leaked: Uint8Array[] = [];
+
+/** Called for each HTTP request and each of the gateway: with faults, something stays of it. */
+function leak(): void {
+  if (isPlanted) leaked.push(new Uint8Array(64 * 1024));
+}
+
 function gateway(models?: readonly string[]): RequestHandler {
   const pass = createOpenAIGateway({
     baseUrl: upstream,
@@ -147,12 +155,19 @@ function gateway(models?: readonly string[]): RequestHandler {
     },
     ...(models && { models }),
   });
-  return (request, context) =>
-    context.session.principal?.startsWith('gateway') ? pass(request, context) : dispatch(request, context);
+  return (request, context) => {
+    if (!context.session.principal?.startsWith('gateway')) return dispatch(request, context);
+    leak();
+    return pass(request, context);
+  };
 }
 
 /** Handlers as they are written: bodies that are parsed have a bound, at `/large` that of messages; streamed ones have none. */
 const app = new Hono();
+app.use(async (_context, next) => {
+  leak();
+  await next();
+});
 app.use('/form', bodyLimit({ maxSize: 256 * 1024 }));
 app.use('/large', bodyLimit({ maxSize: LARGEST }));
 const countFields = async (context: Context) => {
@@ -167,7 +182,7 @@ app.post('/read', async (context) => {
   return context.text(String(size));
 });
 
-/** Faults that the attacks have to find: no limit of memory, of streams and messages, and of the loop's time. */
+/** Faults that the attacks have to find: no limit of memory, of streams and messages, and of the loop's time, and {@link leak}. */
 const PLANTS: ServerOptions = {
   processMemory: Number.POSITIVE_INFINITY,
   loopShare: 1,
@@ -177,7 +192,7 @@ const common: ServerOptions = {
   authenticate,
   logger,
   onRequest: dispatch,
-  ...(process.argv[3] === 'plant' && PLANTS),
+  ...(isPlanted && PLANTS),
 };
 const SERVERS = {
   main: { ...common, features: [metrics()] },
@@ -216,6 +231,11 @@ const commands = {
     }
     const { heapUsed, external } = process.memoryUsage();
     return heapUsed + external;
+  },
+  /** Ends all sessions of the attacker. */
+  end(name: ServerName): void {
+    for (const session of servers.find((each) => each.name === name)?.server.sessions.values() ?? [])
+      if (session.principal !== NEIGHBOUR) void session.close();
   },
   sessions: (name: ServerName) => servers.find((each) => each.name === name)?.server.sessions.size ?? 0,
   connections: () => process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length,

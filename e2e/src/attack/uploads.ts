@@ -213,6 +213,7 @@ export const UPLOADS: readonly Attack[] = [
     ...fetching,
     name: 'bodies that never begin',
     isLong: true,
+    goesOn: true,
     sessions: 10,
     run: neverBegin,
   },
@@ -221,6 +222,7 @@ export const UPLOADS: readonly Attack[] = [
   {
     ...fetching,
     name: '1,000 uploads at once',
+    goesOn: true,
     sessions: 10,
     run: streaming({ path: '/read', sessions: 10, piece: PIECE, perSecond: 800 }),
   },
@@ -234,6 +236,7 @@ export const UPLOADS: readonly Attack[] = [
   {
     ...passing,
     name: '1,000 forms for an upstream that thinks',
+    goesOn: true,
     sessions: 10,
     run: streaming({ path: TRANSCRIPTIONS, sessions: 10, head: FIELD, piece: PIECE, perSecond: 800 }),
   },

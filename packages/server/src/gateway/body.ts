@@ -4,12 +4,12 @@ import type { EndpointRequest } from './endpoints.js';
 import { GatewayFailure } from './failure.js';
 import { boundaryOf, FormScan } from './form.js';
 import { GatewayBody } from './request-body.js';
+import type { BodyChunks } from './upstream.js';
 
 /** The body of a request, as it goes to the upstream. */
 export interface UpstreamBody {
   readonly type: string;
-  /** Chunks can be read once. */
-  readonly content: Uint8Array | AsyncIterable<Uint8Array>;
+  readonly content: Uint8Array | BodyChunks;
 }
 
 /** A body that is JSON, or is taken for it. */
@@ -37,7 +37,6 @@ export interface FormOptions {
   readonly maxSize: number;
   readonly onModel: (model: string) => void;
   readonly onBytes: (count: number) => void;
-  readonly signal: AbortSignal;
 }
 
 /** Whether the body of a request is a form. */
@@ -51,7 +50,7 @@ export function isForm(head: IncomingHead | undefined): head is IncomingHead {
  * @throws {GatewayFailure} `bad_request`, `model_not_allowed`, `body_too_large`.
  */
 export function readForm(request: Message, { session }: RequestContext, options: FormOptions): UpstreamBody {
-  const { head, endpoint, signal } = options;
+  const { head, endpoint } = options;
   const boundary = boundaryOf(head.headers.get('content-type'));
   if (boundary === undefined)
     throw new GatewayFailure('bad_request', 'a form with a plain boundary is required');
@@ -66,13 +65,14 @@ export function readForm(request: Message, { session }: RequestContext, options:
     return { type, content: bytes };
   }
   assertDirect(request);
-  return { type, content: passOn(readUpload(session, upload, signal), check, options) };
+  return { type, content: (signal) => passOn(readUpload(session, upload, signal), check, options, signal) };
 }
 
 async function* passOn(
   chunks: AsyncIterable<Uint8Array>,
   check: Check | undefined,
   options: FormOptions,
+  signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   let size = 0;
   try {
@@ -84,7 +84,7 @@ async function* passOn(
     }
     check?.end();
   } catch (error) {
-    throw options.signal.aborted ? error : bodyFailure(error);
+    throw signal.aborted ? error : bodyFailure(error);
   }
 }
 

@@ -187,7 +187,7 @@ interface Incoming {
 /** The body for the upstream, once the model that it names is allowed. */
 async function bodyOf(incoming: Incoming): Promise<UpstreamBody> {
   const { request, context, gateway, head, endpoint, allowed, progress } = incoming;
-  const { session, signal } = context;
+  const { session } = context;
   if (endpoint.model !== 'json' && isForm(head)) {
     return readForm(request, context, {
       endpoint,
@@ -204,7 +204,6 @@ async function bodyOf(incoming: Incoming): Promise<UpstreamBody> {
       onBytes: (count) => {
         progress.requestBytes = count;
       },
-      signal,
     });
   }
   if (endpoint.model === undefined) {

@@ -64,7 +64,10 @@ export interface OpenAIGatewayOptions {
   readonly idleTimeoutMs?: number | undefined;
   /** Longest event, in UTF-16 units. @default 8 Mi */
   readonly maxEventLength?: number | undefined;
-  /** Sends the requests to the upstream, for example through a proxy. @default Node's HTTP client, which takes less time */
+  /**
+   * Sends the requests to the upstream, for example through a proxy. A redirect of a streamed form is `upstream_interrupted`
+   * then. @default Node's HTTP client, which takes less time
+   */
   readonly fetch?: typeof globalThis.fetch | undefined;
   /** Logs failures of the upstream, never content or keys. @default silent */
   readonly logger?: Logger | undefined;

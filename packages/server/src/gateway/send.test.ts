@@ -1,8 +1,14 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type BegunResponse, createSender, type RequestToSend, type Send, sendWith } from './send.js';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+const MIB = 1024 * 1024;
 
 let server: Server | undefined;
 afterEach(() => {
@@ -131,6 +137,24 @@ describe.each<[string, (url: URL) => Send]>([
     const refused = await create(closed)(closed, toSend()).catch((error: unknown) => error);
     const { code, cause } = refused as { code?: string; cause?: { code?: string } };
     expect(code ?? cause?.code).toBe('ECONNREFUSED');
+  });
+
+  it('keeps nothing of a body that was sent', async () => {
+    const url = await serve((request, response) => {
+      request.resume().on('end', () => void response.end('x'));
+    });
+    const held = (): number => {
+      collectGarbage();
+      return process.memoryUsage().arrayBuffers;
+    };
+    let left = 0;
+    async function* long(): AsyncGenerator<Uint8Array> {
+      const before = held();
+      for (let i = 0; i < 64; i++) yield new Uint8Array(MIB);
+      left = held() - before;
+    }
+    expect(await read(await create(url)(url, toSend({ body: long() })))).toBe('x');
+    expect(left).toBeLessThan(16 * MIB);
   });
 
   it('fails with the error of a body', async () => {

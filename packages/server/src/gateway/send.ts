@@ -86,20 +86,22 @@ const DECODERS: Readonly<Record<string, () => Transform>> = {
 /** Sends with a `fetch` that the operator has chosen. */
 export function sendWith(fetch: typeof globalThis.fetch): Send {
   return async (url, { body, headers, ...request }) => {
-    const init = body instanceof Uint8Array ? { body: body as Uint8Array<ArrayBuffer> } : streamed(body);
+    const sent = body instanceof Uint8Array ? { body: body as Uint8Array<ArrayBuffer> } : streamed(body);
     // The key must not be sent to another address.
-    const response = await fetch(url.href, {
-      ...request,
-      ...init,
-      headers: [...headers],
-      redirect: 'manual',
-    });
-    return { status: response.status, headers: new Map(response.headers), chunks: chunksOf(response) };
+    const init = { ...request, redirect: 'manual' as const, ...sent, headers: [...headers] };
+    const response = await fetch(url.href, init);
+    const chunks = chunksOf(response, request.signal);
+    return { status: response.status, headers: new Map(response.headers), chunks };
   };
 }
 
-async function* chunksOf({ body }: Response): AsyncGenerator<Uint8Array> {
-  if (body !== null) yield* body;
+/** Stops the producer on an abort, which not every `fetch` does. */
+function chunksOf({ body }: Response, signal: AbortSignal): AsyncIterator<Uint8Array> {
+  const chunks: AsyncIterator<Uint8Array> = (body ?? Readable.from([]))[Symbol.asyncIterator]();
+  const stop = () => void new Promise((resolve) => resolve(chunks.return?.())).catch(() => {});
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
+  return chunks;
 }
 
 function streamed(body: AsyncIterable<Uint8Array> | undefined): RequestInit {
@@ -112,12 +114,14 @@ function streamed(body: AsyncIterable<Uint8Array> | undefined): RequestInit {
         if (done === true) controller.close();
         else controller.enqueue(value);
       },
-      async cancel() {
-        await chunks.return?.(undefined);
+      cancel() {
+        // It waits for a chunk that was asked for.
+        chunks.return?.(undefined).catch(() => {});
       },
     },
     { highWaterMark: 0 },
   );
-  const init = { body: stream, duplex: 'half' as const };
+  // With another value of `redirect`, the `fetch` of Node keeps all of a body that it has sent.
+  const init = { body: stream, duplex: 'half' as const, redirect: 'error' as const };
   return init;
 }

@@ -14,9 +14,13 @@ export interface UpstreamOptions {
   readonly idleTimeoutMs: number;
 }
 
-/** A body of chunks can be read once, so a request with it is never repeated. An error that it throws fails the call. */
-export interface UpstreamRequest extends RequestToSend {
+/** A body of chunks, which is read once. An error that it throws fails the call. @param signal aborts when nobody reads on */
+export type BodyChunks = (signal: AbortSignal) => AsyncIterable<Uint8Array>;
+
+export interface UpstreamRequest extends Omit<RequestToSend, 'body'> {
   readonly url: URL;
+  /** A request with chunks is never repeated. */
+  readonly body: Uint8Array | BodyChunks | undefined;
   /** Called for each attempt, when its response begins or it has failed. @default not called */
   readonly onAttempt?: ((attempt: Attempt) => void) | undefined;
 }
@@ -51,27 +55,24 @@ export async function callUpstream(
   request: UpstreamRequest,
   options: UpstreamOptions,
 ): Promise<UpstreamResponse> {
+  const { url, method, headers, body } = request;
+  const isSending = typeof body === 'function';
   for (let attempt = 0; ; attempt++) {
-    const isLast = attempt >= options.maxRetries || isStream(request.body);
-    const call = createCall(request.signal, isStream(request.body));
+    const isLast = attempt >= options.maxRetries || isSending;
+    const call = createCall(request.signal, isSending);
     let delay: number | undefined;
     const begun = performance.now();
     const report = (status: number | undefined): void =>
       request.onAttempt?.({ status, isRetry: attempt > 0, seconds: (performance.now() - begun) / 1000 });
     try {
       const response = await call.within(options.responseTimeoutMs, (signal) =>
-        options.send(request.url, {
-          method: request.method,
-          headers: request.headers,
-          body: isStream(request.body) ? observe(request.body, call) : request.body,
-          signal,
-        }),
+        options.send(url, { method, headers, body: isSending ? observe(body, call, signal) : body, signal }),
       );
       report(response.status);
       delay = isLast ? undefined : retryDelay(response, options.maxRetryDelayMs);
       if (delay === undefined) {
-        const { status, headers } = response;
-        return { status, headers, chunks: read(response, call, options), close: call.close };
+        const chunks = read(response, call, options);
+        return { status: response.status, headers: response.headers, chunks, close: call.close };
       }
       call.close();
     } catch (error) {
@@ -85,16 +86,14 @@ export async function callUpstream(
   }
 }
 
-function isStream(body: UpstreamRequest['body']): body is AsyncIterable<Uint8Array> {
-  return body !== undefined && Symbol.asyncIterator in body;
-}
-
 /** As long as the requester sends, the upstream is not silent. */
-async function* observe(body: AsyncIterable<Uint8Array>, call: Call): AsyncGenerator<Uint8Array> {
+async function* observe(body: BodyChunks, call: Call, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   try {
-    for await (const chunk of body) {
+    for await (const chunk of body(signal)) {
       call.restart();
       yield chunk;
+      // After an abort, the `fetch` of Node reads the body to its end and drops it.
+      signal.throwIfAborted();
     }
     call.restart();
     call.sent();
@@ -122,7 +121,7 @@ async function* read(
 
 /** One connection to the upstream: maps every failure to its cause. */
 interface Call {
-  /** Runs one step. On timeout or cancellation it fails and the connection is closed. */
+  /** Runs one step. On timeout or cancellation it fails, even if the step ignores the signal, and the connection is closed. */
   within<Result>(ms: number, step: (signal: AbortSignal) => Promise<Result>): Promise<Result>;
   /** Begins the time of the present step again. */
   restart(): void;
@@ -144,6 +143,8 @@ function createCall(signal: AbortSignal, isSending: boolean): Call {
   const controller = new AbortController();
   const onAbort = () => controller.abort(signal.reason);
   signal.addEventListener('abort', onAbort, { once: true });
+  let stop: ((reason: unknown) => void) | undefined;
+  controller.signal.addEventListener('abort', () => stop?.(controller.signal.reason), { once: true });
   let timer: NodeJS.Timeout | undefined;
   let isOver = false;
   let isSent = !isSending;
@@ -155,7 +156,11 @@ function createCall(signal: AbortSignal, isSending: boolean): Call {
         ms,
       );
       try {
-        return await step(controller.signal);
+        controller.signal.throwIfAborted();
+        return await new Promise((resolve, reject) => {
+          stop = reject;
+          step(controller.signal).then(resolve, reject);
+        });
       } catch (cause) {
         // After an abort, the reason of the abort is the cause, not the error that it provoked.
         throw controller.signal.aborted ? controller.signal.reason : failureOf(cause);

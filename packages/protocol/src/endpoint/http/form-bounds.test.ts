@@ -28,6 +28,13 @@ describe('a form', () => {
     expect(excessOf(PAIRS, `a=1${'&a'.repeat(MAX_FIELDS)}`, size)).toBe('at most 1000 fields');
   });
 
+  it('takes little memory while it passes by', () => {
+    const type = `multipart/form-data; boundary=${'b'.repeat(70)}`;
+    const before = process.memoryUsage().arrayBuffers;
+    const forms = Array.from({ length: 1_000 }, () => formBoundsOf(type));
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(forms.length * 1_024);
+  });
+
   it('may have so many bytes of names, in one field or in all', () => {
     const named = (name: string) => `--b\r\n${name}\r\n\r\n`;
     const least = '\r\n\r\n\r\n'.length;

@@ -1,4 +1,5 @@
 import { ProtocolError } from '../../base/errors.js';
+import { encodeUtf8 } from '../../base/text.js';
 
 /** Fields of a form, as in the common frameworks. */
 export const MAX_FIELDS = 1_000;
@@ -55,13 +56,11 @@ class PairBounds implements FormBounds {
 
 const CR = 0x0d;
 const LF = 0x0a;
-/** Values of a byte. */
-const BYTES = 256;
 
 class PartBounds implements FormBounds {
-  readonly #length: number;
-  /** How many bytes of a delimiter have passed with the next byte, for each number of them before it. */
-  readonly #next: Uint8Array;
+  readonly #delimiter: Uint8Array;
+  /** How many bytes of a delimiter are left if the next byte differs, for each number of them that have passed. */
+  readonly #rests: Uint8Array;
   /** Bytes of a delimiter that have passed. */
   #matched = 0;
   #delimiters = 0;
@@ -72,26 +71,21 @@ class PartBounds implements FormBounds {
   #heads = 0;
 
   constructor(boundary: string) {
-    const delimiter = `--${boundary}`;
-    this.#length = delimiter.length;
-    this.#next = nextOf(delimiter);
+    this.#delimiter = encodeUtf8(`--${boundary}`);
+    this.#rests = restsOf(this.#delimiter);
   }
 
   push(piece: Uint8Array): string | undefined {
-    const next = this.#next;
-    const end = this.#length;
-    const { length } = piece;
+    const delimiter = this.#delimiter;
+    const rests = this.#rests;
     let matched = this.#matched;
-    for (let at = 0; at < length; ) {
+    for (const byte of piece) {
       if (this.#isHead) {
         if (++this.#heads > MAX_HEADS) return HEADS;
-        this.#passHead(piece[at] as number);
-        matched = next[matched * BYTES + (piece[at++] as number)] as number;
-      } else {
-        while (at < length && matched < end)
-          matched = next[matched * BYTES + (piece[at++] as number)] as number;
+        this.#passHead(byte);
       }
-      if (matched < end) continue;
+      while (matched > 0 && byte !== delimiter[matched]) matched = rests[matched] as number;
+      if (byte !== delimiter[matched] || ++matched < delimiter.length) continue;
       matched = 0;
       this.#isHead = true;
       this.#ended = 0;
@@ -109,15 +103,13 @@ class PartBounds implements FormBounds {
   }
 }
 
-/** The automaton of Knuth, Morris and Pratt: it looks at each byte once, so no content makes the search slow. */
-function nextOf(pattern: string): Uint8Array {
-  const next = new Uint8Array(pattern.length * BYTES);
-  // What has matched without the first byte decides what a byte that differs leaves.
-  for (let at = 0, rest = 0; at < pattern.length; at++) {
-    const byte = pattern.charCodeAt(at);
-    next.copyWithin(at * BYTES, rest * BYTES, (rest + 1) * BYTES);
-    if (at > 0) rest = next[rest * BYTES + byte] as number;
-    next[at * BYTES + byte] = at + 1;
+/** The search of Knuth, Morris and Pratt never goes back in a piece, so no content makes it slow. */
+function restsOf(pattern: Uint8Array): Uint8Array {
+  const rests = new Uint8Array(pattern.length);
+  for (let at = 1, rest = 0; at < pattern.length; at++) {
+    rests[at] = rest;
+    while (rest > 0 && pattern[at] !== pattern[rest]) rest = rests[rest] as number;
+    if (pattern[at] === pattern[rest]) rest++;
   }
-  return next;
+  return rests;
 }
