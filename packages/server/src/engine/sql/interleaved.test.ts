@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { SessionWrite } from '../engine.js';
 import { DIALECT as POSTGRES } from '../postgres/dialect.js';
 import { loadLibrary } from '../sqlite/library.js';
 import { DIALECT } from '../sqlite/open.js';
@@ -67,15 +68,32 @@ describe('a sweep', () => {
   });
 });
 
-it('a turn removes any number of fields with as many statements, however far away the database is', () => {
+/** Statements of a turn, if Postgres has the session. */
+function askedFor(turn: SessionWrite): number {
   const found = { owner: 'aaaaaa', epoch: 0, written: 1, bytes: 1_000_000, left_ms: TTL_MS };
+  const call = new SessionCalls(POSTGRES).write('sess_one', turn);
+  let statements = 0;
+  for (let step = call.next(); step.done !== true; step = call.next([found])) statements++;
+  return statements;
+}
+
+it('a turn sets 16,384 fields of 32 bytes with one statement, however far away the database is', () => {
+  const asked = (count: number, isFirst: boolean): number => {
+    const names = Array.from({ length: count }, (_, i) => String(i).padStart(8, '0'));
+    const set = new Map(names.map((name) => [name, new Uint8Array(24)]));
+    return askedFor({ ...writeOf(TTL_MS), number: 2, isFirst, set });
+  };
+  for (const isFirst of [true, false]) {
+    const few = asked(1, isFirst);
+    expect(asked(16_384, isFirst)).toBe(few);
+    expect(asked(16_385, isFirst)).toBe(few + 1);
+  }
+});
+
+it('a turn removes any number of fields with as many statements, however far away the database is', () => {
   const asked = (count: number): number => {
     const remove = Array.from({ length: count }, (_, i) => `p1.${i}`);
-    const turn = { ...writeOf(TTL_MS), number: 2, isFirst: false, remove };
-    const call = new SessionCalls(POSTGRES).write('sess_one', turn);
-    let statements = 0;
-    for (let step = call.next(); step.done !== true; step = call.next([found])) statements++;
-    return statements;
+    return askedFor({ ...writeOf(TTL_MS), number: 2, isFirst: false, remove });
   };
   expect(asked(1)).toBeGreaterThan(3);
   expect(asked(60_000)).toBe(asked(1));
