@@ -89,9 +89,11 @@ export function* forgetOver(dialect: Dialect, owner: string): SqlCall<number> {
 
 /** Forgets some of what is over. @returns `''`. */
 export function* sweepLogs(dialect: Dialect): SqlCall<string> {
-  const proofs = `SELECT session FROM reply_proofs WHERE ends_at <= ${dialect.now} LIMIT ${STEP}`;
-  // What only reads needs no transaction.
-  if ((yield* ask(proofs)).length > 0) yield* ask(`DELETE FROM reply_proofs WHERE session IN (${proofs})`);
+  const isOver = `ends_at <= ${dialect.now}`;
+  const proofs = `SELECT session FROM reply_proofs WHERE ${isOver} LIMIT ${STEP}`;
+  // What only reads needs no transaction. A proof that another transaction renews meanwhile is not over.
+  if ((yield* ask(proofs)).length > 0)
+    yield* ask(`DELETE FROM reply_proofs WHERE session IN (${proofs}) AND ${isOver}`);
   const until = yield* overUntil(dialect, '1 = 1');
   if (until === undefined) return '';
   const owners = 'SELECT owner FROM replies WHERE ends_at <= ?';
