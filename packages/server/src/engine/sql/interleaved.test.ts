@@ -9,6 +9,7 @@ import { forget } from './log-tables.js';
 import { appendParts, openReply } from './log-writing.js';
 import { STEPS } from './schema.js';
 import { SessionCalls } from './sessions.js';
+import { Sweeper } from './sweeper.js';
 
 /** Calls between whose statements another one is executed, as in a database with several transactions at a time. */
 
@@ -97,6 +98,25 @@ it('a turn removes any number of fields with as many statements, however far awa
   };
   expect(asked(1)).toBeGreaterThan(3);
   expect(asked(60_000)).toBe(asked(1));
+});
+
+describe('a step of a sweep', () => {
+  it('waits for the one before, however slow the database is', async () => {
+    const answers: (() => void)[] = [];
+    const run = () =>
+      new Promise<never>((_resolve, reject) => answers.push(() => reject(new Error('it is slow'))));
+    const sweeper = new Sweeper({ dialect: DIALECT, run });
+    const first = sweeper.step();
+    void sweeper.step();
+    for (const count of [1, 2, 3]) {
+      await expect.poll(() => answers.length).toBe(count);
+      answers[count - 1]?.();
+    }
+    await first;
+    void sweeper.step();
+    expect(answers).toHaveLength(4);
+    sweeper.stop();
+  });
 });
 
 describe('a read of parts', () => {
