@@ -2,6 +2,8 @@ import { newSessionId, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { ServerWire, WireEvents } from '../../http/ws.js';
 import { decodeLinkMessage, encodeLinkMessage } from '../link/message.js';
+import { LINK_QUOTA } from '../link/quota.js';
+import { MAX_SOURCES } from './incoming.js';
 import { AGENTS, type RelayMessageType } from './messages.js';
 import { settled, World } from './testing/relay-world.js';
 import { Client } from './testing/simulated-session.js';
@@ -76,6 +78,47 @@ describe('a node that speaks for a session', () => {
     const events = warn.mock.calls.map(([fields]) => fields);
     expect(events).toEqual([expect.objectContaining({ event: 'peer.forged', session: forged })]);
     expect([session.waiting, state.isOver]).toEqual([0, false]);
+    await stop();
+  });
+});
+
+describe('each sender', () => {
+  it.each(['which it may speak for', 'which it may not speak for'])(
+    'of a node %s costs it memory, and one more ends the connection',
+    async (which) => {
+      vi.spyOn(LINK_QUOTA, 'bytes', 'get').mockReturnValue(512 + 3 * (4_096 + 14));
+      const { node, other, state, tell, stop } = await connected();
+      const home = which === 'which it may speak for' ? other : node;
+      const open = (number: number) =>
+        tell('open', [number, newSessionId(home.name), 'acme', 'bob', ['NONE'], null]);
+      for (const number of [1, 2, 3]) open(number);
+      tell('close', [2]);
+      open(4);
+      expect(state.isOver).toBe(false);
+      open(5);
+      expect(state.isOver).toBe(true);
+      await stop();
+    },
+  );
+
+  it('is one of 50,000, and one more ends the connection', async () => {
+    const { node, state, tell, stop } = await connected();
+    const id = newSessionId(node.name);
+    const open = (number: number) => tell('open', [number, id, 'acme', 'bob', ['NONE'], null]);
+    for (let number = 1; number <= MAX_SOURCES; number++) open(number);
+    expect(state.isOver).toBe(false);
+    open(MAX_SOURCES + 1);
+    expect(state.isOver).toBe(true);
+    await stop();
+  });
+
+  it.each(['other', 'node'] as const)('has a number of its own, if it is of the %s', async (home) => {
+    const { state, tell, stop, ...nodes } = await connected();
+    const open = () => tell('open', [1, newSessionId(nodes[home].name), 'acme', 'bob', ['NONE'], null]);
+    open();
+    expect(state.isOver).toBe(false);
+    open();
+    expect(state.isOver).toBe(true);
     await stop();
   });
 });

@@ -33,7 +33,7 @@ export interface IncomingOptions extends RemoteHost, SpeakingFor {
 
 /** Senders of one node, and sessions of moved agents of which it keeps account. */
 export const MAX_SOURCES = 50_000;
-/** Bytes that a sender and a way take besides texts. */
+/** Bytes that a sender, whether the node may speak for it or not, and a way take besides texts. */
 const SOURCE_CHARGE = 4_096;
 const WAY_CHARGE = 512;
 
@@ -115,12 +115,12 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
       case 'open':
         return this.#open(number, fields);
       case 'close': {
-        this.#strangers.delete(number);
         const source = this.#sources.get(number);
+        const sender = source ?? this.#strangers.delete(number);
+        if (sender !== undefined) this.#link.quota.add(-costOf(sender));
         if (source === undefined) return;
         this.#sources.delete(number);
         for (const ref of source.requests) this.#forget(ref);
-        this.#link.quota.add(-costOf(source));
         return this.#close(source);
       }
       case 'message':
@@ -189,8 +189,8 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
 
   /** @throws {ProtocolError} `bad_message`, `over_budget`. */
   #open(number: number, [, id, principal, agentId, algorithms, encoding]: readonly unknown[]): void {
-    if (this.#sources.has(number) || this.#sources.size + this.#strangers.size >= MAX_SOURCES)
-      throw malformed();
+    const isTaken = this.#sources.has(number) || this.#strangers.has(number);
+    if (isTaken || this.#sources.size + this.#strangers.size >= MAX_SOURCES) throw malformed();
     const negotiated = readAgreement(algorithms, encoding);
     const agent = {
       sessionId: shortField(id, MAX_ID),
@@ -198,6 +198,9 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
       agentId: shortField(agentId, MAX_ID),
       negotiated,
     };
+    const cost = costOf(agent);
+    if (!this.#link.quota.hasRoom(cost)) throw tooMuch();
+    this.#link.quota.add(cost);
     if (this.#strangers.check(number, agent)) this.#introduce(number, agent);
   }
 
@@ -206,10 +209,7 @@ export class IncomingRelay implements LinkEnd, RemoteWire {
     return agent && this.#introduce(number, agent);
   }
 
-  /** @throws {ProtocolError} `over_budget`. */
   #introduce(number: number, agent: RemoteAgent): RemoteSource {
-    if (!this.#link.quota.hasRoom(costOf(agent))) throw tooMuch();
-    this.#link.quota.add(costOf(agent));
     const source = new RemoteSource(agent, this.#options, this, (ref) => this.#forget(ref));
     this.#sources.set(number, source);
     return source;

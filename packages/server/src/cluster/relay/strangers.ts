@@ -33,16 +33,20 @@ export class Strangers {
     return false;
   }
 
-  delete(number: number): void {
+  has(number: number): boolean {
+    return this.#agents.has(number);
+  }
+
+  delete(number: number): RemoteAgent | undefined {
+    const agent = this.#agents.get(number);
     this.#agents.delete(number);
+    return agent;
   }
 
   /** Takes one out for which the node may speak by now. */
   take(number: number): RemoteAgent | undefined {
     const agent = this.#agents.get(number);
-    if (agent === undefined || this.#options.maySpeakFor(agent) !== true) return undefined;
-    this.#agents.delete(number);
-    return agent;
+    return agent && this.#options.maySpeakFor(agent) === true ? this.delete(number) : undefined;
   }
 
   /** Why nothing is taken from a sender; `undefined` if it was never introduced. */

@@ -169,6 +169,46 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? 'a connection 
     expect(open).toEqual({ connections: 0 });
   });
 
+  it('lets a reply begin with a name while another one that has it is dropped', async () => {
+    const options = fresh();
+    const logs = opened(repliesOf(postgres(server.url, options)));
+    await logs.open({ ...HEAD, name: 'answer' }, BOUNDS, TTL_MS);
+    const holder = new pg.Client(server.url);
+    await holder.connect();
+    // As one that begins does it: first its owner, and then the name.
+    await holder.query(`BEGIN; UPDATE ${options.schema}.reply_owners SET replies = replies + 1`);
+    const dropped = codeOf(logs.drop(HEAD));
+    const waiting = () => server.query("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
+    await expect.poll(waiting, { interval: 10 }).toHaveLength(1);
+    const named = await holder.query(`SELECT 1 FROM ${options.schema}.reply_names FOR UPDATE NOWAIT`);
+    expect(named.rowCount).toBe(1);
+    await holder.query('ROLLBACK');
+    await holder.end();
+    await dropped;
+    await expect.poll(() => codeOf(logs.drop(HEAD))).toBe('answered');
+    expect(await logs.named(HEAD.owner, 'answer')).toBeUndefined();
+  });
+
+  it('keeps a proof that is renewed while a sweep is about to remove it', async () => {
+    const options = fresh();
+    const logs = opened(repliesOf(postgres(server.url, options)));
+    await logs.vouch('sess_one', 'principal:ada', ['hash'], 1);
+    const holder = new pg.Client(server.url);
+    await holder.connect();
+    await holder.query(`BEGIN; UPDATE ${options.schema}.reply_proofs SET ends_at = ends_at + ${TTL_MS}`);
+    // It sweeps.
+    at(server.url, options);
+    const waiting = async () => {
+      const held = "wait_event_type = 'Lock' AND query LIKE 'DELETE FROM reply_proofs%'";
+      return (await server.query(`SELECT 1 FROM pg_stat_activity WHERE ${held}`)).length;
+    };
+    await expect.poll(waiting, { timeout: 10_000, interval: 10 }).toBe(1);
+    await holder.query('COMMIT');
+    await holder.end();
+    await expect.poll(waiting).toBe(0);
+    expect(await logs.prove('sess_one', 'hash')).toBe('principal:ada');
+  });
+
   it('creates the schema once, and takes neither a newer one nor another encoding', async () => {
     const { schema } = fresh();
     const links = Array.from({ length: 8 }, () => at(server.url, { schema }));

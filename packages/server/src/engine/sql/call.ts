@@ -25,11 +25,8 @@ export interface Dialect {
   readonly bytes: string;
   /** The type of whole numbers up to 2^53: `INTEGER`. */
   readonly whole: string;
-  /**
-   * After a column of bytes: that it has one of a list of values. The parameter is a text, each value in hexadecimal after `\x` and
-   * before the next one a comma. `undefined` if there are no lists, and a statement costs no round trip.
-   */
-  readonly anyOf: string | undefined;
+  /** Lists of bytes; `undefined` if there are none, and a statement costs no round trip. */
+  readonly lists: Lists | undefined;
   /** After a `SELECT` of rows that the call changes: ` FOR UPDATE`, or nothing if only one transaction is under way at a time. */
   readonly forUpdate: string;
   /** After the columns of a table whose rows are small or read in the order of its key: ` WITHOUT ROWID`, or nothing. */
@@ -40,6 +37,13 @@ export interface Dialect {
   readonly createVolatile: string;
   /** A `SELECT` of `bytes`, those that everything takes. */
   readonly size: string;
+}
+
+/** A list of bytes as one parameter. */
+export interface Lists {
+  /** In a `SELECT`, a row for each value; two lists stand side by side. */
+  readonly rows: string;
+  of(values: readonly Uint8Array[]): SqlValue;
 }
 
 /** A database that an engine keeps what it is given in. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { SessionWrite } from '../engine.js';
 import { DIALECT as POSTGRES } from '../postgres/dialect.js';
 import { loadLibrary } from '../sqlite/library.js';
 import { DIALECT } from '../sqlite/open.js';
@@ -8,6 +9,7 @@ import { forget } from './log-tables.js';
 import { appendParts, openReply } from './log-writing.js';
 import { STEPS } from './schema.js';
 import { SessionCalls } from './sessions.js';
+import { Sweeper } from './sweeper.js';
 
 /** Calls between whose statements another one is executed, as in a database with several transactions at a time. */
 
@@ -67,18 +69,54 @@ describe('a sweep', () => {
   });
 });
 
-it('a turn removes any number of fields with as many statements, however far away the database is', () => {
+/** Statements of a turn, if Postgres has the session. */
+function askedFor(turn: SessionWrite): number {
   const found = { owner: 'aaaaaa', epoch: 0, written: 1, bytes: 1_000_000, left_ms: TTL_MS };
+  const call = new SessionCalls(POSTGRES).write('sess_one', turn);
+  let statements = 0;
+  for (let step = call.next(); step.done !== true; step = call.next([found])) statements++;
+  return statements;
+}
+
+it('a turn sets 16,384 fields of 32 bytes with one statement, however far away the database is', () => {
+  const asked = (count: number, isFirst: boolean): number => {
+    const names = Array.from({ length: count }, (_, i) => String(i).padStart(8, '0'));
+    const set = new Map(names.map((name) => [name, new Uint8Array(24)]));
+    return askedFor({ ...writeOf(TTL_MS), number: 2, isFirst, set });
+  };
+  for (const isFirst of [true, false]) {
+    const few = asked(1, isFirst);
+    expect(asked(16_384, isFirst)).toBe(few);
+    expect(asked(16_385, isFirst)).toBe(few + 1);
+  }
+});
+
+it('a turn removes any number of fields with as many statements, however far away the database is', () => {
   const asked = (count: number): number => {
     const remove = Array.from({ length: count }, (_, i) => `p1.${i}`);
-    const turn = { ...writeOf(TTL_MS), number: 2, isFirst: false, remove };
-    const call = new SessionCalls(POSTGRES).write('sess_one', turn);
-    let statements = 0;
-    for (let step = call.next(); step.done !== true; step = call.next([found])) statements++;
-    return statements;
+    return askedFor({ ...writeOf(TTL_MS), number: 2, isFirst: false, remove });
   };
   expect(asked(1)).toBeGreaterThan(3);
   expect(asked(60_000)).toBe(asked(1));
+});
+
+describe('a step of a sweep', () => {
+  it('waits for the one before, however slow the database is', async () => {
+    const answers: (() => void)[] = [];
+    const run = () =>
+      new Promise<never>((_resolve, reject) => answers.push(() => reject(new Error('it is slow'))));
+    const sweeper = new Sweeper({ dialect: DIALECT, run });
+    const first = sweeper.step();
+    void sweeper.step();
+    for (const count of [1, 2, 3]) {
+      await expect.poll(() => answers.length).toBe(count);
+      answers[count - 1]?.();
+    }
+    await first;
+    void sweeper.step();
+    expect(answers).toHaveLength(4);
+    sweeper.stop();
+  });
 });
 
 describe('a read of parts', () => {

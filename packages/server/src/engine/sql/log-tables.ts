@@ -10,7 +10,7 @@ import { ask, type Dialect, type Row, type SqlCall } from './call.js';
  * The last parts of a reply are in its own row (`tail`, from number `tail_from` on), so that a small part costs no row; those
  * before are in rows of some KiB, each of which says how many bytes are before it (`at`). A part stands after its length.
  *
- * Locks are taken in this order: a reply, its owner, its parts and its name.
+ * Locks are taken in this order: a reply that is not over, its owner, those of the owner that are over, parts and names.
  */
 export function logTables({ bytes, whole, keyed }: Dialect): readonly string[] {
   return [
@@ -67,8 +67,6 @@ export function* forget(
 ): SqlCall<number> {
   const found = yield* ask(`SELECT 1 AS one FROM replies WHERE ${where}${dialect.forUpdate}`, ...values);
   if (found.length === 0) return 0;
-  for (const table of ['reply_parts', 'reply_metadata', 'reply_names'])
-    yield* ask(`DELETE FROM ${table} WHERE id IN (SELECT id FROM replies WHERE ${where})`, ...values);
   const owners = `owner IN (SELECT owner FROM replies WHERE ${where})`;
   const own = `FROM replies WHERE replies.owner = reply_owners.owner AND ${where}`;
   yield* ask(
@@ -76,6 +74,8 @@ export function* forget(
     WHERE ${owners}`,
     ...[...values, ...values, ...values],
   );
+  for (const table of ['reply_parts', 'reply_metadata', 'reply_names'])
+    yield* ask(`DELETE FROM ${table} WHERE id IN (SELECT id FROM replies WHERE ${where})`, ...values);
   yield* ask(`DELETE FROM reply_owners WHERE replies = 0 AND ${owners}`, ...values);
   yield* ask(`DELETE FROM replies WHERE ${where}`, ...values);
   return found.length;
@@ -89,9 +89,11 @@ export function* forgetOver(dialect: Dialect, owner: string): SqlCall<number> {
 
 /** Forgets some of what is over. @returns `''`. */
 export function* sweepLogs(dialect: Dialect): SqlCall<string> {
-  const proofs = `SELECT session FROM reply_proofs WHERE ends_at <= ${dialect.now} LIMIT ${STEP}`;
-  // What only reads needs no transaction.
-  if ((yield* ask(proofs)).length > 0) yield* ask(`DELETE FROM reply_proofs WHERE session IN (${proofs})`);
+  const isOver = `ends_at <= ${dialect.now}`;
+  const proofs = `SELECT session FROM reply_proofs WHERE ${isOver} LIMIT ${STEP}`;
+  // What only reads needs no transaction. A proof that another transaction renews meanwhile is not over.
+  if ((yield* ask(proofs)).length > 0)
+    yield* ask(`DELETE FROM reply_proofs WHERE session IN (${proofs}) AND ${isOver}`);
   const until = yield* overUntil(dialect, '1 = 1');
   if (until === undefined) return '';
   const owners = 'SELECT owner FROM replies WHERE ends_at <= ?';

@@ -2,6 +2,11 @@ import type { Dialect, SqlValue } from './call.js';
 
 /** Values in one list of a statement. */
 const MAX_VALUES = 256;
+/** So many values are found sooner as parameters than as a list. */
+const MAX_FEW = 8;
+/** Bytes of rows that are written with one statement, and those that a row takes besides its values. */
+const BATCH_SIZE = 1024 * 1024;
+const ROW_SIZE = 32;
 
 /**
  * Splits values for `IN (…)`. Each part has one of nine lengths, so that a database prepares few different statements: the last
@@ -18,12 +23,12 @@ export function* listsOf<Value extends SqlValue>(values: readonly Value[]): Gene
 
 /** What stands after a column that has one of some values, and its parameters: for all of them, or for some at a time. */
 export function* amongOf(
-  { anyOf }: Dialect,
+  { lists }: Dialect,
   values: readonly Buffer[],
 ): Generator<readonly [condition: string, parameters: readonly SqlValue[]]> {
-  if (anyOf === undefined)
-    for (const some of listsOf(values)) yield [`IN (${repeated('?', some.length)})`, some];
-  else if (values.length > 0) yield [anyOf, [values.map((each) => `\\x${each.toString('hex')}`).join(',')]];
+  // Not `= ANY`: a plan that was made for a small table compares each row of a large one with each value.
+  if (lists !== undefined && values.length > MAX_FEW) yield [`IN (SELECT ${lists.rows})`, [lists.of(values)]];
+  else for (const some of listsOf(values)) yield [`IN (${repeated('?', some.length)})`, some];
 }
 
 /** Splits rows for `VALUES …`, none of them repeated, into parts of as few different lengths. */
@@ -35,9 +40,25 @@ export function* rowsOf<Item>(rows: readonly Item[]): Generator<readonly Item[]>
   }
 }
 
-/** A statement for each number of values or rows, which is put together once. */
-export function forCount(build: (count: number) => string): (count: number) => string {
-  const built = new Map<number, string>();
+/** Splits rows for lists, so that no statement takes long. */
+export function* batchesOf<Each extends readonly Uint8Array[]>(
+  rows: readonly Each[],
+): Generator<readonly Each[]> {
+  let [from, size] = [0, 0];
+  for (const [i, row] of rows.entries()) {
+    const length = row.reduce((sum, value) => sum + value.length, ROW_SIZE);
+    if (i > from && size + length > BATCH_SIZE) {
+      yield rows.slice(from, i);
+      [from, size] = [i, 0];
+    }
+    size += length;
+  }
+  if (from < rows.length) yield rows.slice(from);
+}
+
+/** A statement for each number of values or rows, or for each condition, which is put together once. */
+export function forCount<Count = number>(build: (count: Count) => string): (count: Count) => string {
+  const built = new Map<Count, string>();
   return (count) => {
     const text = built.get(count) ?? build(count);
     built.set(count, text);

@@ -7,7 +7,7 @@ import type {
   SessionWritten,
 } from '../engine.js';
 import { ask, type Dialect, type Row, type SqlCall } from './call.js';
-import { amongOf, forCount, listsOf, repeated, rowsOf } from './many.js';
+import { amongOf, batchesOf, forCount, listsOf, repeated, rowsOf } from './many.js';
 
 /** How long it is known that a session is over, in milliseconds. */
 const RELEASED_MS = 600_000;
@@ -21,8 +21,11 @@ interface Entry extends SessionRecord {
   readonly bytes: number;
 }
 
+/** What stands after the rows of new fields. */
+const REPLACED = 'ON CONFLICT (session, name) DO UPDATE SET value = excluded.value';
+
 /** A name and a value. */
-type Field = readonly [name: Uint8Array, value: Uint8Array];
+type Field = readonly [name: Buffer, value: Uint8Array];
 
 /**
  * A session is a row: the node that has it (`''` if it is known to be over), how often it has moved, the number of the last
@@ -45,7 +48,7 @@ export class SessionCalls {
   readonly #prolong: string;
   readonly #entries: (count: number) => string;
   readonly #keep: (count: number) => string;
-  readonly #add: (count: number) => string;
+  readonly #add: (isOne: string) => string;
   readonly #again: (count: number) => string;
   readonly #over: string;
   readonly #allFields = 'SELECT name, value FROM fields WHERE session = ?';
@@ -54,8 +57,7 @@ export class SessionCalls {
     (count) => `DELETE FROM fields WHERE session IN (${repeated('?', count)})`,
   );
   readonly #setFields = forCount(
-    (count) => `INSERT INTO fields (session, name, value) VALUES ${repeated('(?, ?, ?)', count)}
-      ON CONFLICT (session, name) DO UPDATE SET value = excluded.value`,
+    (count) => `INSERT INTO fields (session, name, value) VALUES ${repeated('(?, ?, ?)', count)} ${REPLACED}`,
   );
 
   constructor(dialect: Dialect) {
@@ -76,10 +78,10 @@ export class SessionCalls {
       (count) => `UPDATE sessions SET ends_at = ${now} + ? WHERE id IN (${repeated('?', count)})`,
     );
     this.#add = forCount(
-      (count) => `UPDATE sessions SET written = ?, bytes = bytes + ?, ends_at = ${now} + ?
+      (isOne) => `UPDATE sessions SET written = ?, bytes = bytes + ?, ends_at = ${now} + ?
         WHERE id = ? AND owner = ? AND epoch = ? AND ends_at > ${now} AND written < ? AND written >= ?
           AND (written > 0 OR bytes > 0) AND bytes <= ?
-          AND NOT EXISTS (SELECT 1 FROM fields WHERE session = ? AND name IN (${repeated('?', count)}))
+          AND NOT EXISTS (SELECT 1 FROM fields WHERE session = ? AND name ${isOne})
         RETURNING id`,
     );
     this.#again = forCount(
@@ -160,18 +162,31 @@ export class SessionCalls {
    */
   *#hasAdded(sessionId: string, write: SessionWrite, set: readonly Field[]): SqlCall<boolean> {
     const { owner, epoch, number, after = 0, ttlMs, maxBytes = Number.MAX_SAFE_INTEGER } = write;
-    const [names, ...more] = listsOf(set.map(([name]) => name));
     if (write.isFirst || write.replaces === true || write.remove.length > 0) return false;
-    if (names === undefined || more.length > 0) return false;
+    const [among, ...more] = amongOf(
+      this.#dialect,
+      set.map(([name]) => name),
+    );
+    if (among === undefined || more.length > 0) return false;
+    const [isOne, names] = among;
     const added = bytesOf(set);
     const head = [number, added, ttlMs, sessionId, owner, epoch, number, after, maxBytes - added] as const;
-    const [row] = yield* ask(this.#add(names.length), ...head, sessionId, ...names);
+    const [row] = yield* ask(this.#add(isOne), ...head, sessionId, ...names);
     if (row === undefined) return false;
     yield* this.#set(sessionId, set);
     return true;
   }
 
   *#set(sessionId: string, fields: readonly Field[]): SqlCall<void> {
+    const { lists } = this.#dialect;
+    if (lists !== undefined && fields.length > 1) {
+      const text = `INSERT INTO fields (session, name, value) SELECT ?, ${lists.rows}, ${lists.rows} ${REPLACED}`;
+      for (const some of batchesOf(fields)) {
+        const [names, values] = [some.map(([name]) => name), some.map(([, value]) => value)];
+        yield* ask(text, sessionId, lists.of(names), lists.of(values));
+      }
+      return;
+    }
     for (const some of rowsOf(fields)) {
       const values = some.flatMap(([name, value]) => [sessionId, name, value]);
       yield* ask(this.#setFields(some.length), ...values);

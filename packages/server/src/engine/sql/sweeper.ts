@@ -17,6 +17,7 @@ export class Sweeper {
   readonly #database: Pick<SqlDatabase, 'run'>;
   readonly #sweeps: { readonly sweep: Sweep; readonly first: string; after: string }[];
   readonly #timer: ReturnType<typeof setInterval>;
+  #isUnderWay = false;
 
   constructor(database: Pick<SqlDatabase, 'dialect' | 'run'>) {
     const { dialect } = database;
@@ -31,8 +32,10 @@ export class Sweeper {
     this.#timer.unref();
   }
 
-  /** Never rejects: what fails is tried again. */
+  /** Never rejects: what fails is tried again. Does nothing while the step before is not over, so that few wait for a slow database. */
   async step(): Promise<void> {
+    if (this.#isUnderWay) return;
+    this.#isUnderWay = true;
     for (const each of this.#sweeps) {
       try {
         each.after = await this.#database.run(() => each.sweep(each.after));
@@ -40,6 +43,7 @@ export class Sweeper {
         each.after = each.first;
       }
     }
+    this.#isUnderWay = false;
   }
 
   stop(): void {

@@ -9,7 +9,7 @@ import { type Database, loadLibrary } from './library.js';
 export const DIALECT: Dialect = {
   bytes: 'BLOB',
   whole: 'INTEGER',
-  anyOf: undefined,
+  lists: undefined,
   forUpdate: '',
   keyed: ' WITHOUT ROWID',
   now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)",

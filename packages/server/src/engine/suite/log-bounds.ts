@@ -15,7 +15,8 @@ export const logBoundTests: Tests = {
     await logs.open(old, bounds, LIVE_MS);
     await logs.open(unkept, bounds, 300);
     await logs.append(batchOf(old, [], [recordOf('1')]), bounds, LIVE_MS);
-    same(await logs.open(other, bounds, LIVE_MS), 'too_many_replies');
+    // By the first one alone: the time of the other may be over.
+    same(await logs.open(other, { ...bounds, maxReplies: 1 }, LIVE_MS), 'too_many_replies');
     same(await logs.end(endOf(old, 1), bounds), 'done');
     for (const { id } of [unkept, old])
       await eventually(
