@@ -59,6 +59,7 @@ export class Dialer {
   /** The first message of the present attempt, until a server accepts a session. */
   firstMessage: Uint8Array | string | undefined;
   #cancelRetry: (() => void) | undefined;
+  #cancelAsking: (() => void) | undefined;
   #cancelMove: (() => void) | undefined;
   /** The close code of a connection that opens when none is wanted any more; `undefined` until then. */
   #stopCode: number | undefined;
@@ -188,6 +189,7 @@ export class Dialer {
   stop(code: number = CloseCode.NORMAL): void {
     this.#stopCode = code;
     this.#cancelRetry?.();
+    this.#cancelAsking?.();
     this.#cancelMove?.();
     const unwanted = this.#dialing;
     this.#dialing = undefined;
@@ -205,22 +207,31 @@ export class Dialer {
   }
 
   #retry(): void {
-    const { askToken, logger, session } = this.#options;
+    const { askToken, clock, logger, session, timeoutMs } = this.#options;
     this.#cancelRetry?.();
     this.#cancelRetry = undefined;
     if (!this.#isNeeded) return;
     this.isAnswered = false;
     this.firstMessage = undefined;
-    const asked = askToken().then(
-      (token) => this.dial(token),
-      (error: unknown) => {
-        const fields = { event: 'token.failed', err: loggable(error) };
-        const message = 'the token function failed, trying again';
-        logger?.warn(fields, message);
-        if (session.isAccepted) this.retryLater(0);
-        else session.abort(new ProtocolError('connection_failed', message, { cause: error }));
-      },
-    );
+    let isOver = false;
+    const fail = (error: unknown): void => {
+      if (isOver) return;
+      isOver = true;
+      cancel();
+      const fields = { event: 'token.failed', err: loggable(error) };
+      const message = 'the token function failed, trying again';
+      logger?.warn(fields, message);
+      if (session.isAccepted) this.retryLater(0);
+      else session.abort(new ProtocolError('connection_failed', message, { cause: error }));
+    };
+    // A function that does not answer has failed. Its answer counts, if it comes after all.
+    const cancel = clock.after(timeoutMs, () => fail(new ProtocolError('timeout', 'it says nothing')));
+    this.#cancelAsking = cancel;
+    const asked = askToken().then((token) => {
+      isOver = true;
+      cancel();
+      this.dial(token);
+    }, fail);
     guardLater(session, asked);
   }
 }

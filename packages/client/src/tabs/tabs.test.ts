@@ -365,6 +365,44 @@ describe('the credential', () => {
     expect(origin.lines).toContainEqual(expect.objectContaining({ event: 'token.failed' }));
   });
 
+  it('is asked for again if the tab looks for another host and gets no answer, and a late answer counts', async () => {
+    const origin = originOf();
+    const answers: ((token: string) => void)[] = [];
+    const askToken = () => new Promise<string>((resolve) => answers.push(resolve));
+    const { session } = await origin.open({ askToken, firstToken: 'first' });
+    const former = origin.hubs;
+    origin.hubs = origin.createHubs();
+    former.abandon();
+    await settle();
+    await origin.clock.advance(4_999);
+    expect([answers.length, origin.lines]).toEqual([1, []]);
+    await origin.clock.advance(5_001);
+    expect(answers.length).toBe(3);
+    expect(origin.lines).toEqual([{ event: 'token.failed' }, { event: 'token.failed' }]);
+    answers[1]?.('late');
+    await settle();
+    expect(session.state).toBe('established');
+    const [, context] = origin.opened[1] ?? expect.fail('nothing was opened');
+    expect(await context.askToken?.()).toBe('late');
+    await origin.clock.advance(60_000);
+    expect(answers.length).toBe(3);
+  });
+
+  it('is asked for no more by a tab that has left', async () => {
+    const origin = originOf();
+    let asked = 0;
+    const askToken = () => {
+      asked++;
+      return new Promise<string>(() => {});
+    };
+    const { session } = await origin.open({ askToken, firstToken: 'first' });
+    origin.hubs.abandon();
+    await settle();
+    await session.close();
+    await origin.clock.advance(60_000);
+    expect([asked, origin.lines]).toEqual([1, []]);
+  });
+
   it('is final if it is not a function', async () => {
     const origin = originOf();
     await origin.open({ firstToken: 'fixed' });
