@@ -11,9 +11,11 @@ type Listener = Parameters<WebSocketLike['addEventListener']>[1];
 
 class TestSocket implements WebSocketLike {
   binaryType = '';
+  isClosed = false;
   readonly #listeners = new Map<string, Listener>();
   send(): void {}
   close(code = 1005): void {
+    this.isClosed = true;
     this.report('close', { code });
   }
   addEventListener(type: string, listener: Listener): void {
@@ -88,7 +90,8 @@ function setUp(given: Partial<DialerOptions> = {}, isAccepted = true) {
         sockets.push(this);
       }
     },
-    timeoutMs: 5_000,
+    timers: { acceptTimeoutMs: 5_000 },
+    firstTimeoutMs: 5_000,
     backoff: createBackoff({ minDelayMs: 100, maxDelayMs: 1_000 }, () => 0.5),
     clock,
     logger: { debug: warn, info: warn, warn, error: warn },
@@ -97,7 +100,18 @@ function setUp(given: Partial<DialerOptions> = {}, isAccepted = true) {
     ...given,
   });
   const open = () => sockets.at(-1)?.report('open');
-  return { dialer, session, sockets, tokens, warnings, errors, pass, open, tasks: () => tasks.length };
+  return {
+    dialer,
+    session,
+    sockets,
+    tokens,
+    warnings,
+    errors,
+    pass,
+    open,
+    tasks: () => tasks.length,
+    now: () => now,
+  };
 }
 
 describe('a token function that does not answer', () => {
@@ -151,9 +165,81 @@ describe('a token function that does not answer', () => {
     const { dialer, pass, warnings, tasks } = setUp({ askToken });
     dialer.retryLater(0);
     await pass(50);
+    // The page is back while the function has not answered.
+    dialer.handleBack();
+    await pass(0);
+    expect(answers.length).toBe(2);
     dialer.stop(CloseCode.NORMAL);
     expect(tasks()).toBe(0);
     await pass(60_000);
-    expect([answers.length, warnings]).toEqual([1, []]);
+    expect([answers.length, warnings]).toEqual([2, []]);
+  });
+});
+
+describe('the limit of an attempt', () => {
+  /** How long each of the next attempts takes, if none of them gets an answer. */
+  const durations = async (bench: ReturnType<typeof setUp>, count: number) => {
+    const { sockets, pass, now } = bench;
+    const found: number[] = [];
+    while (found.length < count) {
+      const { length } = sockets;
+      while (sockets.length === length) await pass(10);
+      const begun = now();
+      while (sockets.at(-1)?.isClosed === false) await pass(10);
+      found.push(now() - begun);
+    }
+    return found;
+  };
+
+  it('is twice as long after each attempt that has taken all of its time, up to 30 s, until one succeeds', async () => {
+    const bench = setUp();
+    const { dialer, session, sockets, pass, open } = bench;
+    dialer.retryLater(0);
+    expect(await durations(bench, 5)).toEqual([5_000, 10_000, 20_000, 30_000, 30_000]);
+    await pass(1_000);
+    open();
+    dialer.handleSuccess();
+    await pass(100_000);
+    sockets.at(-1)?.close();
+    expect(session.needsWire).toBe(true);
+    expect(await durations(bench, 2)).toEqual([5_000, 10_000]);
+  });
+
+  it('counts the time until an answer as well', async () => {
+    const bench = setUp();
+    const { dialer, sockets, pass, open } = bench;
+    dialer.retryLater(0);
+    await pass(50);
+    open();
+    await pass(5_000);
+    // As the session does when no answer to its HELLO comes.
+    sockets.at(-1)?.close();
+    expect(await durations(bench, 1)).toEqual([10_000]);
+  });
+
+  it('is not longer after an attempt that was refused, or for which there was no token', async () => {
+    let fails = false;
+    const askToken = async () => {
+      if (fails) throw new Error('the identity provider is away');
+      return 'token';
+    };
+    const bench = setUp({ askToken });
+    const { dialer, sockets, pass } = bench;
+    dialer.retryLater(0);
+    for (let refused = 0; refused < 5; refused++) {
+      const { length } = sockets;
+      while (sockets.length === length) await pass(10);
+      sockets.at(-1)?.close();
+    }
+    fails = true;
+    await pass(20_000);
+    fails = false;
+    expect(await durations(bench, 1)).toEqual([5_000]);
+  });
+
+  it('is at least the one that was set', async () => {
+    const bench = setUp({ timers: { acceptTimeoutMs: 60_000 } });
+    bench.dialer.retryLater(0);
+    expect(await durations(bench, 2)).toEqual([60_000, 60_000]);
   });
 });
