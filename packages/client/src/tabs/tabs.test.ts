@@ -365,6 +365,31 @@ describe('the credential', () => {
     expect(origin.lines).toContainEqual(expect.objectContaining({ event: 'token.failed' }));
   });
 
+  it('counts if it comes after its time, once the tab is asked again', async () => {
+    const origin = originOf();
+    const answers: ((token: string) => void)[] = [];
+    const askToken = () => new Promise<string>((resolve) => answers.push(resolve));
+    await origin.open({ askToken, firstToken: 'first' });
+    const [, context] = origin.opened[0] ?? expect.fail('nothing was opened');
+    await context.askToken?.();
+    const late = expect(context.askToken?.()).rejects.toMatchObject({ code: 'timeout' });
+    await settle();
+    await origin.clock.advance(10_000);
+    await late;
+    const again = context.askToken?.();
+    await settle();
+    expect(answers.length).toBe(2);
+    answers[0]?.('late');
+    expect(await again).toBe('late');
+    // The second call answers nothing that is asked later.
+    answers[1]?.('too late');
+    await settle();
+    const next = context.askToken?.();
+    await settle();
+    answers[2]?.('next');
+    expect(await next).toBe('next');
+  });
+
   it('is asked for again if the tab looks for another host and gets no answer, and a late answer counts', async () => {
     const origin = originOf();
     const answers: ((token: string) => void)[] = [];
