@@ -144,6 +144,20 @@ describe('tabs that share a session', () => {
     expect(host().sent).toEqual([]);
   });
 
+  it('send what waits behind a message that is withdrawn', async () => {
+    const { session, host } = await withTab();
+    const slow = Object.assign(new Blob(['x']), { arrayBuffer: () => new Promise(() => {}) });
+    const abort = new AbortController();
+    const sending = session.send(slow, { signal: abort.signal });
+    const next = session.send('behind it');
+    await settle();
+    expect(host().sent).toEqual([]);
+    abort.abort(new Error('withdrawn'));
+    await expect(sending).rejects.toThrow('withdrawn');
+    await next;
+    expect(host().sent).toEqual([['behind it', undefined]]);
+  });
+
   it('close at once if the last message that they wait for is withdrawn', async () => {
     const { session } = await withTab();
     const slow = Object.assign(new Blob(['x']), { arrayBuffer: () => new Promise(() => {}) });
