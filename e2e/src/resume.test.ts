@@ -213,6 +213,29 @@ describe('a lost connection', () => {
     await expect(dialing).rejects.toMatchObject({ code: 'connection_failed' });
   });
 
+  it('is replaced although the server answers later than an attempt may wait at first', async () => {
+    let connections = 0;
+    class Slow extends WebSocket {
+      constructor(address: string, protocols: string[]) {
+        super(address, protocols);
+        if (connections++ === 0) return;
+        const add = this.addEventListener.bind(this) as (
+          type: string,
+          listener: (event: unknown) => void,
+        ) => void;
+        const late = (type: string, listener: (event: unknown) => void) =>
+          add(type, type === 'message' ? (event) => void setTimeout(() => listener(event), 1_200) : listener);
+        Object.assign(this, { addEventListener: late });
+      }
+    }
+    const { proxy, session, server } = await setUp({}, { WebSocket: Slow, timers: { acceptTimeoutMs: 500 } });
+    proxy.cut();
+    await expect.poll(() => session.state).toBe('suspended');
+    await expect.poll(() => session.state, { timeout: 20_000 }).toBe('established');
+    expect(connections).toBeGreaterThan(2);
+    expect(server.sessions.size).toBe(1);
+  });
+
   it('is not replaced any more once the session has ended', async () => {
     const sockets: WebSocket[] = [];
     class Watched extends WebSocket {

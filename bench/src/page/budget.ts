@@ -31,7 +31,7 @@ export const ROOM_BUDGETS: Readonly<Record<string, number>> = {
   'protocol/control': 10_400,
   'client/survival': 7_900,
   '(bundler)': 6_900,
-  'client/connection': 5_200,
+  'client/connection': 5_600,
   client: 4_100,
   'protocol/codec': 3_800,
   'protocol/base/msgpack': 2_700,
@@ -53,7 +53,7 @@ export const PAGE_BUDGETS: readonly PageBudget[] = [
   {
     page: 'chat',
     title: 'a chat with session.fetch and context',
-    entry: '55.2 kB',
+    entry: '55.3 kB',
     // One file of 2.9 kB arrives just before the first message is shown, or just after it.
     atFirstMessage: { bytes: 69_000, requests: 12 },
     afterIdle: { bytes: 94_700, requests: 13 },

@@ -35,7 +35,7 @@ import { Succession } from './survival/succession.js';
 export async function open(setup: Setup, given: readonly ClientPart[]): Promise<ClientSession> {
   const { url, options, limits, clock: platformClock, logger } = setup;
   const { signal, traceparent, transfers } = options;
-  const timers = resolveTimers(options.timers);
+  const timers = { ...resolveTimers(options.timers) };
   const backoff = options.reconnect === false ? undefined : createBackoff(options.reconnect);
   const parts = new PartList(given);
   const { plan } = parts;
@@ -97,12 +97,11 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
       },
       onReady() {
         signal?.removeEventListener('abort', onAbort);
-        backoff?.reset();
         resolve(succession.session);
       },
       onState(state) {
         if (state !== 'established' && state !== 'closing') return;
-        backoff?.reset();
+        dialer.handleSuccess();
         // Closing is short, so it does not wait for the next attempt.
         if (state === 'closing') dialer.retryNow();
       },
@@ -132,7 +131,7 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
       earlyHello:
         subprotocol === Subprotocol.BINARY && (options.earlyHello ?? typeof options.token !== 'string'),
       WebSocket: options.WebSocket,
-      timeoutMs: timers.acceptTimeoutMs,
+      timers,
       firstTimeoutMs: options.timers?.acceptTimeoutMs ?? FIRST_TIMEOUT_MS,
       backoff,
       clock,

@@ -19,10 +19,10 @@ export interface DialerOptions {
   /** HELLO travels in the upgrade request, if it can. @default false */
   readonly earlyHello?: boolean | undefined;
   readonly WebSocket: WebSocketConstructor | undefined;
-  /** Milliseconds after which an attempt that hangs is abandoned. */
-  readonly timeoutMs: number;
-  /** The same while no server has answered yet, for the connection and for the first message. @default timeoutMs */
-  readonly firstTimeoutMs?: number | undefined;
+  /** Those of the session. An attempt that hangs is abandoned after `acceptTimeoutMs`, which is changed with each one that does. */
+  readonly timers: { acceptTimeoutMs: number };
+  /** The same while no server has answered yet, for the connection and for the first message. */
+  readonly firstTimeoutMs: number;
   /** The delays between attempts; `undefined` if a lost connection is not replaced. */
   readonly backoff: Backoff | undefined;
   readonly clock: Clock;
@@ -49,16 +49,27 @@ export interface DialingSession extends Crashable {
   abort(error: ProtocolError): void;
 }
 
+/**
+ * An overloaded server works for attempts that nobody waits for any more unless its clients wait longer and longer. More than this,
+ * the default, would leave a client for minutes with a connection that a network has swallowed.
+ */
+const MAX_LIMIT_MS = 30_000;
+
 /** Opens the connections of one client, one at a time, beside the one in use if asked to, and repeats attempts that fail. */
 export class Dialer {
   readonly #options: DialerOptions;
+  /** How long an attempt may take if none before has hung. */
+  readonly #usualMs: number;
   /** The connection that is being opened. */
   #dialing: Wire | undefined;
+  /** Clock reading from which on the present attempt, until it succeeds, has taken all of its time; 0 if it was abandoned. */
+  #due = Infinity;
   /** Something has accepted the connection of the present attempt. */
   isAnswered = false;
   /** The first message of the present attempt, until a server accepts a session. */
   firstMessage: Uint8Array | string | undefined;
   #cancelRetry: (() => void) | undefined;
+  #cancelAsking: (() => void) | undefined;
   #cancelMove: (() => void) | undefined;
   /** The close code of a connection that opens when none is wanted any more; `undefined` until then. */
   #stopCode: number | undefined;
@@ -69,6 +80,7 @@ export class Dialer {
 
   constructor(options: DialerOptions) {
     this.#options = options;
+    this.#usualMs = options.timers.acceptTimeoutMs;
   }
 
   /**
@@ -78,11 +90,11 @@ export class Dialer {
    */
   dial(token: string | undefined): void {
     if (!this.#isNeeded) return;
-    const { url, subprotocol, WebSocket, clock, session, firstTimeoutMs, earlyHello } = this.#options;
+    const { url, subprotocol, WebSocket, clock, session, firstTimeoutMs, earlyHello, timers } = this.#options;
     const isFirst = !session.isAccepted;
-    const timeoutMs = (isFirst ? firstTimeoutMs : undefined) ?? this.#options.timeoutMs;
+    const timeoutMs = isFirst ? firstTimeoutMs : timers.acceptTimeoutMs;
+    this.#due = clock.now() + timeoutMs;
     let cancelTimeout = (): void => {};
-    let isTooLate = false;
     let hello: Uint8Array | string | undefined;
     const sayHello = () => {
       hello = session.hello(token);
@@ -99,7 +111,7 @@ export class Dialer {
         this.isAnswered = true;
         this.#dialing = undefined;
         session.handleConnected(wire, token, isSaid ? hello : undefined);
-        if (isFirst && Number.isFinite(timeoutMs))
+        if (isFirst)
           cancelTimeout = clock.after(timeoutMs, () =>
             session.abort(new ProtocolError('timeout', 'it says nothing')),
           );
@@ -120,7 +132,7 @@ export class Dialer {
         if (session.isAccepted) this.retryLater(0);
         // The request may have been too long for something on the way. Only the text of an error of `ws` has the status.
         else if (this.#isPlain && /: 4(00|31)$/.test(failure.message)) this.dial(token);
-        else if (isTooLate)
+        else if (this.#due === 0)
           session.abort(
             connectionFailure(
               url,
@@ -137,10 +149,9 @@ export class Dialer {
     });
     this.#dialing = wire;
     this.#isPlain = hello !== undefined;
-    if (!Number.isFinite(timeoutMs)) return;
     // Give up an attempt that hangs.
     cancelTimeout = clock.after(timeoutMs, () => {
-      isTooLate = true;
+      this.#due = 0;
       wire.close(CloseCode.NORMAL, '');
     });
   }
@@ -150,12 +161,22 @@ export class Dialer {
    * ask.
    */
   retryLater(retryAfterMs: number): void {
-    const { backoff, clock } = this.#options;
+    const { backoff, clock, timers } = this.#options;
     if (backoff === undefined || this.#stopCode !== undefined) return;
     if (this.#cancelRetry !== undefined) return;
     this.#isAskedToWait = retryAfterMs > 0;
-    const delay = this.#isAskedToWait ? retryAfterMs : backoff.next();
-    this.#cancelRetry = clock.after(delay, () => this.#retry());
+    if (clock.now() >= this.#due)
+      timers.acceptTimeoutMs = Math.max(this.#usualMs, Math.min(MAX_LIMIT_MS, 2 * timers.acceptTimeoutMs));
+    this.#due = Infinity;
+    this.#cancelRetry = clock.after(retryAfterMs || backoff.next(), () => this.#retry());
+  }
+
+  /** The server has accepted or resumed a session. */
+  handleSuccess(): void {
+    const { backoff, timers } = this.#options;
+    this.#due = Infinity;
+    timers.acceptTimeoutMs = this.#usualMs;
+    backoff?.reset();
   }
 
   /** Opens another connection beside the present one within so many milliseconds. */
@@ -185,9 +206,10 @@ export class Dialer {
    *
    * @param code tells a server that has read HELLO already what becomes of the session.
    */
-  stop(code: number = CloseCode.NORMAL): void {
+  stop(code: number): void {
     this.#stopCode = code;
     this.#cancelRetry?.();
+    this.#cancelAsking?.();
     this.#cancelMove?.();
     const unwanted = this.#dialing;
     this.#dialing = undefined;
@@ -205,22 +227,28 @@ export class Dialer {
   }
 
   #retry(): void {
-    const { askToken, logger, session } = this.#options;
+    const { askToken, clock, logger, session } = this.#options;
     this.#cancelRetry?.();
     this.#cancelRetry = undefined;
     if (!this.#isNeeded) return;
     this.isAnswered = false;
     this.firstMessage = undefined;
-    const asked = askToken().then(
-      (token) => this.dial(token),
-      (error: unknown) => {
-        const fields = { event: 'token.failed', err: loggable(error) };
-        const message = 'the token function failed, trying again';
-        logger?.warn(fields, message);
-        if (session.isAccepted) this.retryLater(0);
-        else session.abort(new ProtocolError('connection_failed', message, { cause: error }));
-      },
+    const fail = (error: unknown): void => {
+      this.#cancelAsking?.();
+      const message = 'the token function failed';
+      logger?.warn({ event: 'token.failed', err: loggable(error) }, message);
+      if (session.isAccepted) this.retryLater(0);
+      else session.abort(new ProtocolError('connection_failed', message, { cause: error }));
+    };
+    this.#cancelAsking?.();
+    // A function that does not answer has failed. Its answer counts, if it comes after all.
+    this.#cancelAsking = clock.after(this.#usualMs, () =>
+      fail(new ProtocolError('timeout', 'it says nothing')),
     );
+    const asked = askToken().then((token) => {
+      this.#cancelAsking?.();
+      this.dial(token);
+    }, fail);
     guardLater(session, asked);
   }
 }

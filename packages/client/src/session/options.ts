@@ -18,7 +18,8 @@ import type { ClientSession } from './session.js';
 
 /**
  * Credentials, or a function that returns them: it is called for each connection, and again before they
- * expire.
+ * expire. One that does not answer is called again, except for the first
+ * attempt to connect; its answer counts, if it comes after all.
  */
 export type TokenSource = string | (() => string | Promise<string>);
 

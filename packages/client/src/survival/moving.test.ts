@@ -106,10 +106,13 @@ async function setUp() {
     agentId: undefined,
     endpoint: { clock, limits: OPTIONS.limits, role: 'client', logger },
     onReady: () => {},
-    onState: (state) => states.push(state),
+    onState(state) {
+      states.push(state);
+      if (state === 'established') dialer.handleSuccess();
+    },
     onWireLost: (retryAfterMs) => dialer.retryLater(retryAfterMs),
     moveWithin: (withinMs) => dialer.moveWithin(withinMs),
-    onEnded: () => dialer.stop(),
+    onEnded: () => dialer.stop(CloseCode.NORMAL),
   });
   const dialer: Dialer = new Dialer({
     url: new URL('ws://test'),
@@ -120,7 +123,8 @@ async function setUp() {
         sockets.push(this);
       }
     },
-    timeoutMs: 5_000,
+    timers: { acceptTimeoutMs: 5_000 },
+    firstTimeoutMs: 5_000,
     backoff: createBackoff({ minDelayMs: 100, maxDelayMs: 1_000 }),
     clock,
     logger,

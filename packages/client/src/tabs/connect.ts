@@ -42,7 +42,7 @@ async function connectShared(
   // A session of its own may need the class, as on Node.
   const options = sharedOptionsOf(isAlone ? { ...given, WebSocket: undefined } : given);
   const limits = resolveLimits(options.limits);
-  const { closingTimeoutMs } = resolveTimers(options.timers);
+  const timers = resolveTimers(options.timers);
   const backoff = options.reconnect === false ? undefined : createBackoff(options.reconnect);
   const alone = (): Promise<ClientSession> => {
     logger.debug({ event: 'shared.alone' }, 'this runtime cannot share a session between tabs');
@@ -70,7 +70,7 @@ async function connectShared(
       firstToken,
       askToken,
       limits,
-      closingTimeoutMs,
+      timers,
       backoff,
       logger: given.logger,
       traceparent,

@@ -23,6 +23,8 @@ export class Election {
   /** What hosts the session, while this tab does. */
   #hubs: Hubs | undefined;
   #stopWaiting: (() => void) | undefined;
+  /** The channel to the host that this tab looks for, or has found. */
+  #remote: Pipe | undefined;
   /** Looks for the host; called again when there is a new one. */
   #seek: (() => void) | undefined;
   /** Searches that this host has answered. */
@@ -42,6 +44,7 @@ export class Election {
     return new Promise((resolve, reject) => {
       const id = crypto.randomUUID();
       const remote = channelPipe(this.#nameOf(id));
+      this.#remote = remote;
       const find = async (pipe: Pipe): Promise<void> => {
         const found = await readyPipe(pipe);
         this.#seek = undefined;
@@ -70,6 +73,7 @@ export class Election {
   stop(): void {
     this.#isStopped = true;
     this.#seek = undefined;
+    this.#remote?.close();
     if (this.#hubs === undefined) this.#close();
     else if (this.#hubs.isIdle) this.#release();
   }

@@ -33,6 +33,22 @@ interface OpenCall {
   wake: (() => void) | undefined;
 }
 
+/** A token that a tab was asked for. */
+interface Asked {
+  readonly ask: number;
+  readonly answer: Promise<string>;
+  readonly resolve: (token: string) => void;
+  readonly reject: (error: Error) => void;
+}
+
+function askedFor(ask: number): Asked {
+  let settle!: Pick<Asked, 'resolve' | 'reject'>;
+  const answer = new Promise<string>((resolve, reject) => {
+    settle = { resolve, reject };
+  });
+  return { ask, answer, ...settle };
+}
+
 /** One tab as the host of its session sees it: carries its calls out, and bounds what it has not read. */
 export class Guest {
   readonly join: Join;
@@ -40,7 +56,8 @@ export class Guest {
   readonly #session: () => ClientSessionHost | undefined;
   readonly #logger: Logger;
   readonly #calls = new Map<number, OpenCall>();
-  readonly #asked = new Map<number, { resolve: (token: string) => void; reject: (error: Error) => void }>();
+  /** What the tab was asked for and has not answered. */
+  #asked: Asked | undefined;
   #lastAsk = 0;
   /** Requests that are not complete. */
   #replies = 0;
@@ -101,22 +118,20 @@ export class Guest {
     this.#logger.warn(fields, 'a tab does not read its messages, so it misses some');
   }
 
-  /** Asks the tab for new credentials. */
+  /** Asks the tab for new credentials. If it is asked again before it has answered, its first answer counts. */
   askToken(): Promise<string> {
-    return new Promise((resolve, reject) => {
-      const ask = ++this.#lastAsk;
-      this.#asked.set(ask, { resolve, reject });
-      this.post({ type: 'ask', ask });
-    });
+    this.#asked ??= askedFor(++this.#lastAsk);
+    const { ask, answer } = this.#asked;
+    this.post({ type: 'ask', ask });
+    return answer;
   }
 
   /** Cancels the requests of the tab; the messages that it has sent are delivered. */
   leave(): void {
     this.#isGone = true;
     for (const { cancel } of [...this.#calls.values()]) cancel?.();
-    for (const { reject } of this.#asked.values())
-      reject(new ProtocolError('session_closed', 'the tab is gone'));
-    this.#asked.clear();
+    this.#asked?.reject(new ProtocolError('session_closed', 'the tab is gone'));
+    this.#asked = undefined;
   }
 
   close(): void {
@@ -145,10 +160,11 @@ export class Guest {
   }
 
   #handleToken({ ask, token, error }: Extract<FromTab, { type: 'token' }>): void {
-    const asked = this.#asked.get(ask);
-    this.#asked.delete(ask);
-    if (token !== undefined) asked?.resolve(token);
-    else asked?.reject(error === undefined ? new ProtocolError('internal', 'no token') : unpackError(error));
+    const asked = this.#asked;
+    if (asked?.ask !== ask) return;
+    this.#asked = undefined;
+    if (token !== undefined) asked.resolve(token);
+    else asked.reject(error === undefined ? new ProtocolError('internal', 'no token') : unpackError(error));
   }
 
   #begin(request: Call): void {

@@ -31,6 +31,8 @@ export interface HubOptions {
 
 /** Milliseconds that a tab has to return a token; a page may be frozen. */
 const TOKEN_MS = 10_000;
+/** Milliseconds that a tab has to join. One that is late looks for its host again. */
+const JOIN_MS = 10_000;
 
 /** The sessions of one host: one for each key. */
 export class Hubs {
@@ -41,7 +43,7 @@ export class Hubs {
   readonly #arriving = new Set<Pipe>();
   #isAbandoned = false;
 
-  /** @param onIdle called when the last tab has left, and none is about to join. */
+  /** @param onIdle called when the last tab has left and none is about to join, and when the host goes away. */
   constructor(options: HubOptions, onIdle: () => void = () => {}) {
     this.#options = options;
     this.#onIdle = onIdle;
@@ -65,6 +67,12 @@ export class Hubs {
     this.#arriving.add(pipe);
     pipe.listen((message) => handle(message));
     pipe.post({ type: 'ready', version: VERSION, lock: this.#options.lock } satisfies FromHost);
+    // A tab that is gone before it has joined says nothing.
+    this.#options.clock.after(JOIN_MS, () => {
+      if (!this.#arriving.delete(pipe)) return;
+      this.#turnAway(pipe);
+      if (this.isIdle) this.#onIdle();
+    });
   }
 
   /** The host goes away, as with its page: all tabs look for another one. */
@@ -73,6 +81,7 @@ export class Hubs {
     for (const pipe of this.#arriving) this.#turnAway(pipe);
     this.#arriving.clear();
     for (const hub of [...this.#hubs.values()]) hub.abandon();
+    this.#onIdle();
   }
 
   #turnAway(pipe: Pipe): void {

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { MAX_UPLOAD } from './bounds.js';
+import { Hubs } from './hub.js';
+import { portPipe } from './pipe.js';
 import { BEAT_MS, type Locks, SILENCE_MS } from './presence.js';
 import { messageOf, originOf, settle, TestClock, textOf } from './testing/origin.js';
 
@@ -166,6 +168,25 @@ describe('a tab that leaves', () => {
     expect(origin.session.closes).toBe(0);
     const { session } = silent;
     await expect(Promise.race([session.request('x'), turnsAway()])).resolves.toBe('no answer');
+  });
+
+  it('is turned away if it vanishes before it has joined, and looks again if it is only late', async () => {
+    const origin = originOf();
+    let onIdle = 0;
+    const { clock, locks } = origin;
+    const open = () => expect.fail('nobody joins');
+    const hubs = new Hubs({ open, clock, locks, lock: undefined }, () => onIdle++);
+    const { port1, port2 } = new MessageChannel();
+    const pipe = portPipe(port2);
+    const heard: unknown[] = [];
+    pipe.listen((message) => heard.push((message as { type: string }).type));
+    hubs.serve(portPipe(port1));
+    await origin.clock.advance(9_999);
+    expect([hubs.isIdle, onIdle]).toEqual([false, 0]);
+    await origin.clock.advance(1);
+    await settle();
+    expect([hubs.isIdle, onIdle, heard]).toEqual([true, 1, ['ready', 'gone']]);
+    pipe.close();
   });
 
   it('ends one that sends something malformed, and no other', async () => {

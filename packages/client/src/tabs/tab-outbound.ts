@@ -307,6 +307,8 @@ export class TabOutbound implements UserOutbound {
     this.#waiting.splice(at, 1);
     this.#calls.delete(call);
     this.#onProgress();
+    // It may have been the first one, which the others wait for.
+    this.#upload();
     return true;
   }
 

@@ -8,6 +8,7 @@ import type {
   SessionEvents,
   SessionState,
   SessionStats,
+  Timers,
 } from '@parlance/protocol';
 import {
   attempt,
@@ -19,6 +20,7 @@ import {
 } from '@parlance/protocol/client';
 import type { Backoff } from '../connection/reconnect.js';
 import type { ClientSession, ClientSessionHost } from '../session/session.js';
+import { nextToken } from './asking.js';
 import { MAX_UNREAD } from './bounds.js';
 import type { SharedOptions } from './options.js';
 import { packError, unpackError } from './packed-error.js';
@@ -41,7 +43,7 @@ export interface TabOptions {
   /** Asks the application for credentials; `undefined` if the first ones are final. */
   readonly askToken: (() => Promise<string>) | undefined;
   readonly limits: Limits;
-  readonly closingTimeoutMs: number;
+  readonly timers: Pick<Timers, 'acceptTimeoutMs' | 'closingTimeoutMs'>;
   /** Delays before a lost session is replaced; `undefined` if it is not. */
   readonly backoff: Backoff | undefined;
   readonly logger: Logger | undefined;
@@ -187,7 +189,8 @@ export class Tab implements ClientSessionHost {
   /** Resolves with `undefined` when closing takes too long. */
   #within<Result>(work: Promise<Result>): Promise<Result | undefined> {
     return new Promise((resolve, reject) => {
-      const cancel = this.#options.clock.after(this.#options.closingTimeoutMs, () => resolve(undefined));
+      const { clock, timers } = this.#options;
+      const cancel = clock.after(timers.closingTimeoutMs, () => resolve(undefined));
       work.then(resolve, reject).finally(cancel);
     });
   }
@@ -333,28 +336,26 @@ export class Tab implements ClientSessionHost {
     link.outbound.end(error);
     this.#onLeft?.({ unacknowledged: notSent.length + unknown.length });
     if (this.#closing !== undefined) return;
-    if (this.#options.backoff === undefined) {
+    const { backoff } = this.#options;
+    if (backoff === undefined) {
       this.#notify('error', error);
       return this.#end(error);
     }
     this.#notify('reset', { reason: error.message, notSent, unknown });
     this.#report('connecting');
-    void this.#rejoin();
+    void this.#rejoin(backoff);
   }
 
-  async #rejoin(): Promise<void> {
-    const { askToken, firstToken, backoff } = this.#options;
-    while (!this.#hasEnded) {
+  async #rejoin(backoff: Backoff): Promise<void> {
+    const isOver = (): boolean => this.#hasEnded;
+    while (!isOver()) {
       try {
-        return await this.#joinAny(askToken === undefined ? firstToken : await askToken());
+        return await this.#joinAny(await nextToken(this.#options, this.logger, isOver));
       } catch (error) {
-        if (this.#hasEnded) return;
-        const isFinal = error instanceof ProtocolError && !error.retryable;
-        if (isFinal || backoff === undefined) {
-          const failure =
-            error instanceof ProtocolError ? error : new ProtocolError('internal', String(error));
-          this.#notify('error', failure);
-          return this.#end(failure);
+        if (isOver()) return;
+        if (error instanceof ProtocolError && !error.retryable) {
+          this.#notify('error', error);
+          return this.#end(error);
         }
         this.logger.warn({ event: 'shared.rejoin', err: loggable(error) }, 'the session is not back yet');
         await this.#wait(backoff.next());

@@ -144,6 +144,20 @@ describe('tabs that share a session', () => {
     expect(host().sent).toEqual([]);
   });
 
+  it('send what waits behind a message that is withdrawn', async () => {
+    const { session, host } = await withTab();
+    const slow = Object.assign(new Blob(['x']), { arrayBuffer: () => new Promise(() => {}) });
+    const abort = new AbortController();
+    const sending = session.send(slow, { signal: abort.signal });
+    const next = session.send('behind it');
+    await settle();
+    expect(host().sent).toEqual([]);
+    abort.abort(new Error('withdrawn'));
+    await expect(sending).rejects.toThrow('withdrawn');
+    await next;
+    expect(host().sent).toEqual([['behind it', undefined]]);
+  });
+
   it('close at once if the last message that they wait for is withdrawn', async () => {
     const { session } = await withTab();
     const slow = Object.assign(new Blob(['x']), { arrayBuffer: () => new Promise(() => {}) });
@@ -363,6 +377,69 @@ describe('the credential', () => {
     expect(await context.askToken?.()).toBe('first');
     expect(await context.askToken?.()).toBe('fresh');
     expect(origin.lines).toContainEqual(expect.objectContaining({ event: 'token.failed' }));
+  });
+
+  it('counts if it comes after its time, once the tab is asked again', async () => {
+    const origin = originOf();
+    const answers: ((token: string) => void)[] = [];
+    const askToken = () => new Promise<string>((resolve) => answers.push(resolve));
+    await origin.open({ askToken, firstToken: 'first' });
+    const [, context] = origin.opened[0] ?? expect.fail('nothing was opened');
+    await context.askToken?.();
+    const late = expect(context.askToken?.()).rejects.toMatchObject({ code: 'timeout' });
+    await settle();
+    await origin.clock.advance(10_000);
+    await late;
+    const again = context.askToken?.();
+    await settle();
+    expect(answers.length).toBe(2);
+    answers[0]?.('late');
+    expect(await again).toBe('late');
+    // The second call answers nothing that is asked later.
+    answers[1]?.('too late');
+    await settle();
+    const next = context.askToken?.();
+    await settle();
+    answers[2]?.('next');
+    expect(await next).toBe('next');
+  });
+
+  it('is asked for again if the tab looks for another host and gets no answer, and a late answer counts', async () => {
+    const origin = originOf();
+    const answers: ((token: string) => void)[] = [];
+    const askToken = () => new Promise<string>((resolve) => answers.push(resolve));
+    const { session } = await origin.open({ askToken, firstToken: 'first' });
+    const former = origin.hubs;
+    origin.hubs = origin.createHubs();
+    former.abandon();
+    await settle();
+    await origin.clock.advance(4_999);
+    expect([answers.length, origin.lines]).toEqual([1, []]);
+    await origin.clock.advance(5_001);
+    expect(answers.length).toBe(3);
+    expect(origin.lines).toEqual([{ event: 'token.failed' }, { event: 'token.failed' }]);
+    answers[1]?.('late');
+    await settle();
+    expect(session.state).toBe('established');
+    const [, context] = origin.opened[1] ?? expect.fail('nothing was opened');
+    expect(await context.askToken?.()).toBe('late');
+    await origin.clock.advance(60_000);
+    expect(answers.length).toBe(3);
+  });
+
+  it('is asked for no more by a tab that has left', async () => {
+    const origin = originOf();
+    let asked = 0;
+    const askToken = () => {
+      asked++;
+      return new Promise<string>(() => {});
+    };
+    const { session } = await origin.open({ askToken, firstToken: 'first' });
+    origin.hubs.abandon();
+    await settle();
+    await session.close();
+    await origin.clock.advance(60_000);
+    expect([asked, origin.lines]).toEqual([1, []]);
   });
 
   it('is final if it is not a function', async () => {

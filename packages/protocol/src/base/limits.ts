@@ -139,7 +139,10 @@ export function resolveLimits(limits: Partial<Limits> = {}): Limits {
 export interface Timers {
   /** Server: from the connection to HELLO. @default 10 s */
   readonly helloTimeoutMs: number;
-  /** Client: until the connection is open, and again from HELLO to its answer. @default 30 s */
+  /**
+   * Client: until the connection is open, and again from HELLO to its answer. After each attempt to connect again that has taken
+   * all of this time, the next one may take twice as long, up to 30 s, until one succeeds. @default 30 s
+   */
   readonly acceptTimeoutMs: number;
   /** A session without data or an open stream for this long is closed. @default 300 s, 60 s to 1 h */
   readonly sessionTimeoutMs: number;

@@ -27,7 +27,7 @@ import { Tab, type TabOptions } from '../tab.js';
 /** Tabs and their host over `MessageChannel`, with a simulated session. */
 
 /** Web Locks of one origin. */
-class TestLocks {
+export class TestLocks {
   readonly #queues = new Map<string, (() => Promise<unknown>)[]>();
 
   readonly request = (async (name: string, ...rest: unknown[]) => {
@@ -308,7 +308,7 @@ export class Origin {
         firstToken: undefined,
         askToken: undefined,
         limits: resolveLimits(),
-        closingTimeoutMs: 1_000,
+        timers: { acceptTimeoutMs: 5_000, closingTimeoutMs: 1_000 },
         backoff: createBackoff({}, () => 0),
         logger,
         traceparent: undefined,
