@@ -180,18 +180,12 @@ export class Sessions extends ServerAdmission implements SessionsHost {
     if (this.established.get(session.id) !== session) return;
     this.established.delete(session.id);
     this.served.delete(session.id);
+    const head = { event: 'session.ended', session: session.id, reason: session.endOf(error) };
+    // What the other end gives as its reason may quote anything.
+    const why = error?.side === 'local' && { why: error.message };
     const { unknownMessages } = session.core;
-    this.options.logger.info(
-      {
-        event: 'session.ended',
-        session: session.id,
-        reason: session.endOf(error),
-        // What the other end gives as its reason may quote anything.
-        ...(error?.side === 'local' && { why: error.message }),
-        ...(unknownMessages > 0 && { unknownMessages }),
-      },
-      'session ended',
-    );
+    const fields = { ...head, ...why, ...(unknownMessages > 0 && { unknownMessages }) };
+    this.options.logger.info(fields, 'session ended');
     this.drain?.handleEnded();
   }
 
