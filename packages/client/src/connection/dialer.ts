@@ -50,8 +50,8 @@ export interface DialingSession extends Crashable {
 }
 
 /**
- * An overloaded server works for attempts that nobody waits for any more unless its clients wait longer and longer. More than this,
- * the default, would leave a client for minutes with a connection that a network has swallowed.
+ * An overloaded server works for attempts that were given up, unless its clients wait longer and longer. More than this, the
+ * default, would leave a client for minutes with a connection that a network has swallowed.
  */
 const MAX_LIMIT_MS = 30_000;
 

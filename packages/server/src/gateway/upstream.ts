@@ -14,7 +14,7 @@ export interface UpstreamOptions {
   readonly idleTimeoutMs: number;
 }
 
-/** A body of chunks, which is read once. An error that it throws fails the call. @param signal aborts when nobody reads on */
+/** A body of chunks, which is read once. An error that it throws fails the call. @param signal aborts when the rest is not wanted */
 export type BodyChunks = (signal: AbortSignal) => AsyncIterable<Uint8Array>;
 
 export interface UpstreamRequest extends Omit<RequestToSend, 'body'> {
