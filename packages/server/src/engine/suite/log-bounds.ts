@@ -37,10 +37,10 @@ export const logBoundTests: Tests = {
   async 'a reply is kept for as long as its writer says so'({ connectLogs: connect }) {
     const logs = connect();
     const head = headOf();
-    await logs.open(head, BOUNDS, 400);
-    await logs.append(batchOf(head, [], [recordOf('1')]), BOUNDS, 400);
+    await logs.open(head, BOUNDS, 1_500);
+    await logs.append(batchOf(head, [], [recordOf('1')]), BOUNDS, 1_500);
     same(await logs.keep(head, LIVE_MS), { outcome: 'done', followedMs: Infinity });
-    await pause(700);
+    await pause(1_800);
     like(await logs.read(head.id, 0), { records: [recordOf('1')] });
     like(await logs.follow(head.id), { parts: 1, hasEnded: false });
     const kept = await logs.keep(head, LIVE_MS);
