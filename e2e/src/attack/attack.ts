@@ -38,8 +38,8 @@ export interface Attack {
    */
   readonly boundsTime?: boolean;
   /**
-   * Its requests go on when its connections are cut, with the memory that a session may have, until nobody may resume the session
-   * any more. That would hide what stays behind: the server ends the sessions before memory is read. @default false
+   * Its requests go on when its connections are cut, with the memory that a session may have, until the session can be resumed no
+   * longer. That would hide what stays behind: the server ends the sessions before memory is read. @default false
    */
   readonly goesOn?: boolean;
   /** Duration of the long form, in seconds. @default 10 */

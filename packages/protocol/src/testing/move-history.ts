@@ -1,13 +1,12 @@
 import { decodeUtf8, encodeUtf8 } from '../base/text.js';
 import { BodyCodec, type CodedBody, plainBody } from '../codec/body.js';
 import { codedInContext } from '../codec/context/snapshot.js';
-import { RIDE_EVERY_MS } from '../link/acknowledgement.js';
 import type { SessionEvent } from '../session/types.js';
 import { createRandom, type Random } from './chaos/random.js';
 import { contextOf } from './context-of.js';
 import type { Exchange } from './exchange.js';
 import { MOVE_OPTIONS } from './move-options.js';
-import { Rests } from './rests.js';
+import { QUIET_MS, Rests } from './rests.js';
 import { createSimulation, type End, type Simulation } from './simulation.js';
 import { type SwapFault, Swaps } from './swaps.js';
 
@@ -112,7 +111,7 @@ class MoveHistory {
     if (this.#options.swaps && random.chance(30)) this.#swap();
     if (this.#options.rests !== undefined && random.chance(15)) {
       this.#calm(3);
-      this.#simulation.advance(RIDE_EVERY_MS);
+      this.#simulation.advance(QUIET_MS);
     }
     const fault = this.#options.rests ? this.#rests.step(this.#simulation) : undefined;
     if (fault !== undefined) this.#faults.push(fault);

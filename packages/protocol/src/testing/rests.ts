@@ -4,6 +4,9 @@ import type { ServerSessionCore } from '../session/types.js';
 import { toHex } from './bytes.js';
 import type { End, Simulation } from './simulation.js';
 
+/** A session that rests forgets how long ago an acknowledgement went along; servers wait longer than that matters. */
+export const QUIET_MS = RIDE_EVERY_MS;
+
 /** The rests of a server's end, and the link frames that show whether they made a difference. */
 export class Rests {
   /** The link frames of both ends, in their order. */
@@ -19,8 +22,7 @@ export class Rests {
   /** Lets the session rest, if it can. Returns what is wrong then. */
   step(simulation: Simulation): string | undefined {
     const core = simulation.server.core as ServerSessionCore;
-    // A session that rests forgets how long ago an acknowledgement went along; servers wait longer than that matters.
-    if (core.idleMs(simulation.now) < RIDE_EVERY_MS) return undefined;
+    if (core.idleMs(simulation.now) < QUIET_MS) return undefined;
     const { canSnapshot } = core;
     // The next frame wakes the session, and in half of the cases a snapshot.
     const before = canSnapshot && this.count % 2 === 0 ? simulation.snapshot() : undefined;

@@ -68,7 +68,7 @@ describe.each<[string, (url: URL) => Send]>([
 });
 
 describe('a fetch of the application', () => {
-  /** A body of which one chunk comes. @returns whether its producer was told that nobody reads on. */
+  /** A body of which one chunk comes. @returns whether its producer was told that it is read no further. */
   function silentBody() {
     let signal: AbortSignal | undefined;
     return {
