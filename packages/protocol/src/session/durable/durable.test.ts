@@ -215,6 +215,30 @@ describe('a durable session', () => {
     expect(pair.turns.at(-1)?.streams.get(once)?.parts).toHaveLength(1);
   });
 
+  it.each<[string, (channel: Pair['server']['channel'], streamId: number) => void]>([
+    ['ends', (channel, streamId) => channel.end(streamId)],
+    ['answers', (channel, streamId) => channel.respond(streamId, body('late'))],
+    ['fails', (channel, streamId) => channel.fail(streamId, new ProtocolError('internal', 'late'))],
+    ['is refused', (channel, streamId) => channel.refuse(streamId, new ProtocolError('internal', 'late'))],
+  ])(
+    'tells that a reply has failed, although its handler goes on and %s before that is on record',
+    (_, late) => {
+      const pair = new Pair(true, true, { tellsBeside: true }).run().record();
+      const streamId = pair.client.channel.request(body('one'));
+      pair.run().record();
+      const { channel } = pair.server;
+      channel.chunk(streamId, body('part'));
+      pair.record().heard.length = 0;
+      channel.fail(streamId, new ProtocolError('interrupted', 'stopped'));
+      channel.chunk(streamId, body('late'));
+      late(channel, streamId);
+      expect(pair.run().heard).toEqual([]);
+      pair.record();
+      expect(pair.heard).toMatchObject([{ type: 'failure', streamId, error: { code: 'interrupted' } }]);
+      expect(pair.turns.at(-1)?.streams.get(streamId)?.parts).toEqual([]);
+    },
+  );
+
   it('says CLOSE after everything that waits for the record', () => {
     const pair = new Pair().run().record();
     pair.server.channel.send(body('the last'));

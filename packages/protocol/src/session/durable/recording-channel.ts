@@ -199,7 +199,8 @@ export class RecordingChannel extends LinkChannel {
   }
 
   override chunk(streamId: number, body: BodyToSend): void {
-    const stream = this.#openOf(streamId);
+    const stream = this.streams.get(streamId);
+    if (stream?.end !== undefined) return;
     if (stream === undefined || !this.session.isOpen || !this.isWanted(streamId))
       return super.chunk(streamId, body);
     this.session.touch();
@@ -222,31 +223,28 @@ export class RecordingChannel extends LinkChannel {
   }
 
   override end(streamId: number): void {
-    const stream = this.#openOf(streamId);
-    if (stream === undefined || !this.session.isOpen) return super.end(streamId);
-    this.recordEnd(streamId, stream, COMPLETE);
-    this.recorder.after(() => super.end(streamId));
+    this.#end(streamId, COMPLETE, () => super.end(streamId));
   }
 
   override fail(streamId: number, error: unknown): void {
-    const stream = this.#openOf(streamId);
-    if (stream === undefined || !this.session.isOpen) return super.fail(streamId, error);
-    this.#failWith(streamId, stream, encodeFailure(error));
+    this.#end(streamId, encodeFailure(error), () => super.fail(streamId, error));
   }
 
-  /** A tensor is not on record; a request that is refused has ended. */
   override refuse(streamId: number, error: ProtocolError): void {
-    const stream = this.#openOf(streamId);
-    if (stream === undefined || !this.session.isOpen) return super.refuse(streamId, error);
-    this.#failWith(streamId, stream, encodeVerdict(error));
+    this.#end(streamId, encodeVerdict(error), () => super.refuse(streamId, error));
   }
 
-  #failWith(streamId: number, stream: DurableStream, failure: Uint8Array): void {
-    this.recordEnd(streamId, stream, failure);
-    this.recorder.after(() => {
-      this.session.touch();
-      if (this.session.isOpen) this.link.streams.failWith(streamId, failure);
-    });
+  /**
+   * The first end of a reply is the one that counts: while it waits for the record, a second one must not be told before it.
+   *
+   * @param failure what goes on record. @param tell has no effect on a stream whose end was told.
+   */
+  #end(streamId: number, failure: Uint8Array, tell: () => void): void {
+    const stream = this.streams.get(streamId);
+    // A tensor is not on record.
+    if (stream === undefined) return tell();
+    if (stream.end === undefined && this.session.isOpen) this.recordEnd(streamId, stream, failure);
+    this.recorder.after(tell);
   }
 
   override queuedOn(streamId: number): number {
