@@ -244,7 +244,9 @@ describe('a lost connection', () => {
         sockets.push(this);
       }
     }
-    const { proxy, session } = await setUp({}, { WebSocket: Watched, timers: { closingTimeoutMs: 100 } });
+    // An attempt that has said HELLO is given up when its time is over.
+    const timers = { acceptTimeoutMs: 2_000, closingTimeoutMs: 100 };
+    const { proxy, session } = await setUp({}, { WebSocket: Watched, timers });
     proxy.swallow(true);
     proxy.cut();
     await expect.poll(() => sockets.length).toBe(2);
