@@ -4,7 +4,7 @@ import { type ClientSession, connect } from '@parlance/client';
 import type { ProtocolError, RequestError } from '@parlance/protocol';
 import { createServer } from '@parlance/server';
 import { createOpenAIGateway, type OpenAIGatewayOptions } from '@parlance/server/openai';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
 
 /** Attacks of clients, and odd upstreams, on a gateway that several principals share. */
@@ -153,6 +153,23 @@ describe('a client', () => {
     ]);
   });
 });
+
+it.each(['apiKey', 'models'] as const)(
+  'a request that is cancelled does not wait for `%s` any longer',
+  async (name) => {
+    const over: unknown[] = [];
+    const hang = vi.fn(() => new Promise<never>(() => {}));
+    const { session } = await setUp(ok, { [name]: hang, onUsage: ({ outcome }) => over.push(outcome) });
+    const controller = new AbortController();
+    const { signal } = controller;
+    const init = { method: 'POST', body: CHAT, signal };
+    const answer = session.fetch('http://session/v1/chat/completions', init).catch(() => 'cancelled');
+    await expect.poll(() => hang).toHaveBeenCalledOnce();
+    controller.abort();
+    expect(await answer).toBe('cancelled');
+    await expect.poll(() => over).toEqual(['cancelled']);
+  },
+);
 
 describe('the tokens of an answer are counted', () => {
   const usage = { input_tokens: 1000, output_tokens: 5000 };

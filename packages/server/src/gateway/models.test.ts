@@ -5,7 +5,7 @@ import { type AllowedModels, createModelPolicy } from './models.js';
 import { GatewayBody } from './request-body.js';
 import { MAX_SCANNED_VALUES } from './scan.js';
 
-const SESSION = {} as Session;
+const CONTEXT = { session: {} as Session, signal: new AbortController().signal };
 
 function request(body: string | Uint8Array, headerModel?: string): GatewayBody {
   const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : body;
@@ -16,7 +16,7 @@ function request(body: string | Uint8Array, headerModel?: string): GatewayBody {
 /** The admitted model, or the refusal. */
 async function outcome(body: string | Uint8Array, allowed?: AllowedModels, headerModel?: string) {
   try {
-    return await createModelPolicy(allowed).admit(request(body, headerModel), SESSION);
+    return await createModelPolicy(allowed).admit(request(body, headerModel), CONTEXT);
   } catch (error) {
     if (error instanceof GatewayFailure) return { code: error.code, message: error.message };
     throw error;

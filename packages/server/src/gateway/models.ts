@@ -1,4 +1,5 @@
-import type { Session } from '@parlance/protocol';
+import type { RequestContext, Session } from '@parlance/protocol';
+import { answerOf } from './ask.js';
 import { GatewayFailure } from './failure.js';
 import type { GatewayBody } from './request-body.js';
 import { type FoundKey, readText } from './scan.js';
@@ -11,6 +12,8 @@ export type AllowedModels =
   | readonly string[]
   | ((session: Session) => readonly string[] | Promise<readonly string[]>);
 
+type Asker = Pick<RequestContext, 'session' | 'signal'>;
+
 /** Admits requests by the model that they name. */
 export interface ModelPolicy {
   /**
@@ -22,9 +25,9 @@ export interface ModelPolicy {
    *
    * @throws {GatewayFailure} `model_not_allowed`, or `bad_request` if the model cannot be determined.
    */
-  admit(request: GatewayBody, session: Session): Promise<string | undefined>;
+  admit(request: GatewayBody, context: Asker): Promise<string | undefined>;
   /** Resolves to whether a model is allowed; to `undefined` if every model is. */
-  allowed(session: Session): Promise<((model: string) => boolean) | undefined>;
+  allowed(context: Asker): Promise<((model: string) => boolean) | undefined>;
 }
 
 /** @param allowed @default every model */
@@ -32,19 +35,19 @@ export function createModelPolicy(allowed: AllowedModels | undefined): ModelPoli
   if (allowed === undefined) {
     return { admit: async (request) => statedModel(request), allowed: async () => undefined };
   }
-  const namesFor = async (session: Session) =>
-    typeof allowed === 'function' ? await allowed(session) : allowed;
+  const namesFor = async ({ session, signal }: Asker) =>
+    typeof allowed === 'function' ? await answerOf(allowed(session), signal) : allowed;
   return {
-    async admit(request, session) {
-      const names = await namesFor(session);
+    async admit(request, context) {
+      const names = await namesFor(context);
       const stated = request.headerModel;
       if (stated !== undefined) assertAllowed(stated, names);
       const model = bodyModel(request);
       assertAllowed(model, names);
       return model;
     },
-    async allowed(session) {
-      const names = await namesFor(session);
+    async allowed(context) {
+      const names = await namesFor(context);
       return (model) => isAllowed(model, names);
     },
   };

@@ -6,11 +6,11 @@ import {
   type RequestContext,
   RequestError,
   type RequestHandler,
-  type Session,
 } from '@parlance/protocol';
 import { decodeIncoming, type IncomingHead, loggable } from '@parlance/protocol/internal';
 import { ServedSession } from '../served-session.js';
 import { keepByPolicy } from '../session/keep-policy.js';
+import { answerOf } from './ask.js';
 import { isForm, readForm, readJsonBody, type UpstreamBody } from './body.js';
 import { CHAT_COMPLETIONS, type EndpointRequest, endpointOf, isServedPath } from './endpoints.js';
 import { GatewayFailure, readRequest } from './failure.js';
@@ -108,14 +108,14 @@ async function* answerRequest(
     const endpoint =
       head === undefined ? CHAT_COMPLETIONS : endpointOf(head.method, head.path, gateway.files);
     progress.endpoint = endpoint.name;
-    const allowed = endpoint.model === 'json' ? undefined : await gateway.models.allowed(session);
+    const allowed = endpoint.model === 'json' ? undefined : await gateway.models.allowed(context);
     const body = endpoint.hasBody
       ? await bodyOf({ request, context, gateway, head, endpoint, allowed, progress })
       : undefined;
     if (endpoint.namedModel !== undefined && allowed?.(endpoint.namedModel) === false) {
       throw notAllowed(endpoint.namedModel);
     }
-    const key = await keyOf(gateway, session);
+    const key = await keyOf(gateway, context);
     const response = await callUpstream(
       {
         url: urlOf(gateway.baseUrl, endpoint),
@@ -153,13 +153,14 @@ async function* answerRequest(
 
 /** Another node has passed on the beginning of the answer, and died. */
 async function* goOn(
-  { session, signal, said }: RequestContext,
+  context: RequestContext,
   gateway: ResolvedGatewayOptions,
   progress: Progress,
 ): AsyncGenerator<Part> {
+  const { signal, said } = context;
   const endpoint = restOf(positionIn(said));
   progress.endpoint = endpoint.name;
-  const key = await keyOf(gateway, session);
+  const key = await keyOf(gateway, context);
   const headers = headersOf(gateway, key, undefined, progress.principal, endpoint, undefined);
   const { method } = endpoint;
   const call = { url: urlOf(gateway.baseUrl, endpoint), method, headers, body: undefined, signal };
@@ -187,7 +188,6 @@ interface Incoming {
 /** The body for the upstream, once the model that it names is allowed. */
 async function bodyOf(incoming: Incoming): Promise<UpstreamBody> {
   const { request, context, gateway, head, endpoint, allowed, progress } = incoming;
-  const { session } = context;
   if (endpoint.model !== 'json' && isForm(head)) {
     return readForm(request, context, {
       endpoint,
@@ -210,7 +210,7 @@ async function bodyOf(incoming: Incoming): Promise<UpstreamBody> {
     throw new GatewayFailure('bad_request', `${endpoint.name} requires a form`);
   }
   const content = await readJsonBody(request, context, head?.upload);
-  progress.model = await gateway.models.admit(content, session);
+  progress.model = await gateway.models.admit(content, context);
   if (endpoint.name === '/responses' && !gateway.storedResponses) assertSelfContained(content);
   const { bytes } = content;
   progress.requestBytes = bytes.length;
@@ -250,9 +250,9 @@ function keepStream(
   keepByPolicy(keep, request, context, logger, { name });
 }
 
-async function keyOf(gateway: ResolvedGatewayOptions, session: Session): Promise<string> {
+async function keyOf(gateway: ResolvedGatewayOptions, { session, signal }: RequestContext): Promise<string> {
   try {
-    const key = await gateway.apiKey(session);
+    const key = await answerOf(gateway.apiKey(session), signal);
     assertKey(key);
     return key;
   } catch (cause) {

@@ -20,12 +20,12 @@ export interface OpenAIGatewayOptions {
   readonly baseUrl: string | URL;
   /**
    * Key to send as a bearer token. A function is called for each request, so that each principal may have a key of
-   * its own. @default none
+   * its own; after 10 s without an answer, the gateway has no key (`upstream_unreachable`). @default none
    */
   readonly apiKey?: string | ((session: Session) => string | Promise<string>) | undefined;
   /** Header fields for every request to the upstream. @default none */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Models that clients may use. @default every model */
+  /** Models that clients may use. A function has 10 s to answer, and then the request fails. @default every model */
   readonly models?: AllowedModels | undefined;
   /**
    * Whether requests to `/responses` may refer to stored responses (`previous_response_id`, `conversation`, items of the

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { HttpHeaders } from '@parlance/protocol';
 import { GatewayFailure } from './failure.js';
 import type { BegunResponse, RequestToSend, Send } from './send.js';
@@ -82,7 +83,7 @@ export async function callUpstream(
       if (isLast || !(error instanceof GatewayFailure) || error.code !== 'upstream_unreachable') throw error;
       delay = Math.min(options.maxRetryDelayMs, FIRST_DELAY_MS * 2 ** attempt);
     }
-    await pause(delay, request.signal);
+    await pause(delay, undefined, request).catch(() => request.signal.throwIfAborted());
   }
 }
 
@@ -220,19 +221,4 @@ export function retryAfterMs(headers: HttpHeaders): number | undefined {
 /** Parses seconds or a date; returns milliseconds from now. */
 function parseRetryAfter(value: string): number {
   return /^\d+(\.\d+)?$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => {
-      clearTimeout(timer);
-      reject(signal.reason);
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', onAbort);
-      resolve();
-    }, ms);
-    signal.addEventListener('abort', onAbort, { once: true });
-    if (signal.aborted) onAbort();
-  });
 }
