@@ -244,9 +244,7 @@ describe('a lost connection', () => {
         sockets.push(this);
       }
     }
-    // An attempt that has said HELLO is given up when its time is over.
-    const timers = { acceptTimeoutMs: 2_000, closingTimeoutMs: 100 };
-    const { proxy, session } = await setUp({}, { WebSocket: Watched, timers });
+    const { proxy, session } = await setUp({}, { WebSocket: Watched, timers: { closingTimeoutMs: 100 } });
     proxy.swallow(true);
     proxy.cut();
     await expect.poll(() => sockets.length).toBe(2);

@@ -12,11 +12,16 @@ type Listener = Parameters<WebSocketLike['addEventListener']>[1];
 class TestSocket implements WebSocketLike {
   binaryType = '';
   isClosed = false;
+  closeCode: number | undefined;
   readonly #listeners = new Map<string, Listener>();
   send(): void {}
   close(code = 1005): void {
     this.isClosed = true;
+    this.closeCode = code;
     this.report('close', { code });
+  }
+  get protocol(): string {
+    return '';
   }
   addEventListener(type: string, listener: Listener): void {
     this.#listeners.set(type, listener);
@@ -65,7 +70,7 @@ function setUp(given: Partial<DialerOptions> = {}, isAccepted = true) {
   const session = {
     needsWire: true,
     isAccepted,
-    hello: () => undefined,
+    hello: (): Uint8Array | undefined => undefined,
     handleConnected(_wire: unknown, token: string | undefined) {
       session.needsWire = false;
       tokens.push(token);
@@ -241,5 +246,27 @@ describe('the limit of an attempt', () => {
     const bench = setUp({ timers: { acceptTimeoutMs: 60_000 } });
     bench.dialer.retryLater(0);
     expect(await durations(bench, 2)).toEqual([60_000, 60_000]);
+  });
+});
+
+describe('an attempt whose HELLO travels in its request, and that is not wanted any more', () => {
+  const begin = (isAccepted: boolean) => {
+    const bench = setUp({ earlyHello: true }, isAccepted);
+    bench.session.hello = () => new Uint8Array(1);
+    bench.dialer.dial('token');
+    bench.dialer.stop(CloseCode.DETACHED);
+    return { ...bench, socket: bench.sockets[0] as TestSocket };
+  };
+
+  it('is closed in order once it opens if it was the first', () => {
+    const { socket, tokens, tasks } = begin(false);
+    expect(socket.isClosed).toBe(false);
+    socket.report('open');
+    expect([socket.closeCode, tokens, tasks()]).toEqual([CloseCode.DETACHED, [], 0]);
+  });
+
+  it('keeps no process alive if it was a later one', () => {
+    const { socket, tasks } = begin(true);
+    expect([socket.isClosed, tasks()]).toEqual([true, 0]);
   });
 });

@@ -136,7 +136,7 @@ export class Dialer {
           session.abort(
             connectionFailure(
               url,
-              `no answer within ${timeoutMs} ms (the timer acceptTimeoutMs); a development server that does not forward WebSockets gives none`,
+              `no answer within ${timeoutMs} ms (acceptTimeoutMs); a development server that does not forward WebSockets gives none`,
             ),
           );
         else if (failure.message === '' && failure.error === undefined)
@@ -213,8 +213,8 @@ export class Dialer {
     this.#cancelMove?.();
     const unwanted = this.#dialing;
     this.#dialing = undefined;
-    // If HELLO is on its way, the connection is closed in order once it is open.
-    if (!this.#isPlain) unwanted?.close(CloseCode.NORMAL, '');
+    // If the first HELLO is on its way, the connection is closed in order once it is open. An accepted session has waited for that.
+    if (this.#options.session.isAccepted || !this.#isPlain) unwanted?.close(CloseCode.NORMAL, '');
   }
 
   /** Closes the connection that is being opened, which then counts as a failed attempt. */
