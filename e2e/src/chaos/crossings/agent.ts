@@ -27,11 +27,13 @@ const OPTIONS = {
 /** How often a follower comes back without having read anything, and how much longer it waits each time. */
 const TRIES = 6;
 const RETRY_MS = 600;
+/** Ends of a follower's own session, which say nothing about the reply. */
+const ENDS: readonly string[] = ['session_lost', 'taken_over'];
 /** Errors after which a follower comes back with its position. */
 const COMES_BACK: ReadonlySet<string> = new Set([
+  ...ENDS,
   'interrupted',
   'peer_gone',
-  'session_lost',
   'session_closed',
   'draining',
   'timeout',
@@ -332,8 +334,7 @@ async function followReply(
     } catch (error) {
       if (reader.isLeft) continue;
       const code = codeOf(error);
-      // The end of its own session says nothing about the reply.
-      if (code !== 'session_lost') failures = follower.texts.length > before ? 1 : failures + 1;
+      if (!ENDS.includes(code)) failures = follower.texts.length > before ? 1 : failures + 1;
       const isFinal = failures >= TRIES || !COMES_BACK.has(code);
       ledger.followFailed(follower, id, code, isFinal);
       if (isFinal) return;
