@@ -70,7 +70,7 @@ async function startRedisEngine(): Promise<CrossingEngine> {
   const server = await startRedis('--appendonly', 'yes', '--appendfsync', 'always');
   return {
     address: server.url,
-    restart: (ms) => restartAfter(ms, server),
+    restart: restartsOf(server),
     async fill(ms) {
       await server.client.config('SET', 'maxmemory', '1');
       await sleep(ms);
@@ -89,7 +89,7 @@ async function startPostgresEngine(): Promise<CrossingEngine> {
   };
   return {
     address: server.url,
-    restart: (ms) => restartAfter(ms, server),
+    restart: restartsOf(server),
     async fill(ms) {
       await readOnly(true);
       await sleep(ms);
@@ -99,10 +99,17 @@ async function startPostgresEngine(): Promise<CrossingEngine> {
   };
 }
 
-async function restartAfter(ms: number, server: Pick<RedisServer, 'kill' | 'restart'>): Promise<void> {
-  await server.kill();
-  await sleep(ms);
-  await server.restart();
+/** A server that takes long to start is killed again only when it has started. */
+function restartsOf(server: Pick<RedisServer, 'kill' | 'restart'>): (ms: number) => Promise<void> {
+  let last = Promise.resolve();
+  return (ms) => {
+    last = last.then(async () => {
+      await server.kill();
+      await sleep(ms);
+      await server.restart();
+    });
+    return last;
+  };
 }
 
 async function startFile(): Promise<CrossingEngine> {
