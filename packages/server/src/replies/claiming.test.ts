@@ -70,6 +70,27 @@ describe('a node that goes on with a reply', () => {
     }
   });
 
+  it('reads what is on record of one that it wrote itself, and not what it still has in memory', async () => {
+    const memory = memoryReplies(Date.now);
+    let isFull = false;
+    const append: ReplyLogs['append'] = async (...args) =>
+      isFull ? 'over_budget' : await memory.append(...args);
+    const log = logOf(around(memory, { append }), 'aaaaaa');
+    const head = headOf();
+    const [first, second] = RECORDS as [Uint8Array, Uint8Array];
+    await log.open(head);
+    void log.append(head.id, first);
+    await expect.poll(async () => (await memory.find(head.id))?.parts).toBe(1);
+    isFull = true;
+    void log.append(head.id, second);
+    await expect.poll(async () => (await memory.find(head.id))?.end).toBeDefined();
+    // The requester of the former session still got it.
+    expect((await log.readOwn(head.id, 1))?.records).toEqual([second]);
+    const gone = await log.goOn(head.id, going(0));
+    expect(gone).toMatchObject({ outcome: 'given_up', rest: [first] });
+    expect((await log.readOwn(head.id, 1))?.records).toEqual([]);
+  });
+
   it('waits for an engine that does not answer for as long as the reply is wanted', async () => {
     for (const call of ['find', 'claim', 'read'] as const) {
       vi.useFakeTimers();

@@ -105,6 +105,7 @@ export class EngineReplyLog implements ReplyLog {
       patiently: <Result>(run: () => Promise<Result>) => this.#patiently(run, going.isWanted),
     };
     const gone = await claimReply(host, id, going);
+    this.#forgetFormer(id);
     if (gone.outcome === 'done') this.#write(gone.head, going.onFailed, gone.from);
     return gone;
   }
@@ -135,9 +136,7 @@ export class EngineReplyLog implements ReplyLog {
       onFailed,
       onAnswer: (error) => this.#handleAnswer(error),
     });
-    // The one before has this node's own reply, and was fenced.
-    const former = this.#writers.get(id);
-    if (former !== undefined) this.#forget(id, former);
+    this.#forgetFormer(id);
     this.#writers.set(id, writer);
     this.#stopListening ??= engine.listen(incarnation, (ended) => this.#handleEnded(ended));
     this.#budget.join(head.owner);
@@ -151,6 +150,12 @@ export class EngineReplyLog implements ReplyLog {
   #handleEnded(id: string | undefined): void {
     for (const writer of id === undefined ? this.#writers.values() : [this.#writers.get(id)])
       void writer?.keep();
+  }
+
+  /** This node's own writer of a reply that was claimed is fenced, and may have parts that are not on record. */
+  #forgetFormer(id: string): void {
+    const former = this.#writers.get(id);
+    if (former !== undefined) this.#forget(id, former);
   }
 
   /** Another writer may go on with the reply here. */
