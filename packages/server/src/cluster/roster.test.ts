@@ -75,6 +75,7 @@ async function join(
   rosters.push(roster);
   await roster.start();
   return {
+    directory,
     roster,
     link,
     holderOf: (agentId: string) => directory.find('acme', agentId)?.session.id,
@@ -184,6 +185,59 @@ describe('the agents of two nodes', () => {
     await expect.poll(() => a.holderOf('worker')).toBe(next.session.id);
     await expect.poll(() => b.holderOf('other')).toBe(other.session.id);
     expect([next.session.ended, other.session.ended]).toEqual([undefined, undefined]);
+  });
+
+  it('of a node that comes back do not displace those of a node that it does not know yet', async () => {
+    const cluster = memoryCluster();
+    let looking = Promise.resolve();
+    const paused = () => {
+      const link = cluster.connect();
+      const inner = link.table('agents');
+      const table: EngineTable = {
+        put: (...entry) => inner.put(...entry),
+        read: () => inner.read(),
+        async changes(after) {
+          await inner.changes(after);
+          await looking;
+          return await inner.changes(after);
+        },
+        shareKey: (candidate) => inner.shareKey(candidate),
+      };
+      return { ...link, table: () => table };
+    };
+    const a = await join({ ...cluster, connect: paused } as typeof cluster, 'aaaaaa', 'takeOver');
+    const b = await join(cluster, 'bbbbbb', 'takeOver');
+    const former = a.agent('worker');
+    await expect
+      .poll(() => [a, b].map((node) => node.holderOf('worker')))
+      .toEqual(Array(2).fill(former.session.id));
+    let look = (): void => {};
+    looking = new Promise((resolve) => {
+      look = resolve;
+    });
+    dead.add('bbbbbb');
+    const table = cluster.connect().table('agents');
+    await table.put('acme:worker', undefined, former.session.id);
+    const next = b.agent('worker');
+    await expect
+      .poll(async () => (await table.read()).entries.get('acme:worker')?.holder)
+      .toBe(next.session.id);
+    look();
+    await expect.poll(() => former.session.ended).toBe('taken_over');
+    expect(next.session.ended).toBeUndefined();
+  });
+
+  it('stay if they move while the engine has what a node before the last one has said', async () => {
+    const cluster = memoryCluster();
+    const [a, b] = [await join(cluster, 'aaaaaa', 'takeOver'), await join(cluster, 'bbbbbb', 'takeOver')];
+    const { session } = a.agent('worker');
+    await expect.poll(() => b.holderOf('worker')).toBe(session.id);
+    const endpoint = new FakeSession(session.id, 'worker') as never as ServerEndpoint;
+    const agent = b.directory.adopt(endpoint, { agents: '{}' });
+    b.roster.adopt(agent, 'cccccc');
+    const stated = async () => (await b.link.table('agents').read()).entries.get('acme:worker')?.holder;
+    await expect.poll(stated).toBe(`bbbbbb/${session.id}`);
+    expect((endpoint as never as FakeSession).ended).toBeUndefined();
   });
 
   it('stay for as long as they say when their node is gone, and say it for themselves', async () => {

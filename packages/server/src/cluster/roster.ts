@@ -205,7 +205,13 @@ export class Roster implements Cohort {
     if (this.#own.get(key) !== own) return;
     const former = holderName(from, agent.session.id);
     own.since = await this.#entries.replace(key, this.#entryOf(agent), former);
-    if (own.since === undefined) this.#options.directory.endReplaced(agent.session as ServerEndpoint);
+    if (own.since === undefined) {
+      const { entries } = await this.#entries.table.read();
+      const stated = readHolder(entries.get(key)?.holder ?? former);
+      // A write of a node that had the session before was late.
+      if (stated?.sessionId === agent.session.id) return await this.#replace(key, own, stated.node);
+      this.#options.directory.endReplaced(agent.session as ServerEndpoint);
+    }
     this.#reconcile(key);
   }
 
@@ -254,7 +260,7 @@ export class Roster implements Cohort {
     const stated = this.#table.get(key)?.entry.holder;
     const node = stated === undefined ? undefined : readHolder(stated)?.node;
     const former = node !== undefined && !isNodeAlive(node) ? stated : undefined;
-    if (isAgain) own.since = await this.#entries.replace(key, entry, former ?? entry.holder);
+    if (isAgain) own.since = await this.#entries.replace(key, entry, entry.holder);
     else if (onConflict === 'takeOver') own.since = await this.#entries.takeOver(key, entry);
     else own.since = await this.#entries.add(key, entry, former);
     if (own.since !== undefined) return this.#reconcile(key);
