@@ -188,7 +188,8 @@ export class OpenPage {
     });
     // The event `reset` follows if the session is lost, and another one follows it.
     session.on('error', ({ code, message }) => {
-      if (code !== 'session_lost') this.#lose(code, message);
+      // The session that has ended may have followed the one of which this page knew.
+      if (code !== 'session_lost') this.#lose(code, message, this.place);
     });
     session.on('state', (state) => {
       if (state === 'closed' && !this.isLeft) this.onOver();
@@ -279,8 +280,8 @@ export class OpenPage {
     return place;
   }
 
-  #lose(code: string, why: string): void {
-    if (!this.isLeft) this.#ledger.sessionEnded(this.#place, code, why);
+  #lose(code: string, why: string, place = this.#place): void {
+    if (!this.isLeft) this.#ledger.sessionEnded(place, code, why);
   }
 }
 

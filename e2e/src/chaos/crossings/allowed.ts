@@ -271,6 +271,15 @@ export const ALLOWED: readonly Row[] = [
     says: 'CLUSTER.md, What works now: the owner dies; the next page finds nothing to take up',
   },
   {
+    of: ['session'],
+    codes: ['reloaded'],
+    if: plain,
+    after: ['drained'],
+    beside: [...NODE_LOST, 'engine'],
+    at: 'owner',
+    says: 'CLUSTER.md, Replacing a node: at the deadline, as the session could not move before; the next page finds nothing to take up',
+  },
+  {
     of: ['handler'],
     codes: ['session_closed'],
     after: ['reloaded'],
