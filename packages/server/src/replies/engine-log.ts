@@ -105,7 +105,8 @@ export class EngineReplyLog implements ReplyLog {
       patiently: <Result>(run: () => Promise<Result>) => this.#patiently(run, going.isWanted),
     };
     const gone = await claimReply(host, id, going);
-    this.#forgetFormer(id);
+    // This node's own writer is fenced, and may have parts that are not on record.
+    this.#forget(id);
     if (gone.outcome === 'done') this.#write(gone.head, going.onFailed, gone.from);
     return gone;
   }
@@ -136,7 +137,7 @@ export class EngineReplyLog implements ReplyLog {
       onFailed,
       onAnswer: (error) => this.#handleAnswer(error),
     });
-    this.#forgetFormer(id);
+    this.#forget(id);
     this.#writers.set(id, writer);
     this.#stopListening ??= engine.listen(incarnation, (ended) => this.#handleEnded(ended));
     this.#budget.join(head.owner);
@@ -152,14 +153,9 @@ export class EngineReplyLog implements ReplyLog {
       void writer?.keep();
   }
 
-  /** This node's own writer of a reply that was claimed is fenced, and may have parts that are not on record. */
-  #forgetFormer(id: string): void {
-    const former = this.#writers.get(id);
-    if (former !== undefined) this.#forget(id, former);
-  }
-
   /** Another writer may go on with the reply here. */
-  #forget(id: string, writer: EngineWriter): void {
+  #forget(id: string, writer = this.#writers.get(id)): void {
+    if (writer === undefined) return;
     if (this.#writers.get(id) === writer) this.#writers.delete(id);
     const counted = this.#counted.get(writer);
     if (counted === undefined) return;
