@@ -54,9 +54,7 @@ interface Own {
   since: number | undefined;
 }
 
-interface Other extends TableEntry {
-  readonly node: string;
-  readonly sessionId: string;
+interface Other extends TableEntry, Holder {
   readonly target: RelayTarget;
   readonly seenAt: number;
   /** It has moved from here, which the engine may not know yet. */
@@ -171,11 +169,7 @@ export class Roster implements Cohort {
     return target;
   }
 
-  /**
-   * The session of an agent is here, which no node has had any more.
-   *
-   * @returns as {@link adopt}.
-   */
+  /** The session of an agent is here, which no node has had any more. @returns as {@link adopt}. */
   takeOver(agent: Agent): RelayTarget | undefined {
     const key = keyOf(agent.party.principal, agent.id);
     const known = this.#others.get(key);
@@ -206,8 +200,7 @@ export class Roster implements Cohort {
     const former = holderName(from, agent.session.id);
     own.since = await this.#entries.replace(key, this.#entryOf(agent), former);
     if (own.since === undefined) {
-      const { entries } = await this.#entries.table.read();
-      const stated = readHolder(entries.get(key)?.holder ?? former);
+      const stated = readHolder((await this.#entries.table.read()).entries.get(key)?.holder ?? former);
       // A write of a node that had the session before was late.
       if (stated?.sessionId === agent.session.id) return await this.#replace(key, own, stated.node);
       this.#options.directory.endReplaced(agent.session as ServerEndpoint);
