@@ -14,5 +14,7 @@ export async function answerOf<Value>(value: Value | Promise<Value>, signal: Abo
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
     if (signal.aborted) reject(signal.reason);
   });
-  return await Promise.race([value, ended]).finally(() => clearTimeout(timer));
+  // In contrast to the methods of what was returned, `await` is not the application's.
+  const answer = (async () => await value)();
+  return await Promise.race([answer, ended]).finally(() => clearTimeout(timer));
 }
