@@ -73,6 +73,11 @@ const bundle = await rolldown({
       name: 'sentences of errors',
       load: (id) =>
         id === sentenceTable ? `export const importSentences = () => import('${SENTENCES}');` : null,
+      // Modules are transformed in an order that differs from build to build, and so did the numbers and the size of the files.
+      buildStart() {
+        for (const id of [...core].reverse())
+          takeSentences(readFileSync(id, 'utf8'), (text) => this.parse(text), sentences, sayFrom);
+      },
       transform(code, id) {
         if (!core.has(id)) return null;
         return { code: takeSentences(code, (text) => this.parse(text), sentences, sayFrom), map: null };
