@@ -91,6 +91,28 @@ describe('a node that goes on with a reply', () => {
     expect((await log.readOwn(head.id, 1))?.records).toEqual([]);
   });
 
+  it('keeps the writer of a later claim if an earlier one is answered after it', async () => {
+    const memory = memoryReplies(Date.now);
+    const { id } = await left(memory);
+    let answer = (): void => {};
+    const late = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    let claims = 0;
+    const claim: ReplyLogs['claim'] = async (...args) => {
+      if (claims++ === 0) await late;
+      return await memory.claim(...args);
+    };
+    const log = logOf(around(memory, { claim }), 'bbbbbb');
+    const earlier = log.goOn(id, going(3));
+    expect(await log.goOn(id, { ...going(3), epoch: 2 })).toMatchObject({ outcome: 'done' });
+    answer();
+    expect(await earlier).toEqual({ outcome: 'ended' });
+    const record = Uint8Array.from([0, 100]);
+    await log.append(id, record);
+    await expect.poll(async () => (await memory.read(id, 3))?.records).toEqual([record]);
+  });
+
   it('waits for an engine that does not answer for as long as the reply is wanted', async () => {
     for (const call of ['find', 'claim', 'read'] as const) {
       vi.useFakeTimers();

@@ -104,9 +104,10 @@ export class EngineReplyLog implements ReplyLog {
       liveMsOf: (head: EngineHead) => this.#liveMsOf(head),
       patiently: <Result>(run: () => Promise<Result>) => this.#patiently(run, going.isWanted),
     };
+    const former = this.#writers.get(id);
     const gone = await claimReply(host, id, going);
-    // This node's own writer is fenced, and may have parts that are not on record.
-    this.#forget(id);
+    // This node's own writer from before is fenced, and may have parts that are not on record.
+    if (former !== undefined) this.#forget(id, former);
     if (gone.outcome === 'done') this.#write(gone.head, going.onFailed, gone.from);
     return gone;
   }
@@ -137,7 +138,8 @@ export class EngineReplyLog implements ReplyLog {
       onFailed,
       onAnswer: (error) => this.#handleAnswer(error),
     });
-    this.#forget(id);
+    const former = this.#writers.get(id);
+    if (former !== undefined) this.#forget(id, former);
     this.#writers.set(id, writer);
     this.#stopListening ??= engine.listen(incarnation, (ended) => this.#handleEnded(ended));
     this.#budget.join(head.owner);
@@ -154,8 +156,7 @@ export class EngineReplyLog implements ReplyLog {
   }
 
   /** Another writer may go on with the reply here. */
-  #forget(id: string, writer = this.#writers.get(id)): void {
-    if (writer === undefined) return;
+  #forget(id: string, writer: EngineWriter): void {
     if (this.#writers.get(id) === writer) this.#writers.delete(id);
     const counted = this.#counted.get(writer);
     if (counted === undefined) return;
