@@ -73,7 +73,7 @@ const bundle = await rolldown({
       name: 'sentences of errors',
       load: (id) =>
         id === sentenceTable ? `export const importSentences = () => import('${SENTENCES}');` : null,
-      // Modules are transformed in an order that differs from build to build, and so did the numbers and the size of the files.
+      // Gives the sentences their numbers, as modules are transformed in an order that differs from build to build.
       buildStart() {
         for (const id of [...core].reverse())
           takeSentences(readFileSync(id, 'utf8'), (text) => this.parse(text), sentences, sayFrom);

@@ -188,7 +188,7 @@ export class OpenPage {
     });
     // The event `reset` follows if the session is lost, and another one follows it.
     session.on('error', ({ code, message }) => {
-      // The session that has ended may have followed the one of which this page knew.
+      // The session that has ended may be a later one than the one that this page knew.
       if (code !== 'session_lost') this.#lose(code, message, this.place);
     });
     session.on('state', (state) => {

@@ -213,7 +213,7 @@ export class Dialer {
     this.#cancelMove?.();
     const unwanted = this.#dialing;
     this.#dialing = undefined;
-    // If the first HELLO is on its way, the connection is closed in order once it is open. An accepted session has waited for that.
+    // The first HELLO may begin a session, which a connection that is closed in order ends. A later one resumes a session that has ended here.
     if (this.#options.session.isAccepted || !this.#isPlain) unwanted?.close(CloseCode.NORMAL, '');
   }
 

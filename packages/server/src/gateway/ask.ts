@@ -10,7 +10,7 @@ export async function answerOf<Value>(value: Value | Promise<Value>, signal: Abo
   const ended = new Promise<never>((_, reject) => {
     const late = () => reject(new ProtocolError('timeout', `no answer within ${ANSWER_MS} ms`));
     timer = setTimeout(late, ANSWER_MS);
-    // The signal ends with the request.
+    // It stays until the signal is gone, which is that of one request.
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
     if (signal.aborted) reject(signal.reason);
   });

@@ -83,7 +83,8 @@ export async function callUpstream(
       if (isLast || !(error instanceof GatewayFailure) || error.code !== 'upstream_unreachable') throw error;
       delay = Math.min(options.maxRetryDelayMs, FIRST_DELAY_MS * 2 ** attempt);
     }
-    await pause(delay, undefined, request).catch(() => request.signal.throwIfAborted());
+    const { signal } = request;
+    await pause(delay, undefined, { signal }).catch(() => signal.throwIfAborted());
   }
 }
 

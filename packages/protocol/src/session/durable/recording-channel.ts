@@ -235,7 +235,7 @@ export class RecordingChannel extends LinkChannel {
   }
 
   /**
-   * The first end of a reply is the one that counts: while it waits for the record, a second one must not be told before it.
+   * Only the first end of a reply counts. While it waits for the record, a second one must not be told before it.
    *
    * @param failure what goes on record. @param tell has no effect on a stream whose end was told.
    */
