@@ -39,14 +39,15 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'what a durable sess
       await all;
     };
     const found = new Map<Step, Asked>();
-    const measure = async (step: Step, run: () => Promise<unknown>) => {
+    const measure = async <T>(step: Step, run: () => Promise<T>) => {
       await reported();
       asked = { commands: 0, bytes: 0 };
-      await run();
+      const result = await run();
       // A command may follow what has caused it.
       await expect.poll(() => asked.commands).toBeGreaterThanOrEqual(ASKED[step].commands);
       await reported();
       found.set(step, asked);
+      return result;
     };
 
     let session: Session | undefined;
@@ -97,15 +98,16 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'what a durable sess
         await Promise.all([messages.next(), handled]);
       },
     );
-    const reply = client.stream('go')[Symbol.asyncIterator]();
-    let part = reply.next();
-    await measure('a request begins', async () => {
+    const { reply, first } = await measure('a request begins', async () => {
+      const reply = client.stream('go')[Symbol.asyncIterator]();
+      const first = reply.next();
       await expect.poll(() => goesOn.listenerCount('go')).toBe(1);
+      return { reply, first };
     });
     goesOn.emit('go', true);
-    await part;
+    await first;
     await measure('a part of its reply, of 20 bytes', async () => {
-      part = reply.next();
+      const part = reply.next();
       goesOn.emit('go', true);
       await part;
     });
