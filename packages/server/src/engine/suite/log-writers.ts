@@ -1,7 +1,6 @@
-import type { ReplyNews } from '../logs/logs.js';
 import { like, meanwhile, ok, same } from './asserts.js';
 import { BOUNDS, batchOf, endOf, headOf, LIVE_MS, readAll, recordOf, sizeOf, text } from './log-values.js';
-import type { Tests } from './world.js';
+import { type Tests, watching } from './world.js';
 
 export const logWriterTests: Tests = {
   async 'another writer goes on after what is on record, and the one before is refused'({
@@ -17,8 +16,7 @@ export const logWriterTests: Tests = {
     same(await a.append(first, BOUNDS, LIVE_MS), 'done');
     like(await b.find(head.id), { by: 'aaaaaa', epoch: 1, source });
     like(await b.follow(head.id), { by: 'aaaaaa', epoch: 1, source });
-    const news: ReplyNews[] = [];
-    const stop = a.watch(head.id, (each) => news.push(each));
+    const { news, stop } = await watching(a, head.id, eventually);
     const key = { id: head.id, owner: head.owner, epoch: 3 };
     const claimed = { outcome: 'done', parts: 3, offset: sizeOf(said) };
     same(await b.claim(key, 'bbbbbb', LIVE_MS), claimed);

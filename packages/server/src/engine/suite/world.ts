@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Engine, EngineConnection } from '../engine.js';
-import type { ReplyLogs } from '../logs/logs.js';
+import type { ReplyLogs, ReplyNews } from '../logs/logs.js';
 import type { EngineStore } from '../store.js';
+import { ok } from './asserts.js';
 
 /** An engine that tests run against. */
 export interface StartedEngine {
@@ -106,6 +107,20 @@ export function worldOf(started: StartedEngine, patienceMs: number): World & Asy
       for (const each of open) await each.close();
     },
   };
+}
+
+/** Watches a reply. Resolves when every part from now on is told. */
+export async function watching(logs: ReplyLogs, id: string, eventually: World['eventually']) {
+  const news: ReplyNews[] = [];
+  const stop = logs.watch(id, (each) => news.push(each));
+  await eventually(
+    () => news.length,
+    (count) => ok(count > 0, 'a watcher is not told that it hears of everything now'),
+  );
+  // It may say so more than once.
+  await pause(100);
+  news.length = 0;
+  return { news, stop };
 }
 
 /** @param since when the call was made first. */
