@@ -101,18 +101,15 @@ describe('sessions in a file', () => {
     expect(modes).toEqual([0o600, 0o600]);
   });
 
-  it('go on at once, as the next process need not wait for the lease of the one before', async () => {
+  it('are taken over once by the next process, in which the lease of the one before is over', async () => {
     await replace();
     front = await createCuttingProxy(() => node?.port ?? 0);
     const { session, answers } = await open('ann');
     await session.send('one');
     await expect.poll(() => answers).toEqual(['1: one']);
     await replace();
-    const since = performance.now();
     await session.send('two');
     await expect.poll(() => answers).toEqual(['1: one', '2: two']);
-    // The lease lasts 5 s from its last renewal on, which was just now.
-    expect(performance.now() - since).toBeLessThan(3_000);
     const events = await node?.process.call('events');
     expect(events).toMatchObject({ 'session.taken_over': 1 });
   });
