@@ -59,7 +59,8 @@ export class TabOutbound implements UserOutbound {
   readonly #uploads = new Allowance(MAX_UPLOAD);
   /** Calls that wait for room at the host, in order. */
   #waiting: WaitingCall[] = [];
-  #isReading = false;
+  /** The call whose `Blob` is being read, or was. */
+  #read: WaitingCall | undefined;
   #last = 0;
   #ended: Error | undefined;
   #onProgress = (): void => {};
@@ -256,7 +257,7 @@ export class TabOutbound implements UserOutbound {
       const open = this.#calls.get(next.call);
       if (open !== undefined) {
         if (!this.#uploads.hasRoom(open.charge)) return;
-        if (isBlob(next.body)) return void this.#read(next, next.body);
+        if (isBlob(next.body)) return void this.#readBlob(next, next.body);
         open.isUploading = true;
         this.#uploads.add(open.charge);
       }
@@ -265,9 +266,10 @@ export class TabOutbound implements UserOutbound {
     }
   }
 
-  async #read(call: WaitingCall, blob: BlobBody): Promise<void> {
-    if (this.#isReading) return;
-    this.#isReading = true;
+  /** One that was withdrawn may never be read, and no other one waits for it. */
+  async #readBlob(call: WaitingCall, blob: BlobBody): Promise<void> {
+    if (this.#read === call) return;
+    this.#read = call;
     try {
       call.body = await readBlob(blob, this.#options.limits.maxMessageSize);
     } catch (error) {
@@ -275,7 +277,6 @@ export class TabOutbound implements UserOutbound {
       this.#withdraw(call.call);
       open?.onFailed(error as ProtocolError);
     }
-    this.#isReading = false;
     this.#upload();
   }
 

@@ -149,13 +149,16 @@ describe('tabs that share a session', () => {
     const slow = Object.assign(new Blob(['x']), { arrayBuffer: () => new Promise(() => {}) });
     const abort = new AbortController();
     const sending = session.send(slow, { signal: abort.signal });
-    const next = session.send('behind it');
+    const next = [session.send(new Blob(['a blob'])), session.send('behind it')];
     await settle();
     expect(host().sent).toEqual([]);
     abort.abort(new Error('withdrawn'));
     await expect(sending).rejects.toThrow('withdrawn');
-    await next;
-    expect(host().sent).toEqual([['behind it', undefined]]);
+    await Promise.all(next);
+    expect(host().sent).toEqual([
+      [new TextEncoder().encode('a blob'), undefined],
+      ['behind it', undefined],
+    ]);
   });
 
   it('close at once if the last message that they wait for is withdrawn', async () => {
