@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { redis } from './redis.js';
 import { ID, TTL_MS, textsOf, writeOf } from './suite/record-values.js';
 import { engineTests } from './suite/tests.js';
-import { NODE_TIMEOUT_MS, type RedisCluster, startRedisCluster } from './testing/redis-cluster.js';
+import { type RedisCluster, startRedisCluster } from './testing/redis-cluster.js';
 import { redisMissing } from './testing/redis-server.js';
 
 /** Redis Cluster with six processes: everything that an engine does, and a master that dies. */
@@ -79,14 +79,11 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'Redis Cluster', () 
       })
       .toBe(true);
     await master.kill();
-    const killedAt = performance.now();
     for (number++; ; await pause(50)) {
       const outcome = await write(number).catch(({ code }: { code: unknown }) => code);
       if (outcome === 'written') break;
       expect(['timeout', 'connection_failed']).toContain(outcome);
     }
-    // A vote among masters follows the timeout.
-    expect(performance.now() - killedAt).toBeLessThan(15 * NODE_TIMEOUT_MS);
     const names = Array.from({ length: number }, (_, i) => `m${i + 1}`);
     const found = textsOf((await link.readSession(ID, names))?.fields);
     expect(Object.keys(found)).toHaveLength(number);

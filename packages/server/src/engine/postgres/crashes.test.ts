@@ -115,9 +115,7 @@ describe.skipIf(postgresMissing !== undefined)(postgresMissing ?? 'a Postgres', 
     expect(await codeOf(link.writeSession('sess_one', writeOf(2, true)))).toBe('unsupported');
     await server.configure("synchronous_standby_names = 'second'");
     // No replica confirms it. It may be there, so that it can be written again.
-    const began = performance.now();
     expect(await codeOf(link.writeSession('sess_one', writeOf(2, true)))).toBe('timeout');
-    expect(performance.now() - began).toBeLessThan(1_300);
     expect(await codeOf(link.writeSession('sess_one', writeOf(2, true)))).toBe('timeout');
     // Initial copies wait for a replica otherwise.
     await using _replica = await server.startReplica('second');

@@ -13,7 +13,7 @@ export interface RedisCluster extends AsyncDisposable {
 }
 
 /** How long a node may be silent until it counts as failed, in milliseconds. */
-export const NODE_TIMEOUT_MS = 1_000;
+const NODE_TIMEOUT_MS = 1_000;
 const MASTERS = 3;
 const SLOTS = 16_384;
 
