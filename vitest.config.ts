@@ -35,7 +35,7 @@ const env = (() => {
     'TAKE_OVER_SEED',
     ...(isFull ? ['CONTEXT_SEED', 'RELAY_SEED'] : []),
   ];
-  const short = { CHAOS: '400', CONTEXT: '10', RELAY: '4' };
+  const short = { CHAOS: '400', CONTEXT: '10', RELAY: '4', TAKE_OVER: '15' };
   const histories = Object.entries(isFull ? {} : short).map(([name, count]) => {
     const variable = `${name}_HISTORIES`;
     return [variable, process.env[variable] ?? count];
