@@ -31,7 +31,7 @@ function nodeOf(
   {
     alive = ['aaaaaa', 'bbbbbb'],
     ...rest
-  }: Partial<{ alive: string[]; stallMs: number }> & {
+  }: Partial<{ alive: string[]; stallMs: number; isAwaited: () => Promise<boolean> }> & {
     bounds?: typeof BOUNDS;
   } = {},
 ): TestNode {
@@ -360,6 +360,37 @@ describe('a reply in the engine', () => {
     expect((await b.log.find({ id }))?.end).toBeUndefined();
     now = 60_000;
     expect((await b.log.find({ id }))?.end).toBeDefined();
+  });
+
+  it('that is left ends soon for the followers at other nodes once its requester is not awaited', async () => {
+    vi.useFakeTimers();
+    const memory = memoryReplies(Date.now);
+    let isAwaited = true;
+    const a = nodeOf(memory, 'aaaaaa', { isAwaited: async () => isAwaited });
+    const b = nodeOf(memory, 'bbbbbb', { isAwaited: async () => isAwaited });
+    const { id } = await a.begin({ source: { session: 'sess_1', stream: 1 } });
+    let found: unknown;
+    void follow(b.log, id, 0).then(({ failure }) => {
+      found = failure;
+    });
+    a.log.leave(id);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(found).toBeUndefined();
+    isAwaited = false;
+    await vi.advanceTimersByTimeAsync(2_100);
+    expect(found).toBe('interrupted');
+  });
+
+  it('that is left is not ended by its former writer once another node writes it', async () => {
+    vi.useFakeTimers();
+    const memory = memoryReplies(Date.now);
+    const [a, b] = [nodeOf(memory), nodeOf(memory, 'bbbbbb')];
+    const { id } = await a.begin();
+    a.log.leave(id);
+    const going = { epoch: 1, after: 0, onFailed: () => {}, isWanted: () => true };
+    expect((await b.log.goOn(id, going)).outcome).toBe('done');
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect((await memory.find(id))?.end).toBeUndefined();
   });
 
   it('says that it is followed elsewhere, and is kept while its handler is silent', async () => {

@@ -79,8 +79,7 @@ export class EngineReplyLog implements ReplyLog {
 
   open(head: EngineHead, onFailed: OnFailed = () => {}): Promise<void> {
     const { bounds, incarnation } = this.#options;
-    const { id } = head;
-    const { owner } = head;
+    const { id, owner } = head;
     if (!this.#budget.hasRoom([owner], WRITER_ROOM) || this.#budget.used + WRITER_ROOM > bounds.maxBytes)
       throw new ProtocolError(
         'over_budget',
@@ -112,9 +111,11 @@ export class EngineReplyLog implements ReplyLog {
     return gone;
   }
 
-  /** Writes nothing of a reply any more, with which another node goes on. */
+  /** Writes nothing of a reply any more, with which another node goes on if its requester asks again. */
   leave(id: string): void {
     this.#writers.get(id)?.leave();
+    this.#orphans.left.add(id);
+    this.#tick();
   }
 
   #liveMsOf({ ttlMs, source }: EngineHead): number {
@@ -218,12 +219,9 @@ export class EngineReplyLog implements ReplyLog {
     let entry = this.#followed.get(id);
     if (entry === undefined) {
       const followed = new Followed();
-      const isOwn = this.#isWriting(id);
-      const stop = isOwn
+      const stop = this.#isWriting(id)
         ? () => {}
-        : this.#options.engine.watch(id, (news) => {
-            followed.handleNews(news);
-          });
+        : this.#options.engine.watch(id, (news) => followed.handleNews(news));
       entry = { followed, stop };
       this.#followed.set(id, entry);
       this.#tick();
@@ -325,13 +323,14 @@ export class EngineReplyLog implements ReplyLog {
   }
 
   #check(): void {
-    if (this.#writers.size === 0 && this.#followed.size === 0) {
+    if (this.#writers.size + this.#followed.size + this.#orphans.left.size === 0) {
       clearInterval(this.#timer);
       this.#timer = undefined;
       return;
     }
     this.#checks++;
     if (this.#checks % KEEP_CHECKS === 0) for (const writer of this.#writers.values()) void writer.keep();
+    void this.#orphans.checkLeft();
     for (const [id, { followed }] of this.#followed)
       if (!followed.hasEnded && !this.#isWriting(id)) void this.#checkFollowed(id, followed);
   }

@@ -36,11 +36,27 @@ const IDLE_MS = 60_000;
 export class Orphans {
   readonly #options: OrphansOptions;
   readonly #isWriting: (id: string) => boolean;
+  /** Replies that this node does not write any more, and no other one as far as it knows. */
+  readonly left = new Set<string>();
 
   /** @param isWriting whether this node writes a reply. */
   constructor(options: OrphansOptions, isWriting: (id: string) => boolean) {
     this.#options = options;
     this.#isWriting = isWriting;
+  }
+
+  /** Ends those of {@link left} that nobody goes on with: other nodes would wait for this one, as it lives. Never rejects. */
+  async checkLeft(): Promise<void> {
+    const { engine, incarnation } = this.#options;
+    try {
+      for (const id of this.left) {
+        const entry = await engine.find(id);
+        if (entry?.by !== incarnation || entry.end !== undefined) this.left.delete(id);
+        else if (await this.has(id, entry)) await this.interrupt(entry);
+      }
+    } catch {
+      // They are looked after again.
+    }
   }
 
   async has(id: string, writer: WrittenBy): Promise<boolean> {
