@@ -227,6 +227,17 @@ describe('a connection that is lost while closing', () => {
     expect(eventsOf(client, 'message')).toHaveLength(1);
   });
 
+  it('by a server that drains comes after GOAWAY, so that the client begins another session', () => {
+    server.core.sendGoAway({ retryAfterMs: 7, deadline: 30_000 }, simulation.now);
+    server.core.close(CloseReason.SERVER_SHUTDOWN, '', simulation.now);
+    simulation.advance(5);
+    simulation.cut();
+    expect(eventsOf(client, 'goaway')).toEqual([]);
+    simulation.reconnect();
+    expectOrderlyEnd(0, server);
+    expect(eventsOf(client, 'goaway')).toMatchObject([{ retryAfterMs: 7 }]);
+  });
+
   it('may be lost again, even before the session is resumed', () => {
     client.core.channel.send(body());
     client.core.close(CloseReason.NORMAL, '', simulation.now);

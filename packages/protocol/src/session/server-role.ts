@@ -350,6 +350,7 @@ export class ServerRole implements Role {
     if (rebuilt === undefined) channel.resume(received);
     else this.#awaitCodecs();
     session.apply(LifecycleEvent.ACCEPT);
+    // Also before CLOSE, after which a client that knows of no GOAWAY begins no other session.
     this.#announceGoAway();
     return offer.rebuild === true && rebuilt !== undefined ? received : undefined;
   }
@@ -368,17 +369,18 @@ export class ServerRole implements Role {
 
   sendGoAway(payload: GoAwayPayload): void {
     const { control, isConnected, isEstablished, negotiated } = this.#session;
+    const canSend = isConnected && isEstablished;
     if (payload.move === true && negotiated?.extensions[Extension.MOVE] !== undefined) {
-      if (isConnected && isEstablished) control.send({ type: 'GOAWAY', payload });
+      if (canSend) control.send({ type: 'GOAWAY', payload });
       return;
     }
     this.#goAway = new GoAwaySender({ ...payload, move: undefined });
-    this.#announceGoAway();
+    if (canSend) this.#announceGoAway();
   }
 
   #announceGoAway(): void {
-    const { control, timers, isConnected, isEstablished } = this.#session;
-    if (this.#goAway === undefined || !isConnected || !isEstablished) return;
+    const { control, timers } = this.#session;
+    if (this.#goAway === undefined) return;
     // The client of a resumed session opens streams until it has read GOAWAY again.
     if (this.limiter !== undefined) this.limiter.refusal = undefined;
     this.#goAway.handleSent(timers.liveness.unanswered);
