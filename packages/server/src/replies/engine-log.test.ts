@@ -381,6 +381,28 @@ describe('a reply in the engine', () => {
     expect(found).toBe('interrupted');
   });
 
+  it('that is left ends also if another one that was left before it was changed in the engine', async () => {
+    vi.useFakeTimers();
+    const memory = memoryReplies(Date.now);
+    const changed = new Set<string>();
+    const find = async (id: string) => {
+      if (changed.has(id)) throw new ProtocolError('authentication_failed', 'changed');
+      return await memory.find(id);
+    };
+    const engine: ReplyLogs = new Proxy(memory, {
+      get: (target, name) => {
+        const member: unknown = name === 'find' ? find : Reflect.get(target, name, target);
+        return typeof member === 'function' ? member.bind(target) : member;
+      },
+    });
+    const a = nodeOf(engine);
+    const [first, second] = [await a.begin(), await a.begin()];
+    changed.add(first.id);
+    for (const { id } of [first, second]) a.log.leave(id);
+    await vi.advanceTimersByTimeAsync(2_100);
+    expect((await memory.find(second.id))?.end?.failure).toBeDefined();
+  });
+
   it('that is left is not ended by its former writer once another node writes it', async () => {
     vi.useFakeTimers();
     const memory = memoryReplies(Date.now);

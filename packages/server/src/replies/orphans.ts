@@ -9,6 +9,7 @@ import type {
   WrittenBy,
 } from '../engine/logs/logs.js';
 import type { RequestOnRecord } from '../engine/logs/reply.js';
+import { isChanged } from './is-changed.js';
 
 export interface OrphansOptions {
   readonly engine: ReplyLogs;
@@ -38,6 +39,7 @@ export class Orphans {
   readonly #isWriting: (id: string) => boolean;
   /** Replies that this node does not write any more, and no other one as far as it knows. */
   readonly left = new Set<string>();
+  #isChecking = false;
 
   /** @param isWriting whether this node writes a reply. */
   constructor(options: OrphansOptions, isWriting: (id: string) => boolean) {
@@ -45,18 +47,23 @@ export class Orphans {
     this.#isWriting = isWriting;
   }
 
-  /** Ends those of {@link left} that nobody goes on with: other nodes would wait for this one, as it lives. Never rejects. */
+  /** Ends each reply of {@link left} that no node goes on with. Other nodes do not end it, since this one lives. Never rejects. */
   async checkLeft(): Promise<void> {
+    if (this.#isChecking) return;
+    this.#isChecking = true;
     const { engine, incarnation } = this.#options;
-    try {
-      for (const id of this.left) {
+    for (const id of this.left) {
+      try {
         const entry = await engine.find(id);
         if (entry?.by !== incarnation || entry.end !== undefined) this.left.delete(id);
         else if (await this.has(id, entry)) await this.interrupt(entry);
+      } catch (error) {
+        // An engine that does not answer is asked again later.
+        if (!isChanged(error)) break;
+        this.left.delete(id);
       }
-    } catch {
-      // They are looked after again.
     }
+    this.#isChecking = false;
   }
 
   async has(id: string, writer: WrittenBy): Promise<boolean> {
@@ -94,21 +101,13 @@ export class Orphans {
   }
 
   async #isGone(node: string): Promise<boolean> {
-    try {
-      return !(await this.#options.isAlive(node));
-    } catch {
-      return false;
-    }
+    return !(await this.#options.isAlive(node).catch(() => true));
   }
 
   async #isAwaited(id: string, source: RequestOnRecord | undefined): Promise<boolean> {
     if (source === undefined) return false;
-    try {
-      return (await this.#options.isAwaited?.(source, id)) === true;
-    } catch {
-      // It is asked again.
-      return true;
-    }
+    // If it is unknown, it is asked again.
+    return (await this.#options.isAwaited?.(source, id).catch(() => true)) === true;
   }
 }
 
