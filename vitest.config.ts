@@ -49,12 +49,6 @@ const env = (() => {
 /** Against hanging only: how long a test takes says nothing on a machine with other work. */
 const patience = { testTimeout: 60_000, expect: { poll: { timeout: 60_000 } }, hookTimeout: 60_000 };
 
-/**
- * Tests with real sockets, processes and browsers get two more tries in CI, since the order of events is not theirs to
- * choose. The summary names each test that needed one.
- */
-const retry = process.env.CI === undefined ? 0 : 2;
-
 /** What a test file says that touches more than its own modules: it needs a process of its own. It may read the environment. */
 const TOUCHES_MORE =
   /\bvi\b|\bglobalThis\b|\bprocess\.(?!env\[|versions\b)|\bloadOn\b|web-platform|memoryUsage|\bgc\b|redis|postgres/i;
@@ -134,7 +128,6 @@ const endToEndProject = (name: string, include: string[], isolate: boolean) => (
     globalSetup: 'e2e/src/kit/bundle-programs.ts',
     isolate,
     env,
-    retry,
     ...waiting,
     ...patience,
   },
@@ -170,7 +163,6 @@ export default defineConfig({
           environment: 'node',
           include: files.filter((file) => !pure.includes(file)),
           env,
-          retry,
           ...computing,
           ...patience,
         },
@@ -194,7 +186,6 @@ export default defineConfig({
           globalSetup: ['e2e/src/kit/bundle-programs.ts', 'e2e/src/kit/build-pages.ts'],
           exclude: ['**/node_modules/**', '**/dist/**'],
           env,
-          retry,
           ...waiting,
           ...patience,
           // Each look at a page costs two processes some milliseconds.

@@ -58,16 +58,6 @@ async function withRedis(check: () => Promise<Tally>): Promise<Tally> {
   return { passed: 0, failed: 0, skipped: 1, notes: [redisMissing] };
 }
 
-/** As tests with real processes: in CI what fails is run once more, and the summary lists it as `RETRIED`. */
-async function twiceInCi(what: string, check: () => Promise<Tally>): Promise<Tally> {
-  const first = await check();
-  if (first.failed === 0 || process.env['CI'] !== 'true') return first;
-  const second = await check();
-  if (second.failed > 0) return second;
-  const notes = (first.failures ?? []).map((failure) => `RETRIED ${what}\n${failure}`);
-  return { ...second, notes: [...(second.notes ?? []), ...notes] };
-}
-
 const END_TO_END = ['e2e', 'e2e-alone'];
 
 /** The tests that wait for sockets, processes and browsers. */
@@ -129,7 +119,7 @@ function chaosOfEngine(engine: EngineOfHistory): Check {
     async run() {
       const { missing } = ENGINE_KINDS[engine];
       if (missing !== undefined) return { passed: 0, failed: 0, skipped: 1, notes: [missing] };
-      return await twiceInCi(name, () => node('e2e/src/chaos/main.ts', ...args));
+      return await node('e2e/src/chaos/main.ts', ...args);
     },
   };
 }

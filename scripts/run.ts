@@ -98,18 +98,6 @@ function firstLines(text: string, count = MAX_FAILURE_LINES): string {
 /** vitest prints this for a temporary file that is deleted before anyone could open it. */
 const REPORT_LINE = /^JSON report written to .*\n/m;
 
-/** Tests that passed on their second try, each with the message of the first. */
-function retriedOf(report: TestReport): readonly string[] {
-  return (report.testResults ?? []).flatMap(({ name, assertionResults }) =>
-    assertionResults
-      .filter(({ status, failureMessages }) => status === 'passed' && failureMessages.length > 0)
-      .map(
-        ({ fullName, failureMessages }) =>
-          `RETRIED ${name} > ${fullName}\n${firstLines(failureMessages.join('\n'))}`,
-      ),
-  );
-}
-
 export interface TestOptions extends CommandOptions {
   readonly projects: readonly string[];
   /** Paths of files, or parts of such. @default all */
@@ -143,7 +131,6 @@ export async function vitest({ projects, files = [], env }: TestOptions): Promis
       failed: code !== 0 && failed === 0 ? 1 : failed,
       skipped: (report.numPendingTests ?? 0) + (report.numTodoTests ?? 0),
       failures,
-      notes: retriedOf(report),
     };
   } catch (error) {
     console.error(String(error));

@@ -1,5 +1,6 @@
-import { request as httpRequest } from 'node:http';
-import { connect as connectTcp } from 'node:net';
+import { once } from 'node:events';
+import { createServer as createHttpServer, request as httpRequest } from 'node:http';
+import { type AddressInfo, connect as connectTcp } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   CloseCode,
@@ -10,7 +11,7 @@ import {
   LinkKind,
   type ProtocolError,
 } from '@parlance/protocol';
-import { type Authenticate, createServer, metrics, scan } from '@parlance/server';
+import { type Authenticate, createServer, metrics, type ServerOptions, scan } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket, { WebSocketServer } from 'ws';
 import { createCuttingProxy } from './cutting-proxy.js';
@@ -27,6 +28,24 @@ async function refusalOf(url: string, options: WebSocket.ClientOptions = {}, hel
   peer.send(hello);
   const { payload } = await peer.control('REJECT');
   return { ...payload, closeCode: (await peer.closed).code };
+}
+
+/**
+ * A server on a port whose requests may take as long as they like: on one of its own they have to arrive within `helloTimeoutMs`,
+ * which a busy machine does not hold if that is short.
+ */
+async function serveAttached(options: ServerOptions): Promise<string> {
+  const http = createHttpServer();
+  http.listen(0, '127.0.0.1');
+  await once(http, 'listening');
+  peers.use({
+    async [Symbol.asyncDispose]() {
+      http.close();
+      http.closeAllConnections();
+    },
+  });
+  peers.use(createServer(options)).attach(http);
+  return `ws://127.0.0.1:${(http.address() as AddressInfo).port}/session`;
 }
 
 const REJECTED = { code: 'rejected', side: 'remote' } as const;
@@ -483,11 +502,10 @@ describe('attempts of an address', () => {
   });
 
   it('without any data count as failed, but not if the client leaves first', async () => {
-    const { url } = await peers.serve({
-      limits: { failuresPerMinutePerIp: 1 },
-      timers: { helloTimeoutMs: 50 },
-    });
-    for (let i = 0; i < 5; i++) expect(await upgradeStatus(url)).toBe(101);
+    const limits = { failuresPerMinutePerIp: 1 };
+    const left = await peers.serve({ limits });
+    for (let i = 0; i < 5; i++) expect(await upgradeStatus(left.url)).toBe(101);
+    const url = await serveAttached({ limits, timers: { helloTimeoutMs: 50 } });
     const silent = await openRaw(url);
     expect((await silent.closed).code).toBe(CloseCode.TIMEOUT);
     expect(await upgradeStatus(url)).toBe(429);
@@ -646,12 +664,10 @@ describe('handshakes', () => {
   });
 
   it('have time limits for HELLO and for the decision', async () => {
-    const { url } = await peers.serve({
-      timers: { helloTimeoutMs: 50, acceptTimeoutMs: 80 },
-      authenticate: () => new Promise(() => {}),
-    });
-    const silent = await openRaw(url);
+    const silent = await openRaw(await serveAttached({ timers: { helloTimeoutMs: 50 } }));
     expect((await silent.closed).code).toBe(CloseCode.TIMEOUT);
+    const authenticate = () => new Promise<never>(() => {});
+    const { url } = await peers.serve({ timers: { acceptTimeoutMs: 80 }, authenticate });
     const undecided = await openRaw(url);
     undecided.send(helloBytes());
     expect((await undecided.closed).code).toBe(CloseCode.TIMEOUT);
@@ -677,15 +693,8 @@ describe('frames beside messages', () => {
       limits: { controlMessagesPerMinute: 3 },
       timers: { closingTimeoutMs: 600_000 },
     });
-    const socket = connectTcp(port, '127.0.0.1', () => socket.write(upgradeRequest()));
-    socket.on('error', () => {});
+    const socket = await greetByHand(port);
     const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
-    await new Promise<void>((resolve) => socket.once('data', () => resolve()));
-    socket.resume();
-    const hello = helloBytes();
-    socket.write(
-      Buffer.concat([Uint8Array.of(0x82, 0xfe, hello.length >> 8, hello.length & 255, 0, 0, 0, 0), hello]),
-    );
     await expect.poll(() => server.sessions.size).toBe(1);
     // 600 KB of empty pongs, masked with zeros.
     for (let i = 0; i < 100_000 && !socket.destroyed; i++)
@@ -694,19 +703,44 @@ describe('frames beside messages', () => {
   });
 
   it('end the session if they are fragments without content', async () => {
-    const { url } = await peers.serve({ limits: { controlMessagesPerMinute: Infinity } });
-    const peer = await greet(url);
-    // An acknowledgement of nothing: two bytes, and 6,000 bytes of frames around them.
-    const ack = Uint8Array.of(0x10 | LinkKind.ACK, 0);
-    // A slow machine takes more of them to be too fast.
-    for (let i = 0; peer.socket.readyState === WebSocket.OPEN; i++) {
-      for (let j = 0; j < 1_000; j++) peer.socket.send(new Uint8Array(0), { fin: false });
-      peer.socket.send(ack);
-      if (i % 20 === 0) await pause(1);
+    const { port, server } = await peers.serve({ limits: { controlMessagesPerMinute: Infinity } });
+    const socket = await greetByHand(port);
+    await expect.poll(() => server.sessions.size).toBe(1);
+    let text = '';
+    socket.on('data', (data) => {
+      text += data.toString('latin1');
+    });
+    const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+    // An acknowledgement of nothing: two bytes, and 6,000 bytes of frames around them. They are written by the megabyte, as a
+    // slow machine that wrote them one by one would not be too fast.
+    const fragment = Uint8Array.of(0, 0x80, 0, 0, 0, 0);
+    const fragments = Buffer.concat(Array.from({ length: 1_000 }, () => fragment));
+    fragments[0] = 0x02;
+    const last = Uint8Array.of(0x80, 0x82, 0, 0, 0, 0, 0x10 | LinkKind.ACK, 0);
+    const many = Buffer.concat(Array.from({ length: 512 }, () => [fragments, last]).flat());
+    while (!socket.destroyed && !text.includes(RATE_LIMITED)) {
+      socket.write(many);
+      await pause(1);
     }
-    expect((await peer.closed).code).toBe(CloseCode.RATE_LIMITED);
+    await closed;
+    expect(text).toContain(RATE_LIMITED);
   });
 });
+
+/** The beginning of a close frame with that code. */
+const RATE_LIMITED = String.fromCharCode(CloseCode.RATE_LIMITED >> 8, CloseCode.RATE_LIMITED & 255);
+
+/** A session whose frames the test writes byte by byte. Its masks are zeros. */
+async function greetByHand(port: number) {
+  const socket = connectTcp(port, '127.0.0.1', () => socket.write(upgradeRequest()));
+  socket.on('error', () => {});
+  await new Promise<void>((resolve) => socket.once('data', () => resolve()));
+  const hello = helloBytes();
+  socket.write(
+    Buffer.concat([Uint8Array.of(0x82, 0xfe, hello.length >> 8, hello.length & 255, 0, 0, 0, 0), hello]),
+  );
+  return socket.resume();
+}
 
 describe('an upgrade', () => {
   it.each([

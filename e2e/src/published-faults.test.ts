@@ -221,7 +221,7 @@ describe('an uncaught exception on malformed input (engine.io, ws and many more)
   });
 
   it('never results from bytes in place of HELLO', async () => {
-    const { url, server } = await peers.serve({ limits: UNLIMITED, timers: { helloTimeoutMs: 200 } });
+    const { url, server } = await peers.serve({ limits: UNLIMITED });
     await check(async (input) => {
       const peer = await openRaw(url);
       await throwAt(peer, input);
