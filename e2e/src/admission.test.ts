@@ -572,6 +572,8 @@ describe('handshakes', () => {
     });
     const { url } = await peers.serve({
       limits: { handshakesPerIp: 3 },
+      // Nothing here waits for a limit of time, which a process that hardly runs would reach.
+      timers: { helloTimeoutMs: 600_000, acceptTimeoutMs: 600_000 },
       authenticate: async () => {
         asked++;
         await decided;
