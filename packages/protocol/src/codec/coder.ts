@@ -100,6 +100,8 @@ export interface CodecContext {
   readonly limits: Limits;
   /** Protection that the session's M2M frames carry and require. */
   readonly security: M2MSecurity | undefined;
+  /** Without a link: a text tells its codec by its prefix, so plain content must not begin with one. @default false */
+  readonly isPrefixed?: boolean | undefined;
 }
 
 export interface BodyCoderOptions extends CodecContext {

@@ -1,5 +1,5 @@
 import { parts } from '#parts';
-import { Subprotocol } from '../base/constants.js';
+import { Extension, Subprotocol } from '../base/constants.js';
 import { atOnce } from '../base/foreign.js';
 import type { BodyCoder, BodyCoderOptions } from '../codec/coder.js';
 import { LateCoder } from '../codec/late-coder.js';
@@ -89,6 +89,7 @@ export class Outbound {
       load: this.#host.isPreloaded ? undefined : load,
       limits,
       security,
+      isPrefixed: negotiated.extensions[Extension.LINK] === undefined,
       context: hasContext ? { maxMessageSize: maxMessageSize(role, negotiated, limits) } : undefined,
       yield: options.yield ?? clock.yield,
     });

@@ -1,6 +1,7 @@
 import { codecs } from '#codecs';
 import { Algorithm } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
+import { prefixOf } from '../../base/frame-kind.js';
 import { encodeUtf8, utf8Length } from '../../base/text.js';
 import type { Encoding } from '../../tokenizer/encoding.js';
 import type { CodecContext } from '../coder.js';
@@ -82,9 +83,10 @@ function attempt(algorithm: Algorithm, text: string, context: CodecContext): Uin
   }
 }
 
-/** Errors of one codec that do not rule out the others. */
+/** Errors of one codec that do not rule out the others. A text without half a pair may still have the escape of one. */
 const SKIPPED: ReadonlySet<string> = new Set([
   'unrepresentable',
+  'lone_surrogate',
   'bad_json',
   'json_too_deep',
   'string_too_long',
@@ -100,13 +102,15 @@ export function isSkipped(error: unknown): boolean {
 /** The codecs that `auto` chooses from: all negotiated ones that return a text exactly. */
 export function candidatesOf(algorithms: readonly Algorithm[], context: CodecContext): Candidate[] {
   const isSecured = context.security !== undefined;
+  const encode = (algorithm: Algorithm, text: string) => {
+    if (isSecured) return encodeProtected(text, context);
+    if (algorithm === Algorithm.NONE && context.isPrefixed === true && prefixOf(text) !== undefined)
+      return undefined;
+    return attempt(algorithm, text, context);
+  };
   const candidates: Candidate[] = algorithms
     .filter((algorithm) => (isSecured ? algorithm === Algorithm.M2M : algorithm !== Algorithm.TOKEN))
-    .map((algorithm) => ({
-      algorithm,
-      encode: (text) => (isSecured ? encodeProtected(text, context) : attempt(algorithm, text, context)),
-      decodeIsExact: true,
-    }));
+    .map((algorithm) => ({ algorithm, encode: (text) => encode(algorithm, text), decodeIsExact: true }));
   // T1 restores a meaning. If nothing else was negotiated, it carries the texts that it returns unchanged.
   if (candidates.length === 0 && !isSecured && algorithms.includes(Algorithm.TOKEN)) {
     const encode = (text: string) => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { Algorithm } from '../../base/constants.js';
+import { Algorithm, Prefix } from '../../base/constants.js';
 import { DEFAULT_LIMITS, type Limits, resolveLimits } from '../../base/limits.js';
 import { encodeUtf8 } from '../../base/text.js';
 import { errorCode } from '../../testing/error-code.js';
@@ -145,6 +145,63 @@ describe('auto', () => {
       { numRuns: 200 },
     );
   });
+
+  describe.each([
+    ['the escape of half a pair', '{"a":"\\ud83d"}'],
+    ['the same in a list of messages', '{"messages":[{"role":"user","content":"\\udc00"}]}'],
+    ['a role that no header has', '{"messages":[{"role":"nobody"}]}'],
+    ['an ID that no header has', `{"id":"${'i'.repeat(300)}","choices":[]}`],
+    ...[1e39, 2 ** 32, 1e300].map((count) => [
+      `${count} tokens`,
+      `{"id":"1","choices":[],"usage":{"prompt_tokens":${count},"completion_tokens":1}}`,
+    ]),
+    ['a list in brackets without end', '['.repeat(40)],
+  ])('carries %s byte for byte', (_what, text) => {
+    it.each([
+      [[Algorithm.M2M, Algorithm.NONE], undefined],
+      [[Algorithm.M2M, Algorithm.BROTLI], undefined],
+      [Object.values(Algorithm), undefined],
+      [[Algorithm.M2M], { mode: 'HMAC', key: new Uint8Array(16) }],
+      [[Algorithm.M2M], { mode: 'AEAD', key: new Uint8Array(32) }],
+    ] as const)('in %s, with security %o', async (algorithms, security) => {
+      const coder = createCoder({ algorithms, security });
+      expect(decoded(coder, coder.encode(text, {}))).toBe(text);
+      expect(decoded(coder, await coder.encodeInSlices(text, {}))).toBe(text);
+    });
+  });
+
+  it('refuses half of a surrogate pair by its name, whatever was negotiated', async () => {
+    const security = { mode: 'HMAC', key: new Uint8Array(16) } as const;
+    for (const change of [
+      {},
+      { algorithms: [Algorithm.M2M] },
+      { security },
+      { algorithms: [Algorithm.DICTIONARY] },
+    ]) {
+      expect(errorCode(() => createCoder(change).encode('{"a":"\ud83d"}', {}))).toBe('lone_surrogate');
+    }
+  });
+
+  it.each(Object.values(Prefix).flatMap((prefix) => [prefix, `${prefix}é`, `${prefix}C|AA==`]))(
+    'carries %s in a codec that says so where plain text must not begin with it',
+    (text) => {
+      for (const algorithms of [
+        Object.values(Algorithm),
+        [Algorithm.NONE, Algorithm.BROTLI],
+        [Algorithm.NONE, Algorithm.TOKEN_NATIVE],
+      ]) {
+        const coder = createCoder({ algorithms, isPrefixed: true });
+        for (const content of [text, encodeUtf8(text)]) {
+          const body = coder.encode(content, {});
+          expect(body.codec).not.toBe(BodyCodec.PLAIN);
+          expect(decoded(coder, body)).toBe(text);
+        }
+      }
+      expect(createCoder({ algorithms: [Algorithm.NONE] }).encode(text, {}).codec).toBe(BodyCodec.PLAIN);
+      const alone = createCoder({ algorithms: [Algorithm.NONE], isPrefixed: true });
+      expect(errorCode(() => alone.encode(text, {}))).toBe('unrepresentable');
+    },
+  );
 
   it.each(Object.values(Algorithm))('uses %s alone if nothing else was negotiated', (algorithm) => {
     const coder = createCoder({ algorithms: [algorithm] });

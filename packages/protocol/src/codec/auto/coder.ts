@@ -2,6 +2,7 @@ import { codecs } from '#codecs';
 import { platform } from '#platform';
 import { Algorithm } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
+import { prefixOf } from '../../base/frame-kind.js';
 import { parseJson } from '../../base/json.js';
 import type { Limits } from '../../base/limits.js';
 import { assertWellFormed, decodeUtf8, encodeUtf8, utf8Length } from '../../base/text.js';
@@ -178,7 +179,7 @@ class SessionCoder implements BodyCoder {
   #encodeBytes(content: Uint8Array, options: StatelessOptions): CodedBody {
     const { algorithm = 'auto' } = options;
     if (algorithm !== 'auto') this.#assertNegotiated(algorithm);
-    switch (algorithm === 'auto' ? this.#bytesAlgorithm : algorithm) {
+    switch (algorithm === 'auto' ? this.#algorithmOf(content) : algorithm) {
       case Algorithm.NONE:
         return bodyOf(Algorithm.NONE, content, content.length, options);
       case Algorithm.BROTLI:
@@ -186,6 +187,17 @@ class SessionCoder implements BodyCoder {
       default:
         return this.#encodeText(textOf(content), options);
     }
+  }
+
+  /** What `auto` uses for bytes; `undefined` for those that have to be coded as a text. */
+  #algorithmOf(content: Uint8Array): Algorithm | undefined {
+    const chosen = this.#bytesAlgorithm;
+    if (chosen !== Algorithm.NONE || this.#options.isPrefixed !== true) return chosen;
+    const isText = isUtf8(content);
+    if (isText && prefixOf(decodeUtf8(content)) === undefined) return chosen;
+    if (this.#options.algorithms.includes(Algorithm.BROTLI)) return Algorithm.BROTLI;
+    // Bytes that are not text have no other codec, and the session says what they need.
+    return isText ? undefined : chosen;
   }
 
   /** A body that is coded when it is written; `undefined` if the message has to be coded now. */
@@ -233,7 +245,13 @@ class SessionCoder implements BodyCoder {
   }
 
   #select(content: string): Selection {
-    return this.#selectShort(content) ?? this.#learned.select(content);
+    try {
+      return this.#selectShort(content) ?? this.#learned.select(content);
+    } catch (error) {
+      // No codec carries half of a surrogate pair, so the reason is not that of one of them.
+      assertWellFormed(content);
+      throw error;
+    }
   }
 
   /**
@@ -336,6 +354,15 @@ function withoutContext({ algorithm, ...rest }: CoderOptions): StatelessOptions 
     'unsupported',
     'context coding was not negotiated, or not for messages of this size',
   );
+}
+
+function isUtf8(content: Uint8Array): boolean {
+  try {
+    decodeUtf8(content);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function textOf(content: Uint8Array): string {

@@ -158,7 +158,10 @@ function responseFields(
     completionTokens,
     ...(cachedTokens !== undefined && { cachedTokens }),
     ...(reasoningTokens !== undefined && { reasoningTokens }),
-    ...(hasUsage && { cost: estimateCost(model, promptTokens, completionTokens, costs) }),
+    // A header that cannot carry a count is refused when it is written, whatever that count would cost.
+    ...(hasUsage && {
+      cost: estimateCost(model, Math.min(promptTokens, MAX_U32), Math.min(completionTokens, MAX_U32), costs),
+    }),
   };
 }
 
