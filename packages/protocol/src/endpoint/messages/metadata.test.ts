@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { encodeMap } from '../../control/maps.js';
@@ -48,6 +49,50 @@ it('refuses values that cannot be encoded', () => {
   for (const value of [1n, () => 1]) {
     expect(errorCode(() => encodeMetadata({ value: value as never }, 100))).toBe('invalid_argument');
   }
+});
+
+it('refuses at the caller what readers refuse or would read as something else, and says where it is', () => {
+  class Point {
+    x = 1;
+  }
+  const deep = (levels: number): unknown => (levels === 0 ? 1 : { a: deep(levels - 1) });
+  const encode = (metadata: unknown) => errorCode(() => encodeMetadata(metadata as Metadata, 1e6));
+  for (const value of [
+    new Map([[1, 2]]),
+    new Set([1]),
+    new Date(0),
+    new Point(),
+    new Error('x'),
+    /x/,
+    new Number(1),
+  ]) {
+    expect(encode({ list: [{ value }] })).toBe('invalid_argument');
+    expect(() => encodeMetadata({ list: [{ value }] } as never, 1e6)).toThrow('metadata.list[0].value is a');
+  }
+  expect(encode(JSON.parse('{"__proto__":1}'))).toBe('invalid_argument');
+  expect(encode({ a: [JSON.parse('{"__proto__":1}')] })).toBe('invalid_argument');
+  expect([
+    encode(deep(32)),
+    encode(deep(33)),
+    encode({ a: Array.from({ length: 1 }, () => deep(31)) }),
+  ]).toEqual(['none', 'invalid_argument', 'invalid_argument']);
+  expect(errorCode(() => decodeMetadata(encodeMetadata(deep(32) as Metadata, 1e6), 32))).toBe('none');
+  const endless: Record<string, unknown> = {};
+  endless['self'] = endless;
+  expect(encode(endless)).toBe('invalid_argument');
+  const hostile = {
+    get a() {
+      throw new Error('of the application');
+    },
+  };
+  expect(encode(hostile)).toBe('invalid_argument');
+  // Objects of another realm, without a prototype, and behind a proxy are plain.
+  const plain = [
+    runInNewContext('({ a: [1, { b: 2 }] })'),
+    Object.assign(Object.create(null), { a: 1 }),
+    new Proxy({ a: 1 }, {}),
+  ];
+  for (const metadata of plain) expect(encode(metadata)).toBe('none');
 });
 
 it('decodes only maps within the maximum depth, and freezes them', () => {
