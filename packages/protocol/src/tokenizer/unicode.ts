@@ -8,9 +8,9 @@ import { JAVASCRIPT_EXCEPTIONS, RUST_EXCEPTIONS, UNICODE_RUNS } from './unicode.
  * bits to a block of 64 classes in `classes`. The last byte of a UTF-8 sequence carries six bits, so the
  * bytes before it are the index into `blocks`.
  *
- * The implementations that define the IDs read the same patterns differently. tiktoken (Rust) has the tables
- * of an older Unicode. llama3-tokenizer-js (JavaScript) counts U+FEFF as white space, but not U+0085. A
- * reading is the table of `unicode.gen.ts` with one of two lists of exceptions.
+ * Engines for regular expressions read the same patterns differently. tiktoken (Rust), which defines the IDs of all three,
+ * has the tables of an older Unicode. JavaScript, against whose expressions the scanner is tested, counts U+FEFF as white
+ * space, but not U+0085. A reading is the table of `unicode.gen.ts` with one of two lists of exceptions.
  */
 
 /** One bit per class, so that a set of classes is one mask. */

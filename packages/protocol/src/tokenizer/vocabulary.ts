@@ -27,7 +27,7 @@ export interface Vocabulary {
   /** Vocabularies with the same table have the same tokens, up to the end of the shorter one. */
   readonly table: 'cl100k' | 'o200k';
   readonly pattern: Pattern;
-  /** Which implementation's reading of the pattern defines the IDs: tiktoken's or llama3-tokenizer-js's. */
+  /** Which reading of the pattern defines the IDs. */
   readonly reading: Reading;
 }
 
@@ -102,6 +102,6 @@ export const VOCABULARIES: Readonly<Record<EncodingName, Vocabulary>> = {
     ),
     table: 'cl100k',
     pattern: 'cl100k',
-    reading: 'javascript',
+    reading: 'rust',
   },
 };
