@@ -100,7 +100,8 @@ class Rewriter {
       if (this.#json.charCodeAt(this.#at) === COMMA) this.#skip();
     }
     this.#at++;
-    const kept = place === BODY ? this.#withDefaults(members, names) : members;
+    const once = this.#direction === 'abbreviate' ? withoutRepeated(members, place) : members;
+    const kept = place === BODY ? this.#withDefaults(once, names) : once;
     return `{${kept.map(({ written, value }) => `${written}:${value}`).join(',')}}`;
   }
 
@@ -217,6 +218,18 @@ class Rewriter {
   #skipSpace(): void {
     while (isSpace(this.#json.charCodeAt(this.#at))) this.#at++;
   }
+}
+
+/** Two names may have one abbreviation, and a reader that parses the object would keep one of the two. Both stay long then. */
+function withoutRepeated(members: readonly Member[], place: Place): readonly Member[] {
+  const counts = new Map<string, number>();
+  for (const { written } of members) counts.set(written, (counts.get(written) ?? 0) + 1);
+  if (counts.size === members.length) return members;
+  return members.map((member) =>
+    place.byLong.has(member.name) && (counts.get(member.written) ?? 0) > 1
+      ? { ...member, written: quote(member.name) }
+      : member,
+  );
 }
 
 function isSpace(unit: number): boolean {

@@ -221,6 +221,13 @@ describe('position', () => {
     expect(errorCode(() => encodeToken(json))).toBe('unrepresentable');
   });
 
+  it('writes no member twice if two names have one abbreviation', () => {
+    const json = '{"messages":[{"role":"user","content":"x","name":"bob","n":2}]}';
+    const { m: messages } = JSON.parse(encodeToken(json).slice('#T1|'.length));
+    expect(messages).toEqual([{ r: 'u', c: 'x', name: 'bob', n: 2 }]);
+    expect(JSON.parse(decodeToken(encodeToken(json))).messages).toEqual(JSON.parse(json).messages);
+  });
+
   it('refuses to expand two keys to the same name', () => {
     for (const twice of ['{"m":[],"messages":[]}', '{"m":[{"r":"u","role":"u"}]}', '{"M":"4","M":"4o"}']) {
       expect(errorCode(() => decodeToken(`#T1|${twice}`))).toBe('bad_json');
