@@ -143,7 +143,7 @@ const writer = new FieldWriter(MAX_METADATA_SIZE, tooLarge);
 export function decodeMetadata(bytes: Uint8Array): MetadataFields {
   if (bytes.length > MAX_METADATA_SIZE) throw tooLarge(bytes.length);
   try {
-    return readFields(new BinaryReader(bytes, decodeUtf8), bytes);
+    return readFields(new Reader(bytes), bytes);
   } catch (error) {
     throw toProtocolError(error, 'bad_message', 'AVP metadata are not a Protocol Buffers message');
   }
@@ -242,9 +242,37 @@ function readFields(reader: BinaryReader, bytes: Uint8Array): MetadataFields {
   };
 }
 
+/** The library cuts a longer length to 32 bits, and would read other bytes than the writer meant. */
+class Reader extends BinaryReader {
+  readonly #bytes: Uint8Array;
+
+  constructor(bytes: Uint8Array) {
+    super(bytes, decodeUtf8);
+    this.#bytes = bytes;
+  }
+
+  override tag(): [number, WireType] {
+    const tag = super.tag();
+    if (tag[1] === WireType.LengthDelimited && this.#isLong()) {
+      throw new ProtocolError('bad_message', 'AVP metadata state a length of more than 32 bits');
+    }
+    return tag;
+  }
+
+  #isLong(): boolean {
+    let beyond = 0;
+    let byte = 0x80;
+    for (let at = this.pos; at < this.len && (byte & 0x80) !== 0; at++) {
+      byte = this.#bytes[at] as number;
+      if (at >= this.pos + 4) beyond |= at === this.pos + 4 ? byte & 0x70 : byte & 0x7f;
+    }
+    return beyond !== 0;
+  }
+}
+
 /** A reader over the next length-delimited field. */
 function sub(reader: BinaryReader): BinaryReader {
-  return new BinaryReader(reader.bytes(), decodeUtf8);
+  return new Reader(reader.bytes());
 }
 
 function readEntry(reader: BinaryReader, into: Map<string, string>): void {
