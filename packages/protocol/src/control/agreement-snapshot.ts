@@ -102,6 +102,7 @@ function readNegotiated(list: ValueList, offer: Offer): Negotiated {
       limits,
       extensions,
       avp,
+      isNested: offer.shape === 'nested' || undefined,
       reasons: REASONS,
     },
   });

@@ -51,6 +51,8 @@ export interface Negotiated {
    * and neither end knows what they mean to the other.
    */
   readonly avp?: AvpAgreement | undefined;
+  /** The capabilities were stated in the nested shape, so DATA spells names as the reference implementation does. */
+  readonly isNested?: boolean | undefined;
   /** Why the agreement came out like this, one sentence for each decision; empty at the client. */
   readonly reasons: readonly string[];
 }
@@ -137,6 +139,7 @@ export function serverAgreement(
     avp: avp?.agreement,
     limits: announcedLimits(options.limits),
     extensions: pick(options.capabilities.extensions, names),
+    isNested: offer.shape === 'nested' || undefined,
   });
 }
 
@@ -238,6 +241,7 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload, avp?
     limits: accept.limits,
     extensions: pick(accept.extensions, known),
     avp: known.includes(Extension.AVP) ? avpAgreement(avp, accept.extensions)?.agreement : undefined,
+    isNested: nested || undefined,
     reasons: [],
   });
 }

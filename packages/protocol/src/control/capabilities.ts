@@ -42,7 +42,8 @@ const MAX_EXTENSIONS = 64;
 const MAX_TEXT = 16 * 1024;
 const AGENT_ID = /^[A-Za-z0-9._:@-]{1,128}$/;
 
-const REFERENCE_ALGORITHMS = {
+/** Names in the nested shape, and in DATA after it. */
+export const REFERENCE_ALGORITHMS = {
   M2M: 'm2m',
   TOKEN_NATIVE: 'tokennative',
   TOKEN: 'token',

@@ -1,6 +1,6 @@
 import { bad, countField, type Fields, get, isFields, isStated } from '../base/fields.js';
 import type { SecurityStatus } from '../codec/body.js';
-import { capabilityNames } from './capabilities.js';
+import { capabilityNames, REFERENCE_ALGORITHMS } from './capabilities.js';
 import type { DataPayload } from './messages.js';
 
 /** The payload of DATA, which only JSON envelopes have. */
@@ -34,9 +34,10 @@ function parseSecurityStatus(value: unknown): SecurityStatus | undefined {
   };
 }
 
-export function dataFields({ algorithm, content, originalSize, securityStatus }: DataPayload): Fields {
+export function dataFields(data: DataPayload): Fields {
+  const { algorithm, isNested, content, originalSize, securityStatus } = data;
   return {
-    algorithm,
+    algorithm: isNested === true ? REFERENCE_ALGORITHMS[algorithm] : algorithm,
     content,
     original_size: originalSize,
     security_status: securityStatus && {

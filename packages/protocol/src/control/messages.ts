@@ -196,6 +196,8 @@ export type LaterCodec = Algorithm | 'CONTEXT';
 
 export interface DataPayload {
   readonly algorithm: Algorithm;
+  /** Writes the name of the algorithm as the reference implementation spells it. @default as this document does */
+  readonly isNested?: boolean | undefined;
   /** A text form in JSON envelopes, bytes in MessagePack. */
   readonly content: string | Uint8Array;
   readonly originalSize?: number | undefined;

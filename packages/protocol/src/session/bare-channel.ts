@@ -47,7 +47,7 @@ export class BareChannel extends ClosedChannel {
   override send(body: BodyToSend): void {
     assertOpen(this.session);
     this.#rules.assertMessage(body);
-    const { encoding } = this.#negotiated;
+    const { encoding, isNested } = this.#negotiated;
     if (this.#envelopes === undefined) {
       this.#outbox.pushBare(encodeBareFrame(body, encoding), body);
       return;
@@ -58,7 +58,7 @@ export class BareChannel extends ClosedChannel {
     }
     const content = encodeTextForm(body, encoding);
     const { originalLength: originalSize, securityStatus } = body;
-    this.#envelopes.sendData({ algorithm, content, originalSize, securityStatus }, body);
+    this.#envelopes.sendData({ algorithm, isNested, content, originalSize, securityStatus }, body);
   }
 
   override request(body: BodyToSend): number {

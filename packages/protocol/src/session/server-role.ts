@@ -1,7 +1,6 @@
 import { CloseCode, isConnectionLoss } from '../base/close-codes.js';
 import { Extension, type Subprotocol } from '../base/constants.js';
 import { ProtocolError, toProtocolError } from '../base/errors.js';
-import { decodeAvpHello } from '../codec/avp/hello.js';
 import { assertContextParameters } from '../codec/context/parameters.js';
 import {
   type Answer,
@@ -210,8 +209,6 @@ export class ServerRole implements Role {
     if (context !== undefined) assertContextParameters(context);
     const later = extensions[Extension.READY];
     if (later !== undefined) laterCodecs(later);
-    const introduced = extensions[Extension.AVP];
-    if (introduced !== undefined && options.avp !== undefined) decodeAvpHello(introduced);
     this.#hello = hello;
     timers.startState(options.timers.acceptTimeoutMs);
     this.#session.emit({ type: 'hello', hello });

@@ -5,6 +5,7 @@ import { Algorithm, EncodingName, Extension, Subprotocol } from '../base/constan
 import { ProtocolError, RequestError } from '../base/errors.js';
 import { resolveLimits, resolveTimers } from '../base/limits.js';
 import { decodeUtf8, encodeUtf8, truncateUtf8 } from '../base/text.js';
+import { CODEC_OF } from '../codec/algorithms.js';
 import { BodyCodec, plainBody } from '../codec/body.js';
 import { decodeControl } from '../control/envelope.js';
 import { encodeMap, MAX_CONTROL_SIZE } from '../control/maps.js';
@@ -261,6 +262,27 @@ describe('messages', () => {
     json.inject('client', Uint8Array.of(1));
     json.settle();
     expect(json.server.closedWith?.code).toBe(CloseCode.BAD_FRAME);
+  });
+
+  it.each([
+    ['flat', { M2M: 'M2M', TOKEN_NATIVE: 'TOKEN_NATIVE', BROTLI: 'BROTLI', NONE: 'NONE' }],
+    ['nested', { M2M: 'm2m', TOKEN_NATIVE: 'tokennative', BROTLI: 'brotli', NONE: 'none' }],
+  ] as const)('name algorithms in DATA as a peer of the %s shape spells them', (shape, names) => {
+    const capabilities = { ...TEST_CAPABILITIES, algorithms: Object.keys(names) as Algorithm[] };
+    const options = { subprotocol: Subprotocol.JSON, shape, capabilities };
+    const { client, server, settle } = established({ client: options, server: options });
+    for (const [sender, receiver] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      for (const [algorithm, name] of Object.entries(names)) {
+        const codec = CODEC_OF[algorithm as Algorithm];
+        sender.core.channel.send({ ...text('{}'), codec });
+        settle();
+        expect(JSON.parse(sender.sent.at(-1) as string).payload.algorithm).toBe(name);
+        expect(eventsOf(receiver, 'message').at(-1)?.body.codec).toBe(codec);
+      }
+    }
   });
 
   it('are refused at n + 1 bytes by the sender and by the receiver', () => {

@@ -73,11 +73,24 @@ describe('two models', () => {
     expect(of({ identity: LLAMA, tokens: partly }, { identity: QWEN })).toMatchObject({ mode: 'json' });
   });
 
-  it('are not compared if the introduction is malformed', () => {
-    expect(errorCode(() => agreeOnAvp({ identity: LLAMA }, 'hello'))).toBe('bad_json');
-    expect(errorCode(() => agreeOnAvp({ identity: LLAMA }, '{"identity":{"hidden_dim":"4096"}}'))).toBe(
-      'bad_message',
-    );
+  it.each([
+    'hello',
+    '[]',
+    '{"identity":null}',
+    '{"identity":{"hidden_dim":"4096"}}',
+    '{"identity":{"num_kv_heads":[8,1]}}',
+  ])('exchange text if one introduces itself by %s', (introduction) => {
+    expect(agreeOnAvp({ identity: LLAMA }, introduction)).toMatchObject({
+      mode: 'json',
+      path: 'json_fallback',
+    });
+  });
+
+  it('are compared if one leaves a field null', () => {
+    const stated = JSON.parse(introduction({ identity: LLAMA }, undefined));
+    stated.identity.num_kv_heads = null;
+    stated.agent_id = null;
+    expect(agreeOnAvp({ identity: LLAMA }, JSON.stringify(stated)).mode).toBe('latent');
   });
 
   it('give an internal error if the avp option throws', () => {

@@ -1,6 +1,6 @@
 import { ProtocolError, toProtocolError } from '../../base/errors.js';
 import { atOnce, readable } from '../../base/foreign.js';
-import { decodeAvpHello, encodeAvpHello, type JsonObject } from './hello.js';
+import { decodeAvpHello, encodeAvpHello, introducedModel, type JsonObject } from './hello.js';
 import type { ModelIdentity } from './identity.js';
 import type { AvpMode } from './metadata.js';
 import { type Compatibility, resolveCompatibility } from './resolve.js';
@@ -53,10 +53,10 @@ export function introduction(options: AvpOptions, agentId: string | undefined): 
  * How this end sends to the peer with the introduction `peer`. A calibrated map has a direction, so the two
  * ends may come to different results.
  *
- * @throws {ProtocolError} `bad_json`, `bad_message`; `internal` if `maps` or `tokens` throws.
+ * @throws {ProtocolError} `internal` if `maps` or `tokens` throws.
  */
 export function agreeOnAvp(own: AvpOptions, peer: string): Compatibility {
-  const remote = decodeAvpHello(peer).identity;
+  const remote = introducedModel(peer);
   const local = own.identity;
   if (local === undefined || remote === undefined) return { mode: 'json', mapId: '', path: 'json_fallback' };
   try {

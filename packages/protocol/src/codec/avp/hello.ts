@@ -61,8 +61,8 @@ export function encodeAvpHello(hello: Partial<AvpHello>): string {
 }
 
 /**
- * Reads an introduction. It drops unknown fields, gives missing ones their defaults, and refuses fields of
- * the wrong type, which the reference accepts and fails on later.
+ * Reads an introduction. It drops unknown fields, gives those that are missing, and texts and numbers that are null,
+ * their defaults, and refuses fields of another type, which the reference accepts and fails on later.
  *
  * @throws {ProtocolError} `bad_json`, `bad_message`.
  */
@@ -86,6 +86,18 @@ export function decodeAvpHello(json: string): AvpHello {
       },
     }),
   };
+}
+
+/**
+ * The model that a peer has introduced. One that cannot be read counts as none: it costs the peer tensors, and not its session.
+ */
+export function introducedModel(json: string): AvpHello['identity'] {
+  try {
+    return decodeAvpHello(json).identity;
+  } catch (error) {
+    if (error instanceof ProtocolError) return undefined;
+    throw error;
+  }
 }
 
 /** The JSON text of a text message; missing fields take their defaults. */
@@ -138,8 +150,8 @@ function fieldsOf(value: unknown, what: string): Fields {
   }
   const members = value as JsonObject;
   const read = <T>(name: string, missing: T, isRight: (member: unknown) => member is T): T => {
-    if (!Object.hasOwn(members, name)) return missing;
-    const member = members[name];
+    const member = Object.hasOwn(members, name) ? members[name] : null;
+    if (member === null) return missing;
     if (isRight(member)) return member;
     throw new ProtocolError('bad_message', `${name} of the ${what} has the wrong type`);
   };

@@ -227,11 +227,4 @@ function checkAgreement(header: KvCacheHeader, message: KvCacheMessage): void {
       `the KV-cache is ${header.dtype}, but its metadata say ${message.dtype}`,
     );
   }
-  const declared = message.metadata.numLayers;
-  if (declared !== 0 && declared !== header.numLayers) {
-    throw new ProtocolError(
-      'bad_tensor',
-      `the KV-cache has ${header.numLayers} layers, but its metadata say ${declared}`,
-    );
-  }
 }

@@ -1,7 +1,7 @@
 import { Algorithm, EncodingName } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
 import { type Fields, get, isFields, namesField, objectField } from '../../base/fields.js';
-import { decodeAvpHello, encodeAvpHello } from '../../codec/avp/hello.js';
+import { encodeAvpHello, introducedModel } from '../../codec/avp/hello.js';
 import type { ModelIdentity } from '../../codec/avp/identity.js';
 import type { Compatibility } from '../../codec/avp/resolve.js';
 import type { Message } from '../messages/message.js';
@@ -187,7 +187,7 @@ function decodeAgent(value: unknown): AgentInfo {
     algorithms: namesField(fields, 'algorithms', MAX_NAMES, known(Algorithm)),
     encodings: namesField(fields, 'encodings', MAX_NAMES, known(EncodingName)),
     metadata: objectField(fields, 'metadata') as Metadata,
-    identity: typeof avp === 'string' ? decodeAvpHello(avp).identity : undefined,
+    identity: typeof avp === 'string' ? introducedModel(avp) : undefined,
     compatibility: {
       mode: get(fields, 'avp_mode') === 'latent' ? 'latent' : 'json',
       mapId: typeof mapId === 'string' ? mapId : '',

@@ -4,7 +4,7 @@ import { get, isFields, type StringMap } from '../../base/fields.js';
 import { parseJson } from '../../base/json.js';
 import type { Limits } from '../../base/limits.js';
 import { utf8Length } from '../../base/text.js';
-import { decodeAvpHello } from '../../codec/avp/hello.js';
+import { introducedModel } from '../../codec/avp/hello.js';
 import type { ModelIdentity } from '../../codec/avp/identity.js';
 import type { Metadata } from '../messages/metadata.js';
 import { MAX_AGENT_METADATA } from './introduction.js';
@@ -38,7 +38,7 @@ export function readAgent(extensions: StringMap, limits: Limits): AgentDescripti
   }
   if (utf8Length(JSON.stringify(metadata)) > MAX_AGENT_METADATA) throw tooLarge();
   const avp = extensions[Extension.AVP];
-  const identity = avp === undefined ? undefined : decodeAvpHello(avp).identity;
+  const identity = avp === undefined ? undefined : introducedModel(avp);
   // Limited because each change of the agent is sent to every session that may see it.
   if (identity !== undefined && textSize(identity) > MAX_AGENT_IDENTITY) {
     throw new ProtocolError(
