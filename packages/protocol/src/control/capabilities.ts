@@ -192,7 +192,8 @@ export function acceptFields(accept: AcceptPayload): Fields {
     max_payload_size: unless(absent.maxPayloadSize, accept.maxPayloadSize),
     limits: absent === STANDARD_VALUES && areStandard(accept.limits) ? undefined : { ...accept.limits },
     agent_id: accept.agentId,
-    extensions: shortenExtensions(accept.extensions),
+    // A client that does not list `std` need not know of it.
+    extensions: absent === STANDARD_VALUES ? shortenExtensions(accept.extensions) : accept.extensions,
     resume: accept.resume && {
       token: accept.resume.token,
       window_ms: unless(absent.windowMs, accept.resume.windowMs),

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_LIMITS, DEFAULT_TIMERS } from '../base/limits.js';
+import { linkParameters } from './agreement.js';
 import { acceptFields, helloFields, parseAccept, parseHello } from './capabilities.js';
 import type { AcceptPayload, HelloPayload } from './messages.js';
 import { areStandard, expandExtensions, STANDARD_VALUES, shortenExtensions } from './standard.js';
@@ -18,12 +19,30 @@ describe('extensions', () => {
     });
     expect(shortenExtensions({ link: unread })).toEqual({ link: '{"std":1,"messages":false}' });
     expect(expandExtensions({ link: '{"std":1,"messages":false}' })).toEqual({ link: unread });
-    // Unlimited streams: stating three of four members is shorter than taking one back.
-    const some = LINK.replace('"max_streams":128,', '');
-    expect(expandExtensions(shortenExtensions({ link: some }))['link']).toContain('"stream_window":16384');
-    expect(
-      JSON.parse(expandExtensions(shortenExtensions({ link: some }))['link'] as string)['max_streams'],
-    ).toBe(null);
+  });
+
+  it.each(['max_streams', 'message_window', 'stream_window', 'max_transfer'])(
+    'are stated in full if %s is unlimited: absent says so, and null would mean the standard value',
+    (name) => {
+      const { [name]: _unlimited, ...rest } = JSON.parse(LINK) as Record<string, number>;
+      const text = JSON.stringify(rest);
+      expect(shortenExtensions({ link: text })).toEqual({ link: text });
+      expect(linkParameters(expandExtensions(shortenExtensions({ link: text })))).toEqual(
+        linkParameters({ link: text }),
+      );
+    },
+  );
+
+  it.each([
+    ['link', 'max_streams', LINK],
+    ['link', 'message_window', LINK],
+    ['link', 'stream_window', LINK],
+    ['link', 'max_transfer', LINK],
+    ['context', 'max_bytes', CONTEXT],
+    ['context', 'max_messages', CONTEXT],
+  ])('of %s have the standard value of %s if it is null', (extension, name, text) => {
+    const stated = JSON.stringify({ std: 1, [name]: null });
+    expect(expandExtensions({ [extension]: stated })).toEqual({ [extension]: text });
   });
 
   it.each(['{}', '{"std":2}', '{"std":true}', '"std"', '["std"]', '{"std":1', 'std', ''])(
@@ -49,8 +68,7 @@ describe('extensions', () => {
         const back = JSON.parse(expandExtensions({ link: short })['link'] as string);
         for (const [name, value] of Object.entries(fields))
           if (value !== undefined) expect(back[name]).toBe(value);
-        for (const [name, value] of Object.entries(back))
-          if (value !== null) expect(fields).toHaveProperty(name, value);
+        for (const [name, value] of Object.entries(back)) expect(fields).toHaveProperty(name, value);
       }),
     );
   });
@@ -120,6 +138,14 @@ describe('standard values', () => {
       max_payload_size: 16_777_216,
       limits: STANDARD_VALUES.limits,
     });
+  });
+
+  it.each([
+    ['a client that does not list std reads the parameters in full', {}, LINK],
+    ['a client that lists std reads what is not standard', { std: '1' }, '{"std":1}'],
+  ])('%s', (_title, agreed, link) => {
+    const fields = acceptFields(accept({ extensions: { link: LINK, ...agreed } }));
+    expect(fields['extensions']).toEqual({ link, ...agreed });
   });
 
   it('stand for the largest body that a client takes, and never for its version', () => {

@@ -1,4 +1,4 @@
-import { type Fields, isFields, type StringMap } from '../base/fields.js';
+import { type Fields, isFields, isStated, type StringMap } from '../base/fields.js';
 
 /**
  * What HELLO and ACCEPT leave out: two ends of one build state only what differs from these values (docs/protocol/control.md,
@@ -35,21 +35,26 @@ export const STANDARD_VALUES = {
   },
 } as const;
 
-/** The extensions as they are written: parameters that have their standard values are left out. */
+/**
+ * The extensions as they are written to a peer that understands `std`: parameters that have their standard values are left out.
+ * Parameters of which one is unlimited are written as they are, because there an absent member means unlimited.
+ */
 export const shortenExtensions = (extensions: StringMap): StringMap =>
   withParameters(extensions, (standard, stated, text) => {
+    if (Object.keys(standard).some((name) => !isStated(stated, name))) return text;
     const rest: Record<string, unknown> = { std: 1 };
-    for (const name of Object.keys({ ...standard, ...stated }))
-      if (stated[name] !== standard[name]) rest[name] = stated[name] ?? null;
+    for (const [name, value] of Object.entries(stated)) if (value !== standard[name]) rest[name] = value;
     const short = JSON.stringify(rest);
     return short.length < text.length ? short : text;
   });
 
 /** The extensions as they are meant. What is not an object of parameters stays, and is refused by those that read it. */
 export const expandExtensions = (extensions: StringMap): StringMap =>
-  withParameters(extensions, (standard, { std, ...stated }, text) =>
-    std === 1 ? JSON.stringify({ ...standard, ...stated }) : text,
-  );
+  withParameters(extensions, (standard, { std, ...stated }, text) => {
+    if (std !== 1) return text;
+    const named = Object.entries(stated).filter(([, value]) => value !== null);
+    return JSON.stringify({ ...standard, ...Object.fromEntries(named) });
+  });
 
 function withParameters(
   extensions: StringMap,

@@ -27,7 +27,14 @@ import {
   type Ticket,
   takenUpOf,
 } from './resume-ticket.js';
-import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
+import {
+  type Disconnection,
+  type Role,
+  type RoleHost,
+  type RoleMessage,
+  wrongRole,
+  wrongSender,
+} from './role.js';
 
 /** A client: sends HELLO, on the first connection and to resume the session on later ones. */
 export class ClientRole implements Role {
@@ -158,11 +165,13 @@ export class ClientRole implements Role {
       case 'GOAWAY':
         return this.#handleGoAway(message.payload);
       default:
-        throw new ProtocolError('protocol_violation', `${message.type} is for a client to send`);
+        throw wrongSender(message.type, 'client');
     }
   }
 
   handlePong(): void {}
+
+  handleWait(): void {}
 
   handleLinkFrame(): void {}
 
@@ -247,7 +256,7 @@ export class ClientRole implements Role {
 
   #handleAuth({ payload, timestamp }: AuthMessage): void {
     if ('token' in payload) {
-      throw new ProtocolError('protocol_violation', 'AUTH with a token is for a client to send');
+      throw wrongSender('AUTH with a token', 'client');
     }
     const { expiresAt } = payload;
     // Both are readings of the server's clock, which may differ from the client's.

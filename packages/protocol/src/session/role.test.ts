@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { CloseCode } from '../base/close-codes.js';
 import { encodeControl } from '../control/envelope.js';
+import { encodeMap } from '../control/maps.js';
 import { type ControlMessage, ResumeRefusal } from '../control/messages.js';
 import { errorCode } from '../testing/error-code.js';
 import { createSimulation } from '../testing/simulation.js';
@@ -57,5 +58,32 @@ describe('a message that only the other role may send', () => {
     simulation.settle();
     const receiver = from === 'client' ? simulation.server : simulation.client;
     expect(receiver.closedWith?.code).toBe(CloseCode.BAD_FRAME);
+  });
+});
+
+describe('WAIT', () => {
+  const wait = encodeMap({ type: 'WAIT', timestamp: 1 });
+  const waiting = () => createSimulation({ onHello: () => {} });
+
+  it.each([
+    ['before the answer to its HELLO', waiting],
+    ['after ACCEPT', established],
+  ])('of a client %s ends the session', (_when, start) => {
+    const simulation = start();
+    simulation.settle();
+    simulation.inject('client', wait);
+    simulation.settle();
+    expect(simulation.server.closedWith?.code).toBe(CloseCode.BAD_FRAME);
+  });
+
+  it.each([
+    ['before ACCEPT', waiting, 'connecting'],
+    ['after ACCEPT', established, 'established'],
+  ])('of a server %s changes nothing', (_when, start, state) => {
+    const simulation = start();
+    simulation.settle();
+    simulation.inject('server', wait);
+    simulation.settle();
+    expect([simulation.client.closedWith, simulation.client.core.state]).toEqual([undefined, state]);
   });
 });

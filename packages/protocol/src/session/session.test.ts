@@ -519,6 +519,18 @@ describe('closing', () => {
     expect(simulation.client.core.state).toBe('closed');
   });
 
+  it('is forced at the end that answers, too, if the one that has begun never closes', () => {
+    const extensions = { [Extension.LINK]: '{}', [Extension.RESUME]: '{}' };
+    const options = { capabilities: { ...TEST_CAPABILITIES, extensions } };
+    const { server, inject, settle } = established({ client: options, server: options });
+    inject('client', encodeMap({ type: 'CLOSE', timestamp: 1 }));
+    settle();
+    server.core.handleTimeout(4_999);
+    expect([server.core.state, server.closedWith]).toEqual(['closing', undefined]);
+    server.core.handleTimeout(5_000);
+    expect(server.core.state).toBe('closed');
+  });
+
   it('without a CLOSE loses the session', () => {
     const simulation = established();
     simulation.cut();

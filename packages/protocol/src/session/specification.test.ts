@@ -40,6 +40,7 @@ const CASES: readonly (readonly [
     [control({ type: 'GOAWAY', payload: { retryAfterMs: 0, deadline: 0 } })],
     BAD_FRAME,
   ],
+  ['CTL-7', 'WAIT from a client', [encodeMap({ type: 'WAIT', timestamp: 1 })], BAD_FRAME],
   ['CTL-9', 'a control message of 20 KiB and a byte', [joined('81 da 51 00', 20_481)], TOO_LARGE],
   ['CTL-11', 'an extension type', [bytes('81 a4 74 79 70 65 d4 01 00')], BAD_FRAME],
   ['AUTH-4', 'a second AUTH before the answer', [AUTH, AUTH], BAD_FRAME],

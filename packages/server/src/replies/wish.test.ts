@@ -21,6 +21,14 @@ describe('a wish of @replies', () => {
     expect(code({ list: {}, traceparent: '00-1-2-00' })).toEqual({ kind: 'list' });
   });
 
+  it('is the first one of several, and null counts as absent', () => {
+    expect(code({ list: {}, stop: { id: 'reply_1' }, follow: { name: 'a' } })).toMatchObject({
+      kind: 'follow',
+    });
+    expect(code({ list: {}, stop: { id: 'reply_1' } })).toMatchObject({ kind: 'stop' });
+    expect(code({ follow: { name: 'a', after: null } })).toMatchObject({ kind: 'follow', after: 0 });
+  });
+
   it.each([
     [{ follow: { id: 'reply_1' }, after: 3 }],
     [{ follow: { id: 'reply_1', from: 3 } }],
