@@ -95,9 +95,13 @@ class Client:
         session_id = control.expect(fields, "session_id", str, required=True)
         check_accept(payload)
         ticket = payload.get("resume") or {}
+        window = (ticket.get("window_ms") or 0) / 1000
         lost = self._session
         if ticket.get("recovered") and lost is not None and session_id == lost.agreement.session_id:
+            if lost.state is not State.SUSPENDED:
+                raise ProtocolError("bad_acceptance", "the window of the session has passed")
             lost.token = ticket["token"]
+            lost.window = window
             lost.attach(transport, ticket.get("received") or 0)
             return lost
         if lost is not None:
@@ -105,6 +109,7 @@ class Client:
         agreement = agreement_of(session_id, payload, payload.get("extensions") or {})
         session = Session(agreement, True, transport, self._hello)
         session.token = ticket.get("token", "")
+        session.window = window
         self._session = session
         return session
 

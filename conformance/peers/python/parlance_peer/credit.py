@@ -36,5 +36,6 @@ class Credit:
         self._limits.pop(stream, None)
 
     @property
-    def raised(self) -> list[tuple[int, int]]:
-        return sorted(self._limits.items())
+    def used(self) -> list[tuple[int, int]]:
+        """The limits of the streams on which something was charged."""
+        return [(stream, self.limit(stream)) for stream in sorted(self._spent)]

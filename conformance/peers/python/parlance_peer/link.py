@@ -141,7 +141,8 @@ class Link:
         self.outbox.pump()
 
     def _restate(self, is_meant: Callable[[int], bool]) -> None:
-        for stream, limit in self._incoming_credit.raised:
+        """CRED-7: also limits that were never raised."""
+        for stream, limit in self._incoming_credit.used:
             if is_meant(stream):
                 self._transmit(signal(Kind.CREDIT, stream, varint(limit)))
 

@@ -35,6 +35,8 @@ class Session:
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.on_over: Callable[[Session], None] | None = None
         self.token = ""
+        self.window = WINDOW_SECONDS
+        """Seconds for which the session survives without a connection (RES-11)."""
         self.previous_token: str | None = None
         """At a server: still valid, until the first link frame arrives (§6)."""
         self.attempt = 0
@@ -77,7 +79,7 @@ class Session:
         if code in LOST_CODES and self.agreement.resumes and not left_page:
             self.state = State.SUSPENDED
             self._stop_timer()
-            self._timer = asyncio.get_running_loop().call_later(WINDOW_SECONDS, self.finish)
+            self._timer = asyncio.get_running_loop().call_later(self.window, self.finish)
         else:
             self.finish()
 
