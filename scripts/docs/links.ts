@@ -57,7 +57,7 @@ function anchorsOf(file: string): ReadonlySet<string> {
   return anchors;
 }
 
-function anchorOf(heading: string): string {
+export function anchorOf(heading: string): string {
   const text = heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1');
   return text
     .toLowerCase()

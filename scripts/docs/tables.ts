@@ -9,6 +9,7 @@ import {
 import { GATEWAY_ERRORS } from '../../packages/server/src/gateway/failure.js';
 import { codecTables } from './codec-tables.js';
 import { contextTable } from './context-table.js';
+import { coreTable } from './core.js';
 import { errorTable } from './error-table.js';
 import { byte, table } from './markdown.js';
 import { sessionTables } from './session-tables.js';
@@ -74,5 +75,6 @@ export function buildTables(): ReadonlyMap<string, string> {
     ...sessionTables(),
     ...codecTables(),
     ['table context', contextTable()],
+    ['table core', coreTable()],
   ]);
 }

@@ -8,7 +8,7 @@ const FOLDER = fileURLToPath(new URL('../../peers/python', import.meta.url));
 const PACKAGES = 'python3-msgpack python3-websockets python3-brotli python3-zstandard';
 
 /** Debian's own Python has its packages; another one may be found first. */
-const PROGRAM = [process.env['PYTHON'], '/usr/bin/python3', 'python3'].find(
+export const PROGRAM = [process.env['PYTHON'], '/usr/bin/python3', 'python3'].find(
   (program) =>
     program !== undefined &&
     spawnSync(program, ['-c', 'import msgpack, websockets, brotli, zstandard']).status === 0,
