@@ -26,13 +26,14 @@ export interface ModelIdentity {
 export type VocabularyEntries = Iterable<readonly [token: string, id: number]>;
 
 /**
- * The identity of a model from its config file, equal to the reference's for the same text.
+ * The identity of a model from its config, equal to the reference's for the same text. Peers that load the model with `transformers` hash
+ * `config.to_dict()`, which has more members than the file `config.json`: give the JSON of that to have their `modelHash`.
  *
  * It takes the text and not an object, because `10000.0` and `10000` are the same JavaScript number but
  * different models. A `num_key_value_heads` of null means the number of attention heads, as in the models'
  * own library; the reference keeps the null.
  *
- * @param configJson text of the model's `config.json`.
+ * @param configJson text of the model's `config.json`, or of its `to_dict()`.
  * @param vocabulary the vocabulary of the model's tokenizer, for `tokenizerHash`.
  * @throws {ProtocolError} `bad_json`, `json_too_deep`, `invalid_argument` if the config is not an object or a
  * size in it is not a whole number.
