@@ -27,14 +27,7 @@ import {
   type Ticket,
   takenUpOf,
 } from './resume-ticket.js';
-import {
-  type Disconnection,
-  type Role,
-  type RoleHost,
-  type RoleMessage,
-  wrongRole,
-  wrongSender,
-} from './role.js';
+import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
 
 /** A client: sends HELLO, on the first connection and to resume the session on later ones. */
 export class ClientRole implements Role {
@@ -165,13 +158,11 @@ export class ClientRole implements Role {
       case 'GOAWAY':
         return this.#handleGoAway(message.payload);
       default:
-        throw wrongSender(message.type, 'client');
+        throw new ProtocolError('protocol_violation', `${message.type} is for a client to send`);
     }
   }
 
   handlePong(): void {}
-
-  handleWait(): void {}
 
   handleLinkFrame(): void {}
 
@@ -256,7 +247,7 @@ export class ClientRole implements Role {
 
   #handleAuth({ payload, timestamp }: AuthMessage): void {
     if ('token' in payload) {
-      throw wrongSender('AUTH with a token', 'client');
+      throw new ProtocolError('protocol_violation', 'AUTH with a token is for a client to send');
     }
     const { expiresAt } = payload;
     // Both are readings of the server's clock, which may differ from the client's.

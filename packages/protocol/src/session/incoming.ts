@@ -95,8 +95,12 @@ function receiveControl(
   const { role, timers, held } = session;
   if (type !== 'DATA') role.limiter?.handleControl(timers.now);
   if (type === 'UNKNOWN') {
-    // At a client it has been of use to the driver already.
-    if (message.name === WAIT) return role.handleWait();
+    if (message.name === WAIT) {
+      if (session.options.role === 'server')
+        throw new ProtocolError('protocol_violation', `${WAIT} is for a server to send`);
+      // It has been of use to the driver already.
+      return;
+    }
     // Only the first one is reported, so that a peer that goes on cannot fill the log.
     if (session.unknownMessages++ > 0) return;
     session.emit({ type: 'warning', message: 'a message of unknown type was ignored' });

@@ -72,8 +72,6 @@ export interface Role extends RoleDeadlines {
   /** @throws {ProtocolError} if the message is malformed, out of place or for the other role to send. */
   handleControl(message: RoleMessage, frame: Uint8Array | string): void;
   handlePong(): void;
-  /** The peer says that its answer to HELLO takes time. @throws {ProtocolError} if that is for the other role to say. */
-  handleWait(): void;
   /** A link frame was received, so the peer has received the last ACCEPT. */
   handleLinkFrame(): void;
   /** The session cannot be resumed any more. */
@@ -134,9 +132,4 @@ export interface RoleHost extends Pick<SessionCore, 'id' | 'lifecycle' | 'negoti
 /** The error for a command that only the other role has. */
 export function wrongRole(message: string): ProtocolError {
   return new ProtocolError('invalid_argument', message);
-}
-
-/** The error for a message that only the other role sends. */
-export function wrongSender(type: string, sender: 'client' | 'server'): ProtocolError {
-  return new ProtocolError('protocol_violation', `${type} is for a ${sender} to send`);
 }

@@ -35,14 +35,7 @@ import { GoAwaySender } from './go-away-sender.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
 import { type AcceptedResume, ResumeGuard } from './resume-token.js';
 import { answerTo, canGoOn, haveOf } from './resuming.js';
-import {
-  type Disconnection,
-  type Role,
-  type RoleHost,
-  type RoleMessage,
-  wrongRole,
-  wrongSender,
-} from './role.js';
+import { type Disconnection, type Role, type RoleHost, type RoleMessage, wrongRole } from './role.js';
 import type { ServerRoleState } from './server-role-state.js';
 import type { SessionBegin } from './session-record.js';
 import type { AcceptOptions } from './types.js';
@@ -192,12 +185,8 @@ export class ServerRole implements Role {
       case 'READY':
         return this.#handleReady(message.payload);
       default:
-        throw wrongSender(message.type, 'server');
+        throw new ProtocolError('protocol_violation', `${message.type} is for a server to send`);
     }
-  }
-
-  handleWait(): void {
-    throw wrongSender('WAIT', 'server');
   }
 
   handlePong(): void {
