@@ -83,13 +83,13 @@ async function started({ name, client, isOurs }: Fault, closing: Close[]): Promi
   if (isOurs === true) return await startedOurs(name, client === true, closing);
   const kept = (peer: PythonPeer) => void closing.push(() => peer.stop());
   if (client !== true) {
-    const peer = await startPython(undefined, name);
+    const peer = await startPython(undefined, { fault: name });
     kept(peer);
     return new Dialer(peer.url, TIMEOUT_MS);
   }
   const door = await Listener.listen(0, TIMEOUT_MS);
   closing.push(() => door.close());
-  kept(await startPython(door.url, name));
+  kept(await startPython(door.url, { fault: name }));
   return door;
 }
 

@@ -10,15 +10,20 @@ import { bodyFrames, Cursor, Flag, frame, Kind, parseFrame, parseHead } from '..
  * connection says, so that the product itself stays as it is.
  */
 
-/** What becomes of a message: another one, or none. */
-type Change = (message: Uint8Array) => Uint8Array | undefined;
+/** What becomes of a message: another one, several, or none. */
+type Change = (message: Uint8Array) => Uint8Array | readonly Uint8Array[] | undefined;
 
 export interface Fault {
   /** Of what the client says. */
   readonly client?: () => Change;
   /** Of what the server says. */
   readonly server?: () => Change;
+  /** The former connections with the server are left, as soon as another one is open. */
+  readonly leaves?: boolean;
 }
+
+/** No fault: a client may do that when it moves (`MOVE-2`). */
+export const leavesEarly: Fault = { leaves: true };
 
 const isControl = (bytes: Uint8Array): boolean => (bytes[0] ?? 0) >= 0x80;
 
@@ -174,7 +179,7 @@ export interface Faulty {
 }
 
 /** Stands before a server, and changes what passes as the fault says. */
-export async function startFaulty(url: string, { client, server }: Fault): Promise<Faulty> {
+export async function startFaulty(url: string, { client, server, leaves = false }: Fault): Promise<Faulty> {
   const front = new WebSocketServer({
     port: 0,
     host: '127.0.0.1',
@@ -182,19 +187,23 @@ export async function startFaulty(url: string, { client, server }: Fault): Promi
     handleProtocols: (offered) => (offered.has(BINARY) ? BINARY : false),
   });
   const [ofClient, ofServer] = [client?.(), server?.()];
+  const former = new Set<WebSocket>();
   front.on('connection', (near, request) => {
     const { authorization } = request.headers;
     const headers = authorization === undefined ? {} : { authorization };
     const far = new WebSocket(url, [BINARY], { perMessageDeflate: false, headers });
     const waiting: (() => void)[] = [];
     far.once('open', () => {
+      for (const each of leaves ? former : []) each.close(1001);
+      former.add(far);
       for (const send of waiting.splice(0)) send();
     });
     const pass = (from: WebSocket, to: WebSocket, change: Change | undefined) => {
       from.on('message', (data: Buffer, isBinary: boolean) => {
-        const message = isBinary && data.length > 0 ? (change ?? same)(data) : data;
-        if (message === undefined) return;
-        const send = () => to.send(message, { binary: isBinary });
+        const changed = isBinary && data.length > 0 ? (change ?? same)(data) : data;
+        if (changed === undefined) return;
+        const messages = changed instanceof Uint8Array ? [changed] : changed;
+        const send = () => messages.forEach((message) => to.send(message, { binary: isBinary }));
         if (to.readyState === WebSocket.CONNECTING) waiting.push(send);
         else if (to.readyState === WebSocket.OPEN) send();
       });

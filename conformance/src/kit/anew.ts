@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Fields } from './bodies.js';
 import { must, mustEqual } from './deviation.js';
-import { envelope, type Kit, payloadOf } from './kit.js';
+import { envelope, type Kit } from './kit.js';
 import type { GoesOn } from './link.js';
+import { countIn, type Ticket } from './members.js';
 import type { Session } from './session.js';
 import type { Wire } from './wire.js';
 
@@ -11,32 +12,26 @@ import type { Wire } from './wire.js';
 /** What ACCEPT says about the session of before. */
 export interface Rebuilt {
   readonly wire: Wire;
-  readonly resume: Fields;
+  readonly resume: Ticket;
   readonly rebuilt: Fields;
   readonly bytes: Uint8Array;
 }
 
 /** HELLO of the kit that asks a server for a new link. @param change members of `resume`. */
 export async function askAnew(kit: Kit, session: Session, change: Fields): Promise<Rebuilt> {
-  const { wire, accept, bytes } = await kit.offerToResume(session, { resume: change });
-  const resume = (accept['resume'] ?? {}) as Fields;
-  if (resume['recovered'] === true) {
-    mustEqual(resume['received'], 0, 'resume.received of a new link', bytes);
-    must(
-      typeof resume['rebuilt'] === 'object' && resume['rebuilt'] !== null,
-      'resume.rebuilt is no map',
-      bytes,
-    );
-    must(typeof resume['token'] === 'string', 'resume.token is not a text', bytes);
-    session.agreement.token = resume['token'] as string;
+  const { wire, ticket, bytes } = await kit.offerToResume(session, { resume: change });
+  if (ticket.recovered) {
+    mustEqual(ticket.received, 0, 'resume.received of a new link', bytes);
+    must(ticket.rebuilt !== undefined, 'resume.rebuilt is no map', bytes);
+    session.agreement.token = ticket.token;
   }
-  return { wire, resume, rebuilt: (resume['rebuilt'] ?? {}) as Fields, bytes };
+  return { wire, resume: ticket, rebuilt: ticket.rebuilt ?? {}, bytes };
 }
 
 /** As {@link askAnew} with `rebuild`, and goes on. */
 export async function rebuild(kit: Kit, session: Session, change: Fields = {}): Promise<Rebuilt> {
   const answer = await askAnew(kit, session, { rebuild: true, ...change });
-  mustEqual(answer.resume['recovered'], true, 'resume.recovered', answer.bytes);
+  mustEqual(answer.resume.recovered, true, 'resume.recovered', answer.bytes);
   const { stream } = answer.rebuilt;
   must(typeof stream === 'number' && stream <= session.link.last.own, 'rebuilt.stream', answer.bytes);
   session.beginAnew(answer.wire);
@@ -49,16 +44,12 @@ export async function askedAnew(
   session: Session,
 ): Promise<{ readonly wire: Wire; readonly resume: Fields; readonly bytes: Uint8Array }> {
   const { wire, hello, bytes } = await kit.greeted();
-  const resume = payloadOf(hello, bytes)['resume'] as Fields | undefined;
+  const resume = hello['resume'] as Fields | undefined;
   must(resume !== undefined, 'the client does not ask for its session', bytes);
   mustEqual(resume['session_id'], session.id, 'resume.session_id', bytes);
   mustEqual(resume['token'], session.agreement.token, 'resume.token', bytes);
-  const attempt = resume['attempt'];
-  must(
-    typeof attempt === 'number' && attempt >= session.agreement.attempt,
-    'resume.attempt does not grow',
-    bytes,
-  );
+  const attempt = countIn(resume, 'attempt', 0, bytes);
+  must(attempt >= session.agreement.attempt, 'resume.attempt does not grow', bytes);
   session.agreement.attempt = attempt + 1;
   return { wire, resume, bytes };
 }

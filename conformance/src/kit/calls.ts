@@ -6,6 +6,8 @@ import type { Body, Fields } from './bodies.js';
 export interface Call {
   readonly id: number;
   readonly parts: Body[];
+  /** The test that it asks for, if it asks for one. */
+  wish?: string;
   response?: Body;
   /** The body of END. */
   end?: Uint8Array;

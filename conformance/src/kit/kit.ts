@@ -4,9 +4,16 @@ import type { Encoding } from '../subject.js';
 import { type Fields, packed, unpacked } from './bodies.js';
 import { Deviation, must, mustEqual, NotApplicable } from './deviation.js';
 import { Dialer, type Door, type Upgrade } from './door.js';
+import { acceptIn, countIn, helloIn, mapIn, namesIn, type Ticket, textIn, ticketIn } from './members.js';
 import { type Agreement, contextOf, extensionsOf, helloOf, type Offer, windowsOf } from './offers.js';
 import { checkEnvelope, Session } from './session.js';
+import { NONE_PROBED, type UnknownTest } from './unknown.js';
 import type { Wire } from './wire.js';
+
+/** The largest body that the kit states as a server. */
+const LARGEST_PAYLOAD = 16_777_216;
+const HANDSHAKE = new Set(['HELLO', 'WAIT', 'ACCEPT', 'REJECT']);
+const KNOWN = new Set([...HANDSHAKE, 'AUTH', 'GOAWAY', 'READY', 'PING', 'PONG', 'CLOSE', 'DATA']);
 
 /** What a scenario gets: sessions with the peer under test, and connections on which it can break the rules. */
 export class Kit {
@@ -14,10 +21,13 @@ export class Kit {
   /** The vocabulary for TOKEN_NATIVE, if it is there. */
   readonly encoding: Encoding | undefined;
   readonly #open: { dispose(): Promise<void> }[] = [];
+  readonly #unknown: UnknownTest;
 
-  constructor(door: Door, encoding: Encoding | undefined) {
+  /** @param unknown how this peer answers a test that it does not know. */
+  constructor(door: Door, encoding: Encoding | undefined, unknown: UnknownTest = NONE_PROBED) {
     this.door = door;
     this.encoding = encoding;
+    this.#unknown = unknown;
   }
 
   get dialer(): Dialer {
@@ -33,10 +43,8 @@ export class Kit {
   }
 
   /** A connection of a client under test, and its HELLO. */
-  async greeted(): Promise<{ wire: Wire; hello: Fields; bytes: Uint8Array }> {
-    const wire = await this.connect();
-    const { fields, bytes } = await controlOn(wire, 'HELLO', null);
-    return { wire, hello: fields, bytes };
+  async greeted(): Promise<Greeted> {
+    return await greetedOn(await this.connect());
   }
 
   /**
@@ -51,6 +59,7 @@ export class Kit {
       isClient,
       timeoutMs: this.door.timeoutMs,
       encoding: this.encoding,
+      unknown: this.#unknown,
       resume: (lost) => this.resume(lost),
     });
     this.#open.push(session);
@@ -81,15 +90,14 @@ export class Kit {
     const hello = helloOf(offer);
     wire.send(envelope('HELLO', null, hello));
     const { fields, bytes } = await controlOn(wire, 'ACCEPT');
-    const accept = payloadOf(fields, bytes);
+    const accept = acceptIn(payloadOf(fields), bytes);
     const sessionId = fields['session_id'];
     must(typeof sessionId === 'string' && sessionId !== '', 'ACCEPT has no session_id', bytes);
     return { wire, agreement: this.#agreed(offer, hello, accept, sessionId, bytes) };
   }
 
   async #accept(offer: Offer): Promise<{ wire: Wire; agreement: Agreement }> {
-    const { wire, hello: fields, bytes } = await this.greeted();
-    const hello = payloadOf(fields, bytes);
+    const { wire, hello, bytes } = await this.greeted();
     const sessionId = `sess_${randomUUID()}`;
     const accept = this.acceptOf(offer, hello);
     wire.send(envelope('ACCEPT', sessionId, accept));
@@ -99,33 +107,32 @@ export class Kit {
   /** The answer to a HELLO of the client under test. */
   acceptOf(offer: Offer, hello: Fields): Fields {
     const { algorithms = ['NONE'], encodings = [] } = offer;
-    const theirs = (hello['extensions'] ?? {}) as Fields;
-    const has = (list: unknown, name: string) => Array.isArray(list) && list.includes(name);
-    const common = (hello['algorithms'] as string[]).filter((name) => algorithms.includes(name));
-    const encoding = encodings.find((name) => has(hello['encodings'], name)) ?? null;
+    const theirs = mapIn(hello, 'extensions', {});
+    const common = namesIn(hello, 'algorithms').filter((name) => algorithms.includes(name));
+    const encoding = encodings.find((name) => namesIn(hello, 'encodings').includes(name)) ?? null;
+    const extensions = Object.entries(extensionsOf(offer)).filter(([name]) => name in theirs);
     return {
-      version: '1.0',
+      version: textIn(hello, 'version', '').startsWith('3') ? '3.0' : '1.0',
       algorithms: encoding === null ? common.filter((name) => name !== 'TOKEN_NATIVE') : common,
       encoding,
       security_scanning: false,
       session_timeout_ms: 300_000,
-      max_payload_size: 16_777_216,
+      max_payload_size: Math.min(countIn(hello, 'max_payload_size', 0) || LARGEST_PAYLOAD, LARGEST_PAYLOAD),
       limits: offer.limits ?? {},
-      extensions: Object.fromEntries(Object.entries(extensionsOf(offer)).filter(([name]) => name in theirs)),
-      resume: this.#ticket(false),
+      extensions: Object.fromEntries(extensions),
+      ...(extensions.some(([name]) => name === 'resume') && { resume: this.#ticket(false) }),
     };
   }
 
   #agreed(offer: Offer, hello: Fields, accept: Fields, sessionId: string, bytes: Uint8Array): Agreement {
     const mine = extensionsOf(offer);
     const theirs = (this.door.peer === 'server' ? accept : hello)['extensions'] as Record<string, string>;
-    const agreed = Object.keys(accept['extensions'] as Fields);
+    const agreed = Object.keys(mapIn(accept, 'extensions', {}));
     for (const name of Object.keys(mine))
       if (!agreed.includes(name)) throw new NotApplicable(`the peer does not speak ${name}`);
-    const algorithms = accept['algorithms'] as string[];
+    const algorithms = namesIn(accept, 'algorithms', bytes);
     for (const name of offer.algorithms ?? ['NONE'])
       if (!algorithms.includes(name)) throw new NotApplicable(`the peer does not speak ${name}`);
-    const resume = accept['resume'] as Fields | undefined;
     return {
       sessionId,
       algorithms,
@@ -136,7 +143,7 @@ export class Kit {
       context: contextOf(mine['context'], theirs['context'], bytes),
       hello,
       accept,
-      token: String(resume?.['token'] ?? ''),
+      token: agreed.includes('resume') ? ticketIn(accept, bytes).token : '',
       attempt: 1,
     };
   }
@@ -149,28 +156,25 @@ export class Kit {
 
   /** Resumes a session over another connection. */
   async resume(session: Session): Promise<{ wire: Wire; received: number }> {
+    const { agreement } = session;
+    if (this.door.peer === 'client') return this.resumeOn(session, await this.greeted());
+    const { wire, ticket, bytes } = await this.offerToResume(session);
+    const { recovered, received, token } = ticket;
+    must(recovered, 'the server has not recovered the session', bytes);
+    must(token !== agreement.token, 'the token of a resumed session is not a new one', bytes);
+    agreement.token = token;
+    return { wire, received };
+  }
+
+  /** Lets a client under test resume its session on this connection. */
+  resumeOn(session: Session, { wire, hello, bytes }: Greeted): { wire: Wire; received: number } {
     const { agreement, link } = session;
-    if (this.door.peer === 'server') {
-      const { wire, accept, bytes } = await this.offerToResume(session);
-      checkTicket(accept, bytes);
-      const { recovered, received, token } = accept['resume'] as Fields;
-      must(recovered === true, 'the server has not recovered the session', bytes);
-      must(token !== agreement.token, 'the token of a resumed session is not a new one', bytes);
-      agreement.token = token as string;
-      return { wire, received: received as number };
-    }
-    const { wire, hello, bytes } = await this.greeted();
-    const resume = payloadOf(hello, bytes)['resume'] as Fields | undefined;
+    const resume = hello['resume'] as Fields | undefined;
     must(resume !== undefined, 'the client does not resume the session of a lost connection', bytes);
     mustEqual(resume['session_id'], session.id, 'resume.session_id', bytes);
     mustEqual(resume['token'], agreement.token, 'resume.token', bytes);
-    const { attempt, received } = resume;
-    must(
-      typeof attempt === 'number' && attempt > agreement.attempt - 1,
-      'resume.attempt does not grow',
-      bytes,
-    );
-    must(typeof received === 'number', 'resume.received is not a number', bytes);
+    const [attempt, received] = [countIn(resume, 'attempt', 0, bytes), countIn(resume, 'received', 0, bytes)];
+    must(attempt > agreement.attempt - 1, 'resume.attempt does not grow', bytes);
     agreement.attempt = attempt + 1;
     const { reason } = agreement;
     const ticket: Fields = {
@@ -186,10 +190,10 @@ export class Kit {
   async offerToResume(
     session: Session,
     change: { readonly resume?: Fields; readonly hello?: Fields } = {},
-  ): Promise<{ wire: Wire; accept: Fields; bytes: Uint8Array }> {
+  ): Promise<{ wire: Wire; ticket: Ticket; bytes: Uint8Array }> {
     const wire = await this.greetToResume(session, change);
     const { fields, bytes } = await controlOn(wire, 'ACCEPT');
-    return { wire, accept: payloadOf(fields, bytes), bytes };
+    return { wire, ticket: ticketIn(acceptIn(payloadOf(fields), bytes), bytes), bytes };
   }
 
   async greetToResume(
@@ -210,44 +214,53 @@ export class Kit {
   }
 }
 
-/** @throws {Deviation} if `resume` of ACCEPT is not as section 5 says. */
-export function checkTicket(accept: Fields, bytes: Uint8Array): void {
-  const resume = accept['resume'] as Fields | undefined;
-  must(
-    typeof resume === 'object' && resume !== null,
-    'ACCEPT has no resume although it was agreed on',
-    bytes,
-  );
-  const { token, window_ms: window, recovered, received } = resume;
-  must(typeof token === 'string' && token !== '', 'resume.token is not a text', bytes);
-  must(typeof window === 'number' && window > 0, 'resume.window_ms is not a number above 0', bytes);
-  must(typeof recovered === 'boolean', 'resume.recovered is not a boolean', bytes);
-  must(typeof received === 'number' && received >= 0, 'resume.received is not a count', bytes);
-}
-
 export const envelope = (type: string, sessionId: string | null, payload: Fields): Uint8Array =>
   packed({ type, session_id: sessionId, timestamp: Date.now(), payload });
 
-/** The payload of a control message, which must be a map. */
-export function payloadOf(fields: Fields, bytes: Uint8Array): Fields {
-  const payload = fields['payload'];
-  must(typeof payload === 'object' && payload !== null, 'the message has no payload', bytes);
-  return payload as Fields;
+/** The payload of a control message, which {@link checkEnvelope} has looked at: without one it is empty. */
+export const payloadOf = (fields: Fields): Fields => mapIn(fields, 'payload', {});
+
+/** A connection of a client under test, and the payload of its HELLO. */
+export interface Greeted {
+  readonly wire: Wire;
+  readonly hello: Fields;
+  readonly bytes: Uint8Array;
 }
 
-/** The next control message, which must be of this type. @param sessionId unchecked if it is left out. */
-export async function controlOn(
-  wire: Wire,
-  type: string,
-  sessionId?: null,
-): Promise<{ fields: Fields; bytes: Uint8Array }> {
+export async function greetedOn(wire: Wire): Promise<Greeted> {
+  const { fields, bytes } = await controlOn(wire, 'HELLO');
+  return { wire, hello: helloIn(payloadOf(fields), bytes), bytes };
+}
+
+/** What a control message holds, and its bytes. */
+export interface Control {
+  readonly fields: Fields;
+  readonly bytes: Uint8Array;
+}
+
+/** The next control message of the handshake, which must be of this type. WAIT and unknown types are skipped. */
+export async function controlOn(wire: Wire, type: string): Promise<Control> {
   for (;;) {
     const bytes = await wire.next(type);
     must(typeof bytes !== 'string', `a text message, expected ${type}`, bytes);
     const fields = unpacked(bytes, type);
-    checkEnvelope(fields, sessionId === null ? null : ((fields['session_id'] ?? null) as null), bytes);
-    if (fields['type'] === 'WAIT') continue;
-    must(fields['type'] === type, `${JSON.stringify(fields['type'])}, expected ${type}`, bytes);
-    return { fields, bytes };
+    const isSkipped = fields['type'] === 'WAIT' || !KNOWN.has(String(fields['type']));
+    must((isSkipped && type !== 'HELLO') || fields['type'] === type, `${String(fields['type'])}, expected ${type}`, bytes);
+    const id = (fields['session_id'] ?? null) as string | null;
+    checkEnvelope(fields, type === 'ACCEPT' ? id : null, bytes);
+    if (!isSkipped) return { fields, bytes };
+  }
+}
+
+/** A message of this type after ACCEPT, among all else that an established session may say. */
+export async function saidOn(wire: Wire, type: string): Promise<Control> {
+  for (;;) {
+    const bytes = await wire.next(type);
+    must(typeof bytes !== 'string', `a text message, expected ${type}`, bytes);
+    const first = bytes[0] ?? 0;
+    if (first >= 0x10 && first <= 0x1f) continue;
+    const fields = unpacked(bytes, type);
+    must(!HANDSHAKE.has(String(fields['type'])), `${String(fields['type'])}, expected ${type}`, bytes);
+    if (fields['type'] === type) return { fields, bytes };
   }
 }

@@ -15,7 +15,7 @@ export interface KitOptions {
   readonly timeoutMs: number;
 }
 
-/** @returns the exit code: 0 if no scenario failed, 1 if one did, 2 if the peer cannot be reached. */
+/** @returns the exit code: 0 if no scenario failed, 1 if one did, 2 if the peer cannot be reached, 3 if only the kit itself failed. */
 export async function test(options: KitOptions): Promise<number> {
   const { peer, listen, only, json, list, timeoutMs } = options;
   const role = peer === undefined && listen !== undefined ? 'client' : 'server';
@@ -41,18 +41,25 @@ export async function test(options: KitOptions): Promise<number> {
   const verdicts = await run(door, { only, ...(!json && { onVerdict: print }) });
   await door.close();
   const count = (verdict: Verdict['verdict']) => verdicts.filter((each) => each.verdict === verdict).length;
-  const counts = { passed: count('passed'), failed: count('failed'), skipped: count('skipped') };
+  const [passed, failed, skipped, errors] = [
+    count('passed'),
+    count('failed'),
+    count('skipped'),
+    count('error'),
+  ];
+  const counts = { passed, failed, skipped, errors };
   const touched = requirementsTouched(verdicts);
   if (json) console.log(JSON.stringify({ tests: role, ...counts, ...touched, scenarios: verdicts }, null, 1));
   else {
-    console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} not applicable`);
+    const ofKit = errors === 0 ? '' : `, ${errors} not tested by an error of the kit`;
+    console.log(`${passed} passed, ${failed} failed, ${skipped} not applicable${ofKit}`);
     const { covered, uncovered } = touched;
     console.log(
       `requirements that this run has covered: ${covered.length} of ${covered.length + uncovered.length}`,
     );
     console.log(`not covered: ${uncovered.join(', ')}`);
   }
-  return counts.failed > 0 ? 1 : 0;
+  return failed > 0 ? 1 : errors > 0 ? 3 : 0;
 }
 
 /** The numbers of the specification that scenarios have covered which applied, and all others. */
@@ -61,7 +68,9 @@ function requirementsTouched(verdicts: readonly Verdict[]): {
   readonly uncovered: readonly string[];
 } {
   const touched = new Set(
-    verdicts.filter(({ verdict }) => verdict !== 'skipped').flatMap(({ requirements }) => requirements),
+    verdicts
+      .filter(({ verdict }) => verdict === 'passed' || verdict === 'failed')
+      .flatMap(({ requirements }) => requirements),
   );
   const all = allRequirements();
   return { covered: all.filter((id) => touched.has(id)), uncovered: all.filter((id) => !touched.has(id)) };
@@ -71,6 +80,7 @@ function print({ name, section, requirements, verdict, title, why, bytes }: Verd
   const numbers = requirements.length === 0 ? '' : ` [${requirements.join(', ')}]`;
   console.log(`${verdict.padEnd(7)} ${name.padEnd(34)} ${section}${numbers}`);
   if (verdict === 'skipped') console.log(`        ${why}`);
+  if (verdict === 'error') console.log(`        the kit itself has failed: ${why}`);
   if (verdict === 'failed')
     console.log(`        ${title}\n        ${why}${bytes === undefined ? '' : `\n        ${bytes}`}`);
 }

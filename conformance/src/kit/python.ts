@@ -28,17 +28,29 @@ export interface PythonPeer {
   stop(): void;
 }
 
+export interface Other {
+  /** Breaks one thing on purpose. */
+  readonly fault?: string;
+  /** Does something otherwise that the specification allows. */
+  readonly variants?: readonly string[];
+}
+
 /**
  * Starts a server on a free port, or a client of `url`.
  *
- * @param fault breaks one thing on purpose; see `faults/`.
+ * @param other than it is; see `faults/`.
  * @throws if the packages are missing, or the server ends before it listens.
  */
-export async function startPython(url?: string, fault?: string): Promise<PythonPeer> {
+export async function startPython(url?: string, other: Other = {}): Promise<PythonPeer> {
   if (PROGRAM === undefined) throw new Error(`missing: apt-get install ${PACKAGES}`);
   const role = url === undefined ? ['--listen', '0'] : ['--peer', url];
-  const module = fault === undefined ? ['parlance_peer'] : ['faults', '--fault', fault];
-  const child = spawn(PROGRAM, ['-B', '-m', ...module, ...role], {
+  const { fault, variants } = other;
+  const module = fault !== undefined || variants !== undefined ? 'faults' : 'parlance_peer';
+  const switches = [
+    ...(fault === undefined ? [] : ['--fault', fault]),
+    ...(variants === undefined ? [] : ['--variant', variants.join(',')]),
+  ];
+  const child = spawn(PROGRAM, ['-B', '-m', module, ...switches, ...role], {
     cwd: FOLDER,
     stdio: ['ignore', 'pipe', 'pipe'],
   });

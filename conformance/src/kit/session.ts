@@ -1,11 +1,13 @@
 import type { Encoding } from '../subject.js';
-import { type Body, Coder, type Fields, packed, textOf, unpacked } from './bodies.js';
+import { type Body, Coder, type Fields, packed, unpacked } from './bodies.js';
 import { type Asked, type Call, isOver } from './calls.js';
 import type { Windows } from './credit.js';
 import { Deviation, must, NotApplicable } from './deviation.js';
 import { type BodyToSend, bodyFrames, frame, Kind } from './frames.js';
 import { type GoesOn, Link } from './link.js';
+import { countIn, jsonIn, mapIn } from './members.js';
 import type { Agreement } from './offers.js';
+import { isUnknown, type UnknownTest } from './unknown.js';
 import { Changes } from './waiting.js';
 import type { Closed, Incoming, Wire } from './wire.js';
 
@@ -27,6 +29,8 @@ interface SessionOptions {
   readonly isClient: boolean;
   readonly timeoutMs: number;
   readonly encoding: Encoding | undefined;
+  /** How the peer answers a test that it does not know. */
+  readonly unknown: UnknownTest;
   /** Resumes the session over another connection, and returns how many frames the peer has received. */
   readonly resume: (session: Session) => Promise<{ wire: Wire; received: number }>;
 }
@@ -88,17 +92,21 @@ export class Session {
   /** Sends a request with a wish. */
   async ask(wish: Wish, body: BodyToSend = { bytes: '' }): Promise<Call> {
     const call = this.link.openStream();
+    call.wish = wish.test;
     await this.link.writeBody(Kind.REQUEST, call.id, { ...body, metadata: packed(wish) });
     return call;
   }
 
-  /** Waits until a reply is over. */
+  /** Waits until a reply is over. @throws {NotApplicable} if the peer does not know the test that it answers. */
   async over(
     call: Call,
     what = `the end of the reply on stream ${call.id}`,
     timeoutMs?: number,
   ): Promise<Call> {
-    return await this.until(() => (isOver(call) ? call : undefined), what, timeoutMs);
+    await this.until(() => isOver(call) || undefined, what, timeoutMs);
+    if (isUnknown(call, this.#options.unknown))
+      throw new NotApplicable(`the peer does not know the test ${call.wish}`);
+    return call;
   }
 
   /** The response to a wish. @throws {Deviation} if it is answered in another way. */
@@ -109,19 +117,22 @@ export class Session {
 
   /** What the peer has received in this session. */
   async tally(): Promise<Tally> {
-    return (await this.json({ test: 'tally' })) as Tally;
+    const body = await this.answer({ test: 'tally' });
+    const tally = jsonIn<Fields & Tally>(body);
+    for (const name of ['messages', 'crc', 'cancelled']) countIn(tally, name, Number.NaN, body.content);
+    return tally;
   }
 
   /** The response to a wish, as JSON. */
   async json(wish: Wish): Promise<unknown> {
-    return JSON.parse(textOf(await this.answer(wish)));
+    return jsonIn(await this.answer(wish));
   }
 
   /** @throws {NotApplicable} if the peer does not say that it can do this. */
   async requires(ability: string): Promise<void> {
-    const call = await this.over(await this.ask({ test: 'abilities' }), 'the abilities of the peer');
-    const abilities = call.response === undefined ? [] : (JSON.parse(textOf(call.response)) as unknown[]);
-    if (!abilities.includes(ability))
+    const { response } = await this.over(await this.ask({ test: 'abilities' }), 'the abilities of the peer');
+    const abilities = response === undefined ? [] : jsonIn(response);
+    if (!Array.isArray(abilities) || !abilities.includes(ability))
       throw new NotApplicable(`the peer does not list the ability ${ability}`);
   }
 
@@ -255,7 +266,7 @@ export class Session {
     const message = await this.controlOf('CLOSE');
     this.link.acknowledge();
     this.wire.send(this.control('CLOSE', { reason: 'NORMAL', message: '' }));
-    return message['payload'] as Fields;
+    return mapIn(message, 'payload', {});
   }
 
   /** Closes in order and waits for the end. */
@@ -318,7 +329,6 @@ export class Session {
 
 /** The response of a call. @throws {Deviation} if it was answered in another way. */
 export function responseOf(call: Call): Body {
-  if (call.error?.['code'] === 'unknown_test') throw new NotApplicable('the peer does not know this test');
   if (call.error !== undefined)
     throw new Deviation(`stream ${call.id} was answered with the error ${JSON.stringify(call.error)}`);
   must(call.response !== undefined, `stream ${call.id} was answered with parts, expected one response`);

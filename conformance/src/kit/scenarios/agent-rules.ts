@@ -1,9 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Fields, packed, textOf } from '../bodies.js';
+import { type Fields, packed } from '../bodies.js';
 import { mustEqual } from '../deviation.js';
 import { bodyFrames, frame, Kind } from '../frames.js';
+import { jsonIn, mapIn } from '../members.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
+import { toldBy } from '../told.js';
 import { agent, heard, tells } from './agents.js';
 
 /** Agents as a client sees them, and frames with names that no session survives. */
@@ -48,7 +50,7 @@ export const AGENT_RULES: readonly Scenario[] = [
       const asked = await session.asked('a request to an agent');
       mustEqual(asked.body.agent, 'worker-2', 'the receiver');
       session.respond(asked.id, { bytes: 'answer' });
-      const [{ parts }] = JSON.parse(textOf(responseOf(await session.over(call)))) as [{ parts: string[] }];
+      const [{ parts }] = await toldBy(session, call);
       mustEqual(parts, ['answer'], 'the answer');
     },
   },
@@ -64,7 +66,8 @@ export const AGENT_RULES: readonly Scenario[] = [
         const call = session.link.openStream();
         const wish = { bytes: '', metadata: packed({ test: 'who' }), agent: number };
         await session.link.writeBody(Kind.REQUEST, call.id, wish);
-        return (JSON.parse(textOf(responseOf(await session.over(call)))) as Fields)['from'];
+        const body = responseOf(await session.over(call));
+        return mapIn({ told: jsonIn(body) }, 'told', {}, body.content)['from'];
       };
       for (const [number, name] of [
         [3, 'worker-3'],

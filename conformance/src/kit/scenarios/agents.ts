@@ -4,6 +4,7 @@ import type { Call } from '../calls.js';
 import { must, mustEqual } from '../deviation.js';
 import { bodyFrames, Codec, frame, Kind, MIN_WINDOW } from '../frames.js';
 import { controlOn, envelope, type Kit } from '../kit.js';
+import { jsonIn } from '../members.js';
 import { helloOf, type Offer } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
@@ -50,7 +51,7 @@ async function report(session: Session, index = 0): Promise<Fields> {
     () => session.link.messages.filter(({ agent: name }) => name === '@delivery')[index],
     'a message of @delivery',
   );
-  return JSON.parse(textOf(body)) as Fields;
+  return jsonIn<Fields>(body);
 }
 
 async function directory(session: Session, watch: boolean): Promise<Call> {
@@ -65,7 +66,7 @@ interface Listed {
   readonly gone: readonly string[];
   readonly complete?: boolean;
 }
-const lists = (call: Call): readonly Listed[] => call.parts.map((part) => JSON.parse(textOf(part)) as Listed);
+const lists = (call: Call): readonly Listed[] => call.parts.map((part) => jsonIn<Listed>(part));
 
 export const AGENTS: readonly Scenario[] = [
   {

@@ -1,8 +1,9 @@
-import { packed, textOf } from '../bodies.js';
+import { packed } from '../bodies.js';
 import { must, mustEqual } from '../deviation.js';
 import { bodyFrames, frame, Kind, MIN_WINDOW } from '../frames.js';
 import type { Scenario } from '../scenario.js';
-import { responseOf, type Session } from '../session.js';
+import type { Session } from '../session.js';
+import { toldBy } from '../told.js';
 
 /** Cancelling requests, in both directions. */
 
@@ -69,7 +70,7 @@ export const CANCEL: readonly Scenario[] = [
         session.link.write(...bodyFrames(Kind.CHUNK, asked.id, { bytes: text }));
       await session.until(() => asked.isCancelled || undefined, 'the cancel of the peer');
       session.end(asked.id);
-      const [told] = JSON.parse(textOf(responseOf(await session.over(outer)))) as [{ parts: string[] }];
+      const [told] = await toldBy(session, outer);
       mustEqual(told.parts, ['a', 'b'], 'the parts that the peer has read');
     },
   },

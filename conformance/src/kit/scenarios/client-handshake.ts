@@ -1,7 +1,8 @@
 import type { Fields } from '../bodies.js';
-import { must, mustEqual, NotApplicable } from '../deviation.js';
+import { must, NotApplicable } from '../deviation.js';
 import { Listener, OFFER, READ } from '../door.js';
-import { envelope, type Kit, payloadOf } from '../kit.js';
+import { envelope, saidOn } from '../kit.js';
+import { namesIn } from '../members.js';
 import { jsonOf, windowsOf } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 
@@ -19,24 +20,17 @@ const refuses = (
   title,
   async run(kit) {
     const { wire, hello, bytes } = await kit.greeted();
-    const payload = payloadOf(hello, bytes);
-    const accept = kit.acceptOf({ algorithms: payload['algorithms'] as string[] }, payload);
-    wire.send(envelope('ACCEPT', 'sess_conformance_bad', { ...accept, ...change(accept, payload) }));
+    const accept = kit.acceptOf({ algorithms: namesIn(hello, 'algorithms', bytes) }, hello);
+    wire.send(envelope('ACCEPT', 'sess_conformance_bad', { ...accept, ...change(accept, hello) }));
     await wire.end([4400], title);
   },
 });
 
 /** A name that the client has not offered. */
 function unoffered(hello: Fields, list: string, names: readonly string[]): string {
-  const name = names.find((each) => !(hello[list] as string[]).includes(each));
+  const name = names.find((each) => !namesIn(hello, list).includes(each));
   if (name === undefined) throw new NotApplicable(`the client offers all ${list}`);
   return name;
-}
-
-/** The HELLO of the client, as the kit would have it. */
-async function helloOfClient(kit: Kit): Promise<{ hello: Fields; bytes: Uint8Array }> {
-  const { hello, bytes } = await kit.greeted();
-  return { hello: payloadOf(hello, bytes), bytes };
 }
 
 export const CLIENT_HANDSHAKE: readonly Scenario[] = [
@@ -46,14 +40,10 @@ export const CLIENT_HANDSHAKE: readonly Scenario[] = [
     tests: 'client',
     title: 'HELLO is the first message; it states version, algorithms, encodings and extensions.',
     async run(kit) {
-      const { hello, bytes } = await helloOfClient(kit);
+      const { hello, bytes } = await kit.greeted();
       must(/^(1|3)\.\d+$/.test(String(hello['version'])), 'version is neither 1.x nor 3.x', bytes);
-      for (const name of ['algorithms', 'encodings'])
-        must(Array.isArray(hello[name]), `${name} is not a list`, bytes);
-      must((hello['algorithms'] as unknown[]).length > 0, 'algorithms is empty', bytes);
-      for (const name of ['security_scanning', 'supports_streaming'])
-        must(typeof (hello[name] ?? false) === 'boolean', `${name} is not a boolean`, bytes);
-      must(typeof (hello['max_payload_size'] ?? 0) === 'number', 'max_payload_size is not a number', bytes);
+      // The kit has read every other field with its type.
+      must(namesIn(hello, 'algorithms').length > 0, 'algorithms is empty', bytes);
     },
   },
   {
@@ -69,14 +59,9 @@ export const CLIENT_HANDSHAKE: readonly Scenario[] = [
         const { wire, hello, bytes } = await kit.greeted();
         if (wire.socket.protocol !== READ) throw new NotApplicable('the client says HELLO in a frame');
         must(bytes.length <= 3_072, `a HELLO of ${bytes.length} bytes in ${OFFER}`, bytes);
-        wire.send(envelope('ACCEPT', 'sess_conformance_early', kit.acceptOf({}, payloadOf(hello, bytes))));
+        wire.send(envelope('ACCEPT', 'sess_conformance_early', kit.acceptOf({}, hello)));
         wire.send(envelope('PING', 'sess_conformance_early', {}));
-        const answer = await wire.next('PONG');
-        must(
-          typeof answer !== 'string' && Buffer.from(answer).includes('PONG'),
-          'the first message is not PONG',
-          answer,
-        );
+        await saidOn(wire, 'PONG');
       } finally {
         door.readsRequests = false;
       }
@@ -88,10 +73,8 @@ export const CLIENT_HANDSHAKE: readonly Scenario[] = [
     tests: 'client',
     title: 'Each extension is a text of JSON; those of link are whole numbers of at least 1.',
     async run(kit) {
-      const { hello, bytes } = await helloOfClient(kit);
-      const extensions = (hello['extensions'] ?? {}) as Fields;
-      for (const [name, value] of Object.entries(extensions))
-        must(typeof value === 'string' && value.length <= 16_384, `extensions.${name} is not a text`, bytes);
+      const { hello, bytes } = await kit.greeted();
+      const extensions = hello['extensions'] as Fields;
       if ('link' in extensions) windowsOf(extensions['link'], bytes);
       const stated = extensions['vocabularies'];
       if (stated === undefined) return;
@@ -106,17 +89,12 @@ export const CLIENT_HANDSHAKE: readonly Scenario[] = [
     title:
       'A client that lists std takes an ACCEPT that leaves out everything else for the standard agreement.',
     async run(kit) {
-      const { wire, hello, bytes } = await kit.greeted();
-      const { extensions } = payloadOf(hello, bytes) as { readonly extensions?: Fields };
-      if (extensions?.['std'] === undefined) throw new NotApplicable('the client does not list std');
+      const { wire, hello } = await kit.greeted();
+      if (!('std' in (hello['extensions'] as Fields)))
+        throw new NotApplicable('the client does not list std');
       wire.send(envelope('ACCEPT', 'sess_conformance_std', { extensions: { std: '1' } }));
       wire.send(envelope('PING', 'sess_conformance_std', {}));
-      const answer = await wire.next('PONG');
-      must(
-        typeof answer !== 'string' && Buffer.from(answer).includes('PONG'),
-        'PING is not answered',
-        answer,
-      );
+      await saidOn(wire, 'PONG');
     },
   },
   {
@@ -125,18 +103,12 @@ export const CLIENT_HANDSHAKE: readonly Scenario[] = [
     tests: 'client',
     title: 'A client goes on after WAIT and after a message of a type that it does not know.',
     async run(kit) {
-      const { wire, hello, bytes } = await kit.greeted();
-      const payload = payloadOf(hello, bytes);
+      const { wire, hello } = await kit.greeted();
       wire.send(envelope('WAIT', null, {}));
-      wire.send(envelope('ACCEPT', 'sess_conformance_wait', kit.acceptOf({}, payload)));
+      wire.send(envelope('ACCEPT', 'sess_conformance_wait', kit.acceptOf({}, hello)));
       wire.send(envelope('NOVELTY', 'sess_conformance_wait', { any: 1 }));
       wire.send(envelope('PING', 'sess_conformance_wait', {}));
-      const answer = await wire.next('PONG');
-      must(
-        typeof answer !== 'string' && Buffer.from(answer).includes('PONG'),
-        'PING is not answered',
-        answer,
-      );
+      await saidOn(wire, 'PONG');
     },
   },
   refuses(
@@ -184,8 +156,7 @@ export const CLIENT_HANDSHAKE: readonly Scenario[] = [
       );
       wire.close(4503, 'a test');
       await wire.end(undefined, 'REJECT');
-      const next = await kit.greeted();
-      mustEqual(next.hello['session_id'] ?? null, null, 'session_id of the next HELLO', next.bytes);
+      await kit.greeted();
     },
   },
 ];

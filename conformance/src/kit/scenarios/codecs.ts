@@ -1,6 +1,7 @@
-import { nameOf, packed, textOf } from '../bodies.js';
+import { type Fields, nameOf, packed, textOf } from '../bodies.js';
 import { must, mustEqual } from '../deviation.js';
 import { bodyFrames, Codec, type CodecName, Kind } from '../frames.js';
+import { jsonIn } from '../members.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
 import { checkTally } from './messages.js';
@@ -34,7 +35,7 @@ const sessionFor = (codec: CodecName): { algorithms: string[]; encodings?: strin
 function same(codec: CodecName, found: string, text: string): void {
   // T1 restores the meaning, and defaults that were not there.
   if (isJsonOnly(codec)) {
-    const [a, b] = [JSON.parse(found), JSON.parse(text)];
+    const [a, b] = [jsonIn<Fields>(found), jsonIn<Fields>(text)];
     mustEqual({ ...b, ...a, ...b }, { ...b, ...a }, 'the echo');
   } else must(found === text, `the echo is another text of ${found.length} characters`, found);
 }
@@ -180,7 +181,7 @@ export const CODECS: readonly Scenario[] = [
         const body = await session.until(() => session.link.messages[0], 'a message');
         const [found, text] = [textOf(body), 'text' in wish ? wish.text : said('message', 1, wish.size)];
         if (codec === 'TOKEN')
-          mustEqual({ ...JSON.parse(found), ...JSON.parse(text) }, JSON.parse(found), 'the message');
+          mustEqual({ ...jsonIn<Fields>(found), ...jsonIn<Fields>(text) }, jsonIn(found), 'the message');
         else must(found === text, `another text of ${found.length} characters`, body.coded);
       },
     }),
@@ -193,10 +194,7 @@ export const CODECS: readonly Scenario[] = [
       const session = await kit.session(sessionFor('TOKEN'));
       const bytes = Buffer.from('{"M":"gpt-4o","\\u006d":[{"r":"u","c":"hi"}]}');
       const wish = { codec: Codec.TOKEN, bytes, expanded: 400 };
-      const found = JSON.parse(textOf(await session.answer({ test: 'echo' }, wish))) as Record<
-        string,
-        unknown
-      >;
+      const found = jsonIn<Fields>(await session.answer({ test: 'echo' }, wish));
       mustEqual(
         [found['model'], found['messages']],
         ['gpt-4o', [{ role: 'user', content: 'hi' }]],

@@ -5,6 +5,7 @@ import { bodyFrames, Codec, Flag, frame, join, Kind, varint } from '../frames.js
 import type { Kit } from '../kit.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
+import { toldBy } from '../told.js';
 import { checkTally } from './messages.js';
 import { checkParts } from './streams.js';
 
@@ -79,13 +80,15 @@ const ends = (name: string, title: string, bytes: (session: Session) => Uint8Arr
 });
 
 /** What the peer has read of a reply in context. */
-async function replied(session: Session, frames: (id: number) => readonly Uint8Array[]): Promise<string[]> {
+async function replied(
+  session: Session,
+  frames: (id: number) => readonly Uint8Array[],
+): Promise<readonly string[]> {
   const outer = await session.ask({ test: 'ask', size: 10 });
   const { id } = await session.asked('a request of the peer');
   session.link.write(...frames(id));
   session.link.answered(id);
-  const [told] = JSON.parse(textOf(responseOf(await session.over(outer)))) as [{ parts: string[] }];
-  return told.parts;
+  return (await toldBy(session, outer))[0].parts;
 }
 
 const part = (id: number, text: string, coding: Coding = {}): Uint8Array =>

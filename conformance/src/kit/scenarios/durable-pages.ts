@@ -45,7 +45,7 @@ export const DURABLE_PAGES: readonly Scenario[] = [
         received: 0,
         have,
       });
-      mustEqual(resume['recovered'], true, 'resume.recovered', bytes);
+      mustEqual(resume.recovered, true, 'resume.recovered', bytes);
       mustEqual((rebuilt['kept'] as Fields | undefined)?.['handled'], 3, 'kept.handled', bytes);
       session.beginAnew(wire);
       await session.until(() => session.link.messages.length >= 2 || undefined, 'two messages again');
@@ -70,12 +70,7 @@ export const DURABLE_PAGES: readonly Scenario[] = [
         session.lose();
         const have = change === undefined ? undefined : { ...haveOf(session, 0, 0), ...change };
         const { resume, bytes } = await askAnew(kit, session, { rebuild: true, received: 0, have });
-        mustEqual(
-          [resume['recovered'], resume['reason']],
-          [false, 'no_state'],
-          'recovered and reason',
-          bytes,
-        );
+        mustEqual([resume.recovered, resume.reason], [false, 'no_state'], 'recovered and reason', bytes);
       }
     },
   },

@@ -99,7 +99,7 @@ class DurableClient {
   async goOn(): Promise<{ readonly handled: number; readonly again: readonly number[] }> {
     const { session } = this;
     const { wire, resume, rebuilt, bytes } = await this.reach();
-    mustEqual(resume['recovered'], true, 'resume.recovered', bytes);
+    mustEqual(resume.recovered, true, 'resume.recovered', bytes);
     const { handled, again = [] } = (rebuilt['kept'] ?? {}) as { handled?: unknown; again?: number[] };
     const { sent } = this.have as { sent: number };
     must(typeof handled === 'number', 'kept.handled is not a number', bytes);
@@ -218,7 +218,7 @@ export const DURABLE: readonly Scenario[] = [
       session.lose();
       const { token } = session.agreement;
       const first = await client.reach();
-      mustEqual(first.resume['recovered'], true, 'resume.recovered', first.bytes);
+      mustEqual(first.resume.recovered, true, 'resume.recovered', first.bytes);
       first.wire.cut();
       session.agreement.token = token;
       await client.goOn();
@@ -256,12 +256,7 @@ export const DURABLE: readonly Scenario[] = [
         await session.wire.end(undefined, 'the server was told to end');
         session.lose();
         const { resume, bytes } = await client.reach({ have: change(client.have) });
-        mustEqual(
-          [resume['recovered'], resume['reason']],
-          [false, 'no_state'],
-          'recovered and reason',
-          bytes,
-        );
+        mustEqual([resume.recovered, resume.reason], [false, 'no_state'], 'recovered and reason', bytes);
       },
     }),
   ),

@@ -2,8 +2,10 @@ import type { Fields } from '../bodies.js';
 import { must, mustEqual, NotApplicable } from '../deviation.js';
 import { JSON_ENVELOPES } from '../door.js';
 import { controlOn, envelope, type Kit, payloadOf } from '../kit.js';
+import { jsonIn, mapIn, namesIn } from '../members.js';
 import { helloOf } from '../offers.js';
 import type { Scenario } from '../scenario.js';
+import { checkEnvelope } from '../session.js';
 import type { Incoming, Wire } from '../wire.js';
 
 /** Sessions without a link: bare messages, and DATA in `m2m.v1.json`. */
@@ -24,7 +26,7 @@ async function bare(
   const wire = await kit.connect();
   wire.send(envelope('HELLO', null, { ...helloOf({ algorithms, encodings }), extensions: {} }));
   const { fields, bytes } = await controlOn(wire, 'ACCEPT');
-  const agreed = payloadOf(fields, bytes)['algorithms'] as string[];
+  const agreed = namesIn(payloadOf(fields), 'algorithms', bytes);
   for (const name of algorithms)
     if (!agreed.includes(name)) throw new NotApplicable(`the peer does not speak ${name}`);
   return { wire, id: String(fields['session_id']) };
@@ -216,25 +218,21 @@ export const PLAIN: readonly Scenario[] = [
         for (;;) {
           const message = await wire.next(type);
           must(typeof message === 'string', 'a binary frame in m2m.v1.json', message);
-          const fields = JSON.parse(message) as Fields;
+          const fields = mapIn({ message: jsonIn(message) }, 'message', {}, message);
+          checkEnvelope(fields, (fields['session_id'] ?? null) as null, message);
           if (fields['type'] === type) return fields;
-          must(fields['type'] === 'WAIT', `${String(fields['type'])}, expected ${type}`, message);
         }
       };
       const offer = helloOf({ algorithms: ['DICTIONARY', 'NONE'] });
       said('HELLO', null, { ...offer, extensions: {} });
       const accept = await heard('ACCEPT');
       const id = String(accept['session_id']);
-      if (!((accept['payload'] as Fields)['algorithms'] as string[]).includes('DICTIONARY'))
+      if (!namesIn(payloadOf(accept), 'algorithms').includes('DICTIONARY'))
         throw new NotApplicable('the peer does not speak DICTIONARY');
       // The prefix counts, and not what `algorithm` says.
       for (const algorithm of ['DICTIONARY', 'NONE']) {
         said('DATA', id, { algorithm, content: `#DI|${base64(Buffer.from('plain ascii'))}` });
-        const {
-          algorithm: name,
-          content,
-          security_status: status,
-        } = (await heard('DATA'))['payload'] as Fields;
+        const { algorithm: name, content, security_status: status } = payloadOf(await heard('DATA'));
         const prefix = String(content).startsWith('#DI|') ? 'DICTIONARY' : 'NONE';
         mustEqual(name, prefix, 'the algorithm of DATA');
         must(status === undefined || status === null, 'a security_status that was not agreed on');
@@ -262,8 +260,8 @@ export const PLAIN: readonly Scenario[] = [
     async run(kit) {
       const wire = await kit.connect({ headers: { origin: 'http://stranger.example' } });
       wire.send(envelope('HELLO', null, helloOf({})));
-      const { fields, bytes } = await controlOn(wire, 'REJECT', null);
-      mustEqual(payloadOf(fields, bytes)['code'], 'SECURITY_POLICY', 'the code', bytes);
+      const { fields, bytes } = await controlOn(wire, 'REJECT');
+      mustEqual(payloadOf(fields)['code'], 'SECURITY_POLICY', 'the code', bytes);
       await wire.end([4403], 'REJECT');
     },
   },
@@ -276,8 +274,8 @@ export const PLAIN: readonly Scenario[] = [
       if (!/^wss?:\/\/(127\.|localhost|\[::1\])/.test(kit.dialer.url))
         throw new NotApplicable('the server is not on loopback');
       const wire = await kit.connect({ headers: { host: 'stranger.example' } });
-      const { fields, bytes } = await controlOn(wire, 'REJECT', null);
-      mustEqual(payloadOf(fields, bytes)['code'], 'SECURITY_POLICY', 'the code', bytes);
+      const { fields, bytes } = await controlOn(wire, 'REJECT');
+      mustEqual(payloadOf(fields)['code'], 'SECURITY_POLICY', 'the code', bytes);
       await wire.end([4403], 'REJECT');
     },
   },

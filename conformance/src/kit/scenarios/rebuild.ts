@@ -3,7 +3,6 @@ import { packed, textOf } from '../bodies.js';
 import { must, mustEqual } from '../deviation.js';
 import { Kind } from '../frames.js';
 import type { Kit } from '../kit.js';
-import { payloadOf } from '../kit.js';
 import type { Scenario } from '../scenario.js';
 import type { Session } from '../session.js';
 import { checkTally } from './messages.js';
@@ -31,7 +30,7 @@ const begins = (name: string, title: string, received: (session: Session) => num
     await session.stillWorks('an acknowledgement');
     session.lose();
     const { resume, bytes } = await askAnew(kit, session, { rebuild: true, received: received(session) });
-    mustEqual([resume['recovered'], resume['reason']], [false, 'no_state'], 'recovered and reason', bytes);
+    mustEqual([resume.recovered, resume.reason], [false, 'no_state'], 'recovered and reason', bytes);
   },
 });
 
@@ -130,11 +129,11 @@ export const REBUILD: readonly Scenario[] = [
       const { token } = session.agreement;
       session.lose();
       const lost = await askAnew(kit, session, { rebuild: true, received: 0 });
-      mustEqual(lost.resume['recovered'], true, 'resume.recovered', lost.bytes);
+      mustEqual(lost.resume.recovered, true, 'resume.recovered', lost.bytes);
       lost.wire.cut();
       const plain = await askAnew(kit, session, { token, received: 0 });
       mustEqual(
-        [plain.resume['recovered'], plain.resume['reason']],
+        [plain.resume.recovered, plain.resume.reason],
         [false, 'no_state'],
         'without rebuild',
         plain.bytes,
@@ -163,7 +162,7 @@ export const REBUILD: readonly Scenario[] = [
       await session.stillWorks('the handshake');
       session.lose();
       const { resume, bytes } = await askAnew(kit, session, { rebuild: true });
-      mustEqual([resume['recovered'], resume['reason']], [false, 'no_state'], 'recovered and reason', bytes);
+      mustEqual([resume.recovered, resume.reason], [false, 'no_state'], 'recovered and reason', bytes);
     },
   },
   {
@@ -222,11 +221,7 @@ export const REBUILD: readonly Scenario[] = [
       );
       await wire.end([4400], 'ACCEPT without rebuilt');
       const { hello, bytes } = await kit.greeted();
-      must(
-        (payloadOf(hello, bytes)['resume'] ?? null) === null,
-        'the client resumes a session that has failed',
-        bytes,
-      );
+      must((hello['resume'] ?? null) === null, 'the client resumes a session that has failed', bytes);
     },
   },
 ];

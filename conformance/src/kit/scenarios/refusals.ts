@@ -22,14 +22,12 @@ const ends = (name: string, title: string, message: () => Uint8Array | string): 
 /** The session of before is gone, with its token. */
 async function isGone(kit: Kit, session: Session): Promise<void> {
   if (kit.door.peer === 'server') {
-    const { accept, bytes } = await kit.offerToResume(session);
-    const { recovered } = accept['resume'] as { recovered?: unknown };
-    must(recovered === false, 'a session that was violated is resumed', bytes);
+    const { ticket, bytes } = await kit.offerToResume(session);
+    must(!ticket.recovered, 'a session that was violated is resumed', bytes);
     return;
   }
   const { hello, bytes } = await kit.greeted();
-  const { resume } = hello['payload'] as { resume?: unknown };
-  must((resume ?? null) === null, 'the client resumes a session that was violated', bytes);
+  must((hello['resume'] ?? null) === null, 'the client resumes a session that was violated', bytes);
 }
 
 export const REFUSALS: readonly Scenario[] = [

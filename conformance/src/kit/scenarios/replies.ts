@@ -3,9 +3,11 @@ import type { Call } from '../calls.js';
 import { must, mustEqual } from '../deviation.js';
 import { bodyFrames, frame, Kind } from '../frames.js';
 import type { Kit } from '../kit.js';
+import { jsonIn } from '../members.js';
 import type { Offer } from '../offers.js';
 import type { Scenario } from '../scenario.js';
-import { responseOf, type Session } from '../session.js';
+import type { Session } from '../session.js';
+import { toldOfOne } from '../told.js';
 import { checkParts, said } from './streams.js';
 
 /** Replies that a server keeps, and others follow. */
@@ -211,7 +213,7 @@ export const REPLIES: readonly Scenario[] = [
       await session.over(first.call);
       const second = await kept(session, { pace: 50 });
       const list = await session.over(await wants(session, { list: {} }));
-      const all = list.parts.flatMap((part) => JSON.parse(textOf(part)) as Fields[]);
+      const all = list.parts.flatMap((part) => jsonIn(part) as Fields[]);
       mustEqual(
         all.map(({ id, name, own, state }) => [id, name ?? null, own, state]),
         [
@@ -271,8 +273,12 @@ export const REPLIES: readonly Scenario[] = [
       for (const text of ['eight', 'nine', 'ten'])
         session.link.write(...bodyFrames(Kind.CHUNK, id, { bytes: text }));
       session.end(id);
-      const { parts, error } = JSON.parse(textOf(responseOf(await session.over(call)))) as Fields;
-      mustEqual([parts, error], [['eight', 'nine', 'ten'], null], 'the parts that the client has read');
+      const { parts, error } = await toldOfOne(session, call);
+      mustEqual(
+        [parts, error ?? null],
+        [['eight', 'nine', 'ten'], null],
+        'the parts that the client has read',
+      );
     },
   },
   {
@@ -290,17 +296,11 @@ export const REPLIES: readonly Scenario[] = [
       session.link.write(...bodyFrames(Kind.CHUNK, asked.id, { bytes: 'one' }));
       await session.until(() => asked.isCancelled || undefined, 'the cancel of the client');
       session.end(asked.id);
-      mustEqual(
-        (JSON.parse(textOf(responseOf(await session.over(call)))) as Fields)['parts'],
-        ['one'],
-        'the parts',
-      );
+      mustEqual((await toldOfOne(session, call)).parts, ['one'], 'the parts');
       const failing = await session.ask({ test: 'follow', name: 'gone' });
       const { id } = await session.asked('a second request to @replies');
       session.link.write(frame(Kind.ERROR, id, packed({ code: 'unknown_reply', message: 'there is none' })));
-      const { error } = JSON.parse(textOf(responseOf(await session.over(failing)))) as {
-        error: Fields | null;
-      };
+      const { error } = await toldOfOne(session, failing);
       mustEqual(error?.['code'], 'unknown_reply', 'the error');
     },
   },

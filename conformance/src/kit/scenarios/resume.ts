@@ -3,6 +3,7 @@ import { must, mustEqual } from '../deviation.js';
 import { Kind } from '../frames.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
+import { toldBy } from '../told.js';
 import { checkTally } from './messages.js';
 import { checkParts, said } from './streams.js';
 
@@ -27,7 +28,7 @@ async function history(session: Session): Promise<void> {
   for (const call of [stream, said6, echo, asking]) await session.over(call);
   checkParts(stream.parts, 10, 50);
   must(textOf(responseOf(echo)) === LONG, 'the echo is another text', responseOf(echo).content);
-  const told = JSON.parse(textOf(responseOf(asking))) as { parts: string[] }[];
+  const told = await toldBy(session, asking);
   mustEqual(
     told.map(({ parts }) => parts),
     [['answer'], ['answer']],

@@ -1,7 +1,8 @@
 import { crc32 } from 'node:zlib';
-import { type Fields, packed, textOf } from '../bodies.js';
+import { type Fields, packed } from '../bodies.js';
 import { must, mustEqual, NotApplicable } from '../deviation.js';
 import { bodyFrames, Codec, frame, join, Kind, MAX_TENSOR_PIECE, varint } from '../frames.js';
+import { jsonIn } from '../members.js';
 import { parametersOf } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
@@ -207,7 +208,7 @@ export const TENSORS: readonly Scenario[] = [
     title: 'The peer begins no tensor above what the kit accepts.',
     async run(kit) {
       const session = await kit.session({ link: { max_transfer: 1_000 } });
-      const told = JSON.parse(textOf(await session.answer({ test: 'tensor', values: 1_000 }))) as unknown;
+      const told = jsonIn(await session.answer({ test: 'tensor', values: 1_000 }));
       mustEqual(told, { error: 'transfer_too_large' }, 'the outcome');
       mustEqual(session.link.asked.length, 0, 'the number of tensors');
     },
@@ -262,11 +263,7 @@ export const TENSORS: readonly Scenario[] = [
           body.coded,
         );
         session.respond(id, { bytes: '' });
-        mustEqual(
-          JSON.parse(textOf(responseOf(await session.over(outer)))),
-          { error: null },
-          'the outcome at the peer',
-        );
+        mustEqual(jsonIn(responseOf(await session.over(outer))), { error: null }, 'the outcome at the peer');
       }
     },
   },
@@ -280,11 +277,7 @@ export const TENSORS: readonly Scenario[] = [
       const { id } = await session.asked('a tensor of the peer');
       session.link.write(frame(Kind.ERROR, id, packed({ code: 'bad_checksum', message: 'a test' })));
       session.link.answered(id);
-      mustEqual(
-        JSON.parse(textOf(responseOf(await session.over(outer)))),
-        { error: 'bad_checksum' },
-        'the outcome',
-      );
+      mustEqual(jsonIn(responseOf(await session.over(outer))), { error: 'bad_checksum' }, 'the outcome');
     },
   },
 ];
