@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import WebSocket, { WebSocketServer } from 'ws';
 import { type Fields, packed, unpacked } from '../../src/kit/bodies.js';
 import { BINARY } from '../../src/kit/door.js';
-import { bodyFrames, Cursor, Flag, frame, Kind, parseFrame, parseHead } from '../../src/kit/frames.js';
+import { bodyFrames, Codec, Cursor, Flag, frame, Kind, parseFrame, parseHead } from '../../src/kit/frames.js';
 
 /**
  * Faults of our own peers, in parts of the specification that the peer in Python lacks. Each changes what one end of a
@@ -85,6 +85,61 @@ const withKept = (resume: Fields, change: (kept: Fields) => Fields): Fields =>
     ? resume
     : { ...resume, rebuilt: { ...(resume['rebuilt'] as Fields), kept: change(kept(resume)) } };
 
+/** Whether a control message is of this type. */
+const isOf = (type: string, bytes: Uint8Array): boolean =>
+  isControl(bytes) && unpacked(bytes, 'a control message')['type'] === type;
+
+/** A server that has said GOAWAY on another connection refuses here before it was read here. */
+function refusing(): Change {
+  let said = 0;
+  return (bytes) => {
+    if (isOf('GOAWAY', bytes)) said++;
+    if (isControl(bytes) || said < 2) return bytes;
+    const { kind, stream } = parseFrame(bytes);
+    return kind === Kind.RESPONSE
+      ? frame(Kind.ERROR, stream, packed({ code: 'draining', message: 'the server drains' }))
+      : bytes;
+  };
+}
+
+/** The first message behind an ACCEPT with a new link is lost. */
+function losing(): Change {
+  let loses = false;
+  return (bytes) => {
+    if (isOf('ACCEPT', bytes)) {
+      const { resume } = (unpacked(bytes, 'ACCEPT')['payload'] ?? {}) as { resume?: Fields };
+      loses = resume?.['rebuilt'] !== undefined;
+    }
+    if (isControl(bytes) || !loses) return bytes;
+    const { kind, flags } = parseFrame(bytes);
+    if (kind !== Kind.MESSAGE) return bytes;
+    loses = (flags & Flag.MORE) !== 0;
+    return undefined;
+  };
+}
+
+/** A server that takes the checksum of a compressed tensor for that of its compressed bytes. */
+function checksCompressedBytes(): Fault {
+  const tensors = new Set<number>();
+  const noted: Change = (bytes) => {
+    if (isControl(bytes)) return bytes;
+    const { kind, codec, stream, rest } = parseFrame(bytes);
+    // Flags and length of the metadata; a checksum is their last field.
+    const metadata = rest.subarray(12, 12 + new DataView(rest.buffer, rest.byteOffset).getUint16(8, true));
+    const isMeant = kind === Kind.REQUEST && codec === Codec.AVP && rest[3] === 1 && metadata.includes(0x78);
+    if (isMeant) tensors.add(stream);
+    return bytes;
+  };
+  const answered: Change = (bytes) => {
+    if (isControl(bytes)) return bytes;
+    const { kind, stream } = parseFrame(bytes);
+    if (kind === Kind.RESPONSE && tensors.has(stream))
+      return frame(Kind.ERROR, stream, packed({ code: 'bad_checksum', message: 'it does not fit' }));
+    return kind === Kind.ERROR && tensors.has(stream) ? frame(Kind.RESPONSE, stream, 0) : bytes;
+  };
+  return { client: () => noted, server: () => answered };
+}
+
 /** Only the first message of a type passes on all connections together. */
 function firstOnly(type: string): () => Change {
   let seen = 0;
@@ -126,6 +181,9 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
     }),
   },
   forgets_rebuild: { client: inResume('HELLO', ({ rebuild: _, ...resume }) => resume) },
+  outlives_its_window: {
+    server: inResume('ACCEPT', (resume) => ({ ...resume, window_ms: 600_000 })),
+  },
   // Of the server.
   tells_no_end_of_credentials: { server: inControl('AUTH', () => undefined) },
   tells_goaway_once: { server: firstOnly('GOAWAY') },
@@ -167,6 +225,15 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
       const rebuilt = resume['rebuilt'] as Fields | undefined;
       return rebuilt === undefined ? resume : { ...resume, rebuilt: { ...rebuilt, cancelled: [] } };
     }),
+  },
+  refuses_before_goaway_was_read: { server: refusing },
+  counts_any_pong: {
+    client: () => (bytes) => (isOf('PONG', bytes) ? [bytes, bytes] : bytes),
+  },
+  loses_half_messages: { server: losing },
+  checks_compressed_bytes: checksCompressedBytes(),
+  passes_redelivered_on: {
+    server: inMetadata(Kind.MESSAGE, (metadata) => ({ '@redelivered': true, ...metadata })),
   },
   handles_everything_again: {
     server: inResume('ACCEPT', (resume) => withKept(resume, (all) => ({ ...all, handled: 0 }))),

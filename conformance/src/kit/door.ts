@@ -19,6 +19,8 @@ export interface Upgrade {
   /** @default m2m.v1 */
   readonly subprotocols?: readonly string[] | undefined;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Offers permessage-deflate, as browsers do. @default false */
+  readonly deflate?: boolean;
 }
 
 export const BINARY = 'm2m.v1';
@@ -38,10 +40,10 @@ export class Dialer implements Door {
     this.timeoutMs = timeoutMs;
   }
 
-  async open({ subprotocols = [BINARY], headers = {} }: Upgrade = {}): Promise<Wire> {
+  async open({ subprotocols = [BINARY], headers = {}, deflate = false }: Upgrade = {}): Promise<Wire> {
     const socket = new WebSocket(this.url, [...subprotocols], {
       headers,
-      perMessageDeflate: false,
+      perMessageDeflate: deflate,
       handshakeTimeout: this.timeoutMs,
     });
     const wire = new Wire(socket, this.timeoutMs);

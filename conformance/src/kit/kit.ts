@@ -120,7 +120,7 @@ export class Kit {
       max_payload_size: Math.min(countIn(hello, 'max_payload_size', 0) || LARGEST_PAYLOAD, LARGEST_PAYLOAD),
       limits: offer.limits ?? {},
       extensions: Object.fromEntries(extensions),
-      ...(extensions.some(([name]) => name === 'resume') && { resume: this.#ticket(false) }),
+      ...(extensions.some(([name]) => name === 'resume') && { resume: this.#ticket(false, 0, offer.windowMs) }),
     };
   }
 
@@ -150,8 +150,8 @@ export class Kit {
 
   // --- resuming
 
-  #ticket(recovered: boolean, received = 0): Fields {
-    return { token: randomUUID(), window_ms: 120_000, recovered, received };
+  #ticket(recovered: boolean, received = 0, window = 120_000): Fields {
+    return { token: randomUUID(), window_ms: window, recovered, received };
   }
 
   /** Resumes a session over another connection. */

@@ -76,6 +76,8 @@ export class Link {
   grants = true;
   /** Called after each counted frame of the peer. */
   onCounted: ((frame: Frame) => void) | undefined;
+  /** Called after each credit frame of the peer. */
+  onCredit: ((stream: number, limit: number) => void) | undefined;
   /** Called after each counted frame of the kit. */
   onWritten: (() => void) | undefined;
   readonly written: Uint8Array[] = [];
@@ -233,9 +235,10 @@ export class Link {
     }
     const limit = new Cursor(rest, bytes).varint('the limit');
     const isKnown =
-      stream === 0 || this.#isOwn(stream) ? this.#wasOpened(stream) : stream <= this.#lastOfPeer;
+      stream === 0 || (this.#isOwn(stream) ? this.calls.has(stream) : stream <= this.#lastOfPeer);
     must(isKnown, `credit for stream ${stream}, which was never opened`, bytes);
     this.outgoing.raise(stream, limit);
+    this.onCredit?.(stream, limit);
   }
 
   #counted(parsed: Frame): void {
@@ -392,9 +395,5 @@ export class Link {
 
   #isOwn(stream: number): boolean {
     return stream % 2 === (this.#options.isClient ? 1 : 0);
-  }
-
-  #wasOpened(stream: number): boolean {
-    return stream === 0 || this.calls.has(stream);
   }
 }

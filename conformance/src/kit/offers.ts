@@ -13,6 +13,8 @@ export interface Offer {
   /** @default NONE */
   readonly algorithms?: readonly string[];
   readonly encodings?: readonly string[];
+  /** How long the session survives without a connection, if the kit is the server. @default 120,000 */
+  readonly windowMs?: number;
   /** `limits` of ACCEPT, if the kit is the server. */
   readonly limits?: Fields;
   /** Members of `extensions.link` beside the usual ones. */
@@ -111,7 +113,10 @@ const STANDARD = {
 /** The parameters of an extension, with the standard values of those that are left out. */
 export function parametersOf(text: string, name: keyof typeof STANDARD, bytes?: Uint8Array): Fields {
   const stated = jsonOf(text, `extensions.${name}`, bytes);
-  return stated['std'] === 1 ? { ...STANDARD[name], ...stated } : stated;
+  if (stated['std'] !== 1) return stated;
+  // Null counts as absent here, too.
+  const named = Object.entries(stated).filter(([, value]) => value !== null);
+  return { ...STANDARD[name], ...Object.fromEntries(named) };
 }
 
 export function jsonOf(text: string, what: string, bytes?: Uint8Array): Fields {

@@ -58,7 +58,10 @@ export async function startPython(url?: string, other: Other = {}): Promise<Pyth
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     errors += text;
   });
-  const stop = () => void child.kill('SIGKILL');
+  const stop = () => {
+    process.off('exit', stop);
+    child.kill('SIGKILL');
+  };
   process.once('exit', stop);
   return { url: url ?? (await firstLine(child, () => errors)), errors: () => errors, stop };
 }

@@ -53,6 +53,8 @@ export class Session {
   #resuming: Promise<void> | undefined;
   /** The peer has said CLOSE. */
   #closing: Fields | undefined;
+  /** The frames of the kit that the peer had acknowledged when it said so. */
+  confirmedAtClose: number | undefined;
 
   constructor(wire: Wire, agreement: Agreement, options: SessionOptions) {
     this.#options = options;
@@ -252,7 +254,10 @@ export class Session {
     const fields = unpacked(message, 'a control message');
     checkEnvelope(fields, this.id, message);
     if (fields['type'] === 'PING' && this.answersPings) this.wire.send(this.control('PONG'));
-    if (fields['type'] === 'CLOSE') this.#closing = fields;
+    if (fields['type'] === 'CLOSE') {
+      this.#closing = fields;
+      this.confirmedAtClose = this.link.confirmed;
+    }
     this.controls.push(fields);
   }
 

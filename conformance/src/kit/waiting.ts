@@ -2,6 +2,9 @@ import { Deviation } from './deviation.js';
 
 /** Scenarios wait for what a peer does, never longer than they say. */
 
+/** Milliseconds: long enough for a peer to do what it must not do. */
+export const A_WHILE = 150;
+
 export class Changes {
   #waiting = new Set<() => void>();
   #failure: unknown;

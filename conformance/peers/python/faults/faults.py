@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
 
-from parlance_peer import agreement, avp, behaviours, codecs, context, credit, frames, incoming, link, outbox, server, session
+from parlance_peer import agreement, avp, behaviours, client, codecs, context, control, credit
+from parlance_peer import frames, incoming, link, outbox, server, session
 from parlance_peer.errors import ProtocolError
 from parlance_peer.frames import Codec, Kind
 
@@ -26,8 +28,6 @@ def prefers_its_own_order() -> None:
 
 def accepts_anything() -> None:
     """§2: a client that takes an ACCEPT beyond its offer."""
-    from parlance_peer import client
-
     client.check_accept = lambda payload: None  # type: ignore[assignment]
 
 
@@ -268,6 +268,183 @@ def repeats_received_frames() -> None:
     outbox.Outbox.resume = resume  # type: ignore[method-assign]
 
 
+def begins_bodies_again() -> None:
+    """§6: a body that credit has cut begins again on the next connection."""
+    resume = outbox.Outbox.resume
+
+    def forgetting(self: outbox.Outbox, received: int) -> None:
+        for queue in self._queues.values():
+            queue[0].offset = 0
+        resume(self, received)
+
+    outbox.Outbox.resume = forgetting  # type: ignore[method-assign]
+
+
+def wrong_token_raises_attempt() -> None:
+    """§3: the attempt of a HELLO is kept before its token is compared."""
+    resumed = server.Server._resumed
+
+    def raising(self: server.Server, transport: Any, hello: dict[str, Any]) -> Any:
+        resume = hello.get("resume") or {}
+        named = self._sessions.get(resume.get("session_id", ""))
+        if named is not None and self._matching(resume) is None:
+            named.attempt = max(named.attempt, resume.get("attempt") or 0)
+        return resumed(self, transport, hello)
+
+    server.Server._resumed = raising  # type: ignore[method-assign]
+
+
+def frees_cancelled_slots() -> None:
+    """§4: a request that was cancelled does not count as open any more."""
+    opening = link.Link.open
+
+    def greedy(self: link.Link, *arguments: Any) -> link.Call:
+        most = self._peer.max_streams
+        cancelled = sum(call.is_cancelled for call in self._calls.values())
+        object.__setattr__(self._peer, "max_streams", most + cancelled)
+        try:
+            return opening(self, *arguments)
+        finally:
+            object.__setattr__(self._peer, "max_streams", most)
+
+    link.Link.open = greedy  # type: ignore[method-assign]
+
+
+def acknowledges_behind_close() -> None:
+    """§3: what has come before CLOSE is acknowledged later."""
+    closed = session.Session._peer_has_closed
+
+    def slow(self: session.Session) -> None:
+        acknowledge = self.link.acknowledge
+        self.link.acknowledge = lambda: asyncio.get_running_loop().call_later(0.2, acknowledge)
+        closed(self)
+        del self.link.acknowledge
+
+    session.Session._peer_has_closed = slow  # type: ignore[method-assign]
+
+
+def replaces_bases_in_use() -> None:
+    """§9: a base leaves although another body needs it."""
+    enter = context.State._enter
+
+    def careless(self: context.State, content: bytes, replaced: context.Base | None) -> None:
+        if replaced is not None:
+            replaced.uses = 0
+        enter(self, content, replaced)
+
+    context.State._enter = careless  # type: ignore[method-assign]
+
+
+def moves_messages() -> None:
+    """§6: a client writes messages of a lost session again in the next one."""
+    begin = client.Client._begin
+
+    def moving(self: client.Client, transport: Any, fields: dict[str, Any]) -> session.Session:
+        lost = self._session if self._session is not None and self._session.state is session.State.SUSPENDED else None
+        over = begin(self, transport, fields)
+        if lost is not None and lost is not over:
+            for frame in lost.link.outbox._unacknowledged:
+                if frame[0] == 0x10 | Kind.MESSAGE:
+                    over.link.outbox.count(frame)
+        return over
+
+    client.Client._begin = moving  # type: ignore[method-assign]
+
+
+def forgets_late_frames() -> None:
+    """§4: a late frame is not counted."""
+    handle = link.Link.handle
+
+    def forgetting(self: link.Link, data: bytes) -> None:
+        frame = frames.parse(data)
+        is_own = self._is_own(frame.stream)
+        late_cancel = frame.kind == Kind.CANCEL and not is_own and frame.stream not in self._requests
+        late_reply = Kind.RESPONSE <= frame.kind <= Kind.ERROR and is_own and frame.stream not in self._calls
+        if not (late_cancel or late_reply):
+            handle(self, data)
+
+    link.Link.handle = forgetting  # type: ignore[method-assign]
+
+
+def charges_coded_bytes() -> None:
+    """§5: a body in context is charged its coded bytes."""
+    complete = outbox.Outbox._complete
+
+    def cheaper(self: outbox.Outbox, stream: int, body: outbox.Body) -> None:
+        self.credit.spend = lambda stream, charge: None
+        complete(self, stream, body)
+        del self.credit.spend
+
+    outbox.Outbox._complete = cheaper  # type: ignore[method-assign]
+
+
+def takes_any_expansion() -> None:
+    """§4: a first frame may state any length of its content."""
+    parse_head, most = frames.parse_head, frames.MAX_MESSAGE
+
+    def lenient(frame: frames.Frame) -> frames.Head:
+        frames.MAX_MESSAGE = 2**53 if frame.codec in frames.SIZED else most
+        try:
+            return parse_head(frame)
+        finally:
+            frames.MAX_MESSAGE = most
+
+    link.parse_head = lenient
+
+
+def nests_without_end() -> None:
+    """§2: control messages nest as deep as they like."""
+    control.MAX_DEPTH = 10_000
+
+
+def _resuming(change: Callable[[list[bytes]], list[bytes]]) -> None:
+    """Changes what is written when a connection resumes a session."""
+    resume = link.Link.resume
+
+    def changing(self: link.Link, received: int) -> None:
+        transmit, written = self._transmit, []
+        self._transmit = self.outbox.transmit = written.append
+        try:
+            resume(self, received)
+        finally:
+            self._transmit = self.outbox.transmit = transmit
+            for frame in change(written):
+                transmit(frame)
+
+    link.Link.resume = changing  # type: ignore[method-assign]
+
+
+def _is_credit(frame: bytes) -> bool:
+    return frame[0] == 0x10 | Kind.CREDIT
+
+
+def states_credit_of_messages_only() -> None:
+    """§5: on the next connection credit is stated for stream 0 alone."""
+    _resuming(lambda written: [frame for frame in written if not _is_credit(frame) or frame[1] == 0])
+
+
+def states_credit_first() -> None:
+    """§6: on the next connection credit is stated before the requests that open its streams."""
+    _resuming(lambda written: sorted(written, key=lambda frame: not _is_credit(frame)))
+
+
+def agrees_twice() -> None:
+    """§2: an algorithm that the client lists twice is agreed on twice."""
+    known = agreement._known
+    agreement._known = lambda names: [name for each in names for name in known([each])]
+
+
+def negotiates_deflate() -> None:
+    """§1: messages are compressed by an extension of WebSocket."""
+    serve = server.serve
+    server.serve = lambda *arguments, **options: serve(*arguments, **{**options, "compression": "deflate"})  # type: ignore[assignment]
+
+
+def leaves_unacknowledged() -> None:
+    """§3: an end that closes does not wait until everything is acknowledged."""
+    outbox.Outbox.is_acknowledged = property(lambda self: True)  # type: ignore[assignment]
+
+
 FAULTS: dict[str, Callable[[], None]] = {
-    name: fault for name, fault in list(globals().items()) if callable(fault) and getattr(fault, "__module__", "") == __name__
+    name: fault for name, fault in list(globals().items()) if callable(fault) and getattr(fault, "__module__", "") == __name__ and not name.startswith("_")
 }

@@ -9,11 +9,11 @@ import { helloOf, type Offer } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
 import { said } from './streams.js';
+import { A_WHILE } from '../waiting.js';
 
 /** Agents of one server, which relays between them. */
 
 const SECTION = '§11 Agents';
-const A_WHILE = 150;
 
 /** A session of the kit that is an agent. */
 export async function agent(kit: Kit, agentId: string, offer: Offer = {}): Promise<Session> {
@@ -307,6 +307,19 @@ export const AGENTS: readonly Scenario[] = [
       );
       a.link.write(frame(Kind.CANCEL, watch.id));
       await a.over(watch, 'end or error after a cancel');
+    },
+  },
+  {
+    name: 'agents/redelivered-is-removed',
+    section: '§11 Agents: delivery',
+    tests: 'server',
+    title: 'A server takes the entry @redelivered out of what a client sends, and no other one.',
+    async run(kit) {
+      const [a, b] = [await agent(kit, 'a'), await agent(kit, 'b')];
+      const metadata = packed({ '@redelivered': true, kind: 'greeting' });
+      await a.link.writeBody(Kind.MESSAGE, 0, { bytes: 'hi', agent: a.numberOf('b'), metadata });
+      const [message] = await heard(b, 1);
+      mustEqual(message?.metadata, { kind: 'greeting' }, 'the metadata');
     },
   },
 ];

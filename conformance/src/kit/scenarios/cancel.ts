@@ -1,9 +1,12 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { packed } from '../bodies.js';
+import { isOver } from '../calls.js';
 import { must, mustEqual } from '../deviation.js';
 import { bodyFrames, frame, Kind, MIN_WINDOW } from '../frames.js';
 import type { Scenario } from '../scenario.js';
 import type { Session } from '../session.js';
 import { toldBy } from '../told.js';
+import { A_WHILE } from '../waiting.js';
 
 /** Cancelling requests, in both directions. */
 
@@ -93,6 +96,31 @@ export const CANCEL: readonly Scenario[] = [
       const session = await kit.session();
       await session.answer({ test: 'echo' }, { bytes: packed({}) });
       await session.violate(frame(Kind.CANCEL, session.link.openStream().id), [4400], 'a cancel');
+    },
+  },
+  {
+    name: 'cancel/cancelled-keeps-its-slot',
+    section: SECTION,
+    title: 'A request that the peer has cancelled counts as open until it has ended.',
+    async run(kit) {
+      const session = await kit.session({ link: { max_streams: 1 } });
+      const first = await session.ask({ test: 'ask', size: 10, cancel_after: 1 });
+      const asked = await session.asked('a request of the peer');
+      session.link.write(...bodyFrames(Kind.CHUNK, asked.id, { bytes: 'one' }));
+      await session.until(() => asked.isCancelled || undefined, 'the cancel of the peer');
+      const second = await session.ask({ test: 'ask', size: 10 });
+      await pause(A_WHILE);
+      must(session.link.asked.length === 0, 'a second stream although the first one has not ended');
+      session.end(asked.id);
+      await session.over(first);
+      // An end may refuse what goes beyond the limit, or keep it until a stream is free.
+      const next = await session.until(
+        () => session.link.asked.shift() ?? (isOver(second) ? 'refused' : undefined),
+        'a request of the peer, or its refusal',
+      );
+      if (next !== 'refused') session.respond(next.id, { bytes: 'answer' });
+      await session.over(second);
+      await session.stillWorks('a cancel');
     },
   },
 ];

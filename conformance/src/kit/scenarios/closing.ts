@@ -1,7 +1,9 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { packed } from '../bodies.js';
 import { must, mustEqual } from '../deviation.js';
 import { bodyFrames, Kind } from '../frames.js';
 import type { Scenario } from '../scenario.js';
+import { A_WHILE } from '../waiting.js';
 import { checkTally } from './messages.js';
 
 /** How sessions end in order. */
@@ -94,6 +96,37 @@ export const CLOSING: readonly Scenario[] = [
       const session = await kit.session();
       await session.answer({ test: 'echo' }, { bytes: packed({}) });
       await session.close({ reason: 'SOMETHING_NEW', message: 'a test', novelty: 1 });
+    },
+  },
+  {
+    name: 'closing/acknowledges-before-close',
+    section: SECTION,
+    title: 'The peer acknowledges everything at once when CLOSE comes, before its own CLOSE.',
+    async run(kit) {
+      const session = await kit.session();
+      for (const text of ['one', 'two', 'three'])
+        await session.link.writeBody(Kind.MESSAGE, 0, { bytes: text });
+      await session.close();
+      const left = session.link.written.length - (session.confirmedAtClose ?? 0);
+      must(left === 0, `${left} frames were not acknowledged when the CLOSE of the peer came`);
+    },
+  },
+  {
+    name: 'closing/waits-for-acknowledgement',
+    section: SECTION,
+    title: 'An end that closes does not leave with 1000 before everything is acknowledged.',
+    async run(kit) {
+      const session = await kit.session();
+      session.link.acknowledges = false;
+      await session.answer({ test: 'say', messages: 3, size: 20 });
+      await session.ask({ test: 'close', code: 'finished', message: '' });
+      await session.controlOf('CLOSE');
+      session.wire.send(session.control('CLOSE', { reason: 'NORMAL', message: '' }));
+      await pause(A_WHILE);
+      const code = session.wire.closed?.code;
+      must(code === undefined, `the peer has left with ${code} before its frames were acknowledged`);
+      session.link.acknowledge();
+      await session.wire.end([1000], 'CLOSE at both ends');
     },
   },
 ];

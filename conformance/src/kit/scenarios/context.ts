@@ -66,6 +66,22 @@ async function echo(session: Session, text: string, coding: Coding = {}): Promis
   mustEqual(textOf(responseOf(await session.over(call))), text, 'the echo');
 }
 
+/** The first frame of a request in context. @returns what writes the other one and reads the echo. */
+function begin(session: Session, text: string, coding: Coding): () => Promise<void> {
+  const call = session.link.openStream();
+  const [first, second] = bodyFrames(Kind.REQUEST, call.id, {
+    codec: Codec.CONTEXT,
+    bytes: coded(text, coding),
+    metadata: packed({ test: 'echo' }),
+    pieces: [4, 1000],
+  });
+  session.link.write(first as Uint8Array);
+  return async () => {
+    session.link.write(second as Uint8Array);
+    mustEqual(textOf(responseOf(await session.over(call))), text, 'the echo');
+  };
+}
+
 /** A body in context that the session must not survive. */
 const ends = (name: string, title: string, bytes: (session: Session) => Uint8Array, flags = 0): Scenario => ({
   name: `context/${name}`,
@@ -164,22 +180,25 @@ export const CONTEXT: readonly Scenario[] = [
     title: 'A base stays while a body needs it, and a message for which no room can be made changes nothing.',
     async run(kit) {
       const session = await sessionOf(kit, { max_bytes: 4096, max_messages: 1 });
-      const { link } = session;
       await echo(session, A);
-      const call = link.openStream();
       const text = `${A} In two frames.`;
-      const metadata = packed({ test: 'echo' });
-      const [first, second] = bodyFrames(Kind.REQUEST, call.id, {
-        codec: Codec.CONTEXT,
-        bytes: coded(text, { base: 2, against: A }),
-        metadata,
-        pieces: [4, 1000],
-      });
-      link.write(first as Uint8Array);
+      const finish = begin(session, text, { base: 2, against: A });
       await echo(session, B);
-      link.write(second as Uint8Array);
-      mustEqual(textOf(responseOf(await session.over(call))), text, 'the echo');
+      await finish();
       await echo(session, `${text} At last.`, { base: 2, against: text });
+    },
+  },
+  {
+    name: 'context/replaces-a-base-in-use',
+    section: SECTION,
+    title: 'A body that takes its base’s place leaves the base where it is while another body needs it.',
+    async run(kit) {
+      const session = await sessionOf(kit, { max_bytes: 4096, max_messages: 8 });
+      await echo(session, A);
+      const finish = begin(session, `${A} In two frames.`, { base: 2, against: A });
+      await echo(session, `${A} More.`, { base: 2, against: A, replaces: true });
+      await echo(session, `${A} Still there.`, { base: 3, against: A });
+      await finish();
     },
   },
   {

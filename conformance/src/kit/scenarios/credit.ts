@@ -6,14 +6,13 @@ import type { Scenario } from '../scenario.js';
 import { responseOf } from '../session.js';
 import { checkTally } from './messages.js';
 import { checkParts, said } from './streams.js';
+import { A_WHILE } from '../waiting.js';
 
 /** Flow control, in both directions. */
 
 const SECTION = '§5 Credit';
 /** The most that a body of this size costs: if it is cut, it states its total as well. */
 const costOf = (size: number): number => size + BODY_CHARGE + varint(size).length;
-/** Long enough for a peer that ignores credit to go on. */
-const A_WHILE = 150;
 
 export const CREDIT: readonly Scenario[] = [
   {
@@ -175,6 +174,27 @@ export const CREDIT: readonly Scenario[] = [
       const call = await session.over(await session.ask({ test: 'echo' }, { bytes: packed({}) }));
       session.link.write(frame(Kind.CREDIT, call.id, varint(1_000_000)));
       await session.stillWorks('late credit');
+    },
+  },
+  {
+    name: 'credit/context-is-charged',
+    section: SECTION,
+    title: 'A body in context is charged what it expands to: later ones wait for credit.',
+    async run(kit) {
+      const context = JSON.stringify({ max_bytes: 100_000, max_messages: 4 });
+      const session = await kit.session({ link: { message_window: MIN_WINDOW }, extensions: { context } });
+      session.link.grants = false;
+      const text = 'What was said before. '.repeat(300);
+      const call = await session.ask({ test: 'say', messages: 8, text, codec: 'CONTEXT' });
+      const { messages } = session.link;
+      await session.until(() => messages.length >= 2 || undefined, 'two messages');
+      await pause(A_WHILE);
+      // One body may go beyond the limit by what it expands to, and no other one.
+      must(messages.length <= 3, `${messages.length} messages of ${text.length} bytes in ${MIN_WINDOW} of credit`);
+      session.link.grant(0, 1_000_000);
+      await session.over(call);
+      await session.until(() => messages.length >= 8 || undefined, 'eight messages');
+      for (const body of messages) must(textOf(body) === text, 'another text', body.coded);
     },
   },
 ];

@@ -125,4 +125,17 @@ export const FRAGMENTS: readonly Scenario[] = [
   ends('metadata-too-large', 'More than 8 KiB of metadata end the session with 4413.', [4413], (stream) => [
     frame(Kind.REQUEST, stream, Flag.META, varint(9000), new Uint8Array(9000), 'abcde'),
   ]),
+  {
+    name: 'fragments/expanded-too-large',
+    section: SECTION,
+    title: 'A body that states more content than the message limit ends the session with 4413 at its first frame.',
+    async run(kit) {
+      const session = await kit.session({ algorithms: ['BROTLI', 'NONE'] });
+      await session.stillWorks('the handshake');
+      const { id } = session.link.openStream();
+      const head = [varint(10), varint(2 ** 31), varint(META.length), META];
+      const bytes = frame(Kind.REQUEST, id, Flag.MORE | Flag.META | Codec.BROTLI, ...head, 'abcde');
+      await session.violate(bytes, [4413], 'a body that expands beyond the message limit');
+    },
+  },
 ];

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { must, mustEqual } from '../deviation.js';
+import { Deviation, must, mustEqual, NotApplicable } from '../deviation.js';
 import { controlOn, envelope, type Kit, payloadOf } from '../kit.js';
 import { countIn, mapIn } from '../members.js';
 import { helloOf } from '../offers.js';
@@ -7,11 +7,11 @@ import type { Scenario } from '../scenario.js';
 import type { Session } from '../session.js';
 import { toldBy } from '../told.js';
 import { checkParts } from './streams.js';
+import { A_WHILE } from '../waiting.js';
 
 /** Servers that leave. */
 
 const SECTION = '§2 GOAWAY';
-const A_WHILE = 150;
 
 /** A session whose server drains. @param options milliseconds. */
 async function draining(kit: Kit, deadline: number, retryAfter = 1): Promise<Session> {
@@ -23,6 +23,16 @@ async function draining(kit: Kit, deadline: number, retryAfter = 1): Promise<Ses
 }
 
 const pong = (session: Session) => session.wire.send(session.control('PONG'));
+
+/** Longer than servers are silent before they ask whether a client that acknowledges nothing is there. */
+const PING_MS = 7_000;
+
+/** The server knows that GOAWAY was read. */
+async function refuses(session: Session): Promise<void> {
+  await pause(A_WHILE);
+  const { error } = await session.over(await session.ask({ test: 'echo' }, { bytes: 'late' }));
+  mustEqual(error?.['code'], 'draining', 'the code of the error for a request after GOAWAY');
+}
 
 /** Says GOAWAY to a client, and waits until it has read it. */
 async function told(session: Session, payload: Record<string, unknown>): Promise<void> {
@@ -49,9 +59,7 @@ export const GOAWAY: readonly Scenario[] = [
       const hang = await session.ask({ test: 'hang' });
       await session.stillWorks('GOAWAY that the client has not read');
       pong(session);
-      await pause(A_WHILE);
-      const late = await session.over(await session.ask({ test: 'echo' }, { bytes: 'late' }));
-      mustEqual(late.error?.['code'], 'draining', 'the code of the error');
+      await refuses(session);
       must(hang.error === undefined, 'a request from before was ended before the deadline');
       await session.link.writeBody(0, 0, { bytes: 'a message' });
       await session.close();
@@ -148,6 +156,54 @@ export const GOAWAY: readonly Scenario[] = [
       const waited = Date.now() - start;
       must(waited >= retry - 100, `the client came back after ${waited} ms`, bytes);
       must((hello['resume'] ?? null) === null, 'the client resumes a session that has ended', bytes);
+    },
+  },
+  {
+    name: 'goaway/served-after-resume',
+    section: SECTION,
+    tests: 'server',
+    title: 'On another connection a server that drains serves requests until GOAWAY was read there.',
+    async run(kit) {
+      const session = await draining(kit, 4_000);
+      await session.controlOf('PING');
+      await session.ask({ test: 'hang' });
+      pong(session);
+      await refuses(session);
+      session.cut();
+      await session.controlOf('GOAWAY');
+      await session.stillWorks('GOAWAY that was not read on this connection');
+      await session.close();
+      await kit.sessionAnew();
+    },
+  },
+  {
+    name: 'goaway/pong-of-before',
+    section: SECTION,
+    tests: 'server',
+    title: 'The PONG to an earlier PING does not say that GOAWAY was read.',
+    async run(kit) {
+      const session = await kit.sessionAnew();
+      await session.requires('drain');
+      session.answersPings = false;
+      // A frame that nobody acknowledges, and silence, make a server ask.
+      session.link.acknowledges = false;
+      await session.answer({ test: 'say', messages: 1, size: 20 });
+      const asks = () => session.controls.some(({ type }) => type === 'PING') || undefined;
+      await session.until(asks, 'PING', PING_MS).catch((error: unknown) => {
+        if (!(error instanceof Deviation) || session.wire.closed !== undefined) throw error;
+        throw new NotApplicable(`the server sends no PING within ${PING_MS} ms of silence`);
+      });
+      await session.controlOf('PING');
+      await session.ask({ test: 'drain', deadline_ms: 4_000, retry_after_ms: 1 });
+      await session.controlOf('GOAWAY');
+      await session.controlOf('PING');
+      pong(session);
+      await pause(A_WHILE);
+      await session.stillWorks('the PONG to a PING before GOAWAY');
+      pong(session);
+      await refuses(session);
+      await session.close();
+      await kit.sessionAnew();
     },
   },
 ];

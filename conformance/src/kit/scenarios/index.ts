@@ -11,6 +11,7 @@ import { CONTEXT } from './context.js';
 import { CREDIT } from './credit.js';
 import { DURABLE } from './durable.js';
 import { DURABLE_PAGES } from './durable-pages.js';
+import { EARLY_HELLO } from './early-hello.js';
 import { FRAGMENTS } from './fragments.js';
 import { GOAWAY } from './goaway.js';
 import { MESSAGES } from './messages.js';
@@ -28,6 +29,7 @@ import { TENSORS } from './tensors.js';
 
 export const SCENARIOS: readonly Scenario[] = [
   ...SERVER_HANDSHAKE,
+  ...EARLY_HELLO,
   ...CLIENT_HANDSHAKE,
   ...STREAMS,
   ...MESSAGES,

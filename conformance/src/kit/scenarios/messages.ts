@@ -146,4 +146,21 @@ export const MESSAGES: readonly Scenario[] = [
       await session.violate(bytes, [4400], 'an extension type of MessagePack');
     },
   },
+  {
+    name: 'messages/depth',
+    section: '§2 Control messages',
+    title: 'A control message that nests 32 levels deep is read; one more ends the session with 4413.',
+    async run(kit) {
+      const session = await kit.session();
+      // The envelope and its payload are the first two.
+      const nested = (levels: number) => {
+        let value: unknown = [];
+        for (let level = 3; level < levels; level++) value = [value];
+        return session.control('NOVELTY', { value });
+      };
+      session.wire.send(nested(32));
+      await session.stillWorks('a control message of 32 levels');
+      await session.violate(nested(33), [4413], 'a control message of 33 levels');
+    },
+  },
 ];

@@ -1,7 +1,7 @@
 import { acceptAnew, askAnew, askedAnew, rebuild } from '../anew.js';
 import { packed, textOf } from '../bodies.js';
 import { must, mustEqual } from '../deviation.js';
-import { Kind } from '../frames.js';
+import { Kind, MIN_WINDOW } from '../frames.js';
 import type { Kit } from '../kit.js';
 import type { Scenario } from '../scenario.js';
 import type { Session } from '../session.js';
@@ -222,6 +222,29 @@ export const REBUILD: readonly Scenario[] = [
       await wire.end([4400], 'ACCEPT without rebuilt');
       const { hello, bytes } = await kit.greeted();
       must((hello['resume'] ?? null) === null, 'the client resumes a session that has failed', bytes);
+    },
+  },
+  {
+    name: 'rebuild/half-received-message',
+    section: SECTION,
+    tests: 'server',
+    title: 'A message of which the page before had the first frames only comes again, from its beginning.',
+    async run(kit) {
+      const size = 30_000;
+      const link = { message_window: MIN_WINDOW };
+      const session = await kit.session({ link, extensions: { rebuild: '1' } });
+      session.link.grants = false;
+      await session.ask({ test: 'say', messages: 1, size });
+      const { incoming } = session.link;
+      await session.until(() => incoming.available(0) < 5_000 || undefined, 'the first frames of a message');
+      session.link.acknowledge();
+      await session.stillWorks('a message that waits for credit');
+      session.lose();
+      await rebuild(kit, session);
+      await session.answer({ test: 'say', messages: 1, size: 30 });
+      await session.until(() => session.link.messages.length >= 2 || undefined, 'two messages');
+      const texts = [said('message', 1, size), said('message', 1, 30)];
+      mustEqual(session.link.messages.map(textOf), texts, 'the messages');
     },
   },
 ];

@@ -1,9 +1,11 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Fields } from '../bodies.js';
 import { must, mustEqual } from '../deviation.js';
 import { envelope, type Kit } from '../kit.js';
 import { countIn, namesIn } from '../members.js';
 import type { Scenario } from '../scenario.js';
 import type { Session } from '../session.js';
+import { A_WHILE } from '../waiting.js';
 
 /** Attempts to resume that must not succeed, or must succeed although something is different. */
 
@@ -228,6 +230,43 @@ export const RESUME_REFUSALS: readonly Scenario[] = [
       await wire.end(undefined, 'REJECT');
       await session.resume();
       await session.stillWorks('a REJECT that is retryable');
+    },
+  },
+  {
+    name: 'resume/wrong-token-keeps-the-attempt',
+    section: SECTION,
+    tests: 'server',
+    title: 'A HELLO with a wrong token leaves the attempt of the session that it names as it is.',
+    async run(kit) {
+      const session = await begun(kit);
+      session.lose();
+      const { attempt } = session.agreement;
+      const wrong = { token: 'not-the-token', attempt: attempt + 1_000 };
+      const { wire, ticket, bytes } = await kit.offerToResume(session, { resume: wrong });
+      must(!ticket.recovered, 'a wrong token has resumed the session', bytes);
+      wire.cut();
+      await session.resume();
+      await session.stillWorks('a wrong token with a large attempt');
+    },
+  },
+  {
+    name: 'resume/moves-nothing',
+    section: SECTION,
+    tests: 'client',
+    title: 'What the kit may have received is not sent again in the session that follows a lost one.',
+    async run(kit) {
+      const session = await begun(kit);
+      session.link.acknowledges = false;
+      await session.answer({ test: 'say', messages: 3, size: 20 });
+      await session.until(() => session.link.messages.length >= 3 || undefined, 'three messages');
+      await session.ask({ test: 'ask', size: 10 });
+      await session.asked('a request of the client');
+      session.lose();
+      const next = await kit.session();
+      await next.stillWorks('a session that was not recovered');
+      await pause(A_WHILE);
+      const { messages, asked } = next.link;
+      mustEqual([messages.length, asked.length], [0, 0], 'messages and requests that were moved');
     },
   },
 ];

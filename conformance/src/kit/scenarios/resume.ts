@@ -1,6 +1,7 @@
-import { textOf } from '../bodies.js';
-import { must, mustEqual } from '../deviation.js';
-import { Kind } from '../frames.js';
+import { setTimeout as pause } from 'node:timers/promises';
+import { packed, textOf } from '../bodies.js';
+import { must, mustEqual, NotApplicable } from '../deviation.js';
+import { bodyFrames, Kind, MIN_WINDOW } from '../frames.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
 import { toldBy } from '../told.js';
@@ -162,6 +163,77 @@ export const RESUME: readonly Scenario[] = [
       const payload = await session.closedByPeer();
       mustEqual(payload['code'], 'finished', 'the code of the CLOSE that was sent again');
       await session.wire.end([1000], 'CLOSE at both ends');
+    },
+  },
+  {
+    name: 'resume/inside-a-body-of-the-peer',
+    section: SECTION,
+    title: 'A body that credit has cut is not begun again: the next connection brings the rest of it.',
+    async run(kit) {
+      const session = await kit.session({ link: { stream_window: MIN_WINDOW } });
+      session.link.grants = false;
+      session.link.acknowledges = false;
+      for (const lost of [0, 1]) {
+        const call = await session.ask({ test: 'echo' }, { bytes: LONG });
+        await session.until(
+          () => session.link.incoming.available(call.id) < 5_000 || undefined,
+          'the first frames of the reply',
+        );
+        session.cut(lost);
+        session.link.grant(call.id, LONG.length + 1_000);
+        must(textOf(responseOf(await session.over(call))) === LONG, 'the echo is another text');
+      }
+    },
+  },
+  {
+    name: 'resume/credit-of-streams-again',
+    section: SECTION,
+    title: 'Credit of each stream on which something has come is stated again, also if it was never raised.',
+    async run(kit) {
+      const session = await kit.session();
+      if (!Number.isFinite(session.windows.messages + session.windows.stream))
+        throw new NotApplicable('the peer has no windows');
+      const { link } = session;
+      await link.writeBody(Kind.MESSAGE, 0, { bytes: 'a message' });
+      const half = link.openStream();
+      const body = { bytes: 'in two frames', metadata: packed({ test: 'echo' }), pieces: [5, 100] };
+      const [first, second] = bodyFrames(Kind.REQUEST, half.id, body);
+      link.write(first as Uint8Array);
+      const outer = await session.ask({ test: 'ask', size: 10 });
+      const { id } = await session.asked('a request of the peer');
+      link.write(...bodyFrames(Kind.CHUNK, id, { bytes: 'a part' }));
+      await session.stillWorks('bodies that are not over');
+      const missing = new Set([0, half.id, id]);
+      session.cut();
+      link.onCredit = (stream, limit) => {
+        must(limit >= link.outgoing.limitOf(stream), `credit of stream ${stream} is taken back`);
+        missing.delete(stream);
+      };
+      await session.until(() => missing.size === 0 || undefined, 'credit of the three streams that are open');
+      link.write(second as Uint8Array);
+      session.end(id);
+      mustEqual(textOf(responseOf(await session.over(half))), body.bytes, 'the echo');
+      mustEqual((await toldBy(session, outer))[0].parts, ['a part'], 'the parts that the peer has read');
+    },
+  },
+  {
+    name: 'resume/window-passes',
+    section: SECTION,
+    tests: 'client',
+    title: 'A client that has been without a connection for window_ms does not ask for its session any more.',
+    async run(kit) {
+      const windowMs = 300;
+      const session = await kit.session({ windowMs });
+      await session.stillWorks('the handshake');
+      session.lose();
+      const deadline = Date.now() + windowMs + kit.door.timeoutMs;
+      for (;;) {
+        const { wire, hello, bytes } = await kit.greeted();
+        if ((hello['resume'] ?? null) === null) return;
+        must(Date.now() < deadline, 'the client asks for a session whose window has passed', bytes);
+        wire.close(1012);
+        await pause(20);
+      }
     },
   },
 ];

@@ -1,12 +1,11 @@
 import { type Fields, packed } from '../bodies.js';
 import { Deviation, must, mustEqual, NotApplicable } from '../deviation.js';
-import { BINARY, JSON_ENVELOPES, OFFER, READ } from '../door.js';
-import { controlOn, envelope, type Kit, payloadOf, saidOn } from '../kit.js';
-import { acceptIn, jsonIn, mapIn, namesIn, textIn, ticketIn } from '../members.js';
+import { BINARY, JSON_ENVELOPES } from '../door.js';
+import { controlOn, envelope, type Kit, payloadOf } from '../kit.js';
+import { acceptIn, jsonIn, mapIn, namesIn, spelled, textIn, textsIn, ticketIn } from '../members.js';
 import { helloOf, windowsOf } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 import { checkEnvelope } from '../session.js';
-import type { Wire } from '../wire.js';
 
 /** What a server does before there is a session. */
 
@@ -52,22 +51,6 @@ const ends = (
   },
 });
 
-/** A connection of a client that says HELLO in its upgrade request. */
-async function asked(kit: Kit, ...hellos: readonly Uint8Array[]): Promise<Wire> {
-  const offers = hellos.map((hello) => OFFER + Buffer.from(hello).toString('base64url'));
-  const wire = await kit.connect({ subprotocols: [BINARY, READ, ...offers] });
-  const { protocol } = wire.socket;
-  must(protocol === BINARY || protocol === READ, `the server selects ${JSON.stringify(protocol)}`);
-  return wire;
-}
-
-/** The same, of a server that reads HELLO there. */
-async function askedAndRead(kit: Kit, hello: Uint8Array): Promise<Wire> {
-  const wire = await asked(kit, hello);
-  if (wire.socket.protocol === READ) return wire;
-  throw new NotApplicable('the server does not read HELLO in upgrade requests');
-}
-
 const STANDARD_LIMITS = {
   maxMessageSize: 16_777_216,
   maxTransferSize: 1_073_741_824,
@@ -102,73 +85,6 @@ export const SERVER_HANDSHAKE: readonly Scenario[] = [
         'the body does not name both subprotocols',
         body,
       );
-    },
-  },
-  {
-    name: 'handshake/in-the-request',
-    section: '§1 HELLO in the request',
-    tests: 'server',
-    title: 'A server either reads HELLO in the upgrade request and says so, or gets it as a frame.',
-    async run(kit) {
-      const hello = envelope('HELLO', null, helloOf({}));
-      const wire = await asked(kit, hello);
-      if (wire.socket.protocol === BINARY) wire.send(hello);
-      const { fields } = await controlOn(wire, 'ACCEPT');
-      wire.send(envelope('PING', fields['session_id'] as string, {}));
-      await saidOn(wire, 'PONG');
-    },
-  },
-  {
-    name: 'handshake/in-the-request-twice',
-    section: '§1 HELLO in the request',
-    tests: 'server',
-    title:
-      'A server reads none of several HELLOs in one request, and none that is not base64url in its only spelling.',
-    async run(kit) {
-      const hello = envelope('HELLO', null, helloOf({}));
-      const two = await asked(kit, hello, envelope('HELLO', null, helloOf({ algorithms: ['FOO'] })));
-      mustEqual(two.socket.protocol, BINARY, 'the subprotocol if there are two');
-      two.send(hello);
-      await controlOn(two, 'ACCEPT');
-      const wire = await kit.connect({ subprotocols: [BINARY, READ, `${OFFER}AB`] });
-      mustEqual(wire.socket.protocol, BINARY, 'the subprotocol if bits are left over');
-    },
-  },
-  {
-    name: 'handshake/in-the-request-too-large',
-    section: '§1 HELLO in the request',
-    tests: 'server',
-    title: 'A server does not read a HELLO of more than 3,072 bytes in a request.',
-    async run(kit) {
-      const wire = await asked(kit, new Uint8Array(3_073).fill(0x80)).catch((error: Error) => {
-        // Clients go on without, as they do if a proxy refuses the request.
-        if (!/response: 4(00|31)$/.test(error.message)) throw error;
-        throw new NotApplicable('the server refuses a header of this length');
-      });
-      mustEqual(wire.socket.protocol, BINARY, 'the subprotocol');
-    },
-  },
-  {
-    name: 'handshake/in-the-request-and-behind-it',
-    section: '§1 HELLO in the request',
-    tests: 'server',
-    title: 'After a HELLO in the request, one in a frame ends the session with 4400.',
-    async run(kit) {
-      const hello = envelope('HELLO', null, helloOf({}));
-      const wire = await askedAndRead(kit, hello);
-      await controlOn(wire, 'ACCEPT');
-      wire.send(hello);
-      await wire.end([4400], 'a second HELLO');
-    },
-  },
-  {
-    name: 'handshake/in-the-request-malformed',
-    section: '§1 HELLO in the request',
-    tests: 'server',
-    title: 'What a server has read in a request, and is no HELLO, ends the connection with 4400.',
-    async run(kit) {
-      const wire = await askedAndRead(kit, envelope('PING', null, {}));
-      await wire.end([4400], 'PING in place of HELLO');
     },
   },
   {
@@ -385,6 +301,26 @@ export const SERVER_HANDSHAKE: readonly Scenario[] = [
       const wire = await kit.connect({ subprotocols: [JSON_ENVELOPES] });
       wire.send(envelope('HELLO', null, helloOf({})));
       await wire.end([4400], 'a binary message');
+    },
+  },
+  {
+    name: 'handshake/no-extension',
+    section: '§1 WebSocket binding',
+    tests: 'server',
+    title: 'A server negotiates no extension of WebSocket with a client that offers one.',
+    async run(kit) {
+      const wire = await kit.connect({ deflate: true });
+      mustEqual(wire.socket.extensions, '', 'the WebSocket extensions');
+    },
+  },
+  {
+    name: 'handshake/agrees-once',
+    section: '§2 Control messages',
+    tests: 'server',
+    title: 'A name that is in a list more than once counts as the first one.',
+    async run(kit) {
+      const { stated, bytes } = await accepted(kit, helloOf({ algorithms: ['NONE', 'none', 'NONE'] }));
+      mustEqual(textsIn(stated, 'algorithms', [], bytes).map(spelled), ['NONE'], 'algorithms', bytes);
     },
   },
 ];

@@ -270,4 +270,26 @@ export const STREAMS: readonly Scenario[] = [
   ends('address', 'ADDRESSED without the extension agents ends the session with 4400.', () =>
     Uint8Array.of(0x10, 0, 0x40 | Codec.NONE, 0, 1),
   ),
+  {
+    name: 'streams/late-frames-count',
+    section: SECTION,
+    title: 'A late frame is counted: it is acknowledged, and the session can be resumed behind it.',
+    async run(kit) {
+      const session = await kit.session();
+      const { link } = session;
+      const call = await session.over(await session.ask({ test: 'echo' }, { bytes: 'a' }));
+      link.write(frame(Kind.CANCEL, call.id));
+      const outer = await session.ask({ test: 'ask', size: 10 });
+      const { id } = await session.asked('a request of the peer');
+      session.respond(id, { bytes: 'answer' });
+      await session.over(outer);
+      link.write(...bodyFrames(Kind.CHUNK, id, { bytes: 'late' }));
+      await session.until(
+        () => link.confirmed === link.written.length || undefined,
+        'the acknowledgement of frames that were late',
+      );
+      session.cut();
+      await session.stillWorks('a lost connection after late frames');
+    },
+  },
 ];

@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { type Fields, packed } from '../bodies.js';
+import { compressZstd, type Fields, packed } from '../bodies.js';
 import { must, mustEqual, NotApplicable } from '../deviation.js';
 import { bodyFrames, Codec, frame, join, Kind, MAX_TENSOR_PIECE, varint } from '../frames.js';
 import { jsonIn } from '../members.js';
@@ -278,6 +278,23 @@ export const TENSORS: readonly Scenario[] = [
       session.link.write(frame(Kind.ERROR, id, packed({ code: 'bad_checksum', message: 'a test' })));
       session.link.answered(id);
       mustEqual(jsonIn(responseOf(await session.over(outer))), { error: 'bad_checksum' }, 'the outcome');
+    },
+  },
+  {
+    name: 'tensors/compressed',
+    section: SECTION,
+    title: 'The checksum of a compressed tensor is that of its payload before compression.',
+    async run(kit) {
+      const session = await kit.session();
+      const raw = floats(400);
+      const payload = compressZstd(raw, new Uint8Array(0));
+      const parts = { flags: 1, shape: [400], payload, more: join(0x5a, 4, 'zstd') };
+      const { error } = await sent(session, tensor(parts));
+      if (error !== undefined) throw new NotApplicable('the peer takes no compressed tensors');
+      const right = await sent(session, tensor({ ...parts, checksum: crc32(raw) }));
+      must(right.error === undefined, `a sound tensor is refused with ${JSON.stringify(right.error)}`);
+      const wrong = await sent(session, tensor({ ...parts, checksum: crc32(payload) }));
+      mustEqual(wrong.error?.['code'], 'bad_checksum', 'the code for the checksum of the compressed bytes');
     },
   },
 ];
