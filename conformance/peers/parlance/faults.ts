@@ -124,10 +124,10 @@ function checksCompressedBytes(): Fault {
   const noted: Change = (bytes) => {
     if (isControl(bytes)) return bytes;
     const { kind, codec, stream, rest } = parseFrame(bytes);
+    if (kind !== Kind.REQUEST || codec !== Codec.AVP || rest.length < 12) return bytes;
     // Flags and length of the metadata; a checksum is their last field.
     const metadata = rest.subarray(12, 12 + new DataView(rest.buffer, rest.byteOffset).getUint16(8, true));
-    const isMeant = kind === Kind.REQUEST && codec === Codec.AVP && rest[3] === 1 && metadata.includes(0x78);
-    if (isMeant) tensors.add(stream);
+    if (rest[3] === 1 && metadata.includes(0x78)) tensors.add(stream);
     return bytes;
   };
   const answered: Change = (bytes) => {
@@ -138,6 +138,22 @@ function checksCompressedBytes(): Fault {
     return kind === Kind.ERROR && tensors.has(stream) ? frame(Kind.RESPONSE, stream, 0) : bytes;
   };
   return { client: () => noted, server: () => answered };
+}
+
+/** A client that holds messages back which it would have to write again. */
+function holdsRepeats(): Fault {
+  let isResumed = false;
+  return {
+    server: () => (bytes) => {
+      if (isOf('ACCEPT', bytes)) {
+        const { resume } = (unpacked(bytes, 'ACCEPT')['payload'] ?? {}) as { resume?: Fields };
+        isResumed = resume?.['recovered'] === true;
+      }
+      return bytes;
+    },
+    client: () => (bytes) =>
+      isResumed && !isControl(bytes) && parseFrame(bytes).kind === Kind.MESSAGE ? undefined : bytes,
+  };
 }
 
 /** Only the first message of a type passes on all connections together. */
@@ -184,6 +200,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   outlives_its_window: {
     server: inResume('ACCEPT', (resume) => ({ ...resume, window_ms: 600_000 })),
   },
+  holds_repeats: holdsRepeats(),
   // Of the server.
   tells_no_end_of_credentials: { server: inControl('AUTH', () => undefined) },
   tells_goaway_once: { server: firstOnly('GOAWAY') },
@@ -225,6 +242,11 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
       const rebuilt = resume['rebuilt'] as Fields | undefined;
       return rebuilt === undefined ? resume : { ...resume, rebuilt: { ...rebuilt, cancelled: [] } };
     }),
+  },
+  compares_no_principals: {
+    client: inControl('HELLO', (payload) =>
+      'resume' in payload ? { ...payload, auth: { token: 'kit' } } : payload,
+    ),
   },
   refuses_before_goaway_was_read: { server: refusing },
   counts_any_pong: {

@@ -1,7 +1,8 @@
 import { type Encoding, isEncodingAvailable, loadCodecs, loadEncoding } from '../subject.js';
-import { isOver } from './calls.js';
+import { packed } from './bodies.js';
 import { Deviation, hex, NotApplicable } from './deviation.js';
 import type { Door } from './door.js';
+import { Kind } from './frames.js';
 import { Kit } from './kit.js';
 import { requirementsOf } from './requirements.js';
 import type { Scenario } from './scenario.js';
@@ -65,9 +66,9 @@ async function unknownTo(door: Door, encoding: Encoding | undefined): Promise<Un
   const kit = new Kit(door, encoding);
   try {
     const session = await kit.session();
-    const call = await session.ask({ test: NO_TEST });
-    await session.until(() => isOver(call) || undefined, 'the answer to a test that nobody knows');
-    return unknownFrom(call);
+    const call = session.link.openStream();
+    await session.link.writeBody(Kind.REQUEST, call.id, { bytes: '', metadata: packed({ test: NO_TEST }) });
+    return unknownFrom(await session.over(call));
   } catch {
     return NONE_PROBED;
   } finally {

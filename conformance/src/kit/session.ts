@@ -99,16 +99,13 @@ export class Session {
     return call;
   }
 
-  /** Waits until a reply is over. @throws {NotApplicable} if the peer does not know the test that it answers. */
+  /** Waits until a reply is over. */
   async over(
     call: Call,
     what = `the end of the reply on stream ${call.id}`,
     timeoutMs?: number,
   ): Promise<Call> {
-    await this.until(() => isOver(call) || undefined, what, timeoutMs);
-    if (isUnknown(call, this.#options.unknown))
-      throw new NotApplicable(`the peer does not know the test ${call.wish}`);
-    return call;
+    return await this.until(() => (isOver(call) ? call : undefined), what, timeoutMs);
   }
 
   /** The response to a wish. @throws {Deviation} if it is answered in another way. */
@@ -164,9 +161,13 @@ export class Session {
 
   // --- waiting
 
+  /** @throws {NotApplicable} if the peer does not know a test that it was asked for. */
   async until<T>(look: () => T | undefined, what: string, timeoutMs?: number): Promise<T> {
     return await this.changes.until(
       () => {
+        for (const call of this.link.calls.values())
+          if (isUnknown(call, this.#options.unknown))
+            throw new NotApplicable(`the peer does not know the test ${call.wish}`);
         const value = look();
         if (value === undefined && this.wire.closed !== undefined && !this.#isCut)
           throw new Deviation(

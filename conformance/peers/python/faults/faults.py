@@ -397,35 +397,31 @@ def nests_without_end() -> None:
     control.MAX_DEPTH = 10_000
 
 
-def _resuming(change: Callable[[list[bytes]], list[bytes]]) -> None:
-    """Changes what is written when a connection resumes a session."""
+def states_credit_of_messages_only() -> None:
+    """§5: on the next connection credit is stated for stream 0 alone."""
     resume = link.Link.resume
 
-    def changing(self: link.Link, received: int) -> None:
-        transmit, written = self._transmit, []
-        self._transmit = self.outbox.transmit = written.append
+    def stating(self: link.Link, received: int) -> None:
+        transmit = self._transmit
+        self._transmit = lambda frame: None if frame[0] == 0x10 | Kind.CREDIT and frame[1] > 0 else transmit(frame)
         try:
             resume(self, received)
         finally:
-            self._transmit = self.outbox.transmit = transmit
-            for frame in change(written):
-                transmit(frame)
+            self._transmit = transmit
 
-    link.Link.resume = changing  # type: ignore[method-assign]
-
-
-def _is_credit(frame: bytes) -> bool:
-    return frame[0] == 0x10 | Kind.CREDIT
-
-
-def states_credit_of_messages_only() -> None:
-    """§5: on the next connection credit is stated for stream 0 alone."""
-    _resuming(lambda written: [frame for frame in written if not _is_credit(frame) or frame[1] == 0])
+    link.Link.resume = stating  # type: ignore[method-assign]
 
 
 def states_credit_first() -> None:
     """§6: on the next connection credit is stated before the requests that open its streams."""
-    _resuming(lambda written: sorted(written, key=lambda frame: not _is_credit(frame)))
+    resume = link.Link.resume
+
+    def hurrying(self: link.Link, received: int) -> None:
+        for stream in self._calls:
+            self._transmit(frames.signal(Kind.CREDIT, stream, frames.varint(self._incoming_credit.limit(stream))))
+        resume(self, received)
+
+    link.Link.resume = hurrying  # type: ignore[method-assign]
 
 
 def agrees_twice() -> None:
@@ -438,6 +434,27 @@ def negotiates_deflate() -> None:
     """§1: messages are compressed by an extension of WebSocket."""
     serve = server.serve
     server.serve = lambda *arguments, **options: serve(*arguments, **{**options, "compression": "deflate"})  # type: ignore[assignment]
+
+
+def takes_long_extensions() -> None:
+    """§2: an extension has any length."""
+    check = server.check_hello
+
+    def lenient(payload: dict[str, Any]) -> None:
+        extensions = payload.get("extensions") or {}
+        check({**payload, "extensions": {name: str(value)[:16_384] for name, value in extensions.items()}})
+
+    server.check_hello = lenient
+
+
+def keeps_half() -> None:
+    """§9: half of the messages are kept that the two ends have agreed on."""
+    begin = context.State.__init__
+
+    def beginning(self: context.State, max_bytes: int, *arguments: Any) -> None:
+        begin(self, max_bytes // 2, *arguments)
+
+    context.State.__init__ = beginning  # type: ignore[method-assign]
 
 
 def leaves_unacknowledged() -> None:

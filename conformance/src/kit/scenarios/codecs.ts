@@ -192,7 +192,7 @@ export const CODECS: readonly Scenario[] = [
     title: 'A reader of T1 expands abbreviations, compared after their escapes, and restores defaults.',
     async run(kit) {
       const session = await kit.session(sessionFor('TOKEN'));
-      const bytes = Buffer.from('{"M":"gpt-4o","\\u006d":[{"r":"u","c":"hi"}]}');
+      const bytes = Buffer.from('{"M":"gpt-4o","\\u006d":[{"r":"\\u0075","c":"hi"}]}');
       const wish = { codec: Codec.TOKEN, bytes, expanded: 400 };
       const found = jsonIn<Fields>(await session.answer({ test: 'echo' }, wish));
       mustEqual(

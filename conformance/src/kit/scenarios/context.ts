@@ -175,6 +175,37 @@ export const CONTEXT: readonly Scenario[] = [
     },
   },
   {
+    name: 'context/keeps-what-it-states',
+    section: SECTION,
+    title: 'An end keeps max_bytes of messages, and a last part of 4,096 bytes for each of many open streams.',
+    async run(kit) {
+      const session = await sessionOf(kit, { max_bytes: 20_000, max_messages: 8 });
+      const [older, newer] = ['o'.repeat(12_000), 'n'.repeat(8_000)];
+      await echo(session, older);
+      await echo(session, newer);
+      await echo(session, `${older}.`.slice(0, 6_000), { base: 3, against: older });
+      const outer = await session.ask({ test: 'ask', requests: 8, size: 10 });
+      const streams: { readonly id: number; readonly text: string }[] = [];
+      while (streams.length < 8) {
+        const { id } = await session.asked('eight requests of the peer');
+        streams.push({ id, text: `${id} `.padEnd(4_096, '.') });
+      }
+      for (const { id, text } of streams) session.link.write(part(id, text));
+      for (const { id, text } of streams) {
+        const shorter = text.slice(0, 4_000);
+        session.link.write(part(id, shorter, { base: 1, against: text }));
+        session.link.write(frame(Kind.END, id, u32(crc32(text + shorter))));
+        session.link.answered(id);
+      }
+      for (const { parts } of await toldBy(session, outer))
+        mustEqual(
+          parts.map((text) => text.length),
+          [4_096, 4_000],
+          'the lengths of the parts',
+        );
+    },
+  },
+  {
     name: 'context/base-in-use',
     section: SECTION,
     title: 'A base stays while a body needs it, and a message for which no room can be made changes nothing.',

@@ -269,4 +269,23 @@ export const RESUME_REFUSALS: readonly Scenario[] = [
       mustEqual([messages.length, asked.length], [0, 0], 'messages and requests that were moved');
     },
   },
+  {
+    name: 'resume/other-principal',
+    section: SECTION,
+    tests: 'server',
+    title: 'Another principal with the token of a session is answered like a wrong token, and changes nothing.',
+    async run(kit) {
+      const session = await begun(kit);
+      await session.requires('credentials');
+      session.lose();
+      const { wire, ticket, bytes } = await kit.offerToResume(session, {
+        hello: { auth: { token: 'stranger' } },
+      });
+      must(!ticket.recovered, 'another principal has resumed the session', bytes);
+      mustEqual(ticket.reason ?? 'unknown_session', 'unknown_session', 'resume.reason', bytes);
+      wire.cut();
+      await session.resume();
+      await session.stillWorks('an attempt of another principal');
+    },
+  },
 ];

@@ -236,4 +236,19 @@ export const RESUME: readonly Scenario[] = [
       }
     },
   },
+  {
+    name: 'resume/repeats-beyond-the-rate',
+    section: SECTION,
+    tests: 'client',
+    title: 'What is written again does not wait for the rate of ACCEPT.',
+    async run(kit) {
+      const session = await kit.session({ limits: { messagesPerMinute: 30 } });
+      session.link.acknowledges = false;
+      await session.ask({ test: 'say', messages: 40, size: 20 });
+      await session.until(() => session.link.received >= 28 || undefined, 'the messages of one minute');
+      const { received } = session.link;
+      session.cut(28);
+      await session.until(() => session.link.received >= received || undefined, 'the same messages again');
+    },
+  },
 ];

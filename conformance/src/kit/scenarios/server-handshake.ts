@@ -323,4 +323,18 @@ export const SERVER_HANDSHAKE: readonly Scenario[] = [
       mustEqual(textsIn(stated, 'algorithms', [], bytes).map(spelled), ['NONE'], 'algorithms', bytes);
     },
   },
+  {
+    name: 'handshake/long-extension',
+    section: '§2 HELLO',
+    tests: 'server',
+    title: 'An extension of 16,384 characters is read; one more ends the connection with 4400.',
+    async run(kit) {
+      const extensions = { 'x-long': 'x'.repeat(16_384) };
+      await accepted(kit, helloOf({ extensions }));
+      const wire = await kit.connect();
+      const longer = { 'x-long': `${extensions['x-long']}x` };
+      wire.send(envelope('HELLO', null, helloOf({ extensions: longer })));
+      await wire.end([4400], 'an extension of 16,385 characters');
+    },
+  },
 ];

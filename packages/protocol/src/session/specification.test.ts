@@ -33,6 +33,12 @@ const CASES: readonly (readonly [
   ['CTL-1', 'a type that is not text', [encodeMap({ type: 1, timestamp: 1 })], BAD_FRAME],
   ['CTL-1', 'an envelope without a time', [encodeMap({ type: 'PING' })], BAD_FRAME],
   ['CTL-1', 'a payload that is a list', [encodeMap({ type: 'PING', timestamp: 1, payload: [] })], BAD_FRAME],
+  [
+    'CTL-1',
+    'a code of CLOSE of 65 characters',
+    [control({ type: 'CLOSE', payload: { reason: 'NORMAL', message: '', code: 'x'.repeat(65) } })],
+    BAD_FRAME,
+  ],
   ['CTL-3', 'the ID of another session', [control({ type: 'PING', payload: {} }, 'sess_other')], BAD_FRAME],
   [
     'CTL-7',

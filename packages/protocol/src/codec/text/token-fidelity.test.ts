@@ -17,6 +17,18 @@ describe('fidelity', () => {
     );
   });
 
+  it('compares names and values after their escapes', () => {
+    const escaped = (text: string) =>
+      [...text].map((letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`).join('');
+    const chat = { model: 'gpt-4o', messages: [{ role: 'user', content: 'hi' }] };
+    const json = JSON.stringify(chat).replaceAll(/(?<=")[a-z-]+\d?[a-z]*(?=")/g, escaped);
+    expect(JSON.parse(json)).toEqual(chat);
+    expect(encodeToken(json)).toBe(encodeToken(JSON.stringify(chat)));
+    const short = encodeToken(JSON.stringify(chat)).slice('#T1|'.length);
+    const wire = `#T1|${short.replaceAll(/(?<=")[A-Za-z]+(?=")/g, escaped)}`;
+    expect(JSON.parse(decodeToken(wire))).toEqual(withDefaults(JSON.stringify(chat)));
+  });
+
   it('keeps the meaning of any other JSON, or refuses it', () => {
     fc.assert(
       fc.property(anyJson, (value) => {
