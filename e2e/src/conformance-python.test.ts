@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { Dialer, type Door, Listener } from '../../conformance/src/kit/door.js';
 import { pythonMissing, startPython } from '../../conformance/src/kit/python.js';
-import { run, scenariosFor } from '../../conformance/src/kit/run.js';
+import { DEVIATIONS, othersFor } from '../../conformance/src/kit/python-deviations.js';
+import { run } from '../../conformance/src/kit/run.js';
 
 /** A peer that was written from the specification passes the scenarios, at both ends. */
 
@@ -12,28 +13,6 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/**
- * What this peer does otherwise than the specification says. The scenarios are newer than the peer, which is changed only
- * where the document changes.
- */
-const DEVIATIONS = {
-  server: [
-    'agreement/no-messages',
-    'plain/binary-data',
-    'plain/foreign-host',
-    'plain/foreign-origin',
-    'plain/many-fragments',
-    'plain/upgrade-with-a-body',
-    'tensors/above-the-limit',
-  ],
-  client: [
-    'agreement/limits',
-    'agreement/no-messages',
-    'agreement/retry-after',
-    'agreement/waits-for-the-rate',
-    'tensors/above-the-limit',
-  ],
-} as const;
 /** Enough for a deviation that is a silence. */
 const SHORT_MS = 2_000;
 
@@ -43,12 +22,6 @@ async function failed(door: Door, only: readonly string[]): Promise<string[]> {
     .filter(({ verdict }) => verdict === 'failed')
     .map(({ name, why, bytes }) => `${name}: ${why} ${bytes ?? ''}`.trim());
 }
-
-/** The scenarios that the peer has to pass. */
-const othersFor = (role: Door['peer']): string[] =>
-  scenariosFor(role)
-    .map(({ name }) => name)
-    .filter((name) => !(DEVIATIONS[role] as readonly string[]).includes(name));
 
 describe.skipIf(pythonMissing !== undefined)(
   pythonMissing ?? 'the peer in Python',

@@ -20,7 +20,7 @@ describe('fidelity', () => {
   it('compares names and values after their escapes', () => {
     const escaped = (text: string) =>
       [...text].map((letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`).join('');
-    const chat = { model: 'gpt-4o', messages: [{ role: 'user', content: 'hi' }] };
+    const chat = { model: 'gpt-4o', messages: [{ role: 'user', content: 'Hi!' }] };
     const json = JSON.stringify(chat).replaceAll(/(?<=")[a-z-]+\d?[a-z]*(?=")/g, escaped);
     expect(JSON.parse(json)).toEqual(chat);
     expect(encodeToken(json)).toBe(encodeToken(JSON.stringify(chat)));
