@@ -292,7 +292,9 @@ export async function startFaulty(url: string, { client, server, leaves = false 
         const changed = isBinary && data.length > 0 ? (change ?? same)(data) : data;
         if (changed === undefined) return;
         const messages = changed instanceof Uint8Array ? [changed] : changed;
-        const send = () => messages.forEach((message) => to.send(message, { binary: isBinary }));
+        const send = () => {
+          for (const message of messages) to.send(message, { binary: isBinary });
+        };
         if (to.readyState === WebSocket.CONNECTING) waiting.push(send);
         else if (to.readyState === WebSocket.OPEN) send();
       });

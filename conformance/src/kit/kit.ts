@@ -120,7 +120,9 @@ export class Kit {
       max_payload_size: Math.min(countIn(hello, 'max_payload_size', 0) || LARGEST_PAYLOAD, LARGEST_PAYLOAD),
       limits: offer.limits ?? {},
       extensions: Object.fromEntries(extensions),
-      ...(extensions.some(([name]) => name === 'resume') && { resume: this.#ticket(false, 0, offer.windowMs) }),
+      ...(extensions.some(([name]) => name === 'resume') && {
+        resume: this.#ticket(false, 0, offer.windowMs),
+      }),
     };
   }
 
@@ -245,7 +247,11 @@ export async function controlOn(wire: Wire, type: string): Promise<Control> {
     must(typeof bytes !== 'string', `a text message, expected ${type}`, bytes);
     const fields = unpacked(bytes, type);
     const isSkipped = fields['type'] === 'WAIT' || !KNOWN.has(String(fields['type']));
-    must((isSkipped && type !== 'HELLO') || fields['type'] === type, `${String(fields['type'])}, expected ${type}`, bytes);
+    must(
+      (isSkipped && type !== 'HELLO') || fields['type'] === type,
+      `${String(fields['type'])}, expected ${type}`,
+      bytes,
+    );
     const id = (fields['session_id'] ?? null) as string | null;
     checkEnvelope(fields, type === 'ACCEPT' ? id : null, bytes);
     if (!isSkipped) return { fields, bytes };

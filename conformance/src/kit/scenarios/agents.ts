@@ -8,8 +8,8 @@ import { jsonIn } from '../members.js';
 import { helloOf, type Offer } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
-import { said } from './streams.js';
 import { A_WHILE } from '../waiting.js';
+import { said } from './streams.js';
 
 /** Agents of one server, which relays between them. */
 

@@ -11,7 +11,6 @@ import { A_WHILE } from '../waiting.js';
 
 /** What the two ends agree on, and that they keep to it. */
 
-
 /** After these codes only the connection is lost (`RES-1`). */
 const LOSES = [1001, 1005, 1006, 1011, 1012, 1013, 1014, 4408, 4411];
 const mustLose = (code: number | undefined): void =>

@@ -177,7 +177,8 @@ export const CONTEXT: readonly Scenario[] = [
   {
     name: 'context/keeps-what-it-states',
     section: SECTION,
-    title: 'An end keeps max_bytes of messages, and a last part of 4,096 bytes for each of many open streams.',
+    title:
+      'An end keeps max_bytes of messages, and a last part of 4,096 bytes for each of many open streams.',
     async run(kit) {
       const session = await sessionOf(kit, { max_bytes: 20_000, max_messages: 8 });
       const [older, newer] = ['o'.repeat(12_000), 'n'.repeat(8_000)];

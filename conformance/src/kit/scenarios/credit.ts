@@ -4,9 +4,9 @@ import { must, mustEqual, NotApplicable } from '../deviation.js';
 import { BODY_CHARGE, bodyFrames, frame, Kind, MIN_WINDOW, varint } from '../frames.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf } from '../session.js';
+import { A_WHILE } from '../waiting.js';
 import { checkTally } from './messages.js';
 import { checkParts, said } from './streams.js';
-import { A_WHILE } from '../waiting.js';
 
 /** Flow control, in both directions. */
 
@@ -144,7 +144,8 @@ export const CREDIT: readonly Scenario[] = [
         const most = session.link.outgoing.available(0) - BODY_CHARGE;
         if (most > 3_000_000) throw new NotApplicable('the window of stream 0 is larger than a frame');
         const bytes = message(most + beyond);
-        if (beyond > 0) return void (await session.violate(bytes, [4413], 'a byte more than the credit of stream 0'));
+        if (beyond > 0)
+          return void (await session.violate(bytes, [4413], 'a byte more than the credit of stream 0'));
         session.link.write(bytes);
         await checkTally(session, ['m'.repeat(most)]);
         await session.close();
@@ -190,7 +191,10 @@ export const CREDIT: readonly Scenario[] = [
       await session.until(() => messages.length >= 2 || undefined, 'two messages');
       await pause(A_WHILE);
       // One body may go beyond the limit by what it expands to, and no other one.
-      must(messages.length <= 3, `${messages.length} messages of ${text.length} bytes in ${MIN_WINDOW} of credit`);
+      must(
+        messages.length <= 3,
+        `${messages.length} messages of ${text.length} bytes in ${MIN_WINDOW} of credit`,
+      );
       session.link.grant(0, 1_000_000);
       await session.over(call);
       await session.until(() => messages.length >= 8 || undefined, 'eight messages');

@@ -128,7 +128,8 @@ export const FRAGMENTS: readonly Scenario[] = [
   {
     name: 'fragments/expanded-too-large',
     section: SECTION,
-    title: 'A body that states more content than the message limit ends the session with 4413 at its first frame.',
+    title:
+      'A body that states more content than the message limit ends the session with 4413 at its first frame.',
     async run(kit) {
       const session = await kit.session({ algorithms: ['BROTLI', 'NONE'] });
       await session.stillWorks('the handshake');

@@ -6,8 +6,8 @@ import { helloOf } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 import type { Session } from '../session.js';
 import { toldBy } from '../told.js';
-import { checkParts } from './streams.js';
 import { A_WHILE } from '../waiting.js';
+import { checkParts } from './streams.js';
 
 /** Servers that leave. */
 

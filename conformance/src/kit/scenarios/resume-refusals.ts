@@ -273,7 +273,8 @@ export const RESUME_REFUSALS: readonly Scenario[] = [
     name: 'resume/other-principal',
     section: SECTION,
     tests: 'server',
-    title: 'Another principal with the token of a session is answered like a wrong token, and changes nothing.',
+    title:
+      'Another principal with the token of a session is answered like a wrong token, and changes nothing.',
     async run(kit) {
       const session = await begun(kit);
       await session.requires('credentials');
