@@ -79,7 +79,7 @@ try {
   await showStream(url, answerer, wire);
   await showControl(url, wire);
 } finally {
-  await server.close();
+  await server.close({ sessions: 'end' });
 }
 report.section('In short');
 if (report.failures === 0)

@@ -4,7 +4,7 @@ import { ADMIN } from './admin/feature.js';
 import { AGENTS, agents } from './agents/feature.js';
 import type { RelayStats } from './agents/transit.js';
 import { alone } from './cluster/alone.js';
-import type { DrainOptions, DrainResult } from './drain-options.js';
+import type { CloseServerOptions, DrainOptions, DrainResult } from './drain-options.js';
 import { GROUPS, groups } from './groups/feature.js';
 import type { Group } from './groups/group.js';
 import type { Listening, ListenOptions } from './http/listener.js';
@@ -73,10 +73,14 @@ export interface Server<Data = unknown> extends AsyncDisposal {
    */
   drain(options?: DrainOptions): Promise<DrainResult>;
   /**
-   * Closes every session, waits for this up to the closing timeout, and stops listening. What is being opened is given up: a
-   * `listen` that has not resolved rejects. All calls get one promise.
+   * Stops at once: a drain whose deadline is now. Each client is told that the server goes away, and comes back to the next one;
+   * replies that are not complete fail there with `session_lost`. Durable sessions stay on record. Waits for clients to leave up
+   * to `closingTimeoutMs`, and stops listening. What is being opened is given up: a `listen` that has not resolved rejects. All
+   * calls get one promise; the options of the first one count.
+   *
+   * @throws {ProtocolError} `invalid_option`.
    */
-  close(): Promise<void>;
+  close(options?: CloseServerOptions): Promise<void>;
 }
 
 /** A server as applications have it: what its features are asked for has a name of its own. */

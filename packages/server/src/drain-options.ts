@@ -17,6 +17,24 @@ export interface DrainOptions {
   readonly releasePort?: boolean | undefined;
 }
 
+/** What becomes of sessions when a server closes. */
+export interface CloseServerOptions {
+  /**
+   * `'return'`: each client is asked to come back, and begins another session at the server that it finds then, after the
+   * delays of its option `reconnect`; durable sessions stay on record. `'end'`: all sessions end for good, durable ones too,
+   * and clients with a connection do not come back. @default 'return'
+   */
+  readonly sessions?: 'return' | 'end' | undefined;
+}
+
+/** Whether sessions end for good. @throws {ProtocolError} `invalid_option`. */
+export function endsSessions(options: CloseServerOptions): boolean {
+  assertOptions(options, { sessions: 'text' }, 'close');
+  const { sessions = 'return' } = options;
+  if (sessions === 'return' || sessions === 'end') return sessions === 'end';
+  throw new ProtocolError('invalid_option', `close.sessions must be 'return' or 'end', not '${sessions}'`);
+}
+
 /** How far a drain is. */
 export interface DrainProgress {
   /** Unix milliseconds. */

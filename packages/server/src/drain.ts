@@ -1,4 +1,11 @@
-import { CloseCode, CloseReason, type GoAwayPayload, type Logger, ProtocolError } from '@parlance/protocol';
+import {
+  CloseCode,
+  CloseReason,
+  type CloseResult,
+  type GoAwayPayload,
+  type Logger,
+  ProtocolError,
+} from '@parlance/protocol';
 import { guard, loggable } from '@parlance/protocol/internal';
 import type { DrainProgress, DrainResult } from './drain-options.js';
 import type { ServerEndpoint } from './endpoint.js';
@@ -7,7 +14,7 @@ import type { DrainPart } from './parts/part.js';
 import { repeat } from './repeat.js';
 
 /** The delay after which a client that leaves now, or is refused, should reconnect. */
-function returnDelay(withinMs: number): number {
+export function returnDelay(withinMs: number): number {
   return Math.floor(Math.random() * withinMs);
 }
 
@@ -19,6 +26,13 @@ export function drainingRefusal(returnWithinMs: number): Refusal {
     closeCode: CloseCode.DRAINING,
     retryAfterMs: returnDelay(returnWithinMs),
   };
+}
+
+/** Closes a session whose client is to come back to the next server. One whose application closes it stays closed. */
+export function sendAway(session: ServerEndpoint, goAway: GoAwayPayload): Promise<CloseResult> {
+  // A client that was not asked to leave begins no other session when it is closed.
+  if (!session.hasFarewell && session.state !== 'closing') session.sendGoAway(goAway);
+  return session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server shuts down');
 }
 
 /** How long a client may be away before it counts as gone, in milliseconds. */
@@ -133,9 +147,7 @@ export class Drain {
     };
     await Promise.all(
       left.map((session) => {
-        // A client that was not asked to leave begins no other session when it is closed.
-        if (!session.hasFarewell) session.sendGoAway(this.#goAway(returnDelay(this.#returnWithinMs)));
-        if (session.hasWire) return session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server was drained');
+        if (session.hasWire) return sendAway(session, this.#goAway(returnDelay(this.#returnWithinMs)));
         // Too late to resume it; a client that tries is told that it is gone.
         session.abort(drained);
         return undefined;

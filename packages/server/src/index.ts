@@ -6,7 +6,7 @@ export * from '@parlance/protocol/application';
 
 export type { Authenticate, Credentials, Identity } from './admission/admission.js';
 export type { Server } from './create-server.js';
-export type { DrainOptions, DrainResult } from './drain-options.js';
+export type { CloseServerOptions, DrainOptions, DrainResult } from './drain-options.js';
 export type {
   Group,
   GroupAddOptions,

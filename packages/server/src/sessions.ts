@@ -9,7 +9,7 @@ import { createSweep, guard, MemoryBudget, sweepInterval, systemClock } from '@p
 import type { PassedPeer } from './admission/seek.js';
 import { ServerAdmission } from './admission/server-admission.js';
 import { Connection } from './connection.js';
-import type { Drain } from './drain.js';
+import { type Drain, returnDelay, sendAway } from './drain.js';
 import type { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
 import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from './http/handshakes.js';
@@ -67,16 +67,21 @@ export class Sessions extends ServerAdmission implements SessionsHost {
     if (loaded !== capabilities) this.#offered.offer(loaded);
   }
 
-  /** Resolves when all are closed, or suspended for another server. No other one begins. */
-  async closeAll(): Promise<void> {
-    await Promise.all([...this.connections].map((session) => this.#close(session)));
+  /**
+   * Resolves when all are closed, or suspended for another server. No other one begins.
+   *
+   * @param isFinal their clients do not come back.
+   */
+  async closeAll(isFinal: boolean): Promise<void> {
+    await Promise.all([...this.connections].map((session) => this.#close(session, isFinal)));
   }
 
-  async #close(session: ServerEndpoint): Promise<void> {
-    if (!session.hasWire) this.onWireLost(session);
+  async #close(session: ServerEndpoint, isFinal: boolean): Promise<void> {
     // A client that waits for its session to be resumed would take another close code for the end of it.
-    else if (session.core.state === 'connecting') session.abort(closing());
-    else await session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server closes');
+    if (session.core.state === 'connecting' || (isFinal && !session.hasWire)) session.abort(closing());
+    else if (!session.hasWire) this.onWireLost(session);
+    else if (isFinal) await session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server closes');
+    else await sendAway(session, { retryAfterMs: returnDelay(this.returnWithinMs), deadline: Date.now() });
   }
 
   /** What it repeats, it repeats no more. */

@@ -104,7 +104,9 @@ export async function createTestServer(options: TestServerOptions = {}): Promise
   async function close(): Promise<void> {
     network.up();
     network.thaw();
-    const closed = Promise.all([...sessions].map((session) => session.close())).then(() => server.close());
+    const closed = Promise.all([...sessions].map((session) => session.close())).then(() =>
+      server.close({ sessions: 'end' }),
+    );
     let isClosed = false;
     const done = closed.finally(() => {
       isClosed = true;
