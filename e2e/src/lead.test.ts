@@ -451,7 +451,7 @@ describe('a node that shuts down', () => {
     await expect.poll(() => metric(b.server, 'parlance_led_connections')).toBe(1);
     await session.send('to the owner');
     await session.flush();
-    await a.server.close();
+    await a.server.close({ sessions: 'end' });
     await expect.poll(() => session.state).toBe('closed');
     expect(await metric(b.server, 'parlance_led_connections')).toBe(0);
     await expect.poll(() => metric(b.server, 'parlance_cluster_nodes')).toBe(1);

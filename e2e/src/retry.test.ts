@@ -265,5 +265,6 @@ it('a client that never has another session fails as without it, and a server re
     code: 'unsupported',
   });
   await server.close();
+  await session.closed;
   expect(await failure(session.request('x', RETRY))).toMatchObject({ code: 'session_closed' });
 });

@@ -535,7 +535,7 @@ describe('the end of a session', () => {
     const { server, url } = await serve();
     const session = await dial(url);
     const pending = failure(session.request('x'));
-    await server.close();
+    await server.close({ sessions: 'end' });
     await pending;
     await expect.poll(() => session.state).toBe('closed');
     expect((await failure(connect(url, { WebSocket }))).code).toBe('connection_failed');

@@ -23,11 +23,12 @@ import { loadFailures } from './connection/address.js';
 import { Dialer } from './connection/dialer.js';
 import { watchPage } from './connection/page-events.js';
 import { createBackoff } from './connection/reconnect.js';
+import { Wake } from './connection/wake.js';
 import { channelOf } from './parts.js';
-import { assertToken } from './session/option-values.js';
 import type { ClientPart, Plan, Setup } from './session/part.js';
 import { PartList } from './session/part-list.js';
 import type { ClientSession } from './session/session.js';
+import { Credentials } from './survival/credentials.js';
 import { createRenewal } from './survival/renewal.js';
 import { Succession } from './survival/succession.js';
 
@@ -41,11 +42,10 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
   const { plan } = parts;
   const { agentId, avp, security, subprotocol = Subprotocol.BINARY } = plan;
   const capabilities = await capabilitiesOf(setup, plan);
-  const askToken = async () => {
-    const token = typeof options.token === 'function' ? await options.token() : options.token;
-    assertToken(token);
-    return token;
-  };
+  const credentials = new Credentials(options.token);
+  const askToken = () => credentials.ask();
+  const onRefused = () => credentials.handleRefused(platformClock.now(), isAccepted());
+  let isAccepted = () => false;
   signal?.throwIfAborted();
 
   const createCore = (ticket: Ticket | undefined) =>
@@ -59,6 +59,7 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
         agentId,
         avp,
         security,
+        onRefused,
         isDecodable: codecLoader.isLazy
           ? (codec, { encoding }) => codecLoader.isReady(formOf(codec), encoding)
           : undefined,
@@ -78,6 +79,7 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
       createCore,
       proof: plan.proof,
       isRenewed: backoff !== undefined,
+      onRefused,
       mayTryAgain: () => platformClock.now() < triesUntil,
       parts,
       agentId,
@@ -122,6 +124,7 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
         );
       },
     });
+    isAccepted = () => succession.isAccepted;
     parts.call('begin', succession, capabilities.extensions['ready']);
     const clock = new GuardedClock(platformClock, succession);
     const dialer = new Dialer({
@@ -143,13 +146,23 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
       session: succession,
     });
     const renewal = createRenewal({
-      askToken: typeof options.token === 'function' ? askToken : undefined,
+      askToken: credentials.isRenewable ? askToken : undefined,
       authenticate: (token) => succession.current.authenticate(token),
+      leave: () => succession.current.leaveConnection('no new credentials'),
       clock,
       logger,
     });
+    const onSignOfLife = () => guard(succession, () => dialer.handleSignOfLife());
+    const wake = new Wake(platformClock);
+    const ticking = {
+      handleTick() {
+        if (wake.check()) onSignOfLife();
+        succession.handleTick();
+      },
+      crash: (error: unknown) => succession.crash(error),
+    };
     const stopListening = watchPage({
-      onSignOfLife: () => guard(succession, () => dialer.handleSignOfLife()),
+      onSignOfLife,
       onGone(isCached) {
         if (parts.call('gone').includes(true)) dialer.abandon();
         // Without CLOSE, the server would keep the session for a client that does not return.
@@ -166,7 +179,7 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
       signal?.removeEventListener('abort', onAbort);
       stopListening();
       dialer.stop(parts.has('isAway') ? CloseCode.DETACHED : CloseCode.NORMAL);
-      sweep.delete(succession);
+      sweep.delete(ticking);
     };
     const fail = (error: unknown) => {
       reject(error);
@@ -174,7 +187,7 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
     };
     const onAbort = () => fail(signal?.reason);
     signal?.addEventListener('abort', onAbort, { once: true });
-    sweep.add(succession);
+    sweep.add(ticking);
     askToken()
       .then((token) => dialer.dial(token))
       .catch(fail);

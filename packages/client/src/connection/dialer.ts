@@ -44,6 +44,8 @@ export interface DialingSession extends Crashable {
   handleConnected(wire: Wire, token: string | undefined, hello: Uint8Array | string | undefined): void;
   handleMessage(data: Uint8Array | string, wire: Wire): void;
   handleWritable(): void;
+  /** The connection in use, if there is one, may be gone. */
+  probe(): void;
   handleDisconnected(code: number, reason: string, wire: Wire): void;
   /** The first attempt has failed. */
   abort(error: ProtocolError): void;
@@ -54,6 +56,8 @@ export interface DialingSession extends Crashable {
  * default, would leave a client for minutes with a connection that a network has swallowed.
  */
 const MAX_LIMIT_MS = 30_000;
+/** How long an attempt may still take that may have gone with the network, in milliseconds. */
+const DOUBTED_MS = 10_000;
 
 /** Opens the connections of one client, one at a time, beside the one in use if asked to, and repeats attempts that fail. */
 export class Dialer {
@@ -190,8 +194,15 @@ export class Dialer {
     if (this.#cancelRetry !== undefined) this.#retry();
   }
 
-  /** The network or the page is back. */
+  /** The network or the page is back, or the machine has slept: connections may be gone without a word. */
   handleSignOfLife(): void {
+    const { session, clock } = this.#options;
+    const dialing = this.#dialing;
+    session.probe();
+    if (dialing !== undefined && session.isAccepted)
+      clock.after(DOUBTED_MS, () => {
+        if (this.#dialing === dialing) this.abandon();
+      });
     if (!this.#isAskedToWait) this.retryNow();
   }
 

@@ -40,6 +40,16 @@ export class ClientEndpoint extends Endpoint {
     this.command((core, now) => core.detach(now));
   }
 
+  /** The connection may be gone: asks the server whether it is there, and gives it up if nothing comes. */
+  probe(): void {
+    this.command((core, now) => core.probe(now));
+  }
+
+  /** Gives the connection up, if another one can resume the session. */
+  leaveConnection(reason: string): void {
+    this.command((core, now) => void core.leaveConnection(reason, now));
+  }
+
   /** Sends new credentials before the old ones end. */
   authenticate(token: string): void {
     this.command((core, now) => core.authenticate(token, now));

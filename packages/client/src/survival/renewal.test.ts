@@ -9,8 +9,10 @@ function bench(askToken: (() => Promise<string | undefined>) | undefined) {
   const sent: string[] = [];
   const warnings: unknown[] = [];
   const warn = (fields: Readonly<Record<string, unknown>>) => void warnings.push(fields['event']);
+  let left = 0;
   const renewal = createRenewal({
     askToken,
+    leave: () => void left++,
     authenticate: (token) => sent.push(token),
     clock: {
       after(ms, task) {
@@ -24,6 +26,7 @@ function bench(askToken: (() => Promise<string | undefined>) | undefined) {
     renewal,
     sent,
     warnings,
+    left: () => left,
     delays: () => [...timers.values()],
     async fire() {
       const [task] = timers.keys();
@@ -50,6 +53,12 @@ describe('the renewal of credentials', () => {
     expect(delays()).toEqual([]);
   });
 
+  it.each([0, 1, 300])('of credentials valid for %i ms does not begin at once', (expiresInMs) => {
+    const { renewal, delays } = bench(async () => 'next');
+    renewal.handleGranted(expiresInMs);
+    expect(delays()).toEqual([250]);
+  });
+
   it('does nothing if the credentials do not expire', () => {
     const { renewal, delays } = bench(async () => 'next');
     renewal.handleGranted(1_000);
@@ -63,19 +72,20 @@ describe('the renewal of credentials', () => {
     expect([delays(), warnings]).toEqual([[], ['token.final']]);
   });
 
-  it('retries until the credentials expire', async () => {
+  it('retries, and gives the connection up before the credentials expire', async () => {
     let asked = 0;
-    const { renewal, delays, fire, sent, warnings } = bench(async () => {
+    const { renewal, delays, fire, sent, warnings, left } = bench(async () => {
       asked++;
       throw new Error('the identity provider is away');
     });
     renewal.handleGranted(1_000);
     await fire();
     for (let i = 1; i <= 4; i++) {
-      expect([delays(), asked, warnings.length]).toEqual([[62.5], i, i]);
+      expect([delays(), asked, warnings.length, left()]).toEqual([[50], i, i, 0]);
       await fire();
     }
-    expect([delays(), sent, asked, warnings.length]).toEqual([[], [], 4, 4]);
+    // 750 ms and four times 50 ms have passed of 1,000.
+    expect([delays(), sent, asked, warnings.length, left()]).toEqual([[], [], 4, 4, 1]);
   });
 
   it('counts a token function that does not answer as one that failed, and takes its answer if it comes', async () => {
@@ -85,7 +95,7 @@ describe('the renewal of credentials', () => {
     renewal.handleGranted(1_000);
     await fire();
     for (let i = 1; i <= 3; i++) {
-      expect([delays(), answers.length, warnings.length]).toEqual([[62.5], i, i - 1]);
+      expect([delays(), answers.length, warnings.length]).toEqual([[50], i, i - 1]);
       await fire();
     }
     expect(warnings).toEqual(Array(3).fill('token.failed'));

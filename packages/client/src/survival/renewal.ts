@@ -11,6 +11,11 @@ export interface RenewalOptions {
   /** Gets new credentials from the application. @default the first ones are final */
   readonly askToken: (() => Promise<string | undefined>) | undefined;
   readonly authenticate: (token: string) => void;
+  /**
+   * There are no new credentials, and the present ones are about to expire, which would end the session at the server. A lost
+   * connection does not, so it is given up: each attempt to connect again asks for credentials.
+   */
+  readonly leave: () => void;
   readonly clock: Pick<Clock, 'after'>;
   readonly logger?: Logger | undefined;
 }
@@ -18,12 +23,14 @@ export interface RenewalOptions {
 /** New credentials are requested when this part of the lifetime is left, or one minute if that is less. */
 const MARGIN = 0.25;
 const MAX_MARGIN_MS = 60_000;
-/** Attempts within the margin. */
+/** Attempts within the margin, of which one share is left at the end. */
 const ATTEMPTS = 4;
+/** A server whose credentials are over at once is not asked without a pause. */
+const MIN_DELAY_MS = 250;
 /** Longest delay that timers accept. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
-export function createRenewal({ askToken, authenticate, clock, logger }: RenewalOptions): Renewal {
+export function createRenewal({ askToken, authenticate, leave, clock, logger }: RenewalOptions): Renewal {
   let cancel: (() => void) | undefined;
   /** Incremented to ignore the result of a pending request. */
   let generation = 0;
@@ -45,6 +52,7 @@ export function createRenewal({ askToken, authenticate, clock, logger }: Renewal
     cancel = clock.after(retryMs, () => {
       fail(new ProtocolError('timeout', 'it says nothing'));
       if (attemptsLeft > 0) renew(retryMs, attemptsLeft - 1);
+      else leave();
     });
     askToken?.().then((token) => {
       if (mine !== generation) return;
@@ -63,8 +71,8 @@ export function createRenewal({ askToken, authenticate, clock, logger }: Renewal
         return;
       }
       const margin = Math.min(MAX_MARGIN_MS, expiresInMs * MARGIN);
-      const delay = Math.min(expiresInMs - margin, MAX_DELAY_MS);
-      cancel = clock.after(delay, () => renew(margin / ATTEMPTS, ATTEMPTS - 1));
+      const delay = Math.min(Math.max(expiresInMs - margin, MIN_DELAY_MS), MAX_DELAY_MS);
+      cancel = clock.after(delay, () => renew(margin / (ATTEMPTS + 1), ATTEMPTS - 1));
     },
     stop,
   };

@@ -30,6 +30,7 @@ import { ClientEndpoint } from '../session/endpoint.js';
 import type { Sessions } from '../session/part.js';
 import { PartList } from '../session/part-list.js';
 import { type ClientSession, ClientUserSession } from '../session/session.js';
+import { type Continuation, continuationOf } from './continuation.js';
 import { Departure } from './departure.js';
 import { Moves } from './moves.js';
 import { ClientOutbound } from './outbound.js';
@@ -44,6 +45,10 @@ export interface SuccessionOptions {
   readonly isRenewed: boolean;
   /** A first attempt that has failed is repeated. Asked for errors that may pass. @default it is not */
   readonly mayTryAgain?: (() => boolean) | undefined;
+  /**
+   * The server has refused the credentials. Returns after how many milliseconds others are presented. @default the refusal is final
+   */
+  readonly onRefused?: (() => number | undefined) | undefined;
   readonly agentId: string | undefined;
   /** The options of each endpoint. */
   readonly endpoint: Omit<EndpointOptions, 'core'>;
@@ -58,12 +63,6 @@ export interface SuccessionOptions {
   /** No session follows any more. */
   readonly onEnded: (error: ProtocolError | undefined) => void;
 }
-
-/**
- * How the end of a session is continued: `retry` a session that never began, `continue` after a session that
- * was left in order, so that nothing is missing, or `restart` after a lost one.
- */
-type Continuation = 'retry' | 'continue' | 'restart';
 
 /** The successive sessions of one client, as one session of its application. */
 export class Succession implements UserSessionHost, DialingSession, Sessions, Sweepable {
@@ -221,6 +220,9 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   handleWritable(): void {
     this.#current.handleWritable();
   }
+  probe(): void {
+    this.#current.probe();
+  }
   handleDisconnected(code: number, reason: string, wire: Wire): void {
     this.#current.handleDisconnected(code, reason, wire);
   }
@@ -325,22 +327,20 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   /** Decides how the present session is continued, and with which error it ends. */
   #handleEnding(given: ProtocolError | undefined): ProtocolError | undefined {
     const { core, openReplies } = this.#current;
-    // Closing a session that has not begun yet is an end in order if it would have followed another one.
-    const isOrderly = this.#isCloseRequested && this.#isSuccessor && given?.code === 'session_closed';
-    const reason = isOrderly ? undefined : given;
-    const { side, code } = core.closeStatement;
-    // A server that drains wants its clients back, but not one that its application has sent away.
-    const isFinal = this.#isCloseRequested || (side === 'remote' && code !== undefined);
-    const departure = isFinal ? undefined : this.#departure;
-    const error = departure === undefined ? reason : departure.lossOf(reason, openReplies);
-    const isUnborn = core.negotiated === undefined && error?.retryable === true && this.#mayTryAgain(error);
-    const isLost = error?.code === 'session_lost' && (!this.#isClosing || departure !== undefined);
-    if (!this.#options.isRenewed) this.#continuation = undefined;
-    else if (isUnborn) this.#continuation = 'retry';
-    else if (departure !== undefined && error === undefined) this.#continuation = 'continue';
-    else this.#continuation = isLost ? 'restart' : undefined;
-    this.mailbox.isContinued = this.#continuation !== undefined;
-    this.#retryAfterMs = Math.max(error?.retryAfterMs ?? departure?.retryAfterMs ?? 0, core.retryAfterMs);
+    const { error, continuation, retryAfterMs } = continuationOf(given, {
+      core,
+      openReplies,
+      departure: this.#departure,
+      isCloseRequested: this.#isCloseRequested,
+      isSuccessor: this.#isSuccessor,
+      isClosing: this.#isClosing,
+      isRenewed: this.#options.isRenewed,
+      mayTryAgain: (failure) => this.#mayTryAgain(failure),
+      onRefused: () => this.#options.onRefused?.(),
+    });
+    this.#continuation = continuation;
+    this.#retryAfterMs = retryAfterMs;
+    this.mailbox.isContinued = continuation !== undefined;
     return error;
   }
 

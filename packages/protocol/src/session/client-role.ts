@@ -78,6 +78,9 @@ export class ClientRole implements Role {
   get idleTimeoutMs(): number {
     return Infinity;
   }
+  get awaitsStreams(): boolean {
+    return true;
+  }
   get awaitedCodecs(): ReadonlySet<LaterCodec> {
     return NONE_AWAITED;
   }
@@ -119,13 +122,20 @@ export class ClientRole implements Role {
   handleDisconnected(closeCode: number): Disconnection {
     const rejected = this.#rejected;
     const isRefused = rejected !== undefined || this.#isResuming;
+    const { isLost, options } = this.#session;
+    // The server keeps the session for a client that presents other credentials.
+    const mayAsk = isLost && isRefused && closeCode === CloseCode.UNAUTHENTICATED;
+    const waitMs = mayAsk ? options.onRefused?.() : undefined;
+    this.retryAfterMs = waitMs ?? this.retryAfterMs;
     this.#rejected = undefined;
     this.answerDue = Infinity;
     const retryable = rejected?.retryable ?? isRetryableCloseCode(closeCode);
     return {
       // A server that is full or drains refuses the connection and keeps the session. If a copy of this HELLO
       // arrived first, the attempt is stale, and the next one is newer than both.
-      isLoss: isRefused ? retryable || closeCode === CloseCode.STALE_ATTEMPT : isConnectionLoss(closeCode),
+      isLoss: isRefused
+        ? retryable || closeCode === CloseCode.STALE_ATTEMPT || waitMs !== undefined
+        : isConnectionLoss(closeCode),
       rejection: rejected && rejection(rejected, { side: 'remote', closeCode, retryable }),
     };
   }
@@ -163,6 +173,12 @@ export class ClientRole implements Role {
   }
 
   handlePong(): void {}
+
+  probe(): void {
+    // The HELLO that waits for its answer may have gone with the connection.
+    if (this.#isResuming)
+      this.answerDue = Math.min(this.answerDue, this.#session.timers.now + PROBE_ANSWER_MS);
+  }
 
   handleLinkFrame(): void {}
 
@@ -305,5 +321,8 @@ function notResumed(answer: ResumeAnswer | undefined): ProtocolError {
     side: 'remote',
   });
 }
+
+/** How long the answer to a HELLO may still take if its connection may be gone. */
+const PROBE_ANSWER_MS = 10_000;
 
 const NONE_AWAITED: ReadonlySet<LaterCodec> = new Set();

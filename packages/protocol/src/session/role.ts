@@ -72,6 +72,8 @@ export interface Role extends RoleDeadlines {
   /** @throws {ProtocolError} if the message is malformed, out of place or for the other role to send. */
   handleControl(message: RoleMessage, frame: Uint8Array | string): void;
   handlePong(): void;
+  /** Client: the connection may be gone. */
+  probe?(): void;
   /** A link frame was received, so the peer has received the last ACCEPT. */
   handleLinkFrame(): void;
   /** The session cannot be resumed any more. */

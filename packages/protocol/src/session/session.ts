@@ -231,6 +231,20 @@ export class Core extends SessionInternals implements SessionCore {
     this.role.authenticate(token);
   }
 
+  probe(now: number): void {
+    this.timers.tick(now);
+    if (this.isEstablished && this.isConnected) this.timers.liveness.probe();
+    else this.role.probe?.();
+    this.handleTimeout(now);
+  }
+
+  leaveConnection(reason: string, now: number): boolean {
+    this.timers.tick(now);
+    if (!this.isEstablished || !this.isConnected || !this.canResume) return false;
+    this.#loseConnection(reason);
+    return true;
+  }
+
   announceReady(codecs: readonly LaterCodec[], now: number): void {
     this.timers.tick(now);
     this.role.announceReady(codecs);

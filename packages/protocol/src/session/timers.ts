@@ -4,6 +4,8 @@ import type { Pacer } from '../link/rates.js';
 
 /** Silence after which a PING is sent while frames wait to be acknowledged. */
 const WAITING_PING_MS = 5_000;
+/** How long a PONG may take, and how long silence may last, while the connection may be gone: see {@link Liveness.probe}. */
+const PROBE_MS = 3_000;
 /** PINGs in a row that may stay unanswered before the connection counts as lost. */
 const MAX_MISSED_PONGS = 3;
 
@@ -30,6 +32,8 @@ export interface RoleDeadlines {
   readonly credentialsEnd: number;
   /** Server: milliseconds without data after which it closes the session. */
   readonly idleTimeoutMs: number;
+  /** Client: somebody reads what comes on an open stream, so silence means more. @default false */
+  readonly awaitsStreams?: boolean;
 }
 
 /** The parts of a session that its deadlines depend on. */
@@ -108,13 +112,13 @@ export class SessionTimers {
     if (isLost) return next;
     const output = Math.min(channel.nextTimeout(), this.#paceDue(session));
     if (!isEstablished) return Math.min(next, output);
-    const ping = this.liveness.nextPoll(channel.framesUnconfirmed > 0);
+    const ping = this.liveness.nextPoll(...this.#patience(session));
     return Math.min(next, output, role.credentialsEnd, this.#idleDeadline(session), ping);
   }
 
   /** What is due at `now`. A deadline of the state is reported once. */
   due(now: number, session: TimedSession): Due | undefined {
-    const { isEstablished, role, channel } = session;
+    const { isEstablished, role } = session;
     if (this.#state !== undefined && now >= this.#state) {
       this.#state = undefined;
       return 'state';
@@ -123,7 +127,15 @@ export class SessionTimers {
     if (!isEstablished) return undefined;
     if (now >= role.credentialsEnd) return 'credentials';
     if (now >= this.#idleDeadline(session)) return 'idle';
-    return this.liveness.poll(now, channel.framesUnconfirmed > 0);
+    return this.liveness.poll(now, ...this.#patience(session));
+  }
+
+  /** Whether silence means more now, and after how much of it. */
+  #patience({ role, channel }: TimedSession): [isWaiting: boolean, waitingMs?: number] {
+    if (channel.framesUnconfirmed > 0) return [true];
+    if (role.awaitsStreams !== true || channel.openStreams === 0) return [false];
+    // A model that thinks is asked about less and less often, and so is a watch on which nothing happens.
+    return [true, Math.max(WAITING_PING_MS, this.liveness.lastReceived - this.lastData)];
   }
 
   /** When the peer's rates let the next body be written. */
@@ -142,12 +154,17 @@ export class Liveness {
   /** Milliseconds between the last PING and its PONG. */
   roundTripMs: number | undefined;
   readonly #timers: Timers;
-  #lastReceived = 0;
+  /** Clock reading of the last frame. */
+  lastReceived = 0;
   #pingSentAt = 0;
   /** `undefined` if no PONG is awaited. */
   #pongDue: number | undefined;
   #missed = 0;
   #unanswered = 0;
+  /** The connection may be gone, until all PINGs are answered. */
+  #isDoubted = false;
+  /** A PING is due, whatever is awaited. */
+  #asksNow = false;
 
   constructor(timers: Timers) {
     this.#timers = timers;
@@ -159,7 +176,7 @@ export class Liveness {
   }
 
   handleReceived(now: number): void {
-    this.#lastReceived = now;
+    this.lastReceived = now;
     this.#missed = 0;
   }
 
@@ -168,24 +185,39 @@ export class Liveness {
     this.handleReceived(now);
     this.#pongDue = undefined;
     this.#unanswered = 0;
+    this.#isDoubted = false;
+    this.#asksNow = false;
+  }
+
+  /**
+   * The connection may be gone without a word, as when its machine has slept: {@link poll} sends a PING now, and gives the
+   * connection up after some 10 s of silence. Other frames prove nothing, as they may have arrived before.
+   */
+  probe(): void {
+    if (this.#isDoubted) return;
+    this.#isDoubted = true;
+    this.#missed = 0;
+    this.#asksNow = true;
   }
 
   handlePong(now: number): void {
     if (this.#unanswered > 0) this.#unanswered--;
     if (this.#pongDue !== undefined) this.roundTripMs = now - this.#pingSentAt;
     this.#pongDue = undefined;
+    if (this.#unanswered === 0) this.#isDoubted = false;
   }
 
   /**
    * What to do at `now`: nothing, send a PING, or give the connection up.
    *
-   * @param isWaiting frames were sent and not acknowledged, so silence means more.
+   * @param isWaiting frames were sent and not acknowledged, or are awaited, so silence means more.
+   * @param waitingMs after how much of it a PING is sent then.
    */
-  poll(now: number, isWaiting: boolean): 'ping' | 'lost' | undefined {
-    if (now < this.nextPoll(isWaiting)) return undefined;
-    if (this.#pongDue === undefined) return this.#ping(now);
+  poll(now: number, isWaiting: boolean, waitingMs?: number): 'ping' | 'lost' | undefined {
+    if (now < this.nextPoll(isWaiting, waitingMs)) return undefined;
+    if (this.#pongDue === undefined || this.#asksNow) return this.#ping(now);
     // Another frame has arrived since the PING: the peer lives, its PONG may come later.
-    if (this.#lastReceived > this.#pingSentAt) {
+    if (this.lastReceived > this.#pingSentAt) {
       this.#pongDue = undefined;
       return undefined;
     }
@@ -194,16 +226,19 @@ export class Liveness {
   }
 
   /** When {@link poll} has something to do. */
-  nextPoll(isWaiting: boolean): number {
+  nextPoll(isWaiting: boolean, waitingMs: number = WAITING_PING_MS): number {
+    if (this.#asksNow) return -Infinity;
     if (this.#pongDue !== undefined) return this.#pongDue;
-    const { pingIntervalMs } = this.#timers;
-    return this.#lastReceived + (isWaiting ? Math.min(WAITING_PING_MS, pingIntervalMs) : pingIntervalMs);
+    const ms = this.#isDoubted ? PROBE_MS : isWaiting ? waitingMs : Infinity;
+    return this.lastReceived + Math.min(ms, this.#timers.pingIntervalMs);
   }
 
   #ping(now: number): 'ping' {
+    this.#asksNow = false;
     this.#unanswered++;
     this.#pingSentAt = now;
-    this.#pongDue = now + this.#timers.pongTimeoutMs;
+    const { pongTimeoutMs } = this.#timers;
+    this.#pongDue = now + (this.#isDoubted ? Math.min(PROBE_MS, pongTimeoutMs) : pongTimeoutMs);
     return 'ping';
   }
 }

@@ -44,6 +44,11 @@ export interface SessionOptions extends AgreementOptions {
   readonly ticket?: Ticket | undefined;
   /** Client only: credentials for HELLO. */
   readonly token?: string | undefined;
+  /**
+   * Client only: the server has refused the credentials of a connection that was to resume the session. Returns after how many
+   * milliseconds the driver opens another one with others; `undefined` if there are none. @default there are none
+   */
+  readonly onRefused?: (() => number | undefined) | undefined;
   /** Protection that every body must have, in either direction. @default none */
   readonly security?: M2MSecurity | undefined;
   /** Server: the answers that its sessions share. @default each session computes its own */
@@ -206,6 +211,17 @@ export interface SessionCore {
   announceReady(codecs: readonly LaterCodec[], now: number): void;
   /** Client: sends new credentials before the present ones expire. */
   authenticate(token: string, now: number): void;
+  /**
+   * Client: there is a sign that the connection may be gone, as after the sleep of its machine. It is lost after some 10 s
+   * unless the server answers.
+   */
+  probe(now: number): void;
+  /**
+   * Client: gives the connection up, and lets another one resume the session.
+   *
+   * @returns `false`, and does nothing, if none could.
+   */
+  leaveConnection(reason: string, now: number): boolean;
   /**
    * Server: sends GOAWAY, on this connection and on each one that resumes the session. If `move` is set and agreed on, only
    * on this one, as the next one may come through another server; requests are still accepted.
