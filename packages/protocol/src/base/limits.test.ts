@@ -81,7 +81,7 @@ describe('timers', () => {
       helloTimeoutMs: 10_000,
       acceptTimeoutMs: 30_000,
       sessionTimeoutMs: 300_000,
-      pingIntervalMs: 60_000,
+      pingIntervalMs: 25_000,
       pongTimeoutMs: 10_000,
       closingTimeoutMs: 5_000,
       resumeWindowMs: 120_000,

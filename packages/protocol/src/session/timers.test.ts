@@ -109,6 +109,53 @@ describe('liveness', () => {
       expect(liveness.poll(liveness.nextPoll(false), false)).toBe(said);
   });
 
+  describe('of a connection that may be gone', () => {
+    const SLOW = resolveTimers({ pingIntervalMs: 25_000, pongTimeoutMs: 10_000 });
+    const doubted = () => {
+      const liveness = new Liveness(SLOW);
+      liveness.handleReceived(0);
+      liveness.probe();
+      return liveness;
+    };
+
+    it('asks at once, and gives it up after 9 s', () => {
+      const liveness = doubted();
+      const said = [100, 3_100, 6_100, 9_099, 9_100].map((now) => liveness.poll(now, false));
+      expect(said).toEqual(['ping', 'ping', 'ping', undefined, 'lost']);
+    });
+
+    it('asks beside a PING that waits for its PONG, and both have to be answered', () => {
+      const liveness = new Liveness(SLOW);
+      liveness.handleReceived(0);
+      expect(liveness.poll(25_000, false)).toBe('ping');
+      liveness.probe();
+      expect(liveness.poll(25_001, false)).toBe('ping');
+      liveness.handleReceived(25_100);
+      liveness.handlePong(25_100);
+      expect(liveness.nextPoll(false)).toBe(28_100);
+      liveness.handleReceived(25_200);
+      liveness.handlePong(25_200);
+      expect(liveness.nextPoll(false)).toBe(50_200);
+    });
+
+    it('does not take frames for an answer that may have arrived before', () => {
+      const liveness = doubted();
+      liveness.poll(100, false);
+      liveness.handleReceived(200);
+      const said = [3_100, 3_200, 6_200, 9_200, 12_200].map((now) => liveness.poll(now, false));
+      expect(said).toEqual([undefined, 'ping', 'ping', 'ping', 'lost']);
+    });
+
+    it('is asked once, however many signs there are, and another connection is not', () => {
+      const liveness = doubted();
+      liveness.poll(100, false);
+      liveness.probe();
+      expect(liveness.nextPoll(false)).toBe(3_100);
+      liveness.restart(200);
+      expect(liveness.nextPoll(false)).toBe(25_200);
+    });
+  });
+
   it('never asks if the interval is Infinity', () => {
     const liveness = new Liveness(resolveTimers({ pingIntervalMs: Infinity }));
     liveness.handleReceived(5);
@@ -155,6 +202,11 @@ describe('the next deadline of a session', () => {
     [
       'idleness, unless a stream is open',
       { ...role({ idleTimeoutMs: 250 }), ...channel({ openStreams: 1 }) },
+      800,
+    ],
+    [
+      'a PING while a client reads a stream',
+      { ...role({ awaitsStreams: true }), ...channel({ openStreams: 1 }) },
       800,
     ],
     ['the link', channel({ nextTimeout: () => 120 }), 120],
@@ -231,4 +283,22 @@ it('clock readings never go back', () => {
   const timers = timersAt(100);
   timers.tick(50);
   expect(timers.now).toBe(100);
+});
+
+it('a silent stream that a client reads is asked about after 5 s, and then less and less often', () => {
+  const timers = new SessionTimers(resolveTimers({ pingIntervalMs: 25_000 }));
+  const session = waiting({ ...role({ awaitsStreams: true }), ...channel({ openStreams: 1 }) });
+  timers.touch();
+  timers.liveness.restart(0);
+  const asked: number[] = [];
+  for (let i = 0; i < 5; i++) {
+    const now = timers.next(session);
+    timers.tick(now);
+    expect(timers.due(now, session)).toBe('ping');
+    timers.liveness.handleReceived(now);
+    timers.liveness.handlePong(now);
+    asked.push(now);
+  }
+  expect(asked).toEqual([5_000, 10_000, 20_000, 40_000, 65_000]);
+  expect(timers.next(waiting(channel({ openStreams: 1 })))).toBe(90_000);
 });
