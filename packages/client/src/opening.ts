@@ -63,7 +63,9 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
         isDecodable: codecLoader.isLazy
           ? (codec, { encoding }) => codecLoader.isReady(formOf(codec), encoding)
           : undefined,
-        timeOrigin: platformClock.timeOrigin,
+        get timeOrigin() {
+          return platformClock.timeOrigin;
+        },
       },
       {
         forms: CLIENT_FORMS,

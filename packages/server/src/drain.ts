@@ -6,7 +6,7 @@ import {
   type Logger,
   ProtocolError,
 } from '@parlance/protocol';
-import { guard, loggable } from '@parlance/protocol/internal';
+import { guard, loggable, systemClock } from '@parlance/protocol/internal';
 import type { DrainProgress, DrainResult } from './drain-options.js';
 import type { ServerEndpoint } from './endpoint.js';
 import type { Refusal } from './http/site.js';
@@ -84,7 +84,7 @@ export class Drain {
   handleLost(session: ServerEndpoint): void {
     if (this.#isKept(session)) return;
     clearTimeout(this.#waiting.get(session));
-    const ms = Math.max(0, session.lostAt + RETURN_MS - Date.now());
+    const ms = Math.max(0, session.lostAt + RETURN_MS - systemClock.now());
     this.#waiting.set(
       session,
       setTimeout(() => this.#giveUp(session), ms),

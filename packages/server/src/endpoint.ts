@@ -69,7 +69,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   ledBy: string | undefined;
   /** When HELLO has arrived, in milliseconds of the process. */
   helloAt = 0;
-  /** When it has lost its last connection, in Unix milliseconds. */
+  /** When it has lost its last connection, in milliseconds of the process. */
   lostAt = 0;
   /** The round trip that was last observed. */
   #roundTripMs: number | undefined;

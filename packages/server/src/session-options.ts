@@ -42,17 +42,17 @@ export class OfferedOptions {
   /** Sets what sessions that begin from now on can agree on. */
   offer(capabilities: Capabilities): void {
     const { limits, timers, security } = this.#options;
-    const { timeOrigin } = systemClock;
     const agreements = new AgreementCache();
-    const own = {
-      capabilities,
-      limits,
-      timers,
-      security,
-      agreements,
-      timeOrigin,
-    };
+    const own = { capabilities, limits, timers, security, agreements };
     for (const subprotocol of Object.values(Subprotocol))
-      this.#bySubprotocol.set(subprotocol, { role: 'server', subprotocol, ...own, ...this.#parts.core });
+      this.#bySubprotocol.set(subprotocol, {
+        role: 'server',
+        subprotocol,
+        ...own,
+        get timeOrigin() {
+          return systemClock.timeOrigin;
+        },
+        ...this.#parts.core,
+      });
   }
 }

@@ -167,7 +167,7 @@ export class Sessions extends ServerAdmission implements SessionsHost {
   }
 
   onWireLost(session: ServerEndpoint): void {
-    session.lostAt = Date.now();
+    session.lostAt = systemClock.now();
     // No client can resume on a server that accepts no more connections.
     if (this.isClosing && !session.isDurable) session.abort(closing());
     else this.drain?.handleLost(session);

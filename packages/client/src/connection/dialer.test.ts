@@ -71,6 +71,7 @@ function setUp(given: Partial<DialerOptions> = {}, isAccepted = true) {
     needsWire: true,
     isAccepted,
     hello: (): Uint8Array | undefined => undefined,
+    probe: () => {},
     handleConnected(_wire: unknown, token: string | undefined) {
       session.needsWire = false;
       tokens.push(token);

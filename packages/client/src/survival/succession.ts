@@ -88,6 +88,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   #hasEnded = false;
   readonly #over = new EndOfSession();
   #reportedState: SessionState | undefined;
+  /** Clock reading. */
   #suspendedUntil: number | undefined;
   /** How the end of the present session is continued, once it is known. */
   #continuation: Continuation | undefined;
@@ -156,7 +157,8 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   }
 
   get suspendedUntil(): number | undefined {
-    return this.#suspendedUntil;
+    const { timeOrigin } = this.#options.endpoint.clock;
+    return this.#suspendedUntil === undefined ? undefined : Math.round(timeOrigin + this.#suspendedUntil);
   }
 
   get isTakenUp(): boolean {
@@ -299,14 +301,10 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   #reportState(state: SessionState): void {
     if (state === this.#reportedState) return;
     this.#reportedState = state;
-    this.#suspendedUntil = state === 'suspended' ? this.#endOfWindow() : undefined;
+    const now = this.#options.endpoint.clock.now();
+    this.#suspendedUntil = state === 'suspended' ? now + this.#current.core.windowMs : undefined;
     this.#options.onState(state);
     this.listeners.notify('state', state, this);
-  }
-
-  #endOfWindow(): number {
-    const { clock } = this.#options.endpoint;
-    return clock.timeOrigin + clock.now() + this.#current.core.windowMs;
   }
 
   #handleApplied(): void {

@@ -1,4 +1,4 @@
-declare const performance: { readonly timeOrigin: number; now(): number };
+declare const performance: { now(): number };
 declare function setTimeout(task: () => void, ms: number): unknown;
 declare function clearTimeout(timer: unknown): void;
 declare function setInterval(task: () => void, ms: number): unknown;
@@ -6,7 +6,10 @@ declare function clearInterval(timer: unknown): void;
 
 /** Monotonic time in milliseconds, and timers. */
 export interface Clock {
-  /** Unix time in milliseconds when `now()` was 0. */
+  /**
+   * What to add to a reading of now for Unix milliseconds. It changes if the clock of the machine is set, and while the machine
+   * sleeps if `now()` stands still then.
+   */
   readonly timeOrigin: number;
   now(): number;
   /** Runs `task` once after `ms`, but after 24 days at most. The returned function cancels it. */
@@ -19,7 +22,9 @@ export interface Clock {
 
 /** The clock and timers of Node, browsers and workers. */
 export const systemClock: Clock = {
-  timeOrigin: performance.timeOrigin,
+  get timeOrigin() {
+    return Date.now() - performance.now();
+  },
   now: () => performance.now(),
   after(ms, task) {
     const timer = setTimeout(task, Math.min(ms, MAX_DELAY_MS));

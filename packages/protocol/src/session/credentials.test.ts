@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { CloseCode } from '../base/close-codes.js';
 import { ProtocolError } from '../base/errors.js';
+import { resolveTimers } from '../base/limits.js';
 import { encodeControl } from '../control/envelope.js';
 import { createSimulation, eventsOf } from '../testing/simulation.js';
 import { CredentialExpiry } from './credential-expiry.js';
 
 describe('the expiry of credentials', () => {
   it('waits for a decision on new credentials that arrived in time', () => {
-    const expiry = new CredentialExpiry(1_000);
+    const expiry = new CredentialExpiry({ timers: resolveTimers({ acceptTimeoutMs: 1_000 }) });
     expect(expiry.deadline).toBe(Infinity);
     expiry.handleGranted(500);
     expiry.handleRequested(400);
@@ -15,6 +16,27 @@ describe('the expiry of credentials', () => {
     expiry.handleGranted(9_000);
     expect([expiry.isPending, expiry.deadline]).toEqual([false, 9_000]);
     expiry.handleRequested(8_900);
+    expiry.handleGranted(Infinity);
+    expect(expiry.deadline).toBe(Infinity);
+  });
+
+  it.each([
+    ['ahead', 3_600_000, 400],
+    ['back', -3_600_000, 9_000],
+    ['ahead by less than is left', 5_000, 4_000],
+  ])('comes when either clock says so, if the clock of the machine is set %s', (_how, step, end) => {
+    const options = { timers: resolveTimers(), timeOrigin: 1_700_000_000_000 };
+    const expiry = new CredentialExpiry(options);
+    expiry.handleGranted(9_000);
+    options.timeOrigin += step;
+    expect(Math.max(400, expiry.deadline)).toBe(end);
+    expect(expiry.snapshot(400)).toBe(expiry.deadline - 400);
+    const elsewhere = new CredentialExpiry(options);
+    elsewhere.handleGranted(700 + expiry.snapshot(700));
+    expect(elsewhere.deadline).toBe(expiry.deadline);
+    // Credentials that are granted later are stated on the new clock.
+    expiry.handleGranted(20_000);
+    expect(expiry.deadline).toBe(20_000);
     expiry.handleGranted(Infinity);
     expect(expiry.deadline).toBe(Infinity);
   });

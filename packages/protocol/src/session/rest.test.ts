@@ -11,6 +11,8 @@ const CAPABILITIES = {
   extensions: { [Extension.LINK]: '{}', [Extension.RESUME]: '{}', [Extension.AGENTS]: '{}' },
 };
 const PING_MS = 30_000;
+/** So that the server asks first. */
+const SLOW_CLIENT = resolveTimers({ pingIntervalMs: 2 * PING_MS });
 
 /**
  * A session whose client has sent a message that was read, and has got one.
@@ -19,7 +21,7 @@ const PING_MS = 30_000;
  */
 function used(pingIntervalMs = 2 * PING_MS) {
   const simulation = createSimulation({
-    client: { capabilities: CAPABILITIES },
+    client: { capabilities: CAPABILITIES, timers: SLOW_CLIENT },
     server: { capabilities: CAPABILITIES, timers: resolveTimers({ pingIntervalMs }) },
   });
   const core = simulation.server.core as ServerSessionCore;

@@ -83,7 +83,7 @@ export class ServerRole implements Role {
   }
 
   restore(state: ServerRoleState, now: number): void {
-    const { limits, timers } = this.#session.options;
+    const { limits } = this.#session.options;
     this.#answer = state.answer;
     this.#statedAgentId = state.statedAgentId;
     this.#agentId = state.agentId;
@@ -96,7 +96,7 @@ export class ServerRole implements Role {
     this.limiter = new RateLimiter(limits);
     this.limiter.restore(state.rates, now);
     if (state.expiresIn === undefined) return;
-    this.#credentials = new CredentialExpiry(timers.acceptTimeoutMs);
+    this.#credentials = new CredentialExpiry(this.#session.options);
     this.#credentials.handleGranted(now + state.expiresIn);
   }
 
@@ -228,7 +228,7 @@ export class ServerRole implements Role {
   #handleAuth(payload: AuthPayload): void {
     const { timers, options } = this.#session;
     if (!('token' in payload)) throw new ProtocolError('bad_message', 'AUTH of a client must have a token');
-    this.#credentials ??= new CredentialExpiry(options.timers.acceptTimeoutMs);
+    this.#credentials ??= new CredentialExpiry(options);
     if (this.#credentials.isPending) {
       throw new ProtocolError('protocol_violation', 'AUTH before the previous one was answered');
     }
@@ -358,7 +358,7 @@ export class ServerRole implements Role {
     const { options, control, isConnected, isEstablished } = this.#session;
     const wasRequested = this.#credentials?.isPending ?? false;
     if (expiresAt === null && !wasRequested) return;
-    this.#credentials ??= new CredentialExpiry(options.timers.acceptTimeoutMs);
+    this.#credentials ??= new CredentialExpiry(options);
     this.#credentials.handleGranted(expiresAt === null ? Infinity : expiresAt - (options.timeOrigin ?? 0));
     // Sent without a connection, it would precede the next ACCEPT.
     if (isConnected && isEstablished) control.send({ type: 'AUTH', payload: { expiresAt } });

@@ -65,7 +65,10 @@ export interface SessionOptions extends AgreementOptions {
    * process dies. @default false: when they are on record
    */
   readonly tellsBeside?: boolean | undefined;
-  /** Unix milliseconds at clock reading 0, for the timestamps of envelopes. @default 0 */
+  /**
+   * Unix milliseconds at clock reading 0, as the clock of the machine is set now, for the timestamps of envelopes and the end of
+   * credentials. @default 0
+   */
   readonly timeOrigin?: number | undefined;
 }
 

@@ -1,4 +1,5 @@
 import type { Timers } from '@parlance/protocol';
+import { systemClock } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { Labels } from '../parts/part.js';
 import type { AdminSessions, SessionRow } from './figures.js';
@@ -82,7 +83,7 @@ function rowOf(
     address: session.client.remoteAddress,
     state: session.state,
     since: session.since,
-    suspendedUntil: isSuspended ? session.lostAt + resumeWindowMs : null,
+    suspendedUntil: isSuspended ? unixOf(session.lostAt + resumeWindowMs) : null,
     streams: openStreams,
     queuedBytes,
     waits: blockedOnCredit ? 'credit' : peerBlockedOnRate ? 'rate' : null,
@@ -94,3 +95,6 @@ function rowOf(
     encoding,
   };
 }
+
+/** Unix milliseconds of a reading of the clock. */
+const unixOf = (reading: number): number => Math.round(systemClock.timeOrigin + reading);

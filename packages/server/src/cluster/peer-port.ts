@@ -10,7 +10,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { TlsOptions } from 'node:tls';
 import { type Logger, ProtocolError, type Subprotocol, type Timers } from '@parlance/protocol';
-import { loggable } from '@parlance/protocol/internal';
+import { loggable, systemClock } from '@parlance/protocol/internal';
 import { socketKey } from '../http/addresses.js';
 import { closeListener, listenOn } from '../http/listener.js';
 import { refuseUpgrade } from '../http/refuse-upgrade.js';
@@ -192,7 +192,7 @@ export class PeerPort {
   /** A flood of wrong tickets must not flood the log. */
   #report({ socket }: IncomingMessage, reason: TicketRefusal): void {
     const key = `${socketKey(socket)} ${reason}`;
-    const now = Date.now();
+    const now = systemClock.now();
     if (now - (this.#logged.get(key) ?? -Infinity) < LOG_INTERVAL_MS) return;
     this.#logged.delete(key);
     this.#logged.set(key, now);

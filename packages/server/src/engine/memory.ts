@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { systemClock } from '@parlance/protocol/internal';
 import type { Engine } from './engine.js';
 import { memoryReplies } from './logs/memory.js';
 import { MemoryLeases } from './memory-leases.js';
@@ -9,9 +10,9 @@ import { MemoryTable } from './memory-table.js';
 /**
  * Joins servers of one process, for tests: pass the same object as the option `engine` of each of them.
  *
- * @param now Unix milliseconds.
+ * @param now Unix milliseconds. @default they go on evenly, however the clock of the machine is set meanwhile
  */
-export function memoryCluster(now: () => number = Date.now): Engine {
+export function memoryCluster(now: () => number = evenTime()): Engine {
   const leases = new MemoryLeases(now);
   const tables = new Map<string, MemoryTable>();
   const sessions = new MemorySessions(now);
@@ -60,4 +61,10 @@ export function memoryCluster(now: () => number = Date.now): Engine {
     }),
   };
   return engine;
+}
+
+/** Unix milliseconds from now on, by the monotonic clock. */
+function evenTime(): () => number {
+  const { timeOrigin } = systemClock;
+  return () => Math.floor(timeOrigin + systemClock.now());
 }

@@ -76,7 +76,7 @@ export class ServerMetrics implements Part {
   }
 
   resumed(session: ServerEndpoint): void {
-    const gapMs = session.hasWire ? 0 : Date.now() - session.lostAt;
+    const gapMs = session.hasWire ? 0 : systemClock.now() - session.lostAt;
     this.#metrics?.handleResumed(gapMs / 1000);
   }
 

@@ -6,6 +6,7 @@ import {
   orNull,
   REPLIES,
   REPLY_ID_PREFIX,
+  systemClock,
   ValueList,
 } from '@parlance/protocol/internal';
 import { RECORDED } from '../cluster/recorded.js';
@@ -35,7 +36,8 @@ export const keptReplies = (given: RepliesOptions = {}): Feature => ({
     const replies = new Replies({
       follows,
       options: { ...host.options, replies: options },
-      now: Date.now,
+      now: () => systemClock.now(),
+      date: Date.now,
       onOver: () => host.settled(),
     });
     const owner = host.use(OWNER);

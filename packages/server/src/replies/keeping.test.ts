@@ -32,7 +32,7 @@ function goingOn() {
   });
   const keeping = new Keeping({
     options: { limits: LIMITS, logger: { debug() {}, info() {}, warn() {}, error() {} } },
-    ...{ now: () => 0, onOver() {}, owners: { handleKept: () => () => {} }, following: {} },
+    ...{ now: () => 0, date: () => 0, onOver() {}, owners: { handleKept: () => () => {} }, following: {} },
     ...{ log: () => log, engine: () => ({ goOn: () => asked }) },
   } as unknown as KeepingHost);
   const request: KeptRequest = {

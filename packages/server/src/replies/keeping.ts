@@ -34,8 +34,10 @@ export interface KeepingHost {
     readonly limits: Limits;
     readonly logger: Logger;
   };
-  /** Unix milliseconds. */
+  /** Milliseconds of the process, for all that lasts. */
   readonly now: () => number;
+  /** Unix milliseconds, for what is written down. */
+  readonly date: () => number;
   /** A handler whose reply was kept has ended. */
   readonly onOver: () => void;
   readonly owners: Owners;
@@ -72,7 +74,7 @@ export class Keeping {
         `keep.ttlMs: at most ${replies.maxTtlMs} ms are allowed here`,
       );
     }
-    const { owners, now } = this.#host;
+    const { owners, date } = this.#host;
     const session = endpointOf(request.session) as ServerEndpoint;
     const id = known ?? newReplyId(this.#host.engine()?.incarnation);
     const head: EngineHead = {
@@ -83,7 +85,7 @@ export class Keeping {
       share,
       encoding: session.negotiated.encoding ?? undefined,
       ttlMs,
-      startedAt: now(),
+      startedAt: date(),
       epoch: session.epoch,
       source: session.isDurable ? { session: session.id, stream: request.streamId } : undefined,
     };
@@ -191,7 +193,7 @@ export class Keeping {
       'the record of the reply was lost with the node that had it',
     );
     this.#handleUnkept(session, head.id, error);
-    const end = { at: this.#host.now(), failure: encodeFailure(error), metadata: undefined };
+    const end = { at: this.#host.date(), failure: encodeFailure(error), metadata: undefined };
     const log = this.#log;
     try {
       const opened = log.open(head, () => {});
@@ -210,7 +212,7 @@ export class Keeping {
     },
   ): Recording {
     const { id, ttlMs } = head;
-    const { options, now, owners, following, onOver } = this.#host;
+    const { options, now, date, owners, following, onOver } = this.#host;
     const handleEnded = rest.isOver === true ? () => {} : owners.handleKept(session);
     const recording: Recording = new Recording({
       abandonAfterMs: ttlMs,
@@ -219,6 +221,7 @@ export class Keeping {
       log: this.#log,
       logger: options.logger,
       now,
+      date,
       read: (after) => following.present({ ...head, parts: 0, end: undefined }, session, after),
       onUnkept: (error) => this.#handleUnkept(session, id, error),
       onOver: () => {

@@ -47,7 +47,7 @@ export interface ReplyLog {
   list(owner: string): AsyncIterable<ReplyEntry> | Iterable<ReplyEntry>;
   /** Forgets a reply. */
   drop(id: string): Awaitable<void>;
-  /** Forgets the replies whose time is over. @param now Unix milliseconds. */
+  /** Forgets the replies whose time is over. @param now a reading of the clock of the log. */
   sweep(now: number): void;
   readonly usage: ReplyLogUsage;
 }

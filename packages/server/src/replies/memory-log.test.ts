@@ -245,6 +245,17 @@ describe('the bounds of a log in memory', () => {
     return log.usage.bytes;
   })();
 
+  it('forgets a reply by its own clock, whatever the time is that its end states', () => {
+    let now = 5;
+    const log = new MemoryReplyLog(WIDE, undefined, () => now);
+    log.open({ ...headOf('reply_a'), ttlMs: 100 });
+    log.end('reply_a', { at: 1e12, failure: undefined, metadata: undefined });
+    for (now = 104; now <= 105; now++) {
+      log.sweep(now);
+      expect(log.usage.replies).toBe(now < 105 ? 1 : 0);
+    }
+  });
+
   it('of replies are an owner’s, and refuse at n + 1', () => {
     const log = new MemoryReplyLog({ ...WIDE, maxReplies: 3 });
     for (let i = 0; i < 3; i++) log.open(headOf(`reply_${i}`));

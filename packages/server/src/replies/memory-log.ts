@@ -30,6 +30,8 @@ interface Stored extends Charged<Stored> {
   readonly metadata: { readonly after: number; readonly bytes: Uint8Array }[];
   readonly watchers: Set<() => void>;
   end: ReplyEnd | undefined;
+  /** When it has ended, by the clock of the log. */
+  endedAt: number;
   /** Its requester needs it no more. */
   isReleased: boolean;
   /** It was read to the end. */
@@ -40,6 +42,7 @@ interface Stored extends Charged<Stored> {
 export class MemoryReplyLog implements ReplyLog {
   readonly #shares: Shares<Stored>;
   readonly #onDropped: (reply: ReplyEntry) => void;
+  readonly #now: (() => number) | undefined;
   readonly #replies = new Map<string, Stored>();
   readonly #names = new Map<string, Stored>();
   /** Replies that others than their owner may follow, if the server lets them. */
@@ -47,9 +50,17 @@ export class MemoryReplyLog implements ReplyLog {
   readonly #ended = new Set<Stored>();
   #begun = 0;
 
-  /** @param onDropped a reply had to go to make room for others. */
-  constructor(bounds: ReplyBounds, onDropped: (reply: ReplyEntry) => void = () => {}) {
+  /**
+   * @param onDropped a reply had to go to make room for others.
+   * @param now the clock of {@link sweep}. @default that of the ends
+   */
+  constructor(
+    bounds: ReplyBounds,
+    onDropped: (reply: ReplyEntry) => void = () => {},
+    now?: (() => number) | undefined,
+  ) {
     this.#onDropped = onDropped;
+    this.#now = now;
     this.#shares = new Shares(bounds, (stored) => this.#dropForOthers(stored));
   }
 
@@ -71,6 +82,7 @@ export class MemoryReplyLog implements ReplyLog {
       memory: 0,
       isFree: false,
       end: undefined,
+      endedAt: Infinity,
       isReleased: false,
       isRead: false,
     };
@@ -98,6 +110,7 @@ export class MemoryReplyLog implements ReplyLog {
     if (stored === undefined || stored.end !== undefined) return;
     this.#shares.charge(stored, Math.max(0, memoryOf(end.failure) + memoryOf(end.metadata) - END_MEMORY));
     stored.end = end;
+    stored.endedAt = this.#now?.() ?? end.at;
     this.#shares.discharge(stored, stored.records.trim());
     this.#ended.add(stored);
     this.#freeIfOver(stored);
@@ -187,9 +200,7 @@ export class MemoryReplyLog implements ReplyLog {
   }
 
   sweep(now: number): void {
-    for (const { head, end } of this.#ended) {
-      if (end !== undefined && now >= end.at + head.ttlMs) this.drop(head.id);
-    }
+    for (const { head, endedAt } of this.#ended) if (now >= endedAt + head.ttlMs) this.drop(head.id);
   }
 
   /** The entry of a reply, unless it was dropped while the list was read. */

@@ -18,7 +18,7 @@ interface Claim {
 /** Whom a session without a principal acts for, and which of its tokens prove that now. */
 export interface OwnerClaim {
   readonly key: string;
-  /** When the last of its replies is forgotten, in Unix milliseconds; `undefined` while a handler runs. */
+  /** When the last of its replies is forgotten, in milliseconds of the process; `undefined` while a handler runs. */
   readonly keptUntil: number | undefined;
   readonly tokens: readonly string[];
 }
@@ -28,7 +28,7 @@ interface Anonymous {
   readonly key: string;
   /** Replies whose handlers run. */
   running: number;
-  /** When the last of the others is forgotten. Unix milliseconds. */
+  /** When the last of the others is forgotten, in milliseconds of the process. */
   keptUntil: number;
 }
 
@@ -119,7 +119,7 @@ export class Owners {
     return { key, keptUntil: running > 0 ? undefined : keptUntil, tokens: claim.proof.tokens };
   }
 
-  /** Forgets owners whose replies are forgotten. @param now Unix milliseconds. */
+  /** Forgets owners whose replies are forgotten. @param now milliseconds of the process. */
   sweep(now: number): void {
     for (const [id, { owner }] of this.#claims) {
       if (owner.running === 0 && now >= owner.keptUntil) this.#claims.delete(id);

@@ -69,6 +69,7 @@ function begin(
     log,
     logger: { debug() {}, info() {}, error() {}, warn } as unknown as Logger,
     now: () => now,
+    date: () => now,
     opened: isLate ? answer('open', () => {}) : undefined,
     read: async function* () {},
     onUnkept: (why) => unkept.push(why),

@@ -16,8 +16,10 @@ export interface RecordingOptions {
   readonly abandonAfterMs: number;
   readonly log: ReplyLog;
   readonly logger: Logger;
-  /** Unix milliseconds. */
+  /** Milliseconds of the process, for all that lasts. */
   readonly now: () => number;
+  /** Unix milliseconds, for what is written down. */
+  readonly date: () => number;
   /** The log has begun the reply. @default at once */
   readonly opened?: Promise<void> | undefined;
   /** Parts on record. @default 0 */
@@ -184,7 +186,7 @@ export class Recording implements ReplyRecorder {
     if (this.isFull) return undefined;
     try {
       return this.#options.log
-        .end(this.id, { at: this.#options.now(), failure, metadata })
+        .end(this.id, { at: this.#options.date(), failure, metadata })
         ?.catch((error: unknown) => this.#giveUp(error));
     } catch (error) {
       return this.#giveUp(error);
@@ -204,11 +206,11 @@ export class Recording implements ReplyRecorder {
   /** The record ends with an error, and its handler goes on for its requester. */
   #giveUp(error: unknown): Promise<void> | undefined {
     this.isFull = true;
-    const { log, now } = this.#options;
+    const { log, date } = this.#options;
     this.#logFull(error);
     this.#handleOver();
     const reason = toProtocolError(error, 'internal', 'the log of replies failed');
-    const end = { at: now(), failure: encodeFailure(reason), metadata: undefined };
+    const end = { at: date(), failure: encodeFailure(reason), metadata: undefined };
     try {
       return log.end(this.id, end)?.catch(this.#logUnended);
     } catch (cause) {

@@ -52,8 +52,10 @@ export interface RepliesHost {
   };
   /** What each session follows. */
   readonly follows: Slot<Follows, ServerEndpoint>;
-  /** Unix milliseconds. */
+  /** Milliseconds of the process, for all that lasts. */
   readonly now: () => number;
+  /** Unix milliseconds, for what is written down. */
+  readonly date: () => number;
   /** A handler whose reply was kept has ended. */
   readonly onOver: () => void;
 }
@@ -80,7 +82,8 @@ export class Replies implements ReplyKeeper {
 
   constructor(host: RepliesHost) {
     this.#host = host;
-    this.#log = new MemoryReplyLog(host.options.replies.bounds, (reply) => this.#handleDropped(reply));
+    const { options, now } = host;
+    this.#log = new MemoryReplyLog(options.replies.bounds, (reply) => this.#handleDropped(reply), now);
     this.owners = new Owners();
     const coders = new RecordCoders(host.options);
     this.#following = new Following({
@@ -141,9 +144,10 @@ export class Replies implements ReplyKeeper {
   /** Keeps replies in an engine, where they outlive this process, and other nodes read them. Called before the first one. */
   join(node: RepliesNode): void {
     const { logger, replies } = this.#host.options;
-    const common = { engine: node.engine, logger, now: this.#host.now };
-    this.#log = this.#engine = new EngineReplyLog({ ...node, ...common, bounds: replies.bounds });
-    this.#vouching = new Vouching({ ...common, owners: this.owners, maxTtlMs: replies.maxTtlMs });
+    const { now, date } = this.#host;
+    const common = { engine: node.engine, logger };
+    this.#log = this.#engine = new EngineReplyLog({ ...node, ...common, now: date, bounds: replies.bounds });
+    this.#vouching = new Vouching({ ...common, now, owners: this.owners, maxTtlMs: replies.maxTtlMs });
   }
 
   /** Nothing more is kept or read. Never rejects. */

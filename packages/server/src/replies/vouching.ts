@@ -11,13 +11,13 @@ export interface VouchingOptions {
   readonly logger: Logger;
   /** The longest time for which a reply is kept, in milliseconds. */
   readonly maxTtlMs: number;
-  /** Unix milliseconds. */
+  /** Milliseconds of the process. */
   readonly now: () => number;
 }
 
 interface Said {
   readonly tokens: string;
-  /** Unix milliseconds. */
+  /** Milliseconds of the process. */
   readonly until: number;
 }
 
