@@ -9,3 +9,10 @@ export function cannotConnect({ protocol, host, pathname }: URL): string {
 export function connectionFailure(url: URL, reason: string): ProtocolError {
   return new ProtocolError('connection_failed', cannotConnect(url) + reason);
 }
+
+/** What to look at if nothing is known of a failed connection. */
+export function unreached({ protocol }: URL): string {
+  const tls =
+    '; if it is there, wss: needs TLS and a certificate that is trusted here, and a server without TLS needs ws:';
+  return `is the server running, and are host, port and path right?${protocol === 'wss:' ? tls : ''}`;
+}

@@ -1,5 +1,5 @@
 import { ProtocolError } from '@parlance/protocol/client';
-import { cannotConnect } from './cannot-connect.js';
+import { cannotConnect, unreached } from './cannot-connect.js';
 import type { SocketFailure } from './web-socket.js';
 
 /** Explains connections that have failed. Loaded when that happens: a page that has reached no server is told nothing. */
@@ -100,8 +100,20 @@ export function describe(url: URL, { message, error }: SocketFailure): ProtocolE
   });
 }
 
-function systemReason(code: string, { protocol }: URL): string {
+/** Codes of certificates that are not trusted. Those of OpenSSL; `ERR_TLS_CERT_ALTNAME_INVALID` is about its names. */
+const UNTRUSTED = /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(?:VERIFY|GET)_\w+)$/;
+
+function systemReason(code: string, url: URL): string {
+  const { protocol, hostname } = url;
+  if (UNTRUSTED.test(code))
+    return 'its certificate is not trusted here, as one that is self-signed or of a CA of your own is not; NODE_EXTRA_CA_CERTS names a file with the certificate of the CA, or with that certificate, when Node starts';
   switch (code) {
+    case 'CERT_HAS_EXPIRED':
+      return 'its certificate has expired';
+    case 'CERT_NOT_YET_VALID':
+      return 'its certificate is not valid yet; is the clock of this machine right?';
+    case 'ERR_TLS_CERT_ALTNAME_INVALID':
+      return `its certificate is not for the name ${hostname}`;
     case 'ECONNREFUSED':
       return 'nothing listens there; is the server running, and is the port right?';
     case 'ENOTFOUND':
@@ -112,10 +124,12 @@ function systemReason(code: string, { protocol }: URL): string {
     case 'ECONNRESET': {
       const closed =
         'the server closed the connection, as a socket.io server does at paths that are not its own';
-      return protocol === 'ws:' ? `${closed}; if it requires TLS, use wss:` : closed;
+      return protocol === 'ws:'
+        ? `${closed}; if it requires TLS, use wss:`
+        : 'the server closed the connection, as one does that does not speak TLS; if so, use ws:';
     }
     default:
-      return 'is the server running, and are host, port and path right?';
+      return unreached(url);
   }
 }
 
@@ -129,6 +143,10 @@ function statusReason(status: string, { pathname }: URL): string {
       return `${answered}: a proxy in front of the session server refused this client`;
     case '429':
       return `${answered}: too many new sessions from this address; try again later`;
+    case '502':
+    case '503':
+    case '504':
+      return `${answered}: the proxy in front of the session server does not reach it, or it is shutting down`;
     case '400':
       return `${answered}: it is a server of other WebSockets, such as socket.io, or one at another path; the default path is /session`;
     default:

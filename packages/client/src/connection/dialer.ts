@@ -9,9 +9,9 @@ import {
   type Wire,
 } from '@parlance/protocol/client';
 import { loadFailures } from './address.js';
-import { connectionFailure } from './cannot-connect.js';
+import { connectionFailure, unreached } from './cannot-connect.js';
 import type { Backoff } from './reconnect.js';
-import { openWebSocket, type WebSocketConstructor } from './web-socket.js';
+import { openWebSocket, type SocketFailure, type WebSocketConstructor } from './web-socket.js';
 
 export interface DialerOptions {
   readonly url: URL;
@@ -134,8 +134,8 @@ export class Dialer {
         this.#dialing = undefined;
         // A failed attempt is an error only if there was no session before.
         if (session.isAccepted) this.retryLater(0);
-        // The request may have been too long for something on the way. Only the text of an error of `ws` has the status.
-        else if (this.#isPlain && /: 4(00|31)$/.test(failure.message)) this.dial(token);
+        // The request may have been too long for something on the way, and only `ws` says what that has answered.
+        else if (this.#isPlain && this.#due !== 0 && !isExplained(failure)) this.dial(token);
         else if (this.#due === 0)
           session.abort(
             connectionFailure(
@@ -144,7 +144,7 @@ export class Dialer {
             ),
           );
         else if (failure.message === '' && failure.error === undefined)
-          session.abort(connectionFailure(url, 'is the server running, and are host, port and path right?'));
+          session.abort(connectionFailure(url, unreached(url)));
         else {
           const described = loadFailures().then(({ describe }) => session.abort(describe(url, failure)));
           guardLater(session, described);
@@ -262,4 +262,12 @@ export class Dialer {
     }, fail);
     guardLater(session, asked);
   }
+}
+
+/** Whether an attempt has failed for a reason that is not the length of its request. */
+function isExplained({ message, error }: SocketFailure): boolean {
+  const { code } = Object(error) as { readonly code?: string };
+  // A proxy may drop the connection in place of an answer.
+  if (code !== undefined) return code !== 'ECONNRESET' && code !== 'EPIPE';
+  return /: (?:40[1347]|429|50[234])$|subprotocol$/.test(message);
 }
