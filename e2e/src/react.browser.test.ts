@@ -225,6 +225,32 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
     expect(accepted.length).toBe(1);
   });
 
+  it.each(['drains', 'closes'] as const)(
+    'reconnects when its server %s, and is not shown as closed',
+    async (how) => {
+      await online();
+      await page.evaluate(() => {
+        const status = document.querySelector('#status') as Element;
+        const seen: string[] = [];
+        new MutationObserver(() => seen.push(status.textContent ?? '')).observe(status, {
+          childList: true,
+          characterData: true,
+          subtree: true,
+        });
+        Object.assign(globalThis, { seen });
+      });
+      const former = server;
+      await start();
+      proxy.redirect(Number(new URL(url).port));
+      if (how === 'drains') await former.drain({ returnWithinMs: 0 });
+      await former.close();
+      await expect.poll(() => server.sessions.size).toBe(1);
+      await text('status').toBe('online');
+      const seen = await page.evaluate(() => (globalThis as unknown as { seen: string[] }).seen);
+      expect(seen).toEqual(['reconnecting', 'online']);
+    },
+  );
+
   it('says why a session is refused, and connects again when asked', async () => {
     await page.goto(addressOf({ token: 'wrong' }));
     await text('status').toBe('refused');

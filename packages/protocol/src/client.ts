@@ -33,6 +33,7 @@ export { isProtocolError, ProtocolError, RequestError } from './base/errors.js';
 export { CloseReason, type LaterCodec } from './control/messages.js';
 export { Endpoint } from './endpoint/endpoint.js';
 export type { EndpointOptions } from './endpoint/endpoint-options.js';
+export { sessionClosed } from './endpoint/host.js';
 export { Listeners } from './endpoint/listeners.js';
 export { type Mailbox, type Received, SessionMailbox } from './endpoint/messages/mailbox.js';
 export type { CallHooks, Outbound } from './endpoint/outbound.js';

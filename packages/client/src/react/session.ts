@@ -117,7 +117,8 @@ class Connecting extends View<SessionView> {
       if (state !== 'closing' && state !== 'closed') failure = NO_FAILURE;
       if (state === 'established') this.#show('online', session);
       else if (state === 'suspended' || state === 'connecting') this.#show('reconnecting', session);
-      else this.#end(failure === NO_FAILURE ? 'closed' : 'refused', failure);
+      // One that closes may be followed by another one, as when its server drains: the next state says whether it is.
+      else if (state === 'closed') this.#end(failure === NO_FAILURE ? 'closed' : 'refused', failure);
     };
     const stops = [
       session.on('state', show),

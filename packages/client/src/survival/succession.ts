@@ -21,6 +21,7 @@ import {
   ProtocolError,
   SILENT_LOGGER,
   type Sweepable,
+  sessionClosed,
   type Ticket,
   type UserSessionHost,
   type Wire,
@@ -359,8 +360,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
     this.#over.settle(this.#current.core.closeStatement, error);
     const departure = this.#departure;
     this.#departure = undefined;
-    const failure =
-      error ?? new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
+    const failure = error ?? sessionClosed(this.#current.core);
     departure?.fail(failure);
     this.outbound.end(failure);
     this.#parts.call('ended', failure);

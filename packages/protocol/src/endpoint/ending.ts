@@ -102,7 +102,7 @@ export class Ending {
     this.#unacknowledged = core.channel.framesUnconfirmed + undelivered.notSent.length;
     // An answered CLOSE says that everything has arrived.
     const isComplete = error === undefined && this.#unacknowledged === 0;
-    this.#settleFlushing(isComplete ? undefined : (error ?? sessionClosed()));
+    this.#settleFlushing(isComplete ? undefined : (error ?? sessionClosed(core)));
     this.#settleClosing({ unacknowledged: this.#unacknowledged });
     this.#host.notify('state', 'closed');
     this.#endMailbox(error);

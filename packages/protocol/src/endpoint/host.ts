@@ -49,6 +49,7 @@ export interface EndpointHost extends Crashable, MessageOwner {
   notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void;
 }
 
-export function sessionClosed(): ProtocolError {
-  return new ProtocolError('session_closed', 'the session was closed', { side: 'remote' });
+/** The error of what was under way when a session was closed in order, by the end that has closed it. */
+export function sessionClosed({ closeStatement }: Pick<SessionCore, 'closeStatement'>): ProtocolError {
+  return new ProtocolError('session_closed', 'the session was closed', { side: closeStatement.side });
 }

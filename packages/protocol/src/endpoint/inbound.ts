@@ -102,7 +102,7 @@ export class Inbound {
   /** The session is over. */
   end(error: ProtocolError | undefined): void {
     if (this.#tensors === undefined && this.#responder === undefined) return;
-    const failure = error ?? sessionClosed();
+    const failure = error ?? sessionClosed(this.#host.core);
     this.#tensors?.end(failure);
     this.#responder?.abort(failure);
   }

@@ -192,7 +192,7 @@ export class Outbound {
   ): Promise<void> {
     if (!parts.tensors.isLoaded || !parts.requests.isLoaded) {
       await Promise.all([parts.tensors.load(), parts.requests.load()]);
-      if (this.#hasEnded) throw sessionClosed();
+      if (this.#hasEnded) throw sessionClosed(this.#host.core);
     }
     const host = this.#host;
     this.#tensors ??= new (parts.tensors.get().TensorSender)({
@@ -234,7 +234,7 @@ export class Outbound {
     this.#backpressure.wake(undefined);
     for (const stop of this.#withdrawable ?? []) stop();
     // Most sessions end without open requests, and creating an error costs more than the rest of their end.
-    if (this.#requester !== undefined) this.#requester.end(error ?? sessionClosed());
+    if (this.#requester !== undefined) this.#requester.end(error ?? sessionClosed(this.#host.core));
   }
 
   #send(coded: BodyToSend, { signal, onBegun }: SendOptions & CallHooks): Promise<void> {
