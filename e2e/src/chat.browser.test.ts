@@ -645,7 +645,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       expect(await answerText(page)).toBe(answerTo(chat(question('Can you hear me?'))));
     });
 
-    it('when the server closes in order, and reconnects at once on "Try now"', async () => {
+    it('when the server closes in order, and reconnects by itself when the next one is there', async () => {
       const { url } = await host();
       const origins = [new URL(url).origin];
       const first = createServer({ origins });
@@ -653,6 +653,22 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       const { page } = await pages.visit(`${url}?server=ws://127.0.0.1:${port}/session`);
       await state(page, 'connected');
       await first.close();
+      await state(page, 'moving');
+
+      const second = createServer({ origins });
+      pages.use(second);
+      await second.listen({ port });
+      await state(page, 'connected');
+    });
+
+    it('when the server ends its sessions for good, and reconnects at once on "Try now"', async () => {
+      const { url } = await host();
+      const origins = [new URL(url).origin];
+      const first = createServer({ origins });
+      const { port } = await first.listen();
+      const { page } = await pages.visit(`${url}?server=ws://127.0.0.1:${port}/session`);
+      await state(page, 'connected');
+      await first.close({ sessions: 'end' });
       await state(page, 'lost');
       expect(await page.locator('#status').textContent()).toBe('Connection lost');
 
