@@ -21,7 +21,7 @@ export interface DrainOptions {
 export interface CloseServerOptions {
   /**
    * `'return'`: each client is asked to come back, and begins another session at the server that it finds then, after the
-   * delays of its option `reconnect`; durable sessions stay on record. `'end'`: all sessions end for good, durable ones too,
+   * delays of its option `reconnect`; what is on record stays there. `'end'`: all sessions end for good, with their records,
    * and clients with a connection do not come back. @default 'return'
    */
   readonly sessions?: 'return' | 'end' | undefined;

@@ -362,12 +362,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   }
 
   override get endingSteps(): MovingEndpoint['endingSteps'] {
-    return [
-      ...super.endingSteps,
-      (error) => this.record?.end(error),
-      // A client that has not answered CLOSE in its time gets none besides for the close frame of the WebSocket.
-      (error) => error?.code === 'timeout' && this.wire?.terminate?.(),
-    ];
+    return [...super.endingSteps, (error) => this.record?.end(error)];
   }
 
   // --- moving to another node

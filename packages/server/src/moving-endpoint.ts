@@ -54,7 +54,12 @@ export abstract class MovingEndpoint extends Endpoint {
   }
 
   override get endingSteps(): Endpoint['endingSteps'] {
-    return [...super.endingSteps, () => this.#controller?.abort()];
+    return [
+      ...super.endingSteps,
+      () => this.#controller?.abort(),
+      // A client that has not answered CLOSE in its time gets none besides for the close frame of the WebSocket.
+      (error) => error?.code === 'timeout' && this.wire?.terminate?.(),
+    ];
   }
 
   /** @throws {ProtocolError} `draining` if it moves or has moved, and `fenced` if this node has lost it. */

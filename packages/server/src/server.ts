@@ -1,13 +1,8 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import { warnIfLocal } from './admission/authentication.js';
 import { Drain } from './drain.js';
-import {
-  type CloseServerOptions,
-  type DrainOptions,
-  type DrainResult,
-  endsSessions,
-  resolveDrainOptions,
-} from './drain-options.js';
+import type { CloseServerOptions, DrainOptions, DrainResult } from './drain-options.js';
+import { resolveDrainOptions } from './drain-options.js';
 import type { Listening, ListenOptions } from './http/listener.js';
 import { closedError } from './http/port.js';
 import { StatusPages } from './http/status.js';
@@ -128,19 +123,14 @@ export class SessionServer {
     });
   }
 
-  /** @throws {ProtocolError} `invalid_option`. */
   close(options: CloseServerOptions = {}): Promise<void> {
-    const isFinal = endsSessions(options);
-    this.#sessions.isClosing = true;
+    const isFinal = this.#sessions.beginClosing(options);
     this.#closed ??= this.#close(isFinal);
     return this.#closed;
   }
 
   async #close(isFinal: boolean): Promise<void> {
     const closed = this.#stopListening();
-    // A part that leaves gives sessions up for another process.
-    if (isFinal) await this.#sessions.closeAll(true);
-    await this.parts.leave();
     await this.#sessions.closeAll(isFinal);
     this.#ports.closeConnections();
     await this.parts.close(closing());

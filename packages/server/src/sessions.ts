@@ -10,6 +10,7 @@ import type { PassedPeer } from './admission/seek.js';
 import { ServerAdmission } from './admission/server-admission.js';
 import { Connection } from './connection.js';
 import { type Drain, returnDelay, sendAway } from './drain.js';
+import { type CloseServerOptions, endsSessions } from './drain-options.js';
 import type { ServerEndpoint } from './endpoint.js';
 import { addressKey } from './http/addresses.js';
 import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from './http/handshakes.js';
@@ -67,13 +68,24 @@ export class Sessions extends ServerAdmission implements SessionsHost {
     if (loaded !== capabilities) this.#offered.offer(loaded);
   }
 
+  /** No other one begins. Returns whether all of them end for good. @throws {ProtocolError} `invalid_option`. */
+  beginClosing(options: CloseServerOptions): boolean {
+    const isFinal = endsSessions(options);
+    this.isClosing = true;
+    return isFinal;
+  }
+
   /**
-   * Resolves when all are closed, or suspended for another server. No other one begins.
+   * Resolves when all are closed, or suspended for another server.
    *
    * @param isFinal their clients do not come back.
    */
   async closeAll(isFinal: boolean): Promise<void> {
-    await Promise.all([...this.connections].map((session) => this.#close(session, isFinal)));
+    const close = () => Promise.all([...this.connections].map((session) => this.#close(session, isFinal)));
+    // A part that leaves gives sessions up for another process.
+    if (isFinal) await close();
+    await this.parts.leave();
+    await close();
   }
 
   async #close(session: ServerEndpoint, isFinal: boolean): Promise<void> {

@@ -62,7 +62,7 @@ export class BareChannel extends ClosedChannel {
   }
 
   override request(body: BodyToSend): number {
-    assertNotDraining(this.draining);
+    assertNotDraining(this.draining, this.session);
     assertOpen(this.session);
     this.#rules.assertBody(body);
     throw noLink();

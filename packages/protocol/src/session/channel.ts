@@ -128,7 +128,7 @@ export class LinkChannel implements SessionChannel {
   }
 
   request(body: BodyToSend): number {
-    assertNotDraining(this.draining);
+    assertNotDraining(this.draining, this.session);
     assertOpen(this.session);
     this.rules.assertBody(body);
     return this.link.streams.request(body);

@@ -194,7 +194,7 @@ function closed({ state }: ChannelHost): ProtocolError {
   return new ProtocolError('session_closed', `the session is ${state}; nothing can be sent`);
 }
 
-/** Before a request. @throws {ProtocolError} `draining` after GOAWAY. */
-export function assertNotDraining(goAway: GoAwayPayload | undefined): void {
-  if (goAway !== undefined) throw drainingError(goAway);
+/** Before a request. @throws {ProtocolError} `draining` after GOAWAY, until the session is closed. */
+export function assertNotDraining(goAway: GoAwayPayload | undefined, { state }: ChannelHost): void {
+  if (goAway !== undefined && state !== 'closed') throw drainingError(goAway);
 }

@@ -32,7 +32,7 @@ export interface RoleDeadlines {
   readonly credentialsEnd: number;
   /** Server: milliseconds without data after which it closes the session. */
   readonly idleTimeoutMs: number;
-  /** Client: somebody reads what comes on an open stream, so silence means more. @default false */
+  /** Client: the application reads what comes on an open stream, so silence means more. @default false */
   readonly awaitsStreams?: boolean;
 }
 
@@ -163,7 +163,7 @@ export class Liveness {
   #unanswered = 0;
   /** The connection may be gone, until all PINGs are answered. */
   #isDoubted = false;
-  /** A PING is due, whatever is awaited. */
+  /** A PING is due, also beside one that waits for its PONG. */
   #asksNow = false;
 
   constructor(timers: Timers) {

@@ -245,7 +245,7 @@ describe('the bounds of a log in memory', () => {
     return log.usage.bytes;
   })();
 
-  it('forgets a reply by its own clock, whatever the time is that its end states', () => {
+  it('forgets a reply by its own clock, and not by the time that its end states', () => {
     let now = 5;
     const log = new MemoryReplyLog(WIDE, undefined, () => now);
     log.open({ ...headOf('reply_a'), ttlMs: 100 });
