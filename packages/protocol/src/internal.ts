@@ -19,7 +19,13 @@ export type { EndpointOptions } from './endpoint/endpoint-options.js';
 export { Endpoint } from './endpoint/endpoint.js';
 export { endpointOf } from './endpoint/endpoint-of.js';
 export { isBlob, readBlob } from './endpoint/messages/blob.js';
-export { type Content, contentOf, encodeContent, isAsyncIterable } from './endpoint/messages/part.js';
+export {
+  type Content,
+  contentOf,
+  encodeContent,
+  isAsyncIterable,
+  ownContent,
+} from './endpoint/messages/part.js';
 export { Listeners } from './endpoint/listeners.js';
 export { type Mailbox, type Received, SessionMailbox } from './endpoint/messages/mailbox.js';
 export type { Outbound } from './endpoint/outbound.js';
@@ -62,7 +68,7 @@ export { type Clock, createSweep, type Sweep, type Sweepable, systemClock } from
 
 export { toProtocolError } from './base/errors.js';
 export { attempt, type Crashable, guard, guardLater, guardLogger, logCrash } from './endpoint/guard.js';
-export { ask, atOnce, catchLate, notify, readable } from './base/foreign.js';
+export { ask, atOnce, called, catchLate, notify, readable } from './base/foreign.js';
 export { createErrorPrinter, reportError } from './endpoint/error-report.js';
 export { loggable, type LoggableError } from './endpoint/loggable.js';
 export { SILENT_LOGGER } from './endpoint/ports.js';
@@ -70,7 +76,7 @@ export { SILENT_LOGGER } from './endpoint/ports.js';
 // Bytes and bodies
 
 export { cryptoSuite } from '#crypto';
-export { ByteReader, ByteWriter, varintLength, writeVarint } from './base/bytes.js';
+export { ByteReader, ByteWriter, copyBytes, varintLength, writeVarint } from './base/bytes.js';
 export { isSized } from './codec/body.js';
 export { createBodyCoder } from './codec/auto/coder.js';
 export { loadedEncodings } from './tokenizer/loaded.js';

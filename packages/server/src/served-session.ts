@@ -10,7 +10,7 @@ import {
   type Session,
 } from '@parlance/protocol';
 import { createFetch, type SessionFetch } from '@parlance/protocol/http';
-import { truncateUnits, UserSession, type UserSessionHost } from '@parlance/protocol/internal';
+import { called, truncateUnits, UserSession, type UserSessionHost } from '@parlance/protocol/internal';
 import type { SessionObserver } from './session/observer.js';
 
 /**
@@ -165,14 +165,13 @@ export class ServedSession extends UserSession implements ServerSession {
   }
 
   override send(body: Body, options?: SendOptions): Promise<void> {
-    return options?.retry ? Promise.reject(noRetry()) : super.send(body, options);
+    return options?.retry ? called(noRetry) : super.send(body, options);
   }
-  override async request<Json>(body: Body, options?: RequestOptions): Promise<Message<Json>> {
-    if (options?.retry) throw noRetry();
-    return await super.request(body, options);
+  override request<Json>(body: Body, options?: RequestOptions): Promise<Message<Json>> {
+    return options?.retry ? called(noRetry) : super.request(body, options);
   }
   override stream<Json>(body: Body, options?: RequestOptions): ReplyStream<Json> {
-    if (options?.retry) throw noRetry();
+    if (options?.retry) noRetry();
     return super.stream(body, options);
   }
 
@@ -190,11 +189,7 @@ export class ServedSession extends UserSession implements ServerSession {
     return this.#host.isDurable;
   }
   commit(options: CommitOptions): Promise<void> {
-    try {
-      return this.#host.commit(options);
-    } catch (error) {
-      return Promise.reject(error);
-    }
+    return called(() => this.#host.commit(options));
   }
   handledUpTo(number: number): void {
     this.#host.handledUpTo(number);
@@ -216,6 +211,6 @@ export class ServedSession extends UserSession implements ServerSession {
   }
 }
 
-function noRetry(): ProtocolError {
-  return new ProtocolError('unsupported', 'retry: only a client goes on with another session');
+function noRetry(): never {
+  throw new ProtocolError('unsupported', 'retry: only a client goes on with another session');
 }

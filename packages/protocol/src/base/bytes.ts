@@ -212,6 +212,11 @@ export function concatBytes<B extends ArrayBufferLike>(
   return joined;
 }
 
+/** Bytes in memory of their own. `slice` of a `Buffer` of Node makes a view. */
+export function copyBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(bytes);
+}
+
 /** Two hexadecimal digits for each byte. */
 export function toHex(bytes: Uint8Array, separator = ''): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join(separator);

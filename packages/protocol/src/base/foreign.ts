@@ -8,6 +8,7 @@ import { ProtocolError } from './errors.js';
  * - {@link notify}: its result is not wanted.
  * - {@link ask}: its result is wanted at once.
  * - {@link atOnce}: as `ask`, but the caller is to get what it throws.
+ * - {@link called}: the other way round, a call of the application, which may not wait for its result.
  * - A result that may be waited for is awaited within a `try`; what it throws becomes {@link readable} there.
  */
 
@@ -63,6 +64,21 @@ async function settled(given: unknown, onThrown: (error: unknown) => unknown): P
       onThrown(readable(error));
     } catch {}
   }
+}
+
+/**
+ * The result of a public call, whose errors all reject it. A caller that waits for it gets them. One that does not wait has no
+ * unhandled rejection, which would end a process of Node with every session in it because one client has left.
+ */
+export function called<Result>(call: () => Promise<Result>): Promise<Result> {
+  let result: Promise<Result>;
+  try {
+    result = call();
+  } catch (error) {
+    result = Promise.reject(error);
+  }
+  result.catch(ignore);
+  return result;
 }
 
 /** Returns the error, or another one if this one throws when it is looked at, as a proxy may. */

@@ -1,6 +1,7 @@
 import { parts } from '#parts';
 import { DIRECTORY, REPLIES } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
+import { called } from '../base/foreign.js';
 import type { Negotiated } from '../control/agreement.js';
 import { isAgentAddress, isAgentId } from '../link/addressing.js';
 import type { SessionState } from '../session/types.js';
@@ -97,18 +98,18 @@ export class UserSession extends AsyncClosing implements Session {
   }
 
   send(body: Body, options: SendOptions = NONE): Promise<void> {
-    try {
+    return called(() => {
       assertSendOptions(options);
       options.signal?.throwIfAborted();
       return this.#host.outbound.send(body, options, this.#recipient(options.to));
-    } catch (error) {
-      return Promise.reject(error);
-    }
+    });
   }
 
-  async request<Json>(body: Body, options: RequestOptions = NONE): Promise<Message<Json>> {
-    const { outbound } = this.#host;
-    return await outbound.request(body, this.#checked(options), this.#recipient(options.to));
+  request<Json>(body: Body, options: RequestOptions = NONE): Promise<Message<Json>> {
+    return called(() => {
+      const { outbound } = this.#host;
+      return outbound.request(body, this.#checked(options), this.#recipient(options.to));
+    });
   }
 
   stream<Json>(body: Body, options: RequestOptions = NONE): ReplyStream<Json> {
@@ -116,15 +117,19 @@ export class UserSession extends AsyncClosing implements Session {
     return outbound.stream(body, this.#checked(options), this.#recipient(options.to));
   }
 
-  async sendTensor(tensor: TensorInput, options: SendTensorOptions = NONE): Promise<void> {
-    if (options !== NONE) (await parts.tensors.load()).assertSendTensorOptions(options);
-    options.signal?.throwIfAborted();
-    await this.#host.outbound.sendTensor(tensor, options, this.#recipient(options.to));
+  sendTensor(tensor: TensorInput, options: SendTensorOptions = NONE): Promise<void> {
+    return called(async () => {
+      if (options !== NONE) (await parts.tensors.load()).assertSendTensorOptions(options);
+      options.signal?.throwIfAborted();
+      await this.#host.outbound.sendTensor(tensor, options, this.#recipient(options.to));
+    });
   }
 
-  async agents(): Promise<Agents> {
-    const { askForAgents } = await parts.agents.load();
-    return await askForAgents((query) => this.#host.outbound.stream(query, NONE, DIRECTORY));
+  agents(): Promise<Agents> {
+    return called(async () => {
+      const { askForAgents } = await parts.agents.load();
+      return await askForAgents((query) => this.#host.outbound.stream(query, NONE, DIRECTORY));
+    });
   }
 
   follow<Json>(reply: string, options: FollowOptions = NONE): FollowedReply<Json> {
@@ -133,14 +138,16 @@ export class UserSession extends AsyncClosing implements Session {
     signal?.throwIfAborted();
     const target = replyTarget(reply);
     const metadata = { follow: after === 0 ? target : { ...target, after } };
-    return new Following(this.#keeper().stream('', { metadata, signal }, REPLIES), after, async () => {
-      await this.#keeper().request('', { metadata: { stop: target } }, REPLIES);
-    });
+    const stop = () =>
+      called(async () => void (await this.#keeper().request('', { metadata: { stop: target } }, REPLIES)));
+    return new Following(this.#keeper().stream('', { metadata, signal }, REPLIES), after, stop);
   }
 
-  async replies(): Promise<readonly ReplyInfo[]> {
-    const { readReplies } = await parts.requests.load();
-    return await readReplies(this.#keeper().stream('', { metadata: { list: {} } }, REPLIES));
+  replies(): Promise<readonly ReplyInfo[]> {
+    return called(async () => {
+      const { readReplies } = await parts.requests.load();
+      return await readReplies(this.#keeper().stream('', { metadata: { list: {} } }, REPLIES));
+    });
   }
 
   /** @throws {ProtocolError} `unsupported`, `session_closed`. */
@@ -158,8 +165,8 @@ export class UserSession extends AsyncClosing implements Session {
     return this.#host.mailbox[Symbol.asyncIterator]();
   }
 
-  async flush(): Promise<void> {
-    await this.#host.flush();
+  flush(): Promise<void> {
+    return called(() => this.#host.flush());
   }
 
   on<Name extends keyof SessionEvents>(
@@ -178,9 +185,11 @@ export class UserSession extends AsyncClosing implements Session {
     return this.#host.closed;
   }
 
-  async close(options: CloseOptions = NONE): Promise<CloseResult> {
-    assertCloseOptions(options);
-    return await this.#host.close(options);
+  close(options: CloseOptions = NONE): Promise<CloseResult> {
+    return called(() => {
+      assertCloseOptions(options);
+      return this.#host.close(options);
+    });
   }
 
   #checked(options: RequestOptions): RequestOptions {

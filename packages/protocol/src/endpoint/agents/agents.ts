@@ -1,6 +1,7 @@
 import { Algorithm, EncodingName } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
 import { type Fields, get, isFields, namesField, objectField } from '../../base/fields.js';
+import { called } from '../../base/foreign.js';
 import { encodeAvpHello, introducedModel } from '../../codec/avp/hello.js';
 import type { ModelIdentity } from '../../codec/avp/identity.js';
 import type { Compatibility } from '../../codec/avp/resolve.js';
@@ -86,7 +87,11 @@ class AgentsView implements Agents {
     return this.#agents.get(id);
   }
 
-  async refresh(): Promise<void> {
+  refresh(): Promise<void> {
+    return called(() => this.#refresh());
+  }
+
+  async #refresh(): Promise<void> {
     const agents = new Map<string, AgentInfo>();
     for await (const part of this.#ask({ watch: false } satisfies DirectoryQuery)) {
       for (const agent of decodeNews(part).present) agents.set(agent.id, agent);

@@ -1,4 +1,5 @@
 import { isProtocolError, ProtocolError } from '../../base/errors.js';
+import { called } from '../../base/foreign.js';
 import type { Message } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
 import type { Body } from '../messages/part.js';
@@ -99,21 +100,23 @@ export function contractClient<P extends Procedures>(
     const open = (input: unknown, options?: RequestOptions) =>
       new Reply(name, hasOutput, session.stream(bodyOf(input), named(name, { ...defaults, ...options })));
     if (parts === undefined) {
-      call[name] = async (input: unknown, options?: RequestOptions) => {
-        const given = named(name, { ...defaults, ...options });
-        try {
-          return answerOf(await session.request(bodyOf(input), given), name);
-        } catch (error) {
-          throw asContractError(error, name);
-        }
-      };
+      call[name] = (input: unknown, options?: RequestOptions) =>
+        called(async () => {
+          const given = named(name, { ...defaults, ...options });
+          try {
+            return answerOf(await session.request(bodyOf(input), given), name);
+          } catch (error) {
+            throw asContractError(error, name);
+          }
+        });
       continue;
     }
     stream[name] = open;
     follow[name] = (reply: string, options?: FollowOptions) =>
       new Followed(name, hasOutput, session.follow(reply, options));
     if (hasOutput)
-      call[name] = async (input: unknown, options?: RequestOptions) => await open(input, options).output();
+      call[name] = (input: unknown, options?: RequestOptions) =>
+        called(async () => await open(input, options).output());
   }
   return { call, stream, follow } as unknown as ContractClient<P>;
 }
@@ -215,7 +218,11 @@ class Reply implements ProcedureReply<unknown, unknown> {
     }
   }
 
-  async output(): Promise<unknown> {
+  output(): Promise<unknown> {
+    return called(() => this.#output());
+  }
+
+  async #output(): Promise<unknown> {
     if (this.#returned === undefined && !this.#isOver && !this.#isLeft) for await (const _ of this);
     if (this.#returned !== undefined) return this.#returned.output;
     if (this.#failure !== undefined) throw this.#failure.error;
