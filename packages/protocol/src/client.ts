@@ -45,14 +45,16 @@ export type { ChannelModule } from './session/channel-module.js';
 export { createClientSession } from './session/create-client.js';
 export type { Ticket } from './session/resume-ticket.js';
 
-// Bodies that cross from one thread to another
+// Bodies that wait for a session, and those that cross from one thread to another
 
+export { copyBytes } from './base/bytes.js';
 export { parseJson } from './base/json.js';
 export { decodeUtf8, encodeUtf8 } from './base/text.js';
+export { keptInit } from './endpoint/http/kept-init.js';
 export { type BlobBody, isBlob, readBlob } from './endpoint/messages/blob.js';
 export { Inbox, readTwice } from './endpoint/messages/inbox.js';
 export { explainText } from './endpoint/messages/message.js';
-export { type Content, contentOf, isTokens, sizeOf } from './endpoint/messages/part.js';
+export { type Content, contentOf, isTokens, ownContent, sizeOf } from './endpoint/messages/part.js';
 export { isReachable } from './link/addressing.js';
 
 // Chats of the AI SDK
@@ -69,7 +71,7 @@ export { type CodecLoader, codecLoader } from './endpoint/codec-loader.js';
 
 // Clocks, guards and logs
 
-export { atOnce, catchLate, notify, readable } from './base/foreign.js';
+export { atOnce, called, catchLate, notify, readable } from './base/foreign.js';
 export { createErrorPrinter, reportError } from './endpoint/error-report.js';
 export { attempt, type Crashable, GuardedClock, guard, guardLater, guardLogger } from './endpoint/guard.js';
 export { loggable } from './endpoint/loggable.js';

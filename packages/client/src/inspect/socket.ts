@@ -50,7 +50,7 @@ export function watchSockets(WebSocket: WebSocketConstructor, watcher: SocketWat
 
     override send(data: string | Uint8Array<ArrayBuffer>, onWritten?: () => void): void {
       // The session reuses the memory of a frame once the peer has acknowledged it.
-      const frame = typeof data === 'string' ? data : data.slice();
+      const frame = typeof data === 'string' ? data : new Uint8Array(data);
       tell(() => watcher.onFrame(this.#connection, 'sent', frame));
       if (onWritten === undefined) super.send(data);
       else super.send(data, onWritten);

@@ -1,5 +1,5 @@
-import type { Body, SendOptions, Session } from '@parlance/protocol';
-import { loadable, UserSession, type UserSessionHost } from '@parlance/protocol/client';
+import type { Session } from '@parlance/protocol';
+import { called, keptInit, loadable, UserSession, type UserSessionHost } from '@parlance/protocol/client';
 import type { SessionFetch } from '@parlance/protocol/http';
 
 /**
@@ -26,8 +26,6 @@ export interface ClientSession extends Session {
 }
 
 export interface ClientSessionHost extends UserSessionHost {
-  /** Sends now, or in the next session if the present one is being left. */
-  send(send: () => Promise<void>): Promise<void>;
   readonly isTakenUp: boolean;
   readonly suspendedUntil?: number | undefined;
   /** The connection is in another page or worker, so the server cannot ask this page. */
@@ -44,10 +42,12 @@ export class ClientUserSession extends UserSession implements ClientSession {
     hostIn = (session) => session.#host;
   }
 
-  readonly fetch: SessionFetch = async (input, init) => {
-    this.#fetch ??= (await http.load()).createFetch(this, this.#host.isShared !== true);
-    return await this.#fetch(input, init);
-  };
+  readonly fetch: SessionFetch = (input, init) =>
+    called(async () => {
+      const kept = init && this.#fetch === undefined ? keptInit(init) : init;
+      this.#fetch ??= (await http.load()).createFetch(this, this.#host.isShared !== true);
+      return await this.#fetch(input, kept);
+    });
   readonly #host: ClientSessionHost;
   #fetch: SessionFetch | undefined;
 
@@ -64,12 +64,8 @@ export class ClientUserSession extends UserSession implements ClientSession {
     return this.#host.suspendedUntil;
   }
 
-  async detach(): Promise<void> {
-    await this.#host.detach();
-  }
-
-  override send(body: Body, options?: SendOptions): Promise<void> {
-    return this.#host.send(() => super.send(body, options));
+  detach(): Promise<void> {
+    return called(() => this.#host.detach());
   }
 }
 

@@ -1,12 +1,9 @@
 import type { GoAwayPayload } from '@parlance/protocol';
 import { ProtocolError } from '@parlance/protocol/client';
-/**
- * The change of a client from a session whose server drains to the next one. Messages that are sent in
- * between wait for the next session.
- */
+
+/** The change of a client from a session whose server drains to the next one. */
 export class Departure {
   readonly #goAway: GoAwayPayload;
-  readonly #waiting: { send: () => void; reject: (error: Error) => void }[] = [];
   /** The session is closing and accepts nothing more. */
   isClosing = false;
 
@@ -19,24 +16,7 @@ export class Departure {
     return this.#goAway.retryAfterMs;
   }
 
-  /** Sends in the next session, in the order of the calls. Rejects if none follows. */
-  sendInNext(send: () => Promise<void>): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ send: () => void send().then(resolve, reject), reject });
-    });
-  }
-
-  /** The next session is ready. */
-  complete(): void {
-    for (const { send } of this.#waiting.splice(0)) send();
-  }
-
-  /** No session follows. */
-  fail(error: Error): void {
-    for (const { reject } of this.#waiting.splice(0)) reject(error);
-  }
-
-  /** The error of requests and tensors in between. */
+  /** Why nothing can be sent in the session that is left. */
   refusal(): ProtocolError {
     const message = 'the server drains and does not accept new requests';
     return new ProtocolError('draining', message, { retryAfterMs: this.retryAfterMs });

@@ -5,19 +5,18 @@ import type {
   ReplyStream,
   RequestOptions,
   SendOptions,
-  SendTensorOptions,
-  TensorInput,
 } from '@parlance/protocol';
-import { type Clock, contentOf, LateReply, loadable, type UserOutbound } from '@parlance/protocol/client';
+import { type CallHooks, contentOf, LateReply, loadable, ownContent } from '@parlance/protocol/client';
 import type { ClientPart } from '../session/part.js';
+import { keptOptions, type WaitingOptions, WaitingOutbound } from '../session/waiting.js';
 import type { Retries } from './retries.js';
 
 /**
- * What the session of a client sends with: the present session and, for calls with `retry`, those that follow it.
+ * What the session of a client sends with: the present session or, if there is none, the next one, and for calls with
+ * `retry` those that follow it.
  */
-export class ClientOutbound implements UserOutbound {
-  readonly #present: () => UserOutbound;
-  readonly #clock: Clock;
+export class ClientOutbound extends WaitingOutbound {
+  readonly #options: WaitingOptions;
   readonly #join: (part: ClientPart) => void;
   readonly #code = loadable('retry', () => import('./retries.js'));
   /** Why no session follows. */
@@ -27,45 +26,44 @@ export class ClientOutbound implements UserOutbound {
   /** Calls that wait for the code; messages wait behind them, so that all keep their order. */
   #waiting = 0;
 
-  /**
-   * @param present the outbound half of the present session; throws if nothing can be sent in it.
-   * @param join adds a part to the sessions.
-   */
-  constructor(present: () => UserOutbound, clock: Clock, join: (part: ClientPart) => void) {
-    this.#present = present;
-    this.#clock = clock;
+  /** @param join adds a part to the sessions. */
+  constructor(options: WaitingOptions, join: (part: ClientPart) => void) {
+    super(options);
+    this.#options = options;
     this.#join = join;
   }
 
-  send(body: Body, options: SendOptions, agent: string | undefined): Promise<void> {
-    if (options.retry) {
-      const content = contentOf(body);
-      return this.#with((retries) => retries.send(content, options, agent));
-    }
-    const send = (): Promise<void> => this.#present().send(body, options, agent);
-    return this.#waiting === 0 ? send() : this.#with(send);
+  override send(body: Body, options: SendOptions & CallHooks, agent: string | undefined): Promise<void> {
+    if (!options.retry && this.#waiting === 0) return super.send(body, options, agent);
+    const content = ownContent(contentOf(body));
+    const kept = { ...options, isOwned: true };
+    if (!options.retry) return this.#with(() => super.send(content, kept, agent));
+    return this.#with((retries) => retries.send(content, kept, agent));
   }
 
-  async request(body: Body, options: RequestOptions, agent: string | undefined): Promise<Message> {
-    if (!options.retry) return await this.#present().request(body, options, agent);
-    const content = contentOf(body);
-    return await this.#with((retries) => retries.request(content, options, agent));
+  override request(
+    body: Body,
+    options: RequestOptions & CallHooks,
+    agent: string | undefined,
+  ): Promise<Message> {
+    if (!options.retry) return super.request(body, options, agent);
+    const content = ownContent(contentOf(body));
+    const kept = keptOptions(options);
+    return this.#with((retries) => retries.request(content, kept, agent));
   }
 
-  stream(body: Body, options: RequestOptions, agent: string | undefined): ReplyStream {
-    if (!options.retry) return this.#present().stream(body, options, agent);
-    const content = contentOf(body);
-    const ask = (): ReplyStream => (this.#retries as Retries).stream(content, options, agent);
+  override stream(body: Body, options: RequestOptions & CallHooks, agent: string | undefined): ReplyStream {
+    if (!options.retry) return super.stream(body, options, agent);
+    const content = ownContent(contentOf(body));
+    const kept = keptOptions(options);
+    const ask = (): ReplyStream => (this.#retries as Retries).stream(content, kept, agent);
     return this.#retries === undefined ? new LateReply(() => this.#load(), ask) : ask();
   }
 
-  sendTensor(tensor: TensorInput, options: SendTensorOptions, agent: string | undefined): Promise<void> {
-    return this.#present().sendTensor(tensor, options, agent);
-  }
-
   /** No session follows. */
-  end(error: ProtocolError): void {
+  override end(error: ProtocolError): void {
     this.#ended = error;
+    super.end(error);
   }
 
   #with<Result>(call: (retries: Retries) => Promise<Result>): Promise<Result> {
@@ -81,7 +79,7 @@ export class ClientOutbound implements UserOutbound {
   async #load(): Promise<Retries> {
     const { Retries } = await this.#code.load();
     if (this.#retries === undefined) {
-      this.#retries = new Retries(this.#present, this.#clock, () => this.#ended);
+      this.#retries = new Retries(this.#options.present, this.#options.clock, () => this.#ended);
       this.#join(this.#retries);
     }
     return this.#retries;

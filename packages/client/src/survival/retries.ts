@@ -8,17 +8,14 @@ import {
   type UserOutbound,
 } from '@parlance/protocol/client';
 import type { ClientPart } from '../session/part.js';
+import { CALL_SIZE, MAX_WAITING } from '../session/waiting.js';
 import { RetriedReply } from './retried-reply.js';
-
-/** Bytes of content that may wait for a session; each call counts {@link CALL_SIZE} more. */
-export const MAX_WAITING = 4 * 1024 * 1024;
-export const CALL_SIZE = 512;
 
 /** A call that fails with one of these, and of which nothing is written, has had no effect. */
 const UNDONE: ReadonlySet<string> = new Set(['session_lost', 'session_closed', 'draining']);
 
 /** What a call passes to the session that it begins in. */
-interface Attempt extends Required<CallHooks> {
+interface Attempt extends Required<Omit<CallHooks, 'isOwned'>> {
   /** What is left of the time of a request. */
   readonly timeoutMs: number | undefined;
   readonly onFailed: (error: unknown) => void;

@@ -100,6 +100,8 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   #goAway: GoAwayPayload | undefined;
   #departure: Departure | undefined;
   readonly #moves: Moves;
+  /** That of the last session that began. */
+  #agreed: Negotiated | undefined;
   /** Proves to the server that the next session is of the same client as the one before. */
   #proof: Ticket | undefined;
 
@@ -110,14 +112,13 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
     this.logger = options.endpoint.logger ?? SILENT_LOGGER;
     this.#moves = new Moves(this.logger, options.moveWithin);
     this.session = new ClientUserSession(this);
-    this.outbound = new ClientOutbound(
-      () => {
-        if (this.#departure?.isClosing) throw this.#departure.refusal();
-        return this.#current.outbound;
-      },
-      options.endpoint.clock,
-      (part) => this.#parts.add(part),
-    );
+    const present = () => {
+      if (this.#departure?.isClosing) throw this.#departure.refusal();
+      return this.#current.outbound;
+    };
+    const [isComing, windowMs] = [() => this.#isComing, () => this.#current.core.windowMs];
+    const waiting = { present, isComing, windowMs, clock: options.endpoint.clock };
+    this.outbound = new ClientOutbound(waiting, (part) => this.#parts.add(part));
     this.#current = this.#begin();
   }
 
@@ -135,7 +136,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
     return this.#current.state;
   }
   get negotiated(): Negotiated {
-    return this.#current.negotiated;
+    return this.#current.core.negotiated ?? this.#agreed ?? this.#current.negotiated;
   }
   get principal(): string | undefined {
     return this.#current.principal;
@@ -144,13 +145,15 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
     return this.#current.agentId;
   }
 
-  /** Sends now, or in the next session if the present one is being left. */
-  send(send: () => Promise<void>): Promise<void> {
-    return this.#departure?.isClosing ? this.#departure.sendInNext(send) : send();
+  async flush(): Promise<void> {
+    await this.outbound.wait(0, {}, () => this.#current.flush());
   }
 
-  async flush(): Promise<void> {
-    await this.#current.flush();
+  /** The present session is over, or was left, and the next one is not ready. */
+  get #isComing(): boolean {
+    const isOver = this.#hasEnded || this.#isCloseRequested;
+    const isLeft = this.#continuation !== undefined || this.#departure?.isClosing === true;
+    return !isOver && (isLeft || !this.#current.isReady);
   }
 
   stats(): SessionStats {
@@ -271,13 +274,12 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   }
 
   #handleReady(): void {
-    const departure = this.#departure;
     this.#departure = this.#goAway && new Departure(this.#goAway);
     this.#goAway = undefined;
     this.#current.agentId = this.#options.agentId;
     this.#options.onReady();
     this.#parts.call('ready');
-    departure?.complete();
+    this.outbound.ready();
   }
 
   #handleNotification<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void {
@@ -358,10 +360,8 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
     this.#hasEnded = true;
     if (continuation !== undefined) this.#endAnyway(error);
     this.#over.settle(this.#current.core.closeStatement, error);
-    const departure = this.#departure;
     this.#departure = undefined;
     const failure = error ?? sessionClosed(this.#current.core);
-    departure?.fail(failure);
     this.outbound.end(failure);
     this.#parts.call('ended', failure);
     this.#options.onEnded(error);
@@ -385,6 +385,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
     // A session that never began has nothing to prove, but its attempt may have arrived, and is not made twice.
     const { proof, negotiated } = former.core;
     const next = this.#proof && { ...this.#proof, attempt: this.#proof.attempt + 1 };
+    this.#agreed = negotiated ?? this.#agreed;
     this.#proof = proof ?? (negotiated === undefined ? next : undefined);
     this.#current = this.#begin();
     this.#reportState(this.#current.state);

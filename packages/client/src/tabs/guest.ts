@@ -220,18 +220,22 @@ export class Guest {
       case 'send': {
         if (isAbortable) open.cancel = () => abort.abort(withdrawn());
         const signal = isAbortable ? abort.signal : undefined;
-        await session.send(() => session.outbound.send(body, { ...options, signal }, agent));
+        await session.outbound.send(body, { ...options, signal, isOwned: true }, agent);
         return {};
       }
       case 'request': {
         open.cancel = () => abort.abort(withdrawn());
-        const reply = session.outbound.request(body, { ...options, signal: abort.signal }, agent);
+        const reply = session.outbound.request(
+          body,
+          { ...options, signal: abort.signal, isOwned: true },
+          agent,
+        );
         uploaded();
         this.post({ type: 'begun', call, id: 0 });
         return { message: this.#packWhole(await reply) };
       }
       case 'stream': {
-        const reply = session.outbound.stream(body, options, agent);
+        const reply = session.outbound.stream(body, { ...options, isOwned: true }, agent);
         uploaded();
         this.post({ type: 'begun', call, id: reply.id });
         return await this.#passOn(call, reply, open);

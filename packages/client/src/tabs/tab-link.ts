@@ -1,3 +1,4 @@
+import type { SessionState } from '@parlance/protocol';
 import { ProtocolError } from '@parlance/protocol/client';
 import type { Pipe } from './pipe.js';
 import type { Watch } from './presence.js';
@@ -13,6 +14,12 @@ export interface Link {
   readonly watch: Watch;
   /** Bytes of one-way messages that were read and are not reported to the host. */
   read: number;
+}
+
+/** What a tab sends with. @throws {ProtocolError} `session_closed` without a host. */
+export function presentOf(link: Link | undefined, state: SessionState): TabOutbound {
+  if (link?.hasJoined === true && state !== 'closed') return link.outbound;
+  throw new ProtocolError('session_closed', `the session is ${state}; nothing can be sent`);
 }
 
 /** The host went away before it answered. */

@@ -15,7 +15,7 @@ import {
   type Content,
   contentOf,
   isBlob,
-  isTokens,
+  ownContent,
   ProtocolError,
   readBlob,
   sizeOf,
@@ -23,7 +23,7 @@ import {
 } from '@parlance/protocol/client';
 import { Allowance, chargeOf, MAX_UPLOAD } from './bounds.js';
 import { unpackError } from './packed-error.js';
-import { chargeOfMessage, copyOf, SharedMessage } from './packed-message.js';
+import { chargeOfMessage, SharedMessage } from './packed-message.js';
 import type { Pipe } from './pipe.js';
 import type { Call, FromHost, FromTab } from './protocol.js';
 import { TabReply } from './tab-reply.js';
@@ -243,7 +243,7 @@ export class TabOutbound implements UserOutbound {
   ): number {
     if (this.#ended !== undefined) throw this.#ended;
     const call = ++this.#last;
-    const body = ownOf(content);
+    const body = ownContent(content) as WaitingCall['body'];
     const charge = chargeOf({ length: sizeOf(body) });
     this.#calls.set(call, { ...handlers, charge, isUploading: false });
     this.#waiting.push({ type: 'call', call, verb, body, options, agent });
@@ -336,10 +336,4 @@ export class TabOutbound implements UserOutbound {
     const traceparent = atOnce(this.#options.traceparent?.(), 'traceparent');
     return traceparent === undefined ? options : { ...options, metadata: { ...metadata, traceparent } };
   }
-}
-
-/** The application may change its bytes as soon as the call returns. */
-function ownOf(content: Content): WaitingCall['body'] {
-  if (content instanceof Uint8Array) return copyOf(content);
-  return isTokens(content) ? { tokens: Uint32Array.from(content.tokens) } : content;
 }

@@ -20,6 +20,7 @@ import {
 } from '@parlance/protocol/client';
 import type { Backoff } from '../connection/reconnect.js';
 import type { ClientSession, ClientSessionHost } from '../session/session.js';
+import { WaitingOutbound } from '../session/waiting.js';
 import { nextToken } from './asking.js';
 import { MAX_UNREAD } from './bounds.js';
 import type { SharedOptions } from './options.js';
@@ -28,7 +29,7 @@ import { chargeOfMessage, type PackedMessage, SharedMessage } from './packed-mes
 import type { HostPipe } from './pipe.js';
 import { holdLock, type Locks, watchPeer } from './presence.js';
 import type { FromHost, FromTab, Status } from './protocol.js';
-import { HostLost, type Link } from './tab-link.js';
+import { HostLost, type Link, presentOf } from './tab-link.js';
 import { TabMailbox } from './tab-mailbox.js';
 import { TabOutbound } from './tab-outbound.js';
 
@@ -43,7 +44,7 @@ export interface TabOptions {
   /** Asks the application for credentials; `undefined` if the first ones are final. */
   readonly askToken: (() => Promise<string>) | undefined;
   readonly limits: Limits;
-  readonly timers: Pick<Timers, 'acceptTimeoutMs' | 'closingTimeoutMs'>;
+  readonly timers: Pick<Timers, 'acceptTimeoutMs' | 'closingTimeoutMs' | 'resumeWindowMs'>;
   /** Delays before a lost session is replaced; `undefined` if it is not. */
   readonly backoff: Backoff | undefined;
   readonly logger: Logger | undefined;
@@ -71,6 +72,7 @@ export class Tab implements ClientSessionHost {
   readonly isShared = true;
   readonly listeners = new Listeners();
   readonly mailbox = new TabMailbox();
+  readonly outbound: WaitingOutbound;
   readonly session: ClientSession;
   readonly logger: Logger;
   readonly #options: TabOptions;
@@ -86,6 +88,12 @@ export class Tab implements ClientSessionHost {
   constructor(options: TabOptions, logger: Logger) {
     this.#options = options;
     this.logger = logger;
+    this.outbound = new WaitingOutbound({
+      present: () => presentOf(this.#link, this.#state),
+      isComing: () => this.#link?.hasJoined !== true && !this.#hasEnded && this.#closing === undefined,
+      clock: options.clock,
+      windowMs: () => options.timers.resumeWindowMs,
+    });
     this.session = options.createSession(this);
   }
 
@@ -122,22 +130,13 @@ export class Tab implements ClientSessionHost {
     if (negotiated !== undefined) return negotiated;
     throw new ProtocolError('session_closed', 'the session has not been negotiated yet');
   }
-  get outbound(): TabOutbound {
-    const link = this.#link;
-    if (link?.hasJoined === true && this.#state !== 'closed') return link.outbound;
-    throw new ProtocolError('session_closed', `the session is ${this.#state}; nothing can be sent`);
-  }
-
-  send(send: () => Promise<void>): Promise<void> {
-    return send();
-  }
 
   async detach(): Promise<void> {
     throw new ProtocolError('unsupported', 'detach: a shared session has no store');
   }
 
   async flush(): Promise<void> {
-    await this.outbound.flush();
+    await this.outbound.wait(0, {}, () => presentOf(this.#link, this.#state).flush());
   }
 
   stats(): SessionStats {
@@ -296,6 +295,7 @@ export class Tab implements ClientSessionHost {
     link.hasJoined = true;
     this.#options.backoff?.reset();
     this.#status = status;
+    this.outbound.ready();
     this.#report(status.state);
     link.resolve();
   }
@@ -387,7 +387,8 @@ export class Tab implements ClientSessionHost {
     const link = this.#link;
     this.#link = undefined;
     link?.watch.stop();
-    link?.outbound.end(error ?? new ProtocolError('session_closed', 'the session was closed'));
+    const failure = error ?? new ProtocolError('session_closed', 'the session was closed');
+    for (const outbound of [link?.outbound, this.outbound]) outbound?.end(failure);
     link?.reject(error ?? new ProtocolError('session_closed', 'closed while connecting'));
     link?.pipe.close();
     this.mailbox.end(error);

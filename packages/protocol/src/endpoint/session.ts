@@ -43,7 +43,7 @@ export interface SendOptions {
   readonly to?: string | undefined;
   /**
    * Client: a message or request of which nothing was delivered moves on to the session that follows a lost one, and one
-   * that is made without a session waits for the next one. What may have arrived is listed in `reset.unknown`, and is never
+   * that is made without a session waits for the next one, without a limit of time. What may have arrived is listed in `reset.unknown`, and is never
    * repeated. At most 4 MiB wait without a session; beyond that calls fail with `over_budget`.
    *
    * @default false: it fails with the session, or is listed in `reset.notSent`
@@ -140,13 +140,19 @@ export interface SessionEvents {
  * A session, the same at both ends. Iterate over it to read one-way messages and tensors; it has one reader
  * at a time. The iteration ends when the session is closed, and throws the error of a session that failed. At a client
  * that reconnects it goes on over the session that follows a lost one; the event `reset` says what was lost.
+ *
+ * A client that connects again sends in the next session what is called between two of them (`connecting`): such a call waits
+ * for at most its `timeoutMs` and the `resumeWindowMs` of the client, at least 30 s, then it rejects with `timeout`; calls
+ * with more than 4 MiB together reject with `over_budget`. What was written in a lost session is not sent again.
+ *
+ * A promise that nobody awaits may reject: no call of a session causes an unhandled rejection.
  */
 export interface Session extends AsyncIterable<Message>, AsyncDisposal {
   /** The ID that the server gave to the session; an empty string before that. */
   readonly id: string;
   readonly state: SessionState;
   /**
-   * What the two ends agreed on.
+   * What the two ends agreed on. Between a lost session of a client and the next one, this is what was agreed on in the last.
    *
    * @throws {ProtocolError} `session_closed` before the session is established.
    */
@@ -158,9 +164,9 @@ export interface Session extends AsyncIterable<Message>, AsyncDisposal {
 
   /**
    * Sends a one-way message. Resolves when it is queued for delivery, which waits while too many bytes are
-   * queued, or more than a few messages are that the peer's rate limit holds back.
+   * queued, or more than a few messages are that the peer's rate limit holds back. The body is read before the call returns.
    *
-   * @throws {ProtocolError} `session_closed`, `message_too_large`, `unrepresentable`, `unsupported`,
+   * @throws {ProtocolError} `session_closed`, `over_budget` and `timeout` while it waits for a session, `message_too_large`, `unrepresentable`, `unsupported`,
    * `invalid_option`, `invalid_argument`; the reason of the signal after an abort.
    */
   send(body: Body, options?: SendOptions): Promise<void>;

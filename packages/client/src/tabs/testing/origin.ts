@@ -308,7 +308,7 @@ export class Origin {
         firstToken: undefined,
         askToken: undefined,
         limits: resolveLimits(),
-        timers: { acceptTimeoutMs: 5_000, closingTimeoutMs: 1_000 },
+        timers: { acceptTimeoutMs: 5_000, closingTimeoutMs: 1_000, resumeWindowMs: 120_000 },
         backoff: createBackoff({}, () => 0),
         logger,
         traceparent: undefined,

@@ -9,12 +9,15 @@ export class LateReply implements ReplyStream {
   #reply: ReplyStream | undefined;
   #isCancelled = false;
   #isRead = false;
+  readonly #onCancelled: (() => void) | undefined;
 
   /**
    * @param load resolves when the request can be sent.
    * @param ask sends it. The errors of both are those of the reply.
+   * @param onCancelled called if it is cancelled before. `load` may reject then.
    */
-  constructor(load: () => Promise<unknown>, ask: () => ReplyStream) {
+  constructor(load: () => Promise<unknown>, ask: () => ReplyStream, onCancelled?: () => void) {
+    this.#onCancelled = onCancelled;
     this.#opened = this.#open(load, ask);
     // The reader gets the error. A reply that has no reader fails silently, like any other.
     this.#opened.catch(() => {});
@@ -36,7 +39,8 @@ export class LateReply implements ReplyStream {
 
   cancel(): void {
     this.#isCancelled = true;
-    this.#reply?.cancel();
+    if (this.#reply === undefined) this.#onCancelled?.();
+    else this.#reply.cancel();
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Message> {
@@ -57,7 +61,11 @@ export class LateReply implements ReplyStream {
 
   /** `undefined` if it was cancelled before the request was sent. */
   async #open(load: () => Promise<unknown>, ask: () => ReplyStream): Promise<ReplyStream | undefined> {
-    await load();
+    try {
+      await load();
+    } catch (error) {
+      if (!this.#isCancelled) throw error;
+    }
     if (this.#isCancelled) return undefined;
     const reply = ask();
     this.#reply = reply;
