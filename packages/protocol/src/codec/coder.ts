@@ -1,3 +1,4 @@
+import { copyBytes } from '../base/bytes.js';
 import type { Algorithm } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import type { Limits } from '../base/limits.js';
@@ -85,6 +86,17 @@ export interface CoderOptions {
   readonly algorithm?: Algorithm | 'CONTEXT' | 'auto' | undefined;
   readonly secret?: boolean | undefined;
   readonly metadata?: Uint8Array | undefined;
+  /**
+   * Nobody changes the bytes of the content any more, so a body may have them without a copy.
+   *
+   * @default false: they are memory of the application, which may use it again as soon as the call returns
+   */
+  readonly isOwned?: boolean | undefined;
+}
+
+/** The bytes of a content for a body that has them as they are. */
+export function bytesToKeep(content: Uint8Array, { isOwned }: CoderOptions): Uint8Array {
+  return isOwned ? content : copyBytes(content);
 }
 
 /** @throws {ProtocolError} `unsupported`. */

@@ -7,7 +7,13 @@ import type { LastSelection } from './auto/deferred.js';
 import type { AvpMessage } from './avp/frame.js';
 import { BodyCodec, type CodedBody, plainBody, type ReceivedBody } from './body.js';
 import { memoryOf } from './body-memory.js';
-import { assertNegotiated, type BodyCoder, type CoderOptions, type UsableCodecs } from './coder.js';
+import {
+  assertNegotiated,
+  type BodyCoder,
+  bytesToKeep,
+  type CoderOptions,
+  type UsableCodecs,
+} from './coder.js';
 import type { M2MHeader } from './m2m/header.js';
 
 export interface LateCoderOptions {
@@ -55,7 +61,7 @@ export class LateCoder implements BodyCoder {
       this.#assertNegotiated(algorithm);
       return this.#loaded.encode(content, options);
     }
-    const bytes = typeof content === 'string' ? encodeUtf8(content) : content;
+    const bytes = typeof content === 'string' ? encodeUtf8(content) : bytesToKeep(content, options);
     return { ...plainBody(bytes, metadata), secret };
   }
 

@@ -289,7 +289,7 @@ export class Endpoint
     if (this.#transmitter.closeWire()) this.#handleLost();
     this.options.onApplied?.();
     this.#outbound?.wake();
-    if (!this.ending.hasEnded) this.account.update();
+    if (!this.ending.hasEnded) this.account.update(this.#outbound?.waitingBytes);
     this.ending.checkFlushed();
   }
 

@@ -65,12 +65,16 @@ export class MemoryAccount {
     this.#memory?.handleTick(now);
   }
 
-  /** Reports how much windows and queues hold, and withholds credit while memory is scarce. */
-  update(): void {
+  /**
+   * Reports how much windows and queues hold, and withholds credit while memory is scarce.
+   *
+   * @param waitingBytes of what the application sends and that is not queued yet.
+   */
+  update(waitingBytes = 0): void {
     const { core, waitingMessages } = this.#host;
     const streams = Math.max(0, core.channel.openStreams - FREE_STREAMS) * STREAM_MEMORY;
     const { heldBytes, channel } = core;
-    const held = heldBytes + channel.packedBytes + waitingMessages * MESSAGE_MEMORY + streams;
+    const held = heldBytes + channel.packedBytes + waitingMessages * MESSAGE_MEMORY + waitingBytes + streams;
     if (this.#memory === undefined && held < MIN_COUNTED) return;
     const { memory } = this;
     if (!memory.hold(held) || memory.isScarce === (this.#shortage !== undefined)) return;

@@ -14,7 +14,15 @@ import { type BlobBody, isBlob, readBlob } from './messages/blob.js';
 import { CodingOrder } from './messages/coding-order.js';
 import { createMessage, type Message } from './messages/message.js';
 import { encodeMetadata, type Metadata } from './messages/metadata.js';
-import { type Body, type Content, contentOf, type EncodeOptions, encodeBody } from './messages/part.js';
+import {
+  type Body,
+  type Content,
+  contentOf,
+  type EncodeOptions,
+  encodeBody,
+  ownContent,
+  sizeOf,
+} from './messages/part.js';
 import { LateReply } from './requests/late-reply.js';
 import type { Reply, ReplyStream } from './requests/reply.js';
 import type { Requester } from './requests/requester.js';
@@ -28,6 +36,8 @@ export interface CallHooks {
   readonly onBegun?: (streamId: number) => void;
   /** All of it is written. */
   readonly onWritten?: () => void;
+  /** Nobody changes the bytes of the body any more. @default false: they are copied if they are kept */
+  readonly isOwned?: boolean | undefined;
 }
 
 /**
@@ -112,6 +122,11 @@ export class Outbound {
     return this.order.pending;
   }
 
+  /** Bytes of memory of what waits and is not queued yet. */
+  get waitingBytes(): number {
+    return this.order.waitingBytes;
+  }
+
   /** The number of replies that are not complete. */
   get openReplies(): number {
     return this.#requester?.size ?? 0;
@@ -135,13 +150,21 @@ export class Outbound {
   send(body: Body, options: SendOptions & CallHooks, address: string | undefined): Promise<void> {
     const content = contentOf(body);
     const addressed = { ...options, address };
-    if (this.#host.scanner !== undefined && this.statesSecurity)
-      return this.#sendLater(async () => this.withStatus(await this.#encode(content, addressed)), options);
+    const isScanned = this.#host.scanner !== undefined && this.statesSecurity;
     // A large message is coded in slices, and a Blob is read; later messages keep their place after it.
-    if (this.order.pending !== undefined || isBlob(content))
-      return this.#sendLater(() => this.#encode(content, addressed), options);
+    if (isScanned || this.order.pending !== undefined || isBlob(content)) {
+      const own = options.isOwned ? content : ownContent(content);
+      const encode = () => this.#encode(own, { ...addressed, isOwned: true });
+      return this.#sendLater(
+        isScanned ? async () => this.withStatus(await encode()) : encode,
+        options,
+        sizeOf(own),
+      );
+    }
     const coded = this.#encode(content, addressed);
-    return coded instanceof Promise ? this.#sendLater(() => coded, options) : this.#send(coded, options);
+    return coded instanceof Promise
+      ? this.#sendLater(() => coded, options, sizeOf(content))
+      : this.#send(coded, options);
   }
 
   /** See `Session.request`. */
@@ -150,32 +173,42 @@ export class Outbound {
     options: RequestOptions & CallHooks,
     address: string | undefined,
   ): Promise<Message> {
-    if (!parts.requests.isLoaded) {
-      await parts.requests.load();
-      options.signal?.throwIfAborted();
-    }
-    return await this.#ask(body, options, address).whole();
+    const metadata = this.#encodeMetadata(options);
+    if (parts.requests.isLoaded) return await this.#ask(contentOf(body), options, metadata, address).whole();
+    const own = ownContent(contentOf(body));
+    await parts.requests.load();
+    options.signal?.throwIfAborted();
+    return await this.#ask(own, { ...options, isOwned: true }, metadata, address).whole();
   }
 
   /** See `Session.stream`. */
   stream(body: Body, options: RequestOptions & CallHooks, address: string | undefined): ReplyStream {
-    if (parts.requests.isLoaded) return this.#ask(body, options, address);
+    const metadata = this.#encodeMetadata(options);
+    if (parts.requests.isLoaded) return this.#ask(contentOf(body), options, metadata, address);
+    const own = ownContent(contentOf(body));
     return new LateReply(parts.requests.load, () => {
       options.signal?.throwIfAborted();
-      return this.#ask(body, options, address);
+      return this.#ask(own, { ...options, isOwned: true }, metadata, address);
     });
   }
 
-  #ask(body: Body, options: RequestOptions & CallHooks, address: string | undefined): Reply {
-    const { limits } = this.#host.options;
-    const metadata = encodeMetadata(this.#traced(options.metadata), limits.maxMetadataSize);
-    const coded = this.#encode(contentOf(body), { ...options, metadata, address });
+  #encodeMetadata({ metadata }: RequestOptions): Uint8Array | undefined {
+    return encodeMetadata(this.#traced(metadata), this.#host.options.limits.maxMetadataSize);
+  }
+
+  #ask(
+    content: Content,
+    options: RequestOptions & CallHooks,
+    metadata: Uint8Array | undefined,
+    address: string | undefined,
+  ): Reply {
+    const coded = this.#encode(content, { ...options, metadata, address });
     return this.requester.ask(coded, options);
   }
 
   #encode(content: Content, options: EncodeOptions): BodyToSend | Promise<BodyToSend> {
     if (!isBlob(content)) return encodeBody(content, this.coder, options);
-    return this.read(content).then((bytes) => encodeBody(bytes, this.coder, options));
+    return this.read(content).then((bytes) => encodeBody(bytes, this.coder, { ...options, isOwned: true }));
   }
 
   /** The bytes of a `Blob`, if the peer accepts as many. */
@@ -272,7 +305,7 @@ export class Outbound {
     if (this.order.pending === undefined && isCoded(coding)) return tell(coding);
     const all = Promise.all(coding);
     all.catch(() => {});
-    return this.#inOrder(() => all, tell);
+    return this.#inOrder(() => all, tell, 0);
   }
 
   /** Withdraws the message if the signal aborts before any of it is written. */
@@ -319,19 +352,25 @@ export class Outbound {
   #sendLater(
     encode: () => BodyToSend | Promise<BodyToSend>,
     options: SendOptions & CallHooks,
+    size: number,
   ): Promise<void> {
-    return this.#inOrder(encode, (coded) => this.#send(coded, options));
+    return this.#inOrder(encode, (coded) => this.#send(coded, options), size);
   }
 
-  /** Later messages and CLOSE wait until this one is sent, and not for room: a peer that reads nothing gives none. */
+  /**
+   * Later messages and CLOSE wait until this one is sent, and not for room: a peer that reads nothing gives none.
+   *
+   * @param size bytes of memory that it takes while it waits.
+   */
   #inOrder<Coded>(
     encode: () => Coded | Promise<Coded>,
     send: (coded: Coded) => Promise<void>,
+    size: number,
   ): Promise<void> {
     let sent = RESOLVED;
     const begun = this.order.push(async () => {
       sent = send(await encode());
-    });
+    }, size);
     const all = begun.then(() => sent);
     // A caller that does not wait for it has no unhandled rejection, as with all that is in order.
     all.catch(() => {});

@@ -2,6 +2,7 @@ import { type Body, type Message, ProtocolError } from '@parlance/protocol';
 import {
   type BodyToSend,
   CONTAINER_FORMAT,
+  copyBytes,
   type DurableSession,
   encodeSnapshot,
   type Outbound,
@@ -126,8 +127,9 @@ export class Durability implements OnRecord {
 
   commit(state: Uint8Array | undefined, bodies: readonly Body[], onDone: () => void): Promise<void> {
     const taken = this.#taken;
+    const kept = state && copyBytes(state);
     const commit = (coded: readonly BodyToSend[]) => {
-      this.#durable.commit(taken, state, coded);
+      this.#durable.commit(taken, kept, coded);
       this.#tellHandled(taken);
       onDone();
     };

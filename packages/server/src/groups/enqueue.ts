@@ -33,5 +33,6 @@ export function enqueue(
     const body = statesSecurity ? await outbound.withStatus(await coded) : await coded;
     assertRoom();
     queue(body);
-  });
+    // All members share the content.
+  }, 0);
 }

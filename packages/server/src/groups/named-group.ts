@@ -1,10 +1,12 @@
 import { type Body, ProtocolError } from '@parlance/protocol';
 import {
   assertOptions,
+  called,
   contentOf,
   endpointOf,
   isBlob,
   type OptionKinds,
+  ownContent,
   readBlob,
 } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
@@ -85,12 +87,17 @@ export class NamedGroup implements Group {
     for (const { session } of this.#members.keys()) yield session;
   }
 
-  async send(body: Body, options: GroupSendOptions = NONE): Promise<GroupSent> {
+  send(body: Body, options: GroupSendOptions = NONE): Promise<GroupSent> {
+    return called(() => this.#send(body, options));
+  }
+
+  async #send(body: Body, options: GroupSendOptions): Promise<GroupSent> {
     assertOptions(options, KINDS);
     const { algorithm, secret } = options;
     const except = options.except && served(options.except).id;
     const { groups, maxMessageSize } = this.#host;
-    const given = contentOf(body);
+    // Members have it in different codecs, and other nodes may ask for it later.
+    const given = ownContent(contentOf(body));
     const content = isBlob(given) ? await readBlob(given, maxMessageSize) : given;
     const message: GroupMessage = { content, algorithm, secret, except, size: bytesOf(content) };
     const said = groups.nodes?.say(this.name, message);
@@ -99,7 +106,11 @@ export class NamedGroup implements Group {
     return said === undefined ? result : { ...result, elsewhere: said.elsewhere };
   }
 
-  async members(options: MembersOptions = {}): Promise<MembersPage> {
+  members(options: MembersOptions = {}): Promise<MembersPage> {
+    return called(() => this.#list(options));
+  }
+
+  async #list(options: MembersOptions): Promise<MembersPage> {
     assertOptions(options, MEMBERS_KINDS);
     const { limit = PAGE, after } = options;
     if (!Number.isSafeInteger(limit) || limit < 1 || limit > MAX_PAGE)

@@ -1,6 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { deriveKey, ProtocolError } from '@parlance/protocol';
-import { assertOptions, type ByteReader, cryptoSuite, type OptionKinds } from '@parlance/protocol/internal';
+import {
+  assertOptions,
+  type ByteReader,
+  copyBytes,
+  cryptoSuite,
+  type OptionKinds,
+} from '@parlance/protocol/internal';
 import { keyOf } from '../keys.js';
 
 /** Encrypts what an engine gets to keep and to put on record. The same at all nodes. */
@@ -98,7 +104,7 @@ export function resolveSeal(options: SealOptions): Seal {
 function bytesOf(given: unknown): Uint8Array {
   const isText = typeof given === 'string' && /^[\w+/-]{43}=?$/.test(given);
   const bytes = isText ? Buffer.from(given, 'base64') : given;
-  if (bytes instanceof Uint8Array && bytes.length === KEY_LENGTH) return bytes.slice();
+  if (bytes instanceof Uint8Array && bytes.length === KEY_LENGTH) return copyBytes(bytes);
   const message = `sealed: a key must be ${KEY_LENGTH} bytes, or their base64`;
   throw new ProtocolError('invalid_option', message);
 }

@@ -15,6 +15,7 @@ import {
   assertNegotiated,
   type BodyCoder,
   type BodyCoderOptions,
+  bytesToKeep,
   type CoderOptions,
   type ContextCoderOptions,
   type UsableCodecs,
@@ -181,7 +182,7 @@ class SessionCoder implements BodyCoder {
     if (algorithm !== 'auto') this.#assertNegotiated(algorithm);
     switch (algorithm === 'auto' ? this.#algorithmOf(content) : algorithm) {
       case Algorithm.NONE:
-        return bodyOf(Algorithm.NONE, content, content.length, options);
+        return bodyOf(Algorithm.NONE, bytesToKeep(content, options), content.length, options);
       case Algorithm.BROTLI:
         return bodyOf(Algorithm.BROTLI, pack(content), content.length, options);
       default:
@@ -204,8 +205,7 @@ class SessionCoder implements BodyCoder {
   #defer(content: string | Uint8Array, options: CoderOptions): CodedBody | undefined {
     if (this.#context === undefined || !this.isDeferred(content, options)) return undefined;
     const isText = typeof content === 'string';
-    // A copy: the message may become a base, which must not change.
-    const bytes = isText ? encodeUtf8(content) : new Uint8Array(content);
+    const bytes = isText ? encodeUtf8(content) : bytesToKeep(content, options);
     if (bytes.length + MAX_DEFERRED_GROWTH > this.#context.maxMessageSize) return undefined;
     const isForced = options.algorithm === 'CONTEXT';
     this.#deferred ??= new DeferredEncoder((selection) => {

@@ -1,4 +1,5 @@
 import { codecs } from '#codecs';
+import { copyBytes } from '../../base/bytes.js';
 import { ProtocolError } from '../../base/errors.js';
 import type { Limits } from '../../base/limits.js';
 import { encodeUtf8 } from '../../base/text.js';
@@ -21,7 +22,7 @@ import { m2mOptions, vocabularyOf } from './codecs.js';
 export function decodeBody(body: ReceivedBody, context: CodecContext, isBounded: boolean): Uint8Array {
   const { codec, bytes, originalLength, content, opened } = body;
   // A copy: later messages are decoded against the original.
-  if (content !== undefined) return content.slice();
+  if (content !== undefined) return copyBytes(content);
   const limits = isSized(codec) ? boundsOf(body, context.limits, isBounded) : context.limits;
   switch (codec) {
     case BodyCodec.PLAIN:

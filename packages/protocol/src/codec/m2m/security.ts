@@ -1,5 +1,6 @@
 import { cryptoSuite } from '#crypto';
 import { platform } from '#platform';
+import { copyBytes } from '../../base/bytes.js';
 import { ProtocolError } from '../../base/errors.js';
 import { assertOptions } from '../../base/options.js';
 import {
@@ -44,7 +45,8 @@ export function resolveSecurity(security: M2MSecurity | undefined): M2MSecurity 
     throw new ProtocolError('invalid_key', 'security.key: a Uint8Array is expected');
   }
   assertSecurity(security);
-  return security;
+  // The caller may erase its own.
+  return { mode: security.mode, key: copyBytes(security.key) };
 }
 
 /** The number of bytes that `security` adds to a frame. */

@@ -1,4 +1,5 @@
 import { ProtocolError } from '../../base/errors.js';
+import { called } from '../../base/foreign.js';
 import { DEFAULT_LIMITS } from '../../base/limits.js';
 import { eventTextOf } from '../http/events.js';
 import {
@@ -7,6 +8,7 @@ import {
   type HttpHeaders,
   type HttpRequestHead,
 } from '../http/head.js';
+import { keptInit } from '../http/kept-init.js';
 import type { OfferedUpload } from '../http/uploads.js';
 import type { Message } from '../messages/message.js';
 import type { ReplyStream } from '../requests/reply.js';
@@ -39,8 +41,8 @@ export type SessionFetch = typeof globalThis.fetch;
 
 /** @param mayStream whether the other end can ask this session for a body. @default true */
 export function createFetch(session: Session, mayStream = true): SessionFetch {
-  return async (input, init) => {
-    const outgoing = readRequest(input, init);
+  const fetchIn: SessionFetch = async (input, init) => {
+    const outgoing = readRequest(input, init && keptInit(init));
     const { url, method, signal, followed, after } = outgoing;
     signal?.throwIfAborted();
     // The part before tells the head at once, also if the next part is yet to be written.
@@ -72,6 +74,7 @@ export function createFetch(session: Session, mayStream = true): SessionFetch {
     }
     return createResponse(url, { ...head, headers, isHead: method === 'HEAD' }, unread, parts);
   };
+  return (input, init) => called(() => fetchIn(input, init));
 }
 
 const REPLY = 'x-parlance-reply';

@@ -1,4 +1,4 @@
-import { concatBytes } from '../../base/bytes.js';
+import { concatBytes, copyBytes } from '../../base/bytes.js';
 import { ProtocolError } from '../../base/errors.js';
 import { isTextType, textIfPossible } from '../http/pieces.js';
 import { type BodySource, type OfferedUpload, offerUpload } from '../http/uploads.js';
@@ -56,8 +56,7 @@ export async function readBody(
     return sized(body.toString(), type ?? 'application/x-www-form-urlencoded;charset=UTF-8', limits);
   }
   const bytes = bytesOf(body);
-  // A copy: the caller may go on writing.
-  if (bytes !== undefined) return sized(bytes.slice(), type ?? BYTES, limits);
+  if (bytes !== undefined) return sized(bytes, type ?? BYTES, limits);
   if (typeof Blob !== 'undefined' && body instanceof Blob) {
     const ownType = type ?? (body.type === '' ? BYTES : body.type);
     return await short(readChunks(body.stream()), ownType, limits);
@@ -102,7 +101,8 @@ async function short(chunks: ChunkReader, type: string, limits: BodyLimits): Pro
   for (;;) {
     const chunk = await chunks.next();
     if (chunk === undefined) return { whole: textIfPossible(concatBytes(read)), type };
-    read.push(chunk);
+    // A producer may fill the same buffer again.
+    read.push(copyBytes(chunk));
     length += chunk.length;
     if (length > most) break;
   }

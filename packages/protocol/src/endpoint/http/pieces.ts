@@ -1,4 +1,4 @@
-import { concatBytes } from '../../base/bytes.js';
+import { concatBytes, copyBytes } from '../../base/bytes.js';
 
 /** Bytes of a piece: small enough for credit, and longer ones compress no better. */
 const PIECE_SIZE = 64 * 1024;
@@ -39,7 +39,7 @@ export class Pieces {
       this.#isText = false;
       return yield bytes;
     }
-    this.#held = bytes.slice(end);
+    this.#held = copyBytes(bytes.subarray(end));
     if (text !== '') yield text;
   }
 }

@@ -29,5 +29,5 @@ export function encodePart(
   if (part instanceof CodedPart) return part.body;
   const content = contentOf(part);
   if (!isBlob(content)) return encodeContent(content, coder, options);
-  return read(content).then((bytes) => encodeContent(bytes, coder, options));
+  return read(content).then((bytes) => encodeContent(bytes, coder, { ...options, isOwned: true }));
 }

@@ -1,3 +1,4 @@
+import { copyBytes } from '../../base/bytes.js';
 import type { Algorithm } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
 import type { CodedBody } from '../../codec/body.js';
@@ -7,8 +8,8 @@ import { type BlobBody, isBlob } from './blob.js';
 
 /**
  * The content of a message or request, and one part of a reply: a string is text; an `ArrayBuffer`, a typed array, a
- * `DataView` and a `Blob` are bytes; any other value is sent as JSON. A `Blob` is read when its turn comes, and its type does
- * not travel. Bytes within JSON are refused, and so is a value of which JSON would make an empty object, such as a `Map` or
+ * `DataView` and a `Blob` are bytes; any other value is sent as JSON. All of it is read before the call returns, so the caller
+ * may use a buffer again at once. Only a `Blob`, which does not change, is read when its turn comes; its type does not travel. Bytes within JSON are refused, and so is a value of which JSON would make an empty object, such as a `Map` or
  * an `Error`.
  *
  * An object whose only member is `text`, `tokens`, `json` or `bytes`, with a value of that kind, says how that value is sent.
@@ -70,6 +71,8 @@ export interface EncodeOptions {
   readonly address?: string | undefined;
   /** All of it is written. */
   readonly onWritten?: BodyToSend['onWritten'];
+  /** See `CoderOptions`. */
+  readonly isOwned?: boolean | undefined;
 }
 
 /**
@@ -129,6 +132,12 @@ export function sizeOf(content: Content): number {
   return isBlob(content) ? content.size : content.length;
 }
 
+/** A content that is coded later: the caller may use its memory again meanwhile. */
+export function ownContent<Of extends Content>(content: Of): Of | Uint8Array | TokenContent {
+  if (content instanceof Uint8Array) return copyBytes(content);
+  return isTokens(content) ? { tokens: Uint32Array.from(content.tokens) } : content;
+}
+
 function binaryOf(value: unknown): Uint8Array | BlobBody | undefined {
   return bytesOf(value) ?? (isBlob(value) ? value : undefined);
 }
@@ -148,7 +157,10 @@ export function encodeContent(
 ): CodedBody | Promise<CodedBody> {
   if (isTokens(content)) return encodeTokens(content, coder, options);
   const loading = coder.load(options.algorithm);
-  if (loading !== undefined) return loading.then(() => encodeContent(content, coder, options));
+  if (loading !== undefined) {
+    const own = ownContent(content);
+    return loading.then(() => encodeContent(own, coder, { ...options, isOwned: true }));
+  }
   if (content.length < LARGE_CONTENT || typeof content !== 'string' || coder.isDeferred(content, options)) {
     return coder.encode(content, options);
   }
@@ -164,8 +176,9 @@ function encodeTokens(
   if (algorithm !== 'auto' && algorithm !== 'TOKEN_NATIVE')
     throw new ProtocolError('unsupported', `token IDs are sent in TOKEN_NATIVE, not in ${algorithm}`);
   const loading = coder.load('TOKEN_NATIVE');
-  if (loading !== undefined) return loading.then(() => coder.encodeTokens(tokens, options));
-  return coder.encodeTokens(tokens, options);
+  if (loading === undefined) return coder.encodeTokens(tokens, options);
+  const own = Uint32Array.from(tokens);
+  return loading.then(() => coder.encodeTokens(own, options));
 }
 
 /** UTF-16 units from which text is coded in slices; below, every codec takes at most about 10 ms. */
