@@ -1,6 +1,6 @@
 import { utf8Length } from '../../base/text.js';
 import type { Clock } from '../../platform/clock.js';
-import { areTokens, isForm, type Part } from '../messages/part.js';
+import { areTokens, contentOf, isForm, ownContent, type Part } from '../messages/part.js';
 import type { ResolvedBatchOptions } from './batch-options.js';
 
 type Pending =
@@ -26,8 +26,9 @@ export class PartBatch {
   async push(part: Part, { ms, bytes }: ResolvedBatchOptions): Promise<void> {
     const pending = this.#join(part);
     if (pending === undefined) {
+      const own = ownContent(contentOf(part));
       this.#release();
-      this.#enqueue(part);
+      this.#enqueue(own);
     } else if (pending.bytes >= bytes) {
       this.#release();
     } else {
@@ -88,9 +89,11 @@ export class PartBatch {
 }
 
 /** The text of a part that is text; JSON is a part by itself. */
-function textOf(part: Part): string | undefined {
+export function textOf(part: unknown): string | undefined {
   if (typeof part === 'string') return part;
-  return isForm(part, 'text') && typeof part.text === 'string' ? part.text : undefined;
+  return isForm(part as Part, 'text') && typeof (part as { text: unknown }).text === 'string'
+    ? (part as { text: string }).text
+    : undefined;
 }
 
 function idsOf(part: Part): Iterable<number> | undefined {

@@ -9,7 +9,7 @@ import { loggable } from '../loggable.js';
 import { CodedPart, encodePart, type PartCoder } from '../messages/encode-part.js';
 import type { Message, ReceivedMessage } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
-import { isAsyncIterable, type Part } from '../messages/part.js';
+import { contentOf, isAsyncIterable, ownContent, type Part } from '../messages/part.js';
 import { isUntaken } from '../messages/procedure.js';
 import { isFaultOf, isRefusal, refuse } from '../messages/undecodable.js';
 import type { Logger } from '../ports.js';
@@ -29,6 +29,7 @@ import {
   type TakenUp,
 } from './keeping.js';
 import { type Former, Output, type OutputOptions, type ReplySink } from './output.js';
+import { WholeCharacters, withoutHalf } from './whole-characters.js';
 
 /**
  * Answers a request: returns one part, or yields several and may return the last; an `async` function may also return a
@@ -305,24 +306,28 @@ export async function answer(
     const reply = isAsyncIterable(called) ? called : await called;
     const parts = partsIn<Part | CodedPart>(reply);
     if (parts !== undefined) {
-      await takeParts(parts, (part) => {
+      const characters = new WholeCharacters<Part | CodedPart>((part) => {
         if (!output.isWanted) return context.runsToCompletion && !cancellation.isAborted ? undefined : false;
         const { batching } = context;
         if (batching !== undefined && !(part instanceof CodedPart)) {
           batch ??= new PartBatch(clock, sendPart);
           return batch.push(part, batching);
         }
-        return batch === undefined ? sendPart(part) : batch.flush().then(() => sendPart(part));
+        if (batch === undefined) return sendPart(part);
+        const own = part instanceof CodedPart ? part : ownContent(contentOf(part));
+        return batch.flush().then(() => sendPart(own));
       });
+      await takeParts(parts, (part) => characters.push(part));
+      await characters.end();
       if (batch !== undefined) await batch.flush();
       const ended = output.end();
       if (ended !== undefined) await ended;
     } else if (output.isContinued) {
-      await sendPart(reply === undefined ? '' : (reply as Part));
+      await sendPart(reply === undefined ? '' : (withoutHalf(reply) as Part));
       const ended = output.end();
       if (ended !== undefined) await ended;
     } else {
-      const body = await encodePart(reply === undefined ? '' : (reply as Part), options, {
+      const body = await encodePart(reply === undefined ? '' : (withoutHalf(reply) as Part), options, {
         metadata: output.takeMetadata(),
       });
       const ended = output.respond(body);
