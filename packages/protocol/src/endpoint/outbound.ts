@@ -124,7 +124,7 @@ export class Outbound {
 
   /** Bytes of memory of what waits and is not queued yet. */
   get waitingBytes(): number {
-    return this.order.waitingBytes;
+    return this.order.waitingBytes + (this.#requester?.waitingBytes ?? 0);
   }
 
   /** The number of replies that are not complete. */
@@ -240,9 +240,10 @@ export class Outbound {
     await this.#tensors.send(tensor, address, options);
   }
 
-  /** Resumes senders that waited for room, if there is room now. */
+  /** Resumes senders that waited for room, and requests that waited for a stream, if there is some now. */
   wake(): void {
     this.#backpressure.wake(this.#host.core);
+    this.#requester?.wake();
   }
 
   /** Resolves when a stream has room. @param below see `Backpressure.wait`. */

@@ -116,6 +116,14 @@ export class Link implements OutboxListener {
     return this.#streams.size;
   }
 
+  /** See `Channel`. */
+  get freeStreams(): number {
+    return this.#streams.free;
+  }
+  get maxStreams(): number {
+    return this.#streams.maxLocal;
+  }
+
   /** Counted frames that the peer has acknowledged. */
   get framesConfirmed(): number {
     return this.#framesConfirmed;

@@ -46,7 +46,8 @@ export class StreamTable {
   /** Created with the first stream, as are all maps of a session: most sessions are idle. */
   #streams: Map<number, OpenStream> | undefined;
   readonly #localParity: number;
-  readonly #maxLocal: number;
+  /** Streams that this end may have open at a time. */
+  readonly maxLocal: number;
   readonly #maxRemote: number;
   #openLocal = 0;
   #openRemote = 0;
@@ -66,7 +67,7 @@ export class StreamTable {
     this.#localParity = side === 'client' ? 1 : 0;
     this.#nextLocal = last.local === 0 ? 2 - this.#localParity : last.local + 2;
     this.#lastRemote = last.remote;
-    this.#maxLocal = maxLocal;
+    this.maxLocal = maxLocal;
     this.#maxRemote = maxRemote;
   }
 
@@ -102,6 +103,11 @@ export class StreamTable {
     return this.size > 0 || (this.#expected?.size ?? 0) > 0;
   }
 
+  /** How many more streams this end may open now. */
+  get free(): number {
+    return this.maxLocal - this.#openLocal;
+  }
+
   /** Open streams of both ends. */
   get size(): number {
     return this.#openLocal + this.#openRemote;
@@ -114,10 +120,10 @@ export class StreamTable {
 
   /** @throws {ProtocolError} `too_many_streams`, or `session_lost` if the IDs are used up. */
   open(relayed = false): OpenStream {
-    if (this.#openLocal >= this.#maxLocal) {
+    if (this.#openLocal >= this.maxLocal) {
       throw new ProtocolError(
         'too_many_streams',
-        `the limit of ${this.#maxLocal} open requests is reached; await some of them first`,
+        `the limit of ${this.maxLocal} open requests is reached; await some of them first`,
       );
     }
     if (this.#nextLocal > MAX_STREAM_ID) {

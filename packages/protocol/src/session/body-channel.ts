@@ -14,6 +14,9 @@ export interface Channel {
   readonly hasLink: boolean;
   /** Number of streams that are open, in both directions together. */
   readonly openStreams: number;
+  /** Streams that this end may open now, of the {@link maxStreams} that the peer allows. */
+  readonly freeStreams: number;
+  readonly maxStreams: number;
   /** What each direction keeps for context coding; `undefined` unless that was agreed. */
   readonly contextUse: { readonly sent: ContextUse; readonly received: ContextUse } | undefined;
   /** Bytes of memory of messages that context coding keeps packed, beyond the first MiB of each direction. */

@@ -94,6 +94,12 @@ export class LinkChannel implements SessionChannel {
   get openStreams(): number {
     return this.#link?.openStreams ?? 0;
   }
+  get freeStreams(): number {
+    return this.link.freeStreams;
+  }
+  get maxStreams(): number {
+    return this.link.maxStreams;
+  }
   get contextUse(): Channel['contextUse'] {
     return this.#agreed.link.context && this.link.contextUse;
   }

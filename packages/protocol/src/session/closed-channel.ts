@@ -109,6 +109,12 @@ export class ClosedChannel implements SessionChannel {
   get openStreams(): number {
     return 0;
   }
+  get freeStreams(): number {
+    return Infinity;
+  }
+  get maxStreams(): number {
+    return Infinity;
+  }
   get contextUse(): Channel['contextUse'] {
     return undefined;
   }

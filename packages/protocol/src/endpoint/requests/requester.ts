@@ -23,6 +23,18 @@ type ReplyBounds = Pick<RequestOptions, 'signal' | 'timeoutMs'> & {
   readonly onBegun?: (streamId: number) => void;
 };
 
+/** A request that waits until the peer allows another stream. */
+interface Waiting {
+  readonly begin: () => void;
+  /** Bytes of memory. */
+  readonly size: number;
+  /** Called when it has its stream, or will never have one. */
+  onOver?: () => void;
+}
+
+/** Bytes of memory of a request that waits, beside its body. */
+const WAITING_MEMORY = 512;
+
 /** Sends the requests of one session and matches their replies. */
 export class Requester {
   readonly #options: RequesterOptions;
@@ -30,6 +42,11 @@ export class Requester {
   readonly #replies = new Map<number, Reply>();
   /** Replies of requests that are still being coded. */
   #unsent: Set<Reply> | undefined;
+  /** In the order of their calls. */
+  #waiting: Map<Reply, Waiting> | undefined;
+  /** Bytes of memory of the requests that wait for a stream. */
+  waitingBytes = 0;
+  #isWaking = false;
 
   constructor(options: RequesterOptions) {
     this.#options = options;
@@ -47,10 +64,10 @@ export class Requester {
   }
 
   /**
-   * Sends a request, at once if the body is coded already, and returns its reply.
+   * Sends a request, at once if the body is coded already and the peer allows another stream, and returns its reply.
    *
-   * @throws {ProtocolError} `session_closed`, `unsupported`, `message_too_large`, `too_many_streams` if the
-   * body is coded already; otherwise the reply fails with the error.
+   * @throws {ProtocolError} `session_closed`, `unsupported`, `message_too_large`, and `too_many_streams` if too much waits
+   * for a stream, if the body is coded already; otherwise the reply fails with the error.
    */
   ask(body: BodyToSend | Promise<BodyToSend>, options: ReplyBounds): Reply {
     const reply = this.#createReply(options);
@@ -63,22 +80,35 @@ export class Requester {
    * Opens a stream and returns its reply.
    *
    * @param command opens the stream in the core and returns its ID.
-   * @throws {ProtocolError} what `command` throws.
+   * @param size bytes that are held until then.
+   * @throws {ProtocolError} what `command` throws; `too_many_streams`.
    */
-  open(command: () => number, options: ReplyBounds): Reply {
+  open(command: () => number, size: number, options: ReplyBounds): Reply {
     const reply = this.#createReply(options);
-    this.#start(reply, command);
+    this.#startInTurn(reply, command, size);
     return reply;
   }
 
+  /** Resolves when a reply has its stream, or is over; `undefined` if it does not wait for one. */
+  begun(reply: Reply): Promise<void> | undefined {
+    const waiting = this.#waiting?.get(reply);
+    if (waiting === undefined) return undefined;
+    return new Promise((resolve) => {
+      waiting.onOver = resolve;
+    });
+  }
+
   #createReply({ signal, timeoutMs }: ReplyBounds): Reply {
-    if (timeoutMs === undefined && signal === undefined) return createReply(this.#host);
     const release: (() => void)[] = [];
     const reply = createReply(this.#host, () => {
+      this.#leave(reply);
       for (const free of release) free();
     });
     if (timeoutMs !== undefined) {
-      const expire = () => reply.abort(new ProtocolError('timeout', `no reply within ${timeoutMs} ms`));
+      const expire = () => {
+        const why = this.#waiting?.has(reply) ? `; ${this.#limit} were open` : '';
+        reply.abort(new ProtocolError('timeout', `no reply within ${timeoutMs} ms${why}`));
+      };
       release.push(this.#options.clock.after(timeoutMs, expire));
     }
     if (signal !== undefined) {
@@ -91,7 +121,7 @@ export class Requester {
 
   /** The number of replies that are not complete. */
   get size(): number {
-    return this.#replies.size + (this.#unsent?.size ?? 0);
+    return this.#replies.size + (this.#unsent?.size ?? 0) + (this.#waiting?.size ?? 0);
   }
 
   /** @param reservation memory for the decoded body. */
@@ -111,22 +141,79 @@ export class Requester {
 
   /** Cancels every request. */
   abort(error: Error): void {
-    for (const reply of [...this.#replies.values(), ...(this.#unsent ?? [])]) reply.abort(error);
+    for (const reply of this.#open) reply.abort(error);
     this.#replies.clear();
   }
 
   /** The session is over: every reply fails with `error`. */
   end(error: Error): void {
-    for (const reply of [...this.#replies.values(), ...(this.#unsent ?? [])]) reply.handleEnd(error);
+    for (const reply of this.#open) reply.handleEnd(error);
     this.#replies.clear();
   }
 
+  /** Begins the requests that have waited for a stream, as far as there are some. */
+  wake(): void {
+    const { channel } = this.#options.core;
+    if (this.#waiting === undefined || this.#isWaking) return;
+    this.#isWaking = true;
+    for (const [reply, { begin }] of this.#waiting) {
+      if (channel.freeStreams <= 0) break;
+      this.#leave(reply);
+      begin();
+    }
+    this.#isWaking = false;
+  }
+
+  get #open(): Reply[] {
+    return [...this.#replies.values(), ...(this.#unsent ?? []), ...(this.#waiting?.keys() ?? [])];
+  }
+
+  get #limit(): string {
+    return `all ${this.#options.core.channel.maxStreams} requests that the peer allows at a time (maxStreams)`;
+  }
+
+  /** Behind those that wait already. */
+  #startInTurn(reply: Reply, command: () => number, size: number): void {
+    if (this.#waiting === undefined && this.#options.core.channel.freeStreams > 0)
+      return this.#start(reply, command);
+    const most = this.#options.coder.limits.sessionMemory;
+    const needed = WAITING_MEMORY + size;
+    if (this.waitingBytes + needed > most) {
+      const message = `${this.#limit} are open, and ${most} bytes at most wait (sessionMemory)`;
+      const error = new ProtocolError('too_many_streams', message);
+      reply.abort(error);
+      throw error;
+    }
+    const begin = () => {
+      try {
+        this.#start(reply, command);
+      } catch {
+        // The reply has the error.
+      }
+    };
+    this.#waiting ??= new Map();
+    this.#waiting.set(reply, { begin, size: needed });
+    this.waitingBytes += needed;
+    this.#options.pump();
+  }
+
+  /** It waits for a stream no more. */
+  #leave(reply: Reply): void {
+    const waiting = this.#waiting?.get(reply);
+    if (waiting === undefined) return;
+    this.#waiting?.delete(reply);
+    if (this.#waiting?.size === 0) this.#waiting = undefined;
+    this.waitingBytes -= waiting.size;
+    waiting.onOver?.();
+  }
+
   #begin(reply: Reply, body: BodyToSend, { onBegun }: ReplyBounds): void {
-    this.#start(reply, () => {
+    const command = () => {
       const streamId = this.#options.core.channel.request(body);
       onBegun?.(streamId);
       return streamId;
-    });
+    };
+    this.#startInTurn(reply, command, body.bytes.length + (body.metadata?.length ?? 0));
   }
 
   #start(reply: Reply, command: () => number): void {

@@ -69,7 +69,7 @@ export class TensorSender {
     const { data } = tensor;
     const open = (totalLength: number, first: Uint8Array): Reply => {
       const command = () => core.channel.transfer({ payloadSize: size, totalLength, first, address });
-      return requester.open(command, { signal });
+      return requester.open(command, first.length, { signal });
     };
     if (ArrayBuffer.isView(data)) {
       if (size <= MAX_WHOLE_SIZE) {
@@ -111,7 +111,8 @@ export class TensorSender {
     size: number,
     onProgress: SendTensorOptions['onProgress'],
   ): Promise<boolean> {
-    const { core, pump, written } = this.#options;
+    const { core, pump, written, requester } = this.#options;
+    await requester.begun(reply);
     const { id } = reply;
     let sent = 0;
     let crc = 0;
