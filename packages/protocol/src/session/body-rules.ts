@@ -59,6 +59,8 @@ export class BodyRules {
   /** The peer reads one-way messages and tensors that are for itself. */
   readonly #takesMessages: boolean;
   readonly #maxMessage: number;
+  /** The end, or ends, with that limit. */
+  readonly #whose: string;
   readonly #maxTransfer: number;
 
   constructor(options: BodyRulesOptions) {
@@ -69,6 +71,9 @@ export class BodyRules {
     this.#addressing = addressingOf(negotiated);
     this.#takesMessages = takesMessages;
     this.#maxMessage = maxMessageSize(role, negotiated, limits);
+    const isOwn = limits.maxMessageSize === this.#maxMessage;
+    const isTheirs = ANNOUNCED_TO[role](negotiated)['maxMessageSize'] === this.#maxMessage;
+    this.#whose = !isOwn ? 'of the peer' : isTheirs ? 'of both ends' : 'of this end';
     const announced = ANNOUNCED_TO[role](negotiated)['maxTransferSize'];
     this.#maxTransfer = Math.min(maxTransfer, announced ?? limits.maxTransferSize);
   }
@@ -81,10 +86,8 @@ export class BodyRules {
     if (this.#security !== undefined && codec !== BodyCodec.M2M) throw unprotected();
     const size = Math.max(originalLength, bytes.length);
     if (size <= this.#maxMessage) return;
-    throw new ProtocolError(
-      'message_too_large',
-      `${size} bytes are more than the ${this.#maxMessage} that the peer accepts`,
-    );
+    const message = `${size} bytes are more than the ${this.#maxMessage} of maxMessageSize in limits ${this.#whose}`;
+    throw new ProtocolError('message_too_large', message);
   }
 
   /** A one-way message. @throws {ProtocolError} as {@link assertBody}. */
