@@ -21,6 +21,7 @@ export { endpointOf } from './endpoint/endpoint-of.js';
 export { isBlob, readBlob } from './endpoint/messages/blob.js';
 export {
   type Content,
+  assertKept,
   contentOf,
   encodeContent,
   isAsyncIterable,

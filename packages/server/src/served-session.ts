@@ -10,7 +10,13 @@ import {
   type Session,
 } from '@parlance/protocol';
 import { createFetch, type SessionFetch } from '@parlance/protocol/http';
-import { called, truncateUnits, UserSession, type UserSessionHost } from '@parlance/protocol/internal';
+import {
+  assertKept,
+  called,
+  truncateUnits,
+  UserSession,
+  type UserSessionHost,
+} from '@parlance/protocol/internal';
 import type { SessionObserver } from './session/observer.js';
 
 /**
@@ -127,6 +133,7 @@ export function encodeData(data: unknown): string | undefined {
   }
   // A function or a symbol.
   if (typeof text !== 'string') throw new ProtocolError('invalid_argument', 'data: the value is not JSON');
+  assertKept(data, 'data');
   assertDataSize(text);
   return text;
 }

@@ -1,5 +1,6 @@
 import { type Body, ProtocolError } from '@parlance/protocol';
 import {
+  assertKept,
   assertOptions,
   called,
   contentOf,
@@ -146,6 +147,7 @@ function encode(data: unknown, most: number): string | undefined {
     throw new ProtocolError('invalid_argument', 'group: the data cannot be written as JSON', { cause });
   }
   if (typeof text !== 'string') throw new ProtocolError('invalid_argument', 'group: the data is not JSON');
+  assertKept(data, 'data');
   const size = Buffer.byteLength(text);
   if (size <= most) return text;
   throw new ProtocolError('message_too_large', `group: ${size} bytes of data; at most ${most} are shown`);

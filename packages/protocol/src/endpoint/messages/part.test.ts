@@ -167,7 +167,7 @@ describe('bytes within JSON', () => {
     { tools: [{ parameters: { type: 'object', properties: {} } }] },
     { text: 'a {} and a {"0":1', more: { '0': 1, nested: [{}, null, undefined] } },
     { kind: { type: 'Buffer', data: [1] } },
-    { map: new Map([[1, 2]]), more: 1 },
+    { map: {}, more: 1 },
     { at: new Date(0), empty: {} },
   ])('are not mistaken: case %#', (body) => {
     expect(contentOf(body)).toBe(JSON.stringify(body));

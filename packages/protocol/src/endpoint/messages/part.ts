@@ -9,8 +9,9 @@ import { type BlobBody, isBlob } from './blob.js';
 /**
  * The content of a message or request, and one part of a reply: a string is text; an `ArrayBuffer`, a typed array, a
  * `DataView` and a `Blob` are bytes; any other value is sent as JSON. All of it is read before the call returns, so the caller
- * may use a buffer again at once. Only a `Blob`, which does not change, is read when its turn comes; its type does not travel. Bytes within JSON are refused, and so is a value of which JSON would make an empty object, such as a `Map` or
- * an `Error`.
+ * may use a buffer again at once. Only a `Blob`, which does not change, is read when its turn comes; its type does not travel.
+ * Bytes within JSON are refused, and so is, at any level, what JSON would leave out or make an empty object, such as a `Map`,
+ * an `Error` or a function; members that are `undefined` are left out.
  *
  * An object whose only member is `text`, `tokens`, `json` or `bytes`, with a value of that kind, says how that value is sent.
  * Token IDs are sent as they are, without detokenizing them. An object of the application that has such a form by chance,
@@ -197,10 +198,54 @@ function toJson(value: unknown): string {
     const what = value === undefined ? 'undefined' : `a ${nameOf(value)}`;
     throw invalid(`${what} has no JSON form; expected a string, bytes or a JSON value`);
   }
-  const path = mayHaveBytes(text) ? pathToBytes(value) : undefined;
-  if (path === undefined) return text;
-  throw invalid(`${path}: bytes have no JSON form; send them by themselves, or as text, such as base64`);
+  const path = mayHaveBytes(text)
+    ? pathTo(value, (made, given) => (binaryOf(given) ?? binaryOf(made)) !== undefined)
+    : undefined;
+  if (path !== undefined)
+    throw invalid(`${path}: bytes have no JSON form; send them by themselves, or as text, such as base64`);
+  assertKept(value);
+  return text;
 }
+
+/**
+ * A value of which JSON keeps all.
+ *
+ * @throws {ProtocolError} `invalid_argument` with the path of what JSON would leave out or make an empty object, such as a
+ * `Map`, an `Error` or a function. Members that are `undefined` are left out, as JSON does.
+ */
+export function assertKept(value: unknown, name = ''): void {
+  if (!hasLost(value)) return;
+  let lost: unknown;
+  const path = pathTo(value, (_made, given) => {
+    const isFound = isUnwritten(given);
+    if (isFound) lost = given;
+    return isFound;
+  });
+  const where = [name, path].filter(Boolean).join('.');
+  throw invalid(`${where}: the ${nameOf(lost)} has no JSON form; send what it holds, as objects and arrays`);
+}
+
+/** Whether JSON keeps nothing of a value within another one. */
+function isUnwritten(value: unknown): boolean {
+  if (typeof value === 'function' || typeof value === 'symbol') return true;
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  if (value instanceof Number || value instanceof String || value instanceof Boolean) return false;
+  return isLost(value, '{}');
+}
+
+/** Whether something of a value that has a JSON form is not in it. What has a `toJSON` says itself what is. */
+function hasLost(value: unknown, depth = 0): boolean {
+  if (isUnwritten(value)) return true;
+  if (typeof value !== 'object' || value === null || 'toJSON' in value || depth > MAX_DEPTH) return false;
+  if (Array.isArray(value)) return value.some((each) => hasLost(each, depth + 1));
+  for (const key in value) {
+    if (Object.hasOwn(value, key) && hasLost((value as Record<string, unknown>)[key], depth + 1)) return true;
+  }
+  return false;
+}
+
+/** No end accepts JSON with as many levels by default. */
+const MAX_DEPTH = 256;
 
 /** @throws {ProtocolError} `invalid_argument` for what makes a value later, or several. */
 function assertNoSource(value: unknown): void {
@@ -234,8 +279,12 @@ function mayHaveBytes(text: string): boolean {
   return text.includes('{"0":') || text.includes('{}') || text.includes('{"type":"Buffer"');
 }
 
-/** Where the first bytes are within a value that has a JSON form, such as `images[0]`; `undefined` if there are none. */
-function pathToBytes(root: unknown): string | undefined {
+/**
+ * Where the first value that is looked for is within one that has a JSON form, such as `images[0]`.
+ *
+ * @param isIt of what the `toJSON` of a value has made, and of that value.
+ */
+function pathTo(root: unknown, isIt: (made: unknown, given: unknown) => boolean): string | undefined {
   const paths = new Map<unknown, string>();
   let found: string | undefined;
   JSON.stringify(root, function (this: Record<string, unknown>, key, value) {
@@ -246,7 +295,7 @@ function pathToBytes(root: unknown): string | undefined {
       : before && key
         ? `${before}.${key}`
         : before || key;
-    if ((binaryOf(this[key]) ?? binaryOf(value)) !== undefined) found ??= path;
+    if (found === undefined && isIt(value, this[key])) found = path;
     paths.set(value, path);
     return found === undefined ? value : undefined;
   });
