@@ -64,7 +64,7 @@ export class Device {
       WebSocket,
       token,
       store: this.#store,
-      reconnect: { minDelayMs: 5, maxDelayMs: 200, connectWithinMs: 30_000 },
+      reconnect: { minDelayMs: 5, maxDelayMs: 50, connectWithinMs: 30_000 },
       onError: () => {},
       ...(token.includes('/') && { agent: {} }),
       ...(onRequest && { onRequest }),

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { LEASE_MS } from '../../../packages/server/src/cluster/membership.js';
 import { PARTS } from './gate.js';
 import type { Event } from './matrix.js';
 import type { Store } from './stores.js';
@@ -49,6 +50,15 @@ export const HAPPEN: Readonly<Record<Event, (crowd: Crowd, step: () => Promise<v
     await crowd.world.nodeAt(0).process.kill();
   },
   'kill alone': killAlone,
+  async 'kill and knock'(crowd, step) {
+    await step();
+    const { process, port } = crowd.world.nodeAt(0);
+    await process.kill();
+    // Clients that come earlier are told to come again.
+    await pause(LEASE_MS);
+    await crowd.world.add(1, port);
+    crowd.lead(1);
+  },
   async 'lost file'(crowd, step) {
     await killAlone(crowd, step, () => does(crowd, 'empty')());
   },

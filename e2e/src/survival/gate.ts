@@ -28,9 +28,15 @@ export function createGate(): Gate {
 export async function* replyParts(gate: Gate, from = 0): AsyncGenerator<string> {
   for (let index = from; index < PARTS.all; index++) {
     await gate.passes(index);
-    yield `${index} `;
+    yield WHOLE[index] as string;
   }
 }
 
+/** Long enough to be coded. */
+const SENTENCE =
+  'The parts of a reply are on record as they were coded, and another process has to read them. '.repeat(4);
 /** A whole reply. */
-export const WHOLE: readonly string[] = Array.from({ length: PARTS.all }, (_, index) => `${index} `);
+export const WHOLE: readonly string[] = Array.from(
+  { length: PARTS.all },
+  (_, index) => `${index} ${SENTENCE}`,
+);

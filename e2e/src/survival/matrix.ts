@@ -11,6 +11,8 @@ export const NODE_EVENTS = {
   kill: 'the node is killed (`kill -9`), and another one lives',
   'kill alone':
     'a process with an engine and without `nodes()` is killed (`kill -9`), and is started again on that engine',
+  'kill and knock':
+    'the same at one address, at which clients knock while the process begins, when its engine takes the one before for dead already',
 } as const;
 
 /** What happens to the engine. */
@@ -48,6 +50,7 @@ const OF_SERVERS = {
     'drain alone',
     'kill',
     'kill alone',
+    'kill and knock',
     'empty server',
     'failover',
     'silent server',
@@ -57,10 +60,10 @@ const OF_SERVERS = {
 export const ENGINES = {
   memory: {
     events: [...AT_CLIENTS, 'move', 'drain alone', 'kill alone'],
-    why: 'its nodes share one process, so that each `kill` is a `kill alone`, and it can neither be emptied nor fall silent',
+    why: 'its nodes share one process, so that each `kill` is a `kill alone`, after which there is nothing to knock for, and it can neither be emptied nor fall silent',
   },
   SQLite: {
-    events: [...AT_CLIENTS, 'drain alone', 'kill alone', 'lost file', 'full disk'],
+    events: [...AT_CLIENTS, 'drain alone', 'kill alone', 'kill and knock', 'lost file', 'full disk'],
     why: 'one process has the file: there is no other node to move to, and no connection to the file that could break',
   },
   Redis: OF_SERVERS,
@@ -87,6 +90,7 @@ const ALWAYS: Row = {
   'drain alone': YES,
   kill: YES,
   'kill alone': YES,
+  'kill and knock': YES,
   'empty server': YES,
   failover: YES,
   'silent server': YES,
@@ -163,6 +167,7 @@ const PLAIN: Row = {
   'drain alone': LEFT,
   kill: IN_MEMORY,
   'kill alone': IN_MEMORY,
+  'kill and knock': IN_MEMORY,
   'lost file': IN_MEMORY,
 };
 const PLAIN_CALL: Row = { ...PLAIN, reload: PAGE_IS_GONE };
@@ -172,6 +177,7 @@ const DURABLE_CALL: Row = {
   'drain alone': NOT_AGAIN,
   kill: NOT_AGAIN,
   'kill alone': NOT_AGAIN,
+  'kill and knock': NOT_AGAIN,
 };
 const CALLED_AGAIN: Row = { ...GOES_ON, reload: PAGE_IS_GONE };
 /** Of which the handler is called again. */
@@ -186,6 +192,7 @@ const KEPT: Row = {
   'drain alone': DEADLINE,
   kill: HANDLER_DIED,
   'kill alone': HANDLER_DIED,
+  'kill and knock': HANDLER_DIED,
 };
 const RECORD_ENDS = { 'empty server': RECORD_LOST, failover: RECORD_LOST };
 
@@ -212,6 +219,7 @@ export const MATRIX = {
     'drain alone': PEER_STREAM,
     kill: PEER_STREAM,
     'kill alone': PEER_STREAM,
+    'kill and knock': PEER_STREAM,
   },
   'plain groups': PLAIN,
   'durable groups': GOES_ON,

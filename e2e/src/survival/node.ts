@@ -21,6 +21,8 @@ export interface SurvivalNodeSetup {
   readonly secret?: string | undefined;
   /** How many. */
   readonly servers: number;
+  /** Of the first one. @default any free one */
+  readonly port?: number | undefined;
 }
 
 /** What the application knows of a session: the messages that it has answered. */
@@ -87,7 +89,9 @@ async function* onRequest(
   yield* replyParts(gate, said.length);
 }
 
-const listening = await Promise.all(servers.map((server) => server.listen()));
+const listening = await Promise.all(
+  servers.map((server, at) => server.listen({ port: at === 0 ? setup.port : 0 })),
+);
 const ports = listening.map(({ port }) => port);
 
 const commands = {

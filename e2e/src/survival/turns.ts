@@ -30,6 +30,7 @@ const TURNS = [
   runOf('memory', ['drain alone', 'kill alone']),
   runOf('Postgres', ['kill alone', 'empty server']),
   runOf('Postgres', ['failover', 'silent server']),
+  runOf('Postgres', ['kill and knock']),
 ] as const;
 
 export const columnsOfRun = (): readonly EngineRun[] => [...ALWAYS, ...(isFull ? TURNS : [inTurn(TURNS)])];
@@ -39,6 +40,6 @@ export const COLUMNS_OF_TURNS: readonly EngineRun[] = [...ALWAYS, ...TURNS];
 
 /** One or two nodes; 0 is a process that is not a node of a cluster. */
 export function nodesFor(engine: EngineName, [event]: Columns): number {
-  if (!hasEvent(engine, 'move') || event === 'kill alone') return 0;
+  if (!hasEvent(engine, 'move') || event === 'kill alone' || event === 'kill and knock') return 0;
   return event === 'drain alone' ? 1 : 2;
 }

@@ -45,9 +45,9 @@ export class World implements AsyncDisposable {
     return world;
   }
 
-  /** Starts a process. @param servers in it. */
-  async add(servers = 1): Promise<void> {
-    const setup = { address: this.store.address, secret: this.#secret, servers };
+  /** Starts a process. @param servers in it. @param port of the first one. */
+  async add(servers = 1, port?: number): Promise<void> {
+    const setup = { address: this.store.address, secret: this.#secret, servers, port };
     const { process } = await startNode('survival/node', setup);
     for (const [at, port] of (await process.call('ports')).entries()) this.nodes.push({ process, port, at });
   }

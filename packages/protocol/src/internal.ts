@@ -41,13 +41,19 @@ export { incarnationOf, newIncarnation, newLocalPrincipal, newSessionId } from '
 
 // Sessions that move to another process
 
+export { loadAgreed } from './endpoint/codec-loader.js';
 export { createServerSession, restoreSession } from './session/create-server.js';
 export { checkAccepted, restoreDurableSession } from './session/durable/restore.js';
 export { readBegin } from './session/durable/begin.js';
 export type { CallOptions } from './endpoint/requests/responder.js';
 export type { BodyToSend } from './link/body-to-send.js';
 export { type DurableRecord, fencedError } from './session/durable/turn.js';
-export type { NumberedBody, SessionRecord as DurableSession, Turn } from './session/session-record.js';
+export type {
+  NumberedBody,
+  SessionBegin,
+  SessionRecord as DurableSession,
+  Turn,
+} from './session/session-record.js';
 export {
   CONTAINER_FORMAT,
   decodeSnapshot,

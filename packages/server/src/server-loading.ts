@@ -33,6 +33,7 @@ export class ServerLoading {
   readonly #chores: readonly Chore[];
   readonly #logger: Logger;
   #loading: Promise<void> | undefined;
+  #waiting: Promise<boolean> | undefined;
   #stops: readonly (() => void)[] = [];
   #isLoaded = false;
   #isStopped = false;
@@ -57,14 +58,25 @@ export class ServerLoading {
     return this.#loading;
   }
 
-  /** Loads without a caller who waits; a failure is logged. */
-  loadLater(): void {
-    this.load().catch((error: unknown) => {
-      // It was given up.
-      if (this.#isStopped) return;
-      const fields = { event: 'server.failed', err: loggable(error) };
-      this.#logger.error(fields, 'loading vocabularies failed');
-    });
+  /**
+   * Loads for those who cannot do without it, and resolves with whether all is loaded; `undefined` if it is. A failure is logged once
+   * for all who wait, and the next call tries again.
+   */
+  wait(): Promise<boolean> | undefined {
+    if (this.#isLoaded) return undefined;
+    this.#waiting ??= this.load().then(
+      () => this.#isLoaded,
+      (error: unknown) => {
+        this.#waiting = undefined;
+        // If it was stopped, it was given up.
+        if (!this.#isStopped) {
+          const fields = { event: 'server.failed', err: loggable(error) };
+          this.#logger.error(fields, 'loading what the server needs failed');
+        }
+        return false;
+      },
+    );
+    return this.#waiting;
   }
 
   /** Resolves when nothing loads any more. */

@@ -38,7 +38,7 @@ export class ServerPorts {
       if (pages.respond(request, response, 'sessions')) return;
       if (!respondWith(listen.respond, request, response, logger)) requireUpgrade(response, path);
     };
-    // A client that connects before the server is loaded waits for that.
+    // A client that connects before the server is loaded waits for that: see the handshake.
     const { port, host, authority } = await this.#sessions.open(async () => {
       const opened = await openListener(listen, options, onRequest);
       upgrades.attach(opened.http);

@@ -34,6 +34,7 @@ export class SessionServer {
     const sessions = new Sessions(
       options,
       (host) => new Parts(features, this.#partHost(host), logger, [[SESSIONS, host]]),
+      () => this.#loading.wait(),
     );
     const { parts } = sessions;
     this.#sessions = sessions;
@@ -90,8 +91,8 @@ export class SessionServer {
   attach(server: HttpServer): () => void {
     this.assertOpen();
     const detach = this.#upgrades.attach(server);
-    // A client that connects before this has finished waits for it: see the endpoint.
-    this.#loading.loadLater();
+    // A client that connects before this has finished waits for it: see the handshake.
+    void this.#loading.wait();
     return detach;
   }
 

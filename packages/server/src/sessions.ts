@@ -34,6 +34,7 @@ export class Sessions extends ServerAdmission implements SessionsHost {
   readonly onRequest: RequestHandler | undefined;
   readonly memory: MemoryBudget;
   readonly loop;
+  readonly untilLoaded: () => Promise<boolean> | undefined;
   /** Those that were established and have not ended, by ID. */
   readonly established = new Map<string, ServerEndpoint>();
   /** The same, as the application has them. */
@@ -46,11 +47,19 @@ export class Sessions extends ServerAdmission implements SessionsHost {
   readonly #sweep;
   readonly #meter;
 
-  /** @param equip installs the parts of the server. */
-  constructor(options: ResolvedServerOptions, equip: (sessions: Sessions) => Parts) {
+  /**
+   * @param equip installs the parts of the server.
+   * @param untilLoaded resolves with whether all is loaded; `undefined` if it is.
+   */
+  constructor(
+    options: ResolvedServerOptions,
+    equip: (sessions: Sessions) => Parts,
+    untilLoaded: () => Promise<boolean> | undefined,
+  ) {
     const { limits, timers, onRequest } = options;
     super(limits);
     this.options = options;
+    this.untilLoaded = untilLoaded;
     this.memory = new MemoryBudget(options.processMemory);
     this.loop = createLoopShares(options.loopShare);
     this.#handshakes = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);

@@ -1,8 +1,9 @@
 import { codecs } from '#codecs';
 import { parts } from '#parts';
-import type { EncodingName } from '../base/constants.js';
+import { type EncodingName, Extension } from '../base/constants.js';
 import type { Loadable } from '../base/loadable.js';
 import type { BodyForm } from '../codec/algorithms.js';
+import type { Negotiated } from '../control/agreement.js';
 import { loadedEncodings } from '../tokenizer/loaded.js';
 
 /** Knows whether the code and the data of a codec are there, and loads them. */
@@ -43,3 +44,20 @@ export const codecLoader: CodecLoader = {
     await Promise.all([vocabulary(), ...NEEDS[form].map((needed) => needed.load())]);
   },
 };
+
+/**
+ * Loads what a session needs, as its agreement says, before a server continues one that began in another process; `undefined` if
+ * all of it is there.
+ *
+ * @throws {ProtocolError} if something cannot be loaded; the next call tries again.
+ */
+export function loadAgreed(
+  { algorithms, encoding, extensions }: Pick<Negotiated, 'algorithms' | 'encoding' | 'extensions'>,
+  loader: CodecLoader = codecLoader,
+): Promise<void> | undefined {
+  const hasContext = extensions[Extension.CONTEXT] !== undefined;
+  const agreed: readonly BodyForm[] = hasContext ? [...algorithms, 'CONTEXT'] : algorithms;
+  const missing = agreed.filter((form) => !loader.isReady(form, encoding));
+  if (missing.length === 0) return undefined;
+  return Promise.all(missing.map((form) => loader.load(form, encoding))).then(() => {});
+}

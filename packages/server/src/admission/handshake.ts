@@ -30,6 +30,8 @@ export interface HandshakeHost {
   readonly options: ServingOptions;
   /** Refuse an address with too many failures or new sessions before `authenticate` runs. */
   readonly quotas: Quotas;
+  /** Resolves with whether everything is loaded that any session may need; `undefined` if it is. */
+  untilLoaded(): Promise<boolean> | undefined;
   /** Asked before a session is accepted: refuses while draining, or beyond a quota. Counts the session it admits. */
   admit(address: string, principal: string | undefined): Refusal | undefined;
   readonly parts: SessionParts;
@@ -111,7 +113,13 @@ export class Handshake {
     this.#hasHello = true;
     if (this.#passed !== undefined) return this.#answerPassed(hello, this.#passed);
     const { options, parts } = this.#host;
-    if (options.authenticate !== undefined) this.#delayed = setTimeout(() => this.#sayWait(), WAIT_AFTER_MS);
+    const loading = this.#host.untilLoaded();
+    if (options.authenticate !== undefined || loading !== undefined)
+      this.#delayed = setTimeout(() => this.#sayWait(), WAIT_AFTER_MS);
+    // A session on record would be lost here if a server that has just begun looked at it too early.
+    const isLoaded = loading === undefined || (await loading);
+    if (this.#session.core.state !== 'connecting') return;
+    if (!isLoaded) return this.refuse(NOT_LOADED);
     const address = addressKey(this.#ip);
     const limited = this.#host.quotas.checkAttempt(address, hello.resume === undefined, systemClock.now());
     if (limited !== undefined) return this.refuse(limited);
@@ -321,6 +329,14 @@ export class Handshake {
     if (!this.#hasHello) terminateSoon(this.#wire);
   }
 }
+
+const NOT_LOADED: Refusal = {
+  code: 'SERVER_BUSY',
+  message: 'the server could not load what it needs; its log says why',
+  closeCode: CloseCode.DRAINING,
+  retryable: true,
+  retryAfterMs: 1_000,
+};
 
 /** The session is about to go on at another node. */
 const MOVING: Refusal = {

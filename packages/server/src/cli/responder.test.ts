@@ -2,9 +2,10 @@ import { type Message, type Part, ProtocolError, type RequestContext } from '@pa
 import { expect, it } from 'vitest';
 import { createEmbeddedResponder } from './responder.js';
 
-async function answerTo(text: string): Promise<string> {
+async function answerTo(text: string, said: readonly string[] = []): Promise<string> {
   const { signal } = new AbortController();
-  const context = { signal, metadata: {} } as RequestContext;
+  const before = said.map((part) => ({ text: part }));
+  const context = { signal, metadata: {}, onLost() {}, said: before } as never as RequestContext;
   const json = () => {
     if (text.startsWith('{')) return JSON.parse(text);
     throw new ProtocolError('bad_json', 'not JSON');
@@ -24,4 +25,11 @@ it('answers a question by its words, and a chat by its last message', async () =
 it('answers only the beginning of an overlong question', async () => {
   expect(await answerTo('a '.repeat(32 * 1024))).toContain(': 32768 words, the longest');
   expect(await answerTo('a '.repeat(32 * 1024 + 1))).toContain(': 32768 words and more, the longest');
+});
+
+it('continues behind what a process before has said', async () => {
+  const whole = await answerTo('is this on');
+  const said = whole.match(/\s*\S+/gu)?.slice(0, 5) ?? [];
+  expect(said.join('') + (await answerTo('is this on', said))).toBe(whole);
+  expect(await answerTo('is this on', whole.match(/\s*\S+/gu) ?? [])).toBe('');
 });

@@ -44,7 +44,9 @@ export function createEmbeddedResponder(): RequestHandler {
     const { signal } = context;
     // By `session.fetch`, such as from the chat page.
     if (readHttpHead(context) !== undefined) return yield* model(request, context);
-    for (const word of answerTo(questionOf(request)).match(/\s*\S+/gu) ?? []) {
+    // The next process continues behind what this one has said.
+    context.onLost('again');
+    for (const word of (answerTo(questionOf(request)).match(/\s*\S+/gu) ?? []).slice(context.said.length)) {
       if (signal.aborted) return;
       yield word;
     }

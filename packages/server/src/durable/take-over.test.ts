@@ -122,12 +122,19 @@ describe('taking a durable session over', () => {
   it('has to be tried again if the engine does not answer, or is taking it over already', async () => {
     const { takeOversWith, claimant, link, admitted } = await setUp();
     let fail: (error: Error) => void = () => {};
-    const claimSession = () =>
-      new Promise<never>((_resolve, reject) => {
+    let handleAsked = () => {};
+    const asked = new Promise<void>((resolve) => {
+      handleAsked = resolve;
+    });
+    const claimSession = () => {
+      handleAsked();
+      return new Promise<never>((_resolve, reject) => {
         fail = reject;
       });
+    };
     const takeOvers = takeOversWith({ ...link, claimSession });
     const first = takeOvers.takeOver(claimant());
+    await asked;
     expect(takeOvers.isUnderWay(SESSION)).toBe(true);
     expect(await takeOvers.takeOver(claimant())).toBe('busy');
     fail(new Error('no answer'));

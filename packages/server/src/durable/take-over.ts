@@ -8,9 +8,11 @@ import {
 import {
   checkAccepted,
   type DurableSession,
+  loadAgreed,
   loggable,
   readBegin,
   restoreDurableSession,
+  type SessionBegin,
   systemClock,
 } from '@parlance/protocol/internal';
 import type { CheckedIdentity } from '../admission/admission.js';
@@ -101,8 +103,10 @@ export class TakeOvers {
     const names = seal === undefined ? HEAD_FIELDS : RecordSeal.namesFor(HEAD_FIELDS);
     const reading = await link.readSession(sessionId, names);
     if (reading === undefined) return UNKNOWN;
-    const refusal = this.#refusalOf(claimant, reading);
-    if (refusal !== undefined) return refusal;
+    const checked = this.#check(claimant, reading);
+    if (typeof checked === 'string') return checked;
+    // This server may have begun just now, and not have loaded what the session was agreed to use.
+    if (checked.negotiated !== undefined) await loadAgreed(checked.negotiated);
     // Another node was faster, and that one was not found to be gone.
     if (reading.owner !== gone) return 'busy';
     const principal = countedPrincipal(identity.principal, host.options);
@@ -134,11 +138,11 @@ export class TakeOvers {
     if (former !== undefined) dropFenced(former, logger);
   }
 
-  /** Who may resume the session is known before anything of it changes. */
-  #refusalOf(
+  /** Who may resume the session is known before anything of it changes. Returns what it was agreed to use. */
+  #check(
     { sessionId, offer, identity }: Claimant,
     { fields }: SessionReading,
-  ): ResumeRefusal | 'stale_attempt' | undefined {
+  ): ResumeRefusal | 'stale_attempt' | SessionBegin['answer'] {
     const { host, seal } = this.#options;
     // It is about a session that has moved, and is not on record.
     if (fields.size === 0 || offer.resume === undefined) return UNKNOWN;
@@ -149,9 +153,9 @@ export class TakeOvers {
       if (head.principal !== counted) return UNKNOWN;
       const why = checkAccepted(head.accept, offer.resume);
       if (why !== undefined) return why;
-      const { id, agentId } = readBegin(head.begin, host.sessionOptions(Subprotocol.BINARY));
+      const { id, agentId, answer } = readBegin(head.begin, host.sessionOptions(Subprotocol.BINARY));
       const isSame = counted === undefined || agentId === identity.agentId;
-      return id === sessionId && isSame ? undefined : UNKNOWN;
+      return id === sessionId && isSame ? answer : UNKNOWN;
     } catch (error) {
       this.#report(sessionId, error);
       return ResumeRefusal.NO_STATE;

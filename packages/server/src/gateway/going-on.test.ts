@@ -62,9 +62,13 @@ describe('an answer whose node has died', () => {
     ['a response that is not in the background', [created({ background: false }), delta(1)]],
     ['one of which nothing is on record', []],
     ['one whose ID is not one', [created({ id: '../files' }), delta(1)]],
-  ])('is interrupted by the upstream for %s', async (_what, said) => {
+  ])('is cut short, and not asked for again, for %s', async (_what, said) => {
     const { asked, parts, failure } = await goOn(said, () => stream(delta(3)));
-    expect(failure).toMatchObject({ code: 'upstream_interrupted', retryable: true });
+    expect(failure).toMatchObject({
+      code: 'interrupted',
+      message: 'cut short: the server was restarted',
+      retryable: true,
+    });
     expect([asked, parts]).toEqual([[], []]);
   });
 

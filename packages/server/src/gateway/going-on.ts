@@ -18,7 +18,7 @@ export interface Position {
 
 /**
  * @param said the events that are on record.
- * @throws {RequestError} `upstream_interrupted` if the answer has ended with the connection of the node that died.
+ * @throws {RequestError} `interrupted` if the answer has ended with the connection of the node that died.
  */
 export function positionIn(said: readonly Message[]): Position {
   let id: unknown;
@@ -31,7 +31,8 @@ export function positionIn(said: readonly Message[]): Position {
     if (Number.isSafeInteger(number)) after = Math.max(after, number as number);
   }
   if (typeof id === 'string' && ID.test(id) && after >= 0) return { id, after };
-  throw interrupted('the node that passed the answer on has died');
+  // Whether the upstream was asked is not known, so it is not asked again: that could cost, or have effects, twice.
+  throw new RequestError('interrupted', 'cut short: the server was restarted', { retryable: true });
 }
 
 /** The request for the rest of a response. */
@@ -54,8 +55,10 @@ export async function* passOnRest(
 ): AsyncGenerator<string> {
   progress.status = status;
   if (status !== 200 || headers.get('content-type')?.startsWith('text/event-stream') !== true)
-    throw interrupted(
+    throw new RequestError(
+      'upstream_interrupted',
       `the upstream responded with status ${status} to the request for the rest of its response`,
+      { retryable: true },
     );
   for await (const part of readEventParts(chunks, maxEventLength, secret)) {
     progress.tokens = readTokenUsage(part) ?? progress.tokens;
@@ -77,6 +80,3 @@ function eventIn(part: string): Readonly<Record<string, unknown>> {
     return {};
   }
 }
-
-const interrupted = (message: string): RequestError =>
-  new RequestError('upstream_interrupted', message, { retryable: true });

@@ -34,6 +34,7 @@ function ofSession({ code, message, retryAfterMs }: ProtocolError): Problem {
 const TITLES: Readonly<Partial<Record<string, string>>> = {
   upstream_interrupted: 'The answer broke off: the model’s server closed the connection. Ask again.',
   upstream_unreachable: 'The model’s server cannot be reached. Is it running, and is its address right?',
+  interrupted: 'Cut short: the server was restarted. Ask again.',
   internal: 'The server failed to answer. Its log says why.',
   timeout: 'The answer took too long. Ask again, or ask for less.',
   too_many_streams: 'Too many answers are being written at once. Stop one of them.',

@@ -52,17 +52,19 @@ export function errorReply({ status, message }: ApiError, context: RequestContex
   return JSON.stringify({ error: { message, type: 'invalid_request_error', param: null, code: null } });
 }
 
-/** Makes a chat completion from pieces of text: whole, or as a stream of events if the request asks for one. */
+/**
+ * Makes a chat completion from pieces of text: whole, or as a stream of events if the request asks for one. If a process before
+ * this one has said some of its parts, only the others are yielded.
+ *
+ * @param pieces the whole text, in the same pieces each time.
+ */
 export async function* completionReply(
   chat: ChatRequest,
   pieces: AsyncIterable<string> | Iterable<string>,
   context: RequestContext,
 ): AsyncGenerator<Part> {
-  const head = {
-    id: `chatcmpl-${randomUUID()}`,
-    created: Math.floor(Date.now() / 1000),
-    model: chat.model,
-  };
+  const { said } = context;
+  const head = said[0] === undefined ? headOf(chat) : { ...headOf(chat), ...saidHead(said[0].text) };
   let text = '';
   if (chat.stream !== true) {
     for await (const piece of pieces) text += piece;
@@ -82,14 +84,18 @@ export async function* completionReply(
       object: 'chat.completion.chunk',
       choices: [{ index: 0, delta, finish_reason: finish }],
     });
-  setStatus(context, 200, 'text/event-stream; charset=utf-8');
-  yield chunk({ role: 'assistant', content: '' });
+  let parts = 0;
+  const isNew = () => ++parts > said.length;
+  if (isNew()) {
+    setStatus(context, 200, 'text/event-stream; charset=utf-8');
+    yield chunk({ role: 'assistant', content: '' });
+  }
   for await (const content of pieces) {
     text += content;
-    yield chunk({ content });
+    if (isNew()) yield chunk({ content });
   }
-  yield chunk({}, 'stop');
-  if (chat.stream_options?.include_usage === true) {
+  if (isNew()) yield chunk({}, 'stop');
+  if (chat.stream_options?.include_usage === true && isNew()) {
     yield JSON.stringify({
       ...head,
       object: 'chat.completion.chunk',
@@ -97,7 +103,19 @@ export async function* completionReply(
       usage: usageOf(chat, text),
     });
   }
-  yield '[DONE]';
+  if (isNew()) yield '[DONE]';
+}
+
+const headOf = ({ model }: ChatRequest) => ({
+  id: `chatcmpl-${randomUUID()}`,
+  created: Math.floor(Date.now() / 1000),
+  model,
+});
+
+/** What all parts of a stream have in common. */
+function saidHead(part: string): object {
+  const { id, created } = JSON.parse(part) as { readonly id: string; readonly created: number };
+  return { id, created };
 }
 
 function setStatus(context: RequestContext, status: number, type: string): void {

@@ -23,18 +23,25 @@ export interface ResponderOptions {
 /**
  * The embedded responder: an `onRequest` handler that answers chat requests without a model, word by word,
  * and the same question always with the same answer. Requests by `session.fetch` get an OpenAI-compatible
- * response, other requests plain text.
+ * response, other requests plain text. If its process dies in a durable session, the next one continues the answer.
  */
 export function createResponder({
   delayMs = 0,
 }: ResponderOptions = {}): (request: Message, context: RequestContext) => AsyncGenerator<Part> {
   return async function* respond(request, context) {
+    const { signal, said } = context;
+    context.onLost('again');
     const head = readHttpHead(context);
-    if (head === undefined) return yield* answerInWords(readChat(request), delayMs, context.signal);
+    if (head === undefined) {
+      let words = 0;
+      for await (const word of answerInWords(readChat(request), delayMs, signal, said.length))
+        if (++words > said.length) yield word;
+      return;
+    }
     try {
       assertChatPath(head);
       const chat = readChat(request);
-      yield* completionReply(chat, answerInWords(chat, delayMs, context.signal), context);
+      yield* completionReply(chat, answerInWords(chat, delayMs, signal, said.length), context);
     } catch (error) {
       if (error instanceof ApiError) yield errorReply(error, context);
       else if (isBadRequest(error)) yield errorReply(new ApiError(400, error.message), context);
@@ -43,14 +50,16 @@ export function createResponder({
   };
 }
 
+/** @param from words before this one come without a pause. */
 async function* answerInWords(
   chat: ChatRequest,
   delayMs: number,
   signal: AbortSignal,
+  from: number,
 ): AsyncGenerator<string> {
-  for (const word of wordsOf(answerTo(chat))) {
+  for (const [index, word] of wordsOf(answerTo(chat)).entries()) {
     if (signal.aborted) return;
-    if (delayMs > 0) await pause(delayMs, signal);
+    if (delayMs > 0 && index >= from) await pause(delayMs, signal);
     yield word;
   }
 }

@@ -23,7 +23,7 @@ function arriving(budget = new MemoryBudget(400 * MIB)) {
     logger: SILENT_LOGGER,
     sessionMemory: MAX_SNAPSHOT_SIZE,
     leadOf: () => undefined,
-    restore: (bytes) => {
+    restore: async (bytes) => {
       restored.push(bytes.length);
       if (claims.length === 0) throw new ProtocolError('unsupported', 'no session');
       return {

@@ -32,8 +32,8 @@ export interface ArrivalHost {
   readonly sessionMemory: number;
   /** The lead of a session from the node `owner`. */
   leadOf(sessionId: string, owner: string): Lead | undefined;
-  /** @throws {ProtocolError} if the session cannot go on here: `draining`, `unsupported`, `over_budget` and others. */
-  restore(bytes: Uint8Array, head: Announced, lead: Lead | undefined): MovedHere;
+  /** Rejects if the session cannot continue here: `draining`, `unsupported`, `over_budget` and others. */
+  restore(bytes: Uint8Array, head: Announced, lead: Lead | undefined): Promise<MovedHere>;
   /** Writes that the session is here now. Returns whether it is; rejects if the engine does not answer. */
   claim(sessionId: string, from: string, epoch: number): Promise<boolean>;
   answer(type: MoveType, ...fields: readonly unknown[]): void;
@@ -167,7 +167,7 @@ export class Arrival {
           'connection_failed',
           'the led connection broke before everything was passed on',
         );
-      restored = this.#host.restore(this.#bytes, head, lead);
+      restored = await this.#host.restore(this.#bytes, head, lead);
       if (!(await this.#claim(session, epoch)))
         throw new ProtocolError('invalid_argument', 'the record names another node');
       this.#host.answer('taken');

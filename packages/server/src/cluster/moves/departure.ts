@@ -32,7 +32,7 @@ export interface MovingHost {
   /** Calls `onSession` again for a session that stays. */
   run(session: ServerEndpoint): void;
   /** @throws {ProtocolError} if the session cannot go on here: `draining`, `unsupported`, `over_budget` and others. */
-  restore(bytes: Uint8Array, sessionId: string, lead: Lead | undefined): MovedHere;
+  restore(bytes: Uint8Array, sessionId: string, lead: Lead | undefined): Promise<MovedHere>;
 }
 
 /** A session of another node that was restored and has not begun. */

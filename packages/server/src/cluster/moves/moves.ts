@@ -115,8 +115,8 @@ export class Moves {
       sessionMemory: limits.sessionMemory,
       leadOf: (sessionId, owner) =>
         [...leads()].find((lead) => lead.sessionId === sessionId && lead.owner === owner),
-      restore: (bytes, { session, epoch }, lead) => {
-        const moved = host.restore(bytes, session, lead);
+      restore: async (bytes, { session, epoch }, lead) => {
+        const moved = await host.restore(bytes, session, lead);
         moved.session.epoch = epoch + 1;
         return moved;
       },

@@ -1,5 +1,11 @@
 import { ProtocolError } from '@parlance/protocol';
-import { createMessage, restoreSession, systemClock } from '@parlance/protocol/internal';
+import {
+  createMessage,
+  loadAgreed,
+  restoreSession,
+  type ServerSessionCore,
+  systemClock,
+} from '@parlance/protocol/internal';
 import { countedPrincipal } from '../../admission/authentication.js';
 import { AdoptedSession } from '../../adopted-session.js';
 import type { ServerEndpoint } from '../../endpoint.js';
@@ -14,10 +20,14 @@ export class RestoredSession implements MovedHere {
   readonly #moved: MovedSession;
   readonly #adopted: AdoptedSession;
 
-  /** @throws {ProtocolError} as `restoreSession`; `over_budget` if there is no memory for what it has not read. */
-  constructor(host: SessionsHost, moved: MovedSession, lead: Lead | undefined) {
-    const { subprotocol, principal } = moved;
-    const core = restoreSession(host.sessionOptions(subprotocol), moved.core, systemClock.now());
+  /** @throws {ProtocolError} `bad_message`; `over_budget` if there is no memory for what it has not read. */
+  private constructor(
+    host: SessionsHost,
+    moved: MovedSession,
+    core: ServerSessionCore,
+    lead: Lead | undefined,
+  ) {
+    const { principal } = moved;
     if (core.id !== moved.id || (core.state === 'suspended') !== (lead === undefined))
       throw new ProtocolError('bad_message', 'the snapshot is not that of the session');
     this.#host = host;
@@ -34,17 +44,21 @@ export class RestoredSession implements MovedHere {
     }
   }
 
-  /** @throws {ProtocolError} as the constructor and `decodeMoved`. */
-  static of(
+  /** @throws {ProtocolError} as the constructor, `decodeMoved`, `restoreSession` and `loadAgreed`. */
+  static async of(
     host: SessionsHost,
     bytes: Uint8Array,
     sessionId: string,
     lead: Lead | undefined,
-  ): RestoredSession {
+  ): Promise<RestoredSession> {
     const moved = decodeMoved(bytes, host.options.limits);
+    const options = host.sessionOptions(moved.subprotocol);
+    const core = restoreSession(options, moved.core, systemClock.now());
+    // This node may have begun just now, and not have loaded what the session was agreed to use.
+    if (core.negotiated !== undefined) await loadAgreed(core.negotiated);
     if (moved.id !== sessionId || host.find(sessionId) !== undefined)
       throw new ProtocolError('bad_message', 'the session is another one, or is here already');
-    return new RestoredSession(host, moved, lead);
+    return new RestoredSession(host, moved, core, lead);
   }
 
   get session(): ServerEndpoint {
