@@ -6,6 +6,7 @@ import type { Slot } from '../parts/slot.js';
 import type { Follow, FollowState, Follows } from './follows.js';
 import type { ReplyLog } from './log.js';
 import { News } from './news.js';
+import type { Owners } from './owners.js';
 import { failureOf, heldBytes, type RecordCoders, ReplyReader } from './reader.js';
 import type { Recording } from './recording.js';
 
@@ -15,6 +16,7 @@ export interface FollowingParts {
   /** The record of a reply whose handler runs here. */
   readonly recordingOf: (id: string) => Recording | undefined;
   readonly follows: Slot<Follows, ServerEndpoint>;
+  readonly owners: Pick<Owners, 'of'>;
   /** It may change when the server joins other nodes. */
   readonly log: () => ReplyLog;
 }
@@ -36,7 +38,7 @@ export class Following {
     const coder = this.#parts.coders.for(reply.encoding);
     const kept = this.#parts.log();
     const log = { read: (id: string, next: number) => kept.readOwn?.(id, next) ?? kept.read(id, next) };
-    const reader = new ReplyReader(reply, coder, session, await heldBytes(log, reply, after, coder));
+    const reader = this.#readerOf(reply, session, await heldBytes(log, reply, after, coder));
     for (let next = after; ; ) {
       const pieces = await log.read(reply.id, next);
       if (pieces === undefined) throw unknownReply();
@@ -83,6 +85,13 @@ export class Following {
     }
   }
 
+  #readerOf(reply: ReplyEntry, session: ServerEndpoint, held: Uint8Array | undefined): ReplyReader {
+    const { coders, owners } = this.#parts;
+    // Each connection without authentication has a principal of its own, and a page that was loaded again has the owner of the one before.
+    const isOwn = owners.of(session) === reply.owner;
+    return new ReplyReader(reply, coders.for(reply.encoding), session, isOwn, held);
+  }
+
   async *#read(
     session: ServerEndpoint,
     reply: ReplyEntry,
@@ -101,7 +110,7 @@ export class Following {
       if (signal.aborted) return;
       let pieces = await log.read(reply.id, after);
       const held = await heldBytes(log, reply, after, coder);
-      const reader = new ReplyReader(reply, coder, session, held);
+      const reader = this.#readerOf(reply, session, held);
       if (!follow.isTold) {
         const kept = { id: reply.id, after, held: reader.sharesTokens ? held : undefined };
         if (!(await follow.mayGoOn(signal))) return;

@@ -91,7 +91,7 @@ function recordsAfter(log: MemoryReplyLog, after: number): Uint8Array[] {
 async function follow(log: MemoryReplyLog, after: number, session: ServerEndpoint): Promise<string[]> {
   const coder = coders.for(ENCODING);
   const held = await heldBytes(log, HEAD, after, coder);
-  const reader = new ReplyReader(HEAD, coder, session, held);
+  const reader = new ReplyReader(HEAD, coder, session, true, held);
   const texts: string[] = [];
   let partText = reader.sharesTokens ? session.coder.createPartText(held) : undefined;
   for (const body of reader.all(recordsAfter(log, after))) {
@@ -199,7 +199,7 @@ describe('a reader of a kept reply', () => {
         metadata: undefined,
       })),
     );
-    const reader = new ReplyReader(HEAD, coders.for(ENCODING), sessionOf(['NONE'], undefined));
+    const reader = new ReplyReader(HEAD, coders.for(ENCODING), sessionOf(['NONE'], undefined), true);
     const records = log.read(HEAD.id, 0)?.records ?? [];
     const parts = reader.all(records);
     parts.next();

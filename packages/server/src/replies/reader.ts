@@ -79,15 +79,26 @@ export class ReplyReader {
   /** The session reads the token parts as they are, so its end decodes their text. */
   readonly sharesTokens: boolean;
   readonly #reply: ReplyEntry;
+  readonly #isOwn: boolean;
   readonly #coder: BodyCoder;
   readonly #session: ServerEndpoint;
   /** Decodes token parts for a session without their encoding. */
   #partText: PartText | undefined;
   #held: Uint8Array | undefined;
 
-  /** @param held the beginning of a character that the first part continues. */
-  constructor(reply: ReplyEntry, coder: BodyCoder, session: ServerEndpoint, held?: Uint8Array) {
+  /**
+   * @param isOwn whether the session acts for the owner of the reply: then its parts may be coded against what else it gets.
+   * @param held the beginning of a character that the first part continues.
+   */
+  constructor(
+    reply: ReplyEntry,
+    coder: BodyCoder,
+    session: ServerEndpoint,
+    isOwn: boolean,
+    held?: Uint8Array,
+  ) {
     this.#reply = reply;
+    this.#isOwn = isOwn;
     this.#coder = coder;
     this.#session = session;
     this.#held = held;
@@ -118,7 +129,7 @@ export class ReplyReader {
   next(record: Uint8Array): CodedBody {
     const recorded = decodeRecord(record);
     const { codec, bytes, metadata } = recorded;
-    const secret = recorded.secret || this.#reply.principal !== this.#session.principal;
+    const secret = recorded.secret || !this.#isOwn;
     const isTokens = codec === BodyCodec.TOKEN_NATIVE;
     if (!isTokens) {
       this.#partText = undefined;

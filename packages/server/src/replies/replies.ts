@@ -90,6 +90,7 @@ export class Replies implements ReplyKeeper {
       limits: host.options.limits,
       coders,
       follows: host.follows,
+      owners: this.owners,
       recordingOf: (id) => this.#running.get(id),
       log: () => this.#log,
     });
