@@ -54,7 +54,7 @@ export interface ServeOptions {
   readonly engine?: (EngineAddress & { /** That says so. */ readonly flag: string }) | undefined;
 }
 
-/** `parlance serve`: runs a session server. Resolves once a signal has stopped it. */
+/** `parlance serve`: runs a session server. Resolves once a signal, or an operator who drains it, has stopped it. */
 export async function serve(options: ServeOptions, terminal: Terminal): Promise<ExitCode> {
   const { host, path, origins, hosts, trustedProxies, token, upstream, apiKey, drainTimeoutMs } = options;
   const logger = createLog(options.logLevel, terminal);
@@ -65,6 +65,10 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
   const replies = keptReplies({
     keep: (_request, context) => keptAs(context, upstream === undefined),
     authorize: token === undefined ? () => true : undefined,
+  });
+  let handleDrain: (why: string) => void = () => {};
+  const drained = new Promise<string>((resolve) => {
+    handleDrain = resolve;
   });
   const server = createServer({
     path,
@@ -78,6 +82,11 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
     engine: alone ?? cluster?.engine,
     features: [
       replies,
+      {
+        name: 'exit',
+        // An operator drains the server: a supervisor starts it again, once it has ended.
+        install: () => ({ drain: { announce: () => handleDrain('a drain') } }),
+      },
       ...(options.admin === undefined ? [] : [admin(options.admin)]),
       ...(cluster === undefined ? [] : [nodes(cluster.node)]),
       ...(alone === undefined ? [] : [durable()]),
@@ -87,7 +96,7 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
   const addresses = await open(server, options, logger);
   if (terminal.isInteractive) terminal.write(bannerOf(addresses, terminal));
   else logger.info({ event: 'serve.ready', ...addresses }, `ready at ${addresses.url}`);
-  const signal = await stopped;
+  const signal = await Promise.race([stopped, drained]);
   logger.info({ event: 'serve.stopping', signal }, `stopping after ${signal}`);
   await stopServing(server, drainTimeoutMs);
   return ExitCode.OK;
