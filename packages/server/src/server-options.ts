@@ -31,6 +31,7 @@ import { limitedBySession } from './base/limited-log.js';
 import type { Engine } from './engine/engine.js';
 import { WIRE_KINDS } from './http/adapter.js';
 import { createTrustedProxies } from './http/addresses.js';
+import { faultOfOrigin, faultOfPath } from './http/origins.js';
 import type { ResolvedServerOptions } from './options.js';
 import type { Feature } from './parts/part.js';
 import { resolveLoopShare, resolveProcessMemory } from './resources.js';
@@ -39,11 +40,13 @@ import { ServedSession, type ServerSession } from './served-session.js';
 
 /** @typeParam Data of `session.data`. */
 export interface ServerOptions<Data = unknown> extends Pick<CapabilityOptions, 'algorithms' | 'encodings'> {
-  /** Path of the WebSocket endpoint. @default '/session' */
+  /** Path of the WebSocket endpoint, as clients write it: percent-encoded, without a query. @default '/session' */
   readonly path?: string | undefined;
   /**
-   * Origins of web pages that may connect in addition to the server's own, as browsers write them
-   * (`https://app.example`); `*` admits every page. @default none
+   * Origins of pages and apps that may connect in addition to the server's own pages, as browsers write them: `https://app.example`,
+   * `capacitor://localhost`, `chrome-extension://…`. `https://*.app.example` admits each subdomain at any depth, and not `app.example`
+   * itself; `*` admits every page. A page of a file has `file://` or `null`; any site can make a page with `null`, so admit that only with
+   * tokens. @default none
    */
   readonly origins?: readonly string[] | undefined;
   /**
@@ -166,15 +169,13 @@ const KINDS: OptionKinds<ServerOptions> = {
 export function resolveServerOptions(options: ServerOptions): ResolvedServerOptions {
   assertOptions(options, KINDS);
   const { path = '/session', origins = [], hosts = [] } = options;
-  if (!path.startsWith('/'))
-    throw new ProtocolError('invalid_option', `path must begin with "/", not "${path}"`);
+  const fault = faultOfPath(path);
+  if (fault !== undefined)
+    throw new ProtocolError('invalid_option', `path: "${path}" is never reached; ${fault}`);
   for (const origin of origins) {
-    if (origin !== '*' && (!URL.canParse(origin) || new URL(origin).origin !== origin)) {
-      throw new ProtocolError(
-        'invalid_option',
-        `origins: "${origin}" is not an origin; write it as https://app.example`,
-      );
-    }
+    const why = faultOfOrigin(origin);
+    if (why === undefined) continue;
+    throw new ProtocolError('invalid_option', `origins: "${origin}" is the origin of no page; ${why}`);
   }
   for (const host of hosts) {
     if (typeof host !== 'string' || !URL.canParse(`http://${host}`) || !isHost(host)) {

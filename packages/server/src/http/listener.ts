@@ -28,7 +28,7 @@ export interface ListenOptions {
 export interface Listening {
   readonly port: number;
   readonly host: string;
-  /** The URL that clients connect to. */
+  /** The URL that clients on this machine connect to: with `host: '0.0.0.0'`, that of 127.0.0.1. */
   readonly url: string;
 }
 
@@ -37,7 +37,7 @@ export interface Listener {
   readonly http: HttpServer;
   readonly port: number;
   readonly host: string;
-  /** Host and port as written in a URL. */
+  /** Host and port as clients on this machine write them in a URL. */
   readonly authority: string;
 }
 
@@ -90,7 +90,9 @@ export async function openListener(
   boundConnections(http, server);
   await listenOn(http, port, host, server.logger);
   const address = http.address() as AddressInfo;
-  const name = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+  // No client asks for "all addresses": on this machine, it asks for loopback.
+  const asked = address.address.replace(/^0\.0\.0\.0$/, '127.0.0.1').replace(/^::$/, '::1');
+  const name = address.family === 'IPv6' ? `[${asked}]` : asked;
   return { http, port: address.port, host: address.address, authority: `${name}:${address.port}` };
 }
 

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import { CloseCode, type Limits, type RejectCode, Subprotocol } from '@parlance/protocol';
 import { isLoopback, isTrustedProxy, type TrustedProxies } from './addresses.js';
+import { admitsOrigin, webOrigin } from './origins.js';
 
 /** Pure decisions about a request: whether it is for this server, and from one of its own pages. */
 
@@ -32,7 +33,7 @@ export function pathOf(request: IncomingMessage): string | undefined {
 
 /** A server's own names and origins, and the proxies in front of it. */
 export interface SiteOptions {
-  /** Origins as browsers write them (`https://app.example`), or `*` for any. */
+  /** Origins as browsers write them (`https://app.example`, `capacitor://localhost`, `null`), `https://*.app.example`, or `*` for any. */
   readonly origins: readonly string[];
   /** Names of the server (`app.example`, `app.example:8443`); if empty, every name is accepted. */
   readonly hosts: readonly string[];
@@ -49,10 +50,11 @@ export function checkOrigin(
   { origins, trustedProxies }: SiteOptions,
 ): Refusal | undefined {
   const { origin, host } = request.headers;
-  if (origin === undefined || origins.includes('*') || origins.includes(origin)) return undefined;
+  if (origin === undefined || origins.some((rule) => admitsOrigin(rule, origin))) return undefined;
+  const page = webOrigin(origin);
   const scheme = schemeOf(request, trustedProxies);
-  const isOwn = hostOf(origin) !== undefined && hostOf(origin) === host?.toLowerCase();
-  if (isOwn && (scheme === undefined || new URL(origin).protocol === scheme)) return undefined;
+  const isOwn = page !== undefined && page.host === host?.toLowerCase();
+  if (isOwn && (scheme === undefined || page.protocol === scheme)) return undefined;
   return forbidden(`origin ${origin.slice(0, 100)} is not admitted; add it to the server's origins`);
 }
 
@@ -102,7 +104,9 @@ function isLoopbackName({ headers }: IncomingMessage, { origins }: SiteOptions):
   const host = headers.host?.toLowerCase();
   const name = host === undefined ? undefined : hostOf(`http://${host}`)?.replace(PORT, '');
   if (name === undefined || LOOPBACK_NAMES.has(name) || name.endsWith('.localhost')) return true;
-  return origins.includes('*') || origins.some((origin) => hostOf(origin) === host);
+  return origins.some((rule) =>
+    ['http', 'https'].some((scheme) => admitsOrigin(rule, `${scheme}://${host}`)),
+  );
 }
 
 function isListedHost({ headers }: IncomingMessage, { hosts }: SiteOptions): boolean {
