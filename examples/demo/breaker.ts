@@ -1,6 +1,8 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Server } from '@parlance/server';
+import type { Replaceable } from './chat-options.js';
 
 /**
  * Breaks the connections of the chat page on request, so that people can see what a session survives. Only the demo
@@ -19,7 +21,7 @@ export interface Breaker {
 export interface BreakerOptions {
   readonly http: HttpServer;
   /** Creates a session server and attaches it. */
-  readonly restart: () => Server;
+  readonly restart: () => Replaceable;
   /** @default 10,000 */
   readonly freezeMs?: number | undefined;
   /** How long a page that was cut off cannot come back. @default 3,000 */
@@ -30,6 +32,8 @@ const PREFIX = '/demo/';
 const OWN_HOST = /^(?:localhost|127\.0\.0\.1)(?::\d+)?$/;
 /** Running answers may finish, as in a deployment. */
 const DRAIN_TIMEOUT_MS = 60_000;
+/** Within which the next server is ready. */
+const NEXT_WITHIN_MS = 10_000;
 /** The delay after which pages come back, at most. */
 const RETURN_WITHIN_MS = 1_000;
 
@@ -41,7 +45,7 @@ export function createBreaker({
 }: BreakerOptions): Breaker {
   const sockets = new Map<string, Socket>();
   const closing = new Set<Promise<unknown>>();
-  let sessions = restart();
+  let present = restart();
 
   /** Tabs that cannot connect: until when, in milliseconds. */
   const absent = new Map<string, number>();
@@ -79,12 +83,16 @@ export function createBreaker({
       }, freezeMs).unref();
     },
     restart() {
-      const old = sessions;
-      const options = { timeoutMs: DRAIN_TIMEOUT_MS, returnWithinMs: RETURN_WITHIN_MS, releasePort: true };
-      const drained = old.drain(options).then(() => old.close());
+      const { sessions: old, detach, hasNext } = present;
+      detach();
+      present = restart();
+      const options = { timeoutMs: DRAIN_TIMEOUT_MS, returnWithinMs: RETURN_WITHIN_MS };
+      const hasWaited = sleep(NEXT_WITHIN_MS, undefined, { ref: false });
+      const drained = Promise.race([hasNext, hasWaited])
+        .then(() => old.drain(options))
+        .then(() => old.close());
       closing.add(drained);
       void drained.finally(() => closing.delete(drained));
-      sessions = restart();
     },
   };
 
@@ -92,7 +100,7 @@ export function createBreaker({
 
   return {
     get sessions() {
-      return sessions;
+      return present.sessions;
     },
     mark: (html) => html.replace('<html ', `<html data-demo="${PREFIX}" data-freeze-ms="${freezeMs}" `),
     respond(request, response) {
@@ -109,8 +117,8 @@ export function createBreaker({
       return true;
     },
     async close() {
-      await sessions.close();
       await Promise.all(closing);
+      await present.sessions.close();
     },
   };
 }

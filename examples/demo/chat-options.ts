@@ -1,6 +1,15 @@
 import { createHash } from 'node:crypto';
+import type { Server as HttpServer } from 'node:http';
 import { decodeHttpRequest } from '@parlance/protocol';
-import { keptReplies, type ServerOptions } from '@parlance/server';
+import {
+  createServer,
+  keptReplies,
+  memoryCluster,
+  nodes,
+  type RequestHandler,
+  type Server,
+  type ServerOptions,
+} from '@parlance/server';
 
 /** What the chat page needs of its session server so that answers survive a reload. */
 export const CHAT_OPTIONS: Pick<ServerOptions, 'authenticate' | 'features'> = {
@@ -20,6 +29,41 @@ export const CHAT_OPTIONS: Pick<ServerOptions, 'authenticate' | 'features'> = {
     }),
   ],
 };
+
+/** A session server that another one can replace. */
+export interface Replaceable {
+  readonly sessions: Server;
+  /** Takes no more connections: the next server does. */
+  readonly detach: () => void;
+  /** Knows a server to which its sessions can move. */
+  readonly hasNext: Promise<void>;
+}
+
+/**
+ * Creates the session server of the chat page, and each next one. They are nodes: a page that comes back finds its session at either
+ * of them, and the session moves to the next one when its answer is complete. With `redis(…)` or `postgres(…)` in place of the memory
+ * of this process, the next server may be another process.
+ */
+export function sessionsAt(http: HttpServer, onRequest: RequestHandler): () => Replaceable {
+  const engine = memoryCluster();
+  return () => {
+    let handleNext = () => {};
+    const hasNext = new Promise<void>((resolve) => {
+      handleNext = resolve;
+    });
+    const { features = [], ...options } = CHAT_OPTIONS;
+    const sessions = createServer({
+      ...{ ...options, onRequest, engine, features: [...features, nodes()] },
+      logger: {
+        debug() {},
+        info: ({ event }) => event === 'node.joined' && handleNext(),
+        warn() {},
+        error: console.error,
+      },
+    });
+    return { sessions, detach: sessions.attach(http), hasNext };
+  };
+}
 
 /** Names of principals appear in logs, and tokens must not. */
 function digest(token: string): string {

@@ -1,11 +1,11 @@
 import { createServer as createHttpServer, type Server as HttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { RequestHandler } from '@parlance/protocol';
-import { createServer, type Server } from '@parlance/server';
+import type { Server } from '@parlance/server';
 import { createUserInterface } from '@parlance/server/ui';
 import { type Answerer, createAnswerer } from './answerer.js';
 import { createBreaker } from './breaker.js';
-import { CHAT_OPTIONS } from './chat-options.js';
+import { sessionsAt } from './chat-options.js';
 
 export interface ChatPageOptions {
   /** Preferred port; if it is taken, a free one is used. @default 5173 */
@@ -32,11 +32,7 @@ export async function startChatPage(options: ChatPageOptions = {}): Promise<Chat
   const { port = 5173, delayMs = 25, freezeMs, absenceMs } = options;
   const answerer = createAnswerer({ delayMs });
   const http = createHttpServer();
-  const restart = () => {
-    const sessions = createServer({ ...CHAT_OPTIONS, onRequest: options.onRequest ?? answerer.onRequest });
-    sessions.attach(http);
-    return sessions;
-  };
+  const restart = sessionsAt(http, options.onRequest ?? answerer.onRequest);
   const breaker = createBreaker({ http, restart, freezeMs, absenceMs });
   const page = createUserInterface({ edit: (html) => breaker.mark(html) });
   http.on('request', (request, response) => {
