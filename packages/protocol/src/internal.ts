@@ -5,6 +5,7 @@
 // Options
 
 export { HELLO_OFFER, HELLO_READ, MAX_EARLY_HELLO } from './base/constants.js';
+export { withArticle } from './base/article.js';
 export { assertOptions, type OptionKinds } from './base/options.js';
 export { resolveSecurity } from './codec/m2m/security.js';
 export { isStatedAgentId } from './control/capabilities.js';

@@ -31,6 +31,7 @@ import { limitedBySession } from './base/limited-log.js';
 import type { Engine } from './engine/engine.js';
 import { WIRE_KINDS } from './http/adapter.js';
 import { createTrustedProxies } from './http/addresses.js';
+import { assertNoApp } from './http/attachable.js';
 import { faultOfOrigin, faultOfPath } from './http/origins.js';
 import type { ResolvedServerOptions } from './options.js';
 import type { Feature } from './parts/part.js';
@@ -189,6 +190,8 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     throw new ProtocolError('invalid_option', `wire must be "net" or "ws", not "${options.wire}"`);
   const limits = resolveLimits(options.limits);
   const { onFetch, engine, algorithms, encodings } = options;
+  assertNoApp(onFetch, 'onFetch');
+  assertNoApp(options.onRequest, 'onRequest');
   // Each session of a server is a `ServerSession`.
   const onRequest = options.onRequest as PathHandler | undefined;
   const feed = new EventFeed();

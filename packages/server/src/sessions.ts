@@ -2,12 +2,14 @@ import {
   CloseReason,
   ProtocolError,
   type RequestHandler,
+  type ResumeRefusal,
   type SessionOptions,
   type Subprotocol,
 } from '@parlance/protocol';
 import { createSweep, guard, MemoryBudget, sweepInterval, systemClock } from '@parlance/protocol/internal';
 import type { PassedPeer } from './admission/seek.js';
 import { ServerAdmission } from './admission/server-admission.js';
+import { Strangers } from './admission/strangers.js';
 import { Connection } from './connection.js';
 import { type Drain, returnDelay, sendAway } from './drain.js';
 import { type CloseServerOptions, endsSessions } from './drain-options.js';
@@ -46,6 +48,7 @@ export class Sessions extends ServerAdmission implements SessionsHost {
   readonly #handshakes: Handshakes<ServerEndpoint>;
   readonly #sweep;
   readonly #meter;
+  readonly #strangers: Strangers;
 
   /**
    * @param equip installs the parts of the server.
@@ -67,6 +70,7 @@ export class Sessions extends ServerAdmission implements SessionsHost {
     this.onRequest = onRequest && this.parts.wrap(onRequest);
     this.#offered = new OfferedOptions(options, this.parts);
     this.#meter = this.parts.use(METER);
+    this.#strangers = new Strangers(options.logger);
     this.#sweep = createSweep(sweepInterval(timers));
   }
 
@@ -142,8 +146,13 @@ export class Sessions extends ServerAdmission implements SessionsHost {
   }
 
   /** Names this server in the IDs of its sessions. */
-  get node(): string | undefined {
-    return this.parts.use(OWNER)?.incarnation;
+  get node(): string {
+    return this.parts.use(OWNER)?.incarnation ?? this.#strangers.process;
+  }
+
+  onNotResumed(sessionId: string, reason: ResumeRefusal): void {
+    this.observer?.handleNotResumed(reason);
+    if (this.parts.use(OWNER) === undefined) this.#strangers.handle(sessionId, reason);
   }
 
   protected get isDraining(): boolean {

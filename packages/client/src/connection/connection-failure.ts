@@ -148,7 +148,7 @@ function statusReason(status: string, { pathname }: URL): string {
     case '504':
       return `${answered}: the proxy in front of the session server does not reach it, or it is shutting down`;
     case '400':
-      return `${answered}: it is a server of other WebSockets, such as socket.io, or one at another path; the default path is /session`;
+      return `${answered}: it is a server of other WebSockets, such as socket.io, or another listener of the same HTTP server answered, such as ws with { server, path }; the default path is /session`;
     default:
       return `${answered} instead of a WebSocket: it is not a session server, or a proxy in front of it does not forward WebSockets`;
   }

@@ -1,5 +1,5 @@
 import type { Logger } from '@parlance/protocol';
-import { type Clock, loggable } from '@parlance/protocol/client';
+import { type Clock, loggable, withArticle } from '@parlance/protocol/client';
 import type { SessionStore } from '../session/options.js';
 
 /** Milliseconds that the store may take before the session goes on without it. */
@@ -34,7 +34,7 @@ export class GuardedStore {
       const value: unknown = await this.#within(later(() => store.getItem(key)));
       if (value === null || value === undefined) return undefined;
       if (typeof value === 'string') return value;
-      throw new TypeError(`getItem returned a ${typeof value}`);
+      throw new TypeError(`getItem returned ${withArticle(typeof value)}`);
     } catch (error) {
       this.#report(error);
       return undefined;

@@ -1,3 +1,4 @@
+import { withArticle } from './article.js';
 import { ProtocolError } from './errors.js';
 
 /**
@@ -110,7 +111,7 @@ function kindOf(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'boolean') return String(value);
-  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
+  return withArticle(typeof value);
 }
 
 /** Whether the names differ only in case, in an added ending or in at most two letters. */

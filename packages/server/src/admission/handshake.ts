@@ -35,14 +35,16 @@ export interface HandshakeHost {
   /** Asked before a session is accepted: refuses while draining, or beyond a quota. Counts the session it admits. */
   admit(address: string, principal: string | undefined): Refusal | undefined;
   readonly parts: SessionParts;
-  /** Names the server in the IDs of its sessions. @default IDs name none */
-  readonly node: string | undefined;
+  /** Names the server in the IDs of its sessions. */
+  readonly node: string;
   /** Refuses, while the server closes, a connection that another node passes on. */
   admitLed(): Refusal | undefined;
   /** A session by its ID, connected or suspended. */
   find(sessionId: string): ServerEndpoint | undefined;
   /** The connection resumes `session` in place of its own. */
   onResumed(session: ServerEndpoint, own: ServerEndpoint): void;
+  /** A client is given a new session in place of the one that it wants to resume. */
+  onNotResumed(sessionId: string, reason: ResumeRefusal): void;
   /** `undefined` without metrics. */
   readonly observer: ServerObserver | undefined;
 }
@@ -250,7 +252,7 @@ export class Handshake {
   }
 
   #reportNotResumed({ resume }: HelloPayload, reason: ResumeRefusal): void {
-    this.#host.observer?.handleNotResumed(reason);
+    if (resume !== undefined) this.#host.onNotResumed(resume.sessionId, reason);
     const fields = { event: 'session.not_resumed', ip: this.#ip, session: resume?.sessionId, reason };
     this.#host.options.logger.info(fields, 'the session cannot be resumed, and a new one begins');
   }

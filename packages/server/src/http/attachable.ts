@@ -14,6 +14,21 @@ export function assertHttpServer(server: unknown): void {
   );
 }
 
+/**
+ * Checks what an application passes as a function of a `Request` or of a message: an app of Express, Connect or Koa, or what `express()`
+ * returns, is a function too, but of the requests and responses of Node.
+ *
+ * @throws {ProtocolError} `invalid_option` if it is an app.
+ */
+export function assertNoApp(given: unknown, option: string): void {
+  if (typeof given !== 'function' || !(has(given, 'listen') || has(given, 'handle'))) return;
+  const what = 'this is an app for the requests of Node';
+  throw new ProtocolError(
+    'invalid_option',
+    `${option}: ${what}; serve it with createServer(app) of node:http, and sessions beside it with attach(httpServer)`,
+  );
+}
+
 function adviceFor(given: unknown): string {
   if (typeof given === 'number') return `call listen({ port: ${given} }) to open a port`;
   if (has(given, 'listen') && typeof given === 'function')

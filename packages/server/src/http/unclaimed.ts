@@ -1,10 +1,13 @@
 import type { Server as HttpServer, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { ProtocolError } from '@parlance/protocol';
 import { addressKey, clientAddress } from './addresses.js';
 import { Handshakes, MAX_HANDSHAKES } from './handshakes.js';
 import type { HttpOptions } from './options.js';
 import { refuseUpgrade } from './refuse-upgrade.js';
 import { pathOf } from './site.js';
+
+type UnclaimedOptions = Pick<HttpOptions, 'path' | 'trustedProxies' | 'limits' | 'timers' | 'logger'>;
 
 /** A listener of the event `upgrade`. */
 type UpgradeListener = (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
@@ -27,18 +30,38 @@ const UNTOUCHED_MS = 3_000;
  * there is no other listener. A listener that authenticates first listens to errors, but so does Vite to those of sockets it leaves.
  */
 export class Unclaimed {
-  readonly #options: Pick<HttpOptions, 'path' | 'trustedProxies' | 'limits' | 'timers'>;
+  readonly #options: UnclaimedOptions;
   readonly #waiting: Handshakes<Duplex>;
+  #hasWarned = false;
   readonly #answers = new WeakMap<Duplex, () => void>();
 
-  constructor(options: Pick<HttpOptions, 'path' | 'trustedProxies' | 'limits' | 'timers'>) {
+  constructor(options: UnclaimedOptions) {
     this.#options = options;
     this.#waiting = new Handshakes(options.limits.handshakesPerIp, MAX_HANDSHAKES);
   }
 
-  /** @param listener serves sessions at the path of the options. */
-  register(listener: UpgradeListener): void {
-    paths.set(listener, this.#options.path);
+  /**
+   * @param listener serves sessions at the path of the options.
+   * @throws {ProtocolError} `invalid_argument` if another session server serves them there.
+   */
+  register(listener: UpgradeListener, server: HttpServer): void {
+    const { path } = this.#options;
+    if (server.listeners('upgrade').some((each) => paths.get(each) === path)) {
+      const why = `another session server is attached to that HTTP server at ${path}; give one of them another path, or detach the first`;
+      throw new ProtocolError('invalid_argument', `attach: ${why}`);
+    }
+    paths.set(listener, path);
+  }
+
+  /** The socket of an upgrade for our path was ended by another listener, which answers for paths that are not its own. */
+  warnOfOther(): void {
+    if (this.#hasWarned) return;
+    this.#hasWarned = true;
+    this.#options.logger.warn(
+      { event: 'upgrade.taken', path: this.#options.path },
+      'another listener of the HTTP server has ended an upgrade for the path of sessions, as ws does with { server, path }: ' +
+        'attach this server first, or create that one with { noServer: true }',
+    );
   }
 
   /** @param listener the registered one that got the event. */

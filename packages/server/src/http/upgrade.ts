@@ -73,7 +73,8 @@ export class Upgrades {
   /**
    * Upgrades for other paths are left to the other listeners of the HTTP server, and answered if none takes them.
    *
-   * @throws {ProtocolError} `invalid_argument` if it is not an HTTP server, or if this one is attached to it already.
+   * @throws {ProtocolError} `invalid_argument` if it is not an HTTP server, or if this one is attached to it already, or another one
+   * at the same path.
    */
   attach(server: HttpServer): () => void {
     assertHttpServer(server);
@@ -85,8 +86,11 @@ export class Upgrades {
     }
     const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       try {
-        if (pathOf(request) === this.#host.options.path) this.#handleUpgrade(request, socket, head);
-        else this.#unclaimed.handle(request, socket, server, onUpgrade);
+        if (pathOf(request) === this.#host.options.path) {
+          if (socket.destroyed || socket.writableEnded) return this.#unclaimed.warnOfOther();
+          this.#handleUpgrade(request, socket, head);
+          if (server.listenerCount('upgrade') > 1) keepFromOthers(socket);
+        } else this.#unclaimed.handle(request, socket, server, onUpgrade);
       } catch (error) {
         // There may be no session yet that this could end.
         this.#host.options.logger.error(
@@ -96,7 +100,7 @@ export class Upgrades {
         socket.destroy();
       }
     };
-    this.#unclaimed.register(onUpgrade);
+    this.#unclaimed.register(onUpgrade, server);
     server.on('upgrade', onUpgrade);
     const detach = () => {
       server.off('upgrade', onUpgrade);
@@ -159,4 +163,18 @@ export class Upgrades {
 export function hasBody({ headers }: IncomingMessage): boolean {
   const length = headers['content-length'];
   return headers['transfer-encoding'] !== undefined || (length !== undefined && !/^0+$/.test(length));
+}
+
+/**
+ * Listeners that are called after this one have no say any more: ws with `{ server, path }` answers HTTP 400 for each path but its
+ * own, in the same turn.
+ */
+function keepFromOthers(socket: Duplex): void {
+  if (socket.destroyed || socket.writableEnded) return;
+  const { end } = socket;
+  socket.end = (() => socket) as Duplex['end'];
+  // Before anything that waits, such as the answer to HELLO, may end it.
+  process.nextTick(() => {
+    socket.end = end;
+  });
 }

@@ -1,4 +1,5 @@
 import { concatBytes, copyBytes } from '../../base/bytes.js';
+import { withArticle } from '../../base/article.js';
 import { ProtocolError } from '../../base/errors.js';
 import { isTextType, textIfPossible } from '../http/pieces.js';
 import { type BodySource, type OfferedUpload, offerUpload } from '../http/uploads.js';
@@ -72,7 +73,7 @@ export async function readBody(
       : await short(readChunks(body), ownType, limits);
   }
   const name = (body as object).constructor?.name ?? typeof body;
-  throw new ProtocolError('unsupported', `session.fetch cannot send a ${name} as body`);
+  throw new ProtocolError('unsupported', `session.fetch cannot send ${withArticle(name)} as body`);
 }
 
 /** The body of a `Request`, which knows its content type. The request can be used again. */

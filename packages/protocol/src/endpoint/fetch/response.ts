@@ -1,3 +1,4 @@
+import { withArticle } from '../../base/article.js';
 import { type HttpHeaders, isSendableHeader, MAX_HEADERS } from '../http/head.js';
 import { type ChunkReader, readChunks } from './source.js';
 
@@ -63,7 +64,7 @@ function isResponse(value: unknown): value is Response {
 function describe(value: unknown): string {
   if (value === null || typeof value !== 'object')
     return String(typeof value === 'string' ? 'a string' : value);
-  return `a ${value.constructor?.name ?? 'value'}`;
+  return withArticle(value.constructor?.name || 'value');
 }
 
 function readHeaders(given: Iterable<readonly [string, string]>): Pick<ReadResponse, 'headers' | 'dropped'> {

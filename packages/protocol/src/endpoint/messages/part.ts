@@ -1,4 +1,5 @@
 import { copyBytes } from '../../base/bytes.js';
+import { withArticle } from '../../base/article.js';
 import type { Algorithm } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
 import type { CodedBody } from '../../codec/body.js';
@@ -195,7 +196,7 @@ function toJson(value: unknown): string {
     throw invalid('the value has no JSON form: it contains a BigInt or refers to itself', { cause });
   }
   if (text === undefined || isLost(value, text)) {
-    const what = value === undefined ? 'undefined' : `a ${nameOf(value)}`;
+    const what = value === undefined ? 'undefined' : withArticle(nameOf(value));
     throw invalid(`${what} has no JSON form; expected a string, bytes or a JSON value`);
   }
   const path = mayHaveBytes(text)

@@ -1,0 +1,27 @@
+import { type Logger, ResumeRefusal } from '@parlance/protocol';
+import { incarnationOf, newIncarnation } from '@parlance/protocol/internal';
+
+/** Tells sessions of a server that knows no other one from those of other processes. */
+export class Strangers {
+  /** Names this process in the IDs of its sessions. */
+  readonly process = newIncarnation();
+  readonly #logger: Logger;
+  #hasWarned = false;
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  /** A client wants to resume a session that is not here. It is said once: each client of a process that was replaced comes. */
+  handle(sessionId: string, reason: ResumeRefusal): void {
+    if (this.#hasWarned || reason !== ResumeRefusal.UNKNOWN_SESSION) return;
+    const process = incarnationOf(sessionId);
+    if (process === undefined || process === this.process) return;
+    this.#hasWarned = true;
+    this.#logger.warn(
+      { event: 'session.of_other_process', session: sessionId },
+      'a client came with a session of another process: one before this one, whose sessions ended with it, or one that shares this port ' +
+        '(PM2, node:cluster), where each of these loses the sessions of the others; give them an engine and nodes()',
+    );
+  }
+}
