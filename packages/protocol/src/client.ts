@@ -6,6 +6,7 @@
 
 // Options
 
+export { withArticle } from './base/article.js';
 export {
   Algorithm,
   Extension,
@@ -15,7 +16,6 @@ export {
   Subprotocol,
 } from './base/constants.js';
 export { resolveLimits, resolveTimers } from './base/limits.js';
-export { withArticle } from './base/article.js';
 export { assertOptions, type OptionKinds } from './base/options.js';
 export { formOf } from './codec/algorithms.js';
 export { isStatedAgentId } from './control/capabilities.js';

@@ -91,7 +91,6 @@ export class SessionServer {
   attach(server: HttpServer): () => void {
     this.assertOpen();
     const detach = this.#upgrades.attach(server);
-    // A client that connects before this has finished waits for it: see the handshake.
     void this.#loading.wait();
     return detach;
   }

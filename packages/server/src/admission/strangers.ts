@@ -21,7 +21,7 @@ export class Strangers {
     this.#logger.warn(
       { event: 'session.of_other_process', session: sessionId },
       'a client came with a session of another process: one before this one, whose sessions ended with it, or one that shares this port ' +
-        '(PM2, node:cluster), where each of these loses the sessions of the others; give them an engine and nodes()',
+        '(PM2 or other workers), where each of these loses the sessions of the others: "Several processes" in docs/faq.md says what to do',
     );
   }
 }

@@ -23,7 +23,7 @@ export interface ResponderOptions {
 /**
  * The embedded responder: an `onRequest` handler that answers chat requests without a model, word by word,
  * and the same question always with the same answer. Requests by `session.fetch` get an OpenAI-compatible
- * response, other requests plain text. If its process dies in a durable session, the next one continues the answer.
+ * response, other requests plain text. If its process dies and the session outlives it, the next one continues the answer.
  */
 export function createResponder({
   delayMs = 0,
