@@ -125,11 +125,15 @@ export { newReplyId, nodeOfReply } from './session/random-id.js';
 
 // HTTP in a session
 
-export { EventReader } from './endpoint/http/event-reader.js';
+export { asIsOf } from './endpoint/http/events.js';
+export { EventParts, type EventPartsOptions } from './endpoint/http/event-parts.js';
 export { decodeIncoming, type IncomingHead } from './endpoint/http/head.js';
 export { type PathHandler, withPathsOf } from './endpoint/http/paths.js';
-export { isTextType } from './endpoint/http/pieces.js';
+export { isEventStream, isJsonType, isTextType, mediaTypeOf } from './endpoint/http/media-type.js';
+export { messageLimitOf } from './endpoint/http/message-limit.js';
+export { Pieces } from './endpoint/http/pieces.js';
 export { collectUpload, readUpload } from './endpoint/http/uploads.js';
+export { withHead } from './endpoint/http/with-head.js';
 
 // Chats of the AI SDK
 

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import {
   type AsJson,
   type Body,
+  type Logger,
   type Message,
   ProtocolError,
   type ReplyStream,
@@ -94,6 +95,7 @@ export interface ServedSessionHost extends UserSessionHost {
   readonly client: ClientInfo;
   readonly since: number;
   readonly options: { readonly yield?: (() => Promise<void>) | undefined };
+  readonly logger: Logger;
   /** `undefined` without metrics. */
   readonly observer: SessionObserver | undefined;
   /** The messages with the hooks of the server around them. */
@@ -164,6 +166,11 @@ export class ServedSession extends UserSession implements ServerSession {
   /** Who observes the server of a session; `undefined` if it has no metrics, or the session is another end's. */
   static observerOf(session: Session): SessionObserver | undefined {
     return #host in session ? session.#host.observer : undefined;
+  }
+
+  /** The log of the server of a session; `undefined` if the session is another end's. */
+  static loggerOf(session: Session): Logger | undefined {
+    return #host in session ? session.#host.logger : undefined;
   }
 
   /** Created when it is used, as most sessions do not. */

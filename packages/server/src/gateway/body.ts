@@ -1,5 +1,12 @@
 import { type Message, ProtocolError, type RequestContext, RequestError } from '@parlance/protocol';
-import { collectUpload, type IncomingHead, readUpload } from '@parlance/protocol/internal';
+import {
+  collectUpload,
+  type IncomingHead,
+  isJsonType,
+  mediaTypeOf,
+  messageLimitOf,
+  readUpload,
+} from '@parlance/protocol/internal';
 import type { EndpointRequest } from './endpoints.js';
 import { GatewayFailure } from './failure.js';
 import { boundaryOf, FormScan } from './form.js';
@@ -10,16 +17,20 @@ import type { BodyChunks } from './upstream.js';
 export interface UpstreamBody {
   readonly type: string;
   readonly content: Uint8Array | BodyChunks;
+  /** The reply is kept. @default false */
+  readonly isKept?: boolean;
 }
 
 /** A body that is JSON, or is taken for it. */
 export async function readJsonBody(
   request: Message,
   { session, signal }: RequestContext,
-  upload: number | undefined,
+  head: IncomingHead | undefined,
 ): Promise<GatewayBody> {
-  if (upload === undefined) return new GatewayBody(request);
+  const upload = head?.upload;
+  if (head === undefined || upload === undefined) return new GatewayBody(request);
   assertDirect(request);
+  assertStated(head, messageLimitOf(session));
   try {
     const bytes = await collectUpload(session, upload, signal);
     return new GatewayBody({ bytes, header: undefined });
@@ -41,8 +52,22 @@ export interface FormOptions {
 
 /** Whether the body of a request is a form. */
 export function isForm(head: IncomingHead | undefined): head is IncomingHead {
-  return head?.headers.get('content-type')?.toLowerCase().startsWith('multipart/') === true;
+  return mediaTypeOf(head?.headers.get('content-type')).startsWith('multipart/');
 }
+
+/**
+ * The content type of a body that is taken for JSON, for the upstream: as it was sent, unless a reader might then read something else
+ * than what was checked.
+ */
+export function jsonTypeOf(head: IncomingHead | undefined): string {
+  const type = head?.headers.get('content-type') ?? JSON_TYPE;
+  const isUtf8 = [...type.matchAll(/charset\s*=\s*"?([^";\s]*)/gi)].every(([, name]) =>
+    /^utf-?8$/i.test(name ?? ''),
+  );
+  return isJsonType(type) && isUtf8 ? type : JSON_TYPE;
+}
+
+const JSON_TYPE = 'application/json';
 
 /**
  * A form, as it was written. If models are restricted, the upstream never gets the end of a form that names another one.
@@ -65,6 +90,7 @@ export function readForm(request: Message, { session }: RequestContext, options:
     return { type, content: bytes };
   }
   assertDirect(request);
+  assertStated(head, options.maxSize);
   return { type, content: (signal) => passOn(readUpload(session, upload, signal), check, options, signal) };
 }
 
@@ -89,8 +115,18 @@ async function* passOn(
 }
 
 function assertSize(size: number, { maxSize, onBytes }: FormOptions): void {
-  if (size > maxSize) throw new GatewayFailure('body_too_large', `the body has more than ${maxSize} bytes`);
+  assertWithin(size, maxSize);
   onBytes(size);
+}
+
+/** A body that states to be too large is not asked for. */
+function assertStated({ headers }: IncomingHead, maxSize: number): void {
+  const stated = headers.get('content-length') ?? '';
+  if (/^\d+$/.test(stated)) assertWithin(Number(stated), maxSize);
+}
+
+function assertWithin(size: number, maxSize: number): void {
+  if (size > maxSize) throw new GatewayFailure('body_too_large', `the body has more than ${maxSize} bytes`);
 }
 
 type Check = Pick<FormScan, 'push' | 'end'>;

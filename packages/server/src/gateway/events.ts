@@ -1,90 +1,64 @@
-import { Buffer } from 'node:buffer';
 import { isProtocolError } from '@parlance/protocol';
-import { EventReader } from '@parlance/protocol/internal';
+import { asIsOf, EventParts, type EventPartsOptions, Pieces } from '@parlance/protocol/internal';
 import { GatewayFailure } from './failure.js';
 import type { Secret } from './secret.js';
 
+type Chunks = AsyncIterable<Uint8Array>;
+
 /**
- * Turns each complete event of a stream into a part of a reply. Comments and reconnection times belong to
- * the connection to the upstream and are dropped, and so is an incomplete event at the end.
+ * The parts of a reply for a body that is labelled as events: see {@link EventParts}.
  *
- * @param maxLength longest incomplete event, in UTF-16 units.
- * @throws {GatewayFailure} `upstream_unusable` if the stream is not UTF-8 or an event exceeds the limit.
+ * @throws {GatewayFailure} `upstream_unusable` if an event exceeds the limit.
  */
 export async function* readEventParts(
-  chunks: AsyncIterable<Uint8Array>,
-  maxLength: number,
+  chunks: Chunks,
   secret: Secret,
-): AsyncGenerator<string> {
-  const reader = new EventReader(maxLength);
-  const decoder = new TextDecoder('utf-8', { fatal: true });
-  for await (const chunk of chunks) {
-    const text = decode(decoder, chunk);
-    try {
-      for (const part of reader.push(text)) yield secret.hide(part);
-    } catch (cause) {
-      if (!isProtocolError(cause) || cause.code !== 'message_too_large') throw cause;
-      throw new GatewayFailure('upstream_unusable', `the upstream sent ${cause.message}`, { cause });
-    }
-  }
-}
-
-/** UTF-16 units of a piece; longer pieces compress no better. */
-const PIECE_LENGTH = 64 * 1024;
-
-/**
- * Passes on a body that is not an event stream, in a single piece if it is short.
- *
- * @throws {GatewayFailure} `upstream_unusable` if the body is not UTF-8.
- */
-export async function* readTextPieces(
-  chunks: AsyncIterable<Uint8Array>,
-  secret: Secret,
-): AsyncGenerator<string> {
-  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-  let text = '';
-  for await (const chunk of chunks) {
-    text += decode(decoder, chunk);
-    if (text.length < PIECE_LENGTH + secret.length) continue;
-    text = secret.hideEncoded(text);
-    // Hold back a possible beginning of the secret until the rest arrives.
-    const end = endOfCharacter(text, text.length - Math.max(0, secret.length - 1));
-    yield text.slice(0, end);
-    text = text.slice(end);
-  }
-  text = secret.hideEncoded(text + decode(decoder));
-  if (text !== '') yield text;
-}
-
-/** Passes on a body that is not text, byte for byte but for the secret. */
-export async function* readBytePieces(
-  chunks: AsyncIterable<Uint8Array>,
-  secret: Secret,
-): AsyncGenerator<Uint8Array> {
-  // Latin-1 has a character for each byte.
-  let text = '';
-  for await (const chunk of chunks) {
-    text += Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length).toString('latin1');
-    if (text.length < PIECE_LENGTH + secret.length) continue;
-    text = secret.hideEncoded(text);
-    const end = text.length - Math.max(0, secret.length - 1);
-    yield Buffer.from(text.slice(0, end), 'latin1');
-    text = text.slice(end);
-  }
-  text = secret.hideEncoded(text);
-  if (text !== '') yield Buffer.from(text, 'latin1');
-}
-
-/** Moves the end out of a surrogate pair, as half of one has no UTF-8 form. */
-function endOfCharacter(text: string, end: number): number {
-  const unit = text.charCodeAt(end - 1);
-  return unit >= 0xd800 && unit <= 0xdbff ? end - 1 : end;
-}
-
-function decode(decoder: InstanceType<typeof TextDecoder>, chunk?: Uint8Array): string {
+  options: EventPartsOptions,
+): AsyncGenerator<string | Uint8Array> {
+  const events = new EventParts(options);
   try {
-    return chunk === undefined ? decoder.decode() : decoder.decode(chunk, { stream: true });
+    for await (const chunk of withoutSecret(chunks, secret)) yield* events.push(chunk);
   } catch (cause) {
-    throw new GatewayFailure('upstream_unusable', 'the upstream sent bytes that are not UTF-8', { cause });
+    if (!isProtocolError(cause) || cause.code !== 'message_too_large') throw cause;
+    throw new GatewayFailure('upstream_unusable', `the upstream sent ${cause.message}`, { cause });
   }
+  yield* events.end();
+}
+
+/** The parts of a reply for a reader of events alone: the last event needs no blank line, and a body that is not events is passed on. */
+export async function* readEventsAlone(
+  chunks: Chunks,
+  secret: Secret,
+  options: EventPartsOptions,
+): AsyncGenerator<string | Uint8Array> {
+  async function* ended(): AsyncGenerator<Uint8Array> {
+    yield* chunks;
+    yield BLANK_LINE;
+  }
+  for await (const part of readEventParts(ended(), secret, options)) {
+    yield asIsOf(Buffer.from(part)) ?? part;
+  }
+}
+
+const BLANK_LINE = Buffer.from('\n\n');
+
+/** Passes on a body that is not events as it comes, byte for byte but for the secret. @param isText whether it is expected to be text */
+export async function* readPieces(
+  chunks: Chunks,
+  secret: Secret,
+  isText: boolean,
+): AsyncGenerator<string | Uint8Array> {
+  const pieces = new Pieces(isText);
+  for await (const chunk of withoutSecret(chunks, secret)) yield* pieces.push(chunk);
+  yield* pieces.end();
+}
+
+async function* withoutSecret(chunks: Chunks, secret: Secret): AsyncGenerator<Uint8Array> {
+  const filter = secret.filter();
+  for await (const chunk of chunks) {
+    const passed = filter.push(chunk);
+    if (passed.length > 0) yield passed;
+  }
+  const rest = filter.end();
+  if (rest.length > 0) yield rest;
 }

@@ -38,7 +38,7 @@ const ERRORS = {
   upstream_unusable: {
     status: 502,
     meaning:
-      'the upstream redirected, or sent bytes that are not UTF-8, a status above 599, or an event above the limit of 8 Mi characters',
+      'the upstream redirected where the gateway cannot follow, or sent a body that cannot be decoded, a status above 599, or an event that is longer than a message',
     retryable: false,
   },
   upstream_timeout: {
@@ -56,11 +56,19 @@ export const GATEWAY_ERRORS: Readonly<Record<GatewayErrorCode, GatewayErrorEntry
 export class GatewayFailure extends Error {
   readonly code: GatewayErrorCode;
 
+  /** For the log only. */
+  readonly detail: Readonly<Record<string, string>>;
+
   /** @param message shown to the client, so it must not contain addresses or secrets. */
-  constructor(code: GatewayErrorCode, message: string, options?: ErrorOptions) {
+  constructor(
+    code: GatewayErrorCode,
+    message: string,
+    { detail = {}, ...options }: ErrorOptions & { detail?: Readonly<Record<string, string>> } = {},
+  ) {
     super(message, options);
     this.name = 'GatewayFailure';
     this.code = code;
+    this.detail = detail;
   }
 
   /** HTTP status, if none has been sent yet. */

@@ -1,5 +1,5 @@
 import { type Message, RequestError } from '@parlance/protocol';
-import { get, isFields } from '@parlance/protocol/internal';
+import { type EventPartsOptions, get, isEventStream, isFields } from '@parlance/protocol/internal';
 import type { EndpointRequest } from './endpoints.js';
 import { readEventParts } from './events.js';
 import type { Secret } from './secret.js';
@@ -50,19 +50,19 @@ export function restOf({ id, after }: Position): EndpointRequest {
 export async function* passOnRest(
   { status, headers, chunks }: UpstreamResponse,
   secret: Secret,
-  maxEventLength: number,
+  options: EventPartsOptions,
   progress: Progress,
-): AsyncGenerator<string> {
+): AsyncGenerator<string | Uint8Array> {
   progress.status = status;
-  if (status !== 200 || headers.get('content-type')?.startsWith('text/event-stream') !== true)
+  if (!isEventStream(status, headers.get('content-type')))
     throw new RequestError(
       'upstream_interrupted',
       `the upstream responded with status ${status} to the request for the rest of its response`,
       { retryable: true },
     );
-  for await (const part of readEventParts(chunks, maxEventLength, secret)) {
-    progress.tokens = readTokenUsage(part) ?? progress.tokens;
-    progress.parts++;
+  for await (const part of readEventParts(chunks, secret, options)) {
+    if (typeof part === 'string') progress.tokens = readTokenUsage(part) ?? progress.tokens;
+    if (part.length > 0) progress.parts++;
     progress.replyLength += part.length;
     yield part;
   }

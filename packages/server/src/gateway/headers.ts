@@ -7,10 +7,19 @@ import type { Secret } from './secret.js';
 /** Header fields that the gateway passes on. All others are dropped. */
 
 /** None of these selects an account or identifies the gateway. */
-const TO_UPSTREAM: readonly string[] = ['openai-beta', 'idempotency-key', 'x-client-request-id'];
+const TO_UPSTREAM: readonly string[] = [
+  'openai-beta',
+  'idempotency-key',
+  'x-client-request-id',
+  'range',
+  'if-range',
+];
 
 const TO_CLIENT: ReadonlySet<string> = new Set([
   'content-type',
+  'content-range',
+  'accept-ranges',
+  'content-disposition',
   'retry-after',
   'retry-after-ms',
   'x-should-retry',
@@ -74,5 +83,5 @@ export function replyHeaders(headers: HttpHeaders, secret: Secret): HttpHeaders 
   );
   // Limits, of which there may be many, have the last names.
   if (passed.length > MAX_HEADERS) passed.sort(([a], [b]) => (a < b ? -1 : 1));
-  return new Map(passed.slice(0, MAX_HEADERS).map(([name, value]) => [name, secret.hideEncoded(value)]));
+  return new Map(passed.slice(0, MAX_HEADERS).map(([name, value]) => [name, secret.hide(value)]));
 }

@@ -7,11 +7,18 @@ import {
   RequestError,
   type RequestHandler,
 } from '@parlance/protocol';
-import { decodeIncoming, type IncomingHead, loggable } from '@parlance/protocol/internal';
+import {
+  decodeIncoming,
+  type IncomingHead,
+  loggable,
+  messageLimitOf,
+  SILENT_LOGGER,
+} from '@parlance/protocol/internal';
 import { ServedSession } from '../served-session.js';
 import { keepByPolicy } from '../session/keep-policy.js';
 import { answerOf } from './ask.js';
-import { isForm, readForm, readJsonBody, type UpstreamBody } from './body.js';
+import { isForm, jsonTypeOf, readForm, readJsonBody, type UpstreamBody } from './body.js';
+import { unusedProxy } from './connections.js';
 import { CHAT_COMPLETIONS, type EndpointRequest, endpointOf, isServedPath } from './endpoints.js';
 import { GatewayFailure, readRequest } from './failure.js';
 import { passOnRest, positionIn, restOf } from './going-on.js';
@@ -25,6 +32,7 @@ import {
 } from './options.js';
 import { createReply } from './reply.js';
 import type { GatewayBody } from './request-body.js';
+import type { Secret } from './secret.js';
 import { assertSelfContained } from './stored-responses.js';
 import { callUpstream } from './upstream.js';
 import {
@@ -100,6 +108,7 @@ async function* answerRequest(
   const progress = beginProgress(session);
   const observer = ServedSession.observerOf(session);
   const reply = createReply(context, progress);
+  let secret: Secret | undefined;
   // What cannot go on elsewhere fails there with a code of the gateway.
   context.onLost('again');
   try {
@@ -116,6 +125,7 @@ async function* answerRequest(
       throw notAllowed(endpoint.namedModel);
     }
     const key = await keyOf(gateway, context);
+    secret = gateway.secretOf([key, ...gateway.secretHeaders]);
     const response = await callUpstream(
       {
         url: urlOf(gateway.baseUrl, endpoint),
@@ -128,9 +138,13 @@ async function* answerRequest(
       gateway,
     );
     try {
-      const secret = gateway.secretOf([key, ...gateway.secretHeaders]);
       const rewrite = endpoint.listsModels && allowed !== undefined ? onlyAllowed(allowed) : undefined;
-      yield* reply.passOn(response, secret, gateway.maxEventLength, rewrite);
+      const options = {
+        maxEventSize: maxEventSize(gateway, context),
+        isKept: body?.isKept === true,
+        rewrite,
+      };
+      yield* reply.passOn(response, secret, options);
       progress.outcome = 'completed';
     } finally {
       response.close();
@@ -142,13 +156,31 @@ async function* answerRequest(
     if (!(error instanceof GatewayFailure)) throw error;
     // Client errors are not the operator's problem and may be frequent.
     const level = error.status < 500 ? 'debug' : 'warn';
-    const fields = { event: 'gateway.failed', err: loggable(error), code: error.code, session: session.id };
-    gateway.logger[level](fields, 'gateway request failed');
+    const { code, message } = error;
+    const hint = code === 'upstream_unreachable' ? unusedProxy(gateway.baseUrl) : undefined;
+    const detail = { ...error.detail, ...(hint !== undefined && { hint }) };
+    const hidden = Object.entries(detail).map(([name, value]) => [name, secret?.hide(value) ?? value]);
+    const logger = gateway.logger ?? ServedSession.loggerOf(session) ?? SILENT_LOGGER;
+    logger[level](
+      {
+        event: 'gateway.failed',
+        err: loggable(error),
+        code,
+        ...Object.fromEntries(hidden),
+        session: session.id,
+      },
+      `a request to the gateway failed: ${message}`,
+    );
     yield* reply.fail(error);
   } finally {
     observer?.handleTokens(progress.model, progress.tokens);
     onOver({ ...progress, durationMs: performance.now() - startedAt });
   }
+}
+
+/** Bytes of the longest event: one is a message. */
+function maxEventSize({ maxEventLength }: ResolvedGatewayOptions, { session }: RequestContext): number {
+  return Math.min(maxEventLength, messageLimitOf(session));
 }
 
 /** Another node has passed on the beginning of the answer, and died. */
@@ -167,7 +199,8 @@ async function* goOn(
   const response = await callUpstream(call, gateway);
   try {
     const secret = gateway.secretOf([key, ...gateway.secretHeaders]);
-    yield* passOnRest(response, secret, gateway.maxEventLength, progress);
+    const options = { maxSize: maxEventSize(gateway, context), hasSigns: false };
+    yield* passOnRest(response, secret, options, progress);
     progress.outcome = 'completed';
   } finally {
     response.close();
@@ -209,13 +242,13 @@ async function bodyOf(incoming: Incoming): Promise<UpstreamBody> {
   if (endpoint.model === undefined) {
     throw new GatewayFailure('bad_request', `${endpoint.name} requires a form`);
   }
-  const content = await readJsonBody(request, context, head?.upload);
+  const content = await readJsonBody(request, context, head);
   progress.model = await gateway.models.admit(content, context);
   if (endpoint.name === '/responses' && !gateway.storedResponses) assertSelfContained(content);
   const { bytes } = content;
   progress.requestBytes = bytes.length;
-  keepStream(request, context, gateway, head, content);
-  return { type: 'application/json', content: bytes };
+  const isKept = keepStream(request, context, gateway, head, content);
+  return { type: jsonTypeOf(head), content: bytes, isKept };
 }
 
 /** Leaves out of a list of models what the principal may not use. */
@@ -241,13 +274,13 @@ function onlyAllowed(isAllowed: (model: string) => boolean): (text: string) => s
 function keepStream(
   request: Message,
   context: RequestContext,
-  { keep, logger }: ResolvedGatewayOptions,
+  { keep, logger = SILENT_LOGGER }: ResolvedGatewayOptions,
   head: HttpRequestHead | undefined,
   content: GatewayBody,
-): void {
-  if (keep === false || !content.isForStream) return;
+): boolean {
+  if (keep === false || !content.isForStream) return false;
   const name = head === undefined ? undefined : replyName(head.headers);
-  keepByPolicy(keep, request, context, logger, { name });
+  return keepByPolicy(keep, request, context, logger, { name });
 }
 
 async function keyOf(gateway: ResolvedGatewayOptions, { session, signal }: RequestContext): Promise<string> {

@@ -1,12 +1,5 @@
 import { type Logger, ProtocolError, type Session } from '@parlance/protocol';
-import {
-  assertOptions,
-  guardLogger,
-  loggable,
-  notify,
-  type OptionKinds,
-  SILENT_LOGGER,
-} from '@parlance/protocol/internal';
+import { assertOptions, guardLogger, loggable, notify, type OptionKinds } from '@parlance/protocol/internal';
 import type { KeepPolicy } from '../session/keep-policy.js';
 import type { FilesPolicy } from './endpoints.js';
 import { type AllowedModels, createModelPolicy, type ModelPolicy } from './models.js';
@@ -51,7 +44,10 @@ export interface OpenAIGatewayOptions {
   readonly keep?: KeepPolicy | undefined;
   /** Called with the usage of each request when it is over. @default none */
   readonly onUsage?: ((request: GatewayRequest) => void) | undefined;
-  /** How often to repeat a request that cannot have had an effect. @default 2 */
+  /**
+   * How often to repeat a request that could not be sent, or that the upstream refused with 429 or 503 and a `retry-after`. Clients repeat
+   * such requests themselves, and each of their attempts would be repeated so often. @default 0
+   */
   readonly maxRetries?: number | undefined;
   /**
    * Longest pause before a retry, in milliseconds. If the upstream asks for more, its refusal is passed on.
@@ -62,14 +58,14 @@ export interface OpenAIGatewayOptions {
   readonly responseTimeoutMs?: number | undefined;
   /** Longest silence within a response, in milliseconds. @default 300,000 */
   readonly idleTimeoutMs?: number | undefined;
-  /** Longest event, in UTF-16 units. @default 8 Mi */
+  /** Longest event, in bytes; never more than a message. @default the limit of a message, 16 Mi */
   readonly maxEventLength?: number | undefined;
   /**
-   * Sends the requests to the upstream, for example through a proxy. A redirect of a streamed form is `upstream_interrupted`
-   * then. @default Node's HTTP client, which takes less time
+   * Sends the requests to the upstream. A redirect of a streamed form is `upstream_interrupted` then. @default Node's HTTP client, which
+   * takes less time, and the proxies of the environment if Node does (`NODE_USE_ENV_PROXY=1`, from Node 22.21 and 24.5)
    */
   readonly fetch?: typeof globalThis.fetch | undefined;
-  /** Logs failures of the upstream, never content or keys. @default silent */
+  /** Logs failures of the upstream, never content or keys. @default that of the server */
   readonly logger?: Logger | undefined;
 }
 
@@ -91,7 +87,8 @@ export interface ResolvedGatewayOptions extends UpstreamOptions {
   /** A request may follow soon. */
   readonly prepare: () => void;
   readonly maxEventLength: number;
-  readonly logger: Logger;
+  /** @default that of the server of each session */
+  readonly logger: Logger | undefined;
 }
 
 const KINDS: OptionKinds<OpenAIGatewayOptions> = {
@@ -125,7 +122,7 @@ export function resolveGatewayOptions(
 ): ResolvedGatewayOptions {
   assertOptions(options, KINDS);
   const { apiKey = '', models, onUsage } = options;
-  const logger = guardLogger(options.logger ?? SILENT_LOGGER);
+  const logger = options.logger && guardLogger(options.logger);
   if (typeof apiKey === 'string') assertKey(apiKey);
   const headers = resolveHeaders(options.headers);
   const baseUrl = resolveBaseUrl(options.baseUrl);
@@ -147,14 +144,14 @@ export function resolveGatewayOptions(
     onUsage(request: GatewayRequest) {
       notify(
         () => onUsage?.(request),
-        (error) => logger.error({ event: 'usage.failed', err: loggable(error) }, 'onUsage threw'),
+        (error) => logger?.error({ event: 'usage.failed', err: loggable(error) }, 'onUsage threw'),
       );
     },
-    maxRetries: count('maxRetries', options.maxRetries ?? 2, 0),
+    maxRetries: count('maxRetries', options.maxRetries ?? 0, 0),
     maxRetryDelayMs: count('maxRetryDelayMs', options.maxRetryDelayMs ?? 5_000, 0),
     responseTimeoutMs: count('responseTimeoutMs', options.responseTimeoutMs ?? FIVE_MINUTES_MS, 1),
     idleTimeoutMs: count('idleTimeoutMs', options.idleTimeoutMs ?? FIVE_MINUTES_MS, 1),
-    maxEventLength: count('maxEventLength', options.maxEventLength ?? 8 * 1024 * 1024, 1),
+    maxEventLength: count('maxEventLength', options.maxEventLength ?? MAX_DELAY_MS, 1),
     send,
     prepare,
     logger,

@@ -1,6 +1,6 @@
 import { encodeHttpResponse, type HttpHeaders, type RequestContext, RequestError } from '@parlance/protocol';
-import { isTextType } from '@parlance/protocol/internal';
-import { readBytePieces, readEventParts, readTextPieces } from './events.js';
+import { isEventStream, isTextType, withHead } from '@parlance/protocol/internal';
+import { readEventParts, readEventsAlone, readPieces } from './events.js';
 import { GatewayFailure } from './failure.js';
 import { replyHeaders } from './headers.js';
 import type { Secret } from './secret.js';
@@ -12,16 +12,13 @@ export interface Reply {
   /**
    * Passes on the response of the upstream.
    *
-   * @param maxEventLength see {@link readEventParts}.
-   * @param rewrite changes a whole text of at most `maxEventLength` characters. @default it is passed on in pieces
-   * @throws {GatewayFailure} if reading fails; `upstream_unusable` for a redirect.
+   * @throws {GatewayFailure} if reading fails.
    * @throws {RequestError} `upstream_status` for an error status if the request has no HTTP head.
    */
   passOn(
     response: UpstreamResponse,
     secret: Secret,
-    maxEventLength: number,
-    rewrite?: (text: string) => string,
+    options: PassOnOptions,
   ): AsyncIterable<string | Uint8Array>;
   /**
    * Sends a failure of the gateway as a response.
@@ -29,6 +26,15 @@ export interface Reply {
    * @throws {RequestError} instead, if a status was already sent or the request has no HTTP head.
    */
   fail(failure: GatewayFailure): Iterable<string>;
+}
+
+export interface PassOnOptions {
+  /** Bytes. */
+  readonly maxEventSize: number;
+  /** The reply is kept, so its readers count its parts. */
+  readonly isKept: boolean;
+  /** Changes a whole text of at most `maxEventSize` bytes. @default it is passed on in pieces */
+  readonly rewrite?: ((text: string) => string) | undefined;
 }
 
 const JSON_TYPE: HttpHeaders = new Map([['content-type', 'application/json']]);
@@ -47,67 +53,61 @@ export function createReply(context: RequestContext, progress: Progress): Reply 
     return part;
   };
 
-  async function* passOnEvents(parts: AsyncIterable<string>): AsyncGenerator<string> {
+  async function* passOnEvents(
+    parts: AsyncIterable<string | Uint8Array>,
+  ): AsyncGenerator<string | Uint8Array> {
     // The empty part carries the status at once: the first event may take long.
     yield '';
     for await (const part of parts) {
-      progress.tokens = readTokenUsage(part) ?? progress.tokens;
-      yield counted(part);
+      if (typeof part === 'string') progress.tokens = readTokenUsage(part) ?? progress.tokens;
+      yield part.length === 0 ? part : counted(part);
     }
   }
 
-  async function* passOnBytes(
-    pieces: AsyncIterable<Uint8Array>,
-    onFirst: () => void,
-  ): AsyncGenerator<Uint8Array> {
-    for await (const piece of pieces) {
-      if (progress.parts === 0) onFirst();
-      yield counted(piece);
-    }
-    if (progress.parts === 0) onFirst();
-  }
-
-  async function* passOnText(pieces: AsyncIterable<string>, onFirst: () => void): AsyncGenerator<string> {
+  async function* passOnPieces(
+    pieces: AsyncGenerator<string | Uint8Array>,
+  ): AsyncGenerator<string | Uint8Array> {
     // Joined once at the end; joining at every piece would copy a long tail each time.
     const tail: string[] = [];
     let tailLength = 0;
-    for await (const piece of pieces) {
-      if (progress.parts === 0) onFirst();
-      tail.push(piece);
-      tailLength += piece.length;
-      while (tailLength - (tail[0] ?? '').length >= USAGE_TAIL_LENGTH)
-        tailLength -= tail.shift()?.length ?? 0;
+    for await (const piece of withHead(pieces)) {
+      if (piece.length === 0) {
+        yield piece;
+        continue;
+      }
+      if (typeof piece === 'string') {
+        tail.push(piece);
+        tailLength += piece.length;
+        while (tailLength - (tail[0] ?? '').length >= USAGE_TAIL_LENGTH)
+          tailLength -= tail.shift()?.length ?? 0;
+      }
       yield counted(piece);
     }
-    if (progress.parts === 0) onFirst();
     progress.tokens = readTokenUsage(tail.join(''));
   }
 
   return {
-    async *passOn({ status, headers, chunks }, secret, maxEventLength, rewrite) {
-      if (status >= 300 && status < 400) {
-        throw new GatewayFailure('upstream_unusable', 'the upstream redirected to another address');
-      }
+    async *passOn({ status, headers, chunks }, secret, { maxEventSize, isKept, rewrite }) {
       if (status < 200 || status > 599) {
         throw new GatewayFailure('upstream_unusable', `the upstream responded with status ${status}`);
       }
-      const passed = replyHeaders(headers, secret);
+      const type = headers.get('content-type');
+      const isText = type === undefined || isTextType(type);
       if (status >= 400 && !expectsHttp) {
         progress.status = status;
-        throw await upstreamError(status, headers, readTextPieces(chunks, secret));
+        throw await upstreamError(status, headers, readPieces(chunks, secret, isText));
       }
-      if (headers.get('content-type')?.startsWith('text/event-stream')) {
-        begin(status, passed);
-        yield* passOnEvents(readEventParts(chunks, maxEventLength, secret));
+      if (rewrite !== undefined && status === 200) {
+        const text = rewrite(await wholeText(readPieces(chunks, secret, isText), maxEventSize));
+        begin(status, replyHeaders(headers, secret));
+        return yield counted(text);
+      }
+      begin(status, replyHeaders(headers, secret));
+      if (isEventStream(status, type)) {
+        const read = expectsHttp ? readEventParts : readEventsAlone;
+        yield* passOnEvents(read(chunks, secret, { maxSize: maxEventSize, hasSigns: !isKept }));
       } else {
-        // The status waits for the first piece: until then, a failure can still set its own.
-        const onFirst = () => begin(status, passed);
-        const type = headers.get('content-type');
-        if (type !== undefined && !isTextType(type))
-          return yield* passOnBytes(readBytePieces(chunks, secret), onFirst);
-        const pieces = readTextPieces(chunks, secret);
-        const isRewritten = rewrite !== undefined && status === 200;
-        yield* passOnText(isRewritten ? rewritten(pieces, maxEventLength, rewrite) : pieces, onFirst);
+        yield* passOnPieces(readPieces(chunks, secret, isText));
       }
     },
 
@@ -122,14 +122,10 @@ export function createReply(context: RequestContext, progress: Progress): Reply 
   };
 }
 
-async function* rewritten(
-  pieces: AsyncIterable<string>,
-  maxLength: number,
-  rewrite: (text: string) => string,
-): AsyncGenerator<string> {
+async function wholeText(pieces: AsyncIterable<string | Uint8Array>, maxLength: number): Promise<string> {
   let text = '';
   for await (const piece of pieces) {
-    text += piece;
+    text += typeof piece === 'string' ? piece : Buffer.from(piece).toString();
     if (text.length > maxLength) {
       throw new GatewayFailure(
         'upstream_unusable',
@@ -137,20 +133,22 @@ async function* rewritten(
       );
     }
   }
-  yield rewrite(text);
+  return text;
 }
+
+/** UTF-16 units of an error that are read: an error frame holds no more. */
+const MAX_ERROR_LENGTH = 64 * 1024;
 
 /** An error response of the upstream, for a request without an HTTP head. */
 async function upstreamError(
   status: number,
   headers: HttpHeaders,
-  pieces: AsyncIterable<string>,
+  pieces: AsyncIterable<string | Uint8Array>,
 ): Promise<RequestError> {
   let body = '';
   for await (const piece of pieces) {
-    body = piece;
-    // An error frame holds no more than one piece.
-    break;
+    body += typeof piece === 'string' ? piece : Buffer.from(piece).toString();
+    if (body.length >= MAX_ERROR_LENGTH) break;
   }
   const error = parseError(body);
   const message = typeof error?.message === 'string' ? wellFormed(error.message) : '';

@@ -2,11 +2,17 @@ import { Buffer } from 'node:buffer';
 
 /** Removes the upstream's key from everything that leaves the gateway, in case the upstream repeats it. */
 export interface Secret {
-  /** Length of the longest form. In streamed text, up to one character less may be its beginning. */
-  readonly length: number;
+  /** Hides it in a text, and encodings of it, which an upstream may use in error messages. */
   hide(text: string): string;
-  /** Also hides encodings of the secret, which an upstream may use in error messages. */
-  hideEncoded(text: string): string;
+  /** Hides it in a body as well if it comes in pieces. */
+  filter(): SecretFilter;
+}
+
+export interface SecretFilter {
+  /** The chunk, after what was held of the one before, but for an end that may begin the secret. */
+  push(chunk: Uint8Array): Uint8Array;
+  /** What is held. */
+  end(): Uint8Array;
 }
 
 const HIDDEN = '[hidden]';
@@ -27,13 +33,49 @@ export function createSecrets(): typeof createSecret {
 
 export function createSecret(values: readonly string[]): Secret {
   const secrets = values.filter((value) => value.length >= MIN_LENGTH);
-  const encoded = secrets.flatMap(encodings);
-  const all = [...secrets, ...encoded];
+  const all = [...new Set([...secrets, ...secrets.flatMap(encodings)])];
+  // Latin-1 has a character for each byte.
+  const bytes = [...new Set(all.map((value) => Buffer.from(value).toString('latin1')))];
   return {
-    length: Math.max(0, ...all.map((value) => value.length)),
-    hide: (text) => replaceAll(text, secrets),
-    hideEncoded: (text) => replaceAll(text, all),
+    hide: (text) => replaceAll(text, all),
+    filter: () => (bytes.length === 0 ? NO_FILTER : createFilter(bytes)),
   };
+}
+
+const NOTHING = new Uint8Array(0);
+const NO_FILTER: SecretFilter = { push: (chunk) => chunk, end: () => NOTHING };
+
+function createFilter(values: readonly string[]): SecretFilter {
+  let held = '';
+  return {
+    push(chunk) {
+      const text = held + Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length).toString('latin1');
+      const hidden = replaceAll(text, values);
+      const end = hidden.length - begunLength(hidden, values);
+      if (end === chunk.length && held === '' && hidden === text) return chunk;
+      held = hidden.slice(end);
+      return Buffer.from(hidden.slice(0, end), 'latin1');
+    },
+    end() {
+      const rest = Buffer.from(held, 'latin1');
+      held = '';
+      return rest;
+    },
+  };
+}
+
+/** How many of the last characters of a text begin one of the values, and are not all of it. */
+function begunLength(text: string, values: readonly string[]): number {
+  let most = 0;
+  for (const value of values) {
+    const first = value[0] as string;
+    let at = text.indexOf(first, Math.max(0, text.length - value.length + 1));
+    while (at >= 0 && text.length - at > most) {
+      if (value.startsWith(text.slice(at))) most = text.length - at;
+      at = text.indexOf(first, at + 1);
+    }
+  }
+  return most;
 }
 
 function replaceAll(text: string, values: readonly string[]): string {

@@ -1,9 +1,9 @@
 import { type IncomingMessage, type RequestOptions, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
-import { pipeline, Readable, type Transform } from 'node:stream';
-import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+import { pipeline, Readable } from 'node:stream';
 import type { HttpHeaders } from '@parlance/protocol';
 import { createConnections } from './connections.js';
+import { decoded } from './decoding.js';
 
 /** One exchange with the upstream, without retries and timeouts. */
 
@@ -24,7 +24,10 @@ export interface BegunResponse {
   readonly chunks: AsyncIterator<Uint8Array>;
 }
 
-/** Rejects with an error that has the `code` of a failed connection, itself or in its `cause`; after an abort, with any. */
+/**
+ * Rejects with an error that has the `code` of a failed connection, itself or in its `cause`; after an abort, with any.
+ * {@link metOldConnection} says whether the connection had been kept since an earlier request.
+ */
 export type Send = (url: URL, request: RequestToSend) => Promise<BegunResponse>;
 
 /** Sends to one upstream. */
@@ -36,29 +39,47 @@ export interface Sender {
 
 /** Sends with Node's own HTTP client, which needs a third of the time of `fetch`. Connections are kept open. */
 export function createSender(baseUrl: URL): Sender {
-  const { agent, prepare } = createConnections(baseUrl);
+  const { agent, prepare, settle } = createConnections(baseUrl);
   const requestIt = baseUrl.protocol === 'https:' ? requestHttps : requestHttp;
-  const send: Send = (url, { method, headers, body, signal }) =>
-    new Promise((resolve, reject) => {
+  const send: Send = async (url, { method, headers, body, signal }) => {
+    await settle();
+    signal.throwIfAborted();
+    return await new Promise((resolve, reject) => {
       // What is not compressed need not be decompressed, and no event waits for the next one.
       const fields = { 'accept-encoding': 'identity', ...Object.fromEntries(headers) };
       const options: RequestOptions = { method, headers: fields, agent };
       const request = requestIt(url, options);
       // Without an error: nobody listens to the socket of a response that has just been read.
       signal.addEventListener('abort', () => request.destroy(), { once: true });
-      request.on('error', reject);
+      request.on('error', (error) => {
+        if (request.reusedSocket) old.add(error);
+        reject(error);
+      });
       // For example after an upgrade that was not asked for.
       request.on('close', () => reject(new Error('the connection was closed without a response')));
       request.on('response', (response) => {
         // Its reader gets the error, if there is one.
         response.on('error', () => {});
-        resolve(begun(response));
+        try {
+          resolve(begun(response));
+        } catch (error) {
+          request.destroy();
+          reject(error);
+        }
       });
       if (body === undefined || body instanceof Uint8Array) request.end(body);
       // The request fails with what it reports.
       else pipeline(Readable.from(body, { objectMode: false }), request, () => {});
     });
+  };
   return { send, prepare };
+}
+
+const old = new WeakSet<object>();
+
+/** Whether a request failed before its answer over a connection that had been kept, which its upstream may have closed meanwhile. */
+export function metOldConnection(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && old.has(error);
 }
 
 function begun(response: IncomingMessage): BegunResponse {
@@ -70,18 +91,15 @@ function begun(response: IncomingMessage): BegunResponse {
     const before = headers.get(name);
     headers.set(name, before === undefined ? value : `${before}, ${value}`);
   }
-  const decoder = DECODERS[headers.get('content-encoding')?.toLowerCase() ?? '']?.();
-  const body = decoder === undefined ? response : pipeline(response, decoder, () => {});
-  return { status: statusCode, headers, chunks: body[Symbol.asyncIterator]() };
+  // Such an answer has no body, whatever it says of one.
+  const codings = [NO_CONTENT, NOT_MODIFIED].includes(statusCode)
+    ? undefined
+    : headers.get('content-encoding');
+  return { status: statusCode, headers, chunks: decoded(response, codings) };
 }
 
-/** For upstreams that compress although they were asked not to. */
-const DECODERS: Readonly<Record<string, () => Transform>> = {
-  br: createBrotliDecompress,
-  deflate: createInflate,
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-};
+const NO_CONTENT = 204;
+const NOT_MODIFIED = 304;
 
 /** Sends with a `fetch` that the operator has chosen. */
 export function sendWith(fetch: typeof globalThis.fetch): Send {

@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { HttpHeaders } from '@parlance/protocol';
 import { GatewayFailure } from './failure.js';
-import type { BegunResponse, RequestToSend, Send } from './send.js';
+import { type BegunResponse, metOldConnection, type RequestToSend, type Send } from './send.js';
 
 export interface UpstreamOptions {
   readonly send: Send;
-  /** How often to repeat a request that cannot have had an effect. */
+  /** How often to repeat a request that could not be sent, or was refused with a pause. */
   readonly maxRetries: number;
   /** Longest pause before a retry, in milliseconds; longer ones are left to the client. */
   readonly maxRetryDelayMs: number;
@@ -46,20 +46,60 @@ export interface UpstreamResponse {
   close(): void;
 }
 
+/** As in the `fetch` of Node. */
+const MAX_REDIRECTS = 20;
+
 /**
- * Sends one HTTP request to the upstream. Retries only if that is safe: if the request cannot have arrived, or
- * if the upstream rejected it with 429 or 503 and a `Retry-After`.
+ * Sends one HTTP request to the upstream, and again to where it redirects within its origin.
  *
- * @throws {GatewayFailure} `upstream_unreachable`, `upstream_interrupted`, `upstream_timeout`.
+ * @throws {GatewayFailure} `upstream_unreachable`, `upstream_interrupted`, `upstream_timeout`, `upstream_unusable`.
  */
 export async function callUpstream(
   request: UpstreamRequest,
   options: UpstreamOptions,
 ): Promise<UpstreamResponse> {
+  let { url } = request;
+  for (let redirects = 0; ; redirects++) {
+    const response = await call({ ...request, url }, options);
+    if (!REDIRECTS.has(response.status)) return response;
+    response.close();
+    if (redirects === MAX_REDIRECTS) throw redirected(`redirected more than ${MAX_REDIRECTS} times`, url);
+    url = targetOf(request, url, response);
+  }
+}
+
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+/** The same request again, with its body. */
+const REPEATING: ReadonlySet<number> = new Set([307, 308]);
+
+/** @throws {GatewayFailure} `upstream_unusable`. */
+function targetOf({ method, body }: UpstreamRequest, url: URL, { status, headers }: UpstreamResponse): URL {
+  const location = headers.get('location') ?? '';
+  const target = location !== '' && URL.canParse(location, url.href) ? new URL(location, url) : undefined;
+  if (target === undefined) throw redirected('redirected without an address', url);
+  // The key must not be sent to another address.
+  if (target.origin !== url.origin) throw redirected('redirected to another origin', target);
+  if (method !== 'GET' && !REPEATING.has(status))
+    throw redirected(`redirected a ${method} with status ${status}`, target);
+  if (typeof body === 'function') throw redirected('redirected a form, which is sent once', target);
+  return target;
+}
+
+/** Without its query, which may have credentials. */
+function redirected(what: string, { origin, pathname }: URL): GatewayFailure {
+  const target = `${origin}${pathname}`.slice(0, MAX_TARGET);
+  return new GatewayFailure('upstream_unusable', `the upstream ${what}`, { detail: { target } });
+}
+
+const MAX_TARGET = 300;
+
+/** Sends one request, and again if it cannot have been processed. */
+async function call(request: UpstreamRequest, options: UpstreamOptions): Promise<UpstreamResponse> {
   const { url, method, headers, body } = request;
   const isSending = typeof body === 'function';
-  for (let attempt = 0; ; attempt++) {
-    const isLast = attempt >= options.maxRetries || isSending;
+  let mayBeOld = method === 'GET';
+  for (let attempt = 0, repeats = 0; ; attempt++) {
+    const isLast = repeats >= options.maxRetries || isSending;
     const call = createCall(request.signal, isSending);
     let delay: number | undefined;
     const begun = performance.now();
@@ -80,9 +120,16 @@ export async function callUpstream(
       call.close();
       // A call that the requester has cancelled says nothing about the upstream.
       if (!request.signal.aborted) report(undefined);
-      if (isLast || !(error instanceof GatewayFailure) || error.code !== 'upstream_unreachable') throw error;
-      delay = Math.min(options.maxRetryDelayMs, FIRST_DELAY_MS * 2 ** attempt);
+      if (!(error instanceof GatewayFailure)) throw error;
+      if (mayBeOld && metOldConnection(error.cause)) {
+        // Whoever reads only may read again; anything else may have been processed.
+        mayBeOld = false;
+        continue;
+      }
+      if (isLast || error.code !== 'upstream_unreachable') throw error;
+      delay = Math.min(options.maxRetryDelayMs, FIRST_DELAY_MS * 2 ** repeats);
     }
+    repeats++;
     const { signal } = request;
     await pause(delay, undefined, { signal }).catch(() => signal.throwIfAborted());
   }
@@ -195,6 +242,7 @@ const UNREACHED: ReadonlySet<unknown> = new Set([
   'EHOSTUNREACH',
   'ENETUNREACH',
   'UND_ERR_CONNECT_TIMEOUT',
+  'ERR_PROXY_TUNNEL',
 ]);
 
 function failureOf(cause: unknown): GatewayFailure {

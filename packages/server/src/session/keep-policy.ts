@@ -28,6 +28,7 @@ export function keepReplies(handler: RequestHandler, policy: KeepPolicy, logger:
  * Keeps a reply if the policy says so. If it cannot be kept, that is logged, and it is sent as usual.
  *
  * @param defaults options that the policy does not set.
+ * @returns whether it is kept.
  */
 export function keepByPolicy(
   policy: KeepPolicy,
@@ -35,18 +36,19 @@ export function keepByPolicy(
   context: RequestContext,
   logger: Logger,
   defaults: KeepOptions = {},
-): void {
+): boolean {
   try {
     const chosen = typeof policy === 'function' ? policy(request, context) : policy;
-    if (chosen === undefined || chosen === false) return;
+    if (chosen === undefined || chosen === false) return false;
     // A promise has no properties of its own, so every reply would be kept; if it rejects, the process would end.
     if (typeof chosen === 'object' && 'then' in chosen) {
       catchLate(chosen, () => {});
       throw new ProtocolError('invalid_option', 'keep: the function must not return a promise');
     }
-    context.keep(chosen === true ? defaults : { ...defaults, ...chosen });
+    return context.keep(chosen === true ? defaults : { ...defaults, ...chosen }) !== undefined;
   } catch (error) {
     const fields = { event: 'reply.unkept', session: context.session.id, err: loggable(error) };
     logger.warn(fields, 'a reply cannot be kept and is sent as usual');
+    return false;
   }
 }

@@ -1,14 +1,14 @@
 import { ProtocolError } from '../../base/errors.js';
 import { called } from '../../base/foreign.js';
-import { DEFAULT_LIMITS } from '../../base/limits.js';
-import { eventTextOf } from '../http/events.js';
+import { asIsOf, eventTextOf } from '../http/events.js';
 import {
   decodeHttpResponse,
   encodeHttpRequest,
-  type HttpHeaders,
   type HttpRequestHead,
 } from '../http/head.js';
 import { keptInit } from '../http/kept-init.js';
+import { isEventStream } from '../http/media-type.js';
+import { messageLimitOf } from '../http/message-limit.js';
 import type { OfferedUpload } from '../http/uploads.js';
 import type { Message } from '../messages/message.js';
 import type { ReplyStream } from '../requests/reply.js';
@@ -191,7 +191,7 @@ async function ask(
   mayStream: boolean,
 ): Promise<Reading> {
   if (!METHODS.includes(method)) throw unsupported(`the method ${method.slice(0, 20)}`);
-  const { whole, streamed, type } = await readBody({ whole: wholeLimit(session), mayStream });
+  const { whole, streamed, type } = await readBody({ whole: messageLimitOf(session), mayStream });
   try {
     signal?.throwIfAborted();
     if ((method === 'GET' || method === 'HEAD') && whole !== '') {
@@ -199,7 +199,10 @@ async function ask(
     }
     if (whole !== '' && type !== undefined) headers.set('content-type', type);
     const { pathname, search } = new URL(url);
-    const head = { method, path: pathname + search, headers: headersToSend(headers) };
+    const sent = headersToSend(headers);
+    // The other end may refuse a body before it asks for it.
+    if (streamed?.size !== undefined) sent.set('content-length', String(streamed.size));
+    const head = { method, path: pathname + search, headers: sent };
     if (streamed !== undefined) return upload(session, streamed, head, signal);
     return reading(session.stream(whole ?? '', { metadata: encodeHttpRequest(head), signal }), signal);
   } catch (error) {
@@ -236,11 +239,6 @@ function upload(
     over(error);
     throw error;
   }
-}
-
-/** Bytes of a body that the other end takes at once, as far as it has said; 16 MiB is the default of its limit. */
-function wholeLimit({ negotiated: { limits, maxPayloadSize } }: Session): number {
-  return Math.min(limits['maxMessageSize'] ?? DEFAULT_LIMITS.maxMessageSize, maxPayloadSize || Infinity);
 }
 
 const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
@@ -281,14 +279,14 @@ const OMITTED = new Set([
   'user-agent',
 ]);
 /** Headers can be half of the bytes of a request, so those without information for the other end are omitted. */
-function headersToSend(headers: Headers): HttpHeaders {
+function headersToSend(headers: Headers): Map<string, string> {
   // Such an SDK accepts JSON and events in every request, and tells a lot about itself.
   const isGenerated = headers.has('x-stainless-lang');
   const accepted = isGenerated ? /^(\*\/\*|application\/json|text\/event-stream)$/ : /^\*\/\*$/;
   const isOmitted = (name: string, value: string) =>
     OMITTED.has(name) ||
     name.startsWith('x-stainless-') ||
-    (name === 'content-type' && /^application\/json\b/.test(value)) ||
+    (name === 'content-type' && value === 'application/json') ||
     (name === 'accept' && accepted.test(value));
   return new Map([...headers].filter(([name, value]) => !isOmitted(name, value)));
 }
@@ -305,7 +303,7 @@ function createResponse(
   first: Message | undefined,
   parts: Parts,
 ): Response {
-  const isEvents = headers.get('content-type')?.startsWith('text/event-stream') ?? false;
+  const isEvents = isEventStream(status, headers.get('content-type'));
   const hasBody = !isHead && !WITHOUT_BODY.includes(status);
   if (!hasBody) parts.return().catch(() => {});
   return responseOf(url, hasBody ? createBody(first, parts, isEvents) : null, { status, headers });
@@ -318,6 +316,16 @@ function responseOf(url: string, body: BodyInit | null, init: ResponseInit): Res
 }
 
 const utf8 = new TextEncoder();
+/** A comment: the source of the events lives. */
+const SIGN = utf8.encode(':\n\n');
+
+/** What stands in a stream of events for a part. */
+function inStream(part: Message): Uint8Array<ArrayBuffer> {
+  const { bytes } = part;
+  if (bytes.length === 0) return SIGN.slice();
+  const asIs = asIsOf(bytes);
+  return asIs === undefined ? utf8.encode(eventTextOf(part.text)) : new Uint8Array(asIs);
+}
 
 /** Reads nothing ahead: unread parts keep their credit and so hold the sender back. */
 function createBody(
@@ -337,7 +345,7 @@ function createBody(
         for (;;) {
           const part = await next();
           if (part === undefined) return controller.close();
-          const bytes = isEvents ? utf8.encode(eventTextOf(part.text)) : new Uint8Array(part.bytes);
+          const bytes = isEvents ? inStream(part) : new Uint8Array(part.bytes);
           if (bytes.length > 0) return controller.enqueue(bytes);
         }
       },

@@ -1,7 +1,8 @@
 import { concatBytes, copyBytes } from '../../base/bytes.js';
 import { withArticle } from '../../base/article.js';
 import { ProtocolError } from '../../base/errors.js';
-import { isTextType, textIfPossible } from '../http/pieces.js';
+import { isTextType } from '../http/media-type.js';
+import { textIfPossible } from '../http/pieces.js';
 import { type BodySource, type OfferedUpload, offerUpload } from '../http/uploads.js';
 import { bytesOf } from '../messages/part.js';
 import type { Session } from '../session.js';
@@ -20,6 +21,8 @@ export interface OutgoingBody {
 
 /** A body that the receiver asks for. */
 export interface StreamedBody {
+  /** Bytes; `undefined` if that is not known yet. */
+  readonly size: number | undefined;
   /** See `offerUpload`. */
   offer(session: Session, onFailed: (error: unknown) => void): OfferedUpload;
   /** It is not offered. */
@@ -60,7 +63,7 @@ export async function readBody(
   if (bytes !== undefined) return sized(bytes, type ?? BYTES, limits);
   if (typeof Blob !== 'undefined' && body instanceof Blob) {
     const ownType = type ?? (body.type === '' ? BYTES : body.type);
-    return await short(readChunks(body.stream()), ownType, limits);
+    return await short(readChunks(body.stream()), ownType, limits, body.size);
   }
   if (typeof FormData !== 'undefined' && body instanceof FormData) {
     const form = new Response(body);
@@ -91,11 +94,16 @@ function sized(content: string | Uint8Array, type: string, limits: BodyLimits): 
   const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content;
   // One that may not be streamed is refused when it is sent.
   if (bytes.length <= limits.whole || !limits.mayStream) return { whole: textIfPossible(bytes), type };
-  return later(createSourceOf(bytes, isTextType(type)), type);
+  return later(createSourceOf(bytes, isTextType(type)), type, bytes.length);
 }
 
 /** Reads a body to its end if it is short. */
-async function short(chunks: ChunkReader, type: string, limits: BodyLimits): Promise<OutgoingBody> {
+async function short(
+  chunks: ChunkReader,
+  type: string,
+  limits: BodyLimits,
+  size?: number,
+): Promise<OutgoingBody> {
   const most = limits.mayStream ? Math.min(SHORT, limits.whole) : limits.whole;
   const read: Uint8Array[] = [];
   let length = 0;
@@ -107,7 +115,7 @@ async function short(chunks: ChunkReader, type: string, limits: BodyLimits): Pro
     length += chunk.length;
     if (length > most) break;
   }
-  if (limits.mayStream) return later(createSource(chunks, isTextType(type), read), type);
+  if (limits.mayStream) return later(createSource(chunks, isTextType(type), read), type, size);
   chunks.cancel(undefined);
   throw new ProtocolError('message_too_large', `a body of more than ${most} bytes cannot be sent here`);
 }
@@ -116,8 +124,9 @@ function streamed(chunks: ChunkReader, type: string): OutgoingBody {
   return later(createSource(chunks, isTextType(type)), type);
 }
 
-function later(source: BodySource, type: string): OutgoingBody {
+function later(source: BodySource, type: string, size?: number): OutgoingBody {
   const streamed: StreamedBody = {
+    size,
     offer: (session, onFailed) => offerUpload(session, source, onFailed),
     cancel: (reason) => source.cancel(reason),
   };

@@ -1,10 +1,11 @@
 import { isProtocolError, ProtocolError, RequestError } from '../../base/errors.js';
-import { systemClock } from '../../platform/clock.js';
-import { EventReader } from '../http/event-reader.js';
+import { EventParts } from '../http/event-parts.js';
 import { decodeIncoming, encodeHttpResponse, type IncomingHead } from '../http/head.js';
+import { isEventStream, isTextType } from '../http/media-type.js';
+import { messageLimitOf } from '../http/message-limit.js';
 import type { PathHandler } from '../http/paths.js';
-import { isTextType } from '../http/pieces.js';
 import { collectUpload, readUpload } from '../http/uploads.js';
+import { withHead } from '../http/with-head.js';
 import { loggable } from '../loggable.js';
 import type { Message } from '../messages/message.js';
 import type { Part } from '../messages/part.js';
@@ -88,8 +89,6 @@ function readHead({ metadata }: RequestContext): IncomingHead | Error | undefine
   }
 }
 
-/** UTF-16 units of an event, as in the gateway. */
-const MAX_EVENT_LENGTH = 8 * 1024 * 1024;
 const WITHOUT_BODY: readonly number[] = [204, 205, 304];
 /** Names of dropped headers that are remembered, so that each is logged once. */
 const MAX_NAMES = 64;
@@ -122,12 +121,15 @@ class FetchServer {
       }
       const asked = attempt(() => createRequest(head, body, signal));
       if (asked instanceof Error) return yield* refusal(context, asked.message);
-      const response = await this.#ask(asked, request, context, head);
+      let isKept = false;
+      const response = await this.#ask(asked, request, context, head, () => {
+        isKept = true;
+      });
       if (response === undefined) {
         const { exceeded } = bounds;
         return yield* exceeded === undefined ? failure(context) : tooLarge(context, exceeded);
       }
-      yield* this.#send(response, context);
+      yield* this.#send(response, context, isKept);
     } finally {
       signal.removeEventListener('abort', stop);
       reading.abort(new ProtocolError('cancelled', 'the reply is over'));
@@ -146,10 +148,11 @@ class FetchServer {
     request: Message,
     context: RequestContext,
     { method }: IncomingHead,
+    onKeep: () => void,
   ): Promise<ReadResponse | undefined> {
     const { signal, session } = context;
     const onFetch = this.#options.onFetch as FetchHandler;
-    const answering = (async () => await onFetch(asked, contextOf(request, context)))();
+    const answering = (async () => await onFetch(asked, contextOf(request, context, onKeep)))();
     try {
       const response = await settled(answering, signal);
       const hasBody = method !== 'HEAD' && !WITHOUT_BODY.includes(response?.status);
@@ -167,7 +170,7 @@ class FetchServer {
     }
   }
 
-  async *#send(response: ReadResponse, context: RequestContext): AsyncGenerator<Part> {
+  async *#send(response: ReadResponse, context: RequestContext, isKept: boolean): AsyncGenerator<Part> {
     const { status, headers, body, dropped } = response;
     const { session, signal } = context;
     this.#report(dropped, session);
@@ -177,16 +180,11 @@ class FetchServer {
       context.setMetadata(encodeHttpResponse({ status, headers }));
       if (body === undefined) return;
       const type = headers.get('content-type');
-      const isEvents = type?.startsWith('text/event-stream') === true;
-      const parts = isEvents ? eventsOf(body) : piecesOf(body, isTextType(type));
-      let next = parts.next();
-      next.catch(() => {});
-      // The status does not wait for a body that takes long to begin.
-      if (await isPending(next)) yield '';
-      for (let part = await next; part.done !== true; part = await next) {
-        yield part.value;
-        next = parts.next();
-      }
+      const events = { maxSize: messageLimitOf(session), hasSigns: !isKept };
+      const parts = isEventStream(status, type)
+        ? eventsOf(body, new EventParts(events))
+        : piecesOf(body, isTextType(type));
+      yield* withHead(parts);
     } finally {
       signal.removeEventListener('abort', stop);
       body?.cancel(undefined);
@@ -206,28 +204,15 @@ class FetchServer {
   }
 }
 
-async function* eventsOf(body: ChunkReader): AsyncGenerator<string> {
-  const reader = new EventReader(MAX_EVENT_LENGTH);
-  const decoder = new TextDecoder();
-  for (let chunk = await body.next(); chunk !== undefined; chunk = await body.next()) {
-    yield* reader.push(decoder.decode(chunk, { stream: true }));
-  }
-  yield* reader.end();
+async function* eventsOf(body: ChunkReader, events: EventParts): AsyncGenerator<string | Uint8Array> {
+  for (let chunk = await body.next(); chunk !== undefined; chunk = await body.next())
+    yield* events.push(chunk);
+  yield* events.end();
 }
 
 async function* piecesOf(body: ChunkReader, isText: boolean): AsyncGenerator<string | Uint8Array> {
   const source = createSource(body, isText);
   for (let piece = await source.next(); piece !== undefined; piece = await source.next()) yield piece;
-}
-
-/** Whether a promise is not settled when other work has had the event loop. */
-async function isPending(promise: Promise<unknown>): Promise<boolean> {
-  let pending = true;
-  const settle = () => {
-    pending = false;
-  };
-  await Promise.race([promise.then(settle, settle), systemClock.yield()]);
-  return pending;
 }
 
 /** Rejects with the reason of the signal if that aborts first. */
@@ -240,7 +225,7 @@ function settled<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<V
   });
 }
 
-function contextOf({ from }: Message, context: RequestContext): FetchContext {
+function contextOf({ from }: Message, context: RequestContext, onKeep: () => void): FetchContext {
   const session = context.session as FetchSession;
   return {
     session,
@@ -251,7 +236,11 @@ function contextOf({ from }: Message, context: RequestContext): FetchContext {
     get data() {
       return 'data' in session ? session.data : undefined;
     },
-    keep: (options) => context.keep(options),
+    keep(options) {
+      const kept = context.keep(options);
+      if (kept !== undefined) onKeep();
+      return kept;
+    },
     runToCompletion: () => context.runToCompletion(),
   };
 }

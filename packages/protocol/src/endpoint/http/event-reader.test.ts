@@ -6,7 +6,7 @@ import { encodeEventPart } from './events.js';
 
 function read(chunks: readonly string[], maxLength = Infinity): string[] {
   const reader = new EventReader(maxLength);
-  return [...chunks.flatMap((chunk) => [...reader.push(chunk)]), ...reader.end()];
+  return chunks.flatMap((chunk) => [...reader.push(chunk)]);
 }
 
 /** Cuts a text at random places. */
@@ -68,24 +68,59 @@ it('reads events as specified, wherever their text is cut', () => {
   );
 });
 
-it('drops an event that is not complete', () => {
-  expect(read(['data: one\n\ndata: two\n'])).toEqual(['one']);
+it('hands out an event with its blank line, also if that is a carriage return', () => {
+  const reader = new EventReader(Infinity);
+  expect([...reader.push('data: one\r\r')]).toEqual(['one']);
+  expect([...reader.push('\ndata: two\r\n\r')]).toEqual(['two']);
+  expect([...reader.push('\ndata: three\r')]).toEqual([]);
+  expect([...reader.push('\r')]).toEqual(['three']);
 });
 
-it('holds events up to its limit, and no longer ones, whether in lines or in one', () => {
-  const each = (text: string) => [...text];
-  expect(read(each(`data:${'x'.repeat(5)}\n\n`), 10)).toEqual(['xxxxx']);
-  expect(errorCode(() => read(each(`data:${'x'.repeat(6)}\n\n`), 10))).toBe('message_too_large');
-  expect(read(each('data:x\ndata:y\n\n'), 7)).toEqual(['x\ny']);
-  expect(errorCode(() => read(each('data:x\ndata:y\n\n'), 6))).toBe('message_too_large');
-  expect(errorCode(() => read(['x'.repeat(11)], 10))).toBe('message_too_large');
+it('has what follows the last blank line, as it came', () => {
+  const end = fc.constantFrom('\n', '\r\n', '\r');
+  const rest = fc.constantFrom(
+    '',
+    'data: two',
+    'data: two\n',
+    'data: a\r\ndata: b\r',
+    'data: a\r\ndata: b\r\n',
+    '{"error":1}',
+    ': bye\r',
+  );
+  const cases = fc.tuple(end, rest).chain(([line, last]) => {
+    const text = `data: one${line}: x${line}${line}${last}`;
+    return fc.tuple(fc.constant(last), cut(text));
+  });
+  fc.assert(
+    fc.property(cases, ([last, chunks]) => {
+      const reader = new EventReader(Infinity);
+      for (const chunk of chunks) for (const _part of reader.push(chunk));
+      expect(reader.rest()).toBe(last);
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+it('hands out events up to its limit, and no longer ones', () => {
+  expect(read(['data:xxxxx\n\n'], 5)).toEqual(['xxxxx']);
+  expect(errorCode(() => read(['data:xxxxxx\n\n'], 5))).toBe('message_too_large');
+  expect(read(['data:x\ndata:y\n\n'], 3)).toEqual(['x\ny']);
+  expect(errorCode(() => read(['data:x\ndata:y\n\n'], 2))).toBe('message_too_large');
+});
+
+it('holds no more of an event than its limit and some names', () => {
+  const pieces = Array.from({ length: 2048 }, () => 'x');
+  expect(read(pieces.slice(0, 10 + 1024), 10)).toEqual([]);
+  expect(errorCode(() => read(pieces.slice(0, 11 + 1024), 10))).toBe('message_too_large');
+  const lines = Array.from({ length: 300 }, () => 'data\n');
+  expect(errorCode(() => read(lines, 10))).toBe('message_too_large');
 });
 
 it('hands out the events before one that is too long', () => {
   const reader = new EventReader(10);
   const parts: string[] = [];
   const pushed = () => {
-    for (const part of reader.push(`data:a\n\n${'x'.repeat(11)}`)) parts.push(part);
+    for (const part of reader.push(`data:a\n\n${'x'.repeat(10 + 1025)}`)) parts.push(part);
   };
   expect(errorCode(pushed)).toBe('message_too_large');
   expect(parts).toEqual(['a']);

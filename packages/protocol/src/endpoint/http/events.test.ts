@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { encodeEventPart, eventTextOf, type ServerSentEvent } from './events.js';
+import { encodeUtf8 } from '../../base/text.js';
+import { asIsOf, encodeAsIs, encodeEventPart, eventTextOf, type ServerSentEvent } from './events.js';
 
 /** Parses one event as specified for server-sent events. */
 function parse(text: string): ServerSentEvent {
@@ -26,6 +27,7 @@ const line = fc.oneof(
     ' two  spaces',
     ': a comment',
     '[DONE]',
+    ':',
   ),
 );
 const data = fc.array(line, { minLength: 1, maxLength: 3 }).map((lines) => lines.join('\n'));
@@ -58,4 +60,22 @@ it('encodes an event with a name as its field lines', () => {
 
 it('decodes an empty part as no event', () => {
   expect(eventTextOf('')).toBe('');
+});
+
+it('tells what stands there as it is from events', () => {
+  for (const text of ['', 'data: {"a":1}', '{"error":{}}', 'x\n:']) {
+    const part = encodeAsIs(text) as string;
+    expect(eventTextOf(part)).toBe(text);
+    expect(asIsOf(encodeUtf8(part))).toEqual(encodeUtf8(text));
+    expect(encodeAsIs(encodeUtf8(text))).toEqual(encodeUtf8(part));
+  }
+  for (const data of ['a\n:', '\n:', ':', 'a\n', 'a\n: b']) {
+    const part = encodeEventPart({ data });
+    expect(asIsOf(encodeUtf8(part))).toBeUndefined();
+    expect(parse(eventTextOf(part))).toEqual({ data });
+  }
+});
+
+it('looks like a comment behind an event to a reader that does not know pieces as they are', () => {
+  expect(encodeAsIs('data: {"a":1}')).toBe('data: {"a":1}\n:');
 });

@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { concatBytes } from '../../base/bytes.js';
 import { encodeUtf8 } from '../../base/text.js';
-import { isTextType, Pieces } from './pieces.js';
+import { isTextType } from './media-type.js';
+import { Pieces } from './pieces.js';
 
 const bytesOf = (piece: string | Uint8Array) => (typeof piece === 'string' ? encodeUtf8(piece) : piece);
 

@@ -64,10 +64,3 @@ function incompleteLength(bytes: Uint8Array): number {
   }
   return 0;
 }
-
-/** Whether the content of a media type is text. */
-export function isTextType(type: string | null | undefined): boolean {
-  return /^(text\/|application\/(([\w.-]+\+)?(json|xml)|javascript|x-www-form-urlencoded|x-ndjson|jsonl)\b)/i.test(
-    type ?? '',
-  );
-}
