@@ -22,7 +22,7 @@ async function goOn(said: readonly string[], respond: () => Response) {
   });
   const policies: string[] = [];
   const context = {
-    session: { principal: 'ann', agentId: undefined, id: 'sess_one' },
+    session: { principal: 'ann', id: 'sess_one', negotiated: { limits: {}, maxPayloadSize: 0 } },
     signal: new AbortController().signal,
     metadata: {},
     setMetadata: () => policies.push('head'),
