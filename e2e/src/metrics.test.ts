@@ -238,6 +238,7 @@ describe('metrics', () => {
       features: [metrics()],
       onRequest: createOpenAIGateway({
         baseUrl: 'http://upstream.invalid/v1',
+        maxRetries: 2,
         maxRetryDelayMs: 1,
         async fetch(_url, init) {
           const body = String(new TextDecoder().decode(init?.body as Uint8Array));
