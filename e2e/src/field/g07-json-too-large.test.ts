@@ -43,7 +43,7 @@ describe('JSON of n + 1 bytes', () => {
     ['a file', (json) => new Blob([json])],
   ])('as %s is refused before any of it is sent', async (_what, bodyOf) => {
     const session = await setUp();
-    const sent = () => session.stats().bytesSent;
+    const sent = () => session.stats().sent.contentBytes;
     const before = sent();
     const response = await session.fetch(CHAT, { ...ASK, body: bodyOf(jsonOf(LIMIT + 1)) });
     expect(response.status).toBe(413);

@@ -158,9 +158,11 @@ function assertDirect({ from }: Message): void {
     throw new GatewayFailure('bad_request', 'a body from another session cannot be streamed');
 }
 
+const TOO_LARGE: ReadonlySet<string> = new Set(['message_too_large', 'decompressed_too_large']);
+
 function bodyFailure(error: unknown): unknown {
   if (error instanceof GatewayFailure) return error;
-  if (error instanceof ProtocolError && error.code === 'message_too_large') {
+  if (error instanceof ProtocolError && TOO_LARGE.has(error.code)) {
     return new GatewayFailure('body_too_large', 'the body is larger than a message may be', { cause: error });
   }
   if (error instanceof RequestError || error instanceof ProtocolError) {
