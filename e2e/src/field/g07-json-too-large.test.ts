@@ -30,7 +30,8 @@ async function setUp() {
 }
 
 const jsonOf = (length: number): string => {
-  const json = (text: string) => JSON.stringify({ model: 'gpt-4o', messages: [{ role: 'user', content: text }] });
+  const json = (text: string) =>
+    JSON.stringify({ model: 'gpt-4o', messages: [{ role: 'user', content: text }] });
   return json('x'.repeat(length - json('').length));
 };
 const ASK = { method: 'POST', headers: { 'content-type': 'application/json' } };
@@ -77,7 +78,11 @@ it('a form that states to be larger than it may be is refused before it is sent'
   const whole = new Response(form);
   const headers = { 'content-type': whole.headers.get('content-type') ?? '' };
   const body = new Uint8Array(await whole.arrayBuffer());
-  const response = await session.fetch('http://session/v1/audio/transcriptions', { method: 'POST', headers, body });
+  const response = await session.fetch('http://session/v1/audio/transcriptions', {
+    method: 'POST',
+    headers,
+    body,
+  });
   expect(response.status).toBe(413);
   expect(upstream.requests).toEqual([]);
 });

@@ -74,18 +74,26 @@ describe.skipIf(otherNodeMissing !== undefined)(otherNodeMissing ?? 'under Node 
     it.each<[string, number, Record<string, string>]>([
       ['is used if Node is told to', 201, { NODE_USE_ENV_PROXY: '1' }],
       ['is not used without that, as by Node', 502, {}],
-      ['is not used for a host of NO_PROXY', 502, { NODE_USE_ENV_PROXY: '1', NO_PROXY: 'api.model-provider.test' }],
-    ])('%s', async (_what, status, more) => {
-      await using proxy = await startProxy();
-      const env = { HTTP_PROXY: proxy.url, ...more };
-      const asking = startUnderNode22<OpenAICommands>('ai/openai-process', { programs, env });
-      try {
-        expect(await asking.call('askUpstream', API)).toBe(status);
-        expect(proxy.asked.length).toBe(status === 201 ? 1 : 0);
-        expect(proxy.asked.every((target) => target.includes('api.model-provider.test'))).toBe(true);
-      } finally {
-        await asking.kill();
-      }
-    }, 120_000);
+      [
+        'is not used for a host of NO_PROXY',
+        502,
+        { NODE_USE_ENV_PROXY: '1', NO_PROXY: 'api.model-provider.test' },
+      ],
+    ])(
+      '%s',
+      async (_what, status, more) => {
+        await using proxy = await startProxy();
+        const env = { HTTP_PROXY: proxy.url, ...more };
+        const asking = startUnderNode22<OpenAICommands>('ai/openai-process', { programs, env });
+        try {
+          expect(await asking.call('askUpstream', API)).toBe(status);
+          expect(proxy.asked.length).toBe(status === 201 ? 1 : 0);
+          expect(proxy.asked.every((target) => target.includes('api.model-provider.test'))).toBe(true);
+        } finally {
+          await asking.kill();
+        }
+      },
+      120_000,
+    );
   });
 });

@@ -16,7 +16,8 @@ const DOWN = 'http://127.0.0.1:1/v1';
 
 function record() {
   const lines: (readonly [level: string, fields: Record<string, unknown>, message: string])[] = [];
-  const at = (level: string) => (fields: object, message: string) => void lines.push([level, { ...fields }, message]);
+  const at = (level: string) => (fields: object, message: string) =>
+    void lines.push([level, { ...fields }, message]);
   const logger = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
   const failures = () => lines.filter(([, { event }]) => event === 'gateway.failed');
   return { logger, failures };
@@ -71,5 +72,8 @@ it('the target of a redirect that is not followed is in the log, without its que
   const response = await ask({ logger }, { baseUrl: 'https://api.example/v1', fetch });
   expect(response.status).toBe(502);
   expect(await response.text()).not.toContain('other.example');
-  expect(failures()[0]?.[1]).toMatchObject({ code: 'upstream_unusable', target: 'https://other.example/v1/x' });
+  expect(failures()[0]?.[1]).toMatchObject({
+    code: 'upstream_unusable',
+    target: 'https://other.example/v1/x',
+  });
 });

@@ -13,8 +13,8 @@ export interface EventPartsOptions {
   /** Bytes of the longest event. */
   readonly maxSize: number;
   /**
-   * A comment becomes an empty part, at most one a second, if no event came with it. Readers of kept replies count parts as events, so
-   * these have none.
+   * A comment becomes an empty part, at most one a second, if no event came with it. A kept reply has none, as its readers count parts
+   * as events.
    */
   readonly hasSigns: boolean;
   /** @default the time of the system clock */
