@@ -1,12 +1,12 @@
-import { type UIMessage, useChat } from '@ai-sdk/react';
+import { Chat as KeptChat, type UIMessage, useChat } from '@ai-sdk/react';
 import { connect } from '@parlance/client';
-import { SessionChatTransport } from '@parlance/client/ai';
+import { SessionChatTransport, sessionChats } from '@parlance/client/ai';
 import {
   DefaultChatTransport,
   lastAssistantMessageIsCompleteWithApprovalResponses,
   lastAssistantMessageIsCompleteWithToolCalls,
 } from 'ai';
-import { createElement, StrictMode } from 'react';
+import { createElement, StrictMode, useState } from 'react';
 import { createRoot } from 'react-dom/client';
 
 /** A page with `useChat`, which its test looks at and acts on. */
@@ -31,6 +31,8 @@ interface TestChat {
   chat: Chat | undefined;
   readonly data: unknown[];
   readonly ended: object[];
+  /** Shows the page of the chat, or another page. */
+  show(isShown: boolean): void;
   /** How often a tool of the page was called. */
   toolCalls: number;
   readonly state: {
@@ -53,24 +55,33 @@ declare global {
 
 const stored: UIMessage[] = JSON.parse(sessionStorage.getItem(STORED) ?? '[]');
 
+const callbacks: Pick<
+  ConstructorParameters<typeof KeptChat>[0],
+  'onToolCall' | 'sendAutomaticallyWhen' | 'onData' | 'onFinish'
+> = {
+  onToolCall({ toolCall }) {
+    if (toolCall.toolName !== 'location') return;
+    window.chatTest.toolCalls++;
+    const output = { tool: 'location', toolCallId: toolCall.toolCallId, output: 'Bergen' };
+    void window.chatTest.chat?.addToolOutput(output);
+  },
+  sendAutomaticallyWhen: (options) =>
+    lastAssistantMessageIsCompleteWithToolCalls(options) ||
+    lastAssistantMessageIsCompleteWithApprovalResponses(options),
+  onData: (part) => window.chatTest.data.push(part),
+  onFinish: ({ isAbort, isDisconnect, isError, finishReason }) =>
+    window.chatTest.ended.push({ isAbort, isDisconnect, isError, finishReason }),
+};
+
+const chats = query.has('kept') && sessionChats(transport, { Chat: KeptChat, init: callbacks });
+
 function Page() {
-  const chat = useChat({
-    id,
-    transport,
-    messages: stored,
-    resume: query.has('resume'),
-    onToolCall({ toolCall }) {
-      if (toolCall.toolName !== 'location') return;
-      window.chatTest.toolCalls++;
-      void chat.addToolOutput({ tool: 'location', toolCallId: toolCall.toolCallId, output: 'Bergen' });
-    },
-    sendAutomaticallyWhen: (options) =>
-      lastAssistantMessageIsCompleteWithToolCalls(options) ||
-      lastAssistantMessageIsCompleteWithApprovalResponses(options),
-    onData: (part) => window.chatTest.data.push(part),
-    onFinish: ({ isAbort, isDisconnect, isError, finishReason }) =>
-      window.chatTest.ended.push({ isAbort, isDisconnect, isError, finishReason }),
-  });
+  const resume = query.has('resume');
+  const chat = useChat(
+    chats
+      ? { chat: chats.get(id, stored), resume }
+      : { id, transport, messages: stored, resume, ...callbacks },
+  );
   window.chatTest.chat = chat;
   // As an application with a store does: of an answer under way, it may know a part.
   const text = JSON.stringify(chat.messages);
@@ -83,6 +94,7 @@ function Page() {
 window.chatTest = {
   session,
   chat: undefined,
+  show: () => {},
   data: [],
   ended: [],
   toolCalls: 0,
@@ -97,4 +109,14 @@ window.chatTest = {
   },
 };
 
-createRoot(document.body).render(createElement(StrictMode, null, createElement(Page)));
+/** An application of two pages. */
+function Router() {
+  const [isShown, show] = useState(true);
+  window.chatTest.show = (value) => {
+    window.chatTest.chat = undefined;
+    show(value);
+  };
+  return isShown ? createElement(Page) : null;
+}
+
+createRoot(document.body).render(createElement(StrictMode, null, createElement(Router)));

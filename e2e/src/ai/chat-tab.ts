@@ -21,6 +21,8 @@ export interface Query {
   /** Takes the session up after a reload. */
   readonly store?: true;
   readonly resume?: true;
+  /** The chats are those of `sessionChats`. */
+  readonly kept?: true;
   /** The page stores messages while they are being written. */
   readonly partial?: true;
   /** Uses the default transport. */
@@ -73,6 +75,11 @@ export class ChatTab {
   async ask(text: string, options?: { readonly body?: object; readonly metadata?: unknown }): Promise<State> {
     await this.send(text, options);
     return await this.done();
+  }
+
+  /** Shows another page of the application, or that of the chat again. */
+  show(isShown: boolean): Promise<void> {
+    return this.page.evaluate((value) => window.chatTest.show(value), isShown);
   }
 
   stop(): Promise<void> {

@@ -295,6 +295,42 @@ describe.each(VERSIONS)(
       expect(text).toBe(words(text.split(' ').length - 1));
     });
 
+    it('goes on with an answer whose page the user leaves, if its chat is kept, and stops it with stop()', async () => {
+      const tab = await open({ kept: true, resume: true });
+      await tab.send('words 300');
+      await tab.reads(20);
+      await tab.show(false);
+      await expect
+        .poll(async () => (await app.state()).finished)
+        .toMatchObject([{ isAborted: false, text: words(300) }]);
+      await tab.show(true);
+      await tab.isRendered();
+      expect(await tab.done()).toMatchObject({ status: 'ready', text: words(300) });
+      // And back before its end.
+      await tab.send('words 4000');
+      await tab.reads(5);
+      await tab.show(false);
+      await tab.show(true);
+      await tab.isRendered();
+      await tab.reads(20);
+      expect(await tab.state()).toMatchObject({ status: 'streaming' });
+      expect((await app.state()).aborted).toBe(0);
+      await tab.stop();
+      await expect.poll(async () => (await app.state()).aborted).toBe(1);
+      expect((await tab.state()).status).toBe('ready');
+    });
+
+    it('leaves the answer of a first tab alone when a second one, which has only looked, shows another page', async () => {
+      const one = await open({ kept: true });
+      await one.send('words 300');
+      await one.reads(5);
+      const two = await open({ kept: true, resume: true });
+      await two.reads(5);
+      await two.show(false);
+      expect(await one.done()).toMatchObject({ status: 'ready', text: words(300) });
+      expect((await app.state()).finished).toMatchObject([{ isAborted: false, text: words(300) }]);
+    });
+
     it('finishes on the server when the page is closed', async () => {
       const tab = await open();
       await tab.send('words 300');

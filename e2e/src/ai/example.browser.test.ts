@@ -91,10 +91,10 @@ describe.skipIf(missing !== undefined)('the example for the AI SDK', () => {
     }
   });
 
-  it('is two lines and the imports away from the same page with the default transport', async () => {
+  it('is three lines and the imports away from the same page with the default transport', async () => {
     const changed = (sign: string) =>
       readDiff().flatMap(([own, line]) => (own === sign && !line.startsWith('import ') ? [line] : []));
-    expect([changed('-').length, changed('+').length]).toEqual([2, 2]);
+    expect([changed('-').length, changed('+').length]).toEqual([2, 3]);
 
     await using upstream = await startOpenAIUpstream();
     const model = createOpenAICompatible({ name: 'openai', baseURL: upstream.baseUrl })('gpt-4o');

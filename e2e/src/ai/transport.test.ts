@@ -2,59 +2,18 @@ import { type ClientSession, connect } from '@parlance/client';
 import { SessionChatTransport, type SessionChatTransportOptions } from '@parlance/client/ai';
 import { createServer, keptReplies, RequestError, type ServerOptions } from '@parlance/server';
 import { type ChatRequest, chatHandler } from '@parlance/server/ai';
-import {
-  AbstractChat,
-  type ChatState,
-  type ChatStatus,
-  convertToModelMessages,
-  streamText,
-  type UIMessage,
-} from 'ai';
+import { convertToModelMessages, streamText, type UIMessage } from 'ai';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
 import { createScriptedModel, words } from './model.js';
+import { PlainChat } from './plain-chat.js';
 
-/** The transport without React: with `AbstractChat`, on which the chats of every framework are built. */
+/** The transport without React. */
 
 const open: AsyncDisposable[] = [];
 afterEach(async () => {
   for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
 });
-
-class PlainState implements ChatState<UIMessage> {
-  status: ChatStatus = 'ready';
-  error: Error | undefined;
-  messages: UIMessage[];
-
-  constructor(messages: UIMessage[]) {
-    this.messages = messages;
-  }
-  pushMessage = (message: UIMessage) => {
-    this.messages = [...this.messages, message];
-  };
-  popMessage = () => {
-    this.messages = this.messages.slice(0, -1);
-  };
-  replaceMessage = (index: number, message: UIMessage) => {
-    this.messages = this.messages.with(index, structuredClone(message));
-  };
-  snapshot = <Value>(value: Value): Value => structuredClone(value);
-}
-
-class PlainChat extends AbstractChat<UIMessage> {
-  constructor(transport: SessionChatTransport, id = 'chat', messages: UIMessage[] = []) {
-    super({ id, transport, state: new PlainState(messages) });
-  }
-
-  get text(): string {
-    return (this.lastMessage?.parts ?? []).map((part) => (part.type === 'text' ? part.text : '')).join('');
-  }
-
-  /** The code of the error, if there is one. */
-  get code(): unknown {
-    return this.error && Object.entries(this.error).find(([name]) => name === 'code')?.[1];
-  }
-}
 
 const script = createScriptedModel();
 

@@ -1,12 +1,22 @@
 import type { Session } from '@parlance/protocol';
 import { ProtocolError } from '@parlance/protocol/client';
 import { type ClientSession, connect } from '../index.js';
+import { isBack, isThere } from '../is-back.js';
 import type { ChatConnection, ChatSession, ChatSessionSource } from './options.js';
 
-interface Opening {
-  readonly session: Promise<ChatSession>;
-  /** It has failed, or the session is closed. */
-  isClosed: () => boolean;
+/** A session while a chat asks or reads something in it. */
+export interface SessionUse {
+  readonly session: ChatSession;
+  /** Ends the use. A second call has no effect. */
+  release(): void;
+  /** Waits while the session has no connection. */
+  settled(): Promise<void>;
+  /**
+   * Ends the use, and begins one of the session after the one that ended with `error`. Waits for that session.
+   *
+   * @throws `error` if none follows; what opening the session throws.
+   */
+  next(error: Error): Promise<SessionUse>;
 }
 
 /** The session of a transport, in whichever way the application has given it. */
@@ -22,38 +32,107 @@ export class ChatSessions {
   }
 
   /** @throws {ProtocolError} `unsupported` for a connection without a page; what opening the session throws. */
-  async get(): Promise<ChatSession> {
+  async use(): Promise<SessionUse> {
     const source = this.#source;
-    if (typeof source !== 'function' && !isConnection(source)) return await source;
-    if (this.#present === undefined || this.#present.isClosed()) this.#present = opening(source);
-    return await this.#present.session;
+    if (!opens(source)) this.#present ??= new Opening(source);
+    else if (this.#present === undefined || this.#present.isClosed)
+      this.#present = new Opening(opened(source));
+    return await this.#use(this.#present);
   }
 
-  /** Closes the session that was opened for a connection. The next request opens another one. */
-  async close(): Promise<void> {
+  /**
+   * Closes the session that was opened for a connection when nothing uses it any more, or at once. The next request opens
+   * another one.
+   */
+  async close(atOnce: boolean): Promise<void> {
     const present = this.#present;
-    if (present === undefined || typeof this.#source === 'function') return;
+    if (present === undefined || typeof this.#source === 'function' || !opens(this.#source)) return;
     this.#present = undefined;
+    if (!atOnce) await present.idle();
     const session = await present.session.catch(() => undefined);
     await (session as ClientSession | undefined)?.close();
   }
+
+  async #use(opening: Opening): Promise<SessionUse> {
+    const release = opening.hold();
+    try {
+      const session = await opening.session;
+      const next = async (error: Error): Promise<SessionUse> => {
+        if (isWhole(session) && (await isBack(session, error))) return await this.#use(opening);
+        const isLost = 'code' in error && error.code === 'session_lost';
+        // A session that the application has closed is not opened again for what was read in it.
+        if (!isLost || opening !== this.#present || !opens(this.#source)) throw error;
+        return await this.use();
+      };
+      return {
+        session,
+        release,
+        settled: async () => {
+          if (isWhole(session)) await isThere(session);
+        },
+        next: (error) => next(error).finally(release),
+      };
+    } catch (error) {
+      release();
+      throw error;
+    }
+  }
 }
 
-function opening(source: ChatConnection | (() => ChatSession | Promise<ChatSession>)): Opening {
-  const open = async () => (typeof source === 'function' ? await source() : await openIn(source));
-  const present: Opening = { session: open(), isClosed: () => false };
-  present.session.then(
-    (session) => {
-      present.isClosed = () => (session as Partial<Session>).state === 'closed';
-    },
-    () => {
-      present.isClosed = () => true;
-    },
-  );
-  return present;
+/** One session, or the attempt to open it, with those who use it. */
+class Opening {
+  readonly session: Promise<ChatSession>;
+  #hasFailed = false;
+  #opened: Partial<Session> | undefined;
+  #users = 0;
+  #onIdle = (): void => {};
+
+  constructor(session: ChatSession | Promise<ChatSession>) {
+    this.session = Promise.resolve(session);
+    this.session.then(
+      (opened) => {
+        this.#opened = opened;
+      },
+      () => {
+        this.#hasFailed = true;
+      },
+    );
+  }
+
+  /** It could not be opened, or is closed. */
+  get isClosed(): boolean {
+    return this.#hasFailed || this.#opened?.state === 'closed';
+  }
+
+  /** @returns a function that lets go of it. */
+  hold(): () => void {
+    let isHeld = true;
+    this.#users++;
+    return () => {
+      if (isHeld && --this.#users === 0) this.#onIdle();
+      isHeld = false;
+    };
+  }
+
+  /** Resolves when nobody uses it. */
+  async idle(): Promise<void> {
+    if (this.#users === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#onIdle = resolve;
+    });
+  }
 }
 
-async function openIn({ url, store, ...options }: ChatConnection): Promise<ChatSession> {
+/** An application may give as much of a session as a chat uses. */
+function isWhole(session: ChatSession): session is Session {
+  return 'state' in session && 'on' in session;
+}
+
+async function opened(
+  source: ChatConnection | (() => ChatSession | Promise<ChatSession>),
+): Promise<ChatSession> {
+  if (typeof source === 'function') return await source();
+  const { url, store, ...options } = source;
   if (typeof window === 'undefined') {
     throw new ProtocolError(
       'unsupported',
@@ -66,6 +145,9 @@ async function openIn({ url, store, ...options }: ChatConnection): Promise<ChatS
   });
 }
 
-function isConnection(source: ChatSessionSource): source is ChatConnection {
-  return 'url' in source && !('stream' in source);
+/** Whether there may be one session after the other. */
+function opens(
+  source: ChatSessionSource,
+): source is ChatConnection | (() => ChatSession | Promise<ChatSession>) {
+  return typeof source === 'function' || ('url' in source && !('stream' in source));
 }

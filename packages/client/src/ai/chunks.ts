@@ -1,6 +1,7 @@
-import type { FollowedReply, Message, ReplyStream } from '@parlance/protocol';
+import type { Message } from '@parlance/protocol';
 import { CONTINUATION, get, isFields, isProtocolError, ProtocolError } from '@parlance/protocol/client';
 import type { UIMessageChunk } from 'ai';
+import type { Answer } from './answer.js';
 import { replayMessage } from './replay.js';
 
 export interface ChunkOptions {
@@ -8,25 +9,21 @@ export interface ChunkOptions {
   readonly signal: AbortSignal | undefined;
   /** The reader has nothing of the answer yet, not even the message that it continues. */
   readonly isReplay: boolean;
-  /** The stream has ended, failed or was cancelled. */
-  readonly onOver?: (() => void) | undefined;
+  /** The reader leaves before the end: it has cancelled the stream, or a part cannot be read. */
+  readonly onLeave: () => void;
 }
 
-/**
- * The parts of a reply as UI message chunks. It reads nothing ahead, so that a slow reader holds the sender back.
- * Cancelling it leaves the reply, which stops the handler if this is the requester.
- */
+/** The parts of an answer as UI message chunks. It reads nothing ahead, so that a slow reader holds the sender back. */
 export function chunksOf(
-  reply: ReplyStream | FollowedReply,
-  { signal, isReplay, onOver = () => {} }: ChunkOptions,
+  answer: Answer,
+  { signal, isReplay, onLeave }: ChunkOptions,
 ): ReadableStream<UIMessageChunk> {
-  const parts = reply[Symbol.asyncIterator]();
   let replayed: Iterator<UIMessageChunk> | undefined;
   const next = async (): Promise<UIMessageChunk | undefined> => {
     for (;;) {
       const waiting = replayed?.next();
       if (waiting?.done === false) return waiting.value;
-      const { done, value } = await parts.next();
+      const { done, value } = await answer.next();
       if (done === true) return undefined;
       const chunk = readChunk(value);
       if (chunk.type !== CONTINUATION) return chunk as UIMessageChunk;
@@ -42,22 +39,17 @@ export function chunksOf(
           chunk = await next();
           signal?.throwIfAborted();
         } catch (error) {
-          onOver();
-          // A part that cannot be read has not ended the reply.
-          await parts.return?.();
+          // A part that cannot be read has not ended the answer.
+          onLeave();
           if (signal?.aborted === true) throw signal.reason;
           if (!isEnd(error, isReplay)) throw error;
           // Another reader of the answer has stopped it, or it is forgotten by now: neither is a failure of this chat.
           if (error.code === 'cancelled') controller.enqueue({ type: 'abort' });
         }
-        if (chunk !== undefined) return controller.enqueue(chunk);
-        onOver();
-        controller.close();
+        if (chunk !== undefined) controller.enqueue(chunk);
+        else controller.close();
       },
-      async cancel() {
-        onOver();
-        await parts.return?.();
-      },
+      cancel: onLeave,
     },
     { highWaterMark: 0 },
   );

@@ -1,5 +1,5 @@
 import type { Logger, Session } from '@parlance/protocol';
-import { assertOptions, type OptionKinds } from '@parlance/protocol/client';
+import { assertOptions, type OptionKinds, ProtocolError } from '@parlance/protocol/client';
 import type { UIMessage } from 'ai';
 import type { ClientOptions, SessionStore } from '../index.js';
 
@@ -57,6 +57,14 @@ export interface SessionChatTransportOptions<Message extends UIMessage = UIMessa
   readonly prepareSendMessagesRequest?:
     | ((request: ChatRequestToPrepare<Message>) => PreparedChatRequest | Promise<PreparedChatRequest>)
     | undefined;
+  /**
+   * Whether the model is stopped when the AI SDK aborts a request: `leave` reads no more and lets it continue, and
+   * `transport.stop(id)` stops it. The AI SDK aborts for `stop()` of the user's button, and if a component goes whose `useChat`
+   * has made its chat; no transport can tell the two apart. With chats of `sessionChats`, only `stop()` aborts.
+   *
+   * @default 'stop'
+   */
+  readonly onAbort?: 'stop' | 'leave' | undefined;
   /** Gets a warning if an answer cannot be stopped. @default console */
   readonly logger?: Logger | undefined;
 }
@@ -65,12 +73,34 @@ const KINDS: OptionKinds<SessionChatTransportOptions> = {
   headers: ['object', 'function'],
   body: ['object', 'function'],
   prepareSendMessagesRequest: 'function',
+  onAbort: 'text',
   logger: 'logger',
 };
 
 /** @throws {ProtocolError} `invalid_option`. */
-export function assertTransportOptions(options: object): void {
-  assertOptions(options, KINDS);
+export function assertTransportOptions(options: Pick<SessionChatTransportOptions, 'onAbort'>): void {
+  assertOptions<object>(options, KINDS);
+  const { onAbort = 'stop' } = options;
+  if (onAbort !== 'stop' && onAbort !== 'leave')
+    throw new ProtocolError('invalid_option', "onAbort: 'stop' or 'leave' is expected");
+}
+
+/** @throws {ProtocolError} `invalid_argument`. */
+export function assertSource(source: unknown): void {
+  if (typeof source === 'function') return;
+  if (typeof source === 'object' && source !== null) {
+    if (['url', 'stream', 'then'].some((name) => name in source)) return;
+    if (!(source instanceof URL))
+      throw noSource('api' in source ? 'api is an option of DefaultChatTransport; ' : '');
+  }
+  throw noSource('');
+}
+
+function noSource(why: string): ProtocolError {
+  return new ProtocolError(
+    'invalid_argument',
+    `SessionChatTransport: ${why}expected what to connect to, such as { url: '/session' }, or a session, a promise of one, or a function that returns one`,
+  );
 }
 
 export async function resolve<Value>(value: Resolvable<Value>): Promise<Value> {

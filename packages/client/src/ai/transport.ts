@@ -1,4 +1,4 @@
-import type { FollowedReply, Metadata } from '@parlance/protocol';
+import type { Metadata } from '@parlance/protocol';
 import {
   CHAT,
   type ChatEnvelope,
@@ -8,9 +8,11 @@ import {
   loggable,
 } from '@parlance/protocol/client';
 import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai';
+import { Answer } from './answer.js';
 import { ChatSessions } from './chat-sessions.js';
 import { chunksOf } from './chunks.js';
 import {
+  assertSource,
   assertTransportOptions,
   type ChatRequestToPrepare,
   type ChatSession,
@@ -19,6 +21,8 @@ import {
   type SessionChatTransportOptions,
 } from './options.js';
 
+export { ChatDisconnectedError } from './disconnect.js';
+export { type KeptChat, SessionChats, type SessionChatsOptions, sessionChats } from './kept-chats.js';
 export type {
   ChatConnection,
   ChatRequestToPrepare,
@@ -34,11 +38,13 @@ export type {
  * of `@parlance/server/ai`.
  *
  *     const transport = new SessionChatTransport({ url: 'wss://example.org/session', store: () => sessionStorage });
- *     useChat({ id, resume: true, transport })
+ *     const chats = sessionChats(transport, { Chat });
+ *     useChat({ chat: chats.get(id), resume: true });
  *
- * An answer goes on when the connection is lost and when the page is closed or loaded again. With `resume`, the next page
- * and every other page of the same principal follow it from its first chunk, and `stop()` in any of them stops the model.
- * Failures keep their `code`: `chat.error` is the `ProtocolError` or the `RequestError` of the request.
+ * An answer continues when the connection or the session is lost, and when the page is closed or loaded again. With `resume`,
+ * the next page and every other page of the same principal follow it from its first chunk, and `stop()` in any of them stops the
+ * model. Failures keep their `code`: `chat.error` is the `ProtocolError` or the `RequestError` of the request; if the connection
+ * has failed, it is a {@link ChatDisconnectedError} with that error as its `cause`.
  */
 export class SessionChatTransport<Message extends UIMessage = UIMessage> implements ChatTransport<Message> {
   /** The chunks of an answer that is followed are all there, from the first. */
@@ -47,20 +53,23 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
   readonly #options: SessionChatTransportOptions<Message>;
   /** The latest attempt to follow the answer of each chat, while it may still be followed. */
   readonly #followers = new Map<string, object>();
+  /** The answers that were asked for here, and that may be read still, by the IDs of their chats. */
+  readonly #asked = new Map<string, Answer>();
 
   /**
    * Opens nothing, so it may be called anywhere, such as at the top of a module that a server renders as well.
    *
-   * @throws {ProtocolError} `invalid_option`.
+   * @throws {ProtocolError} `invalid_option`; `invalid_argument` for anything that is no source of a session.
    */
   constructor(session: ChatSessionSource, options: SessionChatTransportOptions<Message> = {}) {
+    assertSource(session);
     assertTransportOptions(options);
     this.#sessions = new ChatSessions(session);
     this.#options = options;
   }
 
   /**
-   * Asks the server. An abort of the signal, and leaving the stream, stop the model.
+   * Asks the server. An abort of the signal, and leaving the stream, stop the model, or leave the answer with `onAbort: 'leave'`.
    *
    * @throws {ProtocolError} `invalid_argument` for an ID of a chat that has not 1 to 123 bytes; the errors of
    * `Session.stream`; the reason of the signal. From the stream: the errors of the request.
@@ -71,16 +80,33 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
     const { chatId: id, abortSignal: signal } = request;
     chatReplyName(id);
     signal?.throwIfAborted();
-    const [session, { envelope, metadata }] = await untilAborted(
-      Promise.all([this.#sessions.get(), this.#prepare(request)]),
-      signal,
-    );
-    return chunksOf(session.stream({ json: envelope }, { metadata, signal }), { signal, isReplay: false });
+    const using = this.#sessions.use();
+    try {
+      const [use, { envelope, metadata }] = await untilAborted(
+        Promise.all([using, this.#prepare(request)]),
+        signal,
+      );
+      const answer = new Answer(use, use.session.stream({ json: envelope }, { metadata }), () => {
+        signal?.removeEventListener('abort', onLeave);
+        if (this.#asked.get(id) === answer) this.#asked.delete(id);
+      });
+      const onLeave = () => {
+        if (this.#options.onAbort === 'leave') answer.leave();
+        else void this.#stop(answer);
+      };
+      signal?.addEventListener('abort', onLeave, { once: true });
+      this.#asked.set(id, answer);
+      return chunksOf(answer, { signal, isReplay: false, onLeave });
+    } catch (error) {
+      using.then((use) => use.release()).catch(() => {});
+      throw error;
+    }
   }
 
   /**
    * Follows the answer of a chat from its first chunk, if the server is writing one; otherwise resolves to `null`. An
-   * abort of the signal stops the model, unless another attempt takes the place of this one; leaving the stream does not.
+   * abort of the signal stops the model, unless another attempt takes the place of this one, or the option `onAbort` is 'leave';
+   * leaving the stream does not.
    *
    * @throws {ProtocolError} as {@link sendMessages}; the errors of `Session.replies`.
    */
@@ -96,44 +122,72 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
     const forget = () => {
       if (this.#followers.get(chatId) === attempt) this.#followers.delete(chatId);
     };
+    const use = await this.#sessions.use();
     try {
-      const session = await this.#sessions.get();
-      const reply = await findRunning(session, name);
+      const reply = await findRunning(use.session, name);
       if (reply === undefined) {
         forget();
+        use.release();
         return null;
       }
-      const following = session.follow(reply);
-      const leave = () => {
+      const answer = new Answer(use, use.session.follow(reply), () => {
+        signal?.removeEventListener('abort', abort);
+        // A stop waits a moment for another attempt.
+        queueMicrotask(forget);
+      });
+      const abort = () => {
+        if (this.#options.onAbort === 'leave') return answer.leave();
         // The AI SDK aborts an attempt for `stop()`, and immediately before it makes another one.
         queueMicrotask(() => {
-          if (this.#followers.get(chatId) === attempt) void this.#stop(following);
+          if (this.#followers.get(chatId) === attempt) void this.#stop(answer);
+          else answer.leave();
           forget();
-          following.cancel();
         });
       };
       if (signal?.aborted === true) {
-        leave();
+        abort();
         throw signal.reason;
       }
-      signal?.addEventListener('abort', leave, { once: true });
-      const onOver = () => {
-        signal?.removeEventListener('abort', leave);
-        forget();
-      };
-      return chunksOf(following, { signal, isReplay: true, onOver });
+      signal?.addEventListener('abort', abort, { once: true });
+      return chunksOf(answer, { signal, isReplay: true, onLeave: () => answer.leave() });
     } catch (error) {
-      if (signal?.aborted !== true) forget();
+      if (signal?.aborted !== true) {
+        forget();
+        use.release();
+      }
       throw error;
     }
   }
 
   /**
-   * Closes the session that the transport has opened for a URL, for example when its user signs out. The next request opens
-   * another one. It leaves a session alone that the application has opened. Never rejects.
+   * Stops the answer that the server is writing in a chat, whichever page of the principal has asked for it. Resolves when it is
+   * stopped, and if there is none.
+   *
+   * @throws {ProtocolError} as {@link reconnectToStream}; the errors of `FollowedReply.stop`.
    */
-  close(): Promise<void> {
-    return this.#sessions.close();
+  async stop(chatId: string): Promise<void> {
+    const name = chatReplyName(chatId);
+    const asked = this.#asked.get(chatId);
+    if (asked !== undefined) return await stopped(asked);
+    const use = await this.#sessions.use();
+    try {
+      const reply = await findRunning(use.session, name);
+      if (reply !== undefined) await stopped(new Answer(use, use.session.follow(reply)));
+    } finally {
+      use.release();
+    }
+  }
+
+  /**
+   * Closes the session that the transport has opened for a URL, as soon as none of its answers is read any more: `dispose()`
+   * of one chat calls it, and others may use the same transport. The next request opens another session. It leaves a session
+   * alone that the application has opened. Never rejects.
+   *
+   * @param options.answers `end` closes it at once, for example when the user signs out: answers that are read fail with
+   * `session_closed`. @default 'wait'
+   */
+  close({ answers = 'wait' }: { readonly answers?: 'wait' | 'end' | undefined } = {}): Promise<void> {
+    return this.#sessions.close(answers === 'end');
   }
 
   async #prepare(
@@ -158,15 +212,22 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
   }
 
   /** Stops the model. Never rejects. */
-  async #stop(reply: FollowedReply): Promise<void> {
+  async #stop(answer: Answer): Promise<void> {
     try {
-      await reply.stop();
+      await stopped(answer);
     } catch (error) {
-      // It has ended by itself, and is forgotten.
-      if (isProtocolError(error) && error.code === 'unknown_reply') return;
       const logger = guardLogger(this.#options.logger ?? console);
       logger.warn({ event: 'chat.unstopped', err: loggable(error) }, 'an answer could not be stopped');
     }
+  }
+}
+
+async function stopped(answer: Answer): Promise<void> {
+  try {
+    await answer.stop();
+  } catch (error) {
+    // It has ended by itself, and is forgotten.
+    if (!isProtocolError(error) || error.code !== 'unknown_reply') throw error;
   }
 }
 

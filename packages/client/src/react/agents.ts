@@ -1,6 +1,7 @@
 import { useMemo, useSyncExternalStore } from 'react';
 import type { AgentChange, AgentInfo, Session } from '../index.js';
-import { type Failure, failureOf, isBack, NO_FAILURE } from './failure.js';
+import { isBack } from '../is-back.js';
+import { type Failure, failureOf, NO_FAILURE } from './failure.js';
 import { View } from './view.js';
 
 /** The agents of a server as a component sees them. */

@@ -1,4 +1,4 @@
-import { CloseCode, isProtocolError, type ProtocolError, type RequestError, type Session } from '../index.js';
+import { CloseCode, isProtocolError, type ProtocolError, type RequestError } from '../index.js';
 
 /** Why something has failed, for the user of a page to read in words of the application. */
 export interface Failure {
@@ -35,25 +35,4 @@ function reasonOf({ code, reject, closeCode }: ProtocolError | RequestError): st
   if (closeCode === CloseCode.UNAUTHENTICATED) return 'unauthenticated';
   if (closeCode === CloseCode.FORBIDDEN) return 'forbidden';
   return reject?.code.toLowerCase() ?? code;
-}
-
-/**
- * Whether a call that failed with `error` may be made again, in the session that follows the one that was lost. Waits
- * for that session.
- */
-export async function isBack(session: Session, error: unknown): Promise<boolean> {
-  const { reason } = failureOf(error);
-  if (reason !== 'session_lost' && reason !== 'session_closed') return false;
-  // The session has not changed its state yet when its calls fail.
-  await new Promise((resolve) => setTimeout(resolve));
-  return await new Promise((resolve) => {
-    const look = (): void => {
-      const { state } = session;
-      if (state !== 'established' && state !== 'closed') return;
-      stopListening();
-      resolve(state === 'established');
-    };
-    const stopListening = session.on('state', look);
-    look();
-  });
 }

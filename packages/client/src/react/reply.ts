@@ -7,7 +7,8 @@ import {
   type RequestOptions,
   type Session,
 } from '../index.js';
-import { type Failure, failureOf, isBack, NO_FAILURE } from './failure.js';
+import { isBack } from '../is-back.js';
+import { type Failure, failureOf, NO_FAILURE } from './failure.js';
 import { View } from './view.js';
 
 /**
