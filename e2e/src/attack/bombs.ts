@@ -139,6 +139,10 @@ export const braces = once('braces', () => {
   const rows = Math.floor((LARGEST - 64) / (row.length + 1));
   return brotli(`{"model":"gpt-4o","x":[${`${row},`.repeat(rows - 1)}${row}]}`);
 });
+/** Objects that take 8 MiB, which is what a value may take that was hardly paid for. */
+export const admittedBraces = once('admitted', () => brotli(`[${'{},'.repeat(130_000)}{}]`));
+/** As many levels as are admitted. */
+export const admittedLevels = once('levels', () => brotli(`${'['.repeat(2_000)}${']'.repeat(2_000)}`));
 export const blankedJson = once('blanked', () => brotli(`{"model":"gpt-4o"${' '.repeat(LARGEST - 64)}}`));
 /** The same key again and again: different keys do not compress, so they make no bomb. */
 export const manyKeys = once('keys', () => brotli(`{"model":"gpt-4o",${'"x":0,'.repeat(2_700_000)}"y":0}`));

@@ -1,5 +1,17 @@
 import type { Attack } from './attack.js';
-import { type Bomb, blankedJson, blanks, braces, brotli, escapes, MIB, m2m, words } from './bombs.js';
+import {
+  admittedBraces,
+  admittedLevels,
+  type Bomb,
+  blankedJson,
+  blanks,
+  braces,
+  brotli,
+  escapes,
+  MIB,
+  m2m,
+  words,
+} from './bombs.js';
 import type { OpenOptions } from './scene.js';
 import type { Peer } from './wire.js';
 
@@ -42,6 +54,8 @@ export const TIME: readonly Attack[] = [
   { category: 'time', name: 'echoes of 1 MiB of text', ...asking(mebibyte, 16, {}) },
   { category: 'time', name: 'what parlance serve answers', ...asking(words, 2, { as: 'answer' }) },
   { category: 'time', name: 'JSON of 5 million braces', ...asking(braces, 2, { as: 'json' }) },
+  { category: 'time', name: 'JSON that is just admitted', ...asking(admittedBraces, 20, { as: 'json' }) },
+  { category: 'time', name: 'JSON of admitted levels', ...asking(admittedLevels, 200, { as: 'json' }) },
   { category: 'time', name: 'JSON of 16 MiB of blanks', ...asking(blankedJson, 4, { as: 'json' }) },
   { category: 'time', name: 'JSON of escapes', ...asking(escapes, 4, { as: 'json' }) },
   {

@@ -49,7 +49,7 @@ export type { Ticket } from './session/resume-ticket.js';
 // Bodies that wait for a session, and those that cross from one thread to another
 
 export { copyBytes } from './base/bytes.js';
-export { parseJson } from './base/json.js';
+export { parseContent } from './base/json.js';
 export { decodeUtf8, encodeUtf8 } from './base/text.js';
 export { keptInit } from './endpoint/http/kept-init.js';
 export { type BlobBody, isBlob, readBlob } from './endpoint/messages/blob.js';

@@ -1,5 +1,5 @@
 import type { Limits, Message, ReceivedTensor, StreamedTensor } from '@parlance/protocol';
-import { decodeUtf8, encodeUtf8, explainText, ProtocolError, parseJson } from '@parlance/protocol/client';
+import { decodeUtf8, encodeUtf8, explainText, ProtocolError, parseContent } from '@parlance/protocol/client';
 import { chargeOf } from './bounds.js';
 import { type PackedError, packError, unpackError } from './packed-error.js';
 
@@ -141,7 +141,8 @@ export class SharedMessage implements Message {
     if (this.tensor !== undefined) throw new ProtocolError('unsupported', 'a tensor is not JSON');
     const { text } = this;
     try {
-      return parseJson<T>(text, this.#options.limits);
+      // The worker, or the tab that has the session, has bounded the text.
+      return parseContent<T>(text, this.#options.limits, { paid: text.length });
     } catch (error) {
       throw explainText(error, text);
     }

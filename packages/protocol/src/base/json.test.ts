@@ -1,8 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { errorCode } from '../testing/error-code.js';
-import { assertJsonBounds, assertPairedEscapes, type JsonLimits, parseJson } from './json.js';
-import { DEFAULT_LIMITS } from './limits.js';
+import {
+  assertJsonBounds,
+  assertPairedEscapes,
+  type JsonLimits,
+  memoryOfContent,
+  parseContent,
+  parseJson,
+} from './json.js';
+import { DEFAULT_LIMITS, resolveLimits } from './limits.js';
 
 const limits = (changes: Partial<JsonLimits>): JsonLimits => ({ ...DEFAULT_LIMITS, ...changes });
 const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
@@ -175,6 +182,84 @@ describe('JSON limits', () => {
     expect(errorCode(() => parseJson('{"a":'.repeat(1_000_000)))).toBe('json_too_deep');
     expect(errorCode(() => parseJson(`"${'\\'.repeat(8_000_001)}"`))).toBe('bad_json');
     expect(errorCode(() => parseJson(`["${'\\"'.repeat(1_000_000)}"]`))).toBe('none');
+  });
+});
+
+describe('the content of a message', () => {
+  const LARGEST = DEFAULT_LIMITS.maxMessageSize;
+  /** As text that people and programs write: compressed to a tenth. */
+  const read = (text: string, limits = resolveLimits()) => {
+    let memory = 0;
+    const onMemory = (bytes: number) => {
+      memory = bytes;
+    };
+    const code = errorCode(() => parseContent(text, limits, { paid: text.length / 10, onMemory }));
+    return { code, memory };
+  };
+  const rows = (count: number) =>
+    JSON.stringify(
+      Array.from({ length: count }, (_, row) =>
+        Object.fromEntries(Array.from({ length: 25 }, (_, column) => [`column ${column}`, row])),
+      ),
+    );
+
+  it.each([
+    ['a file of nearly the message limit', () => JSON.stringify({ url: 'A'.repeat(LARGEST - 100) })],
+    ['a list of a million tokens', () => JSON.stringify(Array.from({ length: 1e6 }, (_, i) => i))],
+    ['vectors of the message limit', () => `[${new Array(1_800_000).fill('-0.01234').join()}]`],
+    ['a table of 1.25 million cells', () => rows(50_000)],
+    ['33 levels', () => nested(33)],
+    ['1,000 levels', () => nested(1_000)],
+    ['50,000 different keys', () => `{${Array.from({ length: 50_000 }, (_, i) => `"k${i}":${i}`).join()}}`],
+  ])('may be %s', (_name, make) => {
+    const { code, memory } = read(make());
+    expect(code).toBe('none');
+    expect(memory).toBeLessThanOrEqual(LARGEST * 2);
+  });
+
+  it.each([
+    ['braces', () => `[${'{},'.repeat(1e6)}{}]`],
+    ['brackets', () => `[${'[],'.repeat(1e6)}[]]`],
+    ['levels', () => nested(10_000)],
+    ['levels of objects', () => `${'{"a":'.repeat(10_000)}0${'}'.repeat(10_000)}`],
+    ['keys that differ', () => `{${Array.from({ length: 3e5 }, (_, i) => `"${i.toString(36)}":0`).join()}}`],
+    ['zeros', () => `[${'0,'.repeat(8e6)}0]`],
+  ])('may not be mere %s, of which nothing is built', (_name, make) => {
+    const { code, memory } = read(make());
+    expect([code, memory]).toEqual(['too_many_values', 0]);
+  });
+
+  it('takes no more than half of the message limit and 32 bytes for each one sent, and twice that limit', () => {
+    const limits = resolveLimits({ maxMessageSize: 10_000 });
+    expect([0, 100, 1_000].map((paid) => memoryOfContent(limits, paid))).toEqual([5_000, 8_200, 20_000]);
+    // A list takes 48 bytes and a level of 4,096; each element 8.
+    const fits = Math.floor((5_000 - 48 - 4_096) / 8);
+    const of = (count: number, paid = 0) => errorCode(() => parseContent(elements(count), limits, { paid }));
+    expect([of(fits), of(fits + 1), of(fits + 1, 1)]).toEqual(['none', 'too_many_values', 'none']);
+  });
+
+  it('costs little for keys that objects share, and much for keys that differ', () => {
+    const memoryOf = (keyOf: (i: number) => string) =>
+      read(`[${Array.from({ length: 20_000 }, (_, i) => `{"${keyOf(i)}":0}`).join()}]`).memory / 20_000;
+    expect(memoryOf(() => 'name')).toBeLessThan(100);
+    expect(memoryOf((i) => `${1e6 + i}`)).toBeGreaterThan(150);
+  });
+
+  it('has the counts that the application sets, defaults included', () => {
+    for (const [limits, text, code] of [
+      [{ maxJsonDepth: 32 }, nested(33), 'json_too_deep'],
+      [{ maxArrayLength: 10_000 }, elements(10_001), 'array_too_long'],
+      [{ maxStringLength: 3 }, '["abcd"]', 'string_too_long'],
+      [{ maxJsonValues: 131_072 }, rows(3_000), 'too_many_values'],
+    ] as const) {
+      expect(read(text, resolveLimits(limits)).code).toBe(code);
+      expect(read(text, resolveLimits({ maxStreams: 3 })).code).toBe('none');
+      expect(read(text, { ...DEFAULT_LIMITS, ...limits, maxMessageSize: 2 ** 24 }).code).toBe(
+        Object.entries(limits).some(([name, value]) => DEFAULT_LIMITS[name as 'maxStreams'] !== value)
+          ? code
+          : 'none',
+      );
+    }
   });
 });
 

@@ -22,7 +22,10 @@ export interface Limits {
   readonly maxHandshakeSize: number;
   /** Bytes of the metadata map of one message. @default 8 KiB */
   readonly maxMetadataSize: number;
-  /** Levels of nesting in JSON and MessagePack. @default 32 */
+  /**
+   * Levels of nesting in JSON and MessagePack. The content of messages has this and the next three limits only if the application
+   * sets them: by default, memory is charged for it in place of counts (docs/protocol/limits.md). @default 32
+   */
   readonly maxJsonDepth: number;
   /** UTF-8 bytes of one JSON string. @default 10 MiB */
   readonly maxStringLength: number;
@@ -132,7 +135,24 @@ export function resolveLimits(limits: Partial<Limits> = {}): Limits {
       );
     }
   }
-  return Object.freeze({ ...DEFAULT_LIMITS, ...definedOnly(limits) });
+  const resolved: Limits = Object.freeze({ ...DEFAULT_LIMITS, ...definedOnly(limits) });
+  stated.set(resolved, definedOnly(limits));
+  return resolved;
+}
+
+/** What the application has set of each resolved object. */
+const stated = new WeakMap<Limits, Partial<Limits>>();
+
+const JSON_LIMITS = ['maxJsonDepth', 'maxStringLength', 'maxArrayLength', 'maxJsonValues'] as const;
+
+/** The limits of JSON that the application has set; `Infinity` for the others. Of an object that was not resolved, those that are no default. */
+export function statedJsonLimits(limits: Limits): Pick<Limits, (typeof JSON_LIMITS)[number]> {
+  const given = stated.get(limits);
+  const [maxJsonDepth, maxStringLength, maxArrayLength, maxJsonValues] = JSON_LIMITS.map((name) => {
+    const isSet = given === undefined ? limits[name] !== DEFAULT_LIMITS[name] : given[name] !== undefined;
+    return isSet ? limits[name] : Infinity;
+  }) as [number, number, number, number];
+  return { maxJsonDepth, maxStringLength, maxArrayLength, maxJsonValues };
 }
 
 /** Times of a session in milliseconds. `Infinity` turns a timer off. */

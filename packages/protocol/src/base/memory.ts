@@ -25,6 +25,8 @@ const HOLD_STEP = 64 * 1024;
 
 /** Memory that was reserved. */
 export interface Reservation {
+  /** Bytes; 0 once it was given back. */
+  readonly size?: number;
   /** Gives the memory back, or stops waiting for it. A second call does nothing. */
   release(): void;
 }
@@ -157,11 +159,12 @@ export class SessionMemory {
   /**
    * Reserves what an admitted body turns out to need in addition, ahead of the reservations that wait.
    *
+   * @param own what is reserved for the body itself: if the session has nothing else, it may be larger than the limit of the session.
    * @throws {ProtocolError} `over_budget` if the memory is not there and `size` is more than {@link OVERDRAFT}.
    */
-  charge(size: number): Reservation {
+  charge(size: number, own?: Reservation): Reservation {
     if (this.#isClosed) return NOTHING;
-    if (size > OVERDRAFT && !this.#hasRoom(size)) throw overBudget();
+    if (size > OVERDRAFT && !this.#hasRoom(size, own?.size)) throw overBudget();
     this.#add(size);
     return this.#reservationOf(size);
   }
@@ -266,14 +269,14 @@ export class SessionMemory {
     this.onFault = undefined;
   }
 
-  #hasRoom(size: number): boolean {
+  #hasRoom(size: number, own?: number): boolean {
     // A reservation of 0 bytes only keeps its place in the queue.
-    return size === 0 || (this.#isWithinLimit(size) && this.#pool.hasRoom(this.#keys, size));
+    return size === 0 || (this.#isWithinLimit(size, own) && this.#pool.hasRoom(this.#keys, size));
   }
 
-  #isWithinLimit(size: number): boolean {
+  #isWithinLimit(size: number, own = 0): boolean {
     // A message within the limits must not wait forever because it is larger than this one.
-    return this.#reserved === 0 || this.#reserved + size <= this.#limit;
+    return this.#reserved === own || this.#reserved + size <= this.#limit;
   }
 
   /** A reservation that waits for the session's own memory is tried again only when that is given back. */
@@ -300,6 +303,9 @@ export class SessionMemory {
   #reservationOf(size: number): Reservation {
     let isReleased = false;
     return {
+      get size() {
+        return isReleased ? 0 : size;
+      },
       release: () => {
         if (isReleased || this.#isClosed) return;
         isReleased = true;

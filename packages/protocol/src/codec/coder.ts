@@ -1,6 +1,7 @@
 import { copyBytes } from '../base/bytes.js';
 import type { Algorithm } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
+import type { ContentOptions } from '../base/json.js';
 import type { Limits } from '../base/limits.js';
 import type { Encoding } from '../tokenizer/encoding.js';
 import type { LastSelection } from './auto/deferred.js';
@@ -63,8 +64,8 @@ export interface BodyCoder {
   header(body: ReceivedBody): M2MHeader;
   /** The tensor of a body in AVP. */
   tensor(body: ReceivedBody): AvpMessage;
-  /** @param onValues see `parseJson`. */
-  parse<T>(text: string, onValues?: (values: number) => void): T;
+  /** See `parseContent`. */
+  parse<T>(text: string, options: ContentOptions): T;
   /**
    * Decodes the token parts of one stream; a character may be split between two of them.
    *

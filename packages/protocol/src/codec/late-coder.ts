@@ -1,6 +1,6 @@
 import { Algorithm } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
-import { parseJson } from '../base/json.js';
+import { type ContentOptions, parseContent } from '../base/json.js';
 import type { Limits } from '../base/limits.js';
 import { encodeUtf8 } from '../base/text.js';
 import type { LastSelection } from './auto/deferred.js';
@@ -113,8 +113,8 @@ export class LateCoder implements BodyCoder {
     return this.#loaded.tensor(body);
   }
 
-  parse<T>(text: string, onValues?: (values: number) => void): T {
-    return parseJson(text, this.limits, onValues);
+  parse<T>(text: string, options: ContentOptions): T {
+    return parseContent(text, this.limits, options);
   }
 
   createPartText(held?: Uint8Array): { push(ids: Uint32Array): string; end(): void } {

@@ -3,7 +3,7 @@ import { platform } from '#platform';
 import { Algorithm } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
 import { prefixOf } from '../../base/frame-kind.js';
-import { parseJson } from '../../base/json.js';
+import { type ContentOptions, parseContent } from '../../base/json.js';
 import type { Limits } from '../../base/limits.js';
 import { assertWellFormed, decodeUtf8, encodeUtf8, utf8Length } from '../../base/text.js';
 import { decodeTokenIds, encodeTokenIds } from '../../tokenizer/varints.js';
@@ -321,8 +321,8 @@ class SessionCoder implements BodyCoder {
     return codecs.avp.get().decodeAvp(body.bytes, { maxSize: this.limits.maxTransferSize });
   }
 
-  parse<T>(text: string, onValues?: (values: number) => void): T {
-    return parseJson(text, this.limits, onValues);
+  parse<T>(text: string, options: ContentOptions): T {
+    return parseContent(text, this.limits, options);
   }
 
   createPartText(held?: Uint8Array): { push(ids: Uint32Array): string; end(): void } {

@@ -98,10 +98,8 @@ export function createMessage(
   return new ReceivedMessage(body, coder, partText, onText);
 }
 
-/** JSON documents with fewer values than this are not charged. */
-const MIN_CHARGED_VALUES = 1024;
-/** Bytes of a parsed value, as an object or an entry of one. */
-const MEMORY_OF_VALUE = 64;
+/** Values of parsed JSON that take fewer bytes than this are not charged. */
+const MIN_CHARGED = 64 * 1024;
 
 /** The session that a received message belongs to. */
 export interface MessageOwner {
@@ -245,7 +243,10 @@ export class ReceivedMessage implements Message {
   json<T = unknown>(): T {
     const { text } = this;
     try {
-      return this.#coder.parse<T>(text, (values) => this.#chargeValues(values));
+      return this.#coder.parse<T>(text, {
+        paid: this.#body.bytes.length,
+        onMemory: (bytes) => this.#chargeParsed(bytes),
+      });
     } catch (error) {
       throw this.#blame(explainText(error, text));
     }
@@ -257,9 +258,9 @@ export class ReceivedMessage implements Message {
     this.#parsed?.release();
   }
 
-  #chargeValues(values: number): void {
-    if (values < MIN_CHARGED_VALUES || this.#parsed !== undefined) return;
-    this.#parsed = this.owner?.memory.charge(values * MEMORY_OF_VALUE);
+  #chargeParsed(bytes: number): void {
+    if (bytes < MIN_CHARGED || this.#parsed !== undefined) return;
+    this.#parsed = this.owner?.memory.charge(bytes, this.reservation);
   }
 
   /** Records the error, so that the sender is notified if it caused it. */
