@@ -31,6 +31,7 @@ export { isProtocolError, ProtocolError, RequestError } from './base/errors.js';
 
 // The session and its endpoint
 
+export { SELF, workAsTheyAre } from './base/as-they-are.js';
 export { CloseReason, type LaterCodec } from './control/messages.js';
 export { Endpoint } from './endpoint/endpoint.js';
 export type { EndpointOptions } from './endpoint/endpoint-options.js';

@@ -14,9 +14,11 @@ import { createFetch, type SessionFetch } from '@parlance/protocol/http';
 import {
   assertKept,
   called,
+  SELF,
   truncateUnits,
   UserSession,
   type UserSessionHost,
+  workAsTheyAre,
 } from '@parlance/protocol/internal';
 import type { SessionObserver } from './session/observer.js';
 
@@ -228,3 +230,5 @@ export class ServedSession extends UserSession implements ServerSession {
 function noRetry(): never {
   throw new ProtocolError('unsupported', 'retry: only a client goes on with another session');
 }
+
+workAsTheyAre(ServedSession);

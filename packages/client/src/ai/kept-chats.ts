@@ -1,4 +1,10 @@
-import { assertOptions, type OptionKinds, ProtocolError } from '@parlance/protocol/client';
+import {
+  assertOptions,
+  type OptionKinds,
+  ProtocolError,
+  SELF,
+  workAsTheyAre,
+} from '@parlance/protocol/client';
 import type { ChatInit, ChatTransport, UIMessage } from 'ai';
 
 /** As much of a chat as is used here. */
@@ -49,6 +55,7 @@ export function sessionChats<Kept extends KeptChat, Message extends UIMessage = 
 
 /** What {@link sessionChats} returns. */
 export class SessionChats<Kept extends KeptChat, Message extends UIMessage = UIMessage> {
+  readonly [SELF] = this;
   readonly #transport: ChatTransport<Message>;
   readonly #options: SessionChatsOptions<Kept, Message>;
   readonly #maxChats: number;
@@ -124,3 +131,5 @@ function noChat(): ProtocolError {
     "sessionChats: the class of your chats is missing: sessionChats(transport, { Chat }), with import { Chat } from '@ai-sdk/react', or from the package of another framework",
   );
 }
+
+workAsTheyAre(SessionChats);

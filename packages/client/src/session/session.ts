@@ -1,5 +1,13 @@
 import type { Session } from '@parlance/protocol';
-import { called, keptInit, loadable, UserSession, type UserSessionHost } from '@parlance/protocol/client';
+import {
+  called,
+  keptInit,
+  loadable,
+  SELF,
+  UserSession,
+  type UserSessionHost,
+  workAsTheyAre,
+} from '@parlance/protocol/client';
 import type { SessionFetch } from '@parlance/protocol/http';
 
 /**
@@ -39,7 +47,7 @@ let hostIn: (session: ClientUserSession) => ClientSessionHost;
 
 export class ClientUserSession extends UserSession implements ClientSession {
   static {
-    hostIn = (session) => session.#host;
+    hostIn = (session) => session[SELF].#host;
   }
 
   readonly fetch: SessionFetch = (input, init) =>
@@ -73,3 +81,5 @@ export class ClientUserSession extends UserSession implements ClientSession {
 export function clientHostOf(session: ClientSession): ClientSessionHost {
   return hostIn(session as ClientUserSession);
 }
+
+workAsTheyAre(ClientUserSession);

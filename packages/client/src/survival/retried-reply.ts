@@ -1,5 +1,5 @@
 import type { Message, Metadata, ReplyStream } from '@parlance/protocol';
-import { readTwice } from '@parlance/protocol/client';
+import { readTwice, SELF, workAsTheyAre } from '@parlance/protocol/client';
 
 export interface RetriedReplyOptions {
   /** Whether the request is made again in the next session after this error. */
@@ -9,6 +9,7 @@ export interface RetriedReplyOptions {
 
 /** The reply to a request that moves on to the next session as long as it is not written. */
 export class RetriedReply implements ReplyStream {
+  readonly [SELF] = this;
   readonly #options: RetriedReplyOptions;
   /** The reply in the present session; `undefined` while the request waits for one. */
   #reply: ReplyStream | undefined;
@@ -90,3 +91,5 @@ export class RetriedReply implements ReplyStream {
 }
 
 const OVER = { value: undefined, done: true } as const;
+
+workAsTheyAre(RetriedReply);

@@ -1,5 +1,13 @@
 import type { Limits, Message, ReceivedTensor, StreamedTensor } from '@parlance/protocol';
-import { decodeUtf8, encodeUtf8, explainText, ProtocolError, parseContent } from '@parlance/protocol/client';
+import {
+  decodeUtf8,
+  encodeUtf8,
+  explainText,
+  ProtocolError,
+  parseContent,
+  SELF,
+  workAsTheyAre,
+} from '@parlance/protocol/client';
 import { chargeOf } from './bounds.js';
 import { type PackedError, packError, unpackError } from './packed-error.js';
 
@@ -98,6 +106,7 @@ export interface SharedMessageOptions {
 
 /** A message as a tab sees it. */
 export class SharedMessage implements Message {
+  readonly [SELF] = this;
   readonly from: string | undefined;
   readonly algorithm: Message['algorithm'];
   readonly codedLength: number;
@@ -152,3 +161,5 @@ export class SharedMessage implements Message {
     this.#options.onTaken?.();
   }
 }
+
+workAsTheyAre(SharedMessage);

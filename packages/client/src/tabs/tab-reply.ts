@@ -1,5 +1,5 @@
 import type { Limits, Message, Metadata, ReplyStream } from '@parlance/protocol';
-import { Inbox, ProtocolError } from '@parlance/protocol/client';
+import { Inbox, ProtocolError, SELF, workAsTheyAre } from '@parlance/protocol/client';
 import { PART_WINDOW } from './bounds.js';
 import { chargeOfMessage, type PackedMessage, SharedMessage } from './packed-message.js';
 import type { ReplyHead } from './protocol.js';
@@ -17,6 +17,7 @@ const REPORT = PART_WINDOW / 4;
 
 /** The reply to a request of a tab, part by part. */
 export class TabReply implements ReplyStream {
+  readonly [SELF] = this;
   id = 0;
   metadata: Metadata = Object.freeze({});
   keptId: string | undefined;
@@ -109,3 +110,5 @@ export class TabReply implements ReplyStream {
     this.#taken = 0;
   }
 }
+
+workAsTheyAre(TabReply);

@@ -1,4 +1,5 @@
 import { parts } from '#parts';
+import { SELF, workAsTheyAre } from '../base/as-they-are.js';
 import { DIRECTORY, REPLIES } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { called } from '../base/foreign.js';
@@ -70,8 +71,9 @@ let hostIn: (session: UserSession) => UserSessionHost;
  * The session that an application holds: only the documented methods, on top of the {@link UserSessionHost}.
  */
 export class UserSession extends AsyncClosing implements Session {
+  readonly [SELF] = this;
   static {
-    hostIn = (session) => session.#host;
+    hostIn = (session) => session[SELF].#host;
   }
 
   readonly #host: UserSessionHost;
@@ -79,6 +81,11 @@ export class UserSession extends AsyncClosing implements Session {
   constructor(host: UserSessionHost) {
     super();
     this.#host = host;
+  }
+
+  /** @internal Libraries that take a `fetch` call it with this. */
+  call(): never {
+    throw new ProtocolError('invalid_argument', 'fetch: a session is no function; pass session.fetch');
   }
 
   get id(): string {
@@ -216,3 +223,5 @@ export class UserSession extends AsyncClosing implements Session {
 export function hostOf(session: UserSession): UserSessionHost {
   return hostIn(session);
 }
+
+workAsTheyAre(UserSession);

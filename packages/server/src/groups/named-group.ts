@@ -9,6 +9,8 @@ import {
   type OptionKinds,
   ownContent,
   readBlob,
+  SELF,
+  workAsTheyAre,
 } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { ServedSession, type ServerSession } from '../served-session.js';
@@ -52,6 +54,7 @@ export interface GroupHost {
 
 /** What applications have of a group. */
 export class NamedGroup implements Group {
+  readonly [SELF] = this;
   readonly name: string;
   readonly #host: GroupHost;
 
@@ -158,3 +161,5 @@ function served(session: ServerSession): ServerEndpoint {
   if (session instanceof ServedSession) return endpointOf(session) as ServerEndpoint;
   throw new ProtocolError('invalid_argument', 'group: a session of a server is expected');
 }
+
+workAsTheyAre(NamedGroup);

@@ -1,3 +1,4 @@
+import { SELF, workAsTheyAre } from '../../base/as-they-are.js';
 import { Algorithm, EncodingName } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
 import { type Fields, get, isFields, namesField, objectField } from '../../base/fields.js';
@@ -72,6 +73,7 @@ export async function askForAgents(ask: (query: Body) => ReplyStream): Promise<A
 }
 
 class AgentsView implements Agents {
+  readonly [SELF] = this;
   readonly #ask: (query: Body) => ReplyStream;
   #agents = new Map<string, AgentInfo>();
 
@@ -216,3 +218,5 @@ const known =
   <Name extends string>(names: Readonly<Record<string, Name>>) =>
   (name: string): Name | undefined =>
     Object.hasOwn(names, name) ? names[name] : undefined;
+
+workAsTheyAre(AgentsView);

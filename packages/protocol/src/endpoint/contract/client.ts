@@ -1,3 +1,4 @@
+import { SELF, workAsTheyAre } from '../../base/as-they-are.js';
 import { isProtocolError, ProtocolError } from '../../base/errors.js';
 import { called } from '../../base/foreign.js';
 import type { Message } from '../messages/message.js';
@@ -7,7 +8,15 @@ import { PROCEDURE } from '../messages/procedure.js';
 import type { FollowedReply, FollowOptions } from '../requests/follow.js';
 import type { ReplyStream } from '../requests/reply.js';
 import type { RequestOptions, Session } from '../session.js';
-import type { CallInput, CallOutput, CallPart, Contract, Procedure, Procedures } from './contract.js';
+import {
+  assertContract,
+  type CallInput,
+  type CallOutput,
+  type CallPart,
+  type Contract,
+  type Procedure,
+  type Procedures,
+} from './contract.js';
 import { asContractError, ContractError } from './error.js';
 
 /** The calling end of a contract. */
@@ -91,6 +100,7 @@ export function contractClient<P extends Procedures>(
   session: CallingSession,
   defaults: RequestOptions = {},
 ): ContractClient<P> {
+  assertContract(contract, 'contractClient');
   type Functions = Record<string, (...args: never[]) => unknown>;
   const call: Functions = {};
   const stream: Functions = {};
@@ -166,6 +176,7 @@ function unserved(name: string, cause: unknown): ContractError {
 }
 
 class Reply implements ProcedureReply<unknown, unknown> {
+  readonly [SELF] = this;
   readonly #name: string;
   readonly #hasOutput: boolean;
   readonly #reply: ReplyStream;
@@ -245,3 +256,5 @@ const isPart = (value: unknown): value is { readonly part: unknown } =>
   typeof value === 'object' && value !== null && 'part' in value;
 const isOutput = (value: unknown): value is { readonly output: unknown } =>
   typeof value === 'object' && value !== null && 'output' in value;
+
+workAsTheyAre(Reply, Followed);

@@ -68,6 +68,17 @@ export function defineContract<P extends Procedures>(procedures: P & OnlyMembers
   return new Contract(procedures);
 }
 
+/** @throws {ProtocolError} `invalid_argument` for anything that `defineContract` has not made. */
+export function assertContract(contract: unknown, caller: string): void {
+  // Another copy of the package may have made it, so its class does not decide.
+  const procedures = (contract as Partial<Contract<Procedures>> | null | undefined)?.procedures;
+  if (typeof procedures === 'object' && procedures !== null) return;
+  throw new ProtocolError(
+    'invalid_argument',
+    `${caller}: a contract is expected, which defineContract({ … }) makes of procedures`,
+  );
+}
+
 /** Refuses members that a procedure does not have. */
 type OnlyMembers<P extends Procedures> = {
   readonly [Name in keyof P]: { readonly [Member in Exclude<keyof P[Name], keyof Procedure>]: never };

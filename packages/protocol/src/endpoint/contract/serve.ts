@@ -1,5 +1,5 @@
 import { ProtocolError } from '../../base/errors.js';
-import { assertOptions, unknownName } from '../../base/options.js';
+import { assertObject, assertOptions, unknownName } from '../../base/options.js';
 import { truncateUnits } from '../../base/text.js';
 import { withPathsOf } from '../http/paths.js';
 import type { Message } from '../messages/message.js';
@@ -10,7 +10,7 @@ import type { RequestContext } from '../requests/handler-context.js';
 import type { RequestHandler } from '../requests/responder.js';
 import type { Session } from '../session.js';
 import { jsonOf } from './client.js';
-import type { Contract, Handlers, Procedure, Procedures } from './contract.js';
+import { assertContract, type Contract, type Handlers, type Procedure, type Procedures } from './contract.js';
 import { ContractError } from './error.js';
 import { describeIssues } from './issues.js';
 import { check, type Schema } from './schema.js';
@@ -38,7 +38,7 @@ type AnyHandler = (input: unknown, context: RequestContext, request: Message) =>
  * A request handler that answers the procedures of a contract, for `onRequest` of either end. An input that its schema
  * refuses is answered with `invalid_input`, and never reaches a handler.
  *
- * @throws {ProtocolError} `invalid_option` if a handler is missing or its procedure unknown.
+ * @throws {ProtocolError} `invalid_option` if a handler is missing or its procedure unknown; `invalid_argument` without a contract.
  */
 export function serve<P extends Procedures, Of extends Session = Session>(
   contract: Contract<P>,
@@ -47,6 +47,8 @@ export function serve<P extends Procedures, Of extends Session = Session>(
 ): RequestHandler<Of> {
   assertOptions(options, { otherwise: 'function', validateReplies: 'flag' }, 'serve');
   const { otherwise, validateReplies = true } = options;
+  assertContract(contract, 'serve');
+  assertObject(handlers, 'serve: handlers');
   const answers = new Map<string, RequestHandler<Of>>();
   for (const [name, procedure] of Object.entries<Procedure>(contract.procedures)) {
     const handler: unknown = Object.hasOwn(handlers, name) ? handlers[name] : undefined;

@@ -1,3 +1,4 @@
+import { SELF, workAsTheyAre } from '../../base/as-they-are.js';
 import { ProtocolError } from '../../base/errors.js';
 import type { Reservation, SessionMemory } from '../../base/memory.js';
 import { decodeUtf8 } from '../../base/text.js';
@@ -113,6 +114,7 @@ export interface MessageOwner {
 
 /** A message that holds memory and credit until the application has taken it. */
 export class ReceivedMessage implements Message {
+  readonly [SELF] = this;
   securityStatus: SecurityStatus | undefined;
   /** Memory of the content, until {@link release}. */
   reservation: Reservation | undefined;
@@ -268,3 +270,5 @@ export class ReceivedMessage implements Message {
     return blame(error, this, this.#coder);
   }
 }
+
+workAsTheyAre(ReceivedMessage);

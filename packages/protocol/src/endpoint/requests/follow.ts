@@ -1,3 +1,4 @@
+import { SELF, workAsTheyAre } from '../../base/as-they-are.js';
 import { Extension } from '../../base/constants.js';
 import type { Negotiated } from '../../control/agreement.js';
 import type { Message } from '../messages/message.js';
@@ -61,6 +62,7 @@ export function replyTarget(idOrName: string): ReplyTarget {
 
 /** The reply to a request that follows another. */
 export class Following implements FollowedReply {
+  readonly [SELF] = this;
   readonly #reply: ReplyStream;
   readonly #after: number;
   readonly stop: () => Promise<void>;
@@ -93,3 +95,5 @@ export class Following implements FollowedReply {
     return this.#reply[Symbol.asyncIterator]();
   }
 }
+
+workAsTheyAre(Following);

@@ -1,3 +1,4 @@
+import { SELF, workAsTheyAre } from '../../base/as-they-are.js';
 import { readTwice } from '../messages/inbox.js';
 import type { Message } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
@@ -5,6 +6,7 @@ import type { ReplyStream } from './reply.js';
 
 /** The reply to a request that is sent when the code for requests is loaded. */
 export class LateReply implements ReplyStream {
+  readonly [SELF] = this;
   readonly #opened: Promise<ReplyStream | undefined>;
   #reply: ReplyStream | undefined;
   #isCancelled = false;
@@ -74,3 +76,5 @@ export class LateReply implements ReplyStream {
 }
 
 const NO_METADATA: Metadata = Object.freeze({});
+
+workAsTheyAre(LateReply);

@@ -1,3 +1,4 @@
+import { SELF, workAsTheyAre } from '../../base/as-they-are.js';
 import { concatBytes } from '../../base/bytes.js';
 import { ProtocolError } from '../../base/errors.js';
 import type { Reservation } from '../../base/memory.js';
@@ -61,6 +62,7 @@ export function createReply(host: ReplyHost, onOver?: () => void): Reply {
 }
 
 class StreamReply implements Reply {
+  readonly [SELF] = this;
   id = 0;
   readonly #host: ReplyHost;
   readonly #onOver: (() => void) | undefined;
@@ -321,3 +323,5 @@ function joinBodies(bodies: readonly ReceivedBody[], coder: BodyCoder): Received
     charge: 0,
   };
 }
+
+workAsTheyAre(StreamReply);

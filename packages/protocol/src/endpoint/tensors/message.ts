@@ -1,3 +1,4 @@
+import { SELF, workAsTheyAre } from '../../base/as-they-are.js';
 import { ProtocolError } from '../../base/errors.js';
 import type { Reservation } from '../../base/memory.js';
 import { decodeUtf8 } from '../../base/text.js';
@@ -17,6 +18,7 @@ export interface TensorMessageOptions {
 
 /** A message that is a tensor. */
 export class TensorMessage implements Message {
+  readonly [SELF] = this;
   readonly algorithm = 'AVP';
   readonly tokens = undefined;
   readonly header = undefined;
@@ -59,3 +61,5 @@ export class TensorMessage implements Message {
 }
 
 const NO_METADATA: Metadata = Object.freeze({});
+
+workAsTheyAre(TensorMessage);
