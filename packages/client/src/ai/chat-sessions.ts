@@ -1,7 +1,8 @@
-import type { Session } from '@parlance/protocol';
+import type { Logger, Session } from '@parlance/protocol';
 import { ProtocolError } from '@parlance/protocol/client';
 import { type ClientSession, connect } from '../index.js';
 import { isBack, isThere } from '../is-back.js';
+import { warnOnce } from '../warn-once.js';
 import type { ChatConnection, ChatSession, ChatSessionSource } from './options.js';
 
 /** A session while a chat asks or reads something in it. */
@@ -22,11 +23,14 @@ export interface SessionUse {
 /** The session of a transport, in whichever way the application has given it. */
 export class ChatSessions {
   readonly #source: ChatSessionSource;
+  readonly #logger: Logger | undefined;
   /** The present session, or the attempt to open one. */
   #present: Opening | undefined;
 
-  constructor(source: ChatSessionSource) {
+  /** @param logger gets a warning if a session cannot be opened. */
+  constructor(source: ChatSessionSource, logger?: Logger) {
     this.#source = source;
+    this.#logger = logger;
     // Requests reject with it; a page that has not asked yet need not handle it.
     if (source instanceof Promise) source.catch(() => {});
   }
@@ -74,6 +78,7 @@ export class ChatSessions {
       };
     } catch (error) {
       release();
+      warnOnce(error, this.#logger);
       throw error;
     }
   }

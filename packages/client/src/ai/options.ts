@@ -65,7 +65,7 @@ export interface SessionChatTransportOptions<Message extends UIMessage = UIMessa
    * @default 'stop'
    */
   readonly onAbort?: 'stop' | 'leave' | undefined;
-  /** Gets a warning if an answer cannot be stopped. @default console */
+  /** Gets a warning if an answer cannot be stopped, and once for each reason for which no session can be opened. @default console */
   readonly logger?: Logger | undefined;
 }
 

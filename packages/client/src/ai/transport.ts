@@ -6,6 +6,8 @@ import {
   guardLogger,
   isProtocolError,
   loggable,
+  SELF,
+  workAsTheyAre,
 } from '@parlance/protocol/client';
 import type { ChatTransport, UIMessage, UIMessageChunk } from 'ai';
 import { Answer } from './answer.js';
@@ -47,6 +49,7 @@ export type {
  * has failed, it is a {@link ChatDisconnectedError} with that error as its `cause`.
  */
 export class SessionChatTransport<Message extends UIMessage = UIMessage> implements ChatTransport<Message> {
+  readonly [SELF] = this;
   /** The chunks of an answer that is followed are all there, from the first. */
   readonly resumeStreamIsReplay = true;
   readonly #sessions: ChatSessions;
@@ -64,7 +67,7 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
   constructor(session: ChatSessionSource, options: SessionChatTransportOptions<Message> = {}) {
     assertSource(session);
     assertTransportOptions(options);
-    this.#sessions = new ChatSessions(session);
+    this.#sessions = new ChatSessions(session, options.logger);
     this.#options = options;
   }
 
@@ -261,3 +264,5 @@ function withRejection(): { readonly promise: Promise<never>; readonly reject: (
   });
   return { promise, reject };
 }
+
+workAsTheyAre(SessionChatTransport);

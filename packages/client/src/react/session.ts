@@ -1,5 +1,6 @@
 import { useMemo, useSyncExternalStore } from 'react';
 import { type ClientOptions, type ClientSession, connect, type SessionState } from '../index.js';
+import { warnOnce } from '../warn-once.js';
 import { type Failure, failureOf, NO_FAILURE } from './failure.js';
 import { View } from './view.js';
 
@@ -91,7 +92,9 @@ class Connecting extends View<SessionView> {
         };
       },
       (error) => {
-        if (!isLeft) this.#end('refused', failureOf(error));
+        if (isLeft) return;
+        warnOnce(error);
+        this.#end('refused', failureOf(error));
       },
     );
   }

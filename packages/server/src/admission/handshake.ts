@@ -7,7 +7,7 @@ import {
   ResumeRefusal,
   Subprotocol,
 } from '@parlance/protocol';
-import { encodeMap, newSessionId, systemClock, WAIT } from '@parlance/protocol/internal';
+import { encodeMap, loggable, newSessionId, systemClock, WAIT } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../endpoint.js';
 import { addressKey, memoryKeys } from '../http/addresses.js';
 import { bearerToken, type Refusal } from '../http/site.js';
@@ -306,8 +306,13 @@ export class Handshake {
 
   refuse(refusal: Refusal): void {
     const { code, message, closeCode, retryable, retryAfterMs } = refusal;
-    const { logger } = this.#host.options;
-    logger.info({ event: 'session.refused', ip: this.#ip, code, closeCode }, `refused: ${message}`);
+    const { options } = this.#host;
+    const fields = { event: 'session.refused', ip: this.#ip, code, closeCode };
+    // A page shows its user nothing of it, unless somebody has thought of that.
+    if (isNew(refusal, options)) {
+      const err = loggable(new ProtocolError('forbidden', message, { closeCode }));
+      options.logger.warn({ ...fields, err }, `refused, said once: ${message}`);
+    } else options.logger.info(fields, `refused: ${message}`);
     this.#host.observer?.handleRefused(refusal);
     const { core } = this.#session;
     core.reject({ code, message, retryable, retryAfterMs }, closeCode, systemClock.now());
@@ -348,3 +353,18 @@ const MOVING: Refusal = {
   retryable: true,
   retryAfterMs: 250,
 };
+
+/** What each server has warned of: origins that are not listed, missing credentials. */
+const told = new WeakMap<object, Set<string>>();
+/** Warnings of one server. A peer can make up as many origins as it likes. */
+const MAX_TOLD = 20;
+
+/** Whether to warn of a refusal that the options of the server or of its pages cause, once. */
+function isNew({ closeCode, message }: Refusal, server: object): boolean {
+  if (closeCode !== CloseCode.FORBIDDEN && closeCode !== CloseCode.UNAUTHENTICATED) return false;
+  const seen = told.get(server) ?? new Set();
+  told.set(server, seen);
+  if (seen.has(message) || seen.size >= MAX_TOLD) return false;
+  seen.add(message);
+  return true;
+}

@@ -1,6 +1,6 @@
 import type { Message, Part, RequestContext } from '@parlance/protocol';
 import { RequestError } from '@parlance/protocol';
-import { RetryError, type UIMessageChunk } from 'ai';
+import { createUIMessageStream, RetryError, type UIMessageChunk } from 'ai';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { modelErrorOf } from './failure.js';
 import { chatHandler, isChatRequest } from './handler.js';
@@ -34,6 +34,10 @@ async function run(handler: ReturnType<typeof chatHandler>, body: unknown, conte
   const parts: Part[] = [];
   for await (const part of handler(requestOf(body), context) as AsyncIterable<Part>) parts.push(part);
   return parts;
+}
+
+async function* readFrom(chunks: UIMessageChunk[]) {
+  yield* chunks;
 }
 
 describe('chatHandler', () => {
@@ -88,6 +92,34 @@ describe('chatHandler', () => {
     const message = { ...QUESTION, role: 'assistant' };
     const [first] = await run(handler, { ...ENVELOPE, messages: [QUESTION, message] });
     expect(first).toEqual({ json: { type: 'parlance.continuation', message } });
+  });
+
+  it.each([
+    ['an async generator', async (chunks: UIMessageChunk[]) => readFrom(chunks)],
+    [
+      'createUIMessageStream',
+      async (chunks: UIMessageChunk[]) =>
+        createUIMessageStream({ execute: ({ writer }) => chunks.forEach((each) => writer.write(each)) }),
+    ],
+  ])('calls onFinish for a stream of the application as well: %s', async (_name, make) => {
+    const text: UIMessageChunk[] = [
+      { type: 'start' },
+      { type: 'text-start', id: '1' },
+      { type: 'text-delta', id: '1', delta: 'saved' },
+      { type: 'text-end', id: '1' },
+      { type: 'finish' },
+    ];
+    const saved: unknown[] = [];
+    const saving = chatHandler(async () => (await make(text)) as ReadableStream<UIMessageChunk>, {
+      stream: ({ id }) => ({
+        onFinish: ({ messages, isAborted }) => void saved.push([id, messages.length, isAborted]),
+      }),
+    });
+    const parts = (await run(saving, ENVELOPE)) as unknown as { json: UIMessageChunk }[];
+    expect(parts.map(({ json }) => json.type)).toEqual(text.map(({ type }) => type));
+    expect(saved).toEqual([['chat', 2, false]]);
+    // The ID with which the message is saved is the one that the page has.
+    expect(parts[0]?.json).toHaveProperty('messageId', expect.any(String));
   });
 
   it('fails if the application returns no stream', async () => {

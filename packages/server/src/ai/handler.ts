@@ -42,7 +42,8 @@ export interface ChatHandlerOptions<ChatMessage extends UIMessage = UIMessage> {
   /**
    * For the result of `streamText`: `onFinish`, `messageMetadata`, `sendReasoning`, `sendSources` and the others of
    * `toUIMessageStream`, for each request. `originalMessages`, `generateMessageId` and `onError` have defaults: the
-   * messages of the request, random IDs, and an error that reaches the client as its `RequestError`.
+   * messages of the request, random IDs, and an error that reaches the client as its `RequestError`. `onFinish` and the other
+   * callbacks are called for a stream of UI message chunks as well; what shapes chunks, such as `messageMetadata`, is not applied to it.
    *
    * @default {}
    */
@@ -118,7 +119,7 @@ export function chatHandler<ChatMessage extends UIMessage = UIMessage>(
     if (continued !== undefined) yield { json: continued };
     let chunks: ReadableStream<UIMessageChunk>;
     try {
-      chunks = streamOf(await answer(chat), chat, options, errors);
+      chunks = await streamOf(await answer(chat), chat, options, errors);
     } catch (error) {
       log(error);
       throw responseErrorOf(error) ?? error;
@@ -156,28 +157,65 @@ function continuedBy({ messages }: ChatRequest): Continuation | undefined {
   return message?.role === 'assistant' ? { type: CONTINUATION, message } : undefined;
 }
 
-function streamOf<ChatMessage extends UIMessage>(
+async function streamOf<ChatMessage extends UIMessage>(
   answer: ChatAnswer<ChatMessage>,
   chat: ChatRequest<ChatMessage>,
   { stream = {} }: ChatHandlerOptions<ChatMessage>,
   errors: StreamErrors,
-): ReadableStream<UIMessageChunk> {
+): Promise<ReadableStream<UIMessageChunk>> {
+  const given = (): UIMessageStreamOptions<ChatMessage> => ({
+    originalMessages: chat.messages,
+    generateMessageId: randomUUID,
+    onError: (error) => errors.add(error),
+    ...(typeof stream === 'function' ? atOnce(stream(chat), 'stream') : stream),
+  });
   if (typeof answer === 'object' && answer !== null) {
-    if ('toUIMessageStream' in answer && typeof answer.toUIMessageStream === 'function') {
-      return answer.toUIMessageStream({
-        originalMessages: chat.messages,
-        generateMessageId: randomUUID,
-        onError: (error) => errors.add(error),
-        ...(typeof stream === 'function' ? atOnce(stream(chat), 'stream') : stream),
-      });
-    }
-    if ('getReader' in answer) return answer;
-    if (Symbol.asyncIterator in answer) return readableOf(answer);
+    if ('toUIMessageStream' in answer && typeof answer.toUIMessageStream === 'function')
+      return answer.toUIMessageStream(given());
+    if ('getReader' in answer) return await finished(answer, given());
+    if (Symbol.asyncIterator in answer) return await finished(readableOf(answer), given());
   }
   throw new ProtocolError(
     'invalid_argument',
     'chatHandler: expected the result of streamText or a stream of UI message chunks',
   );
+}
+
+/** Callbacks that `createUIMessageStream` has as well; those with `End` are of AI SDK 7. */
+const CALLBACKS = ['onFinish', 'onEnd', 'onStepFinish', 'onStepEnd'] as const;
+
+/** A stream of the application, with the callbacks that `toUIMessageStream` would call. */
+async function finished<ChatMessage extends UIMessage>(
+  chunks: ReadableStream<UIMessageChunk>,
+  options: UIMessageStreamOptions<ChatMessage>,
+): Promise<ReadableStream<UIMessageChunk>> {
+  const all: Readonly<Record<string, unknown>> = { ...options };
+  const callbacks = Object.fromEntries(
+    CALLBACKS.filter((name) => all[name] !== undefined).map((name) => [name, all[name]]),
+  );
+  if (Object.keys(callbacks).length === 0) return chunks;
+  const { createUIMessageStream } = await aiSdk();
+  const { originalMessages, generateMessageId: generateId = randomUUID, onError } = options;
+  return createUIMessageStream<ChatMessage>({
+    execute: ({ writer }) => writer.merge(chunks as Parameters<typeof writer.merge>[0]),
+    generateId,
+    ...(originalMessages && { originalMessages }),
+    ...(onError && { onError }),
+    ...callbacks,
+  });
+}
+
+/** The chunks may be those of an application without the package `ai`. */
+async function aiSdk(): Promise<typeof import('ai')> {
+  try {
+    return await import('ai');
+  } catch (cause) {
+    throw new ProtocolError(
+      'unsupported',
+      'chatHandler: onFinish and the other callbacks of stream need the package ai: npm install ai',
+      { cause },
+    );
+  }
 }
 
 function readableOf(chunks: AsyncIterable<UIMessageChunk>): ReadableStream<UIMessageChunk> {
