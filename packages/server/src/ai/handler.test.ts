@@ -99,7 +99,7 @@ describe('chatHandler', () => {
     [
       'createUIMessageStream',
       async (chunks: UIMessageChunk[]) =>
-        createUIMessageStream({ execute: ({ writer }) => chunks.forEach((each) => writer.write(each)) }),
+        createUIMessageStream({ execute: ({ writer }) => writer.merge(ReadableStream.from(chunks)) }),
     ],
   ])('calls onFinish for a stream of the application as well: %s', async (_name, make) => {
     const text: UIMessageChunk[] = [
