@@ -145,7 +145,9 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       await page.locator('[data-break="cut"]').click();
       await state(page, 'suspended');
       expect(await page.locator('#status').textContent()).toBe('Reconnecting…');
-      expect(await page.locator('#countdown').textContent()).toMatch(/^Kept for [12]:\d\d$/);
+      expect(await page.locator('#countdown').textContent()).toMatch(
+        /^A server that is up keeps the session for [12]:\d\d$/,
+      );
       const before = await answerText(page);
       await state(page, 'connected');
       await finished(page, 1);

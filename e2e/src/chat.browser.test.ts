@@ -309,10 +309,9 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await shows(second, upTo(4));
       await second.getByRole('button', { name: 'Stop' }).click();
       await expect.poll(() => signals[0]?.aborted).toBe(true);
-      for (const each of [page, second]) {
-        await each.getByText('You stopped this answer.').waitFor();
-        expect(await answerText(each)).toBe(upTo(4));
-      }
+      await second.getByText('You stopped this answer.').waitFor();
+      await page.getByText('This answer was stopped, in another tab or by the server.').waitFor();
+      for (const each of [page, second]) expect(await answerText(each)).toBe(upTo(4));
       expect(await stranger.page.locator('article').count()).toBe(0);
       expect(await stranger.page.locator('#intro').isVisible()).toBe(true);
       expect(complaints.join('\n')).toBe('');
@@ -517,8 +516,10 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
 
       await first.cut();
       await state(page, 'suspended');
-      await page.getByText('Your answer is still being written.').waitFor();
-      expect(await page.locator('#countdown').textContent()).toMatch(/^Kept for [12]:\d\d$/);
+      await page.getByText('If the server is up, it continues writing.').waitFor();
+      expect(await page.locator('#countdown').textContent()).toMatch(
+        /^A server that is up keeps the session for [12]:\d\d$/,
+      );
       expect(await page.getByRole('button', { name: 'Try now' }).isVisible()).toBe(true);
       expect(await answerText(page)).not.toBe('');
 
@@ -565,7 +566,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       // The delay may be a millisecond, too short to observe from outside that the page moves.
       expect((await states())['moving']).toEqual({
         answer: answerTo(chat(question('Is all of it here?'))),
-        notice: expect.stringContaining('The server is restarting'),
+        notice: expect.stringContaining('The server has said that it shuts down'),
       });
       await ask(page, 'And now?');
       await expect.poll(() => answerText(page)).toContain('message 2 of our conversation');

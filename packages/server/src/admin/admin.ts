@@ -16,6 +16,8 @@ import { stateOf } from './state.js';
 
 export type Pages = (request: IncomingMessage, response: ServerResponse) => boolean;
 
+/** With a code, a client takes it as the last word: it does not come back, as it does from a server that drains. */
+const CLOSED_BY_OPERATOR = { code: 'closed_by_operator', reason: 'closed by the operator of the server' };
 /** Bytes of the body of a request. */
 const MAX_BODY = 4096;
 
@@ -200,7 +202,7 @@ export class Admin {
       'an operator closes a session',
     );
     // A client that is away would learn of it only when it comes back.
-    guardLater(session, session.session.close({ reason: 'closed by the operator of the server' }));
+    guardLater(session, session.session.close(CLOSED_BY_OPERATOR));
     send(response, 202, { closing: sessionId });
   }
 }

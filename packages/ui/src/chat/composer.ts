@@ -6,6 +6,8 @@ export interface Composer {
   setConnected(isConnected: boolean): void;
   /** Whether an answer is being received, which can be stopped; the next question can be written meanwhile. */
   setAnswering(isAnswering: boolean): void;
+  /** No answer is being received. @param end whether the last one is complete, or may still become complete. */
+  settle(end: 'complete' | 'open' | 'failed'): void;
   /** Puts an earlier question into the form, which then takes its place. */
   edit(question: string): void;
   focus(): void;
@@ -19,8 +21,10 @@ const SUGGESTIONS = [
 
 const HAS_POINTER = matchMedia('(pointer: fine)');
 const DRAFT_KEY = 'parlance-draft';
+const QUEUED_KEY = 'parlance-queued';
 const HINT = 'Enter sends · Shift + Enter starts a new line · Esc stops · ↑ edits the last question';
 const QUEUED = 'It is sent as soon as this answer is complete. Esc keeps it here.';
+const NOT_SENT = 'It was not sent, as the answer before it is not complete. Enter sends it.';
 const EDITING = 'Sending it replaces the question and all that follows. Esc cancels.';
 
 export interface ComposerEvents {
@@ -31,7 +35,8 @@ export interface ComposerEvents {
   onEditLast(): void;
 }
 
-export function createComposer({ onSend, onStop, onEditLast }: ComposerEvents): Composer {
+/** @param isCopy what is written was copied from another tab, which sends it. */
+export function createComposer({ onSend, onStop, onEditLast }: ComposerEvents, isCopy: boolean): Composer {
   const form = byId<HTMLFormElement>('composer');
   const question = byId<HTMLTextAreaElement>('question');
   const send = byId<HTMLButtonElement>('send');
@@ -39,7 +44,12 @@ export function createComposer({ onSend, onStop, onEditLast }: ComposerEvents): 
   const hint = byId('keys');
   let isConnected = false;
   let isAnswering = false;
-  let isQueued = false;
+  /** The last answer may still become complete. */
+  let isOpen = false;
+  /** What is written is sent when the answer before it is complete. */
+  let isQueued = !isCopy && stored(QUEUED_KEY) !== '';
+  /** It was to be sent, but that answer has failed. */
+  let isHeldBack = false;
   /** What was being written before a question was edited; `undefined` if none is. */
   let draft: string | undefined;
 
@@ -54,24 +64,32 @@ export function createComposer({ onSend, onStop, onEditLast }: ComposerEvents): 
       (activeElement === send && isAnswering && HAS_POINTER.matches)
     )
       question.focus();
-    const said = isQueued ? QUEUED : draft === undefined ? HINT : EDITING;
+    const said = isQueued ? QUEUED : isHeldBack ? NOT_SENT : draft === undefined ? HINT : EDITING;
     if (hint.textContent !== said) hint.textContent = said;
     hint.classList.toggle('told', said !== HINT);
     // As tall as its text, up to the limit in the style sheet.
     question.style.height = 'auto';
     question.style.height = `${question.scrollHeight + question.offsetHeight - question.clientHeight}px`;
-    keep(draft ?? question.value);
+    store(DRAFT_KEY, draft ?? question.value);
+    store(QUEUED_KEY, isQueued ? 'yes' : '');
   }
 
   function submit(): void {
     const text = question.value.trim();
-    isQueued = isAnswering && text !== '';
-    if (text === '' || !isConnected || isAnswering) return update();
+    isQueued = (isAnswering || isOpen) && text !== '';
+    isHeldBack = false;
+    if (text === '' || !isConnected || isAnswering || isOpen) return update();
     const isEdited = draft !== undefined;
     question.value = draft ?? '';
     draft = undefined;
     update();
     onSend(text, isEdited);
+  }
+
+  /** Unless its time has not come: then it stays queued. */
+  function sendQueued(): void {
+    if (isQueued && isConnected && !isAnswering && !isOpen) submit();
+    else update();
   }
 
   function giveUp(): void {
@@ -89,6 +107,7 @@ export function createComposer({ onSend, onStop, onEditLast }: ComposerEvents): 
   });
   question.addEventListener('input', () => {
     isQueued = false;
+    isHeldBack = false;
     update();
   });
   question.addEventListener('keydown', (event) => {
@@ -115,7 +134,7 @@ export function createComposer({ onSend, onStop, onEditLast }: ComposerEvents): 
       return create('li', {}, button);
     }),
   );
-  question.value = kept();
+  question.value = stored(DRAFT_KEY);
   // On touch screens, the focus would open a keyboard that hides the introduction.
   if (HAS_POINTER.matches) question.focus();
   update();
@@ -123,19 +142,25 @@ export function createComposer({ onSend, onStop, onEditLast }: ComposerEvents): 
   return {
     setConnected(value) {
       isConnected = value;
-      update();
+      sendQueued();
     },
     setAnswering(value) {
       isAnswering = value;
       document.body.toggleAttribute('data-answering', value);
-      const isDue = isQueued && !value;
-      isQueued &&= value;
       update();
-      if (isDue) submit();
+    },
+    settle(end) {
+      isOpen = end === 'open';
+      if (isQueued && end === 'failed') {
+        isQueued = false;
+        isHeldBack = true;
+      }
+      sendQueued();
     },
     edit(text) {
       draft ??= question.value;
       isQueued = false;
+      isHeldBack = false;
       question.value = text;
       update();
       question.focus();
@@ -145,17 +170,17 @@ export function createComposer({ onSend, onStop, onEditLast }: ComposerEvents): 
 }
 
 /** Keeps what is being written while the page is loaded again. */
-function keep(text: string): void {
+function store(key: string, text: string): void {
   try {
-    sessionStorage.setItem(DRAFT_KEY, text);
+    sessionStorage.setItem(key, text);
   } catch {
     // The browser blocks storage.
   }
 }
 
-function kept(): string {
+function stored(key: string): string {
   try {
-    return sessionStorage.getItem(DRAFT_KEY) ?? '';
+    return sessionStorage.getItem(key) ?? '';
   } catch {
     return '';
   }

@@ -11,6 +11,8 @@ export type TurnState =
   | 'stopped'
   /** The session ended before the answer did, and the server has not kept it. */
   | 'interrupted'
+  /** Another tab, of which this one is a copy, reads the rest of the answer. */
+  | 'elsewhere'
   /** The request could not be sent, or the answer is an error. */
   | 'failed';
 
@@ -22,10 +24,25 @@ export interface TurnReply {
   position: number;
 }
 
+export interface ToolCall {
+  readonly index: number;
+  readonly name: string;
+  /** JSON, as far as it has arrived. */
+  readonly arguments: string;
+}
+
 export interface Turn {
   /** `undefined` if another tab asked. */
   readonly question: string | undefined;
   answer: string;
+  /** What the model says in place of an answer. */
+  refusal: string;
+  /** What it says before its answer, if the API shows that. */
+  thinking: string;
+  /** The tools that it calls, which this page does not have. */
+  calls: readonly ToolCall[];
+  /** The reason that the API gives for the end, such as `stop` and `length`; `undefined` until it has given one. */
+  end: string | undefined;
   state: TurnState;
   /** Why it failed. */
   problem: Problem | undefined;
@@ -44,6 +61,10 @@ export function createTurn(question: string): Turn {
   return {
     question,
     answer: '',
+    refusal: '',
+    thinking: '',
+    calls: [],
+    end: undefined,
     state: 'waiting',
     problem: undefined,
     traffic: NO_TRAFFIC,
@@ -58,8 +79,41 @@ export function createForeignTurn(name: string): Turn {
 
 /** The conversation so far as the messages of a chat request. Includes unfinished answers. */
 export function messagesOf(turns: readonly Turn[]): ChatMessage[] {
-  return turns.flatMap(({ question, answer }): ChatMessage[] => [
-    ...(question === undefined ? [] : [{ role: 'user' as const, content: question }]),
-    ...(answer === '' ? [] : [{ role: 'assistant' as const, content: answer }]),
-  ]);
+  return turns.flatMap((turn): ChatMessage[] => {
+    const { question } = turn;
+    const content = wordsOf(turn);
+    return [
+      ...(question === undefined ? [] : [{ role: 'user' as const, content: question }]),
+      ...(content === '' ? [] : [{ role: 'assistant' as const, content }]),
+    ];
+  });
+}
+
+/** The words of the model: its answer, or its refusal. */
+export function wordsOf({ answer, refusal }: Turn): string {
+  return answer === '' || refusal === '' ? answer + refusal : `${answer}\n\n${refusal}`;
+}
+
+/** What a chunk of an answer brings. */
+export interface Piece {
+  readonly answer: string;
+  readonly refusal: string;
+  readonly thinking: string;
+  readonly calls: readonly ToolCall[];
+  readonly end: string | undefined;
+}
+
+/** Adds a piece to the turn. @returns whether there is anything new to show. */
+export function take(turn: Turn, { answer, refusal, thinking, calls, end }: Piece): boolean {
+  turn.answer += answer;
+  turn.refusal += refusal;
+  turn.thinking += thinking;
+  for (const call of calls) {
+    const before = turn.calls.find(({ index }) => index === call.index);
+    const others = turn.calls.filter((each) => each !== before);
+    const name = (before?.name ?? '') + call.name;
+    turn.calls = [...others, { ...call, name, arguments: (before?.arguments ?? '') + call.arguments }];
+  }
+  turn.end = end ?? turn.end;
+  return answer + refusal + thinking !== '' || calls.length > 0;
 }

@@ -3,18 +3,24 @@ import type { Turn } from './conversation.js';
 
 /** Marks in an answer where the connection was lost or silent, with what arrived at once when it was back. */
 export interface Interruptions {
-  /** The connection is lost, while this answer was being written. */
-  lose(turn: Turn | undefined): void;
+  /**
+   * The connection is lost, while this answer was being written.
+   *
+   * @param silentMs how long nothing had been heard; 0 unless that was noticed.
+   */
+  lose(turn: Turn | undefined, silentMs: number): void;
   /** The connection is back. Returns how long it was lost if no answer was being written. */
   resume(): number | undefined;
   /** The user has frozen the connection. */
   freeze(): void;
+  /** Something is heard again, after so long a silence while this answer was being written. */
+  hear(turn: Turn, silentMs: number): void;
   /** The page was loaded again, while this answer was being written. */
   reload(turn: Turn, awayMs: number): void;
   /** A piece of this answer has arrived and is to be shown. */
   receive(turn: Turn): void;
-  /** The answer has ended. */
-  end(turn: Turn): void;
+  /** The answer has ended, or cannot go on. @param isWhole all of it has come. */
+  end(turn: Turn, isWhole: boolean): void;
 }
 
 /** What arrives this soon has waited at the server, in milliseconds. */
@@ -24,6 +30,8 @@ const SILENCE_MS = 1_500;
 
 /** @param mark adds a mark at the end of the answer so far. */
 export function createInterruptions(mark: (turn: Turn) => HTMLElement): Interruptions {
+  /** The marks of an answer whose end has not come. */
+  const marks = new Map<Turn, HTMLElement[]>();
   let lost:
     | { readonly since: number; readonly turn: Turn | undefined; readonly element?: HTMLElement }
     | undefined;
@@ -40,6 +48,7 @@ export function createInterruptions(mark: (turn: Turn) => HTMLElement): Interrup
     | undefined;
 
   function begin(turn: Turn, element: HTMLElement, what: string): void {
+    marks.set(turn, [...(marks.get(turn) ?? []), element]);
     counting = { turn, element, what, until: performance.now() + AT_ONCE_MS, caught: 0 };
     show();
   }
@@ -48,18 +57,18 @@ export function createInterruptions(mark: (turn: Turn) => HTMLElement): Interrup
     if (counting === undefined) return;
     const { element, what, caught } = counting;
     const caughtUp = caught === 0 ? '' : ` · ${count(caught, 'piece')} caught up`;
-    element.textContent = `${what}${caughtUp} · nothing missing`;
+    element.textContent = `${what}${caughtUp}`;
   }
 
   return {
-    lose(turn) {
+    lose(turn, silentMs) {
       frozen = undefined;
       const element = turn && mark(turn);
       if (element !== undefined) {
         element.textContent = 'connection lost';
         element.classList.add('open');
       }
-      lost = { since: performance.now(), turn, ...(element && { element }) };
+      lost = { since: performance.now() - silentMs, turn, ...(element && { element }) };
     },
 
     resume() {
@@ -75,6 +84,11 @@ export function createInterruptions(mark: (turn: Turn) => HTMLElement): Interrup
 
     freeze() {
       frozen = { since: performance.now(), lastAt: performance.now() };
+    },
+
+    hear(turn, silentMs) {
+      frozen = undefined;
+      begin(turn, mark(turn), `nothing heard for ${duration(silentMs)}`);
     },
 
     reload(turn, awayMs) {
@@ -99,8 +113,11 @@ export function createInterruptions(mark: (turn: Turn) => HTMLElement): Interrup
       }
     },
 
-    end(turn) {
+    end(turn, isWhole) {
       if (counting?.turn === turn) counting = undefined;
+      if (isWhole) for (const element of marks.get(turn) ?? []) element.append(' · nothing missing');
+      // An answer that goes on in the next session may still become whole.
+      if (isWhole || turn.reply === undefined) marks.delete(turn);
       // It could not go on, so nothing was resumed.
       if (lost?.turn === turn) {
         lost.element?.classList.remove('open');

@@ -2,7 +2,8 @@ import { copy } from '../shared/clipboard.js';
 import { byId, create } from '../shared/dom.js';
 import { bytes, change, count, duration } from '../shared/format.js';
 import { AnswerText } from './answer-text.js';
-import type { Turn, TurnState } from './conversation.js';
+import { type Turn, wordsOf } from './conversation.js';
+import { noteOf } from './endings.js';
 import { bothWays } from './traffic.js';
 
 /** The view of the conversation. */
@@ -25,18 +26,12 @@ export interface LogEvents {
   onShowWire(turn: Turn): void;
 }
 
-const NOTES: Readonly<Record<TurnState, string>> = {
-  waiting: '',
-  streaming: '',
-  done: '',
-  stopped: 'You stopped this answer.',
-  interrupted: 'The session was lost before the answer was complete.',
-  failed: '',
-};
-
 interface TurnView {
   readonly article: HTMLElement;
   readonly answer: HTMLElement;
+  readonly thinking: HTMLDetailsElement;
+  readonly summary: HTMLElement;
+  readonly thought: HTMLElement;
   readonly text: AnswerText;
   readonly note: HTMLElement;
   readonly cost: HTMLElement;
@@ -70,6 +65,9 @@ export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
     const view: TurnView = {
       article: create('article'),
       answer: create('div', { className: 'answer' }),
+      thinking: create('details', { className: 'thinking', hidden: true }),
+      summary: create('summary'),
+      thought: create('p', { dir: 'auto' }),
       text,
       note: create('div', { className: 'note', hidden: true }),
       cost: create('p', { className: 'cost' }),
@@ -91,7 +89,8 @@ export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
       ),
       view.cost,
     );
-    view.answer.append(create('h3', { className: 'unseen' }, 'Answer'), text, view.note, foot);
+    view.thinking.append(view.summary, view.thought);
+    view.answer.append(create('h3', { className: 'unseen' }, 'Answer'), view.thinking, text, view.note, foot);
     const question = create('div', { className: 'question' });
     question.append(
       create('h3', { className: 'unseen' }, 'You'),
@@ -111,13 +110,12 @@ export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
 
   function showNote(turn: Turn, view: TurnView): void {
     const { note } = view;
-    const isEmpty = turn.state === 'done' && turn.answer.trim() === '';
-    const noted = JSON.stringify([turn.state, turn.problem, isEmpty]);
+    const { problem } = turn;
+    const title = problem?.title ?? noteOf(turn);
+    const noted = JSON.stringify([turn.state, problem, title]);
     if (noted === view.noted) return;
     view.noted = noted;
     clearInterval(view.ticking);
-    const { problem } = turn;
-    const title = isEmpty ? 'The model has answered with nothing.' : (problem?.title ?? NOTES[turn.state]);
     note.hidden = title === '';
     note.replaceChildren(create('p', {}, title));
     if (problem === undefined) return;
@@ -142,6 +140,14 @@ export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
     note.append(create('p', { className: 'retry' }, countdown, now));
   }
 
+  function showThinking(turn: Turn, { thinking, summary, thought }: TurnView, isRunning: boolean): void {
+    thinking.hidden = turn.thinking === '';
+    const isFirst = isRunning && wordsOf(turn) === '';
+    const title = isFirst ? 'The model is thinking …' : 'What the model thought';
+    if (summary.textContent !== title) summary.textContent = title;
+    if (thought.textContent !== turn.thinking) thought.textContent = turn.thinking;
+  }
+
   return {
     add(turn) {
       intro.hidden = true;
@@ -156,12 +162,15 @@ export function createLog({ onAskAgain, onEdit, onShowWire }: LogEvents): Log {
     update(turn) {
       const view = views.get(turn);
       if (view === undefined) return;
-      const { answer, text, cost } = view;
+      const { answer, text, cost, again } = view;
       const isRunning = turn.state === 'waiting' || turn.state === 'streaming';
       answer.dataset['state'] = turn.state;
       // Screen readers read the answer once it is complete, not word by word.
       answer.ariaBusy = String(isRunning);
-      text.source = turn.answer;
+      text.source = wordsOf(turn);
+      showThinking(turn, view, isRunning);
+      // It would be paid twice.
+      again.hidden = turn.state === 'elsewhere';
       if (!isRunning) text.complete();
       cost.textContent = isRunning ? '' : describeCost(turn);
       cost.title = TITLE;

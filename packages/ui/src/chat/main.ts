@@ -1,18 +1,20 @@
 import type { ClientSession } from '@parlance/client';
 import { byId } from '../shared/dom.js';
-import { duration } from '../shared/format.js';
+import { count, duration } from '../shared/format.js';
 import { loadMarkdown } from './answer-text.js';
 import { createBreakCard } from './break.js';
 import { createComposer } from './composer.js';
-import { createForeignTurn, createTurn, type Turn, type TurnReply } from './conversation.js';
+import { createForeignTurn, createTurn, type Turn, type TurnReply, take } from './conversation.js';
+import { isWhole, stageOf } from './endings.js';
 import { createInterruptions } from './interruptions.js';
 import { createLog } from './log.js';
 import { createMemory } from './memory.js';
 import { createModelChoice } from './model-choice.js';
 import { createNotice } from './notice.js';
 import { createPanel } from './panel.js';
-import { createSessionLink, type LinkState } from './session-link.js';
-import { createSilence } from './silence.js';
+import { createSessionLink, type LinkState, PING_MS } from './session-link.js';
+import { createSilence, type Hearing } from './silence.js';
+import { arrive } from './tab.js';
 import { createTraffic } from './traffic.js';
 import { createRecording } from './wire/recording.js';
 
@@ -22,6 +24,7 @@ const server = new URLSearchParams(location.search).get('server') ?? ownServer()
 const turns: Turn[] = [];
 /** The names that requests of this page have on the wire. */
 const replyNames = new WeakMap<Turn, string>();
+const { isCopy, awayMs } = await arrive();
 const memory = createMemory(() => turns);
 const traffic = createTraffic();
 let session: ClientSession | undefined;
@@ -35,36 +38,42 @@ let edited: Turn | undefined;
 
 const panel = createPanel();
 const log = createLog({ onAskAgain: askAgain, onEdit: edit, onShowWire: showWire });
-const recording = createRecording(() => turns.at(-1)?.question ?? 'a new chat');
-const composer = createComposer({
-  onSend: send,
-  onStop: stop,
-  onEditLast() {
-    const last = turns.at(-1);
-    if (last !== undefined) edit(last);
-  },
-});
+const recording = createRecording(
+  () => turns.at(-1)?.question ?? 'a new chat',
+  () => silence.hear(),
+);
+const onEditLast = () => {
+  const last = turns.at(-1);
+  if (last !== undefined) edit(last);
+};
+const composer = createComposer({ onSend: send, onStop: stop, onEditLast }, isCopy);
 const interruptions = createInterruptions((turn) => log.mark(turn));
-const silence = createSilence((isSilent) => {
-  document.body.classList.toggle('silent', isSilent);
-  showStatus(link.state);
-});
+const silence = createSilence(PING_MS, handleHearing);
 const breakCard = createBreakCard({ onFreeze: () => interruptions.freeze() });
 const choice = createModelChoice(async () =>
   session === undefined ? [] : (await loadModel()).listModels(session.fetch),
 );
 const notice = createNotice(server, {
-  onRetry: () => link.tryNow(),
+  onRetry: () => link.tryNow(true),
   isAnswering: () => running !== undefined,
 });
 const link = createSessionLink(breakCard.address(server), recording.WebSocket, handleLinkState);
 // The network is back, so there is no need to wait for the countdown.
 window.addEventListener('online', () => link.tryNow());
 byId('new').addEventListener('click', startAgain);
+if (memory.omitted.turns > 0)
+  log.remark(
+    `${count(memory.omitted.turns, 'earlier turn')} did not fit into the store of this tab · the model is not given them either`,
+  );
 for (const turn of memory.turns ?? []) {
   turns.push(turn);
   log.add(turn);
 }
+/** The answer that is read in the tab of which this one is a copy. */
+const copied = isCopy ? turns.at(-1) : undefined;
+if (copied !== undefined)
+  log.remark('This tab is a copy of another one · each of them continues the conversation by itself');
+composer.settle(stageOf(turns.at(-1)));
 showTraffic();
 showNew();
 
@@ -81,12 +90,14 @@ function loadModel() {
 function handleLinkState(state: LinkState): void {
   session = 'session' in state ? state.session : undefined;
   document.body.dataset['state'] = state.name;
-  silence.hear();
+  const { hearing } = silence;
+  silence.setConnected(state.name === 'connected');
   showStatus(state);
   notice.show(state);
   // Messages sent while the session is suspended go out when it resumes.
   composer.setConnected(state.name === 'connected' || state.name === 'suspended');
-  if (state.name === 'suspended') interruptions.lose(running?.turn);
+  if (state.name === 'suspended')
+    interruptions.lose(running?.turn, hearing.name === 'unknown' ? hearing.ms : 0);
   if (state.name !== 'connected' || session === undefined) return;
   resumed = state.since === 'resumed' ? resumed + 1 : 0;
   traffic.follow(session);
@@ -95,7 +106,7 @@ function handleLinkState(state: LinkState): void {
   showTraffic();
   if (state.since === 'resumed') {
     const lostMs = interruptions.resume();
-    if (lostMs !== undefined) log.remark(`Connection lost for ${duration(lostMs)} · nothing missing`);
+    if (lostMs !== undefined) log.remark(`Connection lost for ${duration(lostMs)} · the session continues`);
   }
   void goOn(session, state.since === 'first');
   if (state.since === 'first') requestIdleCallback?.(() => void loadModel());
@@ -108,23 +119,39 @@ function handleLinkState(state: LinkState): void {
   }
 }
 
-function showStatus(state: LinkState): void {
-  const isSilent = state.name === 'connected' && document.body.classList.contains('silent');
-  byId('status').textContent = isSilent ? 'Waiting for an answer' : statusOf(state);
+function handleHearing(before: Hearing): void {
+  const { hearing } = silence;
+  document.body.classList.toggle('silent', hearing.name !== 'live');
+  const isBack = before.name === 'unknown' && hearing.name !== 'unknown';
+  // After a loss, its own mark says how long that took.
+  if (isBack && running !== undefined && link.state.name === 'connected')
+    interruptions.hear(running.turn, before.ms);
+  showStatus(link.state);
 }
 
-function statusOf(state: LinkState): string {
+function showStatus(state: LinkState): void {
+  const { hearing } = silence;
+  const isUnknown = state.name === 'connected' && hearing.name === 'unknown';
+  byId('status').textContent = statusOf(state, hearing);
+  byId('silent-for').textContent = isUnknown ? `for ${duration(hearing.ms)}` : '';
+}
+
+function statusOf(state: LinkState, { name }: Hearing): string {
   switch (state.name) {
     case 'connecting':
       return 'Connecting…';
     case 'connected':
+      if (name === 'unknown') return 'Nothing heard';
+      if (name === 'waiting') return 'Waiting for an answer';
       return state.since === 'first' ? 'Connected' : 'Reconnected';
     case 'suspended':
       return 'Reconnecting…';
     case 'moving':
-      return 'Server is restarting…';
+      return state.isTold ? 'Server shuts down…' : 'Reconnecting…';
     case 'refused':
       return 'Refused';
+    case 'ended':
+      return 'Closed by the server';
     case 'lost':
       return state.hadSession ? 'Connection lost' : 'No server';
   }
@@ -174,7 +201,7 @@ async function goOn(usedSession: ClientSession, isFirst: boolean): Promise<void>
   if (isFirst && memory.turns === undefined) await joinOtherTab(usedSession);
   const turn = turns.at(-1);
   if (turn?.reply === undefined || running !== undefined || session !== usedSession) return;
-  if (isFirst && memory.turns !== undefined && memory.awayMs > 0) interruptions.reload(turn, memory.awayMs);
+  if (isFirst && memory.turns !== undefined && awayMs > 0) interruptions.reload(turn, awayMs);
   void answer(turn, true);
 }
 
@@ -215,7 +242,8 @@ function startAgain(): void {
   stop();
   turns.length = 0;
   log.clear();
-  memory.save();
+  memory.forget();
+  composer.settle('complete');
   showTraffic();
   showNew();
   composer.focus();
@@ -226,7 +254,9 @@ function showNew(): void {
 }
 
 function showTraffic(): void {
-  panel.showTraffic(turns, traffic.overhead());
+  const { omitted } = memory;
+  const shown = omitted.turns > 0 ? [omitted, ...turns] : turns;
+  panel.showTraffic(shown, traffic.overhead(), omitted.turns);
 }
 
 /**
@@ -253,16 +283,15 @@ async function answer(turn: Turn, isFollowed: boolean): Promise<void> {
   try {
     const { askModel, followModel } = await loadModel();
     const { signal } = controller;
-    const texts =
+    const pieces =
       isFollowed && turn.reply !== undefined
         ? followModel(turn.reply, signal, usedSession.fetch, meter.http)
         : askModel(choice.model, turns, signal, usedSession.fetch, meter.http);
-    for await (const text of texts) {
+    for await (const piece of pieces) {
       meter.received();
-      silence.hear();
-      if (text === '') continue;
+      silence.receive();
+      if (!take(turn, piece)) continue;
       interruptions.receive(turn);
-      turn.answer += text;
       if (!isStopped(turn)) turn.state = 'streaming';
       memory.saveSoon();
       show();
@@ -275,10 +304,11 @@ async function answer(turn: Turn, isFollowed: boolean): Promise<void> {
   } finally {
     running = undefined;
     silence.end();
-    interruptions.end(turn);
+    interruptions.end(turn, isWhole(turn));
     show();
     memory.save();
     composer.setAnswering(false);
+    composer.settle(stageOf(turn));
     // The next session may be there before the loss of the last one is known here.
     if (session?.state === 'established' && session.id !== id) void goOn(session, false);
   }
@@ -307,10 +337,12 @@ async function handleFailure(
   if (isStopped(turn)) return;
   if (problem.code === 'cancelled') {
     turn.state = 'stopped';
+    turn.problem = { ...problem, title: 'This answer was stopped, in another tab or by the server.' };
     return;
   }
   const isGone = isFollowed && (problem.code === 'unknown_reply' || problem.code === 'unsupported');
-  turn.state = isLost || isGone ? 'interrupted' : 'failed';
+  if (isGone && turn === copied) turn.state = 'elsewhere';
+  else turn.state = isLost || isGone ? 'interrupted' : 'failed';
   if (turn.state === 'failed') turn.problem = problem;
 }
 

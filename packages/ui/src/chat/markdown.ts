@@ -38,6 +38,8 @@ const ALLOWED = {
   ],
   ALLOWED_ATTR: ['href', 'title', 'align', 'start', 'class', 'type', 'checked', 'disabled'],
   ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+  // With a pattern for addresses, every other attribute has to match it as well, unless it is listed here.
+  ADD_URI_SAFE_ATTR: ['align', 'start', 'type'],
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   RETURN_DOM_FRAGMENT: true as const,

@@ -1,23 +1,25 @@
-import type { Turn, TurnReply, TurnState } from './conversation.js';
-import { NO_TRAFFIC, type TurnTraffic } from './traffic.js';
+import type { Turn } from './conversation.js';
+import { createPack, NOTHING_OMITTED, type Omitted, type Stored, unpack } from './stored.js';
 
 /** What this tab remembers of its conversation when it is loaded again. */
 export interface Memory {
   /** The turns of the last page of this tab; `undefined` if there was none. */
   readonly turns: readonly Turn[] | undefined;
-  /** Milliseconds since the last page stored its conversation; 0 if there was none. */
-  readonly awayMs: number;
+  /** What the store had no room for; reset by {@link forget}. */
+  readonly omitted: Omitted;
   /** Stores the conversation now. */
   save(): void;
   /** Stores the conversation soon; for calls with each part of an answer. */
   saveSoon(): void;
+  /** Stores that a new conversation has begun. */
+  forget(): void;
 }
 
 const KEY = 'parlance-chat';
-const LEFT_KEY = 'parlance-left';
-const MAX_TURNS = 50;
-/** UTF-16 units of the stored JSON; browsers store some 5 million for all pages of an origin. */
-const MAX_LENGTH = 500_000;
+/** UTF-16 units of the stored JSON; browsers store some 5 million for all that a tab has of an origin. */
+const MAX_LENGTH = 2_000_000;
+/** With less room than that, nothing is stored. */
+const MIN_LENGTH = 10_000;
 const SOON_MS = 250;
 
 /**
@@ -27,92 +29,51 @@ const SOON_MS = 250;
  * @param current returns the turns to store.
  */
 export function createMemory(current: () => readonly Turn[]): Memory {
+  const pack = createPack();
+  const stored = read();
+  let omitted = stored?.omitted ?? NOTHING_OMITTED;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const save = () => {
     clearTimeout(timer);
     timer = undefined;
-    write(current());
+    write((maxLength) => pack(current(), omitted, maxLength));
   };
   window.addEventListener('pagehide', save);
   return {
-    turns: read(),
-    awayMs: readAway(),
+    turns: stored?.turns,
+    get omitted() {
+      return omitted;
+    },
     save,
     saveSoon() {
       timer ??= setTimeout(save, SOON_MS);
     },
+    forget() {
+      omitted = NOTHING_OMITTED;
+      save();
+    },
   };
 }
 
-function write(turns: readonly Turn[]): void {
-  let kept = turns.slice(-MAX_TURNS);
-  let json = JSON.stringify(kept);
-  // The latest turns matter most.
-  while (json.length > MAX_LENGTH && kept.length > 0) {
-    kept = kept.slice(1);
-    json = JSON.stringify(kept);
+/** With less and less, until the browser has room for it. */
+function write(packed: (maxLength: number) => string): void {
+  let failure: unknown;
+  for (let maxLength = MAX_LENGTH; maxLength >= MIN_LENGTH; maxLength /= 2) {
+    try {
+      sessionStorage.setItem(KEY, packed(maxLength));
+      return;
+    } catch (error) {
+      failure = error;
+    }
   }
-  try {
-    sessionStorage.setItem(LEFT_KEY, String(Date.now()));
-    sessionStorage.setItem(KEY, json);
-  } catch (error) {
-    console.info('the conversation will not survive a reload:', error);
-  }
+  console.info('the conversation will not survive a reload:', failure);
 }
 
-function read(): Turn[] | undefined {
+function read(): Stored | undefined {
   try {
-    const stored: unknown = JSON.parse(sessionStorage.getItem(KEY) ?? 'null');
-    return Array.isArray(stored) ? stored.filter(isTurn).map(restore) : undefined;
+    return unpack(sessionStorage.getItem(KEY) ?? '');
   } catch {
-    // Storage is blocked, or another version of this page has written it.
+    // Storage is blocked.
     return undefined;
   }
-}
-
-function readAway(): number {
-  try {
-    const left = Number(sessionStorage.getItem(LEFT_KEY) ?? Number.NaN);
-    return Number.isFinite(left) ? Math.max(0, Date.now() - left) : 0;
-  } catch {
-    return 0;
-  }
-}
-
-const STATES: readonly TurnState[] = ['waiting', 'streaming', 'done', 'stopped', 'interrupted', 'failed'];
-
-function isTurn(value: unknown): value is Turn {
-  const { question, answer, state, problem, traffic, reply } = (value ?? {}) as Partial<Turn>;
-  return (
-    (question === undefined || typeof question === 'string') &&
-    typeof answer === 'string' &&
-    (problem === undefined || typeof problem.title === 'string') &&
-    (traffic === undefined || isTraffic(traffic)) &&
-    STATES.some((known) => known === state) &&
-    (reply === undefined || isReply(reply))
-  );
-}
-
-function isReply({ name, position }: Partial<TurnReply>): boolean {
-  return typeof name === 'string' && name !== '' && Number.isSafeInteger(position) && Number(position) >= 0;
-}
-
-function isTraffic({ sent, received, parts, ms }: Partial<TurnTraffic>): boolean {
-  return [
-    sent?.socket,
-    sent?.http,
-    sent?.gzip,
-    received?.socket,
-    received?.http,
-    received?.gzip,
-    parts,
-    ms,
-  ].every(Number.isFinite);
-}
-
-/** `undefined` fields have no JSON form. */
-function restore({ question, answer, state, problem, traffic, reply }: Turn): Turn {
-  // It would be repeated at once, without anyone asking for it.
-  const told = problem && { ...problem, retryAt: undefined };
-  return { question, answer, state, problem: told, traffic: traffic ?? NO_TRAFFIC, reply };
 }

@@ -1,6 +1,7 @@
 import { ProtocolError } from '@parlance/client';
 import OpenAI from 'openai';
-import { messagesOf, type Turn, type TurnReply } from './conversation.js';
+import { messagesOf, type Piece, type Turn, type TurnReply } from './conversation.js';
+import { pieceOf } from './piece.js';
 import { measureFetch, type PlainHttpSize } from './plain-http.js';
 
 export { problemOf } from './problems.js';
@@ -9,7 +10,7 @@ export { problemOf } from './problems.js';
 const BASE_URL = 'http://session/v1';
 const PATH = '/chat/completions';
 
-type Chunks = AsyncIterable<OpenAI.ChatCompletionChunk>;
+type Chunks = AsyncIterable<unknown>;
 
 /**
  * Sends the conversation and yields the answer as it arrives. This is all it takes: the unmodified `openai`
@@ -24,7 +25,7 @@ export async function* askModel(
   signal: AbortSignal,
   fetch: typeof globalThis.fetch,
   size: PlainHttpSize,
-): AsyncGenerator<string> {
+): AsyncGenerator<Piece> {
   const reply = turns.at(-1)?.reply;
   const headers = reply && { 'x-parlance-reply-name': reply.name };
   const { data, response } = await clientOf(measureFetch(fetch, size))
@@ -33,7 +34,7 @@ export async function* askModel(
       { signal, ...(headers && { headers }) },
     )
     .withResponse();
-  yield* readWords(data, response, reply);
+  yield* readPieces(data, response, reply);
 }
 
 /**
@@ -46,13 +47,13 @@ export async function* followModel(
   signal: AbortSignal,
   fetch: typeof globalThis.fetch,
   size: PlainHttpSize,
-): AsyncGenerator<string> {
+): AsyncGenerator<Piece> {
   const headers = { 'x-parlance-follow': reply.name, 'x-parlance-after': String(reply.position) };
   const { data, response } = await clientOf(measureFetch(fetch, size))
     .get<Chunks>(PATH, { headers, signal, stream: true })
     .withResponse();
   if (response.status === 204) throw new ProtocolError('unknown_reply', 'the server has not kept the answer');
-  yield* readWords(data, response, reply);
+  yield* readPieces(data, response, reply);
 }
 
 function clientOf(fetch: typeof globalThis.fetch): OpenAI {
@@ -65,16 +66,16 @@ function clientOf(fetch: typeof globalThis.fetch): OpenAI {
   });
 }
 
-/** Counts each chunk in the position of the reply, at the moment at which its text is taken. */
-async function* readWords(
+/** Counts each chunk in the position of the reply, at the moment at which its piece is taken. */
+async function* readPieces(
   chunks: Chunks,
   { headers }: Response,
   reply: TurnReply | undefined,
-): AsyncGenerator<string> {
+): AsyncGenerator<Piece> {
   if (reply !== undefined) reply.position = Number(headers.get('x-parlance-after') ?? 0);
   for await (const chunk of chunks) {
     if (reply !== undefined) reply.position++;
-    yield chunk.choices[0]?.delta.content ?? '';
+    yield pieceOf(chunk);
   }
 }
 

@@ -1,4 +1,4 @@
-import type { ProtocolError } from '@parlance/client';
+import type { ProtocolError, SessionEnd } from '@parlance/client';
 import { byId, descriptions } from '../shared/dom.js';
 import { clock } from '../shared/format.js';
 import { enterToken, isOwn } from '../shared/profile.js';
@@ -65,26 +65,24 @@ export function createNotice(server: string, { onRetry, isAnswering }: NoticeEve
       byId('notice-retry').hidden = state.name === 'moving';
       // With `disabled`, the button would lose the focus at every attempt.
       retry.setAttribute('aria-disabled', String(state.name === 'lost' && state.retryAt === undefined));
+      retry.textContent = state.name === 'ended' ? 'Connect again' : 'Try now';
       if (state.name === 'suspended') {
         setText(
           'Connection lost.',
-          isAnswering() ? 'Your answer is still being written.' : 'This page reconnects.',
+          isAnswering()
+            ? 'If the server is up, it continues writing. This page reconnects.'
+            : 'This page reconnects.',
         );
         const until = state.session.suspendedUntil;
-        if (until !== undefined) tick(() => `Kept for ${clock(until - Date.now())}`);
+        if (until !== undefined)
+          tick(() => `A server that is up keeps the session for ${clock(until - Date.now())}`);
       } else if (state.name === 'moving') {
-        setText(
-          'The server is restarting.',
-          'This page reconnects in a moment. Your next question sends the conversation once more.',
-        );
+        setText(...movingTexts(state.isTold));
+      } else if (state.name === 'ended') {
+        showEnd(state.end);
       } else if (state.name === 'lost') {
-        setText(
-          state.hadSession ? 'Connection lost' : 'The server cannot be reached',
-          state.hadSession
-            ? 'The session has ended. The conversation stays on this page, which reconnects as soon as the server is back.'
-            : `There is no answer from ${server}. This page connects as soon as a server is there.`,
-        );
-        facts.append(...descriptions([['Reason', state.error?.message ?? 'the server closed the session']]));
+        setText(...lostTexts(state, server));
+        facts.append(...descriptions([['Reason', state.reason]]));
         if (state.retryAt === undefined) countdown.textContent = 'Trying now…';
       } else if (state.name === 'refused') {
         showRefusal(state.error);
@@ -95,6 +93,21 @@ export function createNotice(server: string, { onRetry, isAnswering }: NoticeEve
       }
     },
   };
+
+  function showEnd({ code, reason }: SessionEnd): void {
+    setText(
+      'The server closed this session',
+      code === CLOSED_BY_OPERATOR
+        ? 'An operator of the server has closed it. This page does not reconnect by itself.'
+        : 'It does not want this page back, so this page does not reconnect by itself.',
+    );
+    facts.append(
+      ...descriptions([
+        ['Code', code ?? 'none'],
+        ['Reason', reason || 'none'],
+      ]),
+    );
+  }
 
   function showRefusal(error: ProtocolError): void {
     if (isOwn(server) && error.closeCode === UNAUTHENTICATED) {
@@ -153,6 +166,35 @@ function adviceFor(error: ProtocolError, origin: string): string {
 }
 
 const UNAUTHENTICATED = 4401;
+/** As the admin port says it. */
+const CLOSED_BY_OPERATOR = 'closed_by_operator';
+
+function movingTexts(isTold: boolean): [title: string, text: string] {
+  if (!isTold)
+    return [
+      'Connection lost.',
+      'It was lost for longer than the server keeps a session. This page connects as soon as it can; the next question sends the conversation once more.',
+    ];
+  return [
+    'The server has said that it shuts down.',
+    'This page connects to the next one as soon as it can. The next question sends the conversation once more.',
+  ];
+}
+
+function lostTexts(
+  { hadSession, isClosed }: { readonly hadSession: boolean; readonly isClosed: boolean },
+  server: string,
+): [title: string, text: string] {
+  if (!hadSession)
+    return [
+      'The server cannot be reached',
+      `There is no answer from ${server}. This page connects as soon as a server is there.`,
+    ];
+  return [
+    isClosed ? 'The server closed the session' : 'Connection lost',
+    'The session has ended. The conversation stays on this page, which connects again as soon as a server answers.',
+  ];
+}
 
 function adviceForFailure(error: ProtocolError): string {
   switch (error.code) {

@@ -9,8 +9,12 @@ import { bothWays, type Comparison, totalOf } from './traffic.js';
 export interface Panel {
   /** @param resumed how often the session was resumed. */
   showSession(session: ClientSession, server: string, resumed: number): void;
-  /** Updates the figures with the next animation frame. */
-  showTraffic(turns: readonly Turn[], overhead: number): void;
+  /**
+   * Updates the figures with the next animation frame.
+   *
+   * @param omitted how many turns the first one stands for; 0 if it is a turn like any other.
+   */
+  showTraffic(turns: readonly Pick<Turn, 'traffic'>[], overhead: number, omitted: number): void;
 }
 
 export function createPanel(): Panel {
@@ -27,11 +31,11 @@ export function createPanel(): Panel {
   const curve = createCurve();
   byId('chart').append(curve.element);
   agreed.append(...descriptions([['Session', 'none yet']]));
-  let due: { readonly turns: readonly Turn[]; readonly overhead: number } | undefined;
+  let due: Parameters<Panel['showTraffic']> | undefined;
 
   function paint(): void {
     if (due === undefined) return;
-    const { turns, overhead } = due;
+    const [turns, overhead, omitted] = due;
     due = undefined;
     const traffics = turns.map(({ traffic }) => traffic);
     const total = totalOf(traffics);
@@ -52,7 +56,7 @@ export function createPanel(): Panel {
       '.',
     );
     curve.show(traffics);
-    byId('table').replaceChildren(...tableOf(traffics.map(bothWays), total));
+    byId('table').replaceChildren(...tableOf(traffics.map(bothWays), total, omitted));
   }
 
   return {
@@ -72,15 +76,19 @@ export function createPanel(): Panel {
       );
     },
 
-    showTraffic(turns, overhead) {
+    showTraffic(...figures) {
       // Parts arrive faster than the eye can follow.
       if (due === undefined) requestAnimationFrame(paint);
-      due = { turns, overhead };
+      due = figures;
     },
   };
 }
 
-function tableOf(turns: readonly Comparison[], total: Comparison): HTMLElement[] {
+function tableOf(turns: readonly Comparison[], total: Comparison, omitted: number): HTMLElement[] {
+  const nameOf = (index: number) => {
+    const number = index + Math.max(1, omitted);
+    return index === 0 && number > 1 ? `1–${number}` : String(number);
+  };
   const heads = ['Turn', 'Socket', 'HTTP', 'gzip', 'Saved'];
   const row = (head: string, figures: Comparison) =>
     create(
@@ -97,7 +105,7 @@ function tableOf(turns: readonly Comparison[], total: Comparison): HTMLElement[]
       'Bytes of each turn on the socket, as plain HTTP, and with gzip',
     ),
     create('thead', {}, create('tr', {}, ...heads.map((text) => create('th', { scope: 'col' }, text)))),
-    create('tbody', {}, ...turns.map((figures, i) => row(String(i + 1), figures))),
+    create('tbody', {}, ...turns.map((figures, i) => row(nameOf(i), figures))),
     create('tfoot', {}, row('All', total)),
   ];
 }

@@ -1,4 +1,10 @@
-import { type ClientSession, connect, ProtocolError, type WebSocketConstructor } from '@parlance/client';
+import {
+  type ClientSession,
+  connect,
+  ProtocolError,
+  type SessionEnd,
+  type WebSocketConstructor,
+} from '@parlance/client';
 import { connectOptions } from '../shared/profile.js';
 
 export type LinkState =
@@ -11,8 +17,15 @@ export type LinkState =
     }
   /** The connection is lost, the session is not: it resumes by itself. */
   | { readonly name: 'suspended'; readonly session: ClientSession }
-  /** The session is over and the next one begins by itself: the server was replaced, or has lost it. */
-  | { readonly name: 'moving'; readonly session: ClientSession }
+  /** The session is over and the next one begins by itself. */
+  | {
+      readonly name: 'moving';
+      readonly session: ClientSession;
+      /** The server has said that it shuts down; if not, the connection was lost for longer than it keeps a session. */
+      readonly isTold: boolean;
+    }
+  /** The server has closed the session, and does not want this page back: nothing happens until `tryNow(true)`. */
+  | { readonly name: 'ended'; readonly session: ClientSession; readonly end: SessionEnd }
   | {
       readonly name: 'refused';
       readonly error: ProtocolError;
@@ -21,8 +34,10 @@ export type LinkState =
     }
   | {
       readonly name: 'lost';
-      /** Why the session ended; `undefined` if the server closed it normally. */
-      readonly error: ProtocolError | undefined;
+      /** Why, in the words of the server or of this end. */
+      readonly reason: string;
+      /** The server has closed the session in order. */
+      readonly isClosed: boolean;
       /** Whether there ever was a session. */
       readonly hadSession: boolean;
       /** Unix milliseconds of the next attempt; `undefined` during an attempt. */
@@ -31,10 +46,17 @@ export type LinkState =
 
 export interface SessionLink {
   readonly state: LinkState;
-  /** Retries at once if waiting for the next attempt. */
-  tryNow(): void;
+  /**
+   * Retries at once if waiting for the next attempt.
+   *
+   * @param isAsked the user wants it: also after a session that the server has closed for good.
+   */
+  tryNow(isAsked?: boolean): void;
 }
 
+/** The server is asked whether it is there after this much silence, in milliseconds. */
+export const PING_MS = 10_000;
+const TIMERS = { pingIntervalMs: PING_MS };
 const RETRY_MS = 4_000;
 /** Random delay, so that pages that lost the same server do not reconnect at the same moment. */
 const RETRY_SPREAD_MS = 2_000;
@@ -65,7 +87,12 @@ export function createSessionLink(
     let session: ClientSession;
     const blocked = untilBlocked(url);
     try {
-      session = await connect(url, { ...connectOptions(url), WebSocket, signal: blocked.signal });
+      session = await connect(url, {
+        ...connectOptions(url),
+        timers: TIMERS,
+        WebSocket,
+        signal: blocked.signal,
+      });
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       enter(failedState(error, hadSession));
@@ -76,22 +103,24 @@ export function createSessionLink(
     enter({ name: 'connected', session, since: hadSession ? 'new' : 'first' });
     hadSession = true;
     follow(session);
-    enter({ name: 'lost', error: await endOf(session), hadSession, retryAt: retryTime() });
+    enter(endedState(session, await endOf(session)));
   }
 
   function follow(session: ClientSession): void {
     let { id } = session;
     session.on('state', (now) => {
       if (now === 'suspended') enter({ name: 'suspended', session });
-      if (now === 'connecting') enter({ name: 'moving', session });
+      // Without a loss before, the session has ended by agreement.
+      if (now === 'connecting') enter({ name: 'moving', session, isTold: state.name !== 'suspended' });
       if (now !== 'established') return;
       enter({ name: 'connected', session, since: session.id === id ? 'resumed' : 'new' });
       id = session.id;
     });
   }
 
-  function tryNow(): void {
-    if (state.name === 'lost' && state.retryAt !== undefined) enter({ ...state, retryAt: undefined });
+  function tryNow(isAsked = false): void {
+    if (state.name === 'ended' && isAsked) enter({ name: 'connecting' });
+    else if (state.name === 'lost' && state.retryAt !== undefined) enter({ ...state, retryAt: undefined });
     else if (state.name === 'refused') enter({ name: 'connecting' });
     else return;
     void attempt();
@@ -139,20 +168,28 @@ function failedState(error: ProtocolError, hadSession: boolean): LinkState {
     error.code === 'session_lost' ||
     error.code === 'session_closed'
   ) {
-    return { name: 'lost', error, hadSession, retryAt: retryTime() };
+    return { name: 'lost', reason: error.message, isClosed: false, hadSession, retryAt: retryTime() };
   }
   return { name: 'refused', error, retryAt: error.retryable ? retryTime(error.retryAfterMs) : undefined };
 }
 
+function endedState(session: ClientSession, end: SessionEnd): LinkState {
+  const { code, side, error } = end;
+  // A server that wants the client back gives no code.
+  if (error === undefined && side === 'remote' && code !== undefined) return { name: 'ended', session, end };
+  const reason = error?.message ?? (end.reason || 'the server closed the session');
+  const isClosed = error === undefined;
+  return { name: 'lost', reason, isClosed, hadSession: true, retryAt: retryTime() };
+}
+
 /** Waits for the end of the session. Ignores one-way messages, which are not part of a chat. */
-async function endOf(session: ClientSession): Promise<ProtocolError | undefined> {
+async function endOf(session: ClientSession): Promise<SessionEnd> {
   try {
     for await (const _message of session);
-    return undefined;
   } catch (error) {
-    if (error instanceof ProtocolError) return error;
-    throw error;
+    if (!(error instanceof ProtocolError)) throw error;
   }
+  return await session.closed;
 }
 
 function retryTime(leastMs = 0): number {

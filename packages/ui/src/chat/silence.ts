@@ -1,38 +1,81 @@
-/** Notices that nothing arrives of an answer that is being written. */
+/** Knows when something was last heard of the server, and notices that nothing is. */
 export interface Silence {
+  /** There is a connection from now on, or none. */
+  setConnected(isConnected: boolean): void;
+  /** Anything has arrived on the connection. */
+  hear(): void;
   /** An answer is waited for from now on. */
   begin(): void;
-  /** Something of it has arrived, or the connection is back. */
-  hear(): void;
+  /** Something of it has arrived. */
+  receive(): void;
   /** It is waited for no more. */
   end(): void;
+  readonly hearing: Hearing;
 }
 
-/** A connection that is frozen counts as lost only when PINGs have stayed without an answer, some ten seconds later. */
-const SILENT_AFTER_MS = 3_000;
+export type Hearing =
+  | { readonly name: 'live' }
+  /** Nothing arrives of an answer, which may be the model's doing. */
+  | { readonly name: 'waiting' }
+  /** Nothing at all has arrived for so long, although the server was asked: nobody knows whether there is a connection. */
+  | { readonly name: 'unknown'; readonly ms: number };
 
-export function createSilence(onChange: (isSilent: boolean) => void): Silence {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let isSilent = false;
-  const set = (value: boolean) => {
-    if (value === isSilent) return;
-    isSilent = value;
-    onChange(value);
-  };
-  const restart = () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => set(true), SILENT_AFTER_MS);
-    set(false);
-  };
+/** A model may take a while, and a connection that is frozen counts as lost only much later. */
+const WAITING_AFTER_MS = 3_000;
+/** How long an answer to a PING may take before it is missed. */
+const ANSWER_MS = 3_000;
+const LOOK_MS = 1_000;
+
+/**
+ * @param pingMs the silence after which the server is asked.
+ * @param onChange called when it changes, and each second while nothing is heard.
+ */
+export function createSilence(pingMs: number, onChange: (before: Hearing) => void): Silence {
+  let looking: ReturnType<typeof setInterval> | undefined;
+  let heardAt = 0;
+  /** `undefined` if no answer is waited for. */
+  let receivedAt: number | undefined;
+  let hearing: Hearing = { name: 'live' };
+
+  function now(): Hearing {
+    const at = performance.now();
+    const ms = at - heardAt;
+    if (looking !== undefined && ms >= pingMs + ANSWER_MS) return { name: 'unknown', ms };
+    if (receivedAt !== undefined && at - receivedAt >= WAITING_AFTER_MS) return { name: 'waiting' };
+    return { name: 'live' };
+  }
+
+  function look(): void {
+    const before = hearing;
+    hearing = now();
+    if (hearing.name !== before.name || hearing.name === 'unknown') onChange(before);
+  }
+
+  function receive(): void {
+    receivedAt = performance.now();
+    if (hearing.name === 'waiting') look();
+  }
+
   return {
-    begin: restart,
-    hear() {
-      if (timer !== undefined) restart();
+    setConnected(isConnected) {
+      clearInterval(looking);
+      looking = isConnected ? setInterval(look, LOOK_MS) : undefined;
+      heardAt = performance.now();
+      if (receivedAt !== undefined) receivedAt = heardAt;
+      look();
     },
+    hear() {
+      heardAt = performance.now();
+      if (hearing.name === 'unknown') look();
+    },
+    begin: receive,
+    receive,
     end() {
-      clearTimeout(timer);
-      timer = undefined;
-      set(false);
+      receivedAt = undefined;
+      look();
+    },
+    get hearing() {
+      return hearing;
     },
   };
 }

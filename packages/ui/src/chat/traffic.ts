@@ -44,6 +44,15 @@ export interface Traffic {
   overhead(): number;
 }
 
+export function addTraffic(a: TurnTraffic, b: TurnTraffic): TurnTraffic {
+  return {
+    sent: add(a.sent, b.sent),
+    received: add(a.received, b.received),
+    parts: a.parts + b.parts,
+    ms: a.ms + b.ms,
+  };
+}
+
 export function bothWays({ sent, received }: TurnTraffic): Comparison {
   return add(sent, received);
 }

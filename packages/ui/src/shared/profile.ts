@@ -46,6 +46,15 @@ export function tabName(): string {
   }
 }
 
+/** Gives this tab another name. */
+export function renameTab(name: string): void {
+  try {
+    sessionStorage.setItem(TAB_KEY, name);
+  } catch {
+    // The browser blocks storage: each call of `tabName` returns another name.
+  }
+}
+
 const KEY = 'parlance-profile';
 const TOKEN_KEY = 'parlance-token';
 const TAB_KEY = 'parlance-tab';

@@ -21,8 +21,11 @@ export interface Recording {
 
 const MAX_BYTES = 16 * 1024 * 1024;
 
-/** @param title of this page, for people who choose among several. */
-export function createRecording(title: () => string): Recording {
+/**
+ * @param title of this page, for people who choose among several.
+ * @param onReceived called with each frame from the server.
+ */
+export function createRecording(title: () => string, onReceived: () => void): Recording {
   const page = `${tabName().slice(0, 8)}-${randomName().slice(0, 8)}`;
   let session: ClientSession | undefined;
   const happenings: Happening[] = [];
@@ -79,6 +82,7 @@ export function createRecording(title: () => string): Recording {
     onFrame(connection, direction, frame) {
       const selection = direction === 'sent' ? session?.stats().lastSelection : undefined;
       keep({ at: now(), connection, type: 'frame', direction, frame, selection });
+      if (direction === 'received') onReceived();
     },
     onClosed: (connection, code, reason) => keep({ at: now(), connection, type: 'closed', code, reason }),
   });
