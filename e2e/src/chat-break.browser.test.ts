@@ -140,15 +140,25 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
 
   describe('when people break it', () => {
     it('by cutting the connection: shows how long it is kept, then the rest and where the cut was', async () => {
-      const { site, page } = await reading();
+      // The notice is read while the page is away.
+      const { site, page } = await reading({ absenceMs: 3_000 });
       const ids = [...site.sessions.sessions.keys()];
+      await page.evaluate(() => {
+        const source = () =>
+          (document.querySelector('answer-text') as HTMLElement & { source: string }).source;
+        new MutationObserver((_changes, observer) => {
+          if (document.body.dataset['state'] !== 'suspended') return;
+          Object.assign(window, { before: source() });
+          observer.disconnect();
+        }).observe(document.body, { attributes: true });
+      });
       await page.locator('[data-break="cut"]').click();
       await state(page, 'suspended');
       expect(await page.locator('#status').textContent()).toBe('Reconnecting…');
       expect(await page.locator('#countdown').textContent()).toMatch(
         /^A server that is up keeps the session for [12]:\d\d$/,
       );
-      const before = await answerText(page);
+      const before = await page.evaluate(() => (window as unknown as { before: string }).before);
       await state(page, 'connected');
       await finished(page, 1);
       expect(await answerText(page)).toBe(whole);

@@ -87,9 +87,12 @@ export interface Figures {
   readonly duration: Quantiles;
   readonly wirePerSecond: number;
   readonly contentPerSecond: number;
-  /** Since the server has started. */
+  /** Connections that were lost and came back, since the server has started. */
   readonly resumed: number;
+  /** Sessions that clients came back for, and that the server could not resume. */
   readonly notResumed: number;
+  /** Sessions that ended while their client was away; tabs that were closed are among them, as they say no goodbye. */
+  readonly lost: number;
   readonly gap: Quantiles;
   readonly refused: number;
   readonly tokensPerSecond: number;
@@ -98,9 +101,18 @@ export interface Figures {
   readonly memory: number | undefined;
 }
 
+/** Of values that are counted in buckets. */
 export interface Quantiles {
-  readonly p50: number | undefined;
-  readonly p95: number | undefined;
+  readonly p50: Bound | undefined;
+  readonly p95: Bound | undefined;
+}
+
+/** All that is known of a value that was counted in a bucket. */
+export interface Bound {
+  /** Of the bucket, in seconds. */
+  readonly seconds: number;
+  /** `most`: it is not greater. `least`: it is greater than the greatest bound. */
+  readonly is: 'most' | 'least';
 }
 
 /** @param before an earlier state of the same process; without one, rates are those since the start. */
@@ -122,11 +134,12 @@ export function figuresOf(state: AdminState, before: AdminState | undefined): Fi
     requestsPerSecond: requests / seconds,
     failed: requests === 0 ? undefined : since('requests_total', { outcome: 'failed' }) / requests,
     firstPart: quantiles(state, earlier, 'request_first_part_seconds'),
-    duration: quantiles(state, earlier, 'request_duration_seconds'),
+    duration: quantiles(state, earlier, 'request_duration_seconds', 'answered'),
     wirePerSecond: since('wire_bytes_total') / seconds,
     contentPerSecond: since('content_bytes_total') / seconds,
     resumed: now('sessions_accepted_total', { kind: 'resumed' }),
     notResumed: now('resumes_failed_total'),
+    lost: now('sessions_ended_total', { reason: 'session_lost' }),
     gap: quantiles(state, undefined, 'resume_gap_seconds'),
     refused: now('sessions_refused_total'),
     tokensPerSecond: since('upstream_tokens_total', { direction: 'completion' }) / seconds,
@@ -145,18 +158,18 @@ function total(state: AdminState, name: string, labels: Readonly<Record<string, 
   return sum;
 }
 
-/** How many values of a histogram fell into each bucket, by its upper bound. */
+/** How many values of a histogram fell into each bucket, by its upper bound. @param outcome the label of those that count. */
 export function bucketsOf(
   state: AdminState,
   before: AdminState | undefined,
   name: string,
+  outcome?: string,
 ): { readonly bound: number; readonly count: number }[] {
   const cumulative = (each: AdminState | undefined) =>
     new Map(
-      (each?.metrics[`${name}_bucket`] ?? []).map(({ labels, value }) => [
-        labels['le'] === '+Inf' ? Infinity : Number(labels['le']),
-        value,
-      ]),
+      (each?.metrics[`${name}_bucket`] ?? [])
+        .filter(({ labels }) => outcome === undefined || labels['outcome'] === outcome)
+        .map(({ labels, value }) => [labels['le'] === '+Inf' ? Infinity : Number(labels['le']), value]),
     );
   const earlier = cumulative(before);
   let below = 0;
@@ -170,21 +183,26 @@ export function bucketsOf(
     });
 }
 
-/** Estimated within a bucket as Prometheus does. */
-function quantiles(state: AdminState, before: AdminState | undefined, name: string): Quantiles {
-  const buckets = bucketsOf(state, before, name);
+function quantiles(
+  state: AdminState,
+  before: AdminState | undefined,
+  name: string,
+  outcome?: string,
+): Quantiles {
+  const buckets = bucketsOf(state, before, name, outcome);
   return { p50: quantile(buckets, 0.5), p95: quantile(buckets, 0.95) };
 }
 
-function quantile(buckets: ReturnType<typeof bucketsOf>, part: number): number | undefined {
+/** The bucket is known and not the place within it: an estimate would be a value that nobody has seen. */
+function quantile(buckets: ReturnType<typeof bucketsOf>, part: number): Bound | undefined {
   const all = buckets.reduce((sum, { count }) => sum + count, 0);
   if (all === 0) return undefined;
   let rank = all * part;
   let lower = 0;
   for (const { bound, count } of buckets) {
-    if (rank <= count) return bound === Infinity ? lower : lower + ((bound - lower) * rank) / count;
+    if (rank <= count && bound !== Infinity) return { seconds: bound, is: 'most' };
     rank -= count;
     if (bound !== Infinity) lower = bound;
   }
-  return lower;
+  return { seconds: lower, is: 'least' };
 }

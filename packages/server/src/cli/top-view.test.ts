@@ -73,7 +73,7 @@ function shown(
 }
 
 describe('the figures', () => {
-  it('are rates since the look before, and quantiles within buckets', () => {
+  it('are rates since the look before, and the buckets of quantiles', () => {
     const before = state({ now: NOW - 2_000 });
     const later = state({
       metrics: {
@@ -88,15 +88,81 @@ describe('the figures', () => {
     });
     const figures = figuresOf(later, before);
     expect(figures.requestsPerSecond).toBe(10);
-    expect(figures.firstPart.p50).toBeCloseTo(0.3);
-    expect(figuresOf(state(), undefined).firstPart.p95).toBeCloseTo(0.46);
+    expect(figures.firstPart.p50).toEqual({ seconds: 0.5, is: 'most' });
+    expect(figuresOf(state(), undefined).firstPart).toEqual({
+      p50: { seconds: 0.1, is: 'most' },
+      p95: { seconds: 0.5, is: 'most' },
+    });
     // Another process has taken over: what was counted before says nothing about it.
     expect(figuresOf(later, { ...before, startedAt: 1 }).requestsPerSecond).toBeCloseTo(140 / 60);
     expect(figuresOf(state({ metrics: {} }), undefined)).toMatchObject({ connected: 0, failed: undefined });
   });
 });
 
+describe('what buckets tell of quantiles', () => {
+  /** As many gaps within each bound. */
+  const gaps = (counts: readonly number[]) => {
+    const bounds = [0.5, 5, 10, '+Inf'];
+    let sum = 0;
+    const resume_gap_seconds_bucket = bounds.map((le, i) => {
+      sum += counts[i] ?? 0;
+      return { labels: { le }, value: sum };
+    });
+    return figuresOf(state({ metrics: { resume_gap_seconds_bucket } }), undefined).gap;
+  };
+
+  it('is their bound, and nothing between two of them', () => {
+    expect(gaps([12, 0, 1, 0])).toEqual({
+      p50: { seconds: 0.5, is: 'most' },
+      p95: { seconds: 10, is: 'most' },
+    });
+    expect(gaps([1, 0, 0, 3])).toEqual({
+      p50: { seconds: 10, is: 'least' },
+      p95: { seconds: 10, is: 'least' },
+    });
+    expect(gaps([0, 0, 0, 0])).toEqual({ p50: undefined, p95: undefined });
+    const text = shown(undefined, [], {
+      metrics: {
+        resume_gap_seconds_bucket: [
+          { labels: { le: 0.5 }, value: 19 },
+          { labels: { le: 10 }, value: 20 },
+          { labels: { le: '+Inf' }, value: 40 },
+        ],
+      },
+    }).join('\n');
+    expect(text).toContain('gaps ≤ 10.0 s (p95 > 10.0 s)');
+  });
+
+  it('leaves out the time of replies that failed', () => {
+    const metrics = {
+      request_duration_seconds_bucket: [
+        { labels: { le: 0.01, outcome: 'failed' }, value: 90 },
+        { labels: { le: '+Inf', outcome: 'failed' }, value: 90 },
+        { labels: { le: 0.01, outcome: 'answered' }, value: 0 },
+        { labels: { le: 5, outcome: 'answered' }, value: 10 },
+        { labels: { le: '+Inf', outcome: 'answered' }, value: 10 },
+      ],
+    };
+    const { duration } = figuresOf(state({ metrics }), undefined);
+    expect(duration.p50).toEqual({ seconds: 5, is: 'most' });
+  });
+});
+
 describe('parlance top', () => {
+  it('tells sessions that ended while their client was away from those that were refused', () => {
+    const metrics = {
+      sessions_accepted_total: [{ labels: { kind: 'resumed' }, value: 13 }],
+      sessions_ended_total: [
+        { labels: { reason: 'session_lost' }, value: 42 },
+        { labels: { reason: 'closed' }, value: 7 },
+      ],
+      resumes_failed_total: [{ labels: { reason: 'unknown_session' }, value: 2 }],
+    };
+    expect(shown(undefined, [], { metrics }).join('\n')).toContain(
+      'resumed   13, refused 2, ended while away 42;',
+    );
+  });
+
   it.each([40, 80, 120, 200])('keeps to %i columns, and to the height of the terminal', (columns) => {
     const rows = Array.from({ length: 50 }, () => row({ principal: '世界'.repeat(20), waits: 'credit' }));
     const lines = shown(columns, rows, { draining: { deadline: NOW + 11_000, total: 1284, left: 360 } });

@@ -1,5 +1,5 @@
 import { printable } from '@parlance/protocol/inspect';
-import type { AdminSessions, AdminState, Figures, Quantiles, SessionRow } from '../admin/figures.js';
+import type { AdminSessions, AdminState, Bound, Figures, Quantiles, SessionRow } from '../admin/figures.js';
 import type { Terminal } from './terminal.js';
 import { cut, pad, widthOf } from './text-layout.js';
 
@@ -101,7 +101,7 @@ function figureLines({ figures }: TopLook): string[] {
     `sessions  ${numberOf(f.connected)} connected, ${numberOf(f.suspended)} suspended, ${numberOf(f.blocked)} waiting${shown}`,
     `requests  ${rateOf(f.requestsPerSecond)}/s${failed}; first part ${spanOf(f.firstPart)}, reply ${spanOf(f.duration)}`,
     `wire      ${bytesOf(f.wirePerSecond)}/s instead of ${bytesOf(f.contentPerSecond)}/s${saving}; ${bytesOf(f.queuedBytes)} queued`,
-    `resumed   ${numberOf(f.resumed)}, not ${numberOf(f.notResumed)}; away ${spanOf(f.gap)}; refused ${numberOf(f.refused)}`,
+    `resumed   ${numberOf(f.resumed)}, refused ${numberOf(f.notResumed)}, ended while away ${numberOf(f.lost)}; gaps ${spanOf(f.gap)}; clients refused ${numberOf(f.refused)}`,
     `process   loop late ${f.loopLag === undefined ? '–' : `${(f.loopLag * 1000).toFixed(1)} ms`} (p99), ${f.memory === undefined ? '–' : bytesOf(f.memory)} of memory`,
   ];
 }
@@ -134,7 +134,12 @@ function percentOf(part: number | undefined): string {
 }
 
 function spanOf({ p50, p95 }: Quantiles): string {
-  return p50 === undefined || p95 === undefined ? '–' : `${secondsOf(p50)} (p95 ${secondsOf(p95)})`;
+  return p50 === undefined || p95 === undefined ? '–' : `${boundOf(p50)} (p95 ${boundOf(p95)})`;
+}
+
+/** All that a bucket tells. */
+function boundOf({ seconds, is }: Bound): string {
+  return `${is === 'most' ? '≤' : '>'} ${secondsOf(seconds)}`;
 }
 
 function secondsOf(seconds: number): string {

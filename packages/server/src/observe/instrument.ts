@@ -1,11 +1,20 @@
-import type { HandlerReply, Message, Part, RequestContext, RequestHandler } from '@parlance/protocol';
+import {
+  decodeHttpResponse,
+  type HandlerReply,
+  type Message,
+  type Metadata,
+  type Part,
+  ProtocolError,
+  type RequestContext,
+  type RequestHandler,
+} from '@parlance/protocol';
 import { isAsyncIterable, type OwnContext, partsIn } from '@parlance/protocol/internal';
 import type { RequestOutcome, Tracing } from './tracing.js';
 
 /** Is notified of every answered request. */
 export interface RequestObserver {
   handleRequest(outcome: RequestOutcome, seconds: number): void;
-  /** The reply has its first part with content. */
+  /** The reply has its first part with content, which is not an HTTP error. */
   handleFirstPart?(seconds: number): void;
 }
 
@@ -25,7 +34,8 @@ export function instrument(
       if (isOver) return;
       isOver = true;
       const isCancelled = context.isCancelled ?? context.signal.aborted;
-      const outcome = isCancelled ? 'cancelled' : failed ? 'failed' : 'answered';
+      const isFailed = failed || isHttpError(context.replyMetadata);
+      const outcome = isCancelled ? 'cancelled' : isFailed ? 'failed' : 'answered';
       measured?.handleRequest(outcome, (performance.now() - begun) / 1000);
       span?.end(outcome, error);
     };
@@ -35,10 +45,23 @@ export function instrument(
       // A gateway begins with an empty part, which carries the status.
       if (hasPart || part === '') return;
       hasPart = true;
+      // How soon it failed says nothing about how soon it answers.
+      if (isHttpError(context.replyMetadata)) return;
       measured?.handleFirstPart?.((performance.now() - begun) / 1000);
     };
     return observe(handler, request, context, { run, take, end });
   };
+}
+
+/** The requester reads it as an error, although the handler has answered: such as that of a gateway's upstream. */
+function isHttpError(metadata: Metadata | undefined): boolean {
+  try {
+    return metadata !== undefined && (decodeHttpResponse(metadata)?.status ?? 0) >= 400;
+  } catch (error) {
+    // The handler has made it up itself.
+    if (error instanceof ProtocolError) return false;
+    throw error;
+  }
 }
 
 /** Called around a handler and for what it yields. */

@@ -5,7 +5,12 @@ export interface MetricKit {
   gauge<Label extends string>(name: string, help: string, labels?: readonly Label[]): Gauge<Label>;
   /** @param name without `_total`. */
   counter<Label extends string>(name: string, help: string, labels?: readonly Label[]): Counter<Label>;
-  histogram(name: string, help: string, buckets: readonly number[]): Histogram;
+  histogram<Label extends string>(
+    name: string,
+    help: string,
+    buckets: readonly number[],
+    labels?: readonly Label[],
+  ): Histogram<Label>;
 }
 
 export function createMetricKit(registry: Registry): MetricKit {
@@ -15,7 +20,13 @@ export function createMetricKit(registry: Registry): MetricKit {
       new Gauge({ name: `parlance_${name}`, help, labelNames: [...labels], registers }),
     counter: (name, help, labels = []) =>
       new Counter({ name: `parlance_${name}_total`, help, labelNames: [...labels], registers }),
-    histogram: (name, help, buckets) =>
-      new Histogram({ name: `parlance_${name}`, help, buckets: [...buckets], registers }),
+    histogram: (name, help, buckets, labels = []) =>
+      new Histogram({
+        name: `parlance_${name}`,
+        help,
+        buckets: [...buckets],
+        labelNames: [...labels],
+        registers,
+      }),
   };
 }

@@ -81,15 +81,20 @@ export function createMetrics(host: PartHost, totals: () => Totals): Metrics {
     'outcome',
   ]);
   const callSeconds = kit.histogram('engine_call_seconds', 'Time of a call of the engine.', CALL_BUCKETS);
-  const requests = kit.counter('requests', 'Requests answered, by outcome.', ['outcome']);
+  const requests = kit.counter(
+    'requests',
+    'Requests, by outcome; those that are answered with an HTTP status of 400 and more have `failed`.',
+    ['outcome'],
+  );
   const duration = kit.histogram(
     'request_duration_seconds',
-    'Time from a request to the end of its reply.',
+    'Time from a request to the end of its reply, by outcome.',
     DURATION_BUCKETS,
+    ['outcome'],
   );
   const firstPart = kit.histogram(
     'request_first_part_seconds',
-    'Time from a request to the first part of its reply with content.',
+    'Time from a request to the first part of its reply with content, without HTTP errors.',
     DURATION_BUCKETS,
   );
   kit
@@ -133,7 +138,7 @@ export function createMetrics(host: PartHost, totals: () => Totals): Metrics {
     handleEnded: (reason) => ended.inc({ reason }),
     handleRequest(outcome, seconds) {
       requests.inc({ outcome });
-      duration.observe(seconds);
+      duration.observe({ outcome }, seconds);
     },
     handleFirstPart: (seconds) => firstPart.observe(seconds),
     handleRoundTrip: (seconds) => roundTrip.observe(seconds),

@@ -1,4 +1,4 @@
-import type { Quantiles } from '../../../server/src/admin/figures.js';
+import type { Bound, Quantiles } from '../../../server/src/admin/figures.js';
 
 const NO_BREAK = '\u00a0';
 /** A line may end after a dash otherwise. */
@@ -29,9 +29,15 @@ export function amount(value: number, name: string): string {
   return `${value.toLocaleString('en')}${NO_BREAK}${name}`;
 }
 
-/** `410 ms / 1.2 s`, of half and of nearly all. */
+/** `≤ 500 ms`, `> 300.0 s`; a dash without a value. */
+export function bound(value: Bound | undefined): string {
+  if (value === undefined) return '–';
+  return `${value.is === 'most' ? '≤' : '>'}${NO_BREAK}${seconds(value.seconds)}`;
+}
+
+/** `≤ 500 ms / ≤ 1.0 s`, of half and of nearly all. */
 export function pair({ p50, p95 }: Quantiles): string {
-  return `${seconds(p50)}${JOINER}${NO_BREAK}/${NO_BREAK}${seconds(p95)}`;
+  return `${bound(p50)}${JOINER}${NO_BREAK}/${NO_BREAK}${bound(p95)}`;
 }
 
 /** `3 kB / s` of `3 kB`. */

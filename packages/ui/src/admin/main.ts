@@ -9,7 +9,7 @@ import { byId, create } from '../shared/dom.js';
 import { bytes, clock, number } from '../shared/format.js';
 import { type AdminApi, AdminFailure, createAdminApi } from './api.js';
 import { createHeatMap, createSessionsChart, createWireChart } from './charts.js';
-import { age, amount, pair, percent, perSecond, rate, seconds } from './format.js';
+import { age, amount, bound, pair, percent, perSecond, rate, seconds } from './format.js';
 import { createRows } from './rows.js';
 
 /** The dashboard of a server, on its admin port. */
@@ -134,9 +134,7 @@ function showState(state: AdminState): void {
     charts.first.add(bucketsOf(state, before, 'request_first_part_seconds'));
     const { p50, p95 } = figures.firstPart;
     byId('first-caption').textContent =
-      p50 === undefined
-        ? 'no replies began in the last 2 s'
-        : `half within ${seconds(p50)}, 95 % within ${seconds(p95)}`;
+      p50 === undefined ? 'no replies began in the last 2 s' : `half ${bound(p50)}, 95 % ${bound(p95)}`;
   }
   before = state;
 }
@@ -162,8 +160,8 @@ function showTiles(f: Figures): void {
     ],
     [
       'Resumed',
-      `${number(f.resumed)} of ${number(f.resumed + f.notResumed)}`,
-      `median gap ${seconds(f.gap.p50)} · ${amount(f.notResumed, 'lost')}`,
+      number(f.resumed),
+      `${amount(f.lost, 'ended while away')} · ${amount(f.notResumed, 'refused')} · half of the gaps ${bound(f.gap.p50)}`,
     ],
     [
       'Event loop, p99',

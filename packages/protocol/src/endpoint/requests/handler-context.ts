@@ -74,6 +74,8 @@ export interface RequestContext<Of extends Session = Session> {
 export interface OwnContext extends RequestContext {
   /** Whether {@link signal} has aborted; asking for this does not make one. */
   readonly isCancelled: boolean;
+  /** The metadata of the reply so far. */
+  readonly replyMetadata: Metadata | undefined;
 }
 
 export interface HandlerContextOptions {
@@ -109,6 +111,7 @@ export class HandlerContext implements OwnContext {
   #runsToCompletion = false;
   #batching: ResolvedBatchOptions | undefined;
   #isRepeated = false;
+  #replyMetadata: Metadata | undefined;
 
   static signalOf(context: HandlerContext): AbortSignal {
     return context.#cancellation.signal;
@@ -127,7 +130,10 @@ export class HandlerContext implements OwnContext {
       this.#runsToCompletion = true;
       sink.runToCompletion();
     };
-    this.setMetadata = (reply) => output.setMetadata(reply);
+    this.setMetadata = (reply) => {
+      output.setMetadata(reply);
+      this.#replyMetadata = reply;
+    };
     this.setBatch = (chosen) => {
       this.#batching = resolveBatchOptions(chosen);
     };
@@ -137,6 +143,10 @@ export class HandlerContext implements OwnContext {
 
   get isCancelled(): boolean {
     return this.#cancellation.isAborted;
+  }
+
+  get replyMetadata(): Metadata | undefined {
+    return this.#replyMetadata;
   }
 
   get runsToCompletion(): boolean {
