@@ -63,7 +63,7 @@ window.addEventListener('online', () => link.tryNow());
 byId('new').addEventListener('click', startAgain);
 if (memory.omitted.turns > 0)
   log.remark(
-    `${count(memory.omitted.turns, 'earlier turn')} did not fit into the store of this tab · the model is not given them either`,
+    `${count(memory.omitted.turns, 'earlier turn')} did not fit into the store of this tab · the model is not given ${memory.omitted.turns === 1 ? 'it' : 'them'} either`,
   );
 for (const turn of memory.turns ?? []) {
   turns.push(turn);

@@ -79,7 +79,7 @@ export function render({ source, tokens }: Block): DocumentFragment {
   }
   for (const box of fragment.querySelectorAll('input')) {
     if (box.type !== 'checkbox') box.remove();
-    else box.replaceWith(box.checked ? '☑ ' : '☐ ');
+    else box.replaceWith(box.checked ? '☑' : '☐');
   }
   for (const heading of fragment.querySelectorAll('h1, h2, h3, h4, h5, h6')) {
     // Its words are still to come, or the answer was stopped before them.
