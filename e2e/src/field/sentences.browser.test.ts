@@ -56,13 +56,13 @@ const BREAKS: readonly Row[] = [
       await page.clock.runFor(4_000);
       await page.locator('#status', { hasText: 'Waiting for an answer' }).waitFor();
       await page.clock.runFor(12_000);
-      await page.locator('#status', { hasText: 'Nothing heard' }).waitFor();
+      await page.locator('#status', { hasText: 'Silent' }).waitFor();
       await untilLost(page);
       await state(page, 'connected');
       model.end();
       await whole(page);
     },
-    says: ['Nothing heard', /^for \d\d\ss$/, /^connection lost for [2-9]\d\ss.* · nothing missing$/],
+    says: ['Silent', /^for \d\d\ss$/, /^connection lost for [2-9]\d\ss.* · nothing missing$/],
     never: [/shuts down/, /session was lost/],
   },
   {
@@ -74,12 +74,12 @@ const BREAKS: readonly Row[] = [
       await whole(page);
       proxy.freeze();
       await page.clock.runFor(16_000);
-      await page.locator('#status', { hasText: 'Nothing heard' }).waitFor();
+      await page.locator('#status', { hasText: 'Silent' }).waitFor();
       await untilLost(page);
       await state(page, 'connected');
       await page.locator('.remark', { hasText: 'Connection lost for' }).waitFor();
     },
-    says: ['Nothing heard', /^Connection lost for [2-9]\d\ss · the session continues$/],
+    says: ['Silent', /^Connection lost for [2-9]\d\ss · the session continues$/],
     never: [/shuts down/, /missing/, /Waiting/],
   },
   {
@@ -194,7 +194,7 @@ const BREAKS: readonly Row[] = [
       await state(page, 'connected');
     },
     says: [
-      'Closed by the server',
+      'Closed',
       'The server closed this session',
       'An operator of the server has closed it. This page does not reconnect by itself.',
     ],

@@ -40,7 +40,10 @@ const panel = createPanel();
 const log = createLog({ onAskAgain: askAgain, onEdit: edit, onShowWire: showWire });
 const recording = createRecording(
   () => turns.at(-1)?.question ?? 'a new chat',
-  () => silence.hear(),
+  (direction, length) => {
+    traffic.frame(direction, length);
+    if (direction === 'received') silence.hear();
+  },
 );
 const onEditLast = () => {
   const last = turns.at(-1);
@@ -141,7 +144,7 @@ function statusOf(state: LinkState, { name }: Hearing): string {
     case 'connecting':
       return 'Connecting…';
     case 'connected':
-      if (name === 'unknown') return 'Nothing heard';
+      if (name === 'unknown') return 'Silent';
       if (name === 'waiting') return 'Waiting for an answer';
       return state.since === 'first' ? 'Connected' : 'Reconnected';
     case 'suspended':
@@ -151,7 +154,7 @@ function statusOf(state: LinkState, { name }: Hearing): string {
     case 'refused':
       return 'Refused';
     case 'ended':
-      return 'Closed by the server';
+      return 'Closed';
     case 'lost':
       return state.hadSession ? 'Connection lost' : 'No server';
   }

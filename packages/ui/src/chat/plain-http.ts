@@ -2,8 +2,7 @@ import { Gzip } from 'fflate';
 
 /**
  * Size of exchanges as plain HTTP/1.1: start lines, the header fields that were set, and bodies. Headers that
- * a browser adds (user agent, cookies, accept) and the framing of TLS and chunks are left out, and so are the
- * frame headers of the WebSocket.
+ * a browser adds (user agent, cookies, accept) and the framing of TLS are left out. A response comes in chunks, one for each piece.
  */
 export interface PlainHttpSize {
   /** Bytes of the requests. */
@@ -46,24 +45,34 @@ export function measureFetch(fetch: typeof globalThis.fetch, size: PlainHttpSize
     if (response.body === null) return response;
     size.gzip.received += ENCODED;
     const gzip = createGzip((length) => {
-      size.gzip.received += length;
+      size.gzip.received += chunkOf(length);
     });
     const counted = response.body.pipeThrough(
       new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
         transform(chunk, controller) {
-          size.received += chunk.length;
+          size.received += chunkOf(chunk.length);
           gzip.push(chunk);
           gzip.flush(true);
           controller.enqueue(chunk);
         },
         flush() {
           gzip.push(NOTHING, true);
+          size.received += LAST_CHUNK;
+          size.gzip.received += LAST_CHUNK;
         },
       }),
     );
     return new Response(counted, response);
   };
 }
+
+/** A chunk of this many bytes, with its length in hexadecimal digits and two line ends. */
+function chunkOf(length: number): number {
+  return length === 0 ? 0 : length.toString(16).length + 4 + length;
+}
+
+/** `0` and two line ends. */
+const LAST_CHUNK = 5;
 
 /** @param onBytes called with the number of compressed bytes, whenever there are some. */
 function createGzip(onBytes: (length: number) => void): Gzip {

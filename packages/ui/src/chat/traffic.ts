@@ -3,7 +3,7 @@ import type { PlainHttpSize } from './plain-http.js';
 
 /** The size of the same traffic on the socket and as plain HTTP, in bytes. */
 export interface Comparison {
-  /** WebSocket messages including session headers, without the WebSocket's own frame headers. */
+  /** WebSocket messages with the headers of their frames. */
   readonly socket: number;
   /** See {@link PlainHttpSize}. */
   readonly http: number;
@@ -36,6 +36,8 @@ export interface TurnMeter {
 }
 
 export interface Traffic {
+  /** Counts the header of a frame of the WebSocket. @param length of the message. */
+  frame(direction: 'sent' | 'received', length: number): void;
   /** Counts this session from now on; earlier sessions stay in the total. */
   follow(session: ClientSession): void;
   /** Counts an attempt at this turn in addition to those before. Attempts must not overlap. */
@@ -65,6 +67,15 @@ function add(a: Comparison, b: Comparison): Comparison {
   return { socket: a.socket + b.socket, http: a.http + b.http, gzip: a.gzip + b.gzip };
 }
 
+/** Bytes of the key with which a browser masks what it sends. */
+const MASK = 4;
+
+/** Bytes of the header of a frame from a server, see RFC 6455. */
+function headerOf(length: number): number {
+  if (length < 126) return 2;
+  return length < 65_536 ? 4 : 10;
+}
+
 const NOTHING = { sent: { wireBytes: 0 }, received: { wireBytes: 0 } };
 
 export function createTraffic(): Traffic {
@@ -72,6 +83,7 @@ export function createTraffic(): Traffic {
   /** Bytes of earlier sessions, and of the present one when it was read last. */
   const earlier = { sent: 0, received: 0 };
   let present = { id: '', sent: 0, received: 0 };
+  const framing = { sent: 0, received: 0 };
   /** Bytes of all turns on the sockets of this page. */
   let counted = 0;
   /** Reads the counts, which begin at zero with each session. */
@@ -83,10 +95,17 @@ export function createTraffic(): Traffic {
       earlier.received += present.received;
     }
     present = { id, sent: sent.wireBytes, received: received.wireBytes };
-    return { sent: earlier.sent + present.sent, received: earlier.received + present.received };
+    return {
+      sent: earlier.sent + present.sent + framing.sent,
+      received: earlier.received + present.received + framing.received,
+    };
   };
 
   return {
+    frame(direction, length) {
+      framing[direction] += headerOf(length) + (direction === 'sent' ? MASK : 0);
+    },
+
     follow(next) {
       session = next;
     },

@@ -23,9 +23,12 @@ const MAX_BYTES = 16 * 1024 * 1024;
 
 /**
  * @param title of this page, for people who choose among several.
- * @param onReceived called with each frame from the server.
+ * @param onFrame called for each frame.
  */
-export function createRecording(title: () => string, onReceived: () => void): Recording {
+export function createRecording(
+  title: () => string,
+  onFrame: (direction: 'sent' | 'received', length: number) => void,
+): Recording {
   const page = `${tabName().slice(0, 8)}-${randomName().slice(0, 8)}`;
   let session: ClientSession | undefined;
   const happenings: Happening[] = [];
@@ -82,7 +85,7 @@ export function createRecording(title: () => string, onReceived: () => void): Re
     onFrame(connection, direction, frame) {
       const selection = direction === 'sent' ? session?.stats().lastSelection : undefined;
       keep({ at: now(), connection, type: 'frame', direction, frame, selection });
-      if (direction === 'received') onReceived();
+      onFrame(direction, frame.length);
     },
     onClosed: (connection, code, reason) => keep({ at: now(), connection, type: 'closed', code, reason }),
   });
