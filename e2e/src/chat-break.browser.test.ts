@@ -536,7 +536,7 @@ describe.skipIf(missing !== undefined)('the chat page of the demo', () => {
       await page.getByText('You stopped this answer.').waitFor();
       await check('stopped');
       await site.sessions.close();
-      await state(page, 'lost');
+      await page.getByRole('button', { name: 'Try now' }).waitFor();
       await check('lost');
     });
   });

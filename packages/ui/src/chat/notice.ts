@@ -62,7 +62,7 @@ export function createNotice(server: string, { onRetry, isAnswering }: NoticeEve
       facts.replaceChildren();
       box.hidden = state.name === 'connecting' || state.name === 'connected';
       tokenForm.hidden = true;
-      byId('notice-retry').hidden = state.name === 'moving';
+      byId('notice-retry').hidden = false;
       // With `disabled`, the button would lose the focus at every attempt.
       retry.setAttribute('aria-disabled', String(state.name === 'lost' && state.retryAt === undefined));
       retry.textContent = state.name === 'ended' ? 'Connect again' : 'Try now';
