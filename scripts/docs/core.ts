@@ -27,10 +27,10 @@ export function coreTable(): string {
   });
   const total = (of: (row: (typeof rows)[number]) => number) => rows.reduce((sum, row) => sum + of(row), 0);
   return table(
-    ['page', 'sections', 'words', 'requirements'],
+    ['page', 'sections', 'words, about', 'requirements'],
     [
-      ...rows.map(({ page, links, words, musts }) => [page, links, shown(words), shown(musts)]),
-      ['all', '', shown(total(({ words }) => words)), shown(total(({ musts }) => musts))],
+      ...rows.map(({ page, links, words, musts }) => [page, links, about(words), String(musts)]),
+      ['all', '', about(total(({ words }) => words)), String(total(({ musts }) => musts))],
     ],
   );
 }
@@ -39,4 +39,5 @@ function extent(text: string): { readonly words: number; readonly musts: number 
   return { words: text.match(/\S+/g)?.length ?? 0, musts: text.match(/\bMUST\b/g)?.length ?? 0 };
 }
 
-const shown = (count: number): string => count.toLocaleString('en-US');
+/** Rounded, so that the table does not change with each sentence. */
+const about = (words: number): string => (Math.round(words / 100) * 100).toLocaleString('en-US');
