@@ -1,5 +1,6 @@
 import { crc32 } from 'node:zlib';
-import { compressZstd, packed, textOf } from '../bodies.js';
+import { packed, textOf } from '../bodies.js';
+import { type Coding, coded, u32 } from '../coding.js';
 import { must, mustEqual } from '../deviation.js';
 import { bodyFrames, Codec, Flag, frame, join, Kind, varint } from '../frames.js';
 import type { Kit } from '../kit.js';
@@ -17,40 +18,6 @@ const B = 'The second message of this session, which others repeat as well.';
 
 const sessionOf = (kit: Kit, bounds = { max_bytes: 4096, max_messages: 4 }) =>
   kit.session({ extensions: { context: JSON.stringify(bounds) } });
-
-const u32 = (value: number): Uint8Array => {
-  const bytes = Buffer.alloc(4);
-  bytes.writeUInt32LE(value >>> 0);
-  return bytes;
-};
-
-interface Coding {
-  /** 0 is none, 1 the last part of the stream, 2 the newest message. */
-  readonly base?: number;
-  readonly replaces?: boolean;
-  /** The content of the base. */
-  readonly against?: string;
-  readonly isPart?: boolean;
-  readonly compressed?: boolean;
-  readonly crc?: number;
-}
-
-/** A body of codec CONTEXT. */
-function coded(text: string, coding: Coding = {}): Uint8Array {
-  const { base = 0, replaces = false, against = '', isPart = false, compressed = false } = coding;
-  const content = Buffer.from(text);
-  const known = Buffer.from(against);
-  const most = Math.min(content.length, known.length);
-  let prefix = 0;
-  while (prefix < most && content[prefix] === known[prefix]) prefix++;
-  const middle = content.subarray(prefix);
-  return join(
-    varint(base * 4 + (replaces ? 2 : 0) + (compressed ? 1 : 0)),
-    base === 0 ? [] : [...varint(prefix), ...varint(0)],
-    isPart ? [] : u32(coding.crc ?? crc32(content)),
-    compressed ? compressZstd(middle, known) : middle,
-  );
-}
 
 /** A request in context, and the echo of the peer, in any codec. */
 async function echo(session: Session, text: string, coding: Coding = {}): Promise<void> {

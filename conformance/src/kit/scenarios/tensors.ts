@@ -1,5 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { compressZstd, type Fields, packed } from '../bodies.js';
+import { u32 } from '../coding.js';
 import { must, mustEqual, NotApplicable } from '../deviation.js';
 import { bodyFrames, Codec, frame, join, Kind, MAX_TENSOR_PIECE, varint } from '../frames.js';
 import { jsonIn } from '../members.js';
@@ -26,11 +27,6 @@ interface Parts {
   readonly more?: Uint8Array;
 }
 
-const u32 = (value: number): Uint8Array => {
-  const bytes = Buffer.alloc(4);
-  bytes.writeUInt32LE(value >>> 0);
-  return bytes;
-};
 const floats = (number: number): Uint8Array =>
   new Uint8Array(Float32Array.from({ length: number }, (_, index) => index).buffer);
 
