@@ -193,7 +193,10 @@ describe('decodeKvCache', () => {
     expect(errorCode(() => cache.toTyped())).toBe('bad_tensor');
     expect(errorCode(() => decodeKvCache(message({})))).toBe('none');
     // Metadata state the layers of the model, of which a hybrid one caches only some.
-    expect(decodeKvCache(message({ metadata: { numLayers: 3 } })).numLayers).toBe(2);
+    const some = message({ metadata: { numLayers: 3 } });
+    expect(decodeKvCache(some).numLayers).toBe(2);
+    expect(errorCode(() => decodeKvCache(some, { hasAllLayers: true }))).toBe('bad_tensor');
+    expect(errorCode(() => decodeKvCache(message({}), { hasAllLayers: true }))).toBe('none');
     expect(errorCode(() => decodeKvCache(message({ dtype: 'bfloat16' })))).toBe('bad_tensor');
     expect(errorCode(() => decodeKvCache(message({ payloadType: 'hidden_state' })))).toBe('bad_tensor');
     expect(errorCode(() => decodeKvCache(cache).layer(2))).toBe('invalid_argument');

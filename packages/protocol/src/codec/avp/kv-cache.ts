@@ -157,6 +157,16 @@ export interface KvCacheMessage {
   readonly metadata: { readonly numLayers: number };
 }
 
+export interface KvCacheDecodeOptions {
+  /**
+   * Refuse a cache of another number of layers than its metadata state, unless that is 0. Metadata state the layers of the model, of
+   * which a hybrid one caches only some.
+   *
+   * @default false: the header of the cache counts
+   */
+  readonly hasAllLayers?: boolean | undefined;
+}
+
 /**
  * Reads a body, or the body of a decoded frame, whose metadata must then agree with it. It copies nothing and
  * allocates nothing per layer.
@@ -164,10 +174,13 @@ export interface KvCacheMessage {
  * @throws {ProtocolError} `truncated`, `trailing_bytes`, `bad_tensor` (unknown dtype, no layers or too many,
  * numbers that contradict the metadata).
  */
-export function decodeKvCache(source: Uint8Array | KvCacheMessage): KvCache {
+export function decodeKvCache(
+  source: Uint8Array | KvCacheMessage,
+  { hasAllLayers = false }: KvCacheDecodeOptions = {},
+): KvCache {
   const body = source instanceof Uint8Array ? source : source.data;
   const header = decodeKvCacheHeader(body);
-  if (!(source instanceof Uint8Array)) checkAgreement(header, source);
+  if (!(source instanceof Uint8Array)) checkAgreement(header, source, hasAllLayers);
   checkLayerCount(header.numLayers);
   const size = layerTensorSize(header);
   const end = KV_CACHE_HEADER_SIZE + 2 * header.numLayers * size;
@@ -217,7 +230,7 @@ function checkLayerCount(count: number): void {
   }
 }
 
-function checkAgreement(header: KvCacheHeader, message: KvCacheMessage): void {
+function checkAgreement(header: KvCacheHeader, message: KvCacheMessage, hasAllLayers: boolean): void {
   if (message.payloadType !== 'kv_cache') {
     throw new ProtocolError('bad_tensor', `the payload is a ${message.payloadType}, not a KV-cache`);
   }
@@ -225,6 +238,13 @@ function checkAgreement(header: KvCacheHeader, message: KvCacheMessage): void {
     throw new ProtocolError(
       'bad_tensor',
       `the KV-cache is ${header.dtype}, but its metadata say ${message.dtype}`,
+    );
+  }
+  const declared = message.metadata.numLayers;
+  if (hasAllLayers && declared !== 0 && declared !== header.numLayers) {
+    throw new ProtocolError(
+      'bad_tensor',
+      `the KV-cache has ${header.numLayers} layers, but its metadata say ${declared}`,
     );
   }
 }
