@@ -107,8 +107,10 @@ describe.each<[string, (url: URL) => Send]>([
   });
 
   it('closes the connection on an abort, before the head and in the body', async () => {
+    let asked = 0;
     let closed = 0;
     const url = await serve((request, response) => {
+      asked++;
       response.on('close', () => closed++);
       if (request.headers['x-begin'] === 'yes') response.write('begun');
     });
@@ -119,8 +121,10 @@ describe.each<[string, (url: URL) => Send]>([
         toSend({ headers: new Map([['x-begin', begin]]), signal: controller.signal }),
       );
       const reading = begin === 'yes' ? sent.then(read) : sent;
-      setTimeout(() => controller.abort(new Error('enough')), 30);
-      await expect(reading).rejects.toThrow();
+      const failed = expect(reading).rejects.toThrow();
+      await expect.poll(() => asked).toBe(begin === 'no' ? 1 : 2);
+      controller.abort(new Error('enough'));
+      await failed;
     }
     await expect.poll(() => closed).toBe(2);
   });
