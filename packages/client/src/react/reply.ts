@@ -7,7 +7,7 @@ import {
   type RequestOptions,
   type Session,
 } from '../index.js';
-import { isBack } from '../is-back.js';
+import { isBack } from '../frameworks/is-back.js';
 import { type Failure, failureOf, NO_FAILURE } from './failure.js';
 import { View } from './view.js';
 

@@ -1,5 +1,5 @@
 import { guardLogger, loggable } from '@parlance/protocol/client';
-import type { Logger } from './index.js';
+import type { Logger } from '../index.js';
 
 /** Messages that were printed. */
 const told = new Set<string>();

@@ -1,4 +1,4 @@
-import { isProtocolError, type Session } from './index.js';
+import { isProtocolError, type Session } from '../index.js';
 
 /**
  * Whether a call that failed with `error` may be made again, in the session that follows the one that was lost. Waits
