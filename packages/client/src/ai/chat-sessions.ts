@@ -1,8 +1,8 @@
 import type { Logger, Session } from '@parlance/protocol';
 import { ProtocolError } from '@parlance/protocol/client';
-import { type ClientSession, connect } from '../index.js';
 import { isBack, isThere } from '../frameworks/is-back.js';
 import { warnOnce } from '../frameworks/warn-once.js';
+import { type ClientSession, connect } from '../index.js';
 import type { ChatConnection, ChatSession, ChatSessionSource } from './options.js';
 
 /** A session while a chat asks or reads something in it. */

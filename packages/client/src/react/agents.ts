@@ -1,6 +1,6 @@
 import { useMemo, useSyncExternalStore } from 'react';
-import type { AgentChange, AgentInfo, Session } from '../index.js';
 import { isBack } from '../frameworks/is-back.js';
+import type { AgentChange, AgentInfo, Session } from '../index.js';
 import { type Failure, failureOf, NO_FAILURE } from './failure.js';
 import { View } from './view.js';
 

@@ -1,4 +1,5 @@
 import { useCallback, useMemo, useSyncExternalStore } from 'react';
+import { isBack } from '../frameworks/is-back.js';
 import {
   type Body,
   type FollowedReply,
@@ -7,7 +8,6 @@ import {
   type RequestOptions,
   type Session,
 } from '../index.js';
-import { isBack } from '../frameworks/is-back.js';
 import { type Failure, failureOf, NO_FAILURE } from './failure.js';
 import { View } from './view.js';
 

@@ -1,6 +1,6 @@
 import { useMemo, useSyncExternalStore } from 'react';
-import { type ClientOptions, type ClientSession, connect, type SessionState } from '../index.js';
 import { warnOnce } from '../frameworks/warn-once.js';
+import { type ClientOptions, type ClientSession, connect, type SessionState } from '../index.js';
 import { type Failure, failureOf, NO_FAILURE } from './failure.js';
 import { View } from './view.js';
 
