@@ -41,6 +41,7 @@ export { type Mailbox, type Received, SessionMailbox } from './endpoint/messages
 export type { CallHooks, Outbound } from './endpoint/outbound.js';
 export { SILENT_LOGGER, type Wire } from './endpoint/ports.js';
 export { LateReply } from './endpoint/requests/late-reply.js';
+export { replyFields } from './endpoint/requests/reply-fields.js';
 export { EndOfSession } from './endpoint/session-end.js';
 export { type UserOutbound, UserSession, type UserSessionHost } from './endpoint/user-session.js';
 export type { ChannelModule } from './session/channel-module.js';
@@ -51,11 +52,12 @@ export type { Ticket } from './session/resume-ticket.js';
 
 export { copyBytes } from './base/bytes.js';
 export { parseContent } from './base/json.js';
+export { showAs } from './base/shown.js';
 export { decodeUtf8, encodeUtf8 } from './base/text.js';
 export { keptInit } from './endpoint/http/kept-init.js';
 export { type BlobBody, isBlob, readBlob } from './endpoint/messages/blob.js';
 export { Inbox, readTwice } from './endpoint/messages/inbox.js';
-export { explainText } from './endpoint/messages/message.js';
+export { explainText, messageFields } from './endpoint/messages/message.js';
 export { type Content, contentOf, isTokens, ownContent, sizeOf } from './endpoint/messages/part.js';
 export { isReachable } from './link/addressing.js';
 

@@ -1,5 +1,5 @@
 import type { Message, Metadata, ReplyStream } from '@parlance/protocol';
-import { readTwice, SELF, workAsTheyAre } from '@parlance/protocol/client';
+import { readTwice, replyFields, SELF, showAs, workAsTheyAre } from '@parlance/protocol/client';
 
 export interface RetriedReplyOptions {
   /** Whether the request is made again in the next session after this error. */
@@ -10,6 +10,9 @@ export interface RetriedReplyOptions {
 /** The reply to a request that moves on to the next session as long as it is not written. */
 export class RetriedReply implements ReplyStream {
   readonly [SELF] = this;
+  static {
+    showAs(RetriedReply, 'Reply', replyFields);
+  }
   readonly #options: RetriedReplyOptions;
   /** The reply in the present session; `undefined` while the request waits for one. */
   #reply: ReplyStream | undefined;

@@ -3,9 +3,11 @@ import {
   decodeUtf8,
   encodeUtf8,
   explainText,
+  messageFields,
   ProtocolError,
   parseContent,
   SELF,
+  showAs,
   workAsTheyAre,
 } from '@parlance/protocol/client';
 import { chargeOf } from './bounds.js';
@@ -107,6 +109,12 @@ export interface SharedMessageOptions {
 /** A message as a tab sees it. */
 export class SharedMessage implements Message {
   readonly [SELF] = this;
+  static {
+    showAs(SharedMessage, 'Message', (message) => {
+      const { text, bytes } = message.#packed;
+      return messageFields({ ...message, text, bytes });
+    });
+  }
   readonly from: string | undefined;
   readonly algorithm: Message['algorithm'];
   readonly codedLength: number;

@@ -1,5 +1,5 @@
 import type { Limits, Message, Metadata, ReplyStream } from '@parlance/protocol';
-import { Inbox, ProtocolError, SELF, workAsTheyAre } from '@parlance/protocol/client';
+import { Inbox, ProtocolError, replyFields, SELF, showAs, workAsTheyAre } from '@parlance/protocol/client';
 import { PART_WINDOW } from './bounds.js';
 import { chargeOfMessage, type PackedMessage, SharedMessage } from './packed-message.js';
 import type { ReplyHead } from './protocol.js';
@@ -18,6 +18,9 @@ const REPORT = PART_WINDOW / 4;
 /** The reply to a request of a tab, part by part. */
 export class TabReply implements ReplyStream {
   readonly [SELF] = this;
+  static {
+    showAs(TabReply, 'Reply', replyFields);
+  }
   id = 0;
   metadata: Metadata = Object.freeze({});
   keptId: string | undefined;

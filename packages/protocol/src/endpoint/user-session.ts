@@ -3,6 +3,7 @@ import { SELF, workAsTheyAre } from '../base/as-they-are.js';
 import { DIRECTORY, REPLIES } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import { called } from '../base/foreign.js';
+import { present, showAs } from '../base/shown.js';
 import type { Negotiated } from '../control/agreement.js';
 import { isAgentAddress, isAgentId } from '../link/addressing.js';
 import type { SessionState } from '../session/types.js';
@@ -74,6 +75,9 @@ export class UserSession extends AsyncClosing implements Session {
   readonly [SELF] = this;
   static {
     hostIn = (session) => session[SELF].#host;
+    showAs(UserSession, 'Session', ({ id, state, principal, agentId }) =>
+      present({ id, state, principal, agentId }),
+    );
   }
 
   readonly #host: UserSessionHost;

@@ -1,6 +1,7 @@
 import { SELF, workAsTheyAre } from '../../base/as-they-are.js';
 import { ProtocolError } from '../../base/errors.js';
 import type { Reservation, SessionMemory } from '../../base/memory.js';
+import { present, showAs } from '../../base/shown.js';
 import { decodeUtf8 } from '../../base/text.js';
 import { type BodyForm, formOf } from '../../codec/algorithms.js';
 import { BodyCodec, type ReceivedBody, type SecurityStatus } from '../../codec/body.js';
@@ -99,6 +100,30 @@ export function createMessage(
   return new ReceivedMessage(body, coder, partText, onText);
 }
 
+/** What is shown of a message: its text, or how many bytes it has, and what is not usual. */
+export function messageFields({
+  text,
+  bytes,
+  metadata = {},
+  algorithm,
+  from,
+}: {
+  readonly text: string | undefined;
+  readonly bytes: Uint8Array | undefined;
+  readonly metadata: Metadata | undefined;
+  readonly algorithm: BodyForm;
+  readonly from: string | undefined;
+}): object {
+  const hasMetadata = Object.keys(metadata).length > 0;
+  return present({
+    text,
+    bytes: text === undefined ? bytes?.length : undefined,
+    algorithm,
+    from,
+    metadata: hasMetadata ? metadata : undefined,
+  });
+}
+
 /** Values of parsed JSON that take fewer bytes than this are not charged. */
 const MIN_CHARGED = 64 * 1024;
 
@@ -115,6 +140,9 @@ export interface MessageOwner {
 /** A message that holds memory and credit until the application has taken it. */
 export class ReceivedMessage implements Message {
   readonly [SELF] = this;
+  static {
+    showAs(ReceivedMessage, 'Message', (message) => message.#shown);
+  }
   securityStatus: SecurityStatus | undefined;
   /** Memory of the content, until {@link release}. */
   reservation: Reservation | undefined;
@@ -252,6 +280,23 @@ export class ReceivedMessage implements Message {
     } catch (error) {
       throw this.#blame(explainText(error, text));
     }
+  }
+
+  /** Read without the effects that reading has for the sender. */
+  get #shown(): object {
+    const shownOf = <Value>(read: () => Value) => {
+      try {
+        return read();
+      } catch {
+        return undefined;
+      }
+    };
+    const body = this.#body;
+    const isTensor = body.codec === BodyCodec.AVP;
+    const bytes = shownOf(() => this.#bytes ?? body.content ?? this.#coder.decode(body));
+    const text = isTensor ? undefined : (this.#text ?? (bytes && shownOf(() => decodeUtf8(bytes))));
+    const metadata = shownOf(() => decodeMetadata(body.metadata, this.#coder.limits.maxJsonDepth));
+    return messageFields({ text, bytes, metadata, algorithm: this.algorithm, from: this.from });
   }
 
   /** The application is done with it. */

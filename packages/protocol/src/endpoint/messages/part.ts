@@ -1,7 +1,8 @@
-import { copyBytes } from '../../base/bytes.js';
 import { withArticle } from '../../base/article.js';
+import { copyBytes } from '../../base/bytes.js';
 import type { Algorithm } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
+import { isShown } from '../../base/shown.js';
 import type { CodedBody } from '../../codec/body.js';
 import type { BodyCoder } from '../../codec/coder.js';
 import type { BodyToSend } from '../../link/link.js';
@@ -264,7 +265,9 @@ function invalid(message: string, options?: ErrorOptions): ProtocolError {
 
 /** Whether JSON keeps nothing of a value that is not a plain object and does not say itself how it is written. */
 function isLost(value: unknown, text: string): boolean {
-  if (typeof value !== 'object' || value === null || 'toJSON' in value) return false;
+  if (typeof value !== 'object' || value === null) return false;
+  if (isShown(value)) return true;
+  if ('toJSON' in value) return false;
   if (value instanceof Error) return true;
   const prototype: unknown = Object.getPrototypeOf(value);
   const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null;

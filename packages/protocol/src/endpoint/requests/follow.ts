@@ -1,9 +1,11 @@
 import { SELF, workAsTheyAre } from '../../base/as-they-are.js';
 import { Extension } from '../../base/constants.js';
+import { showAs } from '../../base/shown.js';
 import type { Negotiated } from '../../control/agreement.js';
 import type { Message } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
 import type { ReplyStream } from './reply.js';
+import { replyFields } from './reply-fields.js';
 
 /** Following replies that the server keeps, as a client sees it. */
 
@@ -63,6 +65,9 @@ export function replyTarget(idOrName: string): ReplyTarget {
 /** The reply to a request that follows another. */
 export class Following implements FollowedReply {
   readonly [SELF] = this;
+  static {
+    showAs(Following, 'Reply', replyFields);
+  }
   readonly #reply: ReplyStream;
   readonly #after: number;
   readonly stop: () => Promise<void>;

@@ -1,12 +1,17 @@
 import { SELF, workAsTheyAre } from '../../base/as-they-are.js';
+import { showAs } from '../../base/shown.js';
 import { readTwice } from '../messages/inbox.js';
 import type { Message } from '../messages/message.js';
 import type { Metadata } from '../messages/metadata.js';
 import type { ReplyStream } from './reply.js';
+import { replyFields } from './reply-fields.js';
 
 /** The reply to a request that is sent when the code for requests is loaded. */
 export class LateReply implements ReplyStream {
   readonly [SELF] = this;
+  static {
+    showAs(LateReply, 'Reply', replyFields);
+  }
   readonly #opened: Promise<ReplyStream | undefined>;
   #reply: ReplyStream | undefined;
   #isCancelled = false;

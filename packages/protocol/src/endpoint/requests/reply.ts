@@ -2,12 +2,14 @@ import { SELF, workAsTheyAre } from '../../base/as-they-are.js';
 import { concatBytes } from '../../base/bytes.js';
 import { ProtocolError } from '../../base/errors.js';
 import type { Reservation } from '../../base/memory.js';
+import { showAs } from '../../base/shown.js';
 import { BodyCodec, type ReceivedBody } from '../../codec/body.js';
 import type { BodyCoder } from '../../codec/coder.js';
 import { Inbox } from '../messages/inbox.js';
 import { createMessage, type Message, type PartText, type ReceivedMessage } from '../messages/message.js';
 import { decodeMetadata, type Metadata } from '../messages/metadata.js';
 import { KEPT, type KeptMetadata, readKept } from './kept-metadata.js';
+import { replyFields } from './reply-fields.js';
 
 /**
  * The reply to a request, part by part. It is read once: a second loop, at the same time or later, throws `invalid_argument`.
@@ -63,6 +65,9 @@ export function createReply(host: ReplyHost, onOver?: () => void): Reply {
 
 class StreamReply implements Reply {
   readonly [SELF] = this;
+  static {
+    showAs(StreamReply, 'Reply', replyFields);
+  }
   id = 0;
   readonly #host: ReplyHost;
   readonly #onOver: (() => void) | undefined;

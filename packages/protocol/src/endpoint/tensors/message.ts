@@ -1,6 +1,7 @@
 import { SELF, workAsTheyAre } from '../../base/as-they-are.js';
 import { ProtocolError } from '../../base/errors.js';
 import type { Reservation } from '../../base/memory.js';
+import { present, showAs } from '../../base/shown.js';
 import { decodeUtf8 } from '../../base/text.js';
 import type { SecurityStatus } from '../../codec/body.js';
 import type { Message } from '../messages/message.js';
@@ -19,6 +20,11 @@ export interface TensorMessageOptions {
 /** A message that is a tensor. */
 export class TensorMessage implements Message {
   readonly [SELF] = this;
+  static {
+    showAs(TensorMessage, 'Message', ({ algorithm, from, tensor: { shape, dtype } }) =>
+      present({ algorithm, from, dtype, shape }),
+    );
+  }
   readonly algorithm = 'AVP';
   readonly tokens = undefined;
   readonly header = undefined;
