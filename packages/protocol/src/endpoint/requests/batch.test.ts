@@ -51,7 +51,7 @@ describe('a batch', () => {
       fc.string({ maxLength: 3 }),
       fc.string({ maxLength: 3 }).map((text) => ({ text })),
       fc.array(fc.nat(200_000), { maxLength: 3 }).map((tokens) => ({ tokens })),
-      fc.nat().map((json) => ({ json })),
+      fc.uint8Array({ maxLength: 2 }),
       fc.constant('fire' as const),
     );
     await fc.assert(
@@ -74,6 +74,18 @@ describe('a batch', () => {
         },
       ),
     );
+  });
+
+  it('takes a single part when it is pushed', async () => {
+    const { clock } = createTimers();
+    const sent: Part[] = [];
+    const batch = new PartBatch(clock, async (each) => void sent.push(each));
+    const [bytes, json] = [Uint8Array.of(1), { n: 1 }];
+    const pushed = [batch.push(bytes, OPTIONS), batch.push(json, OPTIONS)];
+    bytes[0] = 2;
+    json.n = 2;
+    await Promise.all(pushed);
+    expect(sent).toEqual([Uint8Array.of(1), '{"n":1}']);
   });
 
   it('throws a failure to send from the next call', async () => {
