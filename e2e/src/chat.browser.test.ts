@@ -655,7 +655,9 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       await state(page, 'connected');
       await first.close();
       await state(page, 'moving');
-      expect(await page.locator('#notice-title').textContent()).toBe('The server has said that it shuts down.');
+      expect(await page.locator('#notice-title').textContent()).toBe(
+        'The server has said that it shuts down.',
+      );
       expect(await page.getByRole('button', { name: 'Try now' }).isVisible()).toBe(true);
 
       const second = createServer({ origins });

@@ -75,7 +75,12 @@ describe('requests above the limit of the peer', () => {
     );
     const sizes = [4, 4_000_000];
     const sent = sizes.map((size) =>
-      session.sendTensor({ dtype: 'int8', payloadType: 'hidden_state', shape: [size], data: new Uint8Array(size).fill(7) }),
+      session.sendTensor({
+        dtype: 'int8',
+        payloadType: 'hidden_state',
+        shape: [size],
+        data: new Uint8Array(size).fill(7),
+      }),
     );
     await test.clock.advance(30_000);
     expect(await Promise.all(answers)).toEqual(all.map((at) => `re: ${at}`));

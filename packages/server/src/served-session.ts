@@ -14,7 +14,6 @@ import { createFetch, type SessionFetch } from '@parlance/protocol/http';
 import {
   assertKept,
   called,
-  SELF,
   truncateUnits,
   UserSession,
   type UserSessionHost,

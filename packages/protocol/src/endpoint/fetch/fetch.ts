@@ -1,11 +1,7 @@
 import { ProtocolError } from '../../base/errors.js';
 import { called } from '../../base/foreign.js';
 import { asIsOf, eventTextOf } from '../http/events.js';
-import {
-  decodeHttpResponse,
-  encodeHttpRequest,
-  type HttpRequestHead,
-} from '../http/head.js';
+import { decodeHttpResponse, encodeHttpRequest, type HttpRequestHead } from '../http/head.js';
 import { keptInit } from '../http/kept-init.js';
 import { isEventStream } from '../http/media-type.js';
 import { messageLimitOf } from '../http/message-limit.js';

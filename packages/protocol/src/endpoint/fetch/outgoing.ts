@@ -1,5 +1,5 @@
-import { concatBytes, copyBytes } from '../../base/bytes.js';
 import { withArticle } from '../../base/article.js';
+import { concatBytes, copyBytes } from '../../base/bytes.js';
 import { ProtocolError } from '../../base/errors.js';
 import { isTextType } from '../http/media-type.js';
 import { textIfPossible } from '../http/pieces.js';
