@@ -32,6 +32,8 @@ export interface BenchOptions {
 /** The exports of a bench file. */
 export interface Bench {
   run(options: BenchOptions): AsyncIterable<Row>;
+  /** Measures as well; what it returns is printed in place of rows, unless JSON is asked for. */
+  text?(options: BenchOptions): Promise<string>;
 }
 
 /** @param better whether more or less of `unit` is good. */

@@ -1,8 +1,8 @@
-import { bytes } from './context.js';
 import { type Case, createPlan } from './echo/plan.js';
 import { measure } from './echo.js';
 import { firstTokens } from './gateway.js';
 import type { BenchOptions, Row } from './row.js';
+import { run as savings } from './savings.js';
 import type { SystemName } from './systems/system.js';
 
 /** The figures of the README beside their baselines, in a few minutes, under the names that they have there. */
@@ -18,12 +18,17 @@ interface Figure {
 
 const FIGURES: readonly Figure[] = [
   {
-    name: 'chat of 40 turns, whole history in each request',
-    row: '40 requests, appended',
+    name: 'a chat of 40 turns, requests and answers',
+    row: '40 turns, requests and answers',
     unit: 'B',
-    baselines: ['json', 'permessage-deflate'],
+    baselines: ['gzip of answers', 'gzip of both'],
   },
-  { name: 'a chunk of a streamed answer', row: 'a streamed chunk', unit: 'B', baselines: ['sse'] },
+  {
+    name: 'its answers alone, streamed',
+    row: '40 turns, answers',
+    unit: 'B',
+    baselines: ['gzip of answers'],
+  },
   {
     name: 'server CPU, 1 KB and its echo, 64 connections',
     row: 'echo session 64x1KB depth 8',
@@ -45,7 +50,7 @@ const ECHO: Case = { exchange: 'message', systems: SYSTEMS, connections: 64, siz
 
 export async function* run({ quick }: BenchOptions): AsyncGenerator<Row> {
   const plan = { ...createPlan(quick), cases: [ECHO] };
-  for (const rows of [bytes(), measure(plan, SYSTEMS), firstTokens(quick ? 1 : 3)]) {
+  for (const rows of [savings(), measure(plan, SYSTEMS), firstTokens(quick ? 1 : 3)]) {
     for await (const row of rows) {
       const figure = FIGURES.find(
         (each) => each.row === row.name && each.unit === row.unit && each.baselines.includes(row.baseline),

@@ -86,14 +86,18 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       const { received, sent } = session?.stats() ?? expect.fail('the session is gone');
       const onSocket = received.wireBytes + sent.wireBytes;
       await page.getByText('Turn by turn').click();
-      const [socket, http, gzip] = (await figures(page, '#table tfoot td')) as [number, number, number];
+      const totals = await figures(page, '#table tfoot td');
+      const [socket, gzip, gzipBoth, http] = totals as [number, number, number, number];
       const rows = await figures(page, '#table tbody td');
-      expect(rows).toHaveLength(6);
-      for (const [column, total] of [socket, http, gzip].entries())
-        expect((rows[column] as number) + (rows[column + 3] as number)).toBe(total);
-      expect(await curveOf(page)).toEqual({ turns: 2, isSteepest: 'http' });
-      expect(gzip).toBeGreaterThan(0);
+      expect(rows).toHaveLength(8);
+      for (const [column, total] of totals.entries())
+        expect((rows[column] as number) + (rows[column + 4] as number)).toBe(total);
+      expect(await curveOf(page)).toEqual({ turns: 2, isSteepest: socket > gzip ? 'socket' : 'gzip' });
+      expect(gzipBoth).toBeGreaterThan(0);
+      expect(gzipBoth).toBeLessThan(http);
       expect(gzip).toBeLessThan(http);
+      expect(await page.locator('#difference').textContent()).toBe('Savings begin with the history');
+
       const requests = [chat(first), history].map((request) => JSON.stringify({ ...request, stream: true }));
       const leastHttp = requests.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
       expect(http).toBeGreaterThan(leastHttp);
@@ -102,6 +106,12 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       const [overhead] = await numbers(page, '#overhead');
       // The server counts the same messages without the headers of their frames.
       expect(socket + (overhead as number)).toBeGreaterThan(onSocket);
+
+      await ask(page, 'And before both?');
+      await finished(page, 3);
+      await expect
+        .poll(() => page.locator('#difference').textContent())
+        .toMatch(/^(.*smaller|\d+\s% (less|more)) than with gzip$|^the same as with gzip$/);
       expect(complaints.join('\n')).toBe('');
     });
   });

@@ -84,7 +84,7 @@ try {
 report.section('In short');
 if (report.failures === 0)
   report.line(
-    `${saved} of the bytes of a long chat saved; one connection cut, one server killed twice, and not a word lost.`,
+    `The requests of a chat of 12 turns took ${saved} fewer bytes than with gzip; one connection cut, one server killed twice, and not a word lost.`,
   );
 report.line(
   `${report.checks - report.failures} of ${report.checks} checks passed${values.verbose ? '' : ', the wire included (--verbose shows it)'}.`,

@@ -2,6 +2,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { loadEncoding } from '@parlance/protocol';
 import { offer } from '../../../scripts/child-process.js';
+import { eventOf, eventsOf, piecesOf } from './events.js';
 import { chatTurns } from './turns.js';
 
 /**
@@ -12,7 +13,10 @@ import { chatTurns } from './turns.js';
 const [count, paceMs, file] = process.argv.slice(2) as [string, string, string | undefined];
 const encoding = await loadEncoding('O200K_BASE');
 const answers = new Map(
-  chatTurns(Number(count), file).map(({ request, answer }) => [request, piecesOf(answer)]),
+  chatTurns(Number(count), file).map(({ request, answer }) => [
+    request,
+    eventsOf(piecesOf(answer, encoding)),
+  ]),
 );
 const closed = new Map<string, Deferred>();
 
@@ -39,35 +43,13 @@ export type UpstreamCommands = typeof commands;
 
 offer(commands);
 
-async function speak(response: ServerResponse, pieces: readonly string[]): Promise<void> {
-  response.write(eventOf({ role: 'assistant', content: '', refusal: null }));
-  for (const content of pieces) {
-    await pause();
-    response.write(eventOf({ content }));
+async function speak(response: ServerResponse, events: readonly string[]): Promise<void> {
+  for (const [i, event] of events.entries()) {
+    // The pieces of the text take time; the events around them follow at once.
+    if (i > 0 && i < events.length - 2) await pause();
+    response.write(event);
   }
-  response.write(eventOf({}, 'stop'));
-  response.end('data: [DONE]\n\n');
-}
-
-/** In the form that the real API uses. */
-function eventOf(delta: object, finish: string | null = null): string {
-  const chunk = {
-    id: 'chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT',
-    object: 'chat.completion.chunk',
-    created: 1741569952,
-    model: 'gpt-4o-2024-08-06',
-    service_tier: 'default',
-    system_fingerprint: 'fp_44709d6fcb',
-    choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }],
-  };
-  return `data: ${JSON.stringify(chunk)}\n\n`;
-}
-
-function piecesOf(text: string): string[] {
-  const decoder = encoding.createDecoder();
-  return [...encoding.encode(text)]
-    .map((id) => decoder.push(Uint32Array.of(id)))
-    .filter((piece) => piece !== '');
+  response.end();
 }
 
 function pause(): Promise<void> {

@@ -5,8 +5,8 @@ import WebSocket from 'ws';
 
 /** Two ways to the same API, each over one connection whose bytes are counted at its socket. */
 export interface Way {
-  /** @param body JSON text of a request for a streamed chat completion. */
-  ask(body: string): Promise<Answer>;
+  /** @param body JSON text of a request for a streamed chat completion; compressed if the headers say so. */
+  ask(body: string | Uint8Array<ArrayBuffer>): Promise<Answer>;
   /** Bytes on the socket since it was opened: including headers and frames, excluding TCP's own. */
   bytes(): Traffic;
   /** Breaks the connection, like a machine that loses power. */
@@ -17,8 +17,8 @@ export interface Way {
 export interface Answer {
   /** Milliseconds from the request to the first byte of the body. */
   readonly firstMs: number;
-  /** Reads the rest of the body. */
-  drain(): Promise<void>;
+  /** Reads the body to its end. @param onChunk called with each piece, the first one too. */
+  drain(onChunk?: (chunk: Uint8Array) => void): Promise<void>;
   abort(): void;
 }
 
@@ -30,8 +30,8 @@ export interface Traffic {
 const PATH = '/chat/completions';
 const NEVER_MS = 2 ** 31 - 1;
 
-/** HTTP/1.1 with keep-alive, as SDKs use it. */
-export function openDirect(baseUrl: string): Way {
+/** HTTP/1.1 with keep-alive, as SDKs use it. @param headers in addition to an SDK's, or in place of them. */
+export function openDirect(baseUrl: string, headers: Readonly<Record<string, string>> = {}): Way {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   let socket: Socket | undefined;
   const earlier = { sent: 0, received: 0 };
@@ -48,16 +48,20 @@ export function openDirect(baseUrl: string): Way {
         const request = httpRequest(`${baseUrl}${PATH}`, {
           method: 'POST',
           agent,
-          headers: { ...SDK_HEADERS, 'content-length': Buffer.byteLength(body) },
+          headers: { ...SDK_HEADERS, ...headers, 'content-length': Buffer.byteLength(body) },
         });
         request.on('socket', follow);
         request.on('error', reject);
         request.on('response', (response) => {
           response.on('error', () => {});
-          response.once('data', () => {
+          response.once('data', (first: Buffer) => {
             resolve({
               firstMs: performance.now() - start,
-              drain: () => new Promise((settle) => response.resume().once('end', settle)),
+              drain: (onChunk = () => {}) =>
+                new Promise((settle) => {
+                  onChunk(first);
+                  response.on('data', onChunk).resume().once('end', settle);
+                }),
               abort: () => request.destroy(),
             });
             response.pause();
@@ -86,7 +90,7 @@ const SDK_HEADERS = {
   'x-stainless-os': 'Linux',
   'x-stainless-arch': 'x64',
   'x-stainless-runtime': 'node',
-  'x-stainless-runtime-version': process.version,
+  'x-stainless-runtime-version': 'v24.21.0',
   authorization: `Bearer sk-proj-${'0'.repeat(156)}`,
   'accept-language': '*',
   'sec-fetch-mode': 'cors',
@@ -120,11 +124,11 @@ export async function openSession(url: string): Promise<Way> {
         signal: controller.signal,
       });
       const reader = (stream as ReadableStream<Uint8Array>).getReader();
-      await reader.read();
+      const { value: first } = await reader.read();
       return {
         firstMs: performance.now() - start,
-        async drain() {
-          while (!(await reader.read()).done);
+        async drain(onChunk = () => {}) {
+          for (let value = first; value !== undefined; { value } = await reader.read()) onChunk(value);
         },
         abort: () => controller.abort(),
       };

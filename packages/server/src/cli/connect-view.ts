@@ -237,7 +237,8 @@ export function describeReset({ reason, notSent, unknown }: SessionReset): strin
 /** What contents cost, apart from what the session itself costs, which a longer session does not pay again. */
 function costOf({ wireBytes, contentBytes, byAlgorithm }: DirectionStats): string {
   const coded = Object.values(byAlgorithm).reduce((sum, { codedBytes }) => sum + codedBytes, 0);
-  const saved = contentBytes > coded ? `, ${Math.round((1 - coded / contentBytes) * 100)} % saved` : '';
+  const saved =
+    contentBytes > coded ? `, ${Math.round((1 - coded / contentBytes) * 100)} % less than uncompressed` : '';
   const rest = count(Math.max(0, wireBytes - coded), 'byte');
   return `content ${number(contentBytes)} → ${count(coded, 'byte')}${saved}; handshake, frames and close ${rest}`;
 }

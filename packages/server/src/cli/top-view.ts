@@ -92,7 +92,7 @@ function figureLines({ figures }: TopLook): string[] {
   const failed = f.failed === undefined ? '' : `, ${percentOf(f.failed)} failed`;
   const saving =
     f.contentPerSecond > f.wirePerSecond
-      ? `, ${percentOf(1 - f.wirePerSecond / f.contentPerSecond)} saved`
+      ? `, ${percentOf(1 - f.wirePerSecond / f.contentPerSecond)} saved of it`
       : '';
   const shown = Object.entries(f.shown)
     .map(([name, value]) => `; ${numberOf(value)} ${name}`)
@@ -100,7 +100,7 @@ function figureLines({ figures }: TopLook): string[] {
   return [
     `sessions  ${numberOf(f.connected)} connected, ${numberOf(f.suspended)} suspended, ${numberOf(f.blocked)} waiting${shown}`,
     `requests  ${rateOf(f.requestsPerSecond)}/s${failed}; first part ${spanOf(f.firstPart)}, reply ${spanOf(f.duration)}`,
-    `wire      ${bytesOf(f.wirePerSecond)}/s instead of ${bytesOf(f.contentPerSecond)}/s${saving}; ${bytesOf(f.queuedBytes)} queued`,
+    `wire      ${bytesOf(f.wirePerSecond)}/s instead of ${bytesOf(f.contentPerSecond)}/s uncompressed${saving}; ${bytesOf(f.queuedBytes)} queued`,
     `resumed   ${numberOf(f.resumed)}, refused ${numberOf(f.notResumed)}, ended while away ${numberOf(f.lost)}; gaps ${spanOf(f.gap)}; clients refused ${numberOf(f.refused)}`,
     `process   loop late ${f.loopLag === undefined ? '–' : `${(f.loopLag * 1000).toFixed(1)} ms`} (p99), ${f.memory === undefined ? '–' : bytesOf(f.memory)} of memory`,
   ];

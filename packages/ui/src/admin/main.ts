@@ -156,7 +156,7 @@ function showTiles(f: Figures): void {
     [
       'On the wire',
       perSecond(bytes(Math.round(f.wirePerSecond))),
-      `instead of ${perSecond(bytes(Math.round(f.contentPerSecond)))}${saving === undefined ? '' : `: ${percent(saving)} saved`}`,
+      `${saving === undefined ? '' : `${percent(saving)} fewer than `}${perSecond(bytes(Math.round(f.contentPerSecond)))} uncompressed`,
     ],
     [
       'Resumed',

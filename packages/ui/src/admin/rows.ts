@@ -16,7 +16,7 @@ const HEADS: readonly (readonly [title: string, isNumber: boolean])[] = [
   ['Age', true],
   ['Streams', true],
   ['Wire in / out', true],
-  ['Saved', true],
+  ['Saved of plain', true],
   ['Queued', true],
   ['Round trip', true],
   ['Waits', false],

@@ -1,6 +1,6 @@
 import { create } from '../shared/dom.js';
 import { bytes } from '../shared/format.js';
-import { bothWays, type Comparison, type TurnTraffic } from './traffic.js';
+import { bothWays, NO_TOTAL, sumOf, type Total, type TurnTraffic } from './traffic.js';
 
 /** The bytes of a conversation as it grows, three ways. The table beside it has the same figures for screen readers. */
 export interface Curve {
@@ -11,10 +11,10 @@ export interface Curve {
 const NAMESPACE = 'http://www.w3.org/2000/svg';
 const [WIDTH, HEIGHT, TOP, BOTTOM] = [320, 132, 14, 18];
 const LINES = [
-  ['http', 'HTTP + SSE'],
-  ['gzip', 'with gzip'],
+  ['gzip', 'gzip of answers'],
+  ['gzipBoth', 'gzip of both'],
   ['socket', 'this socket'],
-] as const satisfies readonly (readonly [keyof Comparison, string])[];
+] as const satisfies readonly (readonly [keyof Total, string])[];
 /** Height of a label, in units of the drawing. */
 const LABEL = 13;
 
@@ -38,8 +38,8 @@ export function createCurve(): Curve {
     element: figure,
     show(turns) {
       const sums = cumulate(turns);
-      const last = sums.at(-1) as Comparison;
-      const most = Math.max(1, last.http, last.gzip, last.socket);
+      const last = sums.at(-1) as Total;
+      const most = Math.max(1, ...LINES.map(([name]) => last[name]));
       const x = (i: number) => 4 + (i / Math.max(1, turns.length)) * (WIDTH - 10);
       const y = (value: number) => HEIGHT - BOTTOM - (value / most) * (HEIGHT - BOTTOM - TOP);
       scale.textContent = bytes(most);
@@ -58,13 +58,9 @@ export function createCurve(): Curve {
 }
 
 /** Sums after each turn, from nothing on. */
-function cumulate(turns: readonly TurnTraffic[]): Comparison[] {
-  const sums: Comparison[] = [{ socket: 0, http: 0, gzip: 0 }];
-  for (const turn of turns) {
-    const last = sums.at(-1) as Comparison;
-    const { socket, http, gzip } = bothWays(turn);
-    sums.push({ socket: last.socket + socket, http: last.http + http, gzip: last.gzip + gzip });
-  }
+function cumulate(turns: readonly TurnTraffic[]): Total[] {
+  const sums = [NO_TOTAL];
+  for (const turn of turns) sums.push(sumOf(sums.at(-1) as Total, bothWays(turn)));
   return sums;
 }
 

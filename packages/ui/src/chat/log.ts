@@ -1,6 +1,6 @@
 import { copy } from '../shared/clipboard.js';
 import { byId, create } from '../shared/dom.js';
-import { bytes, change, count, duration } from '../shared/format.js';
+import { bytes, count, duration } from '../shared/format.js';
 import { AnswerText } from './answer-text.js';
 import { type Turn, wordsOf } from './conversation.js';
 import { noteOf } from './endings.js';
@@ -259,11 +259,11 @@ function followEnd(log: HTMLElement, hasContent: () => boolean) {
   return { follow, ifFollowing, watch: (content: Element) => observer.observe(content) };
 }
 
-const TITLE = 'Time, pieces of the answer, bytes on the socket, and bytes as plain HTTP';
+const TITLE = 'Time, pieces of the answer, bytes on the socket, and bytes over HTTP with the answer in gzip';
 
 function describeCost({ traffic }: Turn): string {
   const { parts, ms } = traffic;
-  const { socket, http } = bothWays(traffic);
-  if (http === 0) return '';
-  return `${duration(ms)} · ${count(parts, 'piece')} · ${bytes(socket)} instead of ${bytes(http)} ${change(socket, http)}`;
+  const { socket, gzip } = bothWays(traffic);
+  if (gzip === 0) return '';
+  return `${duration(ms)} · ${count(parts, 'piece')} · ${bytes(socket)}, with gzip ${bytes(gzip)}`;
 }

@@ -1,9 +1,9 @@
 import type { ClientSession } from '@parlance/client';
 import { byId, create, descriptions } from '../shared/dom.js';
-import { bytes, saved, smaller } from '../shared/format.js';
+import { bytes, smaller } from '../shared/format.js';
 import type { Turn } from './conversation.js';
 import { createCurve } from './curve.js';
-import { bothWays, type Comparison, totalOf } from './traffic.js';
+import { bothWays, type Total, totalOf } from './traffic.js';
 
 /** The panel next to the conversation: traffic, and what was negotiated. */
 export interface Panel {
@@ -16,6 +16,9 @@ export interface Panel {
    */
   showTraffic(turns: readonly Pick<Turn, 'traffic'>[], overhead: number, omitted: number): void;
 }
+
+/** With fewer, there is hardly any history to send again, and gzip needs about as much. */
+const HISTORY_TURNS = 3;
 
 export function createPanel(): Panel {
   const panel = byId<HTMLDetailsElement>('panel');
@@ -44,15 +47,19 @@ export function createPanel(): Panel {
     byId('figures').hidden = isEmpty;
     overheadLine.hidden = overhead === 0;
     overheadLine.textContent = `Not included: ${bytes(overhead)} for opening and keeping the session.`;
-    byId('summary').textContent = isEmpty ? '' : `${bytes(total.socket)} instead of ${bytes(total.http)}`;
+    byId('summary').textContent = isEmpty ? '' : `${bytes(total.socket)}, with gzip ${bytes(total.gzip)}`;
     if (isEmpty) return;
-    byId('difference').textContent = smaller(total.socket, total.http);
+    const count = turns.length + Math.max(1, omitted) - 1;
+    byId('difference').textContent =
+      count < HISTORY_TURNS
+        ? 'Savings begin with the history'
+        : smaller(total.socket, total.gzip, 'with gzip');
     byId('compared').replaceChildren(
       create('b', {}, bytes(total.socket)),
-      ' on this socket. The same requests and answers as HTTP with server-sent events: ',
-      create('b', {}, bytes(total.http)),
-      ', with gzip: ',
+      ' on this socket. The same requests and answers over HTTP, with answers in gzip: ',
       create('b', {}, bytes(total.gzip)),
+      '; with requests in gzip too, which hardly anybody has: ',
+      create('b', {}, bytes(total.gzipBoth)),
       '.',
     );
     curve.show(traffics);
@@ -84,25 +91,24 @@ export function createPanel(): Panel {
   };
 }
 
-function tableOf(turns: readonly Comparison[], total: Comparison, omitted: number): HTMLElement[] {
+function tableOf(turns: readonly Total[], total: Total, omitted: number): HTMLElement[] {
   const nameOf = (index: number) => {
     const number = index + Math.max(1, omitted);
     return index === 0 && number > 1 ? `1–${number}` : String(number);
   };
-  const heads = ['Turn', 'Socket', 'HTTP', 'gzip', 'Saved'];
-  const row = (head: string, figures: Comparison) =>
+  const heads = ['Turn', 'Socket', 'gzip', 'gzip of both', 'HTTP'];
+  const row = (head: string, figures: Total) =>
     create(
       'tr',
       {},
       create('th', { scope: 'row' }, head),
-      ...(['socket', 'http', 'gzip'] as const).map((name) => figure(figures[name])),
-      create('td', {}, saved(figures.socket, figures.http)),
+      ...(['socket', 'gzip', 'gzipBoth', 'http'] as const).map((name) => figure(figures[name])),
     );
   return [
     create(
       'caption',
       { className: 'unseen' },
-      'Bytes of each turn on the socket, as plain HTTP, and with gzip',
+      'Bytes of each turn on the socket, over HTTP with answers in gzip, with both in gzip, and uncompressed',
     ),
     create('thead', {}, create('tr', {}, ...heads.map((text) => create('th', { scope: 'col' }, text)))),
     create('tbody', {}, ...turns.map((figures, i) => row(nameOf(i), figures))),

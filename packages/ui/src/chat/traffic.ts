@@ -1,7 +1,7 @@
 import type { ClientSession } from '@parlance/client';
 import type { PlainHttpSize } from './plain-http.js';
 
-/** The size of the same traffic on the socket and as plain HTTP, in bytes. */
+/** The size of the same traffic on the socket and as plain HTTP, in bytes, one way. */
 export interface Comparison {
   /** WebSocket messages with the headers of their frames. */
   readonly socket: number;
@@ -9,6 +9,17 @@ export interface Comparison {
   readonly http: number;
   /** The same with compressed bodies. */
   readonly gzip: number;
+}
+
+/** Both ways: requests and answers. */
+export interface Total {
+  readonly socket: number;
+  /** HTTP with answers in gzip, as people have it. */
+  readonly gzip: number;
+  /** With requests in gzip too, which hardly anybody has. */
+  readonly gzipBoth: number;
+  /** Uncompressed. */
+  readonly http: number;
 }
 
 export interface TurnTraffic {
@@ -55,12 +66,28 @@ export function addTraffic(a: TurnTraffic, b: TurnTraffic): TurnTraffic {
   };
 }
 
-export function bothWays({ sent, received }: TurnTraffic): Comparison {
-  return add(sent, received);
+export function bothWays({ sent, received }: TurnTraffic): Total {
+  return {
+    socket: sent.socket + received.socket,
+    gzip: sent.http + received.gzip,
+    gzipBoth: sent.gzip + received.gzip,
+    http: sent.http + received.http,
+  };
 }
 
-export function totalOf(turns: readonly TurnTraffic[]): Comparison {
-  return turns.map(bothWays).reduce(add, NO_TRAFFIC.sent);
+export function totalOf(turns: readonly TurnTraffic[]): Total {
+  return turns.map(bothWays).reduce(sumOf, NO_TOTAL);
+}
+
+export const NO_TOTAL: Total = { socket: 0, gzip: 0, gzipBoth: 0, http: 0 };
+
+export function sumOf(a: Total, b: Total): Total {
+  return {
+    socket: a.socket + b.socket,
+    gzip: a.gzip + b.gzip,
+    gzipBoth: a.gzipBoth + b.gzipBoth,
+    http: a.http + b.http,
+  };
 }
 
 function add(a: Comparison, b: Comparison): Comparison {

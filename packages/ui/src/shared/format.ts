@@ -25,27 +25,18 @@ export function count(value: number, noun: string): string {
   return `${number(value)}${NO_BREAK}${noun}${value === 1 ? '' : 's'}`;
 }
 
-/** `18× smaller` from three times on, else `34 % less`, `2 % more` or `the same`; empty without anything to compare. */
-export function smaller(socket: number, http: number): string {
-  if (http === 0 || socket === 0) return '';
-  const ratio = http / socket;
-  if (ratio >= 10) return `${Math.round(ratio)}× smaller`;
-  if (ratio >= 3) return `${ratio.toFixed(1)}× smaller`;
-  const percent = Math.round((1 - socket / http) * 100);
-  if (percent === 0) return 'the same';
-  return `${Math.abs(percent)}${NO_BREAK}% ${percent > 0 ? 'less' : 'more'}`;
-}
-
-/** `−94 %`, `+2 %`; empty if there is nothing to compare. */
-export function change(socket: number, http: number): string {
-  if (http === 0) return '';
-  const percent = Math.round((socket / http - 1) * 100);
-  return `${percent < 0 ? '−' : '+'}${Math.abs(percent)}${NO_BREAK}%`;
-}
-
-/** `94 %`, `-2 %`: the part of HTTP that is saved. */
-export function saved(socket: number, http: number): string {
-  return http === 0 ? '' : `${Math.round((1 - socket / http) * 100)}${NO_BREAK}%`;
+/**
+ * `18× smaller than with gzip` from three times on, else `34 % less than`, `2 % more than` or `the same as`; empty without
+ * anything to compare.
+ */
+export function smaller(socket: number, other: number, name: string): string {
+  if (other === 0 || socket === 0) return '';
+  const ratio = other / socket;
+  if (ratio >= 10) return `${Math.round(ratio)}× smaller than ${name}`;
+  if (ratio >= 3) return `${ratio.toFixed(1)}× smaller than ${name}`;
+  const percent = Math.round((1 - socket / other) * 100);
+  if (percent === 0) return `the same as ${name}`;
+  return `${Math.abs(percent)}${NO_BREAK}% ${percent > 0 ? 'less' : 'more'} than ${name}`;
 }
 
 /** `0.8 s`, then `12 s` and `3 min`. */
