@@ -98,6 +98,7 @@ const LONGEST = [
   'shared.browser',
   'conformance',
   'repeat',
+  'p10-savings',
 ].map((name) => `/${name}.`);
 
 class LongestFirst extends BaseSequencer {

@@ -42,19 +42,6 @@ export async function* run({ quick, conversation }: BenchOptions): AsyncGenerato
   }
 }
 
-/** Bytes of the first history and of a streamed answer. */
-export async function* bytes(): AsyncGenerator<Row> {
-  const far = startChild<FarCommands>(new URL('./context/server.ts', import.meta.url), [String(CHUNKS)]);
-  try {
-    await platform.loadZstd();
-    const [history] = createHistories(undefined);
-    yield* requests(far, history as History, false);
-    yield* chunks(far);
-  } finally {
-    far.stop();
-  }
-}
-
 /** Warms up the JIT compilers of both ends: a cold run is several times slower. */
 async function warmUp(far: Child<FarCommands>, { requests }: History): Promise<void> {
   const { port, ways } = await open(far);
