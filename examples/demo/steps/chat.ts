@@ -55,7 +55,7 @@ export async function showChat(
     'By default, both ends keep earlier messages, so only new text is sent: savings begin with the history.',
   );
   report.line(
-    'These are bodies of requests without their framing, gzip at level 6 of each; most apps send requests without it.',
+    'These are requests without the framing of WebSockets and HTTP, gzip at level 6 of each; most apps send them uncompressed.',
   );
   report.line('npm run bench -- savings counts whole chats with all framing, by a TCP proxy.');
   return saved;
