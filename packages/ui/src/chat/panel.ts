@@ -58,7 +58,7 @@ export function createPanel(): Panel {
       create('b', {}, bytes(total.socket)),
       ' on this socket. The same requests and answers over HTTP, with answers in gzip: ',
       create('b', {}, bytes(total.gzip)),
-      '; with requests in gzip too, which hardly anybody has: ',
+      '; with requests in gzip too, which few apps have: ',
       create('b', {}, bytes(total.gzipBoth)),
       '.',
     );

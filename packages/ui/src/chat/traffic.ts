@@ -16,7 +16,7 @@ export interface Total {
   readonly socket: number;
   /** HTTP with answers in gzip, as people have it. */
   readonly gzip: number;
-  /** With requests in gzip too, which hardly anybody has. */
+  /** With requests in gzip too, which few apps have. */
   readonly gzipBoth: number;
   /** Uncompressed. */
   readonly http: number;
