@@ -1,7 +1,7 @@
 import type { ClientSession } from '@parlance/client';
 import { contractClient } from '@parlance/client/contract';
-import { useAgents, useReply, useSession, useStream } from '@parlance/client/react';
-import { createElement as h, type ReactNode, StrictMode, Suspense, useState } from 'react';
+import { useAgents, useMessages, useReply, useSession, useStream } from '@parlance/client/react';
+import { createElement as h, type ReactNode, StrictMode, Suspense, useEffect, useState } from 'react';
 import { COUNTING } from './react-contract.js';
 
 /** Shows each hook as text, and lets a test press buttons. */
@@ -46,6 +46,20 @@ function Agents({ session }: { session: ClientSession | undefined }): ReactNode 
   return show('agents', [status, list.map(({ id }) => id).sort(), reason ?? null]);
 }
 
+/** A room, which is joined again in each session. */
+function Room({ session, id }: { session: ClientSession | undefined; id: string | undefined }): ReactNode {
+  useEffect(() => {
+    if (session !== undefined && id !== undefined) session.request(`join ${id}`).catch(() => {});
+  }, [session, id]);
+  return [h(Said, { session, name: 'said', key: 'said' }), h(Said, { session, name: 'count', key: 'count' })];
+}
+
+function Said({ session, name }: { session: ClientSession | undefined; name: string }): ReactNode {
+  const [said, setSaid] = useState<readonly string[]>([]);
+  useMessages(session, ({ text }) => setSaid([...said, text]));
+  return show(name, name === 'said' ? said : said.length);
+}
+
 interface AppOptions {
   readonly url: string;
   readonly token: string;
@@ -56,7 +70,7 @@ interface AppOptions {
 function App({ url, token, source }: AppOptions): ReactNode {
   const [target, setTarget] = useState(url);
   const [shown, setShown] = useState('stream');
-  const { session, status, secondsLeft, reason, retry } = useSession(target && (source ?? target), {
+  const { session, id, status, secondsLeft, reason, retry } = useSession(target && (source ?? target), {
     token,
     reconnect: { minDelayMs: 10, maxDelayMs: 50 },
   });
@@ -65,6 +79,7 @@ function App({ url, token, source }: AppOptions): ReactNode {
     count: () => h(Counting, { session, key: 'count' }),
     reply: () => h(Reply, { session, name: 'kept', key: 'reply' }),
     agents: () => h(Agents, { session, key: 'agents' }),
+    room: () => h(Room, { session, id, key: 'room' }),
     nothing: () => null,
   };
   return [

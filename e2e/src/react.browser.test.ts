@@ -41,6 +41,8 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
   /** Handlers by what has become of them. */
   let handlers: Record<'running' | 'aborted' | 'complete', number>;
   let go: () => void;
+  /** The IDs of the sessions in which the page has joined its room. */
+  let joined: string[];
 
   beforeAll(async () => {
     const file = fileURLToPath(new URL('./react-page.ts', import.meta.url));
@@ -58,6 +60,7 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
 
   beforeEach(async () => {
     accepted = [];
+    joined = [];
     handlers = { running: 0, aborted: 0, complete: 0 };
     context = await browser.newContext();
     context.setDefaultTimeout(0);
@@ -94,6 +97,7 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
           async *otherwise({ text }, { keep, signal }) {
             handlers.running++;
             if (text === 'keep') keep({ name: 'kept' });
+            if (text.startsWith('join ')) return void joined.push(text.slice('join '.length));
             try {
               yield 'one ';
               await Promise.race([
@@ -312,6 +316,33 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
     await click('return');
     await text('status').toBe('online');
     expect(accepted.length).toBe(2);
+  });
+
+  it('hears each message once in each component, and joins again in a session that takes the place of a lost one', async () => {
+    await online();
+    await click('show-room');
+    const first = accepted[0] as Session;
+    await expect.poll(() => joined).toContain(first.id);
+    await first.send('one');
+    await expect.poll(() => shown('said')).toEqual(['one']);
+    // Nobody listens for a while, and messages wait.
+    await click('show-nothing');
+    await first.send('two');
+    await click('show-room');
+    await expect.poll(() => shown('said')).toEqual(['two']);
+    const [present] = [...server.sessions.values()];
+    proxy.refuse(true);
+    proxy.cut();
+    await text('status').toBe('reconnecting');
+    await present?.close();
+    proxy.refuse(false);
+    await expect.poll(() => accepted.length).toBe(2);
+    const second = accepted[1] as Session;
+    await expect.poll(() => joined).toContain(second.id);
+    await second.send('three');
+    await expect.poll(() => shown('said')).toEqual(['two', 'three']);
+    await expect.poll(() => shown('count')).toBe(2);
+    expect(second.id).not.toBe(first.id);
   });
 
   it('follows a kept reply in a new session, without stopping its handler', async () => {

@@ -4,6 +4,7 @@
 
 export { type AgentsView, useAgents } from './agents.js';
 export type { Failure } from './failure.js';
+export { useMessages } from './messages.js';
 export {
   type FollowOptions,
   type FollowView,

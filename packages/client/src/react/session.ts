@@ -18,6 +18,11 @@ export interface SessionView extends Failure {
   /** While `online` and `reconnecting`. */
   readonly session: ClientSession | undefined;
   /**
+   * The ID of that session. `session` stays the same object if another session takes the place of a lost one, and this changes:
+   * an effect that has set something up at the server, such as the rooms of a user, depends on both.
+   */
+  readonly id: string | undefined;
+  /**
    * While `reconnecting`: seconds until the server gives the session up; 0 while a new one is opened in its place.
    * `undefined` in a tab that shares its session.
    */
@@ -58,6 +63,7 @@ class Connecting extends View<SessionView> {
     super({
       status: source === undefined ? 'idle' : 'connecting',
       session: undefined,
+      id: undefined,
       secondsLeft: undefined,
       ...NO_FAILURE,
       retry: () => this.#retry(),
@@ -145,14 +151,14 @@ class Connecting extends View<SessionView> {
   #show(status: 'online' | 'reconnecting', session: ClientSession): void {
     clearInterval(this.#ticking);
     const tick = (): void =>
-      this.set({ status, session, secondsLeft: secondsLeftOf(session), ...NO_FAILURE });
+      this.set({ status, session, id: session.id, secondsLeft: secondsLeftOf(session), ...NO_FAILURE });
     if (status === 'reconnecting') this.#ticking = setInterval(tick, TICK_MS);
     tick();
   }
 
   #end(status: SessionStatus, failure = NO_FAILURE): void {
     clearInterval(this.#ticking);
-    this.set({ status, session: undefined, secondsLeft: undefined, ...failure });
+    this.set({ status, session: undefined, id: undefined, secondsLeft: undefined, ...failure });
   }
 }
 
