@@ -60,7 +60,7 @@ async function write(log: EngineReplyLog, load: Load): Promise<Recording[]> {
   for (let i = 0; i < load.replies; i++) {
     const head = headOf(load, i);
     const recording = new Recording({
-      ...{ id: head.id, log, logger: LOGGER, now: Date.now, abandonAfterMs: 600_000 },
+      ...{ id: head.id, log, logger: LOGGER, now: Date.now, date: Date.now, abandonAfterMs: 600_000 },
       request: { isWanted: () => true } as never,
       opened: log.open(head),
       read: async function* () {},

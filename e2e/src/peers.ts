@@ -1,4 +1,4 @@
-import { connect, type Session } from '@parlance/client';
+import { type ClientSession, connect } from '@parlance/client';
 import {
   type ControlMessage,
   decodeControl,
@@ -15,7 +15,7 @@ import WebSocket from 'ws';
 
 export interface Peers extends AsyncDisposable {
   serve(options?: ServerOptions): Promise<{ server: Server; url: string; port: number }>;
-  dial(url: string, options?: Parameters<typeof connect>[1]): Promise<Session>;
+  dial(url: string, options?: Parameters<typeof connect>[1]): Promise<ClientSession>;
   /** Closes the resource with everything else. */
   use<T extends AsyncDisposable>(resource: T): T;
 }

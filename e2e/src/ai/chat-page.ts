@@ -73,13 +73,19 @@ const callbacks: Pick<
     window.chatTest.ended.push({ isAbort, isDisconnect, isError, finishReason }),
 };
 
-const chats = query.has('kept') && sessionChats(transport, { Chat: KeptChat, init: callbacks });
+// The package for React brings a copy of `ai` of its own, whose types are the same by another name.
+const chats =
+  query.has('kept') &&
+  sessionChats<KeptChat<UIMessage>>(transport as never, {
+    Chat: KeptChat as never,
+    init: callbacks as never,
+  });
 
 function Page() {
   const resume = query.has('resume');
   const chat = useChat(
     chats
-      ? { chat: chats.get(id, stored), resume }
+      ? { chat: chats.get(id, stored as never), resume }
       : { id, transport, messages: stored, resume, ...callbacks },
   );
   window.chatTest.chat = chat;

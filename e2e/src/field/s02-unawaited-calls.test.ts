@@ -31,7 +31,12 @@ describe('calls that nobody waits for', () => {
     void served.send(new Map() as never);
     void served.request('x');
     void served.request('x', { timeoutMs: -1 });
-    void served.sendTensor({ dtype: 'float32', shape: [1], data: new Uint8Array(4) });
+    void served.sendTensor({
+      payloadType: 'hidden_state',
+      dtype: 'float32',
+      shape: [1],
+      data: new Uint8Array(4),
+    });
     void served.flush();
     void served.agents();
     void served.close({ code: 'Not a code' });

@@ -12,7 +12,11 @@ import { Sessions } from './sessions.js';
 
 it('is read again when the session comes here while its message waits for memory', () => {
   const options = resolveServerOptions({});
-  const sessions = new Sessions(options, () => new Parts([], {} as ServerOfParts, SILENT_LOGGER));
+  const sessions = new Sessions(
+    options,
+    () => new Parts([], {} as ServerOfParts, SILENT_LOGGER),
+    () => undefined,
+  );
   let holds = 0;
   const wire: ServerWire = {
     bufferedAmount: 0,

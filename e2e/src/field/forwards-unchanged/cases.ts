@@ -539,12 +539,12 @@ const encodings: readonly Case[] = [
 
 const slash =
   (status: number, target: (url: string) => string | undefined): Answer =>
-  async (exchange) => {
+  async (exchange): Promise<unknown> => {
     const { request, response, before } = exchange;
     const location = before === 0 ? target(request.url ?? '') : undefined;
     if (location === undefined) return await echo(exchange);
     request.resume();
-    response.writeHead(status, { location }).end();
+    return response.writeHead(status, { location }).end();
   };
 const OTHER = 'http://127.0.0.1:9/v1/elsewhere';
 const elsewhere: Named = {

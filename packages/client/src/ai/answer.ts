@@ -28,7 +28,7 @@ export class Answer {
   #isReleased = false;
   #reading: Promise<Result> | undefined;
   #leave: ((result: Result) => void) | undefined;
-  /** Resolves when nobody reads any more. */
+  /** Resolves when no reader is left. */
   readonly #left = new Promise<Result>((resolve) => {
     this.#leave = resolve;
   });
@@ -88,7 +88,7 @@ export class Answer {
   #letGo(): void {
     this.#leave?.(OVER);
     this.#leave = undefined;
-    // Nobody waits for it any more.
+    // No reader waits for it any more.
     this.#reading?.catch(() => {});
   }
 

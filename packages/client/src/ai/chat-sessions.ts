@@ -119,7 +119,7 @@ class Opening {
     };
   }
 
-  /** Resolves when nobody uses it. */
+  /** Resolves when no chat uses it. */
   async idle(): Promise<void> {
     if (this.#users === 0) return;
     await new Promise<void>((resolve) => {

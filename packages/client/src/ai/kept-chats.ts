@@ -61,7 +61,7 @@ export class SessionChats<Kept extends KeptChat, Message extends UIMessage = UIM
   readonly #maxChats: number;
   /** The one that was asked for last comes last. */
   readonly #kept = new Map<string, Kept>();
-  /** All that somebody still holds: a component, or an answer that is being read. */
+  /** All that a component, or an answer that is being read, still holds. */
   readonly #alive = new Map<string, WeakRef<Kept>>();
 
   constructor(transport: ChatTransport<Message>, options: SessionChatsOptions<Kept, Message>) {

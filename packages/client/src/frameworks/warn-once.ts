@@ -6,8 +6,8 @@ const told = new Set<string>();
 const MAX_TOLD = 20;
 
 /**
- * Says in the console of a page, once for each message, that its session could not be opened: a framework keeps the error, and shows it to
- * nobody unless the application does.
+ * Says in the console of a page, once for each message, that its session could not be opened: a framework keeps the error, and does not show it
+ * unless the application does.
  */
 export function warnOnce(error: unknown, logger: Logger = console): void {
   const message = error instanceof Error ? error.message : String(error);

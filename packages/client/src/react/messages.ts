@@ -22,7 +22,7 @@ type Listener = (message: Message) => void;
 /** A session has one reader, which all components share. */
 interface Reading {
   readonly all: Set<Listener>;
-  /** `undefined` while nobody listens. */
+  /** `undefined` while no component listens. */
   reader: AsyncIterator<Message> | undefined;
   /** Messages that had been taken when the last one stopped listening. */
   held: Message[];
@@ -51,7 +51,7 @@ export function listen(session: Session, listener: Listener): () => void {
   };
 }
 
-/** Reads until nobody listens any more, or the session ends. */
+/** Reads until no component listens any more, or the session ends. */
 async function read(reading: Reading, reader: AsyncIterator<Message>): Promise<void> {
   // What is unmounted in the turn in which it was mounted takes nothing.
   await undefined;

@@ -195,7 +195,7 @@ export function keptOptions(options: RequestOptions & CallHooks): RequestOptions
   return { ...options, isOwned: true, ...(metadata && { metadata: copyOf(metadata) as typeof metadata }) };
 }
 
-/** What cannot be copied cannot be sent either, which whoever codes it says. */
+/** A value that cannot be copied cannot be sent either, and the coder says so. */
 function copyOf(value: unknown): unknown {
   try {
     return structuredClone(value);

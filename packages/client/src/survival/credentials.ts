@@ -1,6 +1,6 @@
 import { assertToken } from '../session/option-values.js';
 
-/** How often a token of a function that was refused is asked for again, and when the count begins anew, in milliseconds. */
+/** How often a token of a function that was refused is asked for again, and when the count begins again, in milliseconds. */
 const MAX_REFUSALS = 3;
 const FORGET_MS = 60_000;
 /** The delay before the first time, of which each is four times the one before, in milliseconds. */

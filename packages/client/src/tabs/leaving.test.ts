@@ -174,7 +174,7 @@ describe('a tab that leaves', () => {
     const origin = originOf();
     let onIdle = 0;
     const { clock, locks } = origin;
-    const open = () => expect.fail('nobody joins');
+    const open = () => expect.fail('no tab joins');
     const hubs = new Hubs({ open, clock, locks, lock: undefined }, () => onIdle++);
     const { port1, port2 } = new MessageChannel();
     const pipe = portPipe(port2);

@@ -11,7 +11,7 @@ interface Held {
 }
 
 /**
- * Has the members of a class work on wrappers too, if its instances have {@link SELF}. Vue, and whatever builds on its reactivity, does not
+ * Has the members of a class work on wrappers too, if its instances have {@link SELF}. Vue, and a library that builds on its reactivity, does not
  * wrap instances at all: that is the flag which `markRaw` sets, here for all of a class.
  */
 export function workAsTheyAre(...classes: readonly { readonly prototype: object }[]): void {

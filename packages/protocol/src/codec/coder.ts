@@ -88,7 +88,7 @@ export interface CoderOptions {
   readonly secret?: boolean | undefined;
   readonly metadata?: Uint8Array | undefined;
   /**
-   * Nobody changes the bytes of the content any more, so a body may have them without a copy.
+   * The bytes of the content do not change any more, so a body may have them without a copy.
    *
    * @default false: they are memory of the application, which may use it again as soon as the call returns
    */

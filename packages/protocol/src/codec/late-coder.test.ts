@@ -61,7 +61,7 @@ describe('a coder whose code is not loaded', () => {
     const { coder } = setUp(['M2M', 'TOKEN_NATIVE', 'DICTIONARY', 'NONE']);
     const bytes = encodeUtf8('[1,2]');
     expect(coder.decode(received(BodyCodec.PLAIN, bytes))).toBe(bytes);
-    expect(coder.parse('[1,2]')).toEqual([1, 2]);
+    expect(coder.parse('[1,2]', { paid: 5 })).toEqual([1, 2]);
     const body = received(BodyCodec.M2M, bytes);
     for (const use of [
       () => coder.decode(body),

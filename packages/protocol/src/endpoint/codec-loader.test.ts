@@ -22,7 +22,7 @@ function loaderOf(ready: readonly BodyForm[]) {
 const AGREED = {
   algorithms: [Algorithm.NONE, Algorithm.TOKEN_NATIVE, Algorithm.BROTLI],
   encoding: 'O200K_BASE',
-  extensions: { [Extension.CONTEXT]: {} },
+  extensions: { [Extension.CONTEXT]: '{}' },
 } as const;
 
 it('loads what the session was agreed to use and is missing, and waits for all of it', async () => {
@@ -40,7 +40,7 @@ it('loads what the session was agreed to use and is missing, and waits for all o
   expect(isLoaded).toBe(true);
 });
 
-it('waits for nothing if all of it is there, whatever else is missing', () => {
+it('waits for nothing if all of it is there, although other code is missing', () => {
   const { loader, asked } = loaderOf(['NONE', 'TOKEN_NATIVE', 'BROTLI']);
   expect(loadAgreed({ ...AGREED, extensions: {} }, loader)).toBe(undefined);
   expect(asked).toEqual([]);

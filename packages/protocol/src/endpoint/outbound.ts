@@ -36,7 +36,7 @@ export interface CallHooks {
   readonly onBegun?: (streamId: number) => void;
   /** All of it is written. */
   readonly onWritten?: () => void;
-  /** Nobody changes the bytes of the body any more. @default false: they are copied if they are kept */
+  /** The bytes of the body do not change any more. @default false: they are copied if they are kept */
   readonly isOwned?: boolean | undefined;
 }
 

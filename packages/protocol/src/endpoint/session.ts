@@ -145,7 +145,7 @@ export interface SessionEvents {
  * for at most its `timeoutMs` and the `resumeWindowMs` of the client, at least 30 s, then it rejects with `timeout`; calls
  * with more than 4 MiB together reject with `over_budget`. What was written in a lost session is not sent again.
  *
- * A promise that nobody awaits may reject: no call of a session causes an unhandled rejection.
+ * A promise that the application does not await may reject: no call of a session causes an unhandled rejection.
  */
 export interface Session extends AsyncIterable<Message>, AsyncDisposal {
   /** The ID that the server gave to the session; an empty string before that. */

@@ -193,7 +193,7 @@ function quantiles(
   return { p50: quantile(buckets, 0.5), p95: quantile(buckets, 0.95) };
 }
 
-/** The bucket is known and not the place within it: an estimate would be a value that nobody has seen. */
+/** The bucket is known and not the place within it: an estimate would be a value that was never measured. */
 function quantile(buckets: ReturnType<typeof bucketsOf>, part: number): Bound | undefined {
   const all = buckets.reduce((sum, { count }) => sum + count, 0);
   if (all === 0) return undefined;

@@ -308,7 +308,7 @@ export class Handshake {
     const { code, message, closeCode, retryable, retryAfterMs } = refusal;
     const { options } = this.#host;
     const fields = { event: 'session.refused', ip: this.#ip, code, closeCode };
-    // A page shows its user nothing of it, unless somebody has thought of that.
+    // A page shows its user nothing of it, unless its author has thought of that.
     if (isNew(refusal, options)) {
       const err = loggable(new ProtocolError('forbidden', message, { closeCode }));
       options.logger.warn({ ...fields, err }, `refused, said once: ${message}`);

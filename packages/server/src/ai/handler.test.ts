@@ -11,6 +11,14 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
+const streamOf = (chunks: readonly UIMessageChunk[]) =>
+  new ReadableStream<UIMessageChunk>({
+    start(controller) {
+      for (const chunk of chunks) controller.enqueue(chunk);
+      controller.close();
+    },
+  });
+
 const QUESTION = { id: '1', role: 'user', parts: [{ type: 'text', text: 'hello' }] };
 const ENVELOPE = { id: 'chat', trigger: 'submit-message', messages: [QUESTION] };
 
@@ -99,7 +107,7 @@ describe('chatHandler', () => {
     [
       'createUIMessageStream',
       async (chunks: UIMessageChunk[]) =>
-        createUIMessageStream({ execute: ({ writer }) => writer.merge(ReadableStream.from(chunks)) }),
+        createUIMessageStream({ execute: ({ writer }) => writer.merge(streamOf(chunks)) }),
     ],
   ])('calls onFinish for a stream of the application as well: %s', async (_name, make) => {
     const text: UIMessageChunk[] = [

@@ -49,7 +49,7 @@ export function createSender(baseUrl: URL): Sender {
       const fields = { 'accept-encoding': 'identity', ...Object.fromEntries(headers) };
       const options: RequestOptions = { method, headers: fields, agent };
       const request = requestIt(url, options);
-      // Without an error: nobody listens to the socket of a response that has just been read.
+      // Without an error: no listener is on the socket of a response that has just been read.
       signal.addEventListener('abort', () => request.destroy(), { once: true });
       request.on('error', (error) => {
         if (request.reusedSocket) old.add(error);
@@ -91,7 +91,7 @@ function begun(response: IncomingMessage): BegunResponse {
     const before = headers.get(name);
     headers.set(name, before === undefined ? value : `${before}, ${value}`);
   }
-  // Such an answer has no body, whatever it says of one.
+  // Such an answer has no body, even if it says that it has one.
   const codings = [NO_CONTENT, NOT_MODIFIED].includes(statusCode)
     ? undefined
     : headers.get('content-encoding');

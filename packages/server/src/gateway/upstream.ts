@@ -122,7 +122,7 @@ async function call(request: UpstreamRequest, options: UpstreamOptions): Promise
       if (!request.signal.aborted) report(undefined);
       if (!(error instanceof GatewayFailure)) throw error;
       if (mayBeOld && metOldConnection(error.cause)) {
-        // Whoever reads only may read again; anything else may have been processed.
+        // A request that only reads may be made again; any other may have been processed.
         mayBeOld = false;
         continue;
       }

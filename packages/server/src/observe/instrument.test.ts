@@ -31,7 +31,8 @@ async function measure(handler: (tell: (metadata: Metadata) => void) => ReturnTy
   );
   const reply = await measured({} as never, context as unknown as RequestContext);
   const parts = reply as AsyncIterable<unknown>;
-  if (typeof reply === 'object' && Symbol.asyncIterator in reply) for await (const _part of parts);
+  if (typeof reply === 'object' && reply !== null && Symbol.asyncIterator in reply)
+    for await (const _part of parts);
   return { outcomes, firstParts };
 }
 

@@ -3,7 +3,7 @@ import { createTurn, messagesOf, take, wordsOf } from './conversation.js';
 import { isWhole, noteOf } from './endings.js';
 import { pieceOf } from './piece.js';
 
-/** What is read from the chunks of an API, whatever it sends in them. */
+/** What is read from the chunks of an API, malformed ones included. */
 
 const chunk = (delta: unknown, finish_reason?: unknown) => ({
   choices: [{ index: 0, delta, finish_reason }],
@@ -64,7 +64,7 @@ describe('a chunk', () => {
       chunk(call('second', '[1', 1)),
       chunk(call('', ':1}')),
       chunk(call('', ']', 1)),
-      // Nobody reads a thousand calls.
+      // A list of a thousand calls helps no reader.
       chunk(call('far', '', 1_000)),
       chunk(call('odd', '', -1)),
       chunk({}, 'tool_calls'),

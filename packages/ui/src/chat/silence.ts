@@ -17,7 +17,7 @@ export type Hearing =
   | { readonly name: 'live' }
   /** Nothing arrives of an answer, which may be the model's doing. */
   | { readonly name: 'waiting' }
-  /** Nothing at all has arrived for so long, although the server was asked: nobody knows whether there is a connection. */
+  /** Nothing at all has arrived for so long, although the server was asked: it is not known whether there is a connection. */
   | { readonly name: 'unknown'; readonly ms: number };
 
 /** A model may take a while, and a connection that is frozen counts as lost only much later. */

@@ -149,7 +149,7 @@ describe('auto', () => {
   describe.each([
     ['the escape of half a pair', '{"a":"\\ud83d"}'],
     ['the same in a list of messages', '{"messages":[{"role":"user","content":"\\udc00"}]}'],
-    ['a role that no header has', '{"messages":[{"role":"nobody"}]}'],
+    ['a role that no header has', '{"messages":[{"role":"none"}]}'],
     ['an ID that no header has', `{"id":"${'i'.repeat(300)}","choices":[]}`],
     ...[1e39, 2 ** 32, 1e300].map((count) => [
       `${count} tokens`,
@@ -170,7 +170,7 @@ describe('auto', () => {
     });
   });
 
-  it('refuses half of a surrogate pair by its name, whatever was negotiated', async () => {
+  it('refuses half of a surrogate pair by its name, with each choice of codecs', async () => {
     const security = { mode: 'HMAC', key: new Uint8Array(16) } as const;
     for (const change of [
       {},
@@ -415,6 +415,6 @@ it('a tensor is restored, and limited as a transfer', () => {
 
 it('JSON is parsed within the limits of the session', () => {
   const coder = createCoder({ limits: resolveLimits({ maxJsonDepth: 1 }) });
-  expect(coder.parse('[1]')).toEqual([1]);
-  expect(errorCode(() => coder.parse('[[1]]'))).toBe('json_too_deep');
+  expect(coder.parse('[1]', { paid: 3 })).toEqual([1]);
+  expect(errorCode(() => coder.parse('[[1]]', { paid: 5 }))).toBe('json_too_deep');
 });

@@ -158,7 +158,7 @@ function responseFields(
     completionTokens,
     ...(cachedTokens !== undefined && { cachedTokens }),
     ...(reasoningTokens !== undefined && { reasoningTokens }),
-    // A header that cannot carry a count is refused when it is written, whatever that count would cost.
+    // A header that cannot carry a count is refused when it is written, so its cost does not matter.
     ...(hasUsage && {
       cost: estimateCost(model, Math.min(promptTokens, MAX_U32), Math.min(completionTokens, MAX_U32), costs),
     }),

@@ -6,7 +6,7 @@ export function mediaTypeOf(contentType: string | null | undefined): string {
   return (contentType ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
 }
 
-/** Whether a response is a stream of events: an error never is, whatever its label says. */
+/** Whether a response is a stream of events: an error never is, even if its label says so. */
 export function isEventStream(status: number, contentType: string | null | undefined): boolean {
   return status >= 200 && status < 300 && mediaTypeOf(contentType) === 'text/event-stream';
 }
