@@ -397,10 +397,10 @@ describe.each(directions)('%s', (_direction, serving) => {
     ['returns nothing', nothing(undefined), 'not undefined'],
     ['returns null', nothing(null), 'not null'],
     ['returns a string', nothing('Hello'), 'not a string'],
-    ['returns a plain object', nothing({ status: 200 }), 'not a Object'],
+    ['returns a plain object', nothing({ status: 200 }), 'not an Object'],
     ['returns status 101', nothing({ status: 101, headers: new Headers(), body: null }), 'status 101'],
     ['returns an error', () => Response.error(), 'status 0'],
-    ['returns a status of another type', nothing({ status: '200', headers: new Headers() }), 'not a Object'],
+    ['returns a status of another type', nothing({ status: '200', headers: new Headers() }), 'not an Object'],
     [
       'returns a response that was read',
       async () => {

@@ -31,7 +31,7 @@ async function blocks(): Promise<Block[]> {
 describe('the specification', () => {
   it('has code in languages that are checked', async () => {
     const languages = new Set((await blocks()).map(({ language }) => language));
-    expect([...languages].sort()).toEqual(['abnf', 'js', 'json', 'mermaid', 'text']);
+    expect([...languages].sort()).toEqual(['abnf', 'js', 'json', 'mermaid', 'python', 'text']);
   });
 
   it('has JSON that can be parsed', async () => {

@@ -321,13 +321,16 @@ describe('what may be sent, by the state of the session', () => {
     expect(written(outbox)).toEqual([]);
   });
 
-  it('no request after GOAWAY, which counts before anything else', () => {
+  it('no request after GOAWAY, which counts until the session has ended', () => {
     for (const extensions of [NEGOTIATED.extensions, {}]) {
-      const { path } = createPath({}, { extensions }, ENDED);
-      path.draining = { retryAfterMs: 5, deadline: 10 };
-      expect(() => path.request(text('x'))).toThrow(
-        expect.objectContaining({ code: 'draining', retryAfterMs: 5 }),
-      );
+      for (const [state, error] of [
+        [CLOSING, { code: 'draining', retryAfterMs: 5 }],
+        [ENDED, { code: 'session_closed' }],
+      ] as const) {
+        const { path } = createPath({}, { extensions }, state);
+        path.draining = { retryAfterMs: 5, deadline: 10 };
+        expect(() => path.request(text('x'))).toThrow(expect.objectContaining(error));
+      }
     }
   });
 

@@ -44,19 +44,27 @@ export function measureFetch(fetch: typeof globalThis.fetch, size: PlainHttpSize
     size.gzip.received += answered;
     if (response.body === null) return response;
     size.gzip.received += ENCODED;
+    // A compressor hands out what it flushes in several pieces, which a server writes as one chunk.
+    let flushed = 0;
     const gzip = createGzip((length) => {
-      size.gzip.received += chunkOf(length);
+      flushed += length;
     });
+    const endChunk = () => {
+      size.gzip.received += chunkOf(flushed);
+      flushed = 0;
+    };
     const counted = response.body.pipeThrough(
       new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
         transform(chunk, controller) {
           size.received += chunkOf(chunk.length);
           gzip.push(chunk);
           gzip.flush(true);
+          endChunk();
           controller.enqueue(chunk);
         },
         flush() {
           gzip.push(NOTHING, true);
+          endChunk();
           size.received += LAST_CHUNK;
           size.gzip.received += LAST_CHUNK;
         },
