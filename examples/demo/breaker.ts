@@ -52,9 +52,14 @@ export function createBreaker({
 
   // The page names its tab in the address of its socket.
   http.prependListener('upgrade', (request: IncomingMessage) => {
+    const { socket } = request;
+    // No session server takes it, and as this listener is there, neither does Node: the socket would keep `http` open.
+    if (http.listenerCount('upgrade') === 1) {
+      socket.destroy();
+      return;
+    }
     const tab = new URL(request.url ?? '/', 'http://host').searchParams.get('tab');
     if (tab === null) return;
-    const { socket } = request;
     if ((absent.get(tab) ?? 0) > Date.now()) {
       socket.destroy();
       return;
