@@ -1,6 +1,5 @@
 import { vi } from 'vitest';
 import type * as memory from '../../packages/server/src/replies/memory-log.js';
-import type { ReplyBounds } from '../../packages/server/src/replies/shares.js';
 
 /** The tests of kept replies once more, with a log each of whose answers takes some time, as that of an engine does. */
 
@@ -9,9 +8,9 @@ vi.mock('../../packages/server/src/replies/memory-log.js', async (load) => {
   const { createLateLog } = await import('./late-log.js');
   return {
     MemoryReplyLog: class {
-      constructor(bounds: ReplyBounds) {
+      constructor(...given: ConstructorParameters<typeof MemoryReplyLog>) {
         // biome-ignore lint/correctness/noConstructorReturn: the log is created by its constructor.
-        return createLateLog(new MemoryReplyLog(bounds));
+        return createLateLog(new MemoryReplyLog(...given));
       }
     },
   };
