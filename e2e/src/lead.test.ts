@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { CloseCode, encodeControl, ProtocolError } from '@parlance/protocol';
+import { incarnationOf } from '@parlance/protocol/internal';
 import {
   createServer,
   type Engine,
@@ -577,7 +578,7 @@ it('a server that is closed while it joins leaves no port open', async () => {
 });
 
 describe('without a cluster', () => {
-  it('session IDs name no node, there are no metrics of one, and nothing else listens', async () => {
+  it('session IDs name the process alone, there are no metrics of a node, and nothing else listens', async () => {
     const { lines, logger } = recorder();
     const { server, url } = await peers.serve({ logger });
     const first = await begin(url);
@@ -592,6 +593,10 @@ describe('without a cluster', () => {
     expect(text).toContain('parlance_connections 1');
     expect(text).not.toMatch(/parlance_(cluster|led)_/);
     const second = await begin(url);
-    expect(second.sessionId.slice(5, 11)).not.toBe(first.sessionId.slice(5, 11));
+    const other = await begin((await peers.serve()).url);
+    const [named, again, others] = [first, second, other].map(({ sessionId }) => incarnationOf(sessionId));
+    expect(again).toBe(named);
+    expect(others).not.toBe(named);
+    expect(second.sessionId).not.toBe(first.sessionId);
   });
 });

@@ -14,18 +14,19 @@ const SESSION_PREFIX = 'sess_';
 /**
  * `sess_` and 20 alphanumerics from a secure random generator: 119 bits.
  *
- * @param incarnation of the node whose session it is. It takes the place of the first 6, which leaves 83 bits.
+ * @param incarnation of the node whose session it is, or of the process if there are no nodes. It takes the place of the
+ * first 6, which leaves 83 bits.
  */
 export function newSessionId(incarnation = ''): string {
   return randomText(ID_LENGTH - incarnation.length, SESSION_PREFIX + incarnation);
 }
 
-/** 6 alphanumerics from a secure random generator, for one start of a node: 35 bits. */
+/** 6 alphanumerics from a secure random generator, for one start of a node or of another server: 35 bits. */
 export function newIncarnation(): string {
   return randomText(INCARNATION_LENGTH);
 }
 
-/** The node that a session ID names, if a node gave it; `undefined` if it has no such name. */
+/** The node or process that a session ID names, if a server of ours gave it; `undefined` if it has no such name. */
 export function incarnationOf(sessionId: string): string | undefined {
   return SESSION_ID.exec(sessionId)?.[1];
 }
