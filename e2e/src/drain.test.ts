@@ -89,7 +89,7 @@ describe('a rolling replacement', () => {
         const text = `message ${client}/${i}`;
         await session.send(text);
         sent.push(text);
-        await pause(60);
+        await pause(200);
       }
     });
     const streaming = sessions.map(async (session, client) => {
@@ -101,7 +101,8 @@ describe('a rolling replacement', () => {
     await expect
       .poll(() => sessions.every((session) => session.stats().received.messages >= EARLY))
       .toBe(true);
-    const drained = old.drain({ timeoutMs: 50_000, returnWithinMs: WITHIN, releasePort: true });
+    // However slow the machine is, sessions end by themselves.
+    const drained = old.drain({ timeoutMs: 600_000, returnWithinMs: WITHIN, releasePort: true });
     goOn();
     const fresh = peers.use(createServer(serverOptions('new')));
     await fresh.listen({ port });
@@ -125,7 +126,7 @@ describe('a rolling replacement', () => {
       expect(within.length).toBeGreaterThan(CLIENTS / 10);
     }
     expect((await (sessions[0] as Session).request('0')).text).toBe(whole('new', 0));
-  }, 90_000);
+  }, 180_000);
 
   it('lets a reader continue: unread messages come before new ones', async () => {
     const greeting = (name: string): ServerOptions => ({
