@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from parlance_peer import behaviours, control, link, outbox, server, session
 from parlance_peer.client import Client
@@ -130,15 +131,16 @@ def leaves_streams_out() -> None:
 def cancels_by_error() -> None:
     """CANCEL of a request that has arrived is answered by ERROR."""
     cancelled, reply = link.Link._cancelled, link.Link.reply
-    seen: set[tuple[int, int]] = set()
+    # Not by `id()`, which a link may have after another one that is gone.
+    seen: WeakKeyDictionary[link.Link, set[int]] = WeakKeyDictionary()
 
     def noting(self: link.Link, frame: Any) -> None:
         if self._requests.get(frame.stream) is not None:
-            seen.add((id(self), frame.stream))
+            seen.setdefault(self, set()).add(frame.stream)
         cancelled(self, frame)
 
     def replying(self: link.Link, stream: int, body: outbox.Body) -> None:
-        is_end = body.kind == Kind.END and (id(self), stream) in seen
+        is_end = body.kind == Kind.END and stream in seen.get(self, ())
         reply(self, stream, link.error_body(RequestError("cancelled", "cancelled", False)) if is_end else body)
 
     link.Link._cancelled = noting
