@@ -2,15 +2,19 @@ import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Session } from '@parlance/client';
+import { CloseCode, CloseReason, encodeControl } from '@parlance/protocol';
 import { createServer, durable, memoryCluster, type ServerOptions } from '@parlance/server';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createCuttingProxy } from '../cutting-proxy.js';
 import { createPeers, failure, greet } from '../peers.js';
 
 /** What `server.close()` means for those who talk to the server: a restart, as in watch mode, is not the end of their sessions. */
 
 const peers = createPeers();
-afterEach(() => peers[Symbol.asyncDispose]());
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await peers[Symbol.asyncDispose]();
+});
 
 const EAGER = { reconnect: { minDelayMs: 5, maxDelayMs: 50 } };
 
@@ -140,6 +144,34 @@ describe('close()', () => {
       http.close();
     }
   });
+});
+
+describe('the close frame of the WebSocket', () => {
+  it.each(['net', 'ws'])(
+    'tells a client why, that reads and does not answer CLOSE, with %s',
+    async (wire) => {
+      vi.stubEnv('PARLANCE_WIRE', wire);
+      const { server, url } = await peers.serve({ timers: { closingTimeoutMs: 100 } });
+      const peer = await greet(url);
+      void server.close();
+      await peer.control('CLOSE');
+      const { NORMAL: code } = CloseCode;
+      expect(await peer.closed).toEqual({ code, reason: CloseReason.SERVER_SHUTDOWN });
+    },
+  );
+
+  it.each(['net', 'ws'])(
+    'comes after the CLOSE that answers a client that was idle, with %s',
+    async (wire) => {
+      vi.stubEnv('PARLANCE_WIRE', wire);
+      const { url } = await peers.serve();
+      const peer = await greet(url);
+      const payload = { reason: CloseReason.TIMEOUT, message: 'idle' };
+      peer.send(encodeControl({ type: 'CLOSE', sessionId: peer.sessionId, timestamp: 1, payload }));
+      expect((await peer.control('CLOSE')).payload.reason).toBe(CloseReason.NORMAL);
+      expect((await peer.closed).code).not.toBe(CloseCode.ABNORMAL);
+    },
+  );
 });
 
 describe("close({ sessions: 'end' })", () => {

@@ -54,12 +54,18 @@ export abstract class MovingEndpoint extends Endpoint {
   }
 
   override get endingSteps(): Endpoint['endingSteps'] {
-    return [
-      ...super.endingSteps,
-      () => this.#controller?.abort(),
-      // A client that has not answered CLOSE in its time gets none besides for the close frame of the WebSocket.
-      (error) => error?.code === 'timeout' && this.wire?.terminate?.(),
-    ];
+    return [...super.endingSteps, () => this.#controller?.abort(), (error) => this.#endUnanswered(error)];
+  }
+
+  /**
+   * A client that has not answered CLOSE in its time gets the close frame of the WebSocket, and no time besides to answer it.
+   * Others may have it: one that has sent no HELLO, and one that closes because it was idle.
+   */
+  #endUnanswered(error: ProtocolError | undefined): void {
+    const { wire, core } = this;
+    if (error?.code !== 'timeout' || error.side === 'remote' || core.negotiated === undefined) return;
+    // The close frame is written at the end of this task.
+    queueMicrotask(() => wire?.terminate?.());
   }
 
   /** @throws {ProtocolError} `draining` if it moves or has moved, and `fenced` if this node has lost it. */
