@@ -1,7 +1,7 @@
 import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type ClientOptions, type ClientSession, connect, loadEncoding } from '@parlance/client';
-import { type ChatSessionSource, SessionChatTransport } from '@parlance/client/ai';
+import { type ChatSessionSource, SessionChatTransport, sessionChats } from '@parlance/client/ai';
 import { contractClient, defineContract } from '@parlance/client/contract';
 import { tap, watchSockets } from '@parlance/client/inspect';
 import {
@@ -175,6 +175,16 @@ async function readAll(stream: ReadableStream<unknown>): Promise<void> {
   for await (const _ of stream);
 }
 
+const classOf = (foreign: Foreign): Foreign =>
+  class {
+    constructor() {
+      // biome-ignore lint/correctness/noConstructorReturn: as a function that is called with `new` does
+      return foreign();
+    }
+  };
+const KEPT = class {
+  readonly id = 'c';
+};
 const loggerOf = (foreign: Foreign) => ({ debug: foreign, info: foreign, warn: foreign, error: foreign });
 const fetches: Provoke = (session) => session.fetch('http://session/x');
 const MODEL: ModelIdentity = {
@@ -199,6 +209,8 @@ const TENSOR = { data: new Int8Array(8), shape: [8], dtype: 'int8', payloadType:
 
 /** A session with one answer that cannot be stopped. */
 const UNSTOPPABLE = {
+  // A source of a session is known by it.
+  stream: quiet,
   replies: async () => [{ id: 'reply_1', name: 'chat:c', isOwn: true, state: 'running', parts: 1 }],
   follow: () => ({
     async *[Symbol.asyncIterator]() {},
@@ -437,12 +449,7 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
   'ClientOptions.WebSocket': (foreign, use) =>
     atClient(
       () => ({
-        WebSocket: class {
-          constructor() {
-            // biome-ignore lint/correctness/noConstructorReturn: as a function that is called with `new` does
-            return foreign();
-          }
-        } as Foreign,
+        WebSocket: classOf(foreign),
       }),
       foreign,
       use,
@@ -483,6 +490,16 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
       await transport.reconnectToStream({ chatId: 'c', abortSignal: stopping.signal });
       stopping.abort();
     },
+  }),
+  'SessionChatsOptions.Chat': async (foreign, use) => ({
+    ...(await atServer({}, use)),
+    provoke: async () =>
+      sessionChats(new SessionChatTransport(UNSTOPPABLE as Foreign), { Chat: classOf(foreign) }).get('c'),
+  }),
+  'SessionChatsOptions.init': async (foreign, use) => ({
+    ...(await atServer({}, use)),
+    provoke: async () =>
+      sessionChats(new SessionChatTransport(UNSTOPPABLE as Foreign), { Chat: KEPT, init: foreign }).get('c'),
   }),
   'SendTensorOptions.fallback': (foreign, use) =>
     atServer(
@@ -542,6 +559,7 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
   'memoryCluster(now)': 'a clock for tests',
   'tap(WebSocket)': 'as ClientOptions.WebSocket',
   'watchSockets(WebSocket)': 'as ClientOptions.WebSocket',
+  'useMessages(onMessage)': IN_PAGES,
   'useSession(source)': IN_PAGES,
   'ReadOptions.read': IN_PAGES,
 };

@@ -1,5 +1,6 @@
 import {
   assertOptions,
+  atOnce,
   type OptionKinds,
   ProtocolError,
   SELF,
@@ -81,6 +82,7 @@ export class SessionChats<Kept extends KeptChat, Message extends UIMessage = UIM
    *
    * @param id 1 to 123 bytes of UTF-8.
    * @param messages those of a chat that this call creates, such as the stored ones. @default none
+   * @throws {ProtocolError} `invalid_argument` if `init` or `Chat` returns a promise; what `init` and the class `Chat` throw.
    */
   get(id: string, messages?: Message[]): Kept {
     if (typeof window === 'undefined') return this.#create(id, messages);
@@ -115,13 +117,14 @@ export class SessionChats<Kept extends KeptChat, Message extends UIMessage = UIM
 
   #create(id: string, messages: Message[] | undefined): Kept {
     const { Chat, init = {} } = this.#options;
-    const given = typeof init === 'function' ? init(id) : init;
-    return new Chat({
+    const given = typeof init === 'function' ? atOnce(init(id), 'init') : init;
+    const chat = new Chat({
       ...given,
       id,
       transport: this.#transport,
       ...(messages !== undefined && { messages }),
     });
+    return atOnce(chat, 'Chat');
   }
 }
 
