@@ -559,7 +559,8 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
   'memoryCluster(now)': 'a clock for tests',
   'tap(WebSocket)': 'as ClientOptions.WebSocket',
   'watchSockets(WebSocket)': 'as ClientOptions.WebSocket',
-  'useMessages(onMessage)': 'runs in pages only, where what it throws is reported as uncaught and ends nothing',
+  'useMessages(onMessage)':
+    'runs in pages only, where what it throws is reported as uncaught and ends nothing',
   'useSession(source)': IN_PAGES,
   'ReadOptions.read': IN_PAGES,
 };
