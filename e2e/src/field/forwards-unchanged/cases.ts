@@ -76,7 +76,7 @@ const raw =
 
 const rewritten = (body: string): Named => ({
   ways: THROUGH,
-  says: 'Each event is written anew',
+  says: 'Each event is written again',
   becomes: () => ({ body: Buffer.from(body).toString('latin1') }),
 });
 const STAYS = 'Comments and `retry` stay behind';
