@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import WebSocket, { WebSocketServer } from 'ws';
 import { type Fields, packed, unpacked } from '../../src/kit/bodies.js';
@@ -269,34 +270,37 @@ export interface Faulty {
 
 /** Stands before a server, and changes what passes as the fault says. */
 export async function startFaulty(url: string, { client, server, leaves = false }: Fault): Promise<Faulty> {
+  const former = new Set<WebSocket>();
+  /** The connection to the server for each upgrade request. */
+  const ends = new WeakMap<IncomingMessage, WebSocket>();
   const front = new WebSocketServer({
     port: 0,
     host: '127.0.0.1',
     perMessageDeflate: false,
     handleProtocols: (offered) => (offered.has(BINARY) ? BINARY : false),
+    // A client must not have a connection before the server has it.
+    verifyClient({ req: request }, answer) {
+      const { authorization } = request.headers;
+      const headers = authorization === undefined ? {} : { authorization };
+      const far = new WebSocket(url, [BINARY], { perMessageDeflate: false, headers });
+      far.once('error', () => answer(false, 502));
+      far.once('open', () => {
+        for (const each of leaves ? former : []) each.close(1001);
+        former.add(far);
+        ends.set(request, far);
+        answer(true);
+      });
+    },
   });
   const [ofClient, ofServer] = [client?.(), server?.()];
-  const former = new Set<WebSocket>();
   front.on('connection', (near, request) => {
-    const { authorization } = request.headers;
-    const headers = authorization === undefined ? {} : { authorization };
-    const far = new WebSocket(url, [BINARY], { perMessageDeflate: false, headers });
-    const waiting: (() => void)[] = [];
-    far.once('open', () => {
-      for (const each of leaves ? former : []) each.close(1001);
-      former.add(far);
-      for (const send of waiting.splice(0)) send();
-    });
+    const far = ends.get(request) as WebSocket;
     const pass = (from: WebSocket, to: WebSocket, change: Change | undefined) => {
       from.on('message', (data: Buffer, isBinary: boolean) => {
         const changed = isBinary && data.length > 0 ? (change ?? same)(data) : data;
-        if (changed === undefined) return;
+        if (changed === undefined || to.readyState !== WebSocket.OPEN) return;
         const messages = changed instanceof Uint8Array ? [changed] : changed;
-        const send = () => {
-          for (const message of messages) to.send(message, { binary: isBinary });
-        };
-        if (to.readyState === WebSocket.CONNECTING) waiting.push(send);
-        else if (to.readyState === WebSocket.OPEN) send();
+        for (const message of messages) to.send(message, { binary: isBinary });
       });
       from.on('error', () => {});
       from.on('close', (code: number, reason: Buffer) => {

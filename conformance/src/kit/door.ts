@@ -97,6 +97,8 @@ export class Listener implements Door {
   #waiting: Wire[] = [];
   /** HELLO is read from upgrade requests that offer it. */
   readsRequests = false;
+  /** Upgrade requests that are answered with the next {@link open}; `undefined` if each is answered at once. */
+  #held: (() => void)[] | undefined;
 
   constructor(server: WebSocketServer, timeoutMs: number) {
     this.#server = server;
@@ -105,6 +107,10 @@ export class Listener implements Door {
     server.options.handleProtocols = (offered) => {
       if (!offered.has(BINARY)) return false;
       return this.readsRequests && offered.has(READ) && offerIn([...offered]) !== undefined ? READ : BINARY;
+    };
+    server.options.verifyClient = (_info, answer) => {
+      if (this.#held === undefined) answer(true);
+      else this.#held.push(() => answer(true));
     };
     server.on('connection', (socket, { headers }) => {
       const wire = new Wire(socket, timeoutMs);
@@ -135,8 +141,14 @@ export class Listener implements Door {
     return `ws://127.0.0.1:${(this.#server.address() as AddressInfo).port}/session`;
   }
 
+  /** Leaves upgrade requests without an answer until {@link open}: a client may leave its connection as soon as another one is open. */
+  hold(): void {
+    this.#held ??= [];
+  }
+
   /** A client may wait for some time before it connects again. */
   async open(): Promise<Wire> {
+    this.#release();
     return await this.#changes.until(
       () => {
         const wire = this.#waiting.shift();
@@ -147,7 +159,14 @@ export class Listener implements Door {
     );
   }
 
+  #release(): void {
+    const held = this.#held;
+    this.#held = undefined;
+    for (const answer of held ?? []) answer();
+  }
+
   async close(): Promise<void> {
+    this.#release();
     for (const socket of this.#server.clients) socket.terminate();
     await new Promise((resolve) => this.#server.close(resolve));
   }

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Fields, packed } from '../bodies.js';
 import { must, mustEqual, NotApplicable } from '../deviation.js';
+import { Listener } from '../door.js';
 import { bodyFrames, Kind, MIN_WINDOW } from '../frames.js';
 import { controlOn, envelope, greetedOn, type Kit, payloadOf } from '../kit.js';
 import { acceptIn } from '../members.js';
@@ -280,15 +281,16 @@ export const AGREEMENT: readonly Scenario[] = [
       const open = await session.ask({ test: 'ask', size: 10 });
       const asked = await session.asked('a request of the client');
       const former = session.wire;
+      if (kit.door instanceof Listener) kit.door.hold();
       former.send(
         session.control('GOAWAY', { retry_after_ms: 1, deadline: Date.now() + 60_000, move: true }),
       );
       await session.stillWorks('GOAWAY with move');
       const late = await session.ask({ test: 'ask', size: 10 });
       const second = await session.asked('a request after GOAWAY with move');
-      const next = await kit.connect();
       const left = () => former.closed?.code;
       must(left() === undefined, `the client has left its connection too early, with ${left()}`);
+      const next = await kit.connect();
       const greeted = await greetedOn(next);
       // Once the other one is open it may leave the former one, with a code that loses only a connection.
       mustLose(left());
