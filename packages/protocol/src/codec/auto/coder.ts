@@ -194,11 +194,11 @@ class SessionCoder implements BodyCoder {
   #algorithmOf(content: Uint8Array): Algorithm | undefined {
     const chosen = this.#bytesAlgorithm;
     if (chosen !== Algorithm.NONE || this.#options.isPrefixed !== true) return chosen;
-    const isText = isUtf8(content);
-    if (isText && prefixOf(decodeUtf8(content)) === undefined) return chosen;
-    if (this.#options.algorithms.includes(Algorithm.BROTLI)) return Algorithm.BROTLI;
+    const text = textIn(content);
+    if (text !== undefined && prefixOf(text) === undefined) return chosen;
+    if (this.#usable.includes(Algorithm.BROTLI)) return Algorithm.BROTLI;
     // Bytes that are not text have no other codec, and the session says what they need.
-    return isText ? undefined : chosen;
+    return text === undefined ? chosen : undefined;
   }
 
   /** A body that is coded when it is written; `undefined` if the message has to be coded now. */
@@ -356,12 +356,12 @@ function withoutContext({ algorithm, ...rest }: CoderOptions): StatelessOptions 
   );
 }
 
-function isUtf8(content: Uint8Array): boolean {
+/** `undefined` for bytes that are not text. */
+function textIn(content: Uint8Array): string | undefined {
   try {
-    decodeUtf8(content);
-    return true;
+    return decodeUtf8(content);
   } catch {
-    return false;
+    return undefined;
   }
 }
 
