@@ -18,6 +18,9 @@ type Send = (wire: RedisCommands, command: readonly Argument[]) => Promise<unkno
 
 const OLDEST = [6, 2] as const;
 
+/** A command of many arguments has a millisecond more for so many of them: both ends read each one. */
+const ARGUMENTS_PER_MS = 100;
+
 /** Calls of Redis over one connection, each of which fails if it is not answered in time. */
 export class RedisCalls {
   readonly #connection: RedisConnection<RedisCommands>;
@@ -167,9 +170,15 @@ export class RedisCalls {
     return await this.#send(send, lane, ['EVAL', source, ...rest]);
   }
 
-  async #send(send: Send, lane: Lane, command: readonly Argument[], withinMs?: number): Promise<unknown> {
+  async #send(
+    send: Send,
+    lane: Lane,
+    command: readonly Argument[],
+    withinMs: number = ENGINE_TIMEOUT_MS,
+  ): Promise<unknown> {
     try {
-      return await this.#connection.run(lane, (wire) => send(wire, command), withinMs);
+      const longer = Math.floor(command.length / ARGUMENTS_PER_MS);
+      return await this.#connection.run(lane, (wire) => send(wire, command), withinMs + longer);
     } catch (error) {
       throw failed(error);
     }
