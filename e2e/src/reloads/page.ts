@@ -15,6 +15,10 @@ export interface Shown {
 
 interface PageControl {
   shown: Shown;
+  /** The position from which this page has followed the reply. */
+  readonly from: number;
+  /** The page loads itself again at the first of these positions that it reaches. */
+  reloadAt: readonly number[];
   /** Milliseconds from the `load` event to the first part that this page received. */
   firstPartAfterLoad: number | undefined;
   /** Stops the reply; resolves to Unix milliseconds before the call. */
@@ -31,6 +35,8 @@ let reply: ReplyStream | undefined;
 let session: ClientSession | undefined;
 const control: PageControl = {
   shown: before,
+  from: before.position,
+  reloadAt: [],
   firstPartAfterLoad: undefined,
   async stop() {
     const at = Date.now();
@@ -70,6 +76,11 @@ async function run(): Promise<void> {
       });
     }
     show({ text: control.shown.text + part.text, position: reply.position });
+    if (control.reloadAt.includes(reply.position)) {
+      location.reload();
+      // Leaving the loop would cancel the reply.
+      await new Promise(() => {});
+    }
   }
   show({ isComplete: true });
 }

@@ -51,6 +51,7 @@ export async function runReloads({ browser, reloads, stops, seed }: ReloadOption
   const answers = new Map<string, Answer>();
   await loadEncoding('CL100K_BASE');
   const ids = [...(getEncoding('CL100K_BASE')?.encode(TEXT.repeat(12)) ?? [])];
+  const inside = ids.map((_, position) => position).filter((position) => isInside(ids, position));
   const server = serve(files.origin, ids, answers);
   const { url } = await server.listen();
   const contexts: BrowserContext[] = [];
@@ -88,11 +89,16 @@ export async function runReloads({ browser, reloads, stops, seed }: ReloadOption
         const { position, isComplete } = await shownIn(page);
         if (isComplete) break;
         const target = position + Math.floor(random() * 2 * (ids.length / RELOADS_PER_ANSWER));
-        await until(page, `${OVER} || shown.position >= ${target}`);
+        if (hasEncoding) {
+          // The page reloads itself: seen from here, an answer is past a position when it is told.
+          const at = inside.filter((position) => position >= target);
+          await page.evaluate(`Object.assign(control, { isFormer: true, reloadAt: ${JSON.stringify(at)} })`);
+          await until(page, `${OVER} || control.isFormer !== true`);
+        } else await until(page, `${OVER} || shown.position >= ${target}`);
         const last = await shownIn(page);
         if (last.isComplete || last.error !== undefined) break;
-        if (hasEncoding && isInside(ids, last.position)) result.insideCharacters++;
-        await page.reload();
+        if (!hasEncoding) await page.reload();
+        else if (inside.includes((await page.evaluate('control.from')) as number)) result.insideCharacters++;
         await page.waitForFunction(`control.firstPartAfterLoad > 0 || ((shown) => ${OVER})(control.shown)`);
         const wait = (await page.evaluate('control.firstPartAfterLoad')) as number | undefined;
         // A vocabulary takes longer to load than the page.
