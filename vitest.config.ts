@@ -46,8 +46,11 @@ const env = (() => {
   };
 })();
 
-/** Against hanging only: how long a test takes says nothing on a machine with other work. */
-const patience = { testTimeout: 60_000, expect: { poll: { timeout: 60_000 } }, hookTimeout: 60_000 };
+/**
+ * Against hanging only: how long a test takes says nothing on a machine with other work. A poll ends before its test does, and
+ * says what it saw last.
+ */
+const patience = { testTimeout: 120_000, expect: { poll: { timeout: 60_000 } }, hookTimeout: 120_000 };
 
 /** What a test file says that touches more than its own modules: it needs a process of its own. It may read the environment. */
 const TOUCHES_MORE =

@@ -675,7 +675,7 @@ describe('the directory', () => {
     const agents = await planner.agents();
     (async () => {
       for await (const { type, agent } of agents) changes.push(`${agent.id} ${type} ${agent.state}`);
-    })().catch(() => {});
+    })().catch((error: Error) => changes.push(String(error)));
     const worker = await agent('worker', {}, proxy.port);
     await expect.poll(() => changes).toEqual(['worker joined connected']);
     proxy.refuse(true);

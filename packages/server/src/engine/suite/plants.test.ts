@@ -444,8 +444,8 @@ function lateNowAndThen(engine: Engine): Engine {
   };
 }
 
-/** Runs each test of the suite by itself. @returns what is wrong, and which were skipped. */
-async function runSuite(start: () => StartedEngine, groups: RegExp) {
+/** Runs each test of the suite by itself. @param patienceMs how long what is wrong is waited for. @returns what is wrong, and which were skipped. */
+async function runSuite(start: () => StartedEngine, groups: RegExp, patienceMs = 30_000) {
   const names: string[] = [];
   engineTests({ test: (name) => names.push(name), after() {}, start: async () => start() });
   const failures: string[] = [];
@@ -456,7 +456,7 @@ async function runSuite(start: () => StartedEngine, groups: RegExp) {
       test: (each, body) => tests.set(each, body),
       after() {},
       start: async () => start(),
-      patienceMs: 500,
+      patienceMs,
     });
     await tests
       .get(name)?.({ skip: () => skipped.push(name) })
@@ -497,6 +497,6 @@ describe('the contract suite', () => {
       const whole = faultyMemory(plant.behaviour);
       return { ...whole, create: () => planted(plant, whole.create()) };
     };
-    expect((await runSuite(start, plant.found)).failures).not.toEqual([]);
+    expect((await runSuite(start, plant.found, 500)).failures).not.toEqual([]);
   });
 });
