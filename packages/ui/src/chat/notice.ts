@@ -155,9 +155,9 @@ function adviceFor(error: ProtocolError, origin: string): string {
     case 'VERSION_MISMATCH':
       return 'This page and the server use different versions of the protocol. Update the older one.';
     case 'RATE_LIMITED':
-      return 'Too many connections from your address. This page waits a little and then tries again by itself.';
+      return 'There are too many sessions or attempts from your address or of your account. This page waits and then tries again by itself.';
     case 'SERVER_BUSY':
-      return 'The server is full or shutting down. This page tries again by itself.';
+      return 'The server cannot take this session at present. This page tries again by itself.';
     case undefined:
       return adviceForFailure(error);
     default:
