@@ -34,7 +34,7 @@ export async function showSdk(url: string, { model, isEmbedded }: Answerer, repo
     `${chunks} chunks make up the complete answer`,
     expected === undefined ? text !== '' : text === expected,
   );
-  report.line(`${number(bytes)} bytes on the socket, ${number(json)} as server-sent events`);
+  report.line(`${number(bytes)} bytes on the socket, ${number(json)} as server-sent events, uncompressed`);
 
   const whole = await openai.chat.completions.create({ model, messages });
   report.check(
