@@ -33,6 +33,21 @@ class Link:
     max_streams: int
     message_window: int
     stream_window: int
+    max_transfer: int = UNLIMITED
+    messages: bool = True
+    """Whether it reads one-way messages and tensors."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What ACCEPT tells of the bodies and rates of this end (§13, announced limits)."""
+
+    max_message: int = UNLIMITED
+    max_transfer: int = UNLIMITED
+    max_metadata: int = UNLIMITED
+    max_streams: int = UNLIMITED
+    messages_per_minute: int = UNLIMITED
+    bytes_per_second: int = UNLIMITED
 
 
 @dataclass(frozen=True)
@@ -44,6 +59,7 @@ class Agreement:
     resumes: bool
     context: tuple[int, int] | None
     """The most bytes and messages that are kept of a direction."""
+    limits: Limits = Limits()
 
 
 def hello() -> Fields:
@@ -107,7 +123,7 @@ def accept(payload: Fields) -> Fields:
         "encoding": None,
         "security_scanning": False,
         "session_timeout_ms": 0,
-        "max_payload_size": 0,
+        "max_payload_size": expect(payload, "max_payload_size", int) or 0,
         "limits": {},
         "extensions": common,
     }
@@ -135,10 +151,29 @@ def agreement_of(session_id: str, accepted: Fields, peer: Fields) -> Agreement:
     return Agreement(
         session_id,
         tuple(_known(accepted["algorithms"])),
-        Link(LINK["max_streams"], LINK["message_window"], LINK["stream_window"]) if has_link else None,
+        Link(**LINK) if has_link else None,
         link_of(peer) if has_link else None,
         "resume" in agreed,
         _smaller(_context_of(peer)) if "context" in agreed else None,
+        limits_of(accepted),
+    )
+
+
+def limits_of(accepted: Fields) -> Limits:
+    """ACC-6: an absent limit is unlimited, and so is a rate of 0. `max_payload_size` binds a server, too."""
+    stated = expect(accepted, "limits", dict) or {}
+
+    def number(name: str) -> int:
+        value = expect(stated, name, (int, float))
+        return UNLIMITED if value is None else int(value)
+
+    return Limits(
+        min(number("maxMessageSize"), expect(accepted, "max_payload_size", int) or UNLIMITED),
+        number("maxTransferSize"),
+        number("maxMetadataSize"),
+        number("maxStreams"),
+        number("messagesPerMinute") or UNLIMITED,
+        number("bytesPerSecond") or UNLIMITED,
     )
 
 
@@ -162,7 +197,10 @@ def link_of(extensions: Fields) -> Link | None:
             raise ProtocolError("bad_message", f"{name} of link is not a whole number of at least 1")
         return value
 
-    return Link(number("max_streams"), number("message_window"), number("stream_window"))
+    messages = expect(stated, "messages", bool)
+    return Link(
+        number("max_streams"), number("message_window"), number("stream_window"), number("max_transfer"), messages is not False
+    )
 
 
 def _context_of(extensions: Fields) -> tuple[int, int] | None:
@@ -176,9 +214,9 @@ def _context_of(extensions: Fields) -> tuple[int, int] | None:
 
 
 def _parameters(name: str, text: Any) -> Fields:
-    """STD-1: what is absent has its standard value."""
-    stated = _json(text)
-    return {**STANDARD[name], **stated} if stated.get("std") == 1 else stated
+    """STD-1: what is absent, or null, has its standard value."""
+    named = {member: value for member, value in _json(text).items() if value is not None}
+    return {**STANDARD[name], **named} if named.get("std") == 1 else named
 
 
 def _json(text: Any) -> Fields:

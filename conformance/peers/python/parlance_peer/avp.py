@@ -44,6 +44,12 @@ def encode(shape: list[int], payload: bytes) -> bytes:
     return header + metadata + payload + struct.pack("<I", zlib.crc32(payload))
 
 
+def payload_size(body: bytes) -> int:
+    """The bytes of the elements, which limits of tensors are about."""
+    *_, length, metadata_length = HEADER.unpack_from(body)
+    return int(length - metadata_length)
+
+
 def verify(body: bytes) -> None:
     """TEN-1: all of a tensor is verified."""
     if len(body) < HEADER.size:

@@ -147,9 +147,8 @@ class Behaviours:
     async def _tensor(self, stream: int, wish: Fields, _: Message) -> None:
         values = wish["values"]
         body = avp.encode([values], struct.pack(f"<{values}f", *range(values)))
-        call = self._link.open(body, Codec.AVP)
         try:
-            await call.over
+            await self._link.open(body, Codec.AVP).over
             self._respond_json(stream, {"error": None})
         except RequestError as error:
             self._respond_json(stream, {"error": error.code})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from websockets.exceptions import InvalidHandshake
-from websockets.legacy.client import connect
+from websockets.legacy.client import WebSocketClientProtocol, connect
 from websockets.typing import Subprotocol
 
 from . import control
@@ -13,11 +13,17 @@ from .agreement import agreement_of, check_accept, hello
 from .control import BINARY, Fields
 from .errors import CLOSE_TIMEOUT, ProtocolError
 from .session import Session, State
-from .transport import MAX_FRAME, Transport
+from .transport import MAX_FRAME, Fragments, Transport
 
 ACCEPT_SECONDS = 30.0
 DELAY_SECONDS = 0.01
 """Between two attempts; a client on a network waits longer, and longer each time."""
+RETRYABLE = frozenset({4429, 4503})
+"""Close codes behind a REJECT that does not say whether the client may come back."""
+
+
+class Protocol(Fragments, WebSocketClientProtocol):
+    pass
 
 
 class Client:
@@ -25,22 +31,31 @@ class Client:
         self._url = url
         self._hello = hello()
         self._session: Session | None = None
+        self._rejected: Fields | None = None
+        """What the last connection was answered with, if it was not ACCEPT."""
 
     async def visit(self) -> None:
         """Connects again whenever a connection has ended, until it is stopped."""
         while True:
             try:
                 socket = await connect(
-                    self._url, subprotocols=[Subprotocol(BINARY)], compression=None, max_size=MAX_FRAME, ping_interval=None
+                    self._url,
+                    create_protocol=Protocol,
+                    subprotocols=[Subprotocol(BINARY)],
+                    compression=None,
+                    max_size=MAX_FRAME,
+                    ping_interval=None,
                 )
                 await self._carry(Transport(socket))
             except (OSError, InvalidHandshake, asyncio.TimeoutError):
                 pass
-            await asyncio.sleep(DELAY_SECONDS)
+            waits = (self._rejected or {}).get("retry_after_ms") or 0
+            await asyncio.sleep(max(DELAY_SECONDS, waits / 1000))
 
     async def _carry(self, transport: Transport) -> None:
         """One connection, from HELLO to its end."""
         transport.send(control.encode("HELLO", None, self._offer(), BINARY))
+        self._rejected = None
         session: Session | None = None
         try:
             session = await self._accepted(transport)
@@ -57,6 +72,11 @@ class Client:
         code = await transport.ended()
         if session is not None:
             session.handle_lost(transport, code)
+        elif self._rejected is not None and self._session is not None:
+            # REJ-2: what is rejected for good begins anew.
+            stated = self._rejected.get("retryable")
+            if not (code in RETRYABLE if stated is None else stated):
+                self._session.finish()
 
     def _offer(self) -> Fields:
         """HELLO, with what resumes the session of a lost connection."""
@@ -87,6 +107,10 @@ class Client:
             fields = control.decode(message, control.MAX_BEFORE_ACCEPT)
             if fields["type"] == "ACCEPT":
                 return self._begin(transport, fields)
+            if fields["type"] == "REJECT":
+                self._rejected = rejected = fields.get("payload") or {}
+                control.expect(rejected, "retryable", bool)
+                control.expect(rejected, "retry_after_ms", int)
             if fields["type"] in ("CLOSE", "PING", "PONG", "DATA", "AUTH", "GOAWAY", "READY", "HELLO"):
                 raise ProtocolError("protocol_violation", f"{fields['type']} before ACCEPT")
 

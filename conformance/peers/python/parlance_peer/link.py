@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from . import avp
 from .agreement import Agreement
 from .context import Decoder, Encoder
 from .control import Fields, pack, unpack_map
@@ -14,6 +15,7 @@ from .errors import ProtocolError, RequestError
 from .frames import Codec, Flag, Frame, Head, Kind, Reader, parse, parse_head, signal, varint
 from .incoming import METADATA_ENTRIES, Incoming, Message
 from .outbox import Body, Outbox
+from .rate import Rate
 
 ACK_FRAMES, ACK_BYTES, ACK_SECONDS = 32, 65_536, 0.1
 MAX_ERROR = 16_384
@@ -54,6 +56,7 @@ class Link:
             raise ValueError("a link that was not agreed on")
         self._agreement = agreement
         self._own, self._peer = own, peer
+        self._limits = limits = agreement.limits
         self._application = application
         self._transmit = transmit
         self.received = 0
@@ -65,6 +68,8 @@ class Link:
             transmit,
             None if context is None else Encoder(*context),
             self._written,
+            Rate(limits.messages_per_minute / 60, limits.messages_per_minute),
+            Rate(limits.bytes_per_second, limits.bytes_per_second),
         )
         self._parity = 1 if is_client else 0
         self._next_stream = 1 if is_client else 2
@@ -90,17 +95,35 @@ class Link:
         return Codec[wished] if wished in algorithms else plain
 
     def send_message(self, content: bytes, codec: Codec) -> None:
-        self.outbox.add(0, Body(Kind.MESSAGE, content, codec))
+        if not self._peer.messages:
+            raise RequestError("unsupported", "the peer reads no one-way messages")
+        body = Body(Kind.MESSAGE, content, codec)
+        self._assert_taken(body)
+        self.outbox.add(0, body)
 
     def open(self, content: bytes, codec: Codec, metadata: Fields | None = None) -> Call:
         """STR-1, STR-3."""
-        if len(self._calls) >= self._peer.max_streams:
+        body = Body(Kind.REQUEST, content, codec, metadata)
+        self._assert_taken(body)
+        if len(self._calls) >= min(self._peer.max_streams, self._limits.max_streams):
             raise RequestError("too_many_streams", "the peer allows no more streams")
         call = Call(self._next_stream)
         self._next_stream += 2
         self._calls[call.stream] = call
-        self.outbox.add(call.stream, Body(Kind.REQUEST, content, codec, metadata))
+        self.outbox.add(call.stream, body)
         return call
+
+    def _assert_taken(self, body: Body) -> None:
+        """ACC-6, LINK-2, TEN-5: nothing begins that the peer does not take."""
+        if body.codec == Codec.AVP:
+            if not self._peer.messages:
+                raise RequestError("unsupported", "the peer reads no tensors")
+            if avp.payload_size(body.content) > min(self._peer.max_transfer, self._limits.max_transfer):
+                raise RequestError("transfer_too_large", "a tensor above what the peer accepts")
+        elif len(body.content) > self._limits.max_message:
+            raise RequestError("message_too_large", "a body above the message limit of the peer")
+        if body.metadata is not None and len(pack(body.metadata)) > self._limits.max_metadata:
+            raise RequestError("metadata_too_large", "metadata above the limit of the peer")
 
     def cancel(self, call: Call) -> None:
         """STR-9: nothing of the request follows the CANCEL."""
@@ -112,6 +135,11 @@ class Link:
         """Says something on a stream of the peer, unless it is over."""
         if stream not in self._requests or stream in self._answered:
             return
+        try:
+            if body.kind <= Kind.CHUNK:
+                self._assert_taken(body)
+        except RequestError as error:
+            body = error_body(error)
         if body.kind != Kind.CHUNK:
             self._answered.add(stream)
         self.outbox.add(stream, body)
@@ -150,6 +178,7 @@ class Link:
         """The session is over: handlers stop, calls fail."""
         if self._timer is not None:
             self._timer.cancel()
+        self.outbox.stop()
         for task in self._requests.values():
             if task is not None:
                 task.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +13,10 @@ from .control import Fields, pack
 from .credit import BODY_CHARGE, Credit
 from .errors import ProtocolError
 from .frames import MAX_PIECE, MAX_TENSOR_PIECE, SIZED, Codec, Flag, Kind, body_frame, signal, varint
+from .rate import Rate
+
+LEAST_CHARGE = 64
+"""Bytes of a shorter message towards the rate (§13)."""
 
 
 @dataclass
@@ -34,10 +39,13 @@ class Outbox:
     context: Encoder | None
     on_answered: Callable[[int], None]
     """The last frame of a reply is written."""
+    messages_per_minute: Rate
+    bytes_per_second: Rate
     written: int = 0
     """Counted frames, over all connections."""
     _unacknowledged: deque[bytes] = field(default_factory=deque)
     _queues: dict[int, deque[Body]] = field(default_factory=dict)
+    _timer: asyncio.TimerHandle | None = None
 
     def add(self, stream: int, body: Body) -> None:
         self._queues.setdefault(stream, deque()).append(body)
@@ -74,6 +82,12 @@ class Outbox:
                 if stream in self._queues and not self._queues[stream]:
                     del self._queues[stream]
 
+    def stop(self) -> None:
+        """Nothing waits for its rate any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def count(self, frame: bytes) -> None:
         """Writes a counted frame. It is kept until it is acknowledged (ACK-5)."""
         self.written += 1
@@ -104,12 +118,27 @@ class Outbox:
             queue.popleft()
             self._last(stream, body)
             return True
+        if self._must_wait(body):
+            return False
         if body.coded is None:
             # A body that has not begun needs room for its head and one byte; it is coded only then (CTX-8).
             if self.credit.available(stream) < min(self.credit.window(stream), _most_of_head(body)):
                 return False
             self._encode(stream, body)
         return self._piece(stream, queue, self._head(body) if body.offset == 0 else b"")
+
+    def _must_wait(self, body: Body) -> bool:
+        """LIM-2. What a frame costs is known when it is coded, and no body is coded before it is written: so this is the most."""
+        most = min(len(body.content) + _most_of_head(body), MAX_TENSOR_PIECE if body.codec == Codec.AVP else MAX_PIECE)
+        is_begun = body.kind in (Kind.MESSAGE, Kind.REQUEST) and body.coded is None
+        seconds = max(self.messages_per_minute.wait(1) if is_begun else 0.0, self.bytes_per_second.wait(max(most, LEAST_CHARGE)))
+        if seconds > 0 and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._go_on)
+        return seconds > 0
+
+    def _go_on(self) -> None:
+        self._timer = None
+        self.pump()
 
     def _encode(self, stream: int, body: Body) -> None:
         if body.codec == Codec.CONTEXT and self.context is not None:
@@ -146,7 +175,11 @@ class Outbox:
         rest = total + head + coded[body.offset : body.offset + most]
         body.offset += most
         self.credit.spend(stream, len(rest) + (BODY_CHARGE if is_first else 0))
-        self.count(body_frame(body.kind, stream, body.codec, flags, rest))
+        frame = body_frame(body.kind, stream, body.codec, flags, rest)
+        self.bytes_per_second.spend(max(len(frame), LEAST_CHARGE))
+        if is_first and body.kind in (Kind.MESSAGE, Kind.REQUEST):
+            self.messages_per_minute.spend(1)
+        self.count(frame)
         if not has_more:
             queue.popleft()
             self._complete(stream, body)

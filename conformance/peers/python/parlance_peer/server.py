@@ -8,6 +8,7 @@ import http
 import secrets
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from websockets.legacy.server import WebSocketServerProtocol, serve
 from websockets.typing import Subprotocol
@@ -15,9 +16,9 @@ from websockets.typing import Subprotocol
 from . import control
 from .agreement import Agreement, accept, agreement_of, check_hello, common_algorithms, same_offer
 from .control import BINARY, JSON_ENVELOPES, Fields
-from .errors import CLOSE_BAD_FRAME, CLOSE_STALE_ATTEMPT, CLOSE_TAKEN_OVER, CLOSE_TIMEOUT, ProtocolError
+from .errors import CLOSE_BAD_FRAME, CLOSE_FORBIDDEN, CLOSE_STALE_ATTEMPT, CLOSE_TAKEN_OVER, CLOSE_TIMEOUT, ProtocolError
 from .session import WINDOW_SECONDS, Session, new_token
-from .transport import MAX_FRAME, Transport
+from .transport import MAX_FRAME, Fragments, Transport
 
 HELLO_SECONDS = 10.0
 VERSIONS = ("1", "3")
@@ -34,10 +35,13 @@ class Rejection(Exception):
         self.close_code = close_code
 
 
-class Protocol(WebSocketServerProtocol):
-    """The choice of a subprotocol (§1)."""
+class Protocol(Fragments, WebSocketServerProtocol):
+    """What is decided in HTTP (§1)."""
 
     async def process_request(self, path: str, request_headers: Any) -> Any:
+        # WS-6
+        if request_headers.get("Transfer-Encoding") or request_headers.get("Content-Length", "0") != "0":
+            return http.HTTPStatus.BAD_REQUEST, [("Content-Type", "text/plain")], b"an upgrade has no body\n"
         offered = [name.strip() for line in request_headers.get_all("Sec-WebSocket-Protocol") for name in line.split(",")]
         if any(name in SUBPROTOCOLS for name in offered):
             return None
@@ -59,6 +63,7 @@ class Server:
         transport = Transport(socket)
         session: Session | None = None
         try:
+            check_address(transport)
             session = await self._greet(transport)
             while session is not None:
                 message = await transport.receive()
@@ -159,6 +164,23 @@ class Server:
             ticket = {"token": session.token, "window_ms": int(WINDOW_SECONDS * 1000), "received": session.link.received}
             accepted = {**accepted, "resume": {**ticket, **resume}}
         transport.send(control.encode("ACCEPT", agreement.session_id, accepted, transport.subprotocol))
+
+
+def check_address(transport: Transport) -> None:
+    """WS-10, WS-11, on loopback. What a proxy in front of it speaks is not known, so any scheme is the server's own."""
+    host, origin = transport.header("Host") or "", transport.header("Origin")
+    if not is_loopback(host):
+        raise Rejection("SECURITY_POLICY", "this host is not served here", CLOSE_FORBIDDEN)
+    if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        raise Rejection("SECURITY_POLICY", "this origin is not admitted", CLOSE_FORBIDDEN)
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    return name in ("localhost", "127.0.0.1", "::1") or name.endswith(".localhost")
 
 
 def void(_: object) -> None:

@@ -125,6 +125,9 @@ class Session:
             self._say("PONG", {})
         elif kind == "CLOSE":
             self._peer_has_closed()
+        elif kind == "DATA" and self._transport.subprotocol == BINARY:
+            # DATA-2
+            raise ProtocolError("protocol_violation", "DATA in m2m.v1")
         elif kind == "HELLO" or (kind == "ACCEPT") or (kind in ("WAIT", "REJECT", "GOAWAY") and not self._is_client):
             raise ProtocolError("protocol_violation", f"{kind} must not come now")
         elif kind == "REJECT":

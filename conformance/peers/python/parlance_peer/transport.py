@@ -6,10 +6,27 @@ import asyncio
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed
+from websockets.legacy.protocol import WebSocketCommonProtocol
 
 from .frames import MAX_MESSAGE
 
 MAX_FRAME = MAX_MESSAGE + 65_536
+MAX_FRAGMENTS = 1_024
+
+
+class Fragments(WebSocketCommonProtocol):
+    """WS-16: a message has a bounded number of fragments."""
+
+    _fragments = 0
+
+    async def read_data_frame(self, max_size: int | None) -> Any:
+        frame = await super().read_data_frame(max_size)
+        self._fragments = 0 if frame is None or frame.fin else self._fragments + 1
+        if self._fragments > MAX_FRAGMENTS:
+            self.fail_connection(1008, "too many fragments")
+            # What reads for this connection is cancelled by that, at its next pause.
+            await asyncio.sleep(0)
+        return frame
 
 
 class Transport:
@@ -20,6 +37,11 @@ class Transport:
         self._queue: asyncio.Queue[bytes | str | tuple[int, str]] = asyncio.Queue()
         self._is_finished = False
         self._writer = asyncio.get_running_loop().create_task(self._write())
+
+    def header(self, name: str) -> str | None:
+        """At a server: a header of the upgrade request."""
+        value = self._socket.request_headers.get(name)
+        return None if value is None else str(value)
 
     @property
     def subprotocol(self) -> str:
