@@ -86,7 +86,7 @@ function answer(
         retryable: wish['retryable'] === true,
       });
     case 'hang':
-      return hang(session, context.signal);
+      return hang(session, context.signal, wish['stays'] === true);
     case 'tally':
       return { json: tallyOf(session) };
     case 'ask':
@@ -150,10 +150,11 @@ async function say(session: Session, wish: Wish): Promise<undefined> {
     });
 }
 
-async function hang(session: Session, signal: AbortSignal): Promise<undefined> {
+async function hang(session: Session, signal: AbortSignal, stays = false): Promise<undefined> {
   if (!signal.aborted)
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
   tallyOf(session).cancelled++;
+  if (stays) await session.closed.catch(() => {});
   return undefined;
 }
 

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { brotliDecompressSync } from 'node:zlib';
 import WebSocket, { WebSocketServer } from 'ws';
 import { type Fields, packed, unpacked } from '../../src/kit/bodies.js';
 import { BINARY } from '../../src/kit/door.js';
@@ -157,6 +158,24 @@ function holdsRepeats(): Fault {
   };
 }
 
+/** A server that codes a part again for a follower that has its codec. */
+function codesAgain(): Change {
+  const seen = new Set<string>();
+  return (bytes) => {
+    if (isControl(bytes)) return bytes;
+    const parsed = parseFrame(bytes);
+    if (parsed.kind !== Kind.CHUNK || parsed.codec !== Codec.BROTLI) return bytes;
+    const { content, metadata } = parseHead(parsed);
+    const key = Buffer.from(content).toString('hex');
+    if (!seen.has(key)) {
+      seen.add(key);
+      return bytes;
+    }
+    const body = { codec: Codec.NONE, bytes: brotliDecompressSync(content) };
+    return bodyFrames(Kind.CHUNK, parsed.stream, { ...body, ...(metadata !== undefined && { metadata }) });
+  };
+}
+
 /** Only the first message of a type passes on all connections together. */
 function firstOnly(type: string): () => Change {
   let seen = 0;
@@ -249,6 +268,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
       'resume' in payload ? { ...payload, auth: { token: 'kit' } } : payload,
     ),
   },
+  codes_parts_again: { server: codesAgain },
   refuses_before_goaway_was_read: { server: refusing },
   counts_any_pong: {
     client: () => (bytes) => (isOf('PONG', bytes) ? [bytes, bytes] : bytes),

@@ -111,10 +111,12 @@ export class Kit {
     const common = namesIn(hello, 'algorithms').filter((name) => algorithms.includes(name));
     const encoding = encodings.find((name) => namesIn(hello, 'encodings').includes(name)) ?? null;
     const extensions = Object.entries(extensionsOf(offer)).filter(([name]) => name in theirs);
+    // Beside `std` null would mean the standard encoding.
+    const none = extensions.some(([name]) => name === 'std') ? '' : null;
     return {
       version: textIn(hello, 'version', '').startsWith('3') ? '3.0' : '1.0',
       algorithms: encoding === null ? common.filter((name) => name !== 'TOKEN_NATIVE') : common,
-      encoding,
+      encoding: encoding ?? none,
       security_scanning: false,
       session_timeout_ms: 300_000,
       max_payload_size: Math.min(countIn(hello, 'max_payload_size', 0) || LARGEST_PAYLOAD, LARGEST_PAYLOAD),
@@ -138,7 +140,7 @@ export class Kit {
     return {
       sessionId,
       algorithms,
-      encoding: (accept['encoding'] ?? undefined) as string | undefined,
+      encoding: (accept['encoding'] || undefined) as string | undefined,
       names: agreed.includes('agents') ? 'agents' : agreed.includes('replies') ? 'replies' : 'none',
       own: windowsOf(mine['link'] ?? '{}'),
       peer: windowsOf(theirs['link'] ?? '{}', bytes),

@@ -93,8 +93,9 @@ export function windowsOf(text: unknown, bytes?: Uint8Array): Windows {
 export function contextOf(own: string | undefined, peer: unknown, bytes?: Uint8Array): Agreement['context'] {
   if (own === undefined || peer === undefined) return undefined;
   must(typeof peer === 'string', 'extensions.context is not a text', bytes);
-  const [a, b] = [jsonOf(own, 'context'), parametersOf(peer, 'context', bytes)];
-  const least = (name: string): number => Math.min(Number(a[name]), Number(b[name]));
+  const both = [parametersOf(own, 'context'), parametersOf(peer, 'context', bytes)];
+  // Null counts as absent, and these two have to be there.
+  const least = (name: string): number => Math.min(...both.map((each) => Number(each[name] ?? Number.NaN)));
   const [maxBytes, maxMessages] = [least('max_bytes'), least('max_messages')];
   must(
     Number.isInteger(maxBytes) && Number.isInteger(maxMessages),

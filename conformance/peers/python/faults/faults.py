@@ -310,6 +310,52 @@ def frees_cancelled_slots() -> None:
     link.Link.open = greedy  # type: ignore[method-assign]
 
 
+def frees_slots_at_cancel() -> None:
+    """§4: a stream of the peer gives its slot back when it is cancelled, and not when it has ended."""
+    cancelled = link.Link._cancelled
+
+    def generous(self: link.Link, frame: frames.Frame) -> None:
+        object.__setattr__(self._own, "max_streams", self._own.max_streams + (frame.stream in self._requests))
+        cancelled(self, frame)
+
+    link.Link._cancelled = generous  # type: ignore[method-assign]
+
+
+def frees_refused_tensors() -> None:
+    """§10: a tensor that was refused gives its slot back although its body has not ended."""
+    link.Link._written = link.Link._free  # type: ignore[method-assign]
+
+
+def keeps_refused_tensors() -> None:
+    """§10: a tensor that was refused never gives its slot back."""
+    free = link.Link._free
+
+    def keeping(self: link.Link, stream: int) -> None:
+        if stream not in self._tensors_refused:
+            free(self, stream)
+
+    link.Link._tensors_refused = set()  # type: ignore[attr-defined]
+    check = link.Link._check_tensor
+
+    def noting(self: link.Link, stream: int, body: incoming.Incoming) -> None:
+        check(self, stream, body)
+        if stream in self._answered:
+            self._tensors_refused.add(stream)
+
+    link.Link._check_tensor = noting  # type: ignore[method-assign]
+    link.Link._free = keeping  # type: ignore[method-assign]
+
+
+def takes_null_for_unlimited() -> None:
+    """§2: a member that is null beside `std` is taken for unlimited."""
+
+    def lenient(name: str, text: Any) -> dict[str, Any]:
+        stated = json.loads(text)
+        return {**agreement.STANDARD[name], **stated} if stated.get("std") == 1 else stated
+
+    agreement._parameters = lenient
+
+
 def acknowledges_behind_close() -> None:
     """§3: what has come before CLOSE is acknowledged later."""
     closed = session.Session._peer_has_closed

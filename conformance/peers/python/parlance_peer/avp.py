@@ -50,23 +50,31 @@ def payload_size(body: bytes) -> int:
     return int(length - metadata_length)
 
 
-def verify(body: bytes) -> None:
-    """TEN-1: all of a tensor is verified."""
-    if len(body) < HEADER.size:
-        raise ProtocolError("truncated", "an AVP header has 12 bytes")
-    magic, version, flags, length, metadata_length = HEADER.unpack_from(body)
+def check_header(start: bytes, total: int) -> tuple[int, int, int]:
+    """TEN-2: what the first twelve bytes of a body of `total` bytes say. Flags, and the lengths of all and of the metadata."""
+    magic, version, flags, length, metadata_length = HEADER.unpack_from(start)
     if magic != b"AV" or flags & ~7 or metadata_length > length:
         raise ProtocolError("bad_header", "the AVP header contradicts itself")
     if version != 1:
         raise ProtocolError("unknown_version", f"AVP version {version}")
     if metadata_length > MAX_METADATA:
         raise ProtocolError("metadata_too_large", f"{metadata_length} bytes of metadata")
+    if HEADER.size + length > total:
+        raise ProtocolError("truncated", "a tensor is shorter than its header states")
+    if total - HEADER.size - length not in (0, 4):
+        raise ProtocolError("trailing_bytes", "a tensor is longer than its header states")
+    return flags, length, metadata_length
+
+
+def verify(body: bytes) -> None:
+    """TEN-1: all of a tensor is verified."""
+    if len(body) < HEADER.size:
+        raise ProtocolError("truncated", "an AVP header has 12 bytes")
+    flags, length, metadata_length = check_header(body, len(body))
     metadata = read_metadata(body[HEADER.size : HEADER.size + metadata_length])
     stated = metadata.values.get(15)
     trailer = len(body) - HEADER.size - length
-    if trailer < 0:
-        raise ProtocolError("truncated", "a tensor is shorter than its header states")
-    if trailer not in (0, 4) or (trailer == 4 and stated is not None):
+    if trailer == 4 and stated is not None:
         raise ProtocolError("trailing_bytes", "a tensor is longer than its header states")
     if bool(flags & HAS_MAP) != bool(metadata.values.get(13)) or bool(flags & KV_CACHE) != bool(metadata.number(7)):
         raise ProtocolError("bad_header", "flags contradict the metadata")

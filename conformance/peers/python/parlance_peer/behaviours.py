@@ -112,11 +112,14 @@ class Behaviours:
     async def _fail(self, _: int, wish: Fields, __: Message) -> None:
         raise RequestError(wish["code"], wish["message"], retryable=wish.get("retryable", False))
 
-    async def _hang(self, _: int, __: Fields, ___: Message) -> None:
+    async def _hang(self, _: int, wish: Fields, __: Message) -> None:
+        for_ever = asyncio.get_running_loop().create_future
         try:
-            await asyncio.get_running_loop().create_future()
+            await for_ever()
         finally:
             self._cancelled += 1
+            if wish.get("stays") is True and not self._session.over.done():
+                await for_ever()
 
     async def _tally(self, stream: int, _: Fields, __: Message) -> None:
         self._respond_json(stream, {"messages": self._messages, "crc": self._crc, "cancelled": self._cancelled})

@@ -39,6 +39,8 @@ class Incoming:
     head: Head
     pieces: list[bytes] = field(default_factory=list)
     length: int = 0
+    is_checked: bool = False
+    """The header of a tensor was looked at."""
 
     def add(self, frame: Frame) -> None:
         """LINK-8, LINK-9."""

@@ -145,7 +145,11 @@ class Link:
         self.outbox.add(stream, body)
 
     def _written(self, stream: int) -> None:
-        """STR-10: a stream keeps its slot until its answer is written."""
+        """STR-10: a stream keeps its slot until its answer is written; TEN-8: and one that was refused until its body has ended."""
+        if stream not in self._bodies:
+            self._free(stream)
+
+    def _free(self, stream: int) -> None:
         self._requests.pop(stream, None)
         self._answered.discard(stream)
         self._incoming_credit.forget(stream)
@@ -268,6 +272,10 @@ class Link:
         if self._context is not None:
             self._context.state.abandon(frame.stream)
         is_arriving = self._bodies.pop(frame.stream, None) is not None
+        if is_arriving and frame.stream in self._answered:
+            # TEN-7: it was refused, and that was the answer.
+            self._free(frame.stream)
+            return
         task = self._requests[frame.stream]
         self.outbox.drop(frame.stream)
         if task is None or is_arriving or frame.stream in self._answered:
@@ -321,9 +329,24 @@ class Link:
             incoming = self._begin(frame)
         else:
             incoming.add(frame)
+        if frame.kind == Kind.REQUEST and frame.codec == Codec.AVP:
+            self._check_tensor(stream, incoming)
         if Flag.MORE not in frame.flags:
             self._complete(incoming)
         self._grant(stream)
+
+    def _check_tensor(self, stream: int, incoming: Incoming) -> None:
+        """TEN-2: a tensor is refused as soon as its header shows that it is wrong. What still arrives of it is dropped."""
+        size = avp.HEADER.size
+        total = incoming.length if incoming.head.total is None else incoming.head.total
+        if stream not in self._answered and not incoming.is_checked and incoming.length >= size:
+            incoming.is_checked = True
+            try:
+                avp.check_header(b"".join(incoming.pieces)[:size], total)
+            except ProtocolError as error:
+                self.reply(stream, error_body(RequestError(error.code, str(error))))
+        if stream in self._answered:
+            incoming.pieces.clear()
 
     def _begin(self, frame: Frame) -> Incoming:
         head = parse_head(frame)
@@ -351,6 +374,9 @@ class Link:
         del self._bodies[frame.stream]
         if head.total is not None and incoming.length != head.total:
             raise ProtocolError("bad_frame", f"a body states {head.total} bytes and has {incoming.length}")
+        if frame.kind == Kind.REQUEST and frame.stream in self._answered:
+            self._free(frame.stream)
+            return
         message = Message(frame.codec, b"".join(incoming.pieces), head.expanded, head.metadata)
         if frame.codec == Codec.CONTEXT and self._context is not None:
             message.decoded = self._context.complete(frame.stream, message.coded, frame.kind == Kind.CHUNK)

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { packed } from '../bodies.js';
-import { isOver } from '../calls.js';
-import { must, mustEqual } from '../deviation.js';
+import { type Call, isOver } from '../calls.js';
+import { must, mustEqual, NotApplicable } from '../deviation.js';
 import { bodyFrames, frame, Kind, MIN_WINDOW } from '../frames.js';
 import type { Scenario } from '../scenario.js';
 import type { Session } from '../session.js';
@@ -96,6 +96,30 @@ export const CANCEL: readonly Scenario[] = [
       const session = await kit.session();
       await session.answer({ test: 'echo' }, { bytes: packed({}) });
       await session.violate(frame(Kind.CANCEL, session.link.openStream().id), [4400], 'a cancel');
+    },
+  },
+  {
+    name: 'cancel/keeps-the-slot-until-its-end',
+    section: SECTION,
+    title: 'A request that was cancelled counts as open until the peer has answered the cancel.',
+    async run(kit) {
+      const session = await kit.session();
+      const most = session.windows.maxStreams;
+      if (most > 2000) throw new NotApplicable(`the peer allows ${most} streams`);
+      const calls = [];
+      for (let index = 0; index < most; index++) calls.push(await session.ask({ test: 'hang', stays: true }));
+      const first = calls[0] as Call;
+      session.wire.send(session.control('PING'));
+      await session.controlOf('PONG');
+      session.link.write(frame(Kind.CANCEL, first.id));
+      session.wire.send(session.control('PING'));
+      await session.controlOf('PONG');
+      await pause(A_WHILE);
+      if (isOver(first)) throw new NotApplicable('the peer ends at once what is cancelled');
+      const metadata = packed({ test: 'echo' });
+      const { id } = session.link.openStream();
+      const beyond = bodyFrames(Kind.REQUEST, id, { bytes: '', metadata });
+      await session.violate(beyond, [4400], 'a stream in the place of one that has not ended');
     },
   },
   {

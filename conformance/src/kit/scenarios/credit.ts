@@ -35,6 +35,25 @@ export const CREDIT: readonly Scenario[] = [
     },
   },
   {
+    name: 'credit/null-beside-std',
+    section: '§2 Standard values',
+    title: 'A window that is null beside std is the standard one, and not unlimited.',
+    async run(kit) {
+      const size = 5000;
+      // A server understands it in every HELLO, and a client that lists the extension.
+      const extensions = kit.door.peer === 'client' ? { std: '1' } : {};
+      const session = await kit.session({ link: { std: 1, stream_window: null }, extensions });
+      session.link.grants = false;
+      const call = await session.ask({ test: 'stream', parts: 8, size });
+      await session.until(() => call.parts.length >= 3 || undefined, 'three parts');
+      await pause(A_WHILE);
+      mustEqual(call.parts.length, 3, 'the number of parts within 16,384 bytes');
+      session.link.grant(call.id, 100_000);
+      await session.over(call);
+      checkParts(call.parts, 8, size);
+    },
+  },
+  {
     name: 'credit/messages-wait',
     section: SECTION,
     title: 'One-way messages stop at the credit of stream 0; requests do not wait for them.',

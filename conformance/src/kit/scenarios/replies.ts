@@ -226,6 +226,36 @@ export const REPLIES: readonly Scenario[] = [
     },
   },
   {
+    name: 'replies/as-coded',
+    section: SECTION,
+    tests: 'server',
+    title: 'A part is passed on as it was coded to a follower that has its codec, and coded again to others.',
+    async run(kit) {
+      const algorithms = ['BROTLI', 'NONE'];
+      const context = '{"max_bytes":65536,"max_messages":8}';
+      const size = 2000;
+      const texts = Array.from({ length: 8 }, (_, index) => said('part', index + 1, size));
+      const both = await reader(kit, { algorithms });
+      const { call, id } = await kept(both, { size });
+      await both.over(call);
+      const same = counted(await follow(await reader(kit, { algorithms }), { id }));
+      const coded = (bodies: typeof same) =>
+        bodies.map((body) => [body.codec, Buffer.from(body.coded).toString('hex')]);
+      mustEqual(coded(same), coded(counted(call)), 'the parts as they were coded for the requester');
+      const plain = counted(await follow(await reader(kit), { id }));
+      mustEqual(plain.map(textOf), texts, 'the parts for a follower without the codec');
+      // What was coded in the context of its requester needs nothing of it at a follower.
+      const inContext = await kit.session({ extensions: { replies: '{}', context } });
+      const other = await kept(inContext, { size });
+      await inContext.over(other.call);
+      for (const extensions of [{}, { context }]) {
+        const follower = await reader(kit, { extensions });
+        const parts = counted(await follow(follower, { id: other.id }));
+        mustEqual(parts.map(textOf), texts, 'the parts of a reply in context');
+      }
+    },
+  },
+  {
     name: 'replies/unknown-member',
     section: SECTION,
     tests: 'server',

@@ -1,5 +1,7 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import { compressZstd, type Fields, packed } from '../bodies.js';
+import type { Call } from '../calls.js';
 import { u32 } from '../coding.js';
 import { must, mustEqual, NotApplicable } from '../deviation.js';
 import { bodyFrames, Codec, frame, join, Kind, MAX_TENSOR_PIECE, varint } from '../frames.js';
@@ -7,6 +9,7 @@ import { jsonIn } from '../members.js';
 import { parametersOf } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 import { responseOf, type Session } from '../session.js';
+import { A_WHILE } from '../waiting.js';
 
 /** Tensors, in both directions. */
 
@@ -59,6 +62,14 @@ async function sent(session: Session, bytes: Uint8Array, pieces?: readonly numbe
   await session.link.writeBody(Kind.REQUEST, call.id, { codec: Codec.AVP, bytes, ...(pieces && { pieces }) });
   return await session.over(call, 'the answer to a tensor');
 }
+
+/** The two frames of a tensor that a receiver may refuse at the first. */
+const halves = ({ id }: Call) =>
+  bodyFrames(Kind.REQUEST, id, {
+    codec: Codec.AVP,
+    bytes: tensor({ magic: 'AW' }),
+    pieces: [30],
+  }) as unknown as readonly [Uint8Array, Uint8Array];
 
 const accepts = (
   name: string,
@@ -238,6 +249,42 @@ export const TENSORS: readonly Scenario[] = [
       await session.over(call, 'end after a cancel');
       must(call.end !== undefined, 'a cancel of a tensor is not answered by END');
       await session.stillWorks('a tensor that was cancelled');
+    },
+  },
+  {
+    name: 'tensors/refused-keeps-its-slot',
+    section: SECTION,
+    title: 'A tensor that was refused counts as open until its body has ended or it is cancelled.',
+    async run(kit) {
+      const session = await kit.session();
+      const most = session.windows.maxStreams;
+      if (most > 2000) throw new NotApplicable(`the peer allows ${most} streams`);
+      for (let index = 0; index < most; index++) session.link.write(halves(session.link.openStream())[0]);
+      session.wire.send(session.control('PING'));
+      await session.controlOf('PONG');
+      // Whether it refuses a tensor at its head or at its end is the peer's to decide.
+      await pause(A_WHILE);
+      const [beyond] = halves(session.link.openStream());
+      await session.violate(beyond, [4400], 'one stream too many, beside tensors that were refused');
+    },
+  },
+  {
+    name: 'tensors/refused-frees-its-slot',
+    section: SECTION,
+    title: 'A tensor that was refused gives its slot back when its body has ended or it is cancelled.',
+    async run(kit) {
+      const session = await kit.session();
+      const rounds = Math.min(300, session.windows.maxStreams * 2 + 2);
+      for (let round = 0; round < rounds; round++) {
+        const call = session.link.openStream();
+        const [first, rest] = halves(call);
+        session.link.write(first);
+        // At times the refusal has come before the sender goes on.
+        if (round % 100 < 4) await pause(20);
+        session.link.write(round % 2 === 0 ? rest : frame(Kind.CANCEL, call.id));
+        await session.over(call, 'the answer to a tensor');
+      }
+      await session.stillWorks(`${rounds} tensors that were refused`);
     },
   },
   ends('as-message', 'A one-way message in codec AVP ends the session with 4400.', () =>
