@@ -76,3 +76,29 @@ it('shares nothing with a session of another page that follows the answer', asyn
   };
   await expect(read()).rejects.toMatchObject({ code: 'unknown_reply' });
 });
+
+it.each([
+  ['its secret', 'a1'.repeat(16), 'a1'.repeat(16), true],
+  ['another secret', 'a1'.repeat(16), 'b1'.repeat(16), false],
+  ['a word that others may have too', 'q'.repeat(32), 'q'.repeat(32), false],
+  ['a secret that is too short', 'a'.repeat(31), 'a'.repeat(31), false],
+  ['no token', undefined, undefined, false],
+])('without authentication, a second tab that shows %s', async (_what, first, second, reads) => {
+  const { url } = await peers.serve({
+    async *onRequest(_request, { keep }) {
+      keep({ name: 'answer' });
+      yield partOf(0);
+    },
+  });
+  const dial = (token: string | undefined) => peers.dial(url, { ...(token !== undefined && { token }) });
+  for await (const { text } of (await dial(first)).stream('What next?')) expect(text).toBe(partOf(0));
+  const other = await dial(second);
+  const read = async () => {
+    const texts: string[] = [];
+    for await (const { text } of other.follow('answer')) texts.push(text);
+    return texts;
+  };
+  expect(await other.replies()).toHaveLength(reads ? 1 : 0);
+  if (reads) expect(await read()).toEqual([partOf(0)]);
+  else await expect(read()).rejects.toMatchObject({ code: 'unknown_reply' });
+});

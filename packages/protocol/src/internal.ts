@@ -39,7 +39,13 @@ export type { EventRoute, Wire } from './endpoint/ports.js';
 export { closeReasonOf } from './session/close-reason.js';
 export { WAIT } from './session/incoming.js';
 export { encodeMap } from './control/maps.js';
-export { incarnationOf, newIncarnation, newLocalPrincipal, newSessionId } from './session/random-id.js';
+export {
+  incarnationOf,
+  isLocalPrincipal,
+  newIncarnation,
+  newLocalPrincipal,
+  newSessionId,
+} from './session/random-id.js';
 
 // Sessions that move to another process
 

@@ -5,6 +5,7 @@ const ID_LENGTH = 20;
 const INCARNATION_LENGTH = 6;
 const REPLY_ID_LENGTH = 22;
 const LOCAL_LENGTH = 22;
+const LOCAL_PREFIX = 'local-';
 const TOKEN_LENGTH = 32;
 /** Larger bytes are skipped: they would make the first letters likelier than the others. */
 const FAIR = 256 - (256 % ALPHABET.length);
@@ -49,7 +50,11 @@ const REPLY_ID = /^reply_([A-Za-z0-9]{6})[A-Za-z0-9]{16}$/;
 
 /** `local-` and 22 alphanumerics from a secure random generator: 130 bits. */
 export function newLocalPrincipal(): string {
-  return randomText(LOCAL_LENGTH, 'local-');
+  return randomText(LOCAL_LENGTH, LOCAL_PREFIX);
+}
+
+export function isLocalPrincipal(principal: string): boolean {
+  return principal.startsWith(LOCAL_PREFIX);
 }
 
 /** 32 alphanumerics from a secure random generator: 190 bits. */

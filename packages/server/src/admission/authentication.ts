@@ -1,5 +1,12 @@
+import { createHash } from 'node:crypto';
 import { type Logger, ProtocolError } from '@parlance/protocol';
-import { isStatedAgentId, loggable, newLocalPrincipal, truncateUnits } from '@parlance/protocol/internal';
+import {
+  isLocalPrincipal,
+  isStatedAgentId,
+  loggable,
+  newLocalPrincipal,
+  truncateUnits,
+} from '@parlance/protocol/internal';
 import { isLoopback } from '../http/addresses.js';
 import { encodeData } from '../served-session.js';
 import type { Authenticate, CheckedIdentity, Credentials, Identity } from './admission.js';
@@ -32,7 +39,7 @@ export async function identify(
   if (authenticate === undefined) {
     // Behind a reverse proxy on this machine every client looks local.
     if (!isLoopback(ip) || isForwarded) return undefined;
-    return { principal: newLocalPrincipal(), agentId: credentials.agentId };
+    return { principal: localPrincipal(credentials.token), agentId: credentials.agentId };
   }
   try {
     const identity = await settled(authenticate(credentials));
@@ -60,6 +67,15 @@ export async function identify(
   }
 }
 
+/**
+ * Without `authenticate`, a secret of 128 bits that a browser has made up says who it is: all its tabs are one principal.
+ * Another token says nothing, as several programs may have it, or one program a new one each time.
+ */
+function localPrincipal(token: string | undefined): string {
+  if (token === undefined || !/^[0-9a-f]{32}$/.test(token)) return newLocalPrincipal();
+  return `profile-${createHash('sha256').update(token).digest('base64url')}`;
+}
+
 const LATE = Symbol('late');
 
 /** What a promise resolves to, or `LATE`. */
@@ -78,12 +94,13 @@ async function settled<Value>(value: Value | Promise<Value>): Promise<Value | ty
   }
 }
 
-/** The principal that quotas count: none without `authenticate`, as each connection's is made up. */
+/** The principal that quotas count: none that the server has made up for one connection, as it does without `authenticate`. */
 export function countedPrincipal(
   principal: string | undefined,
   { authenticate }: Pick<AuthenticationOptions, 'authenticate'>,
 ): string | undefined {
-  return authenticate === undefined ? undefined : principal;
+  const isMadeUp = authenticate === undefined && isLocalPrincipal(principal ?? '');
+  return isMadeUp ? undefined : principal;
 }
 
 /** Logs that the server serves only clients on its own machine. */
