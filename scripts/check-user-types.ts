@@ -29,6 +29,8 @@ const manifest = {
     '@types/node': '^20',
     '@types/ws': '^8',
     arktype: '^2',
+    // The oldest one that the quick start names.
+    typescript: '~5.7.0',
     valibot: '^1',
     zod: '^4',
   },
@@ -54,5 +56,11 @@ for (const config of configs) {
   const args = ['--no-install', 'tsc', '-p', join(folder, config), '--skipDefaultLibCheck'];
   failed += (await run('npx', args)).failed;
 }
-console.log(`${configs.length - failed} passed, ${failed} failed`);
+// Last, as the types of `ws` are gone then.
+rmSync(join(folder, 'node_modules', '@types', 'ws'), { recursive: true });
+console.log('untyped-ws.json');
+const oldest = join(folder, 'node_modules', 'typescript', 'bin', 'tsc');
+failed += (await run('node', [oldest, '-p', join(folder, 'untyped-ws.json'), '--skipDefaultLibCheck']))
+  .failed;
+console.log(`${configs.length + 1 - failed} passed, ${failed} failed`);
 process.exitCode = failed === 0 ? 0 : 1;

@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { DEFAULT_TIMERS, Subprotocol } from '@parlance/protocol';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createWebSocketAdapter } from '../http/adapter.js';
-import { dial, type ServerWire, WebSocketClient } from '../http/ws.js';
+import { dial, type ServerWire } from '../http/ws.js';
+import { WebSocketClient } from '../http/ws-client.js';
 import { MAX_STRANGERS, PEER_PATH, PeerPort, type PeerPortOptions } from './peer-port.js';
 import { digestOf, type LedClient, type Ticket, Tickets } from './ticket.js';
 

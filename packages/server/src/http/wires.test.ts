@@ -13,7 +13,8 @@ import { Certificates, opensslMissing } from '../cli/testing/certificates.js';
 import { AUTOBAHN_CASES } from '../wire/testing/autobahn.js';
 import { encodeFrame, type SentFrame } from '../wire/testing/frames.js';
 import { createWebSocketAdapter, WIRE_KINDS } from './adapter.js';
-import { type ServerWire, WebSocketClient, type WireEvents, type WireKind } from './ws.js';
+import type { ServerWire, WireEvents, WireKind } from './ws.js';
+import { WebSocketClient } from './ws-client.js';
 
 /** What a wire does on a socket, the same with each kind of wire. */
 

@@ -6,10 +6,7 @@ import type { Crashable, Wire } from '@parlance/protocol/internal';
 import { type ServerOptions, WebSocket, WebSocketServer } from 'ws';
 import { FrameWriter } from './frame-writer.js';
 
-/** The only file that uses the WebSocket library: for clients on Node, and for servers by option. It moves bytes and decides nothing. */
-
-/** The library's client, which the command line uses. */
-export { WebSocket as WebSocketClient } from 'ws';
+/** Uses the WebSocket library for clients on Node, and for servers by option. It moves bytes and decides nothing. */
 
 export interface WireEvents {
   /**
