@@ -478,7 +478,7 @@ describe.skipIf(missing !== undefined)('the chat page', () => {
       for (const told of [
         'RATE_LIMITED',
         'sessions from one address are limited to 1',
-        'This page waits a little',
+        'This page waits and then tries again by itself',
       ])
         expect(notice).toContain(told);
       expect(await page.locator('#countdown').textContent()).toMatch(/^Next attempt in \d+ s\.$/);
