@@ -24,6 +24,8 @@ export interface Tally {
   readonly undelivered?: readonly Fields[];
 }
 
+const MAX_STREAMS_TO_FILL = 2_000;
+
 interface SessionOptions {
   /** The kit is the client. */
   readonly isClient: boolean;
@@ -82,6 +84,13 @@ export class Session {
 
   get windows(): Windows {
     return this.agreement.peer;
+  }
+
+  /** How many streams of this end the peer allows at once. A scenario that needs all of them does not apply to a peer with very many. */
+  streamsToFill(): number {
+    const { maxStreams } = this.windows;
+    if (maxStreams > MAX_STREAMS_TO_FILL) throw new NotApplicable(`the peer allows ${maxStreams} streams`);
+    return maxStreams;
   }
 
   /** What this end states in control messages. */
@@ -186,6 +195,12 @@ export class Session {
       const index = this.controls.findIndex((message) => message['type'] === type);
       return index < 0 ? undefined : this.controls.splice(index, 1)[0];
     }, type);
+  }
+
+  /** The peer has read all that was sent before. */
+  async ping(): Promise<void> {
+    this.wire.send(this.control('PING'));
+    await this.controlOf('PONG');
   }
 
   /** The session still works: nothing that came before has harmed it. */

@@ -37,8 +37,7 @@ async function refuses(session: Session): Promise<void> {
 /** Says GOAWAY to a client, and waits until it has read it. */
 async function told(session: Session, payload: Record<string, unknown>): Promise<void> {
   session.wire.send(session.control('GOAWAY', payload));
-  session.wire.send(session.control('PING'));
-  await session.controlOf('PONG');
+  await session.ping();
 }
 
 export const GOAWAY: readonly Scenario[] = [

@@ -67,8 +67,7 @@ export const MESSAGES: readonly Scenario[] = [
     title: 'PING is answered at once.',
     async run(kit) {
       const session = await kit.session();
-      session.wire.send(session.control('PING'));
-      await session.controlOf('PONG');
+      await session.ping();
       await session.stillWorks('PING');
     },
   },
