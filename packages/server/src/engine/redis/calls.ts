@@ -18,7 +18,7 @@ type Send = (wire: RedisCommands, command: readonly Argument[]) => Promise<unkno
 
 const OLDEST = [6, 2] as const;
 
-/** A command of many arguments has a millisecond more for so many of them: both ends read each one. */
+/** Redis has one millisecond more to answer for each so many arguments of a command, because both ends read all of them. */
 const ARGUMENTS_PER_MS = 100;
 
 /** Calls of Redis over one connection, each of which fails if it is not answered in time. */

@@ -444,7 +444,12 @@ function lateNowAndThen(engine: Engine): Engine {
   };
 }
 
-/** Runs each test of the suite by itself. @param patienceMs how long what is wrong is waited for. @returns what is wrong, and which were skipped. */
+/**
+ * Runs each test of the suite by itself.
+ *
+ * @param patienceMs how long a test waits before it fails.
+ * @returns what is wrong, and which were skipped.
+ */
 async function runSuite(start: () => StartedEngine, groups: RegExp, patienceMs = 30_000) {
   const names: string[] = [];
   engineTests({ test: (name) => names.push(name), after() {}, start: async () => start() });
