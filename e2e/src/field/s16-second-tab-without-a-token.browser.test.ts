@@ -4,9 +4,9 @@ import { answerText, ChatPages, finished, state } from '../chat-driver.js';
 import { chromiumMissing } from '../chat-page.js';
 import { Stage } from './chat-stage.js';
 
-/** Tabs of one browser read one answer from a server that asks nobody for a token; another browser reads nothing of it. */
+/** Without authentication, all tabs of a browser read the same answer, and another browser reads none of it. */
 
-describe.skipIf(chromiumMissing())(
+describe.skipIf(chromiumMissing() !== undefined)(
   'on a server without authentication, an answer that is being written',
   () => {
     const pages = ChatPages.use();

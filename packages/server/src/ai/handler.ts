@@ -86,7 +86,7 @@ const STOP_GRACE_MS = 5_000;
  *         streamText({ model, messages: await convertToModelMessages(messages), abortSignal: signal })),
  *     })
  *
- * The answer goes on, and `onFinish` is called, also if the client is gone. A stop by any page of the principal aborts
+ * The answer continues, and `onFinish` is called, also if the client is gone. A stop by any page of the principal aborts
  * `signal`. A `RequestError` of the handler, or of the model, reaches the client with its code; a response of the model's
  * provider with an error status as `rate_limited` or `upstream_status`, and other failures of the model as `model_failed`.
  * Anything else that the handler throws is `internal`, as of every handler.

@@ -243,7 +243,7 @@ function showEvent({ at, level, event, message, fields }: AdminEvent): void {
 async function closeSession(id: string): Promise<void> {
   const isSure = await confirm(
     'Close this session?',
-    `Its client is told that an operator has closed the session, unless it is away for 5 s more. Requests under way are cancelled. ${id}`,
+    `Its client is told that an operator has closed the session, unless it is away and does not come back in time. Requests under way are cancelled. ${id}`,
     'Close the session',
   );
   if (isSure) await api?.closeSession(id).then(showSessions).catch(fail);

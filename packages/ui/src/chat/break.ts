@@ -45,7 +45,7 @@ export function createBreakCard({ onFreeze }: BreakEvents): BreakCard {
       }, Number(freezeMs));
     });
   }
-  add('reload', 'Reload this page', 'the answer goes on', () => location.reload());
+  add('reload', 'Reload this page', 'the answer continues', () => location.reload());
   if (demo !== undefined)
     add('restart', 'Restart the server', 'drain, then a new one', () => wish('restart'));
   else told.textContent = 'Or switch off your network for a while, in mid-answer.';

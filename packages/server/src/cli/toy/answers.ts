@@ -81,7 +81,7 @@ It stops taking new sessions, lets running answers finish, and sends every page 
 | What is lost | What you see | What is asked again |
 | --- | --- | --- |
 | the connection | a mark in the answer | nothing |
-| the page | the answer goes on | nothing |
+| the page | the answer continues | nothing |
 | the server, in order | a new session after the answer | nothing |
 | the server, by accident | half an answer | the question, if you press a button |
 
