@@ -50,7 +50,7 @@ const env = (() => {
  * Against hanging only: how long a test takes says nothing on a machine with other work. A poll ends before its test does, and
  * says what it saw last.
  */
-const patience = { testTimeout: 120_000, expect: { poll: { timeout: 60_000 } }, hookTimeout: 120_000 };
+const patience = { testTimeout: 300_000, expect: { poll: { timeout: 60_000 } }, hookTimeout: 300_000 };
 
 /** What a test file says that touches more than its own modules: it needs a process of its own. It may read the environment. */
 const TOUCHES_MORE =
@@ -194,7 +194,6 @@ export default defineConfig({
           ...patience,
           // Each look at a page costs two processes some milliseconds.
           expect: { poll: { ...patience.expect.poll, interval: 100 } },
-          hookTimeout: 120_000,
         },
       },
     ],

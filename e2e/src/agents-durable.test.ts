@@ -77,7 +77,7 @@ describe.skipIf(redisMissing !== undefined)(
     });
 
     const until = (heard: () => number, count: number) =>
-      expect.poll(heard, { timeout: 40_000, interval: 20 }).toBeGreaterThanOrEqual(count);
+      expect.poll(heard, { timeout: 60_000, interval: 20 }).toBeGreaterThanOrEqual(count);
     const upTo = (count: number) => Array.from({ length: count }, (_, i) => i + 1);
 
     it('are heard once if their sender is killed while it is busy with an earlier message', async () => {

@@ -55,13 +55,13 @@ describe.skipIf(redisMissing !== undefined)(
           const heard = life === then?.life ? then.heard : 0;
           return life.heard.length >= heard + 20 && whole >= (then?.whole ?? 0) + 2;
         });
-      await expect.poll(advanced, { timeout: 30_000 }).toBe(true);
+      await expect.poll(advanced).toBe(true);
     }
 
     /** Stops the talk and accounts for it. */
     async function settle([ann, ben]: readonly [Talker, Talker]): Promise<void> {
       await Promise.all([ann.stop(), ben.stop()]);
-      await expect.poll(() => [...missing(ann, ben), ...missing(ben, ann)], { timeout: 20_000 }).toEqual([]);
+      await expect.poll(() => [...missing(ann, ben), ...missing(ben, ann)]).toEqual([]);
       expect([...faultsOf(ann, ben), ...faultsOf(ben, ann)]).toEqual([]);
     }
 

@@ -78,8 +78,8 @@ export async function openPage(
   options: BrowserContextOptions = {},
 ): Promise<OpenPage> {
   const context = await browser.newContext(options);
-  // Only the timeout of the test applies: how long a page takes depends on other work of the machine.
-  context.setDefaultTimeout(0);
+  // Against hanging only, and sooner than the test, so that it says for what it waited.
+  context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   const complaints: string[] = [];
   page.on('console', (message) => {

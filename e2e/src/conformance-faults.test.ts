@@ -165,14 +165,10 @@ async function check(fault: Fault): Promise<void> {
   expect(part(failed[0])).toBe(part(fault.fails[0]));
 }
 
-describe.skipIf(pythonMissing !== undefined)(
-  pythonMissing ?? 'a peer with a fault',
-  { timeout: 120_000 },
-  () => {
-    it.concurrent.each(FAULTS)('$name fails $fails', check);
-  },
-);
+describe.skipIf(pythonMissing !== undefined)(pythonMissing ?? 'a peer with a fault', () => {
+  it.concurrent.each(FAULTS)('$name fails $fails', check);
+});
 
-describe('our own peer with a fault', { timeout: 120_000 }, () => {
+describe('our own peer with a fault', () => {
   it.concurrent.each(OUR_FAULTS)('$name fails $fails', check);
 });

@@ -19,24 +19,20 @@ async function failed(door: Door): Promise<string[]> {
     .map(({ name, why, bytes }) => `${name}: ${why} ${bytes ?? ''}`.trim());
 }
 
-describe.skipIf(pythonMissing !== undefined)(
-  pythonMissing ?? 'the peer in Python',
-  { timeout: 120_000 },
-  () => {
-    it('passes as a server', async () => {
-      const peer = await startPython();
-      closing.push(() => peer.stop());
-      expect(await failed(new Dialer(peer.url, TIMEOUT_MS))).toEqual([]);
-      expect(peer.errors()).toBe('');
-    });
+describe.skipIf(pythonMissing !== undefined)(pythonMissing ?? 'the peer in Python', () => {
+  it('passes as a server', async () => {
+    const peer = await startPython();
+    closing.push(() => peer.stop());
+    expect(await failed(new Dialer(peer.url, TIMEOUT_MS))).toEqual([]);
+    expect(peer.errors()).toBe('');
+  });
 
-    it('passes as a client', async () => {
-      const door = await Listener.listen(0, TIMEOUT_MS);
-      const peer = await startPython(door.url);
-      closing.push(() => door.close());
-      closing.push(() => peer.stop());
-      expect(await failed(door)).toEqual([]);
-      expect(peer.errors()).toBe('');
-    });
-  },
-);
+  it('passes as a client', async () => {
+    const door = await Listener.listen(0, TIMEOUT_MS);
+    const peer = await startPython(door.url);
+    closing.push(() => door.close());
+    closing.push(() => peer.stop());
+    expect(await failed(door)).toEqual([]);
+    expect(peer.errors()).toBe('');
+  });
+});

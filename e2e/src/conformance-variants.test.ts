@@ -60,7 +60,6 @@ async function wronged(
 
 describe.skipIf(pythonMissing !== undefined)(
   pythonMissing ?? 'a peer that does what the specification allows',
-  { timeout: 120_000 },
   () => {
     const roles = ['server', 'client'] as const;
 

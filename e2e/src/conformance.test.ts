@@ -23,7 +23,7 @@ async function judged(door: Door): Promise<{ passed: number; others: string[] }>
   };
 }
 
-describe('the scenarios for any implementation', { timeout: 120_000 }, () => {
+describe('the scenarios for any implementation', () => {
   it('pass with our server', async () => {
     const server = await serve();
     closing.push(() => server.close());

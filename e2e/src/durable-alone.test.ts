@@ -180,7 +180,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a process without n
     await start();
     at = 1;
     await Promise.all([reading, sending]);
-    await expect.poll(() => answers.length, { timeout: 20_000 }).toBe(sent.length);
+    await expect.poll(() => answers.length).toBe(sent.length);
     expect(answers).toEqual(sent.map((text, i) => `${i + 1}: ${text}`));
     const numbers = Array.from({ length: 120 }, (_, i) => `${i}`);
     expect(texts.map((text) => text.split('@')[0])).toEqual(numbers);
@@ -211,9 +211,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a process without n
     front?.cut();
     await session.send('two');
     // It waits for the end of the lease.
-    await expect.poll(() => answers, { timeout: 20_000 }).toEqual(['1: one', '2: two']);
+    await expect.poll(() => answers).toEqual(['1: one', '2: two']);
     process.kill(nodeAt(0).process.pid, 'SIGCONT');
-    await expect.poll(async () => await nodeAt(0).process.call('sessions'), { timeout: 20_000 }).toEqual([]);
+    await expect.poll(async () => await nodeAt(0).process.call('sessions')).toEqual([]);
     expect(await nodeAt(0).process.call('aborts')).toEqual(['fenced']);
     expect(await reading).toBe(700);
     await session.send('three');

@@ -47,7 +47,6 @@ afterAll(async () => {
 
 it.skipIf(missing !== undefined)(
   missing ?? 'clients go on, from file to Redis to Postgres to file',
-  { timeout: 120_000 },
   async () => {
     const [file, last] = ['first.db', 'last.db'].map((name) => join(folder, name)) as [string, string];
     // A slow machine makes it say how far it is.
@@ -112,7 +111,7 @@ it.skipIf(missing !== undefined)(
 
     node = await startDurableNode({ url: postgres.url });
     await session.send('three');
-    await expect.poll(() => answers, { timeout: 30_000 }).toEqual(['1: one', '2: two', '3: three']);
+    await expect.poll(() => answers).toEqual(['1: one', '2: two', '3: three']);
     await node.process.call('close');
     await node.process.kill();
     const toFile = await copy(postgres.url, `sqlite:${last}`);

@@ -10,8 +10,6 @@ import { UNLIMITED } from './helpers/unlimited.js';
 
 /** All nodes and clients share one event loop, so the other tests that run beside it decide how many can move in time. */
 const COUNT = isFull ? 1_000 : 200;
-/** Against hanging only. */
-const PATIENT = { timeout: 30_000 };
 
 const open: AsyncDisposable[] = [];
 afterEach(async () => {
@@ -61,7 +59,7 @@ describe('a group of three nodes', () => {
     const [one, two, three] = started;
     if (one === undefined || two === undefined || three === undefined) throw new Error('they started');
     const heard = [collect(await enter(one.url, 'ann')), collect(await enter(two.url, 'ben'))];
-    for (const { server } of started) await expect.poll(() => membersAt(server), PATIENT).toHaveLength(2);
+    for (const { server } of started) await expect.poll(() => membersAt(server)).toHaveLength(2);
     const bytes = new TextEncoder().encode('bytes');
     expect(await three.server.group('room').send('from without')).toMatchObject({
       queued: 0,
@@ -71,7 +69,7 @@ describe('a group of three nodes', () => {
     const [except] = one.server.group('room');
     await one.server.group('room').send({ json: true }, { except });
     await one.server.group('room').send('last', { algorithm: 'CONTEXT' });
-    await expect.poll(() => heard.map(({ length }) => length), PATIENT).toEqual([3, 4]);
+    await expect.poll(() => heard.map(({ length }) => length)).toEqual([3, 4]);
     // Those of different nodes have no order.
     expect(heard.map((texts) => texts.filter((text) => text !== 'from without'))).toEqual([
       ['bytes', 'last'],
@@ -104,14 +102,14 @@ describe('a group of three nodes', () => {
           heard.push(collect(await enter(`ws://127.0.0.1:${proxy.port}/session`, `member ${i + j}`))),
         ),
       );
-    await expect.poll(() => one.server.group('room').size, PATIENT).toBe(COUNT);
+    await expect.poll(() => one.server.group('room').size).toBe(COUNT);
     const end = new AbortController();
     const changes: string[] = [];
     const reading = (async () => {
       for await (const some of three.server.group('room').presence({ signal: end.signal }))
         for (const { principal, state } of some) changes.push(`${principal} ${state}`);
     })();
-    await expect.poll(() => changes.length, PATIENT).toBe(COUNT);
+    await expect.poll(() => changes.length).toBe(COUNT);
     port = two.port;
     let said = 0;
     const talking = setInterval(() => void three.server.group('room').send(`${++said}`), 400);
@@ -120,9 +118,9 @@ describe('a group of three nodes', () => {
     expect(drained).toMatchObject({ moved: COUNT });
     // A session whose client has no connection at the moment goes to the node that its ID chooses.
     const size = () => two.server.group('room').size + three.server.group('room').size;
-    await expect.poll(size, PATIENT).toBe(COUNT);
+    await expect.poll(size).toBe(COUNT);
     const all = Array.from({ length: said }, (_, i) => `${i + 1}`);
-    await expect.poll(() => heard.every(({ length }) => length >= said), PATIENT).toBe(true);
+    await expect.poll(() => heard.every(({ length }) => length >= said)).toBe(true);
     for (const texts of heard) expect(texts).toEqual(all);
     // What is collected is told.
     await new Promise((resolve) => setTimeout(resolve, 1_000));

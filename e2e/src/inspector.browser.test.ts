@@ -58,7 +58,7 @@ describe.skipIf(missing !== undefined)('the inspector', () => {
 
   async function profile(options: Parameters<Browser['newContext']>[0] = {}): Promise<BrowserContext> {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
-    context.setDefaultTimeout(0);
+    context.setDefaultTimeout(60_000);
     open.push(() => context.close());
     return context;
   }

@@ -75,7 +75,7 @@ describe('a session that follows a kept reply', () => {
           peers.serve({ engine: cluster, features: [nodes()], logger, ...answers }),
         ),
       );
-      await expect.poll(() => joined, { timeout: 10_000 }).toBe(4 * 3);
+      await expect.poll(() => joined).toBe(4 * 3);
       let to = 0;
       const way = peers.use(
         await createCuttingProxy(() => servers[writer === 0 ? to : writer]?.port as number),
@@ -103,11 +103,11 @@ describe('a session that follows a kept reply', () => {
       to = 1;
       const first = servers[0]?.server.drain({ timeoutMs: 30_000, returnWithinMs: 50 });
       // Although the replies are not over.
-      await expect.poll(() => areAway(0), { timeout: 20_000 }).toBe(true);
+      await expect.poll(() => areAway(0)).toBe(true);
       await pause(Math.random() * 60);
       to = 2;
       const second = servers[1]?.server.drain({ timeoutMs: 30_000, returnWithinMs: 50 });
-      await expect.poll(() => areAway(0, 1), { timeout: 20_000 }).toBe(true);
+      await expect.poll(() => areAway(0, 1)).toBe(true);
       go();
       expect((await Promise.all(readings)).flat()).toEqual([]);
       expect(await second).toMatchObject({ lost: 0, interrupted: 0 });

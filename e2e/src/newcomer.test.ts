@@ -172,7 +172,7 @@ describe('messages that have no reader', () => {
       onRequest: () => 'requests pass',
     });
     const session = await peers.dial(url, { timers: { closingTimeoutMs: 200 } });
-    await expect.poll(() => events.length, { timeout: 30_000 }).toBe(1);
+    await expect.poll(() => events.length).toBe(1);
     expect(sent).toBeLessThan(3_000);
     expect(events).toEqual([{ messages: expect.any(Number), bytes: expect.any(Number) }]);
     const { messages, bytes } = events[0] as { messages: number; bytes: number };
@@ -322,19 +322,17 @@ describe('the loop of the quick start', () => {
       const onSigterm = /process\.once\('SIGTERM'.*?\n\}\);/s.exec(DEPLOY)?.[0] ?? expect.fail('no SIGTERM');
       const start = async () => {
         const server = run(`${block('// server.mjs', port)}\n${onSigterm}`);
-        await expect
-          .poll(server.lines, { timeout: 30_000 })
-          .toContain(`listening on ws://127.0.0.1:${port}/session`);
+        await expect.poll(server.lines).toContain(`listening on ws://127.0.0.1:${port}/session`);
         return server.child;
       };
       const first = await start();
       const { child, lines } = run(block('// stay.mjs', port).replace('1_000', '20'));
-      await expect.poll(() => echoesIn(lines()).length, { timeout: 30_000 }).toBeGreaterThan(10);
+      await expect.poll(() => echoesIn(lines()).length).toBeGreaterThan(10);
       first.kill(how.startsWith('killed') ? 'SIGKILL' : 'SIGTERM');
       await once(first, 'exit');
       const before = echoesIn(lines()).length;
       await start();
-      await expect.poll(() => echoesIn(lines()).length, { timeout: 30_000 }).toBeGreaterThan(before + 20);
+      await expect.poll(() => echoesIn(lines()).length).toBeGreaterThan(before + 20);
       expect(child.exitCode).toBe(null);
       const echoes = echoesIn(lines());
       expect(echoes).toEqual([...new Set(echoes)].sort((a, b) => a - b));

@@ -63,7 +63,7 @@ describe.skipIf(missing !== undefined).each(VERSIONS)('a page with React $major'
     joined = [];
     handlers = { running: 0, aborted: 0, complete: 0 };
     context = await browser.newContext();
-    context.setDefaultTimeout(0);
+    context.setDefaultTimeout(60_000);
     await start();
     proxy = await createCuttingProxy(Number(new URL(url).port));
     page = await context.newPage();

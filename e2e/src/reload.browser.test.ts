@@ -43,7 +43,7 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
   });
   beforeEach(async () => {
     context = await browser.newContext();
-    context.setDefaultTimeout(0);
+    context.setDefaultTimeout(60_000);
     await serve();
   });
   afterEach(async () => {

@@ -140,7 +140,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in a R
     await using server = await startRedis();
     const started = await start(server.url);
     server.pause();
-    await expect.poll(() => started.a.events, { timeout: 10_000 }).toContain('reply.full');
+    await expect.poll(() => started.a.events).toContain('reply.full');
     server.go();
     await expectLost(started, 'timeout');
     expect(count(started.a.events, 'replies.stalled')).toBe(1);
@@ -151,7 +151,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in a R
     await using server = await startRedis();
     const started = await start(server.url);
     await server.client.config('SET', 'maxmemory', '1');
-    await expect.poll(() => started.a.events, { timeout: 10_000 }).toContain('reply.full');
+    await expect.poll(() => started.a.events).toContain('reply.full');
     await server.client.config('SET', 'maxmemory', '0');
     await expectLost(started, 'timeout');
     const again = await peers.dial(started.a.url, { token: 'bob' });

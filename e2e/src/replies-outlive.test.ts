@@ -163,7 +163,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Red
     const lengths = new Map(ended.map(({ name, after, texts }) => [name, after + texts.length]));
     for (const { error } of ended) expect(error?.code).toBe('interrupted');
     process.kill(child.pid as number, 'SIGCONT');
-    await expect.poll(() => countAt(owner, 'reply.full'), { timeout: 10_000 }).toBe(REPLIES);
+    await expect.poll(() => countAt(owner, 'reply.full')).toBe(REPLIES);
     const produced = await child.call('produced');
     await pause(100);
     expect(await child.call('produced')).toBe(produced);

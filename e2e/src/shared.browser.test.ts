@@ -92,7 +92,7 @@ describe.skipIf(missing !== undefined)('tabs that share a session', () => {
     });
     ({ url } = await server.listen());
     context = await browser.newContext();
-    context.setDefaultTimeout(0);
+    context.setDefaultTimeout(60_000);
   }
 
   const SHARED: ClientOptions = { shared: { worker: '/shared-worker.js' } };

@@ -88,7 +88,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node whose Redis 
     const { server, saidOf } = createNode(proxy.port);
     const listening = server.listen({ port });
     // It says so from the beginning, and not only when its first attempts are over.
-    await expect.poll(() => statusOf(port).catch(() => 0), { timeout: 1_500 }).toBe(503);
+    await expect.poll(() => statusOf(port).catch(() => 0)).toBe(503);
     await listening;
     await pause(4_000);
     expect(await statusOf(port)).toBe(503);
@@ -98,7 +98,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node whose Redis 
     expect(saidOf('agents.stalled').length).toBeLessThanOrEqual(1);
     // Those that were accepted are not used any more.
     proxy.arrivals = 'work';
-    await expect.poll(() => statusOf(port), { timeout: 20_000 }).toBe(200);
+    await expect.poll(() => statusOf(port)).toBe(200);
     const session = await connect(`ws://127.0.0.1:${port}/session`, { WebSocket, token: 'ann' });
     await session.send('one');
     expect((await session[Symbol.asyncIterator]().next()).value?.text).toBe('one');

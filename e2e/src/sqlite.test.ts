@@ -89,8 +89,7 @@ describe('sessions in a file', () => {
       const numbers = Array.from({ length: PARTS }, (_, i) => `${i}`);
       for (const texts of await Promise.all(replies))
         expect(texts.map((text) => text.split('@')[0])).toEqual(numbers);
-      for (const { answers } of users)
-        await expect.poll(() => answers.length, { timeout: 20_000 }).toBeGreaterThanOrEqual(sent);
+      for (const { answers } of users) await expect.poll(() => answers.length).toBeGreaterThanOrEqual(sent);
     }
     const expected = Array.from({ length: sent }, (_, i) => `${i + 1}: message ${i}`);
     for (const { answers, session, id } of users) {
@@ -151,7 +150,7 @@ describe('parlance serve --data', () => {
     try {
       ({ port } = new URL(second.url));
       await session.send('two');
-      await expect.poll(() => answers, { timeout: 20_000 }).toEqual(['one', 'two']);
+      await expect.poll(() => answers).toEqual(['one', 'two']);
       expect(session.id).toBe(id);
     } finally {
       await second.stop('SIGKILL');

@@ -44,8 +44,8 @@ describe('a client that is throttled', () => {
         if (sent % 100 === 0) await pause(0);
       }
     })();
-    await expect.poll(() => events.length, { timeout: 10_000 }).toBe(2);
-    await expect.poll(() => heard.length, { timeout: 10_000 }).toBeGreaterThan(620);
+    await expect.poll(() => events.length).toBe(2);
+    await expect.poll(() => heard.length).toBeGreaterThan(620);
     // Between two messages neither is blocked for a moment.
     const blocked = () => [session.stats().blockedOnRate, served?.stats().peerBlockedOnRate];
     await expect.poll(blocked).toEqual([true, true]);

@@ -71,7 +71,7 @@ describe.each(VERSIONS)(
     beforeEach(async () => {
       app = await start(files.origin);
       context = await browser.newContext();
-      context.setDefaultTimeout(0);
+      context.setDefaultTimeout(60_000);
       chat = `chat ${++chats}`;
     });
     afterEach(async () => {

@@ -108,7 +108,7 @@ export class Stage {
     const proxy = pages.use(await createCuttingProxy(port));
     const context = await pages.browser.newContext({ viewport: { width: 1280, height: 800 } });
     pages.use({ [Symbol.asyncDispose]: () => context.close() });
-    context.setDefaultTimeout(0);
+    context.setDefaultTimeout(60_000);
     const seen = new Map<Page, Set<string>>();
     await context.exposeBinding('saw', ({ page }, texts: string[]) => {
       const known = seen.get(page) ?? new Set();

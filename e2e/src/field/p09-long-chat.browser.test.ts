@@ -10,7 +10,7 @@ import { chromiumMissing, serveFiles } from '../chat-page.js';
 
 /** A long chat that is loaded again, and Markdown whose attributes carry its meaning. */
 
-describe.skipIf(chromiumMissing() !== undefined)('the chat page', { timeout: 120_000 }, () => {
+describe.skipIf(chromiumMissing() !== undefined)('the chat page', () => {
   const pages = ChatPages.use();
 
   const turnOf = (question: string, i: number): Turn => ({

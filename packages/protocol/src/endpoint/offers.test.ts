@@ -127,9 +127,7 @@ beforeAll(async () => {
   ]);
 });
 
-it('works for all offers, limits and windows without a fault', {
-  timeout: 120_000,
-}, async () => {
+it('works for all offers, limits and windows without a fault', async () => {
   let established = 0;
   let received = 0;
   await fc.assert(

@@ -62,7 +62,7 @@ const FORGETFUL: Readonly<Record<string, (parts: Link['parts'] & Pick<Link, 'ack
 };
 
 describe('a session that wakes', () => {
-  it.each(Object.keys(FORGETFUL))('breaks if it forgets %s', { timeout: 120_000 }, (part) => {
+  it.each(Object.keys(FORGETFUL))('breaks if it forgets %s', (part) => {
     const { wake } = RestedLink.prototype;
     vi.spyOn(RestedLink.prototype, 'wake').mockImplementation(function (this: RestedLink, link) {
       wake.call(this, link);

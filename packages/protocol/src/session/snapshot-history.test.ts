@@ -49,7 +49,7 @@ describe('a session whose client changes to another connection', () => {
     if (HISTORIES >= 10) expect(swaps).toBeGreaterThan(HISTORIES);
   });
 
-  it.each(SWAP_FAULTS)('breaks if %s', { timeout: 120_000 }, (swaps) => {
+  it.each(SWAP_FAULTS)('breaks if %s', (swaps) => {
     for (let seed = 1; seed <= MUTANT_HISTORIES; seed++)
       if (runMoveHistory({ seed, swaps }).faults.length > 0) return;
     expect.unreachable(`${MUTANT_HISTORIES} histories have noticed nothing`);
@@ -163,7 +163,7 @@ describe('a restore that forgets a part', () => {
     return encodeSnapshot({ ...fields });
   };
 
-  it.each(Object.entries(FORGETFUL))('breaks the session: %s', { timeout: 120_000 }, (_, damage) => {
+  it.each(Object.entries(FORGETFUL))('breaks the session: %s', (_, damage) => {
     for (let seed = 1; seed <= MUTANT_HISTORIES; seed++) {
       const change = (snapshot: Uint8Array) => damaged(snapshot, damage);
       if (runMoveHistory({ seed, change }).faults.length > 0) return;
@@ -171,7 +171,7 @@ describe('a restore that forgets a part', () => {
     expect.unreachable(`${MUTANT_HISTORIES} histories have noticed nothing`);
   });
 
-  it.each(Object.entries(HARMLESS))('gives another snapshot: %s', { timeout: 120_000 }, (_, damage) => {
+  it.each(Object.entries(HARMLESS))('gives another snapshot: %s', (_, damage) => {
     let noticed = 0;
     const onMoved = (before: Uint8Array, after: Uint8Array) => {
       if (Buffer.compare(before, after) !== 0) noticed++;

@@ -189,9 +189,7 @@ describe('bytes that are no snapshot', () => {
     return found.toSorted((a, b) => b.length - a.length).slice(0, 60);
   }
 
-  it('either throw a typed error or give a session that works, if their CRC is right', {
-    timeout: 120_000,
-  }, () => {
+  it('either throw a typed error or give a session that works, if their CRC is right', () => {
     const snapshots = busy();
     const edits = fc.array(fc.tuple(fc.nat(), fc.integer({ min: 0, max: 255 })), {
       minLength: 1,

@@ -33,7 +33,7 @@ describe('a session whose processes die', () => {
       expect(counts.get(what) ?? 0, what).toBeGreaterThan(0);
   });
 
-  it.each(TAKE_OVER_FAULTS)('breaks if %s', { timeout: 120_000 }, (fault) => {
+  it.each(TAKE_OVER_FAULTS)('breaks if %s', (fault) => {
     for (let seed = 1; seed <= MUTANT_HISTORIES; seed++)
       if (runTakeOverHistory({ seed, fault }).faults.length > 0) return;
     expect.unreachable(`${MUTANT_HISTORIES} histories have noticed nothing`);
