@@ -1,4 +1,10 @@
-import { assertOptions, resolveLimits, sentenceOf, systemClock } from '@parlance/protocol/client';
+import {
+  assertOptions,
+  CLIENT_LIMITS,
+  resolveLimits,
+  sentenceOf,
+  systemClock,
+} from '@parlance/protocol/client';
 import { resolveUrl } from './connection/address.js';
 import { watchPage } from './connection/page-events.js';
 import { createBackoff } from './connection/reconnect.js';
@@ -31,7 +37,7 @@ async function openWithParts(url: string | URL, options: ClientOptions): Promise
   const setup: Setup = {
     url: await resolveUrl(url),
     options,
-    limits: resolveLimits(options.limits),
+    limits: resolveLimits(options.limits, CLIENT_LIMITS),
     clock: systemClock,
     logger: loggerOf(options),
     tools: TOOLS,

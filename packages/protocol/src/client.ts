@@ -15,7 +15,7 @@ export {
   MAX_EARLY_HELLO,
   Subprotocol,
 } from './base/constants.js';
-export { resolveLimits, resolveTimers } from './base/limits.js';
+export { CLIENT_LIMITS, limitsWithin, resolveLimits, resolveTimers } from './base/limits.js';
 export { assertOptions, type OptionKinds } from './base/options.js';
 export { formOf } from './codec/algorithms.js';
 export { isStatedAgentId } from './control/capabilities.js';

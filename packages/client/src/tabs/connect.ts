@@ -1,5 +1,6 @@
 import type { Logger } from '@parlance/protocol';
 import {
+  CLIENT_LIMITS,
   loggable,
   ProtocolError,
   resolveLimits,
@@ -41,7 +42,7 @@ async function connectShared(
   const isAlone = !runtime.hasWorker && !runtime.hasElection;
   // A session of its own may need the class, as on Node.
   const options = sharedOptionsOf(isAlone ? { ...given, WebSocket: undefined } : given);
-  const limits = resolveLimits(options.limits);
+  const limits = resolveLimits(options.limits, CLIENT_LIMITS);
   const timers = resolveTimers(options.timers);
   const backoff = options.reconnect === false ? undefined : createBackoff(options.reconnect);
   const alone = (): Promise<ClientSession> => {

@@ -15,6 +15,7 @@ import {
   type Content,
   contentOf,
   isBlob,
+  limitsWithin,
   ownContent,
   ProtocolError,
   readBlob,
@@ -25,12 +26,13 @@ import { Allowance, chargeOf, MAX_UPLOAD } from './bounds.js';
 import { unpackError } from './packed-error.js';
 import { chargeOfMessage, SharedMessage } from './packed-message.js';
 import type { Pipe } from './pipe.js';
-import type { Call, FromHost, FromTab } from './protocol.js';
+import type { Call, FromHost, FromTab, Status } from './protocol.js';
 import { TabReply } from './tab-reply.js';
 
 export interface TabOutboundOptions {
   readonly pipe: Pipe;
   readonly limits: Limits;
+  readonly status: () => Status | undefined;
   readonly traceparent: (() => string | undefined) | undefined;
   /** The host sends the counters of the session with every end of a call. */
   readonly onStats: (stats: SessionStats) => void;
@@ -69,6 +71,12 @@ export class TabOutbound implements UserOutbound {
     this.#options = options;
   }
 
+  /** Those of the session. */
+  get limits(): Limits {
+    const { limits, status } = this.#options;
+    return limitsWithin(limits, status()?.negotiated?.maxPayloadSize ?? 0);
+  }
+
   send(body: Body, options: SendOptions, agent: string | undefined): Promise<void> {
     const { signal, to: _, ...rest } = options;
     const content = contentOf(body);
@@ -96,7 +104,6 @@ export class TabOutbound implements UserOutbound {
   }
 
   request(body: Body, options: RequestOptions, agent: string | undefined): Promise<Message> {
-    const { limits } = this.#options;
     const { signal, to: _, ...rest } = options;
     const content = contentOf(body);
     return new Promise((resolve, reject) => {
@@ -106,7 +113,7 @@ export class TabOutbound implements UserOutbound {
           signal?.removeEventListener('abort', onAbort);
           if (message !== undefined) {
             this.#post({ type: 'received', charge: chargeOfMessage(message) });
-            return resolve(new SharedMessage(message, { limits }));
+            return resolve(new SharedMessage(message, { limits: this.limits }));
           }
           reject(error === undefined ? new ProtocolError('internal', 'no reply') : unpackError(error));
         },
@@ -130,7 +137,7 @@ export class TabOutbound implements UserOutbound {
     const onAbort = (): void => reply.abort(signal?.reason);
     const free = () => signal?.removeEventListener('abort', onAbort);
     const reply = new TabReply({
-      limits: this.#options.limits,
+      limits: this.limits,
       onTaken: (charge) => this.#post({ type: 'taken', call, charge }),
       onCancelled: () => {
         free();
@@ -271,7 +278,7 @@ export class TabOutbound implements UserOutbound {
     if (this.#read === call) return;
     this.#read = call;
     try {
-      call.body = await readBlob(blob, this.#options.limits.maxMessageSize);
+      call.body = await readBlob(blob, this.limits.maxMessageSize);
     } catch (error) {
       const open = this.#calls.get(call.call);
       this.#withdraw(call.call);

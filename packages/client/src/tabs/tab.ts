@@ -222,7 +222,7 @@ export class Tab implements ClientSessionHost {
       const onStats = (stats: SessionStats): void => {
         if (this.#status !== undefined) this.#status = { ...this.#status, stats };
       };
-      const outbound = new TabOutbound({ pipe, limits, traceparent, onStats });
+      const outbound = new TabOutbound({ pipe, limits, status: () => this.#status, traceparent, onStats });
       const beat = () => pipe.post({ type: 'here' } satisfies FromTab);
       const watch = watchPeer(this.#options, pipe.lock, beat, () => this.#handleLost(link));
       const link: Link = { pipe, outbound, watch, hasJoined: false, resolve, reject, read: 0 };
@@ -308,7 +308,7 @@ export class Tab implements ClientSessionHost {
       link.pipe.post({ type: 'taken', call: 0, charge: link.read } satisfies FromTab);
       link.read = 0;
     };
-    return new SharedMessage(packed, { limits: this.#options.limits, onTaken });
+    return new SharedMessage(packed, { limits: link.outbound.limits, onTaken });
   }
 
   async #answer(link: Link, ask: number): Promise<void> {

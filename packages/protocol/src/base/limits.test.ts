@@ -2,13 +2,51 @@ import { describe, expect, it } from 'vitest';
 import { errorCode } from '../testing/error-code.js';
 import {
   ANNOUNCED_LIMITS,
+  CLIENT_LIMITS,
   DEFAULT_LIMITS,
   DEFAULT_TIMERS,
   type Limits,
+  limitsWithin,
+  ownMessageSize,
   resolveLimits,
   resolveTimers,
+  statedJsonLimits,
   type Timers,
 } from './limits.js';
+
+const MIB = 1024 * 1024;
+
+describe('limits of a client', () => {
+  const usual = resolveLimits({ maxStreams: 9 }, CLIENT_LIMITS);
+  it.each([
+    ['that states none', 0, 256 * MIB],
+    ['that takes less than the default', MIB, 16 * MIB],
+    ['with the default', 16 * MIB, 16 * MIB],
+    ['that takes a byte more', 16 * MIB + 1, 16 * MIB + 1],
+    ['that takes nearly as much as the client', 256 * MIB - 1, 256 * MIB - 1],
+    ['that takes as much', 256 * MIB, 256 * MIB],
+    ['that states more than it was offered', 300 * MIB, 256 * MIB],
+  ])('follow a server %s', (_what, agreed, most) => {
+    const within = limitsWithin(usual, agreed);
+    expect(within).toEqual({ ...usual, maxMessageSize: most });
+    expect(ownMessageSize(within)).toBe(256 * MIB);
+    expect(limitsWithin(usual, agreed)).toBe(within);
+  });
+
+  it.each([1_000, 16 * MIB, 64 * MIB, Infinity])(
+    'are those of the application if it sets them: %s',
+    (size) => {
+      const own = resolveLimits({ maxMessageSize: size }, CLIENT_LIMITS);
+      expect(limitsWithin(own, 20 * MIB)).toBe(own);
+      expect(ownMessageSize(own)).toBe(size);
+    },
+  );
+
+  it('keep which limits of JSON the application has set', () => {
+    const within = limitsWithin(resolveLimits({ maxJsonDepth: 32 }, CLIENT_LIMITS), 20 * MIB);
+    expect(statedJsonLimits(within)).toMatchObject({ maxJsonDepth: 32, maxJsonValues: Infinity });
+  });
+});
 
 describe('limits', () => {
   it('have the defaults of the protocol document', () => {

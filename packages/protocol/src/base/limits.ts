@@ -8,7 +8,9 @@ import { assertObject, unknownName } from './options.js';
  * kind throws `invalid_option`.
  */
 export interface Limits {
-  /** Bytes of a message, also after decompression or detokenization. @default 16 MiB */
+  /**
+   * Bytes of a message, also after decompression or detokenization. @default 16 MiB; of a client what the server states, from 16 to 256 MiB
+   */
   readonly maxMessageSize: number;
   /**
    * Bytes of a tensor, or of a body that `onFetch` gets as a stream; `maxMessageSize` does not apply to them. @default 1 GiB, but 16 MiB for a tensor that
@@ -103,6 +105,12 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
   maxFragments: 1024,
 });
 
+/**
+ * The defaults of a client. Its server states how large a message may be, so by itself a client only bounds that; see
+ * {@link limitsWithin} (docs/adr/0159).
+ */
+export const CLIENT_LIMITS: Limits = Object.freeze({ ...DEFAULT_LIMITS, maxMessageSize: 256 * MIB });
+
 /** The default of `maxTransferSize` for a tensor that this end assembles in memory, in bytes. */
 export const MAX_ASSEMBLED_SIZE = 16 * MIB;
 
@@ -122,7 +130,7 @@ export const ANNOUNCED_LIMITS = [
  * @throws {ProtocolError} `invalid_option` for an unknown name, or a value that is not a positive
  * whole number or `Infinity`.
  */
-export function resolveLimits(limits: Partial<Limits> = {}): Limits {
+export function resolveLimits(limits: Partial<Limits> = {}, defaults: Limits = DEFAULT_LIMITS): Limits {
   assertObject(limits, 'limits');
   for (const [name, value] of Object.entries(limits)) {
     if (!Object.hasOwn(DEFAULT_LIMITS, name)) {
@@ -135,13 +143,39 @@ export function resolveLimits(limits: Partial<Limits> = {}): Limits {
       );
     }
   }
-  const resolved: Limits = Object.freeze({ ...DEFAULT_LIMITS, ...definedOnly(limits) });
+  const resolved: Limits = Object.freeze({ ...defaults, ...definedOnly(limits) });
   stated.set(resolved, definedOnly(limits));
   return resolved;
 }
 
 /** What the application has set of each resolved object. */
 const stated = new WeakMap<Limits, Partial<Limits>>();
+
+/**
+ * The limits of a client in a session. If the application has not set `maxMessageSize`, the client takes what both ends have stated, and at least the
+ * default of a server, so that other memory that this limit bounds is no more than the server wants.
+ *
+ * @param agreed bytes; 0 is unstated.
+ */
+export function limitsWithin(limits: Limits, agreed: number): Limits {
+  const given = stated.get(limits);
+  const maxMessageSize = Math.max(agreed, DEFAULT_LIMITS.maxMessageSize);
+  const isOwn = given === undefined || given.maxMessageSize !== undefined;
+  if (isOwn || agreed === 0 || maxMessageSize >= limits.maxMessageSize) return limits;
+  const known = agreedOn.get(limits);
+  if (known?.maxMessageSize === maxMessageSize) return known;
+  const within: Limits = Object.freeze({ ...limits, maxMessageSize });
+  stated.set(within, given);
+  own.set(within, limits.maxMessageSize);
+  agreedOn.set(limits, within);
+  return within;
+}
+
+/** The limit of a message that this end has, whatever its peer states. */
+export const ownMessageSize = (limits: Limits): number => own.get(limits) ?? limits.maxMessageSize;
+const own = new WeakMap<Limits, number>();
+/** What {@link limitsWithin} has returned last, as a tab asks for each message. */
+const agreedOn = new WeakMap<Limits, Limits>();
 
 const JSON_LIMITS = ['maxJsonDepth', 'maxStringLength', 'maxArrayLength', 'maxJsonValues'] as const;
 

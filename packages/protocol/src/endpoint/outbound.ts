@@ -65,13 +65,13 @@ export class Outbound {
 
   get coder(): BodyCoder {
     if (this.#coder === undefined) {
-      const { options, loading, negotiated } = this.#host;
+      const { core, loading, negotiated } = this.#host;
       const load = (codec: LaterCodec) => loading.request(codec);
       this.#coder =
         this.#createCoder(load) ??
         new LateCoder({
           algorithms: negotiated.algorithms,
-          limits: options.limits,
+          limits: core.limits,
           create: () => this.#createCoder(load),
           load,
         });
@@ -88,7 +88,7 @@ export class Outbound {
   #createCoder(load: BodyCoderOptions['load']): BodyCoder | undefined {
     if (!parts.coding.isLoaded) return undefined;
     const { core, negotiated, options } = this.#host;
-    const { clock, limits, role, security } = options;
+    const { clock, role, security } = options;
     const hasContext = core.channel.contextUse !== undefined;
     const { usable } = this.#host.loading;
     return parts.coding.get().createBodyCoder({
@@ -97,10 +97,10 @@ export class Outbound {
       usable,
       // Servers have loaded everything, so their coders hold nothing of the session.
       load: this.#host.isPreloaded ? undefined : load,
-      limits,
+      limits: core.limits,
       security,
       isPrefixed: negotiated.extensions[Extension.LINK] === undefined,
-      context: hasContext ? { maxMessageSize: maxMessageSize(role, negotiated, limits) } : undefined,
+      context: hasContext ? { maxMessageSize: maxMessageSize(role, negotiated, core.limits) } : undefined,
       yield: options.yield ?? clock.yield,
     });
   }
@@ -213,8 +213,8 @@ export class Outbound {
 
   /** The bytes of a `Blob`, if the peer accepts as many. */
   read(blob: BlobBody): Promise<Uint8Array> {
-    const { negotiated, options } = this.#host;
-    return readBlob(blob, maxMessageSize(options.role, negotiated, options.limits));
+    const { core, negotiated, options } = this.#host;
+    return readBlob(blob, maxMessageSize(options.role, negotiated, core.limits));
   }
 
   /** See `Session.sendTensor`. */

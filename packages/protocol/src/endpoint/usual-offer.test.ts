@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { resolveLimits } from '../base/limits.js';
+import { CLIENT_LIMITS, resolveLimits } from '../base/limits.js';
 import type { LaterCodec } from '../control/messages.js';
 import type { Encoding } from '../tokenizer/encoding.js';
 import { loadedEncodings } from '../tokenizer/loaded.js';
@@ -9,7 +9,7 @@ import { parts } from './parts-web.js';
 import { usualOffer } from './usual-offer.js';
 
 const USUAL = { extensions: { rebuild: false, move: true, durable: true } };
-const limits = resolveLimits();
+const limits = resolveLimits({}, CLIENT_LIMITS);
 
 describe('what most pages offer', () => {
   // Other tests of the process may have loaded some.
@@ -52,7 +52,10 @@ describe('what most pages offer', () => {
   });
 
   it('is not that of a page with other limits, or with a vocabulary', () => {
-    expect(usualOffer(USUAL, resolveLimits({ contextMessages: 7 }))).toBeUndefined();
+    expect(usualOffer(USUAL, resolveLimits({ contextMessages: 7 }, CLIENT_LIMITS))).toBeUndefined();
+    expect(
+      usualOffer(USUAL, resolveLimits({ maxMessageSize: 16 * 1024 * 1024 }, CLIENT_LIMITS)),
+    ).toBeUndefined();
     loadedEncodings.set('CL100K_BASE', {} as Encoding);
     expect(usualOffer(USUAL, limits)).toBeUndefined();
   });

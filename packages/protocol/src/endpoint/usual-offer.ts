@@ -1,5 +1,5 @@
 import { Algorithm, Extension, OFF_BY_DEFAULT, SWITCHED_EXTENSIONS } from '../base/constants.js';
-import { DEFAULT_LIMITS, type Limits } from '../base/limits.js';
+import { CLIENT_LIMITS, type Limits } from '../base/limits.js';
 import type { LaterCodec } from '../control/messages.js';
 import type { Capabilities } from '../control/negotiate.js';
 import { STANDARD_PARAMETERS } from '../control/standard.js';
@@ -30,12 +30,12 @@ const usualSwitches = () =>
  * parameters of link and context are the standard ones of the protocol, which follow from the default limits.
  */
 export function usualOffer(options: OfferOptions, limits: Limits): Capabilities | undefined {
-  const names = Object.keys(DEFAULT_LIMITS) as (keyof Limits)[];
+  const names = Object.keys(CLIENT_LIMITS) as (keyof Limits)[];
   const isUsual =
     loadedEncodings.size === 0 &&
     UNUSUAL.every((name) => options[name] === undefined) &&
     JSON.stringify(options.extensions) === JSON.stringify(usualSwitches()) &&
-    names.every((name) => limits[name] === DEFAULT_LIMITS[name]);
+    names.every((name) => limits[name] === CLIENT_LIMITS[name]);
   if (!isUsual) return undefined;
   const extensions: Record<string, string> = Object.create(null);
   for (const [name, statement] of Object.entries(SWITCHED_EXTENSIONS)) {

@@ -21,6 +21,7 @@ export interface Receiver
   > {
   readonly role: Role;
   readonly code: SessionCode;
+  readonly limits: Limits;
   /** Set while the codecs of the session are being loaded. */
   readonly held: HeldFrames | undefined;
   /** The peer's CLOSE was received, so no counted frame may follow. */
@@ -157,7 +158,7 @@ export type Incoming =
  */
 function readIncoming(
   data: Uint8Array | string,
-  { options: { subprotocol, limits }, code }: Pick<Receiver, 'options' | 'code'>,
+  { options: { subprotocol }, limits, code }: Pick<Receiver, 'options' | 'limits' | 'code'>,
   isAgreed: boolean,
   isHandshake: boolean,
 ): Incoming {

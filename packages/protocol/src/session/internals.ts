@@ -4,6 +4,7 @@ import { Extension, Subprotocol } from '../base/constants.js';
 import { ProtocolError, toProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import { Fifo } from '../base/fifo.js';
+import { type Limits, limitsWithin } from '../base/limits.js';
 import type { BodyCodec } from '../codec/body.js';
 import { isOnRecord, type Negotiated } from '../control/agreement.js';
 import { type ClosePayload, CloseReason, type RejectPayload } from '../control/messages.js';
@@ -48,6 +49,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   hasEnded = false;
   id: string | undefined;
   negotiated: Negotiated | undefined;
+  limits: Limits;
   channel: SessionChannel = new ClosedChannel(this);
   unknownMessages = 0;
   /** Why the session ends; `undefined` if it ends as agreed. */
@@ -64,6 +66,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
 
   constructor(options: SessionOptions, createRole: (session: RoleHost) => Role, code: SessionCode) {
     this.options = options;
+    this.limits = options.limits;
     this.code = code;
     this.timers = new SessionTimers(options.timers);
     this.role = createRole(this);
@@ -128,7 +131,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   }
 
   holdFrames(): HeldFrames {
-    this.held ??= new HeldFrames(this.options.limits);
+    this.held ??= new HeldFrames(this.limits);
     return this.held;
   }
 
@@ -168,13 +171,14 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
     last?: LastStreams,
     takenUp?: TakenUpBodies,
   ): void {
-    const { role, subprotocol, limits, capabilities, security, maxRecordSize, tellsBeside } = this.options;
+    const { role, subprotocol, capabilities, security, maxRecordSize, tellsBeside } = this.options;
     this.id = sessionId;
     this.negotiated = negotiated;
+    if (role === 'client') this.limits = limitsWithin(this.limits, negotiated.maxPayloadSize);
     this.outbox.retain = negotiated.extensions[Extension.RESUME] !== undefined;
     const channelOptions: ChannelOptions = {
       role,
-      limits,
+      limits: this.limits,
       negotiated,
       ownExtensions: capabilities.extensions,
       peerExtensions,

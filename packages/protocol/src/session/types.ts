@@ -1,6 +1,7 @@
 import type { CloseCode } from '../base/close-codes.js';
 import type { Subprotocol } from '../base/constants.js';
 import type { ProtocolError } from '../base/errors.js';
+import type { Limits } from '../base/limits.js';
 import type { BodyCodec } from '../codec/body.js';
 import type { M2MSecurity } from '../codec/m2m/security.js';
 import type { AgreementCache, AgreementOptions, Negotiated } from '../control/agreement.js';
@@ -103,6 +104,8 @@ export interface SessionCore {
   /** `undefined` before ACCEPT. */
   readonly id: string | undefined;
   readonly negotiated: Negotiated | undefined;
+  /** Those of the options; after ACCEPT, what a client has not set is within what its server states. */
+  readonly limits: Limits;
   readonly subprotocol: Subprotocol;
   /** Bytes of bodies that wait to be written. */
   readonly queuedBytes: number;

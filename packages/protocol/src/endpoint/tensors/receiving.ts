@@ -1,5 +1,5 @@
 import type { ProtocolError } from '../../base/errors.js';
-import { type Limits, MAX_ASSEMBLED_SIZE } from '../../base/limits.js';
+import { MAX_ASSEMBLED_SIZE } from '../../base/limits.js';
 import type { SessionMemory } from '../../base/memory.js';
 import { plainBody } from '../../codec/body.js';
 import type { Clock } from '../../platform/clock.js';
@@ -16,7 +16,6 @@ interface Host {
   readonly memory: SessionMemory;
   readonly options: {
     readonly clock: Clock;
-    readonly limits: Limits;
     readonly maxAssembledSize?: number | undefined;
     readonly transfers?: TransferMode | undefined;
   };
@@ -30,7 +29,8 @@ export function createTensorReceiver(
   refuse: (streamId: number, error: ProtocolError) => void,
 ): TensorReceiver {
   const { core, mailbox, scanner } = host;
-  const { clock, limits, maxAssembledSize = MAX_ASSEMBLED_SIZE, transfers = 'assemble' } = host.options;
+  const { limits } = core;
+  const { clock, maxAssembledSize = MAX_ASSEMBLED_SIZE, transfers = 'assemble' } = host.options;
   return new TensorReceiver({
     mode: transfers,
     limits,
