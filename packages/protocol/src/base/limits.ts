@@ -151,6 +151,12 @@ export function resolveLimits(limits: Partial<Limits> = {}, defaults: Limits = D
 /** What the application has set of each resolved object. */
 const stated = new WeakMap<Limits, Partial<Limits>>();
 
+/** Whether the application has set a limit. An object that was not resolved has set what is no default. */
+export function isSet(limits: Limits, name: keyof Limits): boolean {
+  const given = stated.get(limits);
+  return given === undefined ? limits[name] !== DEFAULT_LIMITS[name] : given[name] !== undefined;
+}
+
 /**
  * The limits of a client in a session. If the application has not set `maxMessageSize`, the client takes what both ends have stated, and at least the
  * default of a server, so that other memory that this limit bounds is no more than the server wants.
@@ -158,34 +164,20 @@ const stated = new WeakMap<Limits, Partial<Limits>>();
  * @param agreed bytes; 0 is unstated.
  */
 export function limitsWithin(limits: Limits, agreed: number): Limits {
-  const given = stated.get(limits);
   const maxMessageSize = Math.max(agreed, DEFAULT_LIMITS.maxMessageSize);
-  const isOwn = given === undefined || given.maxMessageSize !== undefined;
-  if (isOwn || agreed === 0 || maxMessageSize >= limits.maxMessageSize) return limits;
-  const known = agreedOn.get(limits);
-  if (known?.maxMessageSize === maxMessageSize) return known;
+  if (maxMessageSize >= limits.maxMessageSize || isSet(limits, 'maxMessageSize')) return limits;
   const within: Limits = Object.freeze({ ...limits, maxMessageSize });
-  stated.set(within, given);
-  own.set(within, limits.maxMessageSize);
-  agreedOn.set(limits, within);
+  stated.set(within, stated.get(limits) ?? {});
   return within;
 }
 
-/** The limit of a message that this end has, whatever its peer states. */
-export const ownMessageSize = (limits: Limits): number => own.get(limits) ?? limits.maxMessageSize;
-const own = new WeakMap<Limits, number>();
-/** What {@link limitsWithin} has returned last, as a tab asks for each message. */
-const agreedOn = new WeakMap<Limits, Limits>();
-
 const JSON_LIMITS = ['maxJsonDepth', 'maxStringLength', 'maxArrayLength', 'maxJsonValues'] as const;
 
-/** The limits of JSON that the application has set; `Infinity` for the others. Of an object that was not resolved, those that are no default. */
+/** The limits of JSON that the application has set; `Infinity` for the others. */
 export function statedJsonLimits(limits: Limits): Pick<Limits, (typeof JSON_LIMITS)[number]> {
-  const given = stated.get(limits);
-  const [maxJsonDepth, maxStringLength, maxArrayLength, maxJsonValues] = JSON_LIMITS.map((name) => {
-    const isSet = given === undefined ? limits[name] !== DEFAULT_LIMITS[name] : given[name] !== undefined;
-    return isSet ? limits[name] : Infinity;
-  }) as [number, number, number, number];
+  const [maxJsonDepth, maxStringLength, maxArrayLength, maxJsonValues] = JSON_LIMITS.map((name) =>
+    isSet(limits, name) ? limits[name] : Infinity,
+  ) as [number, number, number, number];
   return { maxJsonDepth, maxStringLength, maxArrayLength, maxJsonValues };
 }
 

@@ -2,7 +2,7 @@ import { codecs } from '#codecs';
 import { ADDRESSED_BY } from '../base/constants.js';
 import { ProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
-import { type Limits, ownMessageSize } from '../base/limits.js';
+import { isSet, type Limits } from '../base/limits.js';
 import { algorithmOf } from '../codec/algorithms.js';
 import { BodyCodec, type ReceivedBody } from '../codec/body.js';
 import { isM2M } from '../codec/m2m/prefix.js';
@@ -24,7 +24,7 @@ export function maxMessageSize(role: 'client' | 'server', negotiated: Negotiated
   return Math.min(
     negotiated.maxPayloadSize || Infinity,
     ANNOUNCED_TO[role](negotiated)['maxMessageSize'] ?? Infinity,
-    ownMessageSize(limits),
+    limits.maxMessageSize,
   );
 }
 
@@ -71,8 +71,10 @@ export class BodyRules {
     this.#addressing = addressingOf(negotiated);
     this.#takesMessages = takesMessages;
     this.#maxMessage = maxMessageSize(role, negotiated, limits);
-    const isOwn = ownMessageSize(limits) === this.#maxMessage;
     const isTheirs = ANNOUNCED_TO[role](negotiated)['maxMessageSize'] === this.#maxMessage;
+    // What a client has not set is within what its server states.
+    const isOwn =
+      limits.maxMessageSize === this.#maxMessage && (!isTheirs || isSet(limits, 'maxMessageSize'));
     this.#whose = !isOwn ? 'of the peer' : isTheirs ? 'of both ends' : 'of this end';
     const announced = ANNOUNCED_TO[role](negotiated)['maxTransferSize'];
     this.#maxTransfer = Math.min(maxTransfer, announced ?? limits.maxTransferSize);
