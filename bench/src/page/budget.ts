@@ -23,14 +23,14 @@ export interface Transfer {
  * lists them. A hook in a room that every page loads shows here. A room that is not listed may have {@link MAX_OTHER_ROOM}.
  */
 export const ROOM_BUDGETS: Readonly<Record<string, number>> = {
-  'protocol/session': 33_200,
+  'protocol/session': 33_300,
   'protocol/endpoint': 32_300,
   'protocol/link': 31_400,
-  'protocol/base': 24_600,
+  'protocol/base': 24_900,
   'protocol/endpoint/messages': 12_900,
   'protocol/control': 10_500,
-  'client/survival': 9_000,
-  '(bundler)': 7_900,
+  'client/survival': 9_100,
+  '(bundler)': 8_000,
   'client/connection': 6_300,
   client: 4_100,
   'protocol/codec': 3_800,
@@ -47,16 +47,16 @@ export const PAGE_BUDGETS: readonly PageBudget[] = [
   {
     page: 'send',
     title: 'connect, send and for await',
-    entry: '59.6 kB',
-    atFirstMessage: { bytes: 60_800, requests: 6 },
-    afterIdle: { bytes: 96_200, requests: 12 },
+    entry: '59.7 kB',
+    atFirstMessage: { bytes: 60_900, requests: 6 },
+    afterIdle: { bytes: 97_800, requests: 13 },
   },
   {
     page: 'chat',
     title: 'a chat with session.fetch and context',
-    entry: '59.9 kB',
+    entry: '60 kB',
     // One file of 2.9 kB arrives just before the first message is shown, or just after it.
     atFirstMessage: { bytes: 72_000, requests: 13 },
-    afterIdle: { bytes: 101_000, requests: 14 },
+    afterIdle: { bytes: 102_500, requests: 15 },
   },
 ];

@@ -11,6 +11,10 @@ import type { ClientPart } from '../session/part.js';
 import { keptOptions, type WaitingOptions, WaitingOutbound } from '../session/waiting.js';
 import type { Retries } from './retries.js';
 
+const code = loadable('retry', () => import('./retries.js'));
+/** Milliseconds from a session to the code of `retry`, so that the first messages of a page do not share the network with it. */
+const LOADED_AFTER_MS = 1_000;
+
 /**
  * What the session of a client sends with: the present session or, if there is none, the next one, and for calls with
  * `retry` those that follow it.
@@ -18,13 +22,14 @@ import type { Retries } from './retries.js';
 export class ClientOutbound extends WaitingOutbound {
   readonly #options: WaitingOptions;
   readonly #join: (part: ClientPart) => void;
-  readonly #code = loadable('retry', () => import('./retries.js'));
   /** Why no session follows. */
   #ended: ProtocolError | undefined;
   /** Created with the first call that has `retry`. */
   #retries: Retries | undefined;
   /** Calls that wait for the code; messages wait behind them, so that all keep their order. */
   #waiting = 0;
+  /** The code is not to be loaded beforehand any more. */
+  #stop = (): void => {};
 
   /** @param join adds a part to the sessions. */
   constructor(options: WaitingOptions, join: (part: ClientPart) => void) {
@@ -60,9 +65,18 @@ export class ClientOutbound extends WaitingOutbound {
     return this.#retries === undefined ? new LateReply(() => this.#load(), ask) : ask();
   }
 
+  override ready(): void {
+    super.ready();
+    // It is needed when the network is away. A call that needs it before, or after that has failed, loads it itself.
+    this.#stop();
+    if (!code.isLoaded)
+      this.#stop = this.#options.clock.after(LOADED_AFTER_MS, () => void code.load().catch(() => {}));
+  }
+
   /** No session follows. */
   override end(error: ProtocolError): void {
     this.#ended = error;
+    this.#stop();
     super.end(error);
   }
 
@@ -77,7 +91,7 @@ export class ClientOutbound extends WaitingOutbound {
   }
 
   async #load(): Promise<Retries> {
-    const { Retries } = await this.#code.load();
+    const { Retries } = await code.load();
     if (this.#retries === undefined) {
       this.#retries = new Retries(this.#options.present, this.#options.clock, () => this.#ended);
       this.#join(this.#retries);
