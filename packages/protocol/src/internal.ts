@@ -171,3 +171,5 @@ export type { AvpHead } from './codec/avp/head.js';
 export { TransferReader } from './codec/avp/transfer.js';
 export { createMessage, type PartText } from './endpoint/messages/message.js';
 export { TensorMessage } from './endpoint/tensors/message.js';
+export { StatsRecorder } from './endpoint/stats.js';
+export type { Traffic } from './endpoint/traffic.js';

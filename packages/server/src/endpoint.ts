@@ -34,6 +34,7 @@ import {
 } from './served-session.js';
 import type { SessionObserver } from './session/observer.js';
 import { assertOnRecord, type OnRecord, stateOf } from './session/record.js';
+import { TrafficRecorder } from './session/traffic-recorder.js';
 import { UnreadWatch } from './unread.js';
 
 /** Bytes of WebSocket messages on the present connection. */
@@ -60,6 +61,7 @@ const NO_CLIENT: ClientInfo = { remoteAddress: '', userAgent: undefined };
 export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost {
   declare readonly session: ServerSession;
   declare readonly options: ServerEndpointOptions;
+  override readonly recorder = new TrafficRecorder();
   /** The address of the client that the session counts for. */
   ip = '';
   /** Who is at the other end of the present connection, or of the last one. */
@@ -164,6 +166,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   /** The connection carries another session, and this one never began. */
   abandon(): void {
     this.#isAbandoned = true;
+    this.recorder.leave();
     this.replaceWire(undefined);
   }
 

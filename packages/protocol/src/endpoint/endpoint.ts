@@ -33,7 +33,7 @@ export class Endpoint
   readonly options: EndpointOptions;
   readonly core: SessionCore;
   readonly logger: Logger;
-  readonly recorder = new StatsRecorder();
+  readonly recorder: StatsRecorder = new StatsRecorder();
   readonly session: Session;
   readonly mailbox: Mailbox;
   readonly scanner: ContentScanner | undefined;
@@ -54,7 +54,7 @@ export class Endpoint
     this.core = options.core;
     this.logger = options.logger ?? SILENT_LOGGER;
     this.#clock = options.clock;
-    this.#transmitter = new Transmitter(this, options.clock, this.recorder);
+    this.#transmitter = new Transmitter(this, options.clock);
     this.session = options.userSession ?? this.createSession();
     this.mailbox = options.mailbox ?? new SessionMailbox();
     this.scanner = options.createScanner?.(this);

@@ -5,6 +5,7 @@ import type { SessionEvent } from '../session/types.js';
 import type { BodyEvent } from './messages/intake.js';
 import type { Message } from './messages/message.js';
 import type { Session } from './session.js';
+import type { Traffic } from './traffic.js';
 
 /** Interfaces to the program around an endpoint, which the server, the client and tests implement. */
 
@@ -67,6 +68,8 @@ export interface ContentScanner {
 
 /** One WebSocket connection. */
 export interface Wire {
+  /** Bytes of the connection so far, if the wire counts them; see {@link Traffic}. */
+  readonly traffic?: Traffic;
   /** Bytes that were sent and have not left the process. */
   readonly bufferedAmount: number;
   /**

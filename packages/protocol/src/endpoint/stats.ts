@@ -4,6 +4,7 @@ import { BodyCodec, BodyCounts, type BodyRole, countTokens, type ReceivedBody } 
 import type { BodyCoder } from '../codec/coder.js';
 import type { ContextUse } from '../link/context-coding.js';
 import type { Channel, SessionCore } from '../session/types.js';
+import type { Traffic } from './traffic.js';
 
 /** Counters of one algorithm in one direction. */
 export interface AlgorithmStats {
@@ -53,17 +54,20 @@ export interface SessionStats {
 
 /** Counts what a session receives, and the bytes of its WebSocket messages in both directions. */
 export class StatsRecorder {
-  #sentBytes = 0;
-  #receivedBytes = 0;
+  protected sentBytes = 0;
+  protected receivedBytes = 0;
   /** Created with the first body. */
   #received: BodyCounts | undefined;
 
+  /** Server: another connection carries the session from now on; `undefined` if the last one is gone. */
+  attach?(wire: { readonly traffic?: Traffic } | undefined): void;
+
   sent(wireBytes: number): void {
-    this.#sentBytes += wireBytes;
+    this.sentBytes += wireBytes;
   }
 
   received(wireBytes: number): void {
-    this.#receivedBytes += wireBytes;
+    this.receivedBytes += wireBytes;
   }
 
   /** What was received; `undefined` before the first body. */
@@ -91,8 +95,8 @@ export class StatsRecorder {
   snapshot(core: CountedCore, lastSelection: LastSelection | undefined, now: number): SessionStats {
     const { channel } = core;
     return {
-      sent: summarize(this.#sentBytes, channel.sentBodies),
-      received: summarize(this.#receivedBytes, this.#received),
+      sent: summarize(this.sentBytes, channel.sentBodies),
+      received: summarize(this.receivedBytes, this.#received),
       blockedOnCredit: core.isBlockedOnCredit,
       blockedOnRate: core.isPaced,
       peerBlockedOnRate: core.isPeerPaced(now),

@@ -16,6 +16,7 @@ const SHORT_TIMEOUT_MS = 1_100;
 /** The endpoint whose session is written. */
 export interface TransmitterHost extends Sweepable {
   readonly core: SessionCore;
+  readonly recorder: StatsRecorder;
   /** Never throws. */
   pump(): void;
 }
@@ -27,7 +28,6 @@ export interface TransmitterHost extends Sweepable {
 export class Transmitter {
   readonly #host: TransmitterHost;
   readonly #clock: Clock;
-  readonly #stats: StatsRecorder;
   /** The short timer calls `handleTick` as well. */
   isTickSoon = false;
   #isPolling = false;
@@ -36,10 +36,9 @@ export class Transmitter {
   /** The core has asked to close the connection. */
   #disconnect: { readonly code: number; readonly reason: string } | undefined;
 
-  constructor(host: TransmitterHost, clock: Clock, stats: StatsRecorder) {
+  constructor(host: TransmitterHost, clock: Clock) {
     this.#host = host;
     this.#clock = clock;
-    this.#stats = stats;
   }
 
   get wire(): Wire | undefined {
@@ -51,6 +50,7 @@ export class Transmitter {
 
   /** @param wire the connection that carries the session from now on; `undefined` if the last one is gone. */
   attach(wire: Wire | undefined): void {
+    this.#host.recorder.attach?.(wire);
     this.#wire = wire;
     this.#isReading = true;
   }
@@ -97,7 +97,7 @@ export class Transmitter {
         continue;
       }
       room -= frame.length;
-      this.#stats.sent(frame.length);
+      this.#host.recorder.sent(frame.length);
       wire.send(frame);
       // The wire may have sent everything already.
       if (room <= 0) room = SOCKET_HIGH_WATER - wire.bufferedAmount;

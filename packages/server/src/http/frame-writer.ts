@@ -41,6 +41,7 @@ export class FrameWriter {
   /** `undefined` while nothing waits: most connections are idle. */
   #frames: (Uint8Array | string)[] | undefined;
   #pendingBytes = 0;
+  #written = 0;
   /** In latin1. */
   #head = '';
 
@@ -53,6 +54,21 @@ export class FrameWriter {
     this.#isClient = isClient;
     this.#webSocket = webSocket;
     this.#socket = socket;
+  }
+
+  /**
+   * Bytes of the frames that were written, and of those that wait, with their headers. A frame that waits when the closing handshake begins is
+   * not written.
+   */
+  get written(): number {
+    const isOpen = this.#webSocket.readyState === OPEN;
+    const waiting = (isOpen && this.#frames) || [];
+    return waiting.reduce((sum, frame) => sum + this.#lengthOf(frame), this.#written);
+  }
+
+  #lengthOf(frame: Uint8Array | string): number {
+    const length = typeof frame === 'string' ? Buffer.byteLength(frame) : frame.length;
+    return length + (length < 126 ? 2 : length < 0x10000 ? 4 : 10) + (this.#isClient ? MASK_LENGTH : 0);
   }
 
   /** Bytes passed to `write` that have not left the process. */
@@ -86,7 +102,9 @@ export class FrameWriter {
     frame[1] = payload.length;
     frame.set(payload, 2);
     if (this.#head !== '') this.flush();
-    if (this.#socket.writable) this.#socket.write(frame, onWritten);
+    if (!this.#socket.writable) return;
+    this.#written += frame.length;
+    this.#socket.write(frame, onWritten);
   }
 
   /** Like {@link flush}, but reports errors to the owner. */
@@ -121,6 +139,7 @@ export class FrameWriter {
     let isCorked = false;
     for (const each of frames) {
       const frame = typeof each === 'string' ? Buffer.from(each) : each;
+      this.#written += this.#lengthOf(frame);
       at = writeHeader(region, at, typeof each === 'string' ? FINAL_TEXT : FINAL_BINARY, frame.length);
       if (this.#isClient) at = mask(region, at, frame.length);
       if (frame.length <= MAX_COPIED) {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { Crashable } from '@parlance/protocol/internal';
+import type { Crashable, Traffic } from '@parlance/protocol/internal';
 import {
   type FrameEvents,
   FrameReader,
@@ -88,6 +88,7 @@ class NetWire implements ServerWire, FrameEvents, Crashable {
   #isPaused = false;
   #holds = 0;
   #pongs = 0;
+  #received = 0;
   /** Bytes that may still be read after a close; `undefined` before one. */
   #left: number | undefined;
   #closeTimer: NodeJS.Timeout | undefined;
@@ -114,6 +115,10 @@ class NetWire implements ServerWire, FrameEvents, Crashable {
   /** Answers the upgrade request, in one chunk with the frames of this turn. */
   begin(answer: string): void {
     this.#writer.begin(answer);
+  }
+
+  get traffic(): Traffic {
+    return { sent: this.#writer.written, received: this.#received };
   }
 
   get bufferedAmount(): number {
@@ -231,6 +236,7 @@ class NetWire implements ServerWire, FrameEvents, Crashable {
   // --- events of the socket
 
   handleData(chunk: Buffer): void {
+    this.#received += chunk.length;
     this.#isReading = true;
     this.#read(chunk);
     this.#isReading = false;
@@ -265,7 +271,10 @@ class NetWire implements ServerWire, FrameEvents, Crashable {
     const waiting = this.#socket.readableLength;
     const rest: Buffer | null = this.#reader.isOver || waiting === 0 ? null : this.#socket.read(waiting);
     this.readyState = CLOSING;
-    if (rest !== null) this.#read(rest);
+    if (rest !== null) {
+      this.#received += rest.length;
+      this.#read(rest);
+    }
     this.#reader.stop();
     this.readyState = CLOSED;
     clearTimeout(this.#closeTimer);

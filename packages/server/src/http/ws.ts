@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
 import { CloseCode } from '@parlance/protocol';
-import type { Crashable, Wire } from '@parlance/protocol/internal';
+import type { Crashable, Traffic, Wire } from '@parlance/protocol/internal';
 import { type ServerOptions, WebSocket, WebSocketServer } from 'ws';
 import { FrameWriter } from './frame-writer.js';
 
@@ -171,6 +171,10 @@ export function bytesAfterClose(code: number): number {
   return FLOODS.has(code) ? MAX_FLOOD_AFTER_CLOSE : MAX_AFTER_CLOSE;
 }
 
+/** Bytes of a server's control frame before its content, and of the code in a close frame. */
+const CONTROL_HEAD = 2;
+const CODE_LENGTH = 2;
+
 /** The code of a close without one, which cannot be sent. */
 export const NO_CODE = 1005;
 
@@ -189,6 +193,8 @@ class WiredSocket extends WebSocket {
         wire.handleMessage(first as Buffer, second === true);
         break;
       case 'ping':
+        wire.handlePing(first as Buffer);
+        break;
       case 'pong':
         wire.handleControl();
         break;
@@ -220,6 +226,9 @@ class SocketWire implements ServerWire, Crashable {
   readonly #writer: FrameWriter;
   #isPaused = false;
   #holds = 0;
+  #received = 0;
+  /** Bytes of the control frames that the library writes. */
+  #controls = 0;
   /** Bytes that may still be read after a close; `undefined` before one. */
   #left: number | undefined;
   #events: WireEvents | undefined;
@@ -233,6 +242,10 @@ class SocketWire implements ServerWire, Crashable {
     socket.on('drain', handleDrain);
   }
 
+  get traffic(): Traffic {
+    return { sent: this.#writer.written + this.#controls, received: this.#received };
+  }
+
   get bufferedAmount(): number {
     return this.#writer.bufferedAmount;
   }
@@ -243,6 +256,7 @@ class SocketWire implements ServerWire, Crashable {
 
   close(code: number, reason: string): void {
     this.#writer.flush();
+    this.#controls += CONTROL_HEAD + (code === NO_CODE ? 0 : CODE_LENGTH + Buffer.byteLength(reason));
     if (code === NO_CODE) this.#webSocket.close();
     else this.#webSocket.close(code, reason);
     // Bytes that were in flight may still arrive; a peer that keeps sending is cut off.
@@ -287,11 +301,18 @@ class SocketWire implements ServerWire, Crashable {
     this.#events?.onMessage(isBinary ? data : data.toString('utf8'), data.length);
   }
 
+  /** The library answers with a pong of the same bytes. */
+  handlePing({ length }: Buffer): void {
+    this.#controls += CONTROL_HEAD + length;
+    this.handleControl();
+  }
+
   handleControl(): void {
     this.#events?.onControl();
   }
 
   handleData(size: number): void {
+    this.#received += size;
     this.#events?.onData(size);
     if (this.#left === undefined) return;
     this.#left -= size;

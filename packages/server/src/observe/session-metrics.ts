@@ -20,7 +20,7 @@ export function sessionMetrics(
   const draining = kit.gauge('draining', '1 while the server drains, else 0.');
   const wireBytes = kit.counter(
     'wire_bytes',
-    'Bytes of all WebSocket messages, including control messages.',
+    'Bytes on the sockets of sessions: messages and all WebSocket frames with their headers, without HTTP, TLS and TCP.',
     ['direction'],
   );
   const perAlgorithm = ['direction', 'algorithm'] as const;

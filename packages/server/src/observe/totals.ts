@@ -1,4 +1,5 @@
 import type { AlgorithmStats, BodyCounts, DirectionStats, SessionStats } from '@parlance/protocol';
+import type { Traffic } from '@parlance/protocol/internal';
 
 /** What all sessions of a server have sent and received, including those that have ended. */
 
@@ -8,6 +9,7 @@ type Counts = ByKind & Pick<BodyCounts, 'tokens'>;
 /** A session as far as it is counted. */
 export interface Counted {
   stats(): Pick<SessionStats, 'sent' | 'received'>;
+  readonly recorder: { readonly traffic: Traffic };
   /** What its bodies were; `undefined` without any. */
   bodies(direction: 'sent' | 'received'): Counts | undefined;
 }
@@ -27,7 +29,8 @@ export class Totals {
   add(session: Counted): void {
     const stats = session.stats();
     for (const direction of DIRECTIONS) {
-      addDirection(this[direction], stats[direction]);
+      const { byAlgorithm } = stats[direction];
+      addDirection(this[direction], { wireBytes: session.recorder.traffic[direction], byAlgorithm });
       addCounts(this[direction], session.bodies(direction));
     }
   }
