@@ -99,9 +99,8 @@ const DIFFERS_BY_NODE = [
   'packages/protocol/src/endpoint/http/',
   'packages/protocol/src/platform/compression.test',
   'packages/server/src/cli/connect-page.test',
-  'packages/server/src/gateway/',
-  'packages/server/src/http/',
-  'packages/server/src/wire/',
+  'packages/server/src/handlers/gateway/',
+  'packages/server/src/transport/',
 ];
 
 /** Servers read frames with the library `ws`, as they do by option. */
@@ -333,7 +332,7 @@ export const NIGHTLY: readonly Check[] = [
   nightly('random frames beside ws', () =>
     vitest({
       projects: ['unit'],
-      files: ['packages/server/src/wire/frame-reader.test'],
+      files: ['packages/server/src/transport/websocket/frame-reader.test'],
       env: { WIRE_STREAMS: '10000000', WIRE_SEED: `${Date.now() % 2 ** 31}` },
     }),
   ),

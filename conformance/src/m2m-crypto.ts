@@ -1,4 +1,4 @@
-import { toHex } from '../../packages/protocol/src/testing/bytes.js';
+import { toHex } from '../../packages/protocol/src/base/testing/bytes.js';
 import { accepted, holds, outcomeOf, refused, same } from './expect.js';
 import type { Family } from './family.js';
 import type { Fields } from './fields.js';

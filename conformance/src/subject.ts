@@ -41,4 +41,4 @@ export { decodeTokenIds, encodeTokenIds } from '../../packages/protocol/src/toke
 export { Directory } from '../../packages/server/src/agents/directory.js';
 export { Policy } from '../../packages/server/src/agents/policy.js';
 export { Relay } from '../../packages/server/src/agents/relay.js';
-export { ServerEndpoint } from '../../packages/server/src/endpoint.js';
+export { ServerEndpoint } from '../../packages/server/src/session/endpoint.js';

@@ -3,7 +3,11 @@ import { networkInterfaces } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { admin, createServer, metrics, type Server, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { AdminEvent, AdminSessions, AdminState } from '../../packages/server/src/admin/figures.js';
+import type {
+  AdminEvent,
+  AdminSessions,
+  AdminState,
+} from '../../packages/server/src/operate/admin/figures.js';
 import { run } from './cli-process.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure } from './peers.js';

@@ -3,7 +3,7 @@ import { endpointOf, hostOf, type UserSession } from '@parlance/protocol/interna
 import type { Session } from '@parlance/server';
 import type { ClientEndpoint } from '../../packages/client/src/session/endpoint.js';
 import type { Succession } from '../../packages/client/src/survival/succession.js';
-import type { ServerEndpoint } from '../../packages/server/src/endpoint.js';
+import type { ServerEndpoint } from '../../packages/server/src/session/endpoint.js';
 
 /** What drives a session, which its application does not see. */
 

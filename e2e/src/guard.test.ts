@@ -6,7 +6,7 @@ import type { Endpoint } from '@parlance/protocol/internal';
 import { agents, createServer, metrics, type Server, type ServerOptions, scan } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
-import type { ServerEndpoint } from '../../packages/server/src/endpoint.js';
+import type { ServerEndpoint } from '../../packages/server/src/session/endpoint.js';
 import { clientEndpoint, serverEndpoint } from './endpoints.js';
 import { failure } from './peers.js';
 

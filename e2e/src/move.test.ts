@@ -8,8 +8,8 @@ import { decodeLinkMessage, encodeLinkMessage } from '../../packages/server/src/
 import { PATHS } from '../../packages/server/src/cluster/peer-port.js';
 import { CLUSTER } from '../../packages/server/src/cluster/port.js';
 import { Tickets } from '../../packages/server/src/cluster/ticket.js';
-import type { ServerEndpoint } from '../../packages/server/src/endpoint.js';
-import type { SessionServer } from '../../packages/server/src/server.js';
+import type { SessionServer } from '../../packages/server/src/server/server.js';
+import type { ServerEndpoint } from '../../packages/server/src/session/endpoint.js';
 import { freePort } from './cli-process.js';
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.js';
 import { createPeers, failure, openRaw } from './peers.js';

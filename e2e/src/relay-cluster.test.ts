@@ -13,7 +13,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { AGENTS } from '../../packages/server/src/agents/feature.js';
 import { redisMissing, startRedis } from '../../packages/server/src/engine/testing/redis-server.js';
-import type { SessionServer } from '../../packages/server/src/server.js';
+import type { SessionServer } from '../../packages/server/src/server/server.js';
 import { nextMessage } from './agents.js';
 import { createCuttingProxy } from './cutting-proxy.js';
 import { failure } from './peers.js';

@@ -6,7 +6,7 @@ import {
   LinkFlag,
   LinkKind,
 } from '../../packages/protocol/src/index.js';
-import { GATEWAY_ERRORS } from '../../packages/server/src/gateway/failure.js';
+import { GATEWAY_ERRORS } from '../../packages/server/src/handlers/gateway/failure.js';
 import { codecTables } from './codec-tables.js';
 import { contextTable } from './context-table.js';
 import { coreTable } from './core.js';

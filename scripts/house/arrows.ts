@@ -11,12 +11,14 @@ export type Arrows = ReadonlyMap<string, ReadonlySet<string>>;
 /** @param folder the `src` of a package. */
 export function arrowsOf(folder: string, sources: readonly Source[]): Arrows {
   const paths = new Set(sources.map(({ path }) => path));
-  const own = ownImports(folder);
+  const aliases = aliasesOf(folder);
   return new Map(
     sources.map(({ path, lines }) => {
       const { importedFiles } = ts.preProcessFile(lines.join('\n'), true, true);
       const targets = importedFiles.flatMap(({ fileName }) =>
-        fileName.startsWith('.') ? [join(dirname(path), fileName)] : (own.get(fileName) ?? []),
+        fileName.startsWith('.')
+          ? [join(dirname(path), fileName)]
+          : aliases.filter(({ name }) => name === fileName).map((alias) => alias.path),
       );
       return [path, new Set(targets.map(sourceOf).filter((target) => paths.has(target)))];
     }),
@@ -25,17 +27,15 @@ export function arrowsOf(folder: string, sources: readonly Source[]): Arrows {
 
 const sourceOf = (path: string): string => path.replace(/\.js(x?)$/, '.ts$1');
 
-/** What names such as `#platform` stand for: Node and pages get different files. */
-function ownImports(folder: string): ReadonlyMap<string, readonly string[]> {
+/** What names such as `#platform` stand for: Node and pages get different files. @param folder the `src` of a package. */
+export function aliasesOf(folder: string): readonly { readonly name: string; readonly path: string }[] {
   const file = join(folder, '../package.json');
   const { imports = {} } = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
-  return new Map(
-    Object.entries(imports).map(([name, target]) => [
+  return Object.entries(imports).flatMap(([name, target]) =>
+    [...JSON.stringify(target).matchAll(/"\.\/(src\/[^"]+)"/g)].map(([, path]) => ({
       name,
-      [...JSON.stringify(target).matchAll(/"\.\/(src\/[^"]+)"/g)].map(([, path]) =>
-        join(folder, '..', path as string),
-      ),
-    ]),
+      path: join(folder, '..', path as string),
+    })),
   );
 }
 

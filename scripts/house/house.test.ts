@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { arrowsOf, circlesIn } from './arrows.js';
+import { overridesOf } from './lint.js';
 import { membersOf } from './members.js';
 import { Floors } from './rooms.js';
 import { codeLines, sourcesIn } from './sources.js';
-import { filesWith } from './words.js';
 
 let folder: string;
 beforeEach(() => {
@@ -43,11 +43,7 @@ it('finds imports that run up, those of types and own names included', () => {
     'top/node.ts': '',
     'top/web.ts': '',
   });
-  const floors = new Floors(
-    folder,
-    { base: { floor: 1, files: ['base/'] }, top: { floor: 2, files: ['top/'] } },
-    sources,
-  );
+  const floors = new Floors(folder, { base: 1, top: 2 }, sources);
   const upward = floors.upwardIn(arrowsOf(folder, sources));
   expect(upward.map(({ from, to }) => [from, to].map((path) => path.slice(folder.length + 1)))).toEqual([
     ['base/a.ts', 'top/b.ts'],
@@ -58,21 +54,31 @@ it('finds imports that run up, those of types and own names included', () => {
 
 it('finds an import of another room on the same floor', () => {
   const sources = build({ 'a/a.ts': "import '../b/b.js';\n", 'b/b.ts': '' });
-  const rooms = { a: { floor: 1, files: ['a/'] }, b: { floor: 1, files: ['b/'] } };
-  expect(new Floors(folder, rooms, sources).upwardIn(arrowsOf(folder, sources))).toHaveLength(1);
+  expect(new Floors(folder, { a: 1, b: 1 }, sources).upwardIn(arrowsOf(folder, sources))).toHaveLength(1);
 });
 
-it('puts a file into the room whose entry is the longest, and names files and entries that are left', () => {
-  const sources = build({ 'a/b.ts': '', 'a/c-one.ts': '', 'loose.ts': '' });
-  const floors = new Floors(
-    folder,
-    { all: { floor: 1, files: ['a/', 'gone/'] }, one: { floor: 2, files: ['a/c*.ts'] } },
-    sources,
-  );
-  expect(floors.rooms).toBe(2);
-  expect(floors.floors).toBe(2);
-  expect(floors.homeless).toEqual([join(folder, 'loose.ts')]);
-  expect(floors.stale).toEqual(['gone/']);
+it('takes folders and files of `src` for rooms, and names files that are in none, and rooms without files', () => {
+  const sources = build({ 'a/b.ts': '', 'a/c/d.ts': '', 'one.ts': '', 'loose.ts': '', 'new/e.ts': '' });
+  const floors = new Floors(folder, { a: 1, 'one.ts': 2, gone: 2 }, sources);
+  expect([floors.rooms, floors.floors]).toEqual([3, 2]);
+  expect(floors.homeless).toEqual(['loose.ts', 'new/e.ts'].map((name) => join(folder, name)));
+  expect(floors.empty).toEqual(['gone']);
+});
+
+it('makes a rule of the linter for each room with something above or beside it', () => {
+  build({
+    'base/a.ts': '',
+    '../package.json': '{ "imports": { "#top": { "default": "./src/top/web.ts" } } }',
+  });
+  const groups = overridesOf(folder, { 'index.ts': 3, top: 3, 'loose.ts': 2, base: 1 }).map((override) => [
+    override.includes?.[0]?.slice(folder.length + 1),
+    override.linter?.rules?.style?.noRestrictedImports?.options.patterns.flatMap(({ group }) => group),
+  ]);
+  expect(groups).toEqual([
+    ['index.ts', ['**/top/**', '#top']],
+    ['loose.ts', ['**/top/**', '#top']],
+    ['base/**', ['**/top/**', '#top', '../loose.js']],
+  ]);
 });
 
 it('finds circles of types, each once', () => {
@@ -85,25 +91,6 @@ it('finds circles of types, each once', () => {
   });
   const circles = circlesIn(arrowsOf(folder, sources));
   expect(circles).toEqual([['a.ts', 'b.ts', 'c.ts'].map((name) => join(folder, name))]);
-});
-
-it('finds who speaks of a feature outside its rooms', () => {
-  const sources = build({
-    'agents/a.ts': '// agents\n',
-    'b.ts': '/** For Agents. */\n',
-    'c.ts': "  'user-agent',\n",
-    'd.ts': 'const agentsOf = 1;\n',
-  });
-  const word = {
-    pattern: '\\bagents?\\b',
-    rooms: [join(folder, 'agents/')],
-    allowed: ["c.ts: 'user-agent',"],
-  };
-  expect(filesWith(word, sources)).toEqual({ files: [join(folder, 'b.ts')], stale: [] });
-  expect(filesWith({ ...word, allowed: ['b.ts: gone', 'c.ts: gone'] }, sources)).toEqual({
-    files: [join(folder, 'b.ts'), join(folder, 'c.ts')],
-    stale: ['b.ts: gone', 'c.ts: gone'],
-  });
 });
 
 it('counts inherited members of an interface', () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 /** The sources of a package: what is shipped, without tests and generated files. */
 
 export interface Source {
-  /** From the root of the repository: `packages/server/src/server.ts`. */
+  /** From the root of the repository: `packages/server/src/server/server.ts`. */
   readonly path: string;
   readonly lines: readonly string[];
 }

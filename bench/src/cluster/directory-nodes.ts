@@ -3,10 +3,10 @@ import { resolveLimits } from '@parlance/protocol';
 import { newIncarnation, newSessionId, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { redis } from '@parlance/server/redis';
 import { Directory } from '../../../packages/server/src/agents/directory.js';
+import { Roster } from '../../../packages/server/src/agents/nodes/roster.js';
 import type { RelayTarget } from '../../../packages/server/src/agents/target.js';
-import { Roster } from '../../../packages/server/src/cluster/roster.js';
-import type { ServerEndpoint } from '../../../packages/server/src/endpoint.js';
 import { type Engine, memoryCluster } from '../../../packages/server/src/index.js';
+import type { ServerEndpoint } from '../../../packages/server/src/session/endpoint.js';
 import { offer } from '../../../scripts/child-process.js';
 import { cpuTime } from '../process/cpu.js';
 

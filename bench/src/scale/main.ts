@@ -4,8 +4,8 @@ import {
   converge,
   measureSteady,
   type Steady,
-} from '../../../packages/server/src/cluster/scale/testing/scale-run.js';
-import { type Load, ScaleWorld } from '../../../packages/server/src/cluster/scale/testing/scale-world.js';
+} from '../../../packages/server/src/testing/scale/testing/scale-run.js';
+import { type Load, ScaleWorld } from '../../../packages/server/src/testing/scale/testing/scale-world.js';
 import { readCommandLine, wholeNumber } from '../../../scripts/command-line.js';
 import { measureReal } from './real.js';
 

@@ -3,8 +3,8 @@ import { type ClientSession, connect } from '@parlance/client';
 import { createServer, metrics, nodes, type Server, without } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { WebSocket } from 'ws';
-import type { Load } from '../../../packages/server/src/cluster/scale/testing/scale-world.js';
 import { startRedis } from '../../../packages/server/src/engine/testing/redis-server.js';
+import type { Load } from '../../../packages/server/src/testing/scale/testing/scale-world.js';
 import { UNLIMITED } from '../unlimited.js';
 
 /** The load of a simulated cluster on nodes with sockets, real clients and a real Redis. */

@@ -1,4 +1,4 @@
-import { fromHex } from '../../../packages/protocol/src/testing/bytes.js';
+import { fromHex } from '../../../packages/protocol/src/base/testing/bytes.js';
 import { same } from '../expect.js';
 import { checkExplanation } from '../explained.js';
 import { BodyCodec, type Encoding, explainFrame, getEncoding, LinkKind, Subprotocol } from '../subject.js';

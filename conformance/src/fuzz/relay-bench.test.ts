@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { fromHex } from '../../../packages/protocol/src/testing/bytes.js';
+import { fromHex } from '../../../packages/protocol/src/base/testing/bytes.js';
 import { encodeControl } from '../subject.js';
 import { PLAIN, RelayBench, STRANGER, STRANGERS_HELLO } from './relay-bench.js';
 import { framesOf } from './relay-target.js';

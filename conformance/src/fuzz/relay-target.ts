@@ -1,4 +1,4 @@
-import { fromHex } from '../../../packages/protocol/src/testing/bytes.js';
+import { fromHex } from '../../../packages/protocol/src/base/testing/bytes.js';
 import { outcomeOf, same } from '../expect.js';
 import { encodeControl, type SessionCore } from '../subject.js';
 import { AGENTS, createClient, PLAIN, RelayBench, STRANGER, STRANGERS_HELLO } from './relay-bench.js';

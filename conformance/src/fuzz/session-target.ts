@@ -1,4 +1,4 @@
-import { fromHex } from '../../../packages/protocol/src/testing/bytes.js';
+import { fromHex } from '../../../packages/protocol/src/base/testing/bytes.js';
 import { accepted, fail, same } from '../expect.js';
 import {
   BodyCodec,

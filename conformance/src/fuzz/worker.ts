@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { parentPort, workerData } from 'node:worker_threads';
-import { toHex } from '../../../packages/protocol/src/testing/bytes.js';
+import { toHex } from '../../../packages/protocol/src/base/testing/bytes.js';
 import { Mismatch } from '../expect.js';
 import { isProtocolError, platform } from '../subject.js';
 import { createCoverage, createProfiler } from './coverage.js';

@@ -3,7 +3,7 @@ import { admin } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { type AdminState, figuresOf } from '../../../packages/server/src/admin/figures.js';
+import { type AdminState, figuresOf } from '../../../packages/server/src/operate/admin/figures.js';
 import { type OpenAIUpstream, startOpenAIUpstream } from '../openai-upstream.js';
 import { createPeers } from '../peers.js';
 

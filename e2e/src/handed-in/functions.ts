@@ -11,13 +11,13 @@ const ROOT = join(dirname(fileURLToPath(import.meta.url)), '../../..');
 
 const ENTRIES = [
   'server/src/index.ts',
-  'server/src/gateway/openai.ts',
+  'server/src/handlers/gateway/openai.ts',
   'server/src/engine/redis.ts',
   'server/src/engine/postgres.ts',
   'server/src/engine/sqlite.ts',
-  'server/src/ai/handler.ts',
-  'server/src/contract.ts',
-  'server/src/ui.ts',
+  'server/src/handlers/ai/handler.ts',
+  'server/src/handlers/contract.ts',
+  'server/src/operate/ui.ts',
   'server/src/kit/kit.ts',
   'client/src/index.ts',
   'client/src/ai/transport.ts',

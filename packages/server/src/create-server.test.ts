@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { createServer, MOVED_OPTIONS } from './create-server.js';
 import { redis } from './engine/redis.js';
 import * as server from './index.js';
-import { without } from './parts/features.js';
-import type { SessionServer } from './server.js';
-import { resolveServerOptions } from './server-options.js';
-import { OfferedOptions } from './session-options.js';
+import { without } from './server/parts/features.js';
+import type { SessionServer } from './server/server.js';
+import { resolveServerOptions } from './server/server-options.js';
+import { OfferedOptions } from './server/session-options.js';
 
 describe('an option that has moved to a feature', () => {
   it.each(Object.entries(MOVED_OPTIONS))('%s is refused, with the line to write: %s', (name, line) => {

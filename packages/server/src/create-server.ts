@@ -1,22 +1,22 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
 import { type AsyncDisposal, ProtocolError } from '@parlance/protocol';
-import { ADMIN } from './admin/feature.js';
 import { AGENTS, agents } from './agents/feature.js';
 import type { RelayStats } from './agents/transit.js';
 import { alone } from './cluster/alone.js';
-import type { CloseServerOptions, DrainOptions, DrainResult } from './drain-options.js';
 import { GROUPS, groups } from './groups/feature.js';
 import type { Group } from './groups/group.js';
-import type { Listening, ListenOptions } from './http/listener.js';
-import { METRICS, metricsOnDemand } from './observe/feature.js';
-import { tracing } from './observe/tracing-feature.js';
-import { chooseFeatures, isRemoved } from './parts/features.js';
-import type { Feature, Port } from './parts/part.js';
+import { ADMIN } from './operate/admin/feature.js';
+import { METRICS, metricsOnDemand } from './operate/observe/feature.js';
+import { tracing } from './operate/observe/tracing-feature.js';
 import { keptReplies } from './replies/feature.js';
-import type { ServerSession } from './served-session.js';
-import { SessionServer } from './server.js';
-import { resolveServerOptions, type ServerOptions } from './server-options.js';
-import { tensors } from './tensors/feature.js';
+import type { CloseServerOptions, DrainOptions, DrainResult } from './server/drain-options.js';
+import { chooseFeatures, isRemoved } from './server/parts/features.js';
+import type { Feature, Port } from './server/parts/part.js';
+import { SessionServer } from './server/server.js';
+import { resolveServerOptions, type ServerOptions } from './server/server-options.js';
+import { tensors } from './server/tensors/feature.js';
+import type { ServerSession } from './session/served-session.js';
+import type { Listening, ListenOptions } from './transport/http/listener.js';
 
 /**
  * The server as an application sees it.

@@ -4,9 +4,9 @@ export * from '@parlance/protocol/application';
 
 // The server
 
-export type { Authenticate, Credentials, Identity } from './admission/admission.js';
+export type { Authenticate, Credentials, Identity } from './session/admission/admission.js';
 export type { Server } from './create-server.js';
-export type { CloseServerOptions, DrainOptions, DrainResult } from './drain-options.js';
+export type { CloseServerOptions, DrainOptions, DrainResult } from './server/drain-options.js';
 export type {
   Group,
   GroupAddOptions,
@@ -26,31 +26,31 @@ export type {
   HookReply,
   MessageHookContext,
   RequestHookContext,
-} from './hooks/hook.js';
+} from './server/hooks/hook.js';
 export type { DurabilityOptions, DurableCandidate, DurablePolicy } from './durable/options.js';
-export type { Listening, ListenOptions } from './http/listener.js';
-export type { ServerOptions } from './server-options.js';
-export type { AdminOptions } from './admin/options.js';
-export type { CommitOptions, ServerSession } from './served-session.js';
+export type { Listening, ListenOptions } from './transport/http/listener.js';
+export type { ServerOptions } from './server/server-options.js';
+export type { AdminOptions } from './operate/admin/options.js';
+export type { CommitOptions, ServerSession } from './session/served-session.js';
 export { createServer } from './create-server.js';
 
 // Features
 
-export type { Feature } from './parts/part.js';
-export { without } from './parts/features.js';
-export { admin } from './admin/feature.js';
+export type { Feature } from './server/parts/part.js';
+export { without } from './server/parts/features.js';
+export { admin } from './operate/admin/feature.js';
 export { agents } from './agents/feature.js';
 export { batching } from './replies/batching.js';
 export { durable } from './durable/feature.js';
 export { groups } from './groups/feature.js';
-export { hooks } from './hooks/feature.js';
+export { hooks } from './server/hooks/feature.js';
 export { keptReplies } from './replies/feature.js';
-export { metrics, type MetricsOptions } from './observe/feature.js';
+export { metrics, type MetricsOptions } from './operate/observe/feature.js';
 export { nodes } from './cluster/feature.js';
 export { scan } from './agents/scan-feature.js';
-export { sealed } from './seal/sealed.js';
-export { tensors, type TensorsOptions } from './tensors/feature.js';
-export { tracing } from './observe/tracing-feature.js';
+export { sealed } from './engine/seal/sealed.js';
+export { tensors, type TensorsOptions } from './server/tensors/feature.js';
+export { tracing } from './operate/observe/tracing-feature.js';
 
 // HTTP in a session
 
@@ -79,7 +79,7 @@ export type { RelayStats } from './agents/transit.js';
 
 export type { RepliesOptions, ReplyQuestion } from './replies/options.js';
 export type { KeepPolicy } from './session/keep-policy.js';
-export type { SealOptions } from './seal/keys.js';
+export type { SealOptions } from './engine/seal/keys.js';
 
 // Scans
 

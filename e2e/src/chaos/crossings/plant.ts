@@ -1,6 +1,6 @@
 import { ProtocolError } from '@parlance/protocol';
 import type { Engine } from '@parlance/server';
-import { ServerEndpoint } from '../../../../packages/server/src/endpoint.js';
+import { ServerEndpoint } from '../../../../packages/server/src/session/endpoint.js';
 import { replaced } from '../durable/plant.js';
 import type { EngineOfHistory } from './engines.js';
 import { type Mix, USUAL_MIX } from './steps.js';

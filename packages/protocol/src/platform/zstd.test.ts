@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { equalBytes } from '../base/bytes.js';
 import { ProtocolError } from '../base/errors.js';
-import { bytesOf } from '../testing/bytes.js';
+import { bytesOf } from '../base/testing/bytes.js';
 import { errorCode } from '../testing/error-code.js';
 import { createNativeEngine } from './zstd/native.js';
 import { loadPlainEngine } from './zstd/plain.js';

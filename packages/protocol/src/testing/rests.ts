@@ -1,7 +1,7 @@
 import { LINK_FIRST_BYTE } from '../base/frame-kind.js';
+import { toHex } from '../base/testing/bytes.js';
 import { RIDE_EVERY_MS } from '../link/acknowledgement.js';
 import type { ServerSessionCore } from '../session/types.js';
-import { toHex } from './bytes.js';
 import type { End, Simulation } from './simulation.js';
 
 /** A session that rests forgets how long ago an acknowledgement went along; servers wait longer than that matters. */

@@ -1,4 +1,4 @@
-import { bytesOf } from './bytes.js';
+import { bytesOf } from '../base/testing/bytes.js';
 import { createProse } from './prose.js';
 import { GOLDEN_FRAMES } from './zstd-golden.js';
 

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { ENCODING_NAMES, loadTable, tokenBytes } from './testing/loaded-table.js';
+import { ENCODING_NAMES, loadTable, tokenBytes } from '../codec/vocabulary/testing/loaded-table.js';
 import { createPlainBpe, type PlainBpe } from './testing/plain-bpe.js';
 import { createRandom, mixedText } from './testing/texts.js';
 import type { TokenTable } from './token-table.js';

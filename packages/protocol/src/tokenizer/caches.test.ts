@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { keySource } from '../codec/vocabulary/testing/loaded-table.js';
 import { PairCache } from './pair-cache.js';
 import { MAX_CACHED_BYTES, MAX_CACHED_TOKENS, PieceCache } from './piece-cache.js';
 import { MAX_SHORT } from './short-key.js';
-import { keySource } from './testing/loaded-table.js';
 import { createRandom } from './testing/texts.js';
 import { TokenCache, UNKNOWN } from './token-cache.js';
 import { hashOf, NO_TOKEN } from './token-table.js';

@@ -3,9 +3,9 @@ import { get_encoding, Tiktoken } from 'tiktoken';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { isFull } from '../../../../scripts/extent.js';
 import { loadEncoding } from '../codec/vocabulary/load.js';
+import { loadTable } from '../codec/vocabulary/testing/loaded-table.js';
 import type { Encoding } from './encoding.js';
 import { Merger } from './merge.js';
-import { loadTable } from './testing/loaded-table.js';
 import { anyCharacter, createRandom, mixedText } from './testing/texts.js';
 
 /** Mixed texts that each encoding is compared on. */

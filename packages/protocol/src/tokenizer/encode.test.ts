@@ -1,10 +1,15 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { isFull } from '../../../../scripts/extent.js';
+import {
+  ENCODING_NAMES,
+  keySource,
+  loadTable,
+  tokenBytes,
+} from '../codec/vocabulary/testing/loaded-table.js';
 import { TokenEncoder } from './encode.js';
 import { createJob } from './job.js';
 import { MAX_CACHED_BYTES } from './piece-cache.js';
 import { createScanner, type Scanner } from './scanner.js';
-import { ENCODING_NAMES, keySource, loadTable, tokenBytes } from './testing/loaded-table.js';
 import { createPlainBpe, type PlainBpe } from './testing/plain-bpe.js';
 import { createRandom, mixedText } from './testing/texts.js';
 import { NO_TOKEN, type TokenTable } from './token-table.js';

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { ByteWriter } from '../base/bytes.js';
 import { loadEncoding } from '../codec/vocabulary/load.js';
+import { ENCODING_NAMES } from '../codec/vocabulary/testing/loaded-table.js';
 import { errorCode } from '../testing/error-code.js';
 import type { Encoding } from './encoding.js';
-import { ENCODING_NAMES } from './testing/loaded-table.js';
 import { createRandom, mixedText } from './testing/texts.js';
 import { decodeTokenIds, encodeTokenIds } from './varints.js';
 

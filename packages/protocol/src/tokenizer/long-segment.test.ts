@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { ENCODING_NAMES, keySource, loadTable } from '../codec/vocabulary/testing/loaded-table.js';
 import { TokenEncoder } from './encode.js';
 import { createJob } from './job.js';
-import { ENCODING_NAMES, keySource, loadTable } from './testing/loaded-table.js';
 import { createPlainBpe, type PlainBpe } from './testing/plain-bpe.js';
 import { createRandom, pick } from './testing/texts.js';
 import type { TokenTable } from './token-table.js';

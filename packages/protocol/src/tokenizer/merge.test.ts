@@ -1,8 +1,13 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
+import {
+  ENCODING_NAMES,
+  keySource,
+  loadTable,
+  tokenBytes,
+} from '../codec/vocabulary/testing/loaded-table.js';
 import { Merger } from './merge.js';
 import { MAX_POSITIONS } from './rank-queue.js';
-import { ENCODING_NAMES, keySource, loadTable, tokenBytes } from './testing/loaded-table.js';
 import { createPlainBpe, type PlainBpe } from './testing/plain-bpe.js';
 import { createRandom, type Random } from './testing/texts.js';
 import type { TokenTable } from './token-table.js';

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { importTokens } from '../codec/vocabulary/source.js';
+import { ENCODING_NAMES } from '../codec/vocabulary/testing/loaded-table.js';
 import { errorCode } from '../testing/error-code.js';
 import { parseByteCharacters, parsePackedRanks, parseTiktokenFile, writeTiktokenFile } from './ranks.js';
-import { ENCODING_NAMES } from './testing/loaded-table.js';
 import type { TokenList } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';
 

@@ -1,7 +1,12 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { importTokens } from '../codec/vocabulary/source.js';
+import {
+  ENCODING_NAMES,
+  keySource,
+  loadTable,
+  tokenBytes,
+} from '../codec/vocabulary/testing/loaded-table.js';
 import { Merger } from './merge.js';
-import { ENCODING_NAMES, keySource, loadTable, tokenBytes } from './testing/loaded-table.js';
 import { createRandom, mixedText } from './testing/texts.js';
 import { NO_TOKEN, type TokenTable } from './token-table.js';
 import { VOCABULARIES } from './vocabulary.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fromHex, toHex } from '../testing/bytes.js';
+import { fromHex, toHex } from '../base/testing/bytes.js';
 import { errorCode } from '../testing/error-code.js';
 import { decodeTokenIds, encodeTokenIds } from './varints.js';
 

@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { isFull } from '../../../../scripts/extent.js';
+import { ENCODING_NAMES, keySource, loadTable } from '../codec/vocabulary/testing/loaded-table.js';
 import { TokenEncoder } from './encode.js';
 import { createJob } from './job.js';
 import { createScanner } from './scanner.js';
-import { ENCODING_NAMES, keySource, loadTable } from './testing/loaded-table.js';
 import { anyCharacter, createRandom, pick, type Random } from './testing/texts.js';
 import { VOCABULARIES } from './vocabulary.js';
 

@@ -1,7 +1,7 @@
 import { type Message, type RequestContext, resolveLimits } from '@parlance/protocol';
 import { SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { Directory } from './directory.js';
 
 /** The parts of a session that a directory uses. */

@@ -16,8 +16,8 @@ import {
   readAgent,
   type Sweepable,
 } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
-import type { Refusal } from '../http/site.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
+import type { Refusal } from '../transport/http/site.js';
 import type { Agent } from './agent.js';
 import type { AgentName, Policy } from './policy.js';
 import type { RelayTarget } from './target.js';

@@ -1,6 +1,6 @@
 import type { ProtocolError, ReceivedBody } from '@parlance/protocol';
 import type { Reservation } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { addressed, marked } from './addressed.js';
 import { targetOf } from './agent.js';
 import { DeliveryReports } from './delivery-reports.js';

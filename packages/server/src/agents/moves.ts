@@ -1,7 +1,7 @@
 import type { ProtocolError, StringMap, Undelivered } from '@parlance/protocol';
 import { isAgentId } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
-import { NO_BODY } from '../no-body.js';
+import { NO_BODY } from '../base/no-body.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import type { Agent } from './agent.js';
 import type { Directory } from './directory.js';
 import { type AgentState, readAgentState } from './move-state.js';

@@ -1,6 +1,6 @@
 import type { ProtocolError, SessionEvent } from '@parlance/protocol';
 import type { BodyEvent, EventRoute, Reservation } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import type { Relay } from './relay.js';
 
 /** Gives the relay what one session sends to others. */

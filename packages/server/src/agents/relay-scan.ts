@@ -11,7 +11,7 @@ import {
   TransferReader,
   toProtocolError,
 } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import type { Scanner } from './scan.js';
 
 type PieceEvent = Extract<SessionEvent, { type: 'piece' }>;

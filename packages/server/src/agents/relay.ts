@@ -1,6 +1,6 @@
 import type { Logger, ProtocolError, SessionEvent } from '@parlance/protocol';
 import { type BodyEvent, DIRECTORY, type Reservation } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import type { Directory } from './directory.js';
 import type { MessagePlace } from './heard.js';
 import { RelayedMessages } from './messages.js';

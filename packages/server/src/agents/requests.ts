@@ -1,6 +1,6 @@
 import { type BodyPiece, ProtocolError, type ReceivedBody, type SessionEvent } from '@parlance/protocol';
 import { type Reservation, TRANSFER_OVERHEAD, toProtocolError } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { addressed } from './addressed.js';
 import { targetOf } from './agent.js';
 import { RelayedRequest, RequestTable } from './relayed-request.js';

@@ -8,7 +8,7 @@ import {
   type Undelivered,
 } from '@parlance/protocol';
 import { loggable, toProtocolError } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { isSharedCoding, type PartText, passOn, recode } from '../session/recode.js';
 import { type Agent, targetOf } from './agent.js';
 import type { Directory } from './directory.js';

@@ -1,6 +1,6 @@
 import { type AgentInfo, type Message, ProtocolError, type RequestHandler } from '@parlance/protocol';
 import { type DirectoryNews, type DirectoryQuery, decodeNews, newsFields } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { type Agent, infoOf } from './agent.js';
 import type { Policy } from './policy.js';
 import type { RelayTarget } from './target.js';

@@ -2,9 +2,9 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { InspectionEvent } from '@parlance/client/inspect';
-import { createTrustedProxies } from '../http/addresses.js';
-import { bearerToken, checkHost, checkOrigin, pathOf } from '../http/site.js';
-import { createUserInterface } from '../ui.js';
+import { createUserInterface } from '../operate/ui.js';
+import { createTrustedProxies } from '../transport/http/addresses.js';
+import { bearerToken, checkHost, checkOrigin, pathOf } from '../transport/http/site.js';
 
 /** The page of `parlance connect --ui`: an inspector that shows what this command sees. */
 export interface ConnectPage {

@@ -13,7 +13,7 @@ import {
   type SessionState,
   type Subprotocol,
 } from '@parlance/protocol';
-import { WebSocketClient } from '../http/ws-client.js';
+import { WebSocketClient } from '../transport/websocket/ws-client.js';
 import { type ChatMessage, chatRequest, wordsOf } from './chat-request.js';
 import type { ConnectPage } from './connect-page.js';
 import { type ConnectView, describeReset, textOf } from './connect-view.js';

@@ -1,7 +1,7 @@
 import { encodeControl, encodeText, loadEncoding } from '@parlance/protocol';
 import { explainFrame } from '@parlance/protocol/inspect';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { fromHex } from '../../../protocol/src/testing/bytes.js';
+import { fromHex } from '../../../protocol/src/base/testing/bytes.js';
 import { showExplanation } from './explanation-view.js';
 import { createPaper } from './testing/paper.js';
 import { widthOf } from './text-layout.js';

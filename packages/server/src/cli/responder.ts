@@ -30,7 +30,7 @@ export async function createResponder({
 }: ResponderOptions): Promise<RequestHandler> {
   if (upstream === undefined) return createEmbeddedResponder();
   // Loaded only if it is needed.
-  const { createOpenAIGateway } = await import('../gateway/openai.js');
+  const { createOpenAIGateway } = await import('../handlers/gateway/openai.js');
   return createOpenAIGateway({ baseUrl: upstream, apiKey, logger });
 }
 

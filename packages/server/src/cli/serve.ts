@@ -8,17 +8,17 @@ import {
   type Session,
 } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
-import { admin } from '../admin/feature.js';
-import type { AdminOptions } from '../admin/options.js';
-import type { Identity } from '../admission/admission.js';
 import { nodes } from '../cluster/feature.js';
 import type { Server } from '../create-server.js';
 import { createServer } from '../create-server.js';
 import { durable } from '../durable/feature.js';
-import { isLoopback } from '../http/addresses.js';
-import type { Listening } from '../http/listener.js';
+import { admin } from '../operate/admin/feature.js';
+import type { AdminOptions } from '../operate/admin/options.js';
+import type { UserInterface } from '../operate/ui.js';
 import { keptReplies } from '../replies/feature.js';
-import type { UserInterface } from '../ui.js';
+import type { Identity } from '../session/admission/admission.js';
+import { isLoopback } from '../transport/http/addresses.js';
+import type { Listening } from '../transport/http/listener.js';
 import { type Addresses, bannerOf } from './banner.js';
 import { type ClusterFlags, clusterOptions } from './cluster-options.js';
 import { type EngineAddress, openEngine } from './engine-address.js';
@@ -130,7 +130,7 @@ async function userInterface(
   logger: Logger,
 ): Promise<UserInterface | undefined> {
   if (!ui) return undefined;
-  const { createUserInterface } = await import('../ui.js');
+  const { createUserInterface } = await import('../operate/ui.js');
   try {
     return createUserInterface({ hosts });
   } catch (error) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type AdminSessions, type AdminState, figuresOf, type SessionRow } from '../admin/figures.js';
+import { type AdminSessions, type AdminState, figuresOf, type SessionRow } from '../operate/admin/figures.js';
 import { createPaper } from './testing/paper.js';
 import { widthOf } from './text-layout.js';
 import { topLines } from './top-view.js';

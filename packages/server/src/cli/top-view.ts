@@ -1,5 +1,12 @@
 import { printable } from '@parlance/protocol/inspect';
-import type { AdminSessions, AdminState, Bound, Figures, Quantiles, SessionRow } from '../admin/figures.js';
+import type {
+  AdminSessions,
+  AdminState,
+  Bound,
+  Figures,
+  Quantiles,
+  SessionRow,
+} from '../operate/admin/figures.js';
 import type { Terminal } from './terminal.js';
 import { cut, pad, widthOf } from './text-layout.js';
 

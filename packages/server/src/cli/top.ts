@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { type AdminSessions, type AdminState, figuresOf } from '../admin/figures.js';
+import { type AdminSessions, type AdminState, figuresOf } from '../operate/admin/figures.js';
 import { CommandFailure, ExitCode } from './failure.js';
 import type { Terminal } from './terminal.js';
 import { topLines } from './top-view.js';

@@ -1,7 +1,7 @@
 import { encodeControl } from '@parlance/protocol';
 import { createSessionExplainer, type Direction, explainFrame } from '@parlance/protocol/inspect';
 import { describe, expect, it } from 'vitest';
-import { fromHex } from '../../../protocol/src/testing/bytes.js';
+import { fromHex } from '../../../protocol/src/base/testing/bytes.js';
 import { createScreen } from './screen.js';
 import { createPaper } from './testing/paper.js';
 import { widthOf } from './text-layout.js';

@@ -1,6 +1,6 @@
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Engine, EngineConnection } from '../engine/engine.js';
-import { type Feature, type Figure, OWNER, type Owner, type PartHost } from '../parts/part.js';
+import { type Feature, type Figure, OWNER, type Owner, type PartHost } from '../server/parts/part.js';
 import { recordMsOf } from '../session/on-record.js';
 import { EngineSize } from './engine-size.js';
 import { Membership } from './membership.js';

@@ -1,6 +1,6 @@
 import type { TlsOptions } from 'node:tls';
 import { type Limits, Subprotocol } from '@parlance/protocol';
-import type { DialOptions, WebSocketAdapterOptions } from '../http/ws.js';
+import type { DialOptions, WebSocketAdapterOptions } from '../transport/websocket/ws.js';
 import { clientSide } from './client-side.js';
 import type { KnownNode } from './membership.js';
 import { TICKET_SCHEME } from './peer-port.js';

@@ -1,7 +1,7 @@
 import { Extension } from '@parlance/protocol';
-import { MovableMailbox } from '../movable-mailbox.js';
-import { type Feature, OWNER, type Part, SESSIONS } from '../parts/part.js';
-import type { SessionsHost } from '../sessions-host.js';
+import { type Feature, OWNER, type Part, SESSIONS } from '../server/parts/part.js';
+import { MovableMailbox } from '../session/movable-mailbox.js';
+import type { SessionsHost } from '../session/sessions-host.js';
 import { EngineSize } from './engine-size.js';
 import { nodeFigures } from './figures.js';
 import { RestoredSession } from './moves/restored-session.js';

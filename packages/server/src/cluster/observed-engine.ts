@@ -1,6 +1,6 @@
 import type { Engine } from '../engine/engine.js';
 import { measured } from '../engine/measured.js';
-import { METER, type PartHost } from '../parts/part.js';
+import { METER, type PartHost } from '../server/parts/part.js';
 
 /** The same engine, whose calls the metrics count as soon as they are collected. */
 export function observedEngine(engine: Engine, host: PartHost): Engine {

@@ -2,7 +2,7 @@ import type { SecureContextOptions, TlsOptions } from 'node:tls';
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions, type OptionKinds } from '@parlance/protocol/internal';
 import type { Engine } from '../engine/engine.js';
-import { isLoopback } from '../http/addresses.js';
+import { isLoopback } from '../transport/http/addresses.js';
 
 /** How the other nodes of a cluster reach this one. */
 export interface NodeOptions {

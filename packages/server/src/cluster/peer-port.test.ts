@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DEFAULT_TIMERS, Subprotocol } from '@parlance/protocol';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createWebSocketAdapter } from '../http/adapter.js';
-import { dial, type ServerWire } from '../http/ws.js';
-import { WebSocketClient } from '../http/ws-client.js';
+import { createWebSocketAdapter } from '../transport/websocket/adapter.js';
+import { dial, type ServerWire } from '../transport/websocket/ws.js';
+import { WebSocketClient } from '../transport/websocket/ws-client.js';
 import { MAX_STRANGERS, PEER_PATH, PeerPort, type PeerPortOptions } from './peer-port.js';
 import { digestOf, type LedClient, type Ticket, Tickets } from './ticket.js';
 

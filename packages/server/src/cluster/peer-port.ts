@@ -11,12 +11,12 @@ import type { Duplex } from 'node:stream';
 import type { TlsOptions } from 'node:tls';
 import { type Logger, ProtocolError, type Subprotocol, type Timers } from '@parlance/protocol';
 import { loggable, systemClock } from '@parlance/protocol/internal';
-import { socketKey } from '../http/addresses.js';
-import { closeListener, listenOn } from '../http/listener.js';
-import { refuseUpgrade } from '../http/refuse-upgrade.js';
-import { chooseSubprotocol, pathOf } from '../http/site.js';
-import { hasBody } from '../http/upgrade.js';
-import type { ServerWire, WebSocketAdapter } from '../http/ws.js';
+import { socketKey } from '../transport/http/addresses.js';
+import { closeListener, listenOn } from '../transport/http/listener.js';
+import { refuseUpgrade } from '../transport/http/refuse-upgrade.js';
+import { chooseSubprotocol, pathOf } from '../transport/http/site.js';
+import { hasBody } from '../transport/http/upgrade.js';
+import type { ServerWire, WebSocketAdapter } from '../transport/websocket/ws.js';
 import type { ServicePlaces } from './service-places.js';
 import type { Ticket, TicketRefusal } from './ticket.js';
 

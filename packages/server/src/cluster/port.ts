@@ -1,6 +1,6 @@
 import { CloseCode } from '@parlance/protocol';
-import type { Refusal } from '../http/site.js';
-import { type Owner, Port } from '../parts/part.js';
+import { type Owner, Port } from '../server/parts/part.js';
+import type { Refusal } from '../transport/http/site.js';
 import type { Links } from './link/links.js';
 import type { KnownNode } from './membership.js';
 

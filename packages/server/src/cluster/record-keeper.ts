@@ -1,7 +1,7 @@
 import type { Logger } from '@parlance/protocol';
 import { loggable, systemClock } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
 import type { EngineConnection } from '../engine/engine.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { dropFenced } from '../session/on-record.js';
 
 export interface RecordKeeperOptions {

@@ -1,8 +1,8 @@
 import type { ResumeRefusal } from '@parlance/protocol';
-import type { Wanted } from '../admission/seek.js';
 import type { RequestOnRecord } from '../engine/logs/reply.js';
-import type { Refusal } from '../http/site.js';
-import { Port } from '../parts/part.js';
+import { Port } from '../server/parts/part.js';
+import type { Wanted } from '../session/admission/seek.js';
+import type { Refusal } from '../transport/http/site.js';
 
 /** Sessions on record: what nodes ask of the part that keeps them. */
 export interface RecordedSessions {

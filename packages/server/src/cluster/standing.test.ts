@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { Subprotocol } from '@parlance/protocol';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ManualClock } from '../../../protocol/src/testing/manual-clock.js';
-import { createWebSocketAdapter } from '../http/adapter.js';
+import { createWebSocketAdapter } from '../transport/websocket/adapter.js';
 import type { KnownNode, Membership } from './membership.js';
 import { MAX_ASKED, STANDING_TIMEOUT_MS, Standing } from './standing.js';
 

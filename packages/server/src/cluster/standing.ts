@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { CloseCode, type Logger } from '@parlance/protocol';
 import type { Clock } from '@parlance/protocol/internal';
-import { dial, type ServerWire } from '../http/ws.js';
+import { dial, type ServerWire } from '../transport/websocket/ws.js';
 import type { Dialing } from './dialing.js';
 import type { KnownNode, Membership } from './membership.js';
 

@@ -1,7 +1,7 @@
 import { isProtocolError, type Logger } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
+import { pause, persist } from '../base/repeat.js';
 import type { EngineConnection, EngineTable, TableEntry } from '../engine/engine.js';
-import { pause, persist } from '../repeat.js';
 
 /** Until the engine is asked again after a failure, in milliseconds. */
 const RETRY_MS = 500;

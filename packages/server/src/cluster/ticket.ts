@@ -2,8 +2,8 @@ import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypt
 import type { IncomingHttpHeaders } from 'node:http';
 import { Subprotocol } from '@parlance/protocol';
 import { isStatedAgentId } from '@parlance/protocol/internal';
-import type { CheckedIdentity } from '../admission/admission.js';
-import { MAX_PRINCIPAL_LENGTH } from '../admission/authentication.js';
+import type { CheckedIdentity } from '../session/admission/admission.js';
+import { MAX_PRINCIPAL_LENGTH } from '../session/admission/authentication.js';
 
 /**
  * A ticket proves to a node that another node of the cluster has authenticated a client, and for what: one connection,

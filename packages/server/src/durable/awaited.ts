@@ -1,7 +1,7 @@
 import type { EngineConnection } from '../engine/engine.js';
 import type { RequestOnRecord } from '../engine/logs/reply.js';
-import type { Seal } from '../seal/keys.js';
-import { RecordSeal } from '../seal/record-seal.js';
+import type { Seal } from '../engine/seal/keys.js';
+import { RecordSeal } from '../engine/seal/record-seal.js';
 import { goesOn } from './fields.js';
 
 /**

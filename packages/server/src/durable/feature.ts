@@ -1,13 +1,9 @@
 import { CloseCode, Extension, type HelloPayload, type Logger, ResumeRefusal } from '@parlance/protocol';
 import { loggable, systemClock } from '@parlance/protocol/internal';
-import type { CheckedIdentity } from '../admission/admission.js';
-import type { Origin } from '../admission/renewal.js';
-import type { Sought, Wanted } from '../admission/seek.js';
 import { RECORDED, type RecordedSessions } from '../cluster/recorded.js';
-import type { ServerEndpoint } from '../endpoint.js';
 import type { EngineConnection } from '../engine/engine.js';
 import type { RequestOnRecord } from '../engine/logs/reply.js';
-import type { Refusal } from '../http/site.js';
+import type { Seal } from '../engine/seal/keys.js';
 import {
   type DrainPart,
   type Feature,
@@ -17,10 +13,14 @@ import {
   type Part,
   type PartHost,
   SESSIONS,
-} from '../parts/part.js';
-import type { Seal } from '../seal/keys.js';
+} from '../server/parts/part.js';
+import type { CheckedIdentity } from '../session/admission/admission.js';
+import type { Origin } from '../session/admission/renewal.js';
+import type { Sought, Wanted } from '../session/admission/seek.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { NO_NODE } from '../session/on-record.js';
-import type { SessionsHost } from '../sessions-host.js';
+import type { SessionsHost } from '../session/sessions-host.js';
+import type { Refusal } from '../transport/http/site.js';
 import { isAwaited } from './awaited.js';
 import { durableFigures } from './figures.js';
 import { Leaving } from './leaving.js';

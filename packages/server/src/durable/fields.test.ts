@@ -6,8 +6,8 @@ import { runTakeOverHistory } from '../../../protocol/src/testing/take-over-hist
 import { platform } from '../../../protocol/src/testing/this-platform.js';
 import type { FieldChanges } from '../engine/engine.js';
 import { MemorySessions } from '../engine/memory-sessions.js';
-import { Seal } from '../seal/keys.js';
-import { RecordSeal } from '../seal/record-seal.js';
+import { Seal } from '../engine/seal/keys.js';
+import { RecordSeal } from '../engine/seal/record-seal.js';
 import { FieldWriter, goesOn, readFields } from './fields.js';
 import { pack } from './packed.js';
 

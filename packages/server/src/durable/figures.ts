@@ -1,6 +1,6 @@
 import type { EventFeed } from '../base/event-feed.js';
-import type { ServerEndpoint } from '../endpoint.js';
-import type { Figure, PartHost } from '../parts/part.js';
+import type { Figure, PartHost } from '../server/parts/part.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 
 /** What becomes of durable sessions and of the engine that keeps them, as the log names it. */
 const DURABLE_EVENTS = [

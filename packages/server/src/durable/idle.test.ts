@@ -6,7 +6,6 @@ import { DEFAULT_TIMERS } from '@parlance/protocol';
 import { describe, expect, it, vi } from 'vitest';
 import { RecordKeeper } from '../cluster/record-keeper.js';
 import { createServer } from '../create-server.js';
-import type { ServerEndpoint } from '../endpoint.js';
 import type { Engine } from '../engine/engine.js';
 import { postgres } from '../engine/postgres.js';
 import { redis } from '../engine/redis.js';
@@ -14,6 +13,7 @@ import { sqlite } from '../engine/sqlite.js';
 import { postgresMissing, startPostgres } from '../engine/testing/postgres-server.js';
 import { redisMissing, startRedis } from '../engine/testing/redis-server.js';
 import { durable, nodes } from '../index.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { recordMsOf } from '../session/on-record.js';
 import { Room } from './room.js';
 

@@ -1,8 +1,8 @@
 import { resolveTimers } from '@parlance/protocol';
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../../../protocol/src/testing/manual-clock.js';
-import type { ServerEndpoint } from '../endpoint.js';
 import type { EngineConnection } from '../engine/engine.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { Leaving } from './leaving.js';
 
 /** Sessions of a node that gives them up because it is cut off. */

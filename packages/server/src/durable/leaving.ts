@@ -1,8 +1,8 @@
 import type { Logger, ProtocolError, Timers } from '@parlance/protocol';
 import { type Clock, fencedError, guard, loggable } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
+import { persist, repeat } from '../base/repeat.js';
 import type { EngineConnection } from '../engine/engine.js';
-import { persist, repeat } from '../repeat.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { NO_NODE, recordMsOf, SERVICE_RESTART } from '../session/on-record.js';
 import type { LeavingParts } from '../session/parts.js';
 

@@ -6,11 +6,11 @@ import {
   type DurableSession,
   loggable,
 } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
+import { keyOf } from '../base/keys.js';
 import type { EngineConnection, SessionReading } from '../engine/engine.js';
-import { keyOf } from '../keys.js';
-import type { Seal } from '../seal/keys.js';
-import { RecordSeal } from '../seal/record-seal.js';
+import type { Seal } from '../engine/seal/keys.js';
+import { RecordSeal } from '../engine/seal/record-seal.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { dropFenced, recordMsOf, SERVICE_RESTART } from '../session/on-record.js';
 import { stateOf } from '../session/record.js';
 import { checkDurability } from './check-durability.js';

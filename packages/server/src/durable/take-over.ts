@@ -15,19 +15,19 @@ import {
   type SessionBegin,
   systemClock,
 } from '@parlance/protocol/internal';
-import type { CheckedIdentity } from '../admission/admission.js';
-import { countedPrincipal } from '../admission/authentication.js';
-import type { Origin } from '../admission/renewal.js';
-import { AdoptedSession } from '../adopted-session.js';
 import type { EngineConnection, SessionReading } from '../engine/engine.js';
-import { addressKey } from '../http/addresses.js';
-import type { Refusal } from '../http/site.js';
-import type { Seal } from '../seal/keys.js';
-import { type OpenedRecord, RecordSeal } from '../seal/record-seal.js';
-import { clientInfo } from '../served-session.js';
+import type { Seal } from '../engine/seal/keys.js';
+import { type OpenedRecord, RecordSeal } from '../engine/seal/record-seal.js';
+import type { CheckedIdentity } from '../session/admission/admission.js';
+import { countedPrincipal } from '../session/admission/authentication.js';
+import type { Origin } from '../session/admission/renewal.js';
+import { AdoptedSession } from '../session/adopted-session.js';
 import { dropFenced, recordMsOf } from '../session/on-record.js';
 import { dataTextOf } from '../session/record.js';
-import type { SessionsHost } from '../sessions-host.js';
+import { clientInfo } from '../session/served-session.js';
+import type { SessionsHost } from '../session/sessions-host.js';
+import { addressKey } from '../transport/http/addresses.js';
+import type { Refusal } from '../transport/http/site.js';
 import { HEAD_FIELDS, type ReadRecord, readFields, readHead, savedOf } from './fields.js';
 import type { Records } from './records.js';
 

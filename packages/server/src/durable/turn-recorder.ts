@@ -7,7 +7,7 @@ import {
   type Turn,
 } from '@parlance/protocol/internal';
 import type { EngineConnection, FieldChanges, SessionWrite, SessionWritten } from '../engine/engine.js';
-import type { RecordSeal } from '../seal/record-seal.js';
+import type { RecordSeal } from '../engine/seal/record-seal.js';
 import { FieldWriter } from './fields.js';
 import type { Room } from './room.js';
 

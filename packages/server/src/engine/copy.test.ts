@@ -1,9 +1,9 @@
 import { ProtocolError } from '@parlance/protocol';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Seal } from '../seal/keys.js';
 import { copyEngine } from './copy.js';
 import { sealedReplies } from './logs/sealed.js';
 import { memoryCluster } from './memory.js';
+import { Seal } from './seal/keys.js';
 import { BOUNDS, batchOf, endOf, headOf, LIVE_MS, readAll, recordOf } from './suite/log-values.js';
 import { ID, writeOf } from './suite/record-values.js';
 import { storeTests } from './suite/store.js';

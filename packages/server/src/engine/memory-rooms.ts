@@ -1,4 +1,4 @@
-import { keyOf, textsOf } from '../keys.js';
+import { keyOf, textsOf } from '../base/keys.js';
 import type { RoomRequest } from './engine.js';
 import { Expiring } from './expiring.js';
 import type { RoomItem } from './store.js';

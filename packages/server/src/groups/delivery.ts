@@ -1,6 +1,6 @@
 import type { Algorithm, BodyToSend, CodedBody } from '@parlance/protocol';
 import { type BodyCoder, encodeContent } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import type { SharedCoders } from './shared-coders.js';
 
 /** A message to a group, before it is coded for anyone. */

@@ -1,5 +1,5 @@
 import { type BodyToSend, ProtocolError } from '@parlance/protocol';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 
 /**
  * Queues a one-way message that is coded for several sessions. Does not wait for room.

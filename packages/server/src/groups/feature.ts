@@ -1,9 +1,9 @@
-import { groupsOfNodes } from '../cluster/groups/groups-of-nodes.js';
 import { CLUSTER, JOINING } from '../cluster/port.js';
-import { type Feature, type Figure, OWNER, Port } from '../parts/part.js';
+import { type Feature, type Figure, OWNER, Port } from '../server/parts/part.js';
 import type { Group } from './group.js';
 import { Groups } from './groups.js';
 import { NamedGroup } from './named-group.js';
+import { groupsOfNodes } from './nodes/groups-of-nodes.js';
 import { type GroupsOptions, resolveGroupsOptions } from './options.js';
 import { Presences } from './presences.js';
 import type { Membership } from './room.js';

@@ -1,5 +1,5 @@
 import type { Algorithm, Body, ProtocolError } from '@parlance/protocol';
-import type { ServerSession } from '../served-session.js';
+import type { ServerSession } from '../session/served-session.js';
 
 export interface GroupSendOptions<Data = unknown> {
   /**

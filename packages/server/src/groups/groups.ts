@@ -1,7 +1,7 @@
 import { type Logger, ProtocolError } from '@parlance/protocol';
 import { toProtocolError } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
-import type { ServerSession } from '../served-session.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
+import type { ServerSession } from '../session/served-session.js';
 import { type GroupMessage, SharedCoding } from './delivery.js';
 import { enqueue } from './enqueue.js';
 import type { Hearing, Place, Verdict } from './hearing.js';

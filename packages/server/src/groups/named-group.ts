@@ -12,8 +12,8 @@ import {
   SELF,
   workAsTheyAre,
 } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
-import { ServedSession, type ServerSession } from '../served-session.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
+import { ServedSession, type ServerSession } from '../session/served-session.js';
 import type { GroupMessage, PlainContent } from './delivery.js';
 import type {
   Group,

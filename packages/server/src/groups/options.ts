@@ -1,6 +1,6 @@
 import { type Logger, ProtocolError } from '@parlance/protocol';
 import { ask, assertOptions, loggable, type OptionKinds } from '@parlance/protocol/internal';
-import type { ServerSession } from '../served-session.js';
+import type { ServerSession } from '../session/served-session.js';
 
 export interface GroupsOptions {
   /**

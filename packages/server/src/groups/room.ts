@@ -1,5 +1,5 @@
 import type { Reservation } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { Hearing } from './hearing.js';
 
 /** That a session is in a group. */

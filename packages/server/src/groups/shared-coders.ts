@@ -1,5 +1,5 @@
 import { type BodyCoder, createBodyCoder } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 
 /** Sets of codecs that are remembered. Clients choose the sets, so their number is bounded. */
 const MAX_CODERS = 32;

@@ -1,6 +1,6 @@
 import type { ServerSession } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createOpenAIGateway } from '../gateway/openai.js';
+import { createOpenAIGateway } from '../handlers/gateway/openai.js';
 import { createFakeUpstream, createTestServer, type TestServer, type TestServerOptions } from './kit.js';
 
 /** The test kit, as tests of applications use it. */

@@ -2,7 +2,7 @@ import { type ClientOptions, type ClientSession, connect } from '@parlance/clien
 import { ProtocolError } from '@parlance/protocol';
 import type { Server } from '../create-server.js';
 import { createServer } from '../create-server.js';
-import type { ServerOptions } from '../server-options.js';
+import type { ServerOptions } from '../server/server-options.js';
 import { VirtualClock } from './clock.js';
 import { MemoryNetwork } from './network.js';
 

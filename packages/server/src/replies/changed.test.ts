@@ -5,9 +5,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { framedLength, type ReplyLogs } from '../engine/logs/logs.js';
 import { sealedReplies } from '../engine/logs/sealed.js';
 import { redis } from '../engine/redis.js';
+import { Seal } from '../engine/seal/keys.js';
 import { repliesOf } from '../engine/testing/engines.js';
 import { type RedisServer, redisMissing, startRedis } from '../engine/testing/redis-server.js';
-import { Seal } from '../seal/keys.js';
 import { EngineReplyLog } from './engine-log.js';
 import { News } from './news.js';
 

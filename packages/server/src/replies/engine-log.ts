@@ -1,8 +1,8 @@
 import { ProtocolError } from '@parlance/protocol';
 import { loggable, MemoryBudget } from '@parlance/protocol/internal';
+import { pause } from '../base/repeat.js';
 import { type EngineBounds, type EngineEntry, type EngineHead, UNKNOWN } from '../engine/logs/logs.js';
 import type { ReplyEnd, ReplyEntry, ReplyPieces } from '../engine/logs/reply.js';
-import { pause } from '../repeat.js';
 import { claimReply, type GoingOn, type GoneOn } from './claiming.js';
 import { EngineWriter, type EngineWriterOptions, LIVE_MARGIN_MS } from './engine-writer.js';
 import { Followed } from './followed.js';

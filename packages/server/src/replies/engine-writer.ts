@@ -1,5 +1,6 @@
 import { ProtocolError } from '@parlance/protocol';
 import { encodeFailure } from '@parlance/protocol/internal';
+import { pause } from '../base/repeat.js';
 import {
   type AppendOutcome,
   type EngineBounds,
@@ -9,7 +10,6 @@ import {
   type ReplyLogs,
 } from '../engine/logs/logs.js';
 import type { ReplyEnd } from '../engine/logs/reply.js';
-import { pause } from '../repeat.js';
 import type { Failing, OnFailed } from './log.js';
 import { metadataOf } from './record.js';
 import { Tail } from './tail.js';

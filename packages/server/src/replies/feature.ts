@@ -10,7 +10,6 @@ import {
   ValueList,
 } from '@parlance/protocol/internal';
 import { RECORDED } from '../cluster/recorded.js';
-import type { ServerEndpoint } from '../endpoint.js';
 import { sealedReplies } from '../engine/logs/sealed.js';
 import {
   type Feature,
@@ -20,8 +19,9 @@ import {
   type OwnName,
   type Part,
   type PartHost,
-} from '../parts/part.js';
-import type { Slot } from '../parts/slot.js';
+} from '../server/parts/part.js';
+import type { Slot } from '../server/parts/slot.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { type FollowState, Follows } from './follows.js';
 import { type RepliesOptions, resolveRepliesOptions } from './options.js';
 import { Replies, type RepliesNode } from './replies.js';

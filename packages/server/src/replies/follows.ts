@@ -1,4 +1,4 @@
-import type { ServerEndpoint } from '../endpoint.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 
 /** A request that follows a kept reply, and how far it has come. Another node can go on with it between two parts. */
 export interface FollowState {

@@ -1,9 +1,9 @@
 import { type ProtocolError, resolveLimits } from '@parlance/protocol';
 import { decodeFailure, type KeptRequest, newReplyId, UserSession } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
-import type { ServerEndpoint } from '../endpoint.js';
 import type { EngineHead } from '../engine/logs/logs.js';
 import type { ReplyEnd } from '../engine/logs/reply.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import type { GoneOn } from './claiming.js';
 import { Keeping, type KeepingHost } from './keeping.js';
 

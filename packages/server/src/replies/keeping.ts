@@ -17,9 +17,9 @@ import {
   resolveKeepOptions,
   type TakenUp,
 } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
 import type { EngineHead } from '../engine/logs/logs.js';
 import type { ReplyHead } from '../engine/logs/reply.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import type { EngineReplyLog } from './engine-log.js';
 import type { Following } from './following.js';
 import type { ReplyLog } from './log.js';

@@ -1,3 +1,4 @@
+import { keyOf } from '../base/keys.js';
 import { RecordStore } from '../engine/logs/record-store.js';
 import {
   READ_PARTS,
@@ -6,7 +7,6 @@ import {
   type ReplyHead,
   type ReplyPieces,
 } from '../engine/logs/reply.js';
-import { keyOf } from '../keys.js';
 import { type OwnedName, type ReplyLog, type ReplyLogUsage, SMALL_END } from './log.js';
 import { metadataOf } from './record.js';
 import { SharedReplies } from './shared-replies.js';

@@ -1,4 +1,4 @@
-import { keyOf } from '../keys.js';
+import { keyOf } from '../base/keys.js';
 
 /**
  * Who a kept reply belongs to: the principal of its requester. Without authentication it belongs to the session of its

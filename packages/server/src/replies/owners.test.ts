@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ServerEndpoint } from '../endpoint.js';
-import { keyOf } from '../keys.js';
+import { keyOf } from '../base/keys.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { ownerOfPrincipal, ownerOfSession } from './owner.js';
 import { Owners } from './owners.js';
 

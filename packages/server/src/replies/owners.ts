@@ -1,5 +1,5 @@
 import type { ResumeOffer } from '@parlance/protocol';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { ownerOfPrincipal, ownerOfSession } from './owner.js';
 
 /** Checks resume tokens of a session, also after its end. */

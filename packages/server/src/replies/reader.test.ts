@@ -10,8 +10,8 @@ import {
 import { createBodyCoder } from '@parlance/protocol/internal';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { ServerEndpoint } from '../endpoint.js';
 import type { ReplyEntry } from '../engine/logs/reply.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { MemoryReplyLog } from './memory-log.js';
 import { heldBytes, RecordCoders, ReplyReader } from './reader.js';
 import { encodeRecord } from './record.js';

@@ -17,8 +17,8 @@ import {
   type PartText,
   type Reservation,
 } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
 import { READ_PARTS, type ReplyEntry } from '../engine/logs/reply.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { isSharedCoding, passOn, recode } from '../session/recode.js';
 import type { ReplyLog } from './log.js';
 import { decodeRecord, isTokens, type RecordedBody } from './record.js';

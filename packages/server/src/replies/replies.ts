@@ -22,10 +22,10 @@ import {
   type ReplyRecorder,
   type TakenUp,
 } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
+import { NO_BODY } from '../base/no-body.js';
 import type { ReplyEntry } from '../engine/logs/reply.js';
-import { NO_BODY } from '../no-body.js';
-import type { Slot } from '../parts/slot.js';
+import type { Slot } from '../server/parts/slot.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { keepReplies } from '../session/keep-policy.js';
 import { type EngineLogOptions, EngineReplyLog } from './engine-log.js';
 import { Following, unknownReply } from './following.js';

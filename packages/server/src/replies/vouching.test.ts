@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { ServerEndpoint } from '../endpoint.js';
 import type { ReplyLogs } from '../engine/logs/logs.js';
 import { memoryReplies } from '../engine/logs/memory.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import { Owners } from './owners.js';
 import { Vouching } from './vouching.js';
 

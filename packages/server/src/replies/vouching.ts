@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { Logger, ResumeOffer } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
 import type { ReplyLogs } from '../engine/logs/logs.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 import type { OwnerClaim, Owners } from './owners.js';
 
 export interface VouchingOptions {

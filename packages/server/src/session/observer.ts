@@ -1,5 +1,5 @@
 import type { CallOutcome } from '../engine/measured.js';
-import type { Refusal } from '../http/site.js';
+import type { Refusal } from '../transport/http/site.js';
 
 /** What a server is told about its sessions and gateways, beyond what it reads from them; nothing without metrics. */
 export interface SessionObserver {

@@ -1,6 +1,6 @@
 import type { Logger, Timers } from '@parlance/protocol';
 import { fencedError } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../endpoint.js';
+import type { ServerEndpoint } from './endpoint.js';
 
 /** What both nodes and the part that keeps records know of a session on record. */
 

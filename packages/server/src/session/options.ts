@@ -1,7 +1,7 @@
 import type { Limits, Logger, M2MSecurity, Timers } from '@parlance/protocol';
-import type { Authenticate } from '../admission/admission.js';
-import type { WireKind } from '../http/ws.js';
-import type { ServerSession } from '../served-session.js';
+import type { WireKind } from '../transport/websocket/ws.js';
+import type { Authenticate } from './admission/admission.js';
+import type { ServerSession } from './served-session.js';
 
 /** What the sessions of a server need of its options. */
 export interface ServingOptions {

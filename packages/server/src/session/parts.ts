@@ -1,10 +1,10 @@
 import type { HelloPayload, Message, ProtocolError, ResumeOffer } from '@parlance/protocol';
 import type { EventRoute, Fields, Mailbox } from '@parlance/protocol/internal';
-import type { CheckedIdentity } from '../admission/admission.js';
-import type { Origin } from '../admission/renewal.js';
-import type { Sought, Wanted } from '../admission/seek.js';
-import type { ServerEndpoint, ServerEndpointOptions } from '../endpoint.js';
-import type { Refusal } from '../http/site.js';
+import type { Refusal } from '../transport/http/site.js';
+import type { CheckedIdentity } from './admission/admission.js';
+import type { Origin } from './admission/renewal.js';
+import type { Sought, Wanted } from './admission/seek.js';
+import type { ServerEndpoint, ServerEndpointOptions } from './endpoint.js';
 
 /** What the endpoints of all sessions get from one part. No two parts give the same. */
 export type PartEndpoint = Pick<

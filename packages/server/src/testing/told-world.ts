@@ -4,12 +4,12 @@ import { scan } from '../agents/scan-feature.js';
 import { nodes } from '../cluster/feature.js';
 import { durable } from '../durable/feature.js';
 import { Leaving } from '../durable/leaving.js';
-import type { ServerEndpoint } from '../endpoint.js';
 import type { EngineConnection } from '../engine/engine.js';
 import { memoryCluster } from '../engine/memory.js';
 import { createTestServer, type TestServer } from '../kit/kit.js';
-import { OWNER, SESSIONS } from '../parts/part.js';
-import type { SessionServer } from '../server.js';
+import { OWNER, SESSIONS } from '../server/parts/part.js';
+import type { SessionServer } from '../server/server.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
 
 /**
  * A server in virtual time whose sessions use every feature that speaks to sessions, and are held, frozen, given up and ended

@@ -1,4 +1,4 @@
-import type { AdminEvent, AdminSessions, AdminState } from '../../../server/src/admin/figures.js';
+import type { AdminEvent, AdminSessions, AdminState } from '../../../server/src/operate/admin/figures.js';
 
 /** What the admin port answers to this page. */
 export interface AdminApi {

@@ -1,4 +1,4 @@
-import type { Bound, Quantiles } from '../../../server/src/admin/figures.js';
+import type { Bound, Quantiles } from '../../../server/src/operate/admin/figures.js';
 
 const NO_BREAK = '\u00a0';
 /** A line may end after a dash otherwise. */

@@ -4,7 +4,7 @@ import {
   bucketsOf,
   type Figures,
   figuresOf,
-} from '../../../server/src/admin/figures.js';
+} from '../../../server/src/operate/admin/figures.js';
 import { byId, create } from '../shared/dom.js';
 import { bytes, clock, number } from '../shared/format.js';
 import { type AdminApi, AdminFailure, createAdminApi } from './api.js';

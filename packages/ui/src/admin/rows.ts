@@ -1,4 +1,4 @@
-import type { AdminSessions, AdminState, SessionRow } from '../../../server/src/admin/figures.js';
+import type { AdminSessions, AdminState, SessionRow } from '../../../server/src/operate/admin/figures.js';
 import { byId, create } from '../shared/dom.js';
 import { bytes, clock, number } from '../shared/format.js';
 import { age, percent } from './format.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { fromHex, toHex } from '../../testing/bytes.js';
 import { errorCode } from '../../testing/error-code.js';
+import { fromHex, toHex } from '../testing/bytes.js';
 import * as library from './library.js';
 import * as small from './small.js';
 import { REFUSED_SUITE, SUITE } from './testing/suite.js';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { concatBytes } from '../../base/bytes.js';
-import { fromHex, toHex } from '../../testing/bytes.js';
+import { fromHex, toHex } from '../../base/testing/bytes.js';
 import { errorCode } from '../../testing/error-code.js';
 import { decodeAvp, encodeAvp } from './frame.js';
 import {

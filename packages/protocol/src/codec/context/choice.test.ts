@@ -1,5 +1,5 @@
 import { beforeAll, expect, it } from 'vitest';
-import { bytesOf } from '../../testing/bytes.js';
+import { bytesOf } from '../../base/testing/bytes.js';
 import { createProse } from '../../testing/prose.js';
 import { platform } from '../../testing/this-platform.js';
 import { ContextChooser } from './choice.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { bytesOf } from '../../testing/bytes.js';
+import { bytesOf } from '../../base/testing/bytes.js';
 import { errorCode } from '../../testing/error-code.js';
 import { createProse, seeded } from '../../testing/prose.js';
 import { platform } from '../../testing/this-platform.js';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { bytesOf } from '../../testing/bytes.js';
+import { bytesOf } from '../../base/testing/bytes.js';
 import { createProse } from '../../testing/prose.js';
 import { samplesOf, sharedWith, sketchOf } from './sketch.js';
 

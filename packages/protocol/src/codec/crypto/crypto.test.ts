@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { fromHex } from '../../base/testing/bytes.js';
 import { checkedSuite } from '../../platform/crypto-suite.js';
 import { cryptoSuite as nodeCrypto } from '../../platform/node-crypto.js';
 import { cryptoSuite as webCrypto } from '../../platform/web-crypto.js';
-import { fromHex } from '../../testing/bytes.js';
 import { loadOn, type UnderTest } from '../../testing/on-platform.js';
 
 const bytes = (maxLength: number, minLength = 0) => fc.uint8Array({ minLength, maxLength });

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { fromHex } from '../../testing/bytes.js';
+import { fromHex } from '../../base/testing/bytes.js';
 import { loadOn, type UnderTest } from '../../testing/on-platform.js';
 
 // Alone in its file: the peak memory of a process never falls, so only a process that has done little else

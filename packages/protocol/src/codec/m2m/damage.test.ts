@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { fromHex } from '../../testing/bytes.js';
+import { fromHex } from '../../base/testing/bytes.js';
 import { LARGE, PREFIX, SMALL } from '../../testing/m2m-shapes.js';
 import { loadOn, type UnderTest } from '../../testing/on-platform.js';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { fromHex } from '../../testing/bytes.js';
+import { fromHex } from '../../base/testing/bytes.js';
 import { checkHeaderIsTrue } from '../../testing/m2m-header.js';
 import {
   defined,

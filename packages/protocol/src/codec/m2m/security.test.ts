@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { toHex } from '../../testing/bytes.js';
+import { toHex } from '../../base/testing/bytes.js';
 import { AEAD, defined, HMAC, key, LARGE, PREFIX, SMALL } from '../../testing/m2m-shapes.js';
 import { loadOn, type UnderTest } from '../../testing/on-platform.js';
 import type { M2MSecurity } from './security.js';

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { toHex } from '../../base/testing/bytes.js';
 import { encodeUtf8 } from '../../base/text.js';
 import { BodyCodec } from '../../codec/body.js';
 import { encodeControl, encodeControlJson } from '../../control/envelope.js';
 import type { AcceptMessage, HelloMessage, ResumeAnswer, ResumeOffer } from '../../control/messages.js';
 import { encodeBodyFrame, encodeSignalFrame, LinkKind } from '../../link/frame.js';
-import { toHex } from '../../testing/bytes.js';
 import type { FrameEvent, InspectionEvent } from './event.js';
 import { MAX_LINE, parseEvent } from './parse.js';
 import { createRecorder } from './recorder.js';

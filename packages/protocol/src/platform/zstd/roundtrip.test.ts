@@ -2,7 +2,7 @@ import * as zlib from 'node:zlib';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { concatBytes, equalBytes } from '../../base/bytes.js';
-import { bytesOf } from '../../testing/bytes.js';
+import { bytesOf } from '../../base/testing/bytes.js';
 import { createProse, seeded } from '../../testing/prose.js';
 import { censusOf } from '../../testing/zstd-census.js';
 import { createZstd, type ZstdPort } from '../zstd.js';

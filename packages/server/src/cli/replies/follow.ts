@@ -1,6 +1,6 @@
 import { type ClientSession, connect as connectSession, type FollowedReply } from '@parlance/client';
 import { decodeHttpResponse, isProtocolError, type Message } from '@parlance/protocol';
-import { WebSocketClient } from '../../http/ws-client.js';
+import { WebSocketClient } from '../../transport/websocket/ws-client.js';
 import { wordsOf } from '../chat-request.js';
 import { withHint } from '../connect.js';
 import { textOf } from '../connect-view.js';

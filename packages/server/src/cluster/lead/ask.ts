@@ -1,6 +1,12 @@
 import { CloseCode, ResumeRefusal } from '@parlance/protocol';
-import { NOT_RESUMED } from '../../admission/seek.js';
-import { type DialFailure, type DialOptions, dial, type ServerWire, type WireEvents } from '../../http/ws.js';
+import { NOT_RESUMED } from '../../session/admission/seek.js';
+import {
+  type DialFailure,
+  type DialOptions,
+  dial,
+  type ServerWire,
+  type WireEvents,
+} from '../../transport/websocket/ws.js';
 import { within } from '../within.js';
 
 /** How long the owner of a session may take to answer a HELLO, in milliseconds. */

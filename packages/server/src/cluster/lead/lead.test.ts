@@ -1,7 +1,7 @@
 import { DEFAULT_LIMITS, ProtocolError } from '@parlance/protocol';
 import { MemoryBudget } from '@parlance/protocol/internal';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { ServerWire } from '../../http/ws.js';
+import type { ServerWire } from '../../transport/websocket/ws.js';
 import { Lead, MAX_WAITING } from './lead.js';
 
 class FakeWire implements ServerWire {

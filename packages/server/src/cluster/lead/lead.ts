@@ -1,10 +1,10 @@
 import { CloseCode, type Limits, type Logger, type ProtocolError } from '@parlance/protocol';
 import { loggable, type SessionMemory, systemClock } from '@parlance/protocol/internal';
-import type { Origin } from '../../admission/renewal.js';
-import type { Guide } from '../../admission/seek.js';
-import type { ServerEndpoint } from '../../endpoint.js';
-import { MAX_LINK_FRAME } from '../../http/unfinished-message.js';
-import type { ServerWire, WireEvents } from '../../http/ws.js';
+import type { Origin } from '../../session/admission/renewal.js';
+import type { Guide } from '../../session/admission/seek.js';
+import type { ServerEndpoint } from '../../session/endpoint.js';
+import { MAX_LINK_FRAME } from '../../transport/websocket/unfinished-message.js';
+import type { ServerWire, WireEvents } from '../../transport/websocket/ws.js';
 
 /** Bytes that wait to be written to one end; beyond them the other end is not read. */
 export const MAX_WAITING = 256 * 1024;

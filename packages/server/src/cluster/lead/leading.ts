@@ -1,12 +1,12 @@
 import type { TlsOptions } from 'node:tls';
 import { CloseCode, type Logger, ResumeRefusal } from '@parlance/protocol';
 import { incarnationOf } from '@parlance/protocol/internal';
-import type { Sought, Wanted } from '../../admission/seek.js';
-import { addressKey } from '../../http/addresses.js';
-import type { Refusal } from '../../http/site.js';
-import type { ServerWire, WebSocketAdapterOptions } from '../../http/ws.js';
+import type { Sought, Wanted } from '../../session/admission/seek.js';
 import { NO_NODE } from '../../session/on-record.js';
-import type { SessionsHost } from '../../sessions-host.js';
+import type { SessionsHost } from '../../session/sessions-host.js';
+import { addressKey } from '../../transport/http/addresses.js';
+import type { Refusal } from '../../transport/http/site.js';
+import type { ServerWire, WebSocketAdapterOptions } from '../../transport/websocket/ws.js';
 import { clientSide } from '../client-side.js';
 import type { KnownNode, Membership } from '../membership.js';
 import type { Moves } from '../moves/moves.js';

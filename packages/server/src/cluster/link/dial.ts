@@ -1,4 +1,4 @@
-import { dial, type ServerWire } from '../../http/ws.js';
+import { dial, type ServerWire } from '../../transport/websocket/ws.js';
 import type { Dialing } from '../dialing.js';
 import type { KnownNode } from '../membership.js';
 

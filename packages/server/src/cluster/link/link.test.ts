@@ -1,6 +1,6 @@
 import { MemoryBudget, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
-import type { ServerWire, WireEvents } from '../../http/ws.js';
+import type { ServerWire, WireEvents } from '../../transport/websocket/ws.js';
 import {
   Link,
   type LinkEnd,

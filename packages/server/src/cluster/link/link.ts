@@ -1,5 +1,5 @@
 import { CloseCode, ProtocolError } from '@parlance/protocol';
-import { type ServerWire, terminateSoon, type WireEvents } from '../../http/ws.js';
+import { type ServerWire, terminateSoon, type WireEvents } from '../../transport/websocket/ws.js';
 import { decodeLinkMessage, encodeLinkMessage, type LinkMessage, malformed } from './message.js';
 import { LINK_QUOTA, LinkQuota, type NodesMemory } from './quota.js';
 

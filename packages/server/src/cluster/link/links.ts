@@ -1,7 +1,7 @@
 import type { Logger } from '@parlance/protocol';
 import { loggable, type MemoryBudget } from '@parlance/protocol/internal';
 import { limitedLog } from '../../base/limited-log.js';
-import type { ServerWire } from '../../http/ws.js';
+import type { ServerWire } from '../../transport/websocket/ws.js';
 import { LEFT, Link, type LinkEnd, type NodeWire, Traffic } from './link.js';
 import { createLoopback } from './loopback.js';
 import { openNodesMemory } from './quota.js';

@@ -1,4 +1,4 @@
-import type { ServerWire, WireEvents } from '../../http/ws.js';
+import type { ServerWire, WireEvents } from '../../transport/websocket/ws.js';
 
 type LoopbackWire = Pick<ServerWire, 'send' | 'terminate' | 'listen'>;
 

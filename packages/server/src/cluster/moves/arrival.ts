@@ -7,7 +7,7 @@ import {
   type SessionMemory,
   systemClock,
 } from '@parlance/protocol/internal';
-import { persist } from '../../repeat.js';
+import { persist } from '../../base/repeat.js';
 import type { Lead } from '../lead/lead.js';
 import { countField } from '../link/message.js';
 import { NODES_SHARE } from '../link/quota.js';

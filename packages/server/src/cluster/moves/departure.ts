@@ -1,8 +1,8 @@
 import { isProtocolError, type Logger } from '@parlance/protocol';
 import { loggable, systemClock, type Wire } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../../endpoint.js';
+import { persist } from '../../base/repeat.js';
 import type { EngineConnection } from '../../engine/engine.js';
-import { persist } from '../../repeat.js';
+import type { ServerEndpoint } from '../../session/endpoint.js';
 import type { LeavingParts } from '../../session/parts.js';
 import type { Lead } from '../lead/lead.js';
 import { countField } from '../link/message.js';

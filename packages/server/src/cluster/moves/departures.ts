@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { type Logger, ProtocolError } from '@parlance/protocol';
 import { attempt, loggable, systemClock } from '@parlance/protocol/internal';
-import type { ServerEndpoint } from '../../endpoint.js';
-import { repeat } from '../../repeat.js';
+import { repeat } from '../../base/repeat.js';
+import type { ServerEndpoint } from '../../session/endpoint.js';
 import { SERVICE_RESTART } from '../../session/on-record.js';
 import type { Links } from '../link/links.js';
 import type { KnownNode } from '../membership.js';

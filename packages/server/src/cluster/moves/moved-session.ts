@@ -14,10 +14,10 @@ import {
   trimmed,
   ValueList,
 } from '@parlance/protocol/internal';
-import { MAX_PRINCIPAL_LENGTH } from '../../admission/authentication.js';
-import type { ServerEndpoint } from '../../endpoint.js';
-import type { MovableMailbox } from '../../movable-mailbox.js';
-import { assertDataSize, type ClientInfo, MAX_USER_AGENT } from '../../served-session.js';
+import { MAX_PRINCIPAL_LENGTH } from '../../session/admission/authentication.js';
+import type { ServerEndpoint } from '../../session/endpoint.js';
+import type { MovableMailbox } from '../../session/movable-mailbox.js';
+import { assertDataSize, type ClientInfo, MAX_USER_AGENT } from '../../session/served-session.js';
 
 /**
  * A session as it goes from node to node:

@@ -6,10 +6,10 @@ import {
   type ServerSessionCore,
   systemClock,
 } from '@parlance/protocol/internal';
-import { countedPrincipal } from '../../admission/authentication.js';
-import { AdoptedSession } from '../../adopted-session.js';
-import type { ServerEndpoint } from '../../endpoint.js';
-import type { SessionsHost } from '../../sessions-host.js';
+import { countedPrincipal } from '../../session/admission/authentication.js';
+import { AdoptedSession } from '../../session/adopted-session.js';
+import type { ServerEndpoint } from '../../session/endpoint.js';
+import type { SessionsHost } from '../../session/sessions-host.js';
 import type { Lead } from '../lead/lead.js';
 import type { MovedHere } from './departure.js';
 import { decodeMoved, type MovedSession } from './moved-session.js';

@@ -1,4 +1,4 @@
-import { keyOf } from '../../keys.js';
+import { keyOf } from '../../base/keys.js';
 import { RedisCalls } from '../redis/calls.js';
 import { RedisNews } from '../redis/channels.js';
 import type { RedisSource } from '../redis/client.js';

@@ -1,5 +1,5 @@
 import { ByteReader, ByteWriter } from '@parlance/protocol/internal';
-import { keyOf } from '../../keys.js';
+import { keyOf } from '../../base/keys.js';
 import {
   newSalt,
   notAuthentic,
@@ -10,7 +10,7 @@ import {
   type SealKey,
   sealAt,
   takeSalt,
-} from '../../seal/keys.js';
+} from '../seal/keys.js';
 import type { ReplyBatch } from './logs.js';
 import type { ReplyEnd, ReplyHead, ReplyPieces } from './reply.js';
 

@@ -1,7 +1,7 @@
 import { newReplyId } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { encodeRecord } from '../../replies/record.js';
-import { Seal } from '../../seal/keys.js';
+import { Seal } from '../seal/keys.js';
 import {
   type EngineBounds,
   endCharge,

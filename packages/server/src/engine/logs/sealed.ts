@@ -1,4 +1,4 @@
-import type { Seal, SealKey } from '../../seal/keys.js';
+import type { Seal, SealKey } from '../seal/keys.js';
 import {
   type EngineEntry,
   type EngineHead,

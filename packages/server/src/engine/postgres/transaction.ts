@@ -1,6 +1,6 @@
 import { ProtocolError } from '@parlance/protocol';
 import type { PoolClient } from 'pg';
-import { pause } from '../../repeat.js';
+import { pause } from '../../base/repeat.js';
 import type { Row, SqlCall } from '../sql/call.js';
 import { preparedText } from './dialect.js';
 import { isBroken, isInTheWay, unsuitable } from './errors.js';

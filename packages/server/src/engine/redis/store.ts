@@ -1,4 +1,4 @@
-import { keyOf, textsOf } from '../../keys.js';
+import { keyOf, textsOf } from '../../base/keys.js';
 import { readHead } from '../logs/redis-head.js';
 import { WHOLE } from '../logs/redis-scripts.js';
 import { bytesOf, endTimeOf, listOf, optionalBytes, writerOf } from '../logs/redis-values.js';

@@ -1,5 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
-import { pause } from '../../repeat.js';
+import { pause } from '../../base/repeat.js';
 import {
   ENGINE_TIMEOUT_MS,
   type EngineTable,

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { keyOf } from '../../keys.js';
+import { keyOf } from '../../base/keys.js';
 import { ask, type Dialect, type Row, type SqlCall } from './call.js';
 
 /**

@@ -1,4 +1,4 @@
-import { keyOf } from '../../keys.js';
+import { keyOf } from '../../base/keys.js';
 import type { ReplyKey, ReplyLogs } from '../logs/logs.js';
 import type { SqlCall, SqlDatabase } from './call.js';
 import {

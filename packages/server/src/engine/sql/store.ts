@@ -1,4 +1,4 @@
-import { textsOf } from '../../keys.js';
+import { textsOf } from '../../base/keys.js';
 import { readHead } from '../logs/redis-head.js';
 import { writerOf } from '../logs/redis-values.js';
 import type { EngineItem, EngineStore, ReplyItem } from '../store.js';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { fromHex } from '../../../testing/bytes.js';
+import { fromHex } from '../../../base/testing/bytes.js';
 
 /** Reads the golden vectors and creates the data of their recipes. */
 

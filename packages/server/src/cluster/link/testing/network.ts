@@ -1,4 +1,4 @@
-import type { ServerWire, WireEvents } from '../../../http/ws.js';
+import type { ServerWire, WireEvents } from '../../../transport/websocket/ws.js';
 import type { Links } from '../links.js';
 
 /** Connections between nodes without sockets: what is sent arrives when the test says so. */

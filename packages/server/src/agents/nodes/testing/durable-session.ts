@@ -1,0 +1,145 @@
+import { ProtocolError, type SessionEvent } from '@parlance/protocol';
+import type { Relay } from '../../relay.js';
+import { type Body, type Client, type Queued, SimulatedSession } from './simulated-session.js';
+
+/** A durable session without its core: what is on record of it, what its client keeps, and the process that has it. */
+
+/** What outlives processes. */
+export class Life {
+  readonly client: Client;
+  readonly sessionId: string;
+  /** The process that may write the record. */
+  epoch = 0;
+  readonly heard = new Map<string, number>();
+  /** All messages to the client, of which it has received the first ones. */
+  readonly said: Queued[] = [];
+  received = 0;
+  /** Messages of the client that are not acknowledged, by their numbers. */
+  readonly log = new Map<number, { readonly to: string; readonly number: number }>();
+  last = 0;
+
+  constructor(client: Client, sessionId: string) {
+    this.client = client;
+    this.sessionId = sessionId;
+  }
+}
+
+/** What happens until it is put on record. */
+interface Turn {
+  readonly said: Queued[];
+  readonly heard: [sender: string, number: number][];
+  readonly settled: number[];
+  readonly waiting: (() => void)[];
+}
+
+const newTurn = (): Turn => ({ said: [], heard: [], settled: [], waiting: [] });
+
+/** How long its agent is waited for when its node is gone, in milliseconds of the world. */
+const RECORD_MS = 600_000;
+
+export class SimulatedDurableSession extends SimulatedSession {
+  override readonly recordMs = RECORD_MS;
+  readonly life: Life;
+  isElsewhere = false;
+  /** It takes nothing any more, and its process will forget it. */
+  isGivenUp = false;
+  readonly #epoch: number;
+  #turn = newTurn();
+
+  /** A process goes on with a session, or begins it. */
+  constructor(life: Life, relay: Relay) {
+    super(life.sessionId, life.client, relay);
+    this.life = life;
+    this.#epoch = ++life.epoch;
+    this.queue = life.said.slice(life.received);
+  }
+
+  override get core() {
+    return { ...this.plainCore, record: this.durable };
+  }
+
+  /** What a session has that is not durable. */
+  get plainCore() {
+    return { ...super.core };
+  }
+
+  get durable() {
+    return {
+      heard: new Map(this.life.heard),
+      hear: (sender: string, number: number): void => {
+        this.#turn.heard.push([sender, number]);
+      },
+      afterRecord: (then: () => void): void => {
+        this.#turn.waiting.push(then);
+      },
+    };
+  }
+
+  override get isFenced(): boolean {
+    return this.isGivenUp || this.#epoch !== this.life.epoch;
+  }
+
+  override perform(command: (core: unknown) => unknown): unknown {
+    if (this.isGivenUp) throw new ProtocolError('session_closed', 'the session goes on elsewhere');
+    return super.perform(command);
+  }
+  override tell(command: (core: unknown) => void): void {
+    if (!this.isGivenUp) super.tell(command);
+  }
+
+  protected override put(_stream: number, { bytes, address, metadata, onWritten }: Body): void {
+    const isMarked = metadata !== undefined;
+    this.#turn.said.push({
+      stream: 0,
+      text: new TextDecoder().decode(bytes),
+      from: address,
+      isMarked,
+      onWritten,
+    });
+  }
+
+  /** A message of the client is settled. */
+  handleDone(number: number): void {
+    this.#turn.settled.push(number);
+  }
+
+  /** Puts what has happened on record, and tells it. */
+  record(): void {
+    if (this.isFenced) return;
+    const { said, heard, settled, waiting } = this.#turn;
+    this.#turn = newTurn();
+    const { life } = this;
+    for (const [sender, number] of heard) {
+      if (number === 0) life.heard.delete(sender);
+      else life.heard.set(sender, number);
+    }
+    life.said.push(...said);
+    for (const number of settled) life.log.delete(number);
+    this.queue.push(...said);
+    for (const then of waiting) then();
+  }
+
+  /** The client of another process is not connected to this one. */
+  override writeOne(): void {
+    if (this.isFenced || this.waiting === 0) return;
+    super.writeOne();
+    this.life.received++;
+  }
+
+  protected override sayNumbered(number: number, to: string): void {
+    const { life } = this;
+    life.log.set(++life.last, { to, number });
+    this.#say(life.last, false);
+  }
+
+  #say(place: number, redelivered: boolean): void {
+    const { to, number } = this.life.log.get(place) as { to: string; number: number };
+    const body = this.bodyOf(`${this.client.name} ${number}`, to);
+    this.take({ type: 'message', number: place, redelivered, body } as SessionEvent);
+  }
+
+  /** The client says again what was not acknowledged. */
+  goOn(): void {
+    for (const place of [...this.life.log.keys()]) this.#say(place, true);
+  }
+}

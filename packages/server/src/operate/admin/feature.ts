@@ -1,0 +1,64 @@
+import { isProtocolError, type Logger } from '@parlance/protocol';
+import { loggable } from '@parlance/protocol/internal';
+import { type Feature, type Part, type PartHost, Port } from '../../server/parts/part.js';
+import type { Listening } from '../../transport/http/listener.js';
+import { Port as NetworkPort } from '../../transport/http/port.js';
+import { METRICS, type ServerMetrics } from '../observe/feature.js';
+import { Admin, type Pages } from './admin.js';
+import { type AdminOptions, type ResolvedAdminOptions, resolveAdminOptions } from './options.js';
+
+/** Where the port is, once it is open. */
+export const ADMIN = new Port<{ readonly listening: Listening | undefined }>('admin');
+
+/**
+ * A port for the operator: `GET /admin/state`, `/admin/sessions` and `/admin/events`, a page that shows them, and, with
+ * `mode: 'operate'`, `POST /admin/sessions/ID/close` and `/admin/drain`. Each request presents the token.
+ *
+ * @throws {ProtocolError} `invalid_option`; its message never contains the token.
+ */
+export function admin(options: AdminOptions): Feature {
+  const resolved = resolveAdminOptions(options);
+  return { name: 'admin', after: ['metrics'], install: (host) => new AdminPart(host, resolved) };
+}
+
+class AdminPart implements Part {
+  readonly #host: PartHost;
+  readonly #options: ResolvedAdminOptions;
+  readonly #metrics: ServerMetrics | undefined;
+  readonly #port = new NetworkPort<Admin>('the admin port is already open', (opened) => opened.close());
+
+  constructor(host: PartHost, options: ResolvedAdminOptions) {
+    this.#host = host;
+    this.#options = options;
+    this.#metrics = host.use(METRICS);
+    host.provide(ADMIN, this);
+  }
+
+  get listening(): Listening | undefined {
+    return this.#port.opened?.listening;
+  }
+
+  async start(): Promise<void> {
+    await this.#port.open(async () => {
+      const metrics = await this.#metrics?.collect();
+      const pages = await pagesOf(this.#host.options.logger);
+      return await Admin.open(this.#options, this.#host, metrics, pages);
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#port.close();
+  }
+}
+
+/** Without a build of the pages, the port answers programs only. */
+async function pagesOf(logger: Logger): Promise<Pages> {
+  const { createAdminPages } = await import('../ui.js');
+  try {
+    return createAdminPages();
+  } catch (error) {
+    if (!isProtocolError(error)) throw error;
+    logger.warn({ event: 'ui.missing', err: loggable(error) }, 'the dashboard is not served');
+    return () => false;
+  }
+}

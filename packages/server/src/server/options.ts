@@ -1,0 +1,22 @@
+import type { CapabilityOptions, RequestHandler } from '@parlance/protocol';
+import type { EventFeed } from '../base/event-feed.js';
+import type { Engine } from '../engine/engine.js';
+import type { Seal } from '../engine/seal/keys.js';
+import type { ServingOptions } from '../session/options.js';
+import type { HttpOptions } from '../transport/http/options.js';
+
+/** The options of the server itself, and not of its features. */
+export interface ResolvedServerOptions extends HttpOptions, ServingOptions {
+  /** Bytes. */
+  readonly processMemory: number;
+  readonly loopShare: number;
+  readonly capabilities: Pick<CapabilityOptions, 'algorithms' | 'encodings'>;
+  readonly onRequest: RequestHandler | undefined;
+  /** Told that a session begins, which may send requests soon. */
+  readonly prepare: () => void;
+  /** What `logger` gets. */
+  readonly feed: EventFeed;
+  /** Where nodes find each other and sessions are put on record; `undefined` without one. */
+  readonly engine: Engine | undefined;
+  readonly seal: Seal | undefined;
+}

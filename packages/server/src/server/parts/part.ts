@@ -1,0 +1,262 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type {
+  CapabilityOptions,
+  CodedBody,
+  GoAwayPayload,
+  HelloPayload,
+  Message,
+  ProtocolError,
+  RequestHandler,
+  ResumeOffer,
+  SessionOptions,
+} from '@parlance/protocol';
+import type { EventRoute, MemoryBudget, OwnHandler } from '@parlance/protocol/internal';
+import type { Engine } from '../../engine/engine.js';
+import type { CheckedIdentity } from '../../session/admission/admission.js';
+import type { Origin } from '../../session/admission/renewal.js';
+import type { Sought, Wanted } from '../../session/admission/seek.js';
+import type { ServerEndpoint } from '../../session/endpoint.js';
+import type { ServerObserver } from '../../session/observer.js';
+import type { PartEndpoint } from '../../session/parts.js';
+import type { SessionsHost } from '../../session/sessions-host.js';
+import type { Refusal } from '../../transport/http/site.js';
+import type { Page, PagePort } from '../../transport/http/status.js';
+import type { DrainOptions, DrainProgress, DrainResult } from '../drain-options.js';
+import type { ResolvedServerOptions } from '../options.js';
+import type { Slot } from './slot.js';
+
+/** A capability of a server beyond sessions, such as `groups()`. It may be given to several servers. */
+export interface Feature {
+  /** A server has one feature of a name. */
+  readonly name: string;
+  /**
+   * Ports that it may provide, for features that come after one which does.
+   *
+   * @internal
+   */
+  readonly provides?: readonly Port<unknown>[] | undefined;
+  /**
+   * Features that are installed before this one if they are there: those that provide a port which it uses, and those around it,
+   * by name.
+   *
+   * @internal
+   */
+  readonly after?: readonly (string | Port<unknown>)[] | undefined;
+  /**
+   * Called once for each server, before any session.
+   *
+   * @internal
+   * @throws {ProtocolError} `invalid_option`.
+   */
+  install(host: PartHost): Part;
+}
+
+/** Something that one part gives to others, by its type. */
+export class Port<Value> {
+  declare readonly value: Value;
+  readonly name: string;
+  constructor(name: string) {
+    this.name = name;
+  }
+}
+
+/** The server as its parts see it. */
+export interface PartHost {
+  /** The options of the server itself. */
+  readonly options: ResolvedServerOptions;
+  /** The memory of all sessions together. */
+  readonly memory: MemoryBudget;
+  /** Sessions that were established and have not ended, by ID. */
+  readonly sessions: ReadonlyMap<string, ServerEndpoint>;
+  /** Those that began on a connection to this server, established or not. */
+  readonly connections: ReadonlySet<ServerEndpoint>;
+  /** `undefined` unless the server drains. */
+  readonly drainProgress: DrainProgress | undefined;
+  /** @throws {ProtocolError} `invalid_option`. */
+  drain(options: DrainOptions): Promise<DrainResult>;
+  /** The deadline of the drain is now. */
+  finishDrain(): void;
+  find(sessionId: string): ServerEndpoint | undefined;
+  /** State of one part per session, made on first use and gone with the session. */
+  slot<State>(create: (session: ServerEndpoint) => State): Slot<State, ServerEndpoint>;
+  provide<Value>(port: Port<Value>, value: Value): void;
+  /** What a feature before this one has provided. */
+  use<Value>(port: Port<Value>): Value | undefined;
+  /**
+   * What the part saves of a session has changed: that goes on record, if the session is, in one turn with what happens
+   * in the same turn of the event loop.
+   */
+  changed(session: ServerEndpoint): void;
+  /** What has kept the server from having drained may be over. */
+  settled(): void;
+  /** Of all parts. Complete once all are installed. */
+  figures(): readonly Figure[];
+  /** Of all parts, as {@link figures}. */
+  labels(): Labels;
+  /** Answers a request for one of the server's pages. Returns `false` for other requests. */
+  respond(request: IncomingMessage, response: ServerResponse, port: PagePort): boolean;
+}
+
+/** What brings sessions and connections to the server that did not begin on one of its own. */
+export const SESSIONS = new Port<SessionsHost>('sessions');
+
+/** Who is told what no hook is called for. `undefined` until it is loaded. */
+export const METER = new Port<{ readonly observer: ServerObserver | undefined }>('meter');
+
+/** This process as the owner of what it writes to the engine: one node of a cluster, or a process alone. */
+export interface Owner {
+  /** Names it in the IDs of its sessions and in records. Each process has another one. */
+  readonly incarnation: string;
+  readonly engine: Engine;
+  /** The engine does not answer, as far as is known. */
+  readonly isStalled: boolean;
+  /** No other process takes this one for dead. */
+  readonly hasLease: boolean;
+  /** Whether the engine has a lease of another owner. Rejects if the engine does not answer. */
+  lives(incarnation: string): Promise<boolean>;
+}
+
+/** Without an engine there is none. */
+export const OWNER = new Port<Owner>('owner');
+
+/** What the cores of all sessions get from one part. No two parts give the same. */
+export type CoreOptions = Pick<SessionOptions, 'avp' | 'maxRecordSize' | 'tellsBeside'>;
+
+/** What HELLO may agree on because a part is there. */
+export type Offer = Pick<CapabilityOptions, 'securityScanning'>;
+
+/** An address that the server answers itself; it begins with `@`. */
+export interface OwnName {
+  /** Only sessions that have agreed on it have the name. */
+  readonly extension: string;
+  /** @param said what a node that has died has answered. */
+  handlerFor(session: ServerEndpoint, stream: number, said: readonly CodedBody[] | undefined): OwnHandler;
+}
+
+/** What a part does while its server drains. */
+export interface DrainPart {
+  /** What has to end beside sessions. */
+  readonly running?: number | undefined;
+  /** Another server takes sessions and clients from this one. @default false */
+  readonly isElsewhere?: boolean | undefined;
+  /**
+   * The drain begins. Sessions are told when this has resolved.
+   *
+   * @param deadline Unix milliseconds.
+   * @param returnWithinMs clients come back within this time.
+   */
+  announce?(deadline: number, returnWithinMs: number): Promise<void> | void;
+  /** Whether the client of a session need not know: the session goes on elsewhere, or is given up when it can be. */
+  keeps?(session: ServerEndpoint): boolean;
+  /** What the client of another session is told besides. */
+  farewell?(session: ServerEndpoint): Pick<GoAwayPayload, 'move'> | undefined;
+  /** It is the deadline: sessions that are left go elsewhere, if they can. Never rejects. */
+  park?(): Promise<void>;
+  /** Sessions that are left are about to be closed. */
+  cut?(reason: ProtocolError): void;
+  /** The sessions are closed. */
+  finish?(): Promise<void>;
+}
+
+/** A number of the metrics. */
+export interface Figure {
+  /** Without `parlance_` and `_total`. */
+  readonly name: string;
+  readonly help: string;
+  /** @default none */
+  readonly labels?: readonly string[] | undefined;
+  /** It only grows. @default false */
+  readonly isCount?: boolean | undefined;
+  /** An operator sees it first, with its name. @default false */
+  readonly isShown?: boolean | undefined;
+  /** Calls `set` with each value that it has now. */
+  read(set: (value: number, labels?: Readonly<Record<string, string>>) => void): void;
+}
+
+/** What an operator sees of a session beside what all sessions have, by name; `undefined` of those without it. */
+export type Labels = Readonly<Record<string, (session: ServerEndpoint) => string | undefined>>;
+
+/**
+ * A feature in one server. Every member is optional. Hooks are called in the order of {@link Feature.after}; one that throws
+ * ends the session that it was called for, and no other.
+ */
+export interface Part {
+  readonly core?: CoreOptions | undefined;
+  readonly endpoint?: PartEndpoint | undefined;
+  readonly offer?: Offer | undefined;
+  /** By name. */
+  readonly names?: Readonly<Record<string, OwnName>> | undefined;
+  /** Names of extensions that sessions may agree on because it is there. */
+  readonly extensions?: readonly string[] | undefined;
+  readonly figures?: readonly Figure[] | undefined;
+  /** No two parts have one of a name. */
+  readonly labels?: Labels | undefined;
+  readonly drain?: DrainPart | undefined;
+  /** A handler around another one. The first part is the outermost. */
+  wrap?(next: RequestHandler): RequestHandler;
+  /** Takes the events that are not for the application. The first part is the outermost. */
+  route?(session: ServerEndpoint, next: EventRoute | undefined): EventRoute | undefined;
+  /** Why no new session is admitted at present. */
+  refuses?(): Refusal | undefined;
+  /** Why a balancer should send no clients here, as one clause for the operator; `undefined` if the part knows of nothing. */
+  unready?(): string | undefined;
+  /** Looks for a session that is not here. `undefined` if the part does not look for it. Never rejects. */
+  seek?(wanted: Wanted): Promise<Sought> | undefined;
+  /** Whether a new session is put on record, or why it is refused; `undefined` if the part does not decide that. */
+  records?(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal | undefined;
+  /** Before ACCEPT, when it is known who the client is. */
+  claim?(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
+  /** A new session was accepted. @param resume the one that its client would have resumed. */
+  accepted?(session: ServerEndpoint, resume: ResumeOffer | undefined): void;
+  /** A new session is established. */
+  ready?(session: ServerEndpoint): void;
+  /** Another connection is about to carry the session. */
+  resumed?(session: ServerEndpoint): void;
+  /**
+   * The application is done with a one-way message of the client, or with a tensor: each is told once, wherever the session goes.
+   * What {@link PartHost.changed} saves meanwhile is on record with it, or neither is.
+   */
+  handled?(session: ServerEndpoint, message: Message): void;
+  /** The session is over here, also one that was never established and is not in {@link PartHost.sessions}. */
+  ended?(session: ServerEndpoint, error: ProtocolError | undefined): void;
+  /** The session may leave: what others have for it waits from now on. Again is allowed. */
+  hold?(session: ServerEndpoint): void;
+  /** Whether nothing is under way between a session that is held and others. */
+  quiet?(session: ServerEndpoint): boolean;
+  /** Whether the handler of a stream goes on where the session goes: at once, or when another node reads its record. */
+  leaves?(session: ServerEndpoint, stream: number, how: 'move' | 'record'): boolean;
+  /** There is no more time: what keeps a session here ends with `reason`. */
+  settle?(session: ServerEndpoint, reason: ProtocolError): void;
+  /**
+   * The session takes nothing any more, and is about to be forgotten here.
+   *
+   * @param node which has it now; `undefined` if one will take it from its record.
+   */
+  moved?(session: ServerEndpoint, node: string | undefined): void;
+  /** The session stays. */
+  release?(session: ServerEndpoint): void;
+  /**
+   * What the part has to know where the session goes, as a value of MessagePack; `undefined` for nothing. It is asked when the
+   * session moves, when it goes on record, and when {@link PartHost.changed} is called.
+   *
+   * @param how another node takes it now, or from its record when this one has died.
+   */
+  save?(session: ServerEndpoint, how: 'move' | 'record'): unknown;
+  /**
+   * Reads what {@link save} has written, before it is decided that the session is taken.
+   *
+   * @returns is called when the session is here. `from` is the node that has handed it over; `undefined` if it was on record.
+   * @throws {ProtocolError} `bad_message`.
+   */
+  load?(saved: unknown): (session: ServerEndpoint, from: string | undefined) => void;
+  /** The page at a path; `undefined` if it has none there. */
+  page?(path: string, port: PagePort): Page | undefined;
+  /** Loads what it needs, before clients are admitted. Called again if that has failed. */
+  start?(): Promise<void> | void;
+  /** Called about once a second, after {@link start}. */
+  tick?(): void;
+  /** The server closes: its sessions are about to be closed. */
+  leave?(): Promise<void> | void;
+  /** The sessions of the server are closed. The last part is the first. */
+  close?(reason: ProtocolError): Promise<void> | void;
+}

@@ -1,0 +1,159 @@
+import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
+import { warnIfLocal } from '../session/admission/authentication.js';
+import type { ServerSession } from '../session/served-session.js';
+import type { Listening, ListenOptions } from '../transport/http/listener.js';
+import { closedError } from '../transport/http/port.js';
+import { StatusPages } from '../transport/http/status.js';
+import { Upgrades } from '../transport/http/upgrade.js';
+import { Drain } from './drain.js';
+import type { CloseServerOptions, DrainOptions, DrainResult } from './drain-options.js';
+import { resolveDrainOptions } from './drain-options.js';
+import type { ResolvedServerOptions } from './options.js';
+import { type Feature, SESSIONS } from './parts/part.js';
+import { Parts, type ServerOfParts } from './parts/parts.js';
+import { choresOf, ServerLoading } from './server-loading.js';
+import { ServerPorts } from './server-ports.js';
+import { closing, Sessions } from './sessions.js';
+
+/** Opens and closes what a server has: ports, sessions, and parts for everything else. */
+export class SessionServer {
+  readonly options: ResolvedServerOptions;
+  readonly parts: Parts;
+  readonly #sessions: Sessions;
+  readonly #upgrades: Upgrades;
+  readonly #pages: StatusPages;
+  readonly #ports: ServerPorts;
+  readonly #loading: ServerLoading;
+  #drained: Promise<DrainResult> | undefined;
+  #closed: Promise<void> | undefined;
+
+  /** @throws {ProtocolError} `invalid_option`. */
+  constructor(options: ResolvedServerOptions, features: readonly Feature[]) {
+    const { logger } = options;
+    this.options = options;
+    const sessions = new Sessions(
+      options,
+      (host) => new Parts(features, this.#partHost(host), logger, [[SESSIONS, host]]),
+      () => this.#loading.wait(),
+    );
+    const { parts } = sessions;
+    this.#sessions = sessions;
+    this.parts = parts;
+    const load = () => Promise.all([sessions.load(), parts.start()]);
+    this.#loading = new ServerLoading(load, choresOf(sessions.quotas, sessions.memory, parts), logger);
+    this.#pages = new StatusPages({
+      unready: () => this.#loading.unready() ?? parts.unready() ?? sessions.admitPassed()?.message,
+      pageAt: (path, port) => parts.pageAt(path, port),
+      site: options,
+      logger,
+    });
+    this.#upgrades = new Upgrades({
+      options,
+      connect: (address) => sessions.connect(address),
+      retryElsewhere: () => (parts.isElsewhere ? sessions.admitPassed()?.retryAfterMs : undefined),
+      onWire: (...connection) => sessions.begin(...connection),
+    });
+    this.#ports = new ServerPorts({
+      options,
+      upgrades: this.#upgrades,
+      pages: this.#pages,
+      load: () => this.#loading.load().then(() => this.assertOpen()),
+    });
+    warnIfLocal(options);
+  }
+
+  #partHost(sessions: Sessions): ServerOfParts {
+    return {
+      options: this.options,
+      memory: sessions.memory,
+      sessions: sessions.established,
+      connections: sessions.connections,
+      get drainProgress() {
+        return sessions.drain?.progress;
+      },
+      drain: (options) => this.drain(options),
+      finishDrain: () => sessions.drain?.finish(),
+      find: (sessionId) => sessions.find(sessionId),
+      settled: () => sessions.drain?.handleEnded(),
+      respond: (request, response, port) => this.#pages.respond(request, response, port),
+    };
+  }
+
+  get sessions(): ReadonlyMap<string, ServerSession> {
+    return this.#sessions.served;
+  }
+
+  async listen(options: ListenOptions = {}): Promise<Listening> {
+    this.assertOpen();
+    return await this.#ports.listen(options);
+  }
+
+  attach(server: HttpServer): () => void {
+    this.assertOpen();
+    const detach = this.#upgrades.attach(server);
+    void this.#loading.wait();
+    return detach;
+  }
+
+  respond(request: IncomingMessage, response: ServerResponse): boolean {
+    return this.#pages.respond(request, response, 'application');
+  }
+
+  drain(options: DrainOptions = {}): Promise<DrainResult> {
+    this.#drained ??= this.#drain(options);
+    return this.#drained;
+  }
+
+  /** @throws {ProtocolError} `invalid_option`. */
+  #drain(options: DrainOptions): Promise<DrainResult> {
+    const { timeoutMs, returnWithinMs, releasePort } = resolveDrainOptions(options);
+    const { logger } = this.options;
+    const { established } = this.#sessions;
+    const fields = { event: 'server.draining', sessions: established.size, timeoutMs, returnWithinMs };
+    logger.info(fields, 'draining');
+    this.#sessions.returnWithinMs = returnWithinMs;
+    const drain = new Drain(established, this.parts.drains, returnWithinMs, Date.now() + timeoutMs, logger);
+    this.#sessions.drain = drain;
+    const drained = drain.run(timeoutMs);
+    if (releasePort) this.#stopListening();
+    return drained.then((result) => {
+      this.#stopListening();
+      logger.info({ event: 'server.drained', ...result }, 'drained');
+      return result;
+    });
+  }
+
+  close(options: CloseServerOptions = {}): Promise<void> {
+    const isFinal = this.#sessions.beginClosing(options);
+    this.#closed ??= this.#close(isFinal);
+    return this.#closed;
+  }
+
+  async #close(isFinal: boolean): Promise<void> {
+    const closed = this.#stopListening();
+    await this.#sessions.closeAll(isFinal);
+    this.#ports.closeConnections();
+    await this.parts.close(closing());
+    await closed;
+    // What is being opened or loaded is given up.
+    await this.#ports.close();
+    await this.#loading.stop();
+    this.#sessions.stop();
+    this.options.logger.info({ event: 'server.closed' }, 'closed');
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** @throws {ProtocolError} `invalid_argument` if the server was closed. */
+  protected assertOpen(): void {
+    if (this.#sessions.isClosing) throw closedError();
+  }
+
+  /** Accepts no new connections; open ones stay. */
+  #stopListening(): Promise<void> {
+    this.#upgrades.detachAll();
+    return this.#ports.stopListening();
+  }
+}

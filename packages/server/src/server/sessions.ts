@@ -1,0 +1,236 @@
+import {
+  CloseReason,
+  ProtocolError,
+  type RequestHandler,
+  type ResumeRefusal,
+  type SessionOptions,
+  type Subprotocol,
+} from '@parlance/protocol';
+import { createSweep, guard, MemoryBudget, sweepInterval, systemClock } from '@parlance/protocol/internal';
+import { loadCapabilities } from '../base/load-codecs.js';
+import { createLoopShares } from '../base/loop-shares.js';
+import type { PassedPeer } from '../session/admission/seek.js';
+import { Strangers } from '../session/admission/strangers.js';
+import { Connection } from '../session/connection.js';
+import type { ServerEndpoint } from '../session/endpoint.js';
+import type { ServerObserver } from '../session/observer.js';
+import { startOnSession } from '../session/on-session.js';
+import type { ServerSession } from '../session/served-session.js';
+import type { SessionsHost } from '../session/sessions-host.js';
+import { addressKey } from '../transport/http/addresses.js';
+import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from '../transport/http/handshakes.js';
+import type { Refusal } from '../transport/http/site.js';
+import type { ServerWire } from '../transport/websocket/ws.js';
+import { type Drain, returnDelay, sendAway } from './drain.js';
+import { type CloseServerOptions, endsSessions } from './drain-options.js';
+import type { ResolvedServerOptions } from './options.js';
+import { METER, OWNER } from './parts/part.js';
+import type { Parts } from './parts/parts.js';
+import { ServerAdmission } from './server-admission.js';
+import { OfferedOptions } from './session-options.js';
+
+/** The sessions of a server, from the connections on which they begin until they are over here. */
+export class Sessions extends ServerAdmission implements SessionsHost {
+  readonly options: ResolvedServerOptions;
+  readonly parts: Parts;
+  readonly onRequest: RequestHandler | undefined;
+  readonly memory: MemoryBudget;
+  readonly loop;
+  readonly untilLoaded: () => Promise<boolean> | undefined;
+  /** Those that were established and have not ended, by ID. */
+  readonly established = new Map<string, ServerEndpoint>();
+  /** The same, as the application has them. */
+  readonly served = new Map<string, ServerSession>();
+  /** The session that began on each connection, established or not. */
+  readonly connections = new Set<ServerEndpoint>();
+  drain: Drain | undefined;
+  readonly #offered: OfferedOptions;
+  readonly #handshakes: Handshakes<ServerEndpoint>;
+  readonly #sweep;
+  readonly #meter;
+  readonly #strangers: Strangers;
+
+  /**
+   * @param equip installs the parts of the server.
+   * @param untilLoaded resolves with whether all is loaded; `undefined` if it is.
+   */
+  constructor(
+    options: ResolvedServerOptions,
+    equip: (sessions: Sessions) => Parts,
+    untilLoaded: () => Promise<boolean> | undefined,
+  ) {
+    const { limits, timers, onRequest } = options;
+    super(limits);
+    this.options = options;
+    this.untilLoaded = untilLoaded;
+    this.memory = new MemoryBudget(options.processMemory);
+    this.loop = createLoopShares(options.loopShare);
+    this.#handshakes = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
+    this.parts = equip(this);
+    this.onRequest = onRequest && this.parts.wrap(onRequest);
+    this.#offered = new OfferedOptions(options, this.parts);
+    this.#meter = this.parts.use(METER);
+    this.#strangers = new Strangers(options.logger);
+    this.#sweep = createSweep(sweepInterval(timers));
+  }
+
+  /** Loads what sessions may agree on. */
+  async load(): Promise<void> {
+    const { capabilities } = this.#offered;
+    const loaded = await loadCapabilities(capabilities, this.options.logger);
+    if (loaded !== capabilities) this.#offered.offer(loaded);
+  }
+
+  /** No other one begins. Returns whether all of them end for good. @throws {ProtocolError} `invalid_option`. */
+  beginClosing(options: CloseServerOptions): boolean {
+    const isFinal = endsSessions(options);
+    this.isClosing = true;
+    return isFinal;
+  }
+
+  /**
+   * Resolves when all are closed, or suspended for another server.
+   *
+   * @param isFinal their clients do not come back.
+   */
+  async closeAll(isFinal: boolean): Promise<void> {
+    const close = () => Promise.all([...this.connections].map((session) => this.#close(session, isFinal)));
+    // A part that leaves gives sessions up for another process.
+    if (isFinal) await close();
+    await this.parts.leave();
+    await close();
+  }
+
+  async #close(session: ServerEndpoint, isFinal: boolean): Promise<void> {
+    // A client that waits for its session to be resumed would take another close code for the end of it.
+    if (session.core.state === 'connecting' || (isFinal && !session.hasWire)) session.abort(closing());
+    else if (!session.hasWire) this.onWireLost(session);
+    else if (isFinal) await session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server closes');
+    else await sendAway(session, { retryAfterMs: returnDelay(this.returnWithinMs), deadline: Date.now() });
+  }
+
+  /** What it repeats, it repeats no more. */
+  stop(): void {
+    this.#sweep.stop();
+  }
+
+  /** @param hello has come with the upgrade request. */
+  begin(
+    wire: ServerWire,
+    peer: PassedPeer,
+    subprotocol: Subprotocol,
+    refusal: Refusal | undefined,
+    hello?: Uint8Array,
+  ): void {
+    const connection = new Connection(this, wire, peer, subprotocol, refusal);
+    const { session } = connection;
+    if (session.state === 'closed') return;
+    this.#count(session, peer);
+    if (hello !== undefined) connection.handleEarlyHello(hello);
+  }
+
+  #count(session: ServerEndpoint, { ip, passed }: PassedPeer): void {
+    this.connections.add(session);
+    this.#sweep.add(session);
+    const [key, most] = passed === undefined ? [addressKey(ip)] : ['other nodes', MAX_PASSED];
+    const evicted = this.#handshakes.add(session, key, most);
+    if (evicted === undefined) return;
+    this.observer?.handleLimited('handshakesPerIp');
+    evicted.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
+  }
+
+  // --- as the host of connections
+
+  get observer(): ServerObserver | undefined {
+    return this.#meter?.observer;
+  }
+
+  /** Names this server in the IDs of its sessions. */
+  get node(): string {
+    return this.parts.use(OWNER)?.incarnation ?? this.#strangers.process;
+  }
+
+  onNotResumed(sessionId: string, reason: ResumeRefusal): void {
+    this.observer?.handleNotResumed(reason);
+    if (this.parts.use(OWNER) === undefined) this.#strangers.handle(sessionId, reason);
+  }
+
+  protected get isDraining(): boolean {
+    return this.drain !== undefined;
+  }
+
+  sessionOptions(subprotocol: Subprotocol): SessionOptions {
+    return this.#offered.of(subprotocol);
+  }
+
+  find(sessionId: string): ServerEndpoint | undefined {
+    return this.established.get(sessionId);
+  }
+
+  onHello(session: ServerEndpoint): void {
+    session.helloAt = systemClock.now();
+    this.#handshakes.handleHello(session);
+  }
+
+  onReady(session: ServerEndpoint): void {
+    this.#handshakes.delete(session);
+    this.#establish(session, () => this.parts.ready(session));
+  }
+
+  onRestored(session: ServerEndpoint, join: () => void): void {
+    this.connections.add(session);
+    this.#sweep.add(session);
+    this.#establish(session, join);
+  }
+
+  #establish(session: ServerEndpoint, join: () => void): void {
+    this.established.set(session.id, session);
+    this.served.set(session.id, session.session);
+    guard(session, join);
+    this.options.prepare();
+    if (!session.hasEnded) this.run(session);
+  }
+
+  run(session: ServerEndpoint): void {
+    const { onSession, logger } = this.options;
+    if (onSession !== undefined) startOnSession(session, onSession, logger);
+  }
+
+  onWireLost(session: ServerEndpoint): void {
+    session.lostAt = systemClock.now();
+    // No client can resume on a server that accepts no more connections.
+    if (this.isClosing && !session.isDurable) session.abort(closing());
+    else this.drain?.handleLost(session);
+  }
+
+  onResumed(session: ServerEndpoint, own: ServerEndpoint): void {
+    this.parts.resumed(session);
+    this.#forget(own, undefined);
+  }
+
+  readonly onLed = (own: ServerEndpoint): void => this.#forget(own, undefined);
+
+  onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
+    this.#forget(session, error);
+    if (this.established.get(session.id) !== session) return;
+    this.established.delete(session.id);
+    this.served.delete(session.id);
+    const head = { event: 'session.ended', session: session.id, reason: session.endOf(error) };
+    // What the other end gives as its reason may quote anything.
+    const why = error?.side === 'local' && { why: error.message };
+    const { unknownMessages } = session.core;
+    const fields = { ...head, ...why, ...(unknownMessages > 0 && { unknownMessages }) };
+    this.options.logger.info(fields, 'session ended');
+    this.drain?.handleEnded();
+  }
+
+  /** Drops the session that began on a connection. */
+  #forget(session: ServerEndpoint, error: ProtocolError | undefined): void {
+    this.#handshakes.delete(session);
+    this.connections.delete(session);
+    this.#sweep.delete(session);
+    this.parts.ended(session, error);
+  }
+}
+
+export const closing = (): ProtocolError => new ProtocolError('draining', 'the server closes');

@@ -1,0 +1,50 @@
+import type { IncomingMessage } from 'node:http';
+import { Subprotocol } from '@parlance/protocol';
+import { MemoryBudget, SILENT_LOGGER } from '@parlance/protocol/internal';
+import { expect, it } from 'vitest';
+import { Parts, type ServerOfParts } from '../server/parts/parts.js';
+import { resolveServerOptions } from '../server/server-options.js';
+import { Sessions } from '../server/sessions.js';
+import { FREE_UNFINISHED } from '../transport/websocket/unfinished-message.js';
+import type { ServerWire } from '../transport/websocket/ws.js';
+import type { Guide } from './admission/seek.js';
+import { Connection } from './connection.js';
+
+it('is read again when the session comes here while its message waits for memory', () => {
+  const options = resolveServerOptions({});
+  const sessions = new Sessions(
+    options,
+    () => new Parts([], {} as ServerOfParts, SILENT_LOGGER),
+    () => undefined,
+  );
+  let holds = 0;
+  const wire: ServerWire = {
+    bufferedAmount: 0,
+    send() {},
+    close() {},
+    terminate() {},
+    listen() {},
+    hold: () => holds++,
+    unhold: () => holds--,
+  };
+  const request = { headers: {}, socket: { bytesRead: 0 } } as IncomingMessage;
+  const connection = new Connection(sessions, wire, { ip: '::1', request }, Subprotocol.BINARY, undefined);
+
+  // Room for one step of the message, and a second one that waits.
+  const memory = new MemoryBudget(options.processMemory).open(1);
+  const guide = { memory, longestMessage: 4e6, wire } as unknown as Guide;
+  connection.onLed(guide);
+  connection.onData(FREE_UNFINISHED + 1);
+  expect(holds).toBe(0);
+  connection.onData(2e6);
+  expect(holds).toBe(1);
+
+  const here = { memory: new MemoryBudget(options.processMemory).open(4e6), longestMessage: 4e6 };
+  guide.onHandedOver(here as unknown as Connection['session']);
+  // As a lead does next: what waits for its memory will never have it.
+  memory.close();
+  expect(holds).toBe(0);
+  // The message is charged to the session now, from its beginning.
+  connection.onData(1);
+  expect(here.memory.used).toBeGreaterThan(0);
+});

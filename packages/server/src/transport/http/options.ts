@@ -1,0 +1,15 @@
+import type { Limits, Logger, Timers } from '@parlance/protocol';
+import type { WireKind } from '../websocket/ws.js';
+import type { SiteOptions } from './site.js';
+
+/** What the HTTP side of a server needs of its options. */
+export interface HttpOptions extends SiteOptions {
+  /** Of the endpoint of sessions. */
+  readonly path: string;
+  readonly limits: Limits;
+  readonly timers: Timers;
+  readonly logger: Logger;
+  readonly wire: WireKind | undefined;
+  /** HELLO is read from upgrade requests. */
+  readonly earlyHello: boolean;
+}
