@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { freePort } from '../e2e/src/cli-process.js';
+import { freePort } from '../e2e/src/kit/cli-process.js';
 import { packOnce, tarballsIn } from './pack.js';
 
 /**

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { startOpenAIUpstream } from '../e2e/src/openai-upstream.js';
+import { startOpenAIUpstream } from '../e2e/src/kit/openai-upstream.js';
 import { packOnce, tarballsIn } from './pack.js';
 
 /**

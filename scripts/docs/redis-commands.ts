@@ -1,4 +1,4 @@
-import { ASKED } from '../../e2e/src/redis-commands.js';
+import { ASKED } from '../../e2e/src/engine/redis-commands.js';
 import { table } from './markdown.js';
 
 /** What a durable session asks of Redis, from the data of a test. */

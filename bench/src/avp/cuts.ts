@@ -1,4 +1,4 @@
-import { createCuttingProxy } from '../../../e2e/src/cutting-proxy.js';
+import { createCuttingProxy } from '../../../e2e/src/kit/cutting-proxy.js';
 import { atMost, compare, type Row } from '../row.js';
 import { system } from './session-end.js';
 

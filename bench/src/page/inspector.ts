@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createServer } from '@parlance/server';
 import { createUserInterface } from '@parlance/server/ui';
 import type { Browser, Page } from 'playwright-core';
-import { makeCapture } from '../../../e2e/src/captures.js';
+import { makeCapture } from '../../../e2e/src/kit/captures.js';
 import { buildUserInterface } from '../../../scripts/build-ui.js';
 import { chromiumMissing, launchChromium, WHOLE_CHROMIUM } from '../../../scripts/chromium.js';
 import { compare, type Row } from '../row.js';

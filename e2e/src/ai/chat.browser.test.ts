@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { type Bundle, bundleFile } from '../../../bench/src/page/bundle.js';
 import { type StaticFiles, serveCompressed } from '../../../bench/src/page/static-files.js';
 import { chromiumMissing, launchChromium } from '../../../scripts/chromium.js';
-import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
+import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
 import { type ChatApp, startChatApp } from './chat-app.js';
 import { ChatFork } from './chat-fork.js';
 import { ChatTab, type Query } from './chat-tab.js';

@@ -12,9 +12,9 @@ import { type Bundle, bundleFile } from '../../../bench/src/page/bundle.js';
 import { type StaticFiles, serveCompressed } from '../../../bench/src/page/static-files.js';
 import { startChild } from '../../../scripts/child-process.js';
 import { chromiumMissing, launchChromium } from '../../../scripts/chromium.js';
-import { openPage } from '../chat-page.js';
-import { freePort } from '../cli-process.js';
-import { startOpenAIUpstream } from '../openai-upstream.js';
+import { openPage } from '../kit/chat-page.js';
+import { freePort } from '../kit/cli-process.js';
+import { startOpenAIUpstream } from '../kit/openai-upstream.js';
 
 /** examples/ai-sdk as it is, but for its port, which others may use; and as it was with the default transport. */
 

@@ -3,7 +3,7 @@ import { createServer } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
 import type OpenAI from 'openai';
 import WebSocket from 'ws';
-import { startOpenAIUpstream } from '../openai-upstream.js';
+import { startOpenAIUpstream } from '../kit/openai-upstream.js';
 
 /** Calls of the `openai` package, directly and through a gateway. */
 

@@ -4,7 +4,7 @@ import type { Browser } from 'playwright-core';
 import { readCommandLine } from '../../../scripts/command-line.js';
 import { turn } from '../../../scripts/extent.js';
 import { packOnce, tarballsIn } from '../../../scripts/pack.js';
-import { chromiumMissing, launchChromium } from '../chat-page.js';
+import { chromiumMissing, launchChromium } from '../kit/chat-page.js';
 import { BUNDLERS, type Bundler } from './bundlers.js';
 import { casesOf, unexpected } from './cases.js';
 import { Project } from './project.js';

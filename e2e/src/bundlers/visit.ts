@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import type { Browser, Page } from 'playwright-core';
-import { serveFiles } from '../chat-page.js';
+import { serveFiles } from '../kit/chat-page.js';
 import type { Call, Outcome } from './cases.js';
 import { createEchoServer } from './server.js';
 

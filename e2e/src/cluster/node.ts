@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { createServer, type Message, metrics, nodes, type Session } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
-import { serverEndpoint } from '../endpoints.js';
-import { UNLIMITED } from '../helpers/unlimited.js';
+import { serverEndpoint } from '../kit/endpoints.js';
+import { UNLIMITED } from '../kit/unlimited.js';
 import { handlers, scenarios } from './scenarios.js';
 
 /** One node in a process of its own. It answers so that every byte and the order count. */

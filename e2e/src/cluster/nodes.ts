@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { type RedisServer, startRedis } from '../../../packages/server/src/engine/testing/redis-server.js';
 import type { Child } from '../../../scripts/child-process.js';
-import { freePort } from '../cli-process.js';
-import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
+import { freePort } from '../kit/cli-process.js';
+import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
 import { startNode } from '../kit/programs.js';
-import { createWatchingProxy, type WatchedChunk, type WatchingProxy } from '../watching-proxy.js';
+import { createWatchingProxy, type WatchedChunk, type WatchingProxy } from '../kit/watching-proxy.js';
 import type { NodeCommands, NodeSetup } from './node.js';
 
 /** Nodes in processes of their own, Redis, and proxies before every leg. */

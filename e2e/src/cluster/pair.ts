@@ -1,7 +1,7 @@
 import { connect, type Session } from '@parlance/client';
 import { createServer, type Engine, nodes, type Server } from '@parlance/server';
 import WebSocket from 'ws';
-import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
+import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
 
 /** Two servers of this process as the nodes of one cluster, and a session whose connection may be at either. */
 

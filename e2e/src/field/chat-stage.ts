@@ -4,10 +4,10 @@ import type { BrowserContext, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { CHAT_OPTIONS } from '../../../examples/demo/chat-options.js';
 import { BUILT_PAGES } from '../../../scripts/build-ui.js';
-import { answerText, ask, type ChatPages, state } from '../chat-driver.js';
-import { serveFiles } from '../chat-page.js';
-import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
-import { merged } from '../server-options.js';
+import { answerText, ask, type ChatPages, state } from '../kit/chat-driver.js';
+import { serveFiles } from '../kit/chat-page.js';
+import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
+import { merged } from '../kit/server-options.js';
 
 /** A chat page, a server that can be broken, a model that says what a test says, and all that people have read meanwhile. */
 

@@ -6,7 +6,7 @@ import type { UIMessageChunk } from 'ai';
 import { afterEach, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { InitChat } from '../ai/plain-chat.js';
-import { createCuttingProxy } from '../cutting-proxy.js';
+import { createCuttingProxy } from '../kit/cutting-proxy.js';
 
 /** A session that is lost in the middle of an answer of the AI SDK, which the server keeps. */
 

@@ -3,7 +3,7 @@ import { createServer } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { type OpenAIUpstream, startOpenAIUpstream } from '../openai-upstream.js';
+import { type OpenAIUpstream, startOpenAIUpstream } from '../kit/openai-upstream.js';
 
 /** JSON has the limit of a message, 64 KiB here. A body that is known to be larger is not sent; any other is 413 once it is too large. */
 

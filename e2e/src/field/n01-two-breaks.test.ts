@@ -10,7 +10,7 @@ import WebSocket from 'ws';
 import { createBreaker } from '../../../examples/demo/breaker.js';
 import { sessionsAt } from '../../../examples/demo/chat-options.js';
 import { answerTo, createResponder } from '../../../examples/demo/responder.js';
-import { MemoryStore } from '../helpers/memory-store.js';
+import { MemoryStore } from '../kit/memory-store.js';
 
 /** The four buttons of the demo's chat page, two within one answer: "You will read every word, once." */
 

@@ -1,7 +1,7 @@
 import type { RequestOptions } from '@parlance/client';
 import { createTestServer, type TestServer } from '@parlance/server/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createPeers } from '../peers.js';
+import { createPeers } from '../kit/peers.js';
 
 /** The error for a message that is too large names the option, and the end that has to change it. */
 

@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import { createPeers, failure } from '../peers.js';
+import { createPeers, failure } from '../kit/peers.js';
 
 /** The error of a request that is under way when a session is closed says which end has closed it. */
 

@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { createServer, memoryCluster, nodes, type ServerOptions } from '@parlance/server';
 import { afterEach, expect, it } from 'vitest';
 import WebSocket, { WebSocketServer } from 'ws';
-import { createCuttingProxy } from '../cutting-proxy.js';
-import { createPeers, failure } from '../peers.js';
+import { createCuttingProxy } from '../kit/cutting-proxy.js';
+import { createPeers, failure } from '../kit/peers.js';
 
 /** What people put beside a session server, on one HTTP server or on one port. */
 

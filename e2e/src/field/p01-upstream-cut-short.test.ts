@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import { freePort, startServing } from '../cli-process.js';
-import { createPeers, failure } from '../peers.js';
+import { freePort, startServing } from '../kit/cli-process.js';
+import { createPeers, failure } from '../kit/peers.js';
 
 /** `parlance serve --data --upstream` is killed in mid-answer: the answer is cut short, and nobody is asked twice. */
 

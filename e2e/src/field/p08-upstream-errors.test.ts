@@ -4,8 +4,8 @@ import { createOpenAIGateway } from '@parlance/server/openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { type AdminState, figuresOf } from '../../../packages/server/src/operate/admin/figures.js';
-import { type OpenAIUpstream, startOpenAIUpstream } from '../openai-upstream.js';
-import { createPeers } from '../peers.js';
+import { type OpenAIUpstream, startOpenAIUpstream } from '../kit/openai-upstream.js';
+import { createPeers } from '../kit/peers.js';
 
 /** What an operator reads of a gateway whose upstream fails half of the time. */
 

@@ -5,8 +5,8 @@ import { type ChatRequest, completionReply } from '../../../examples/demo/chat-c
 import { createTurn, type Turn } from '../../../packages/ui/src/chat/conversation.js';
 import { createPack, NOTHING_OMITTED } from '../../../packages/ui/src/chat/stored.js';
 import { BUILT_PAGES } from '../../../scripts/build-ui.js';
-import { answerText, ask, ChatPages, finished, state } from '../chat-driver.js';
-import { chromiumMissing, serveFiles } from '../chat-page.js';
+import { answerText, ask, ChatPages, finished, state } from '../kit/chat-driver.js';
+import { chromiumMissing, serveFiles } from '../kit/chat-page.js';
 
 /** A long chat that is loaded again, and Markdown whose attributes carry its meaning. */
 

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import { describe, expect, it } from 'vitest';
-import { ask, ChatPages, finished } from '../chat-driver.js';
-import { chromiumMissing } from '../chat-page.js';
+import { ask, ChatPages, finished } from '../kit/chat-driver.js';
+import { chromiumMissing } from '../kit/chat-page.js';
 import { Stage } from './chat-stage.js';
 
 /** The bytes that the chat page shows, beside those that have passed through a proxy. */

@@ -1,8 +1,8 @@
 import { type AddressInfo, createServer, type Socket, connect as tcp } from 'node:net';
 import { metrics } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createPeers, helloBytes, openRaw } from '../peers.js';
-import { sampleOf, scrape } from '../scraping.js';
+import { createPeers, helloBytes, openRaw } from '../kit/peers.js';
+import { sampleOf, scrape } from '../operate/scraping.js';
 
 /** The bytes that the metrics count, beside those that a TCP proxy has passed on after the upgrade. */
 

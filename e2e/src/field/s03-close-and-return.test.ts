@@ -5,8 +5,8 @@ import type { Session } from '@parlance/client';
 import { CloseCode, CloseReason, encodeControl } from '@parlance/protocol';
 import { createServer, durable, memoryCluster, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { createCuttingProxy } from '../cutting-proxy.js';
-import { createPeers, failure, greet } from '../peers.js';
+import { createCuttingProxy } from '../kit/cutting-proxy.js';
+import { createPeers, failure, greet } from '../kit/peers.js';
 
 /** What `server.close()` means for those who talk to the server: a restart, as in watch mode, is not the end of their sessions. */
 

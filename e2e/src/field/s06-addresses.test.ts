@@ -2,7 +2,7 @@ import { connect } from '@parlance/client';
 import { createServer, type ListenOptions, type ServerOptions } from '@parlance/server';
 import { expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { failure } from '../peers.js';
+import { failure } from '../kit/peers.js';
 
 /** The addresses that a server gives and takes are those that clients and browsers use. */
 

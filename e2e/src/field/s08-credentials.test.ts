@@ -2,7 +2,7 @@ import type { ClientOptions } from '@parlance/client';
 import type { ServerOptions } from '@parlance/server';
 import { createTestServer, type TestServer } from '@parlance/server/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { failure } from '../peers.js';
+import { failure } from '../kit/peers.js';
 
 /** Credentials that a server does not accept for some time: its client asks for others, and keeps its session. Time is virtual. */
 

@@ -2,7 +2,7 @@ import { type AddressInfo, connect as connectSocket, createServer } from 'node:n
 import { type ClientOptions, connect } from '@parlance/client';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { createPeers, failure } from '../peers.js';
+import { createPeers, failure } from '../kit/peers.js';
 
 /** Something on the way that refuses long requests, and classes of WebSockets that do not say what it has answered. */
 

@@ -8,8 +8,8 @@ import type { ClientSession } from '@parlance/client';
 import { createServer, type Feature } from '@parlance/server';
 import { afterEach, expect, it } from 'vitest';
 import { PREPARED } from '../../../packages/server/src/cli/toy/answers.js';
-import { freePort, startServing } from '../cli-process.js';
-import { createPeers } from '../peers.js';
+import { freePort, startServing } from '../kit/cli-process.js';
+import { createPeers } from '../kit/peers.js';
 
 /** `parlance serve --data` is killed in mid-answer, and its clients knock while it begins again. */
 

@@ -1,8 +1,8 @@
 import type { ClientSession } from '@parlance/client';
 import type { ServerOptions } from '@parlance/server';
 import { afterEach, expect, it } from 'vitest';
-import { MemoryStore } from '../helpers/memory-store.js';
-import { createPeers } from '../peers.js';
+import { MemoryStore } from '../kit/memory-store.js';
+import { createPeers } from '../kit/peers.js';
 
 /** A page that was loaded again in mid-answer reads the rest in as few bytes without authentication as with it. */
 

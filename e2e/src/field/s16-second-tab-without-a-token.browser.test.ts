@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { CHAT_OPTIONS } from '../../../examples/demo/chat-options.js';
-import { answerText, ChatPages, finished, state } from '../chat-driver.js';
-import { chromiumMissing } from '../chat-page.js';
+import { answerText, ChatPages, finished, state } from '../kit/chat-driver.js';
+import { chromiumMissing } from '../kit/chat-page.js';
 import { Stage } from './chat-stage.js';
 
 /** Without authentication, all tabs of a browser read the same answer, and another browser reads none of it. */

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { afterEach, expect, it } from 'vitest';
-import { startServing } from '../cli-process.js';
-import { createPeers } from '../peers.js';
+import { startServing } from '../kit/cli-process.js';
+import { createPeers } from '../kit/peers.js';
 
 /** `parlance serve` ends after a drain that an operator has asked for, so that a supervisor starts it again. */
 

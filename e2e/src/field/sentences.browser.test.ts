@@ -5,10 +5,10 @@ import { createOpenAIGateway } from '@parlance/server/openai';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CHAT_OPTIONS } from '../../../examples/demo/chat-options.js';
-import { answerText, ask, ChatPages, finished, state } from '../chat-driver.js';
-import { chromiumMissing } from '../chat-page.js';
-import { freePort, type Serving, startServing } from '../cli-process.js';
-import { type OpenAIUpstream, startOpenAIUpstream } from '../openai-upstream.js';
+import { answerText, ask, ChatPages, finished, state } from '../kit/chat-driver.js';
+import { chromiumMissing } from '../kit/chat-page.js';
+import { freePort, type Serving, startServing } from '../kit/cli-process.js';
+import { type OpenAIUpstream, startOpenAIUpstream } from '../kit/openai-upstream.js';
 import { ADMIN_TOKEN, Stage, type StageOptions } from './chat-stage.js';
 
 /** What the chat page says at each break and end, and what it must not say then. */

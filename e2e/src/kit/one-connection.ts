@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeEach } from 'vitest';
 import { isFull } from '../../../scripts/extent.js';
-import { connectionsSoFar } from '../front.js';
+import { connectionsSoFar } from './front.js';
 
 /**
  * Cases with one connection are the same on three nodes as on one, so a short run leaves them out. Which cases these are is
@@ -14,7 +14,7 @@ const isWriting = process.env['ONE_CONNECTION'] === 'write';
 
 const read = () => JSON.parse(readFileSync(LIST, 'utf8')) as Record<string, readonly string[]>;
 
-/** Before the tests of another file are imported: leaves out those that `name` lists. @param name of this file, `http-nodes`. */
+/** Before the tests of another file are imported: leaves out those that `name` lists. @param name of this file, `http/http-nodes`. */
 export function leaveOutOneConnection(name: string): void {
   const listed = new Set(read()[name] ?? []);
   const found: string[] = [];

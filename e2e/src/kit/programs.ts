@@ -15,7 +15,7 @@ export const SOURCES = {
   'ai/openai-process': source('ai/openai-process'),
   'cluster/durable-node': source('cluster/durable-node'),
   'cluster/node': source('cluster/node'),
-  'native-process': source('native-process'),
+  'native-process': source('kit/native-process'),
   'survival/node': source('survival/node'),
   cli: source('../../packages/server/src/cli/main'),
 } as const;

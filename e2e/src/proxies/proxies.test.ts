@@ -4,8 +4,8 @@ import { type ClientOptions, connect, type Session } from '@parlance/client';
 import { createServer, memoryCluster, metrics, nodes, type Server } from '@parlance/server';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
-import { failure } from '../peers.js';
+import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
+import { failure } from '../kit/peers.js';
 import { type Backend, type ProxyName, type ProxyServer, proxyMissing, startProxy } from './proxy-server.js';
 
 /** Two nodes behind nginx and behind HAProxy, with the configurations of `deploy/`. */

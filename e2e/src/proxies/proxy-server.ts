@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { freePort } from '../cli-process.js';
+import { freePort } from '../kit/cli-process.js';
 
 /** nginx and HAProxy with the configurations of `deploy/`, in front of servers of a test. */
 

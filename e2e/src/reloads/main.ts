@@ -1,5 +1,5 @@
 import { readCommandLine } from '../../../scripts/command-line.js';
-import { chromiumMissing, launchChromium } from '../chat-page.js';
+import { chromiumMissing, launchChromium } from '../kit/chat-page.js';
 import { runReloads } from './run.js';
 
 /** `npm run reloads`: reloads a chat page in the middle of its answers, in Chromium, and compares what it shows. */

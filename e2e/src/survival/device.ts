@@ -2,8 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientOptions, type ClientSession, connect, type SendOptions } from '@parlance/client';
 import { ProtocolError } from '@parlance/protocol';
 import WebSocket from 'ws';
-import { type CuttingProxy, createCuttingProxy } from '../cutting-proxy.js';
-import { MemoryStore } from '../helpers/memory-store.js';
+import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
+import { MemoryStore } from '../kit/memory-store.js';
 
 /** A device with a page that may be loaded again, and a proxy in front of its node. */
 

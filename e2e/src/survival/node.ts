@@ -8,9 +8,9 @@ import {
   type ServerSession,
 } from '@parlance/server';
 import { offer } from '../../../scripts/child-process.js';
-import { UNLIMITED } from '../helpers/unlimited.js';
 import type { EngineAddress } from '../kit/engine-address.js';
 import { engineAt } from '../kit/engine-at.js';
+import { UNLIMITED } from '../kit/unlimited.js';
 import { createGate, replyParts } from './gate.js';
 
 /** Nodes in a process of their own, mostly one, with every feature that the matrix has a row for. */

@@ -10,7 +10,7 @@ import {
 import { redisMissing, startRedis } from '../../../packages/server/src/engine/testing/redis-server.js';
 import { createSilentProxy } from '../../../packages/server/src/engine/testing/silent-proxy.js';
 import { diskMissing, mountDisk } from '../../../packages/server/src/engine/testing/small-disk.js';
-import { createCuttingProxy } from '../cutting-proxy.js';
+import { createCuttingProxy } from '../kit/cutting-proxy.js';
 import { type EngineAddress, MEMORY } from '../kit/engine-address.js';
 import type { EngineName } from './matrix.js';
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
-import { freePort } from '../../cli-process.js';
+import { freePort } from '../../kit/cli-process.js';
 import { createCertificate } from '../../proxies/proxy-server.js';
 
 /** Connections of one process of HAProxy, each of which has two descriptors. */

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type RedisServer, startRedis } from '../../../../packages/server/src/engine/testing/redis-server.js';
 import { type Child, startChild } from '../../../../scripts/child-process.js';
-import { freePort } from '../../cli-process.js';
+import { freePort } from '../../kit/cli-process.js';
 import { type EngineAddress, MEMORY } from '../../kit/engine-address.js';
 import { Balancer } from './balancer.js';
 import type { NodeCommands, NodeSetup } from './node-process.js';

@@ -1,8 +1,8 @@
 import { appendFileSync } from 'node:fs';
 import { nodes, type Server, type ServerOptions } from '@parlance/server';
 import { offer } from '../../../../scripts/child-process.js';
-import { UNLIMITED } from '../../helpers/unlimited.js';
 import type { EngineAddress } from '../../kit/engine-address.js';
+import { UNLIMITED } from '../../kit/unlimited.js';
 
 /** What all nodes have in common that are processes of their own. SIGTERM drains them. */
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClientOptions, type ClientSession, connect, type Message } from '@parlance/client';
 import { isProtocolError, type RequestContext } from '@parlance/protocol';
 import WebSocket from 'ws';
-import { MemoryStore } from '../../helpers/memory-store.js';
+import { MemoryStore } from '../../kit/memory-store.js';
 import { RESUME_WINDOW_MS } from '../durable/settings.js';
 import type { CrossingLedger } from './ledger.js';
 import { partOf, type Question } from './settings.js';
