@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 /** Where the built pages are. */
-export const BUILT_PAGES = join(root, 'packages/server/dist/operate/ui');
+export const BUILT_PAGES = join(root, 'packages/server/dist/ui');
 
 /** Builds the pages of `@parlance/server` from their sources; nothing happens if they have not changed. */
 export async function buildUserInterface(): Promise<void> {

@@ -22,7 +22,7 @@ export default defineConfig({
   resolve: { conditions: ['@parlance/source', ...defaultClientConditions] },
   build: {
     target: 'es2023',
-    outDir: '../server/dist/operate/ui',
+    outDir: '../server/dist/ui',
     emptyOutDir: true,
     // Inlined files would need an exception in the policy of the page.
     assetsInlineLimit: 0,
