@@ -82,27 +82,6 @@ function withNotes(tally: Tally): Tally {
   };
 }
 
-/** What differs between versions of Node: sockets, streams, `fetch`, zlib and workers. */
-const DIFFERS_BY_NODE = [
-  'conformance/src/fuzz/fuzz.test',
-  'e2e/src/session/attach.test',
-  'e2e/src/http/bodies.test',
-  'e2e/src/session/closing.test',
-  'e2e/src/cluster/drain.test',
-  'e2e/src/http/http.test',
-  'e2e/src/limits/malformed.test',
-  'e2e/src/http/plain-http.test',
-  'e2e/src/resume/resume.test',
-  'e2e/src/session/session.test',
-  'e2e/src/tensors/transfers.test',
-  'packages/protocol/src/endpoint/fetch/',
-  'packages/protocol/src/endpoint/http/',
-  'packages/protocol/src/platform/compression.test',
-  'packages/server/src/cli/connect-page.test',
-  'packages/server/src/handlers/gateway/',
-  'packages/server/src/transport/',
-];
-
 /** Servers read frames with the library `ws`, as they do by option. */
 const OVER_WS = { PARLANCE_WIRE: 'ws' };
 
@@ -204,22 +183,6 @@ export const CHECKS: readonly Check[] = [
     lane: 'computing',
     inFull: 'bundlers',
     run: async () => await node('e2e/src/bundlers/main.ts', '--short', await packOnce()),
-  },
-  {
-    name: 'under Node 24',
-    part: 'check',
-    lane: 'computing',
-    inFull: 'all tests under Node 24',
-    async run() {
-      if (otherNodeMissing !== undefined)
-        return { passed: 0, failed: 0, skipped: 1, notes: [otherNodeMissing] };
-      return await vitest({
-        projects: ['unit', 'unit-alone', ...END_TO_END],
-        files: DIFFERS_BY_NODE,
-        // The other tests run over the wire that is the default; what sockets do is tested over both there and here.
-        env: { ...underNode(24), ...OVER_WS },
-      });
-    },
   },
   {
     name: `fuzz, ${FUZZ_SECONDS} s`,
