@@ -10,3 +10,4 @@ await import('./relay-tensors.test.js');
 await import('./relay-scan.test.js');
 await import('./relay-bounds.test.js');
 await import('./relay-chaos.test.js');
+await import('../field/s13-relayed-requests.test.js');

@@ -126,6 +126,7 @@ export { countable } from './endpoint/requests/output.js';
 export { replyFields } from './endpoint/requests/replies.js';
 export type { OwnContext } from './endpoint/requests/handler-context.js';
 export { partsIn } from './endpoint/requests/handler-reply.js';
+export type { StreamQueue } from './endpoint/requests/stream-queue.js';
 export type { OwnHandler } from './endpoint/requests/responder.js';
 export { decodeFailure, encodeFailure } from './link/failure.js';
 export { newReplyId, nodeOfReply } from './session/random-id.js';

@@ -12,6 +12,7 @@ import type {
 import {
   atOnce,
   type BlobBody,
+  type Clock,
   type Content,
   contentOf,
   isBlob,
@@ -19,10 +20,11 @@ import {
   ownContent,
   ProtocolError,
   readBlob,
+  StreamQueue,
   sizeOf,
   type UserOutbound,
 } from '@parlance/protocol/client';
-import { Allowance, chargeOf, MAX_UPLOAD } from './bounds.js';
+import { Allowance, chargeOf, MAX_REPLIES, MAX_UPLOAD } from './bounds.js';
 import { unpackError } from './packed-error.js';
 import { chargeOfMessage, SharedMessage } from './packed-message.js';
 import type { Pipe } from './pipe.js';
@@ -34,6 +36,7 @@ export interface TabOutboundOptions {
   readonly limits: Limits;
   readonly status: () => Status | undefined;
   readonly traceparent: (() => string | undefined) | undefined;
+  readonly clock: Pick<Clock, 'now' | 'after'>;
   /** The host sends the counters of the session with every end of a call. */
   readonly onStats: (stats: SessionStats) => void;
 }
@@ -46,6 +49,10 @@ interface OpenCall {
   readonly charge: number;
   /** The body waits at the host, or is on its way there. */
   isUploading: boolean;
+  /** Clock reading in milliseconds when its time is over; `Infinity` if that has no end. */
+  readonly deadline: number;
+  /** The host measures its time from now on. */
+  stopTimer?: () => void;
   readonly reply?: TabReply;
   onEnd(end: End): void;
   onFailed(error: Error): void;
@@ -59,6 +66,10 @@ export class TabOutbound implements UserOutbound {
   readonly #options: TabOutboundOptions;
   readonly #calls = new Map<number, OpenCall>();
   readonly #uploads = new Allowance(MAX_UPLOAD);
+  /** Requests that wait until the host takes another one, in order. They hold back no messages. */
+  readonly #queue: StreamQueue<number>;
+  /** Requests that the host has, or will have next, and has not ended. */
+  readonly #begun = new Set<number>();
   /** Calls that wait for room at the host, in order. */
   #waiting: WaitingCall[] = [];
   /** The call whose `Blob` is being read, or was. */
@@ -69,6 +80,11 @@ export class TabOutbound implements UserOutbound {
 
   constructor(options: TabOutboundOptions) {
     this.#options = options;
+    this.#queue = new StreamQueue({
+      free: () => MAX_REPLIES - this.#begun.size,
+      limit: () => `all ${MAX_REPLIES} requests that a tab with a shared session may have at a time`,
+      most: options.limits.sessionMemory,
+    });
   }
 
   /** Those of the session. */
@@ -192,12 +208,18 @@ export class TabOutbound implements UserOutbound {
 
   handleEnd(end: End): void {
     this.#options.onStats(end.stats);
+    this.#handleOver(end.call);
     const open = this.#calls.get(end.call);
     if (open === undefined) return this.#received(end);
     this.#calls.delete(end.call);
     open.onEnd(end);
     this.#release(open);
     this.#onProgress();
+  }
+
+  /** The host has room for another request. */
+  #handleOver(call: number): void {
+    if (this.#begun.delete(call)) this.#queue.wake();
   }
 
   /** Resolves when the session has taken every message. */
@@ -223,7 +245,9 @@ export class TabOutbound implements UserOutbound {
     const waiting = new Set(this.#waiting.map(({ call }) => call));
     const bodies = (isWaiting: boolean) =>
       [...this.#calls].flatMap(([call, { kind, reply }]): UnconfirmedBody[] =>
-        kind === 'flush' || waiting.has(call) !== isWaiting ? [] : [{ kind, streamId: reply?.id ?? 0 }],
+        kind === 'flush' || (waiting.has(call) || this.#queue.has(call)) !== isWaiting
+          ? []
+          : [{ kind, streamId: reply?.id ?? 0 }],
       );
     return { notSent: bodies(true), unknown: bodies(false) };
   }
@@ -232,15 +256,19 @@ export class TabOutbound implements UserOutbound {
   end(error: Error): void {
     this.#ended ??= error;
     this.#waiting = [];
-    const calls = [...this.#calls.values()];
+    const calls = [...this.#calls];
     this.#calls.clear();
-    for (const { onFailed } of calls) onFailed(error);
+    for (const [call, { stopTimer, onFailed }] of calls) {
+      this.#queue.leave(call);
+      stopTimer?.();
+      onFailed(error);
+    }
     this.#onProgress();
   }
 
   // --- to the host
 
-  /** Returns the number of the call. */
+  /** Returns the number of the call. @throws {ProtocolError} `too_many_streams` if too much waits. */
   #open(
     verb: Call['verb'],
     content: Content,
@@ -249,13 +277,32 @@ export class TabOutbound implements UserOutbound {
     handlers: Pick<OpenCall, 'kind' | 'reply' | 'onEnd' | 'onFailed'>,
   ): number {
     if (this.#ended !== undefined) throw this.#ended;
+    const { clock } = this.#options;
+    const { timeoutMs = Infinity } = options;
     const call = ++this.#last;
     const body = ownContent(content) as WaitingCall['body'];
     const charge = chargeOf({ length: sizeOf(body) });
-    this.#calls.set(call, { ...handlers, charge, isUploading: false });
-    this.#waiting.push({ type: 'call', call, verb, body, options, agent });
-    this.#upload();
+    const open: OpenCall = { ...handlers, charge, isUploading: false, deadline: clock.now() + timeoutMs };
+    const isRequest = handlers.kind === 'request';
+    const begin = (): void => {
+      if (isRequest) this.#begun.add(call);
+      this.#waiting.push({ type: 'call', call, verb, body, options, agent });
+      this.#upload();
+    };
+    const isNext = !isRequest || this.#queue.isOpen;
+    if (!isNext) this.#queue.enter(call, sizeOf(body), begin);
+    this.#calls.set(call, open);
+    if (timeoutMs !== Infinity) open.stopTimer = clock.after(timeoutMs, () => this.#expire(call, timeoutMs));
+    if (isNext) begin();
     return call;
+  }
+
+  /** The time of a call is over that is not at the host yet. */
+  #expire(call: number, timeoutMs: number): void {
+    const open = this.#calls.get(call);
+    const why = this.#queue.has(call) ? `; ${this.#queue.limit} were open` : '';
+    this.#withdraw(call);
+    open?.onFailed(new ProtocolError('timeout', `no reply within ${timeoutMs} ms${why}`));
   }
 
   /** Passes on what the host has room for. */
@@ -289,15 +336,20 @@ export class TabOutbound implements UserOutbound {
 
   #pass(call: Call, open: OpenCall): void {
     try {
-      const { body } = call;
+      const { body, options } = call;
+      const { deadline } = open;
+      open.stopTimer?.();
+      const timeoutMs = Math.max(1, deadline - this.#options.clock.now());
+      const passed = deadline === Infinity ? call : { ...call, options: { ...options, timeoutMs } };
       const view = typeof body === 'string' || body instanceof Uint8Array ? body : body.tokens;
-      this.#options.pipe.post(call, typeof view === 'string' ? [] : [view.buffer as ArrayBuffer]);
+      this.#options.pipe.post(passed, typeof view === 'string' ? [] : [view.buffer as ArrayBuffer]);
     } catch (cause) {
       this.#calls.delete(call.call);
       const message = 'metadata: expected values that can be encoded';
       // The caller does not know the number of the call yet.
       queueMicrotask(() => open.onFailed(new ProtocolError('invalid_argument', message, { cause })));
       this.#uploads.release(open.charge);
+      this.#handleOver(call.call);
     }
   }
 
@@ -311,9 +363,11 @@ export class TabOutbound implements UserOutbound {
   /** Takes a call back that is not at the host yet. */
   #withdraw(call: number): boolean {
     const at = this.#waiting.findIndex((waiting) => waiting.call === call);
-    if (at < 0) return false;
-    this.#waiting.splice(at, 1);
+    if (at >= 0) this.#waiting.splice(at, 1);
+    else if (!this.#queue.leave(call)) return false;
+    this.#calls.get(call)?.stopTimer?.();
     this.#calls.delete(call);
+    this.#handleOver(call);
     this.#onProgress();
     // It may have been the first one, which the others wait for.
     this.#upload();

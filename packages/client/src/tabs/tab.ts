@@ -210,7 +210,7 @@ export class Tab implements ClientSessionHost {
   }
 
   async #join(token: string | undefined): Promise<void> {
-    const { attach, key, url, options, limits, traceparent, askToken, logger } = this.#options;
+    const { attach, key, url, options, askToken, logger } = this.#options;
     const closed = new ProtocolError('session_closed', 'closed while connecting');
     if (this.#hasEnded) throw closed;
     const pipe = await attach();
@@ -222,7 +222,7 @@ export class Tab implements ClientSessionHost {
       const onStats = (stats: SessionStats): void => {
         if (this.#status !== undefined) this.#status = { ...this.#status, stats };
       };
-      const outbound = new TabOutbound({ pipe, limits, status: () => this.#status, traceparent, onStats });
+      const outbound = new TabOutbound({ ...this.#options, pipe, status: () => this.#status, onStats });
       const beat = () => pipe.post({ type: 'here' } satisfies FromTab);
       const watch = watchPeer(this.#options, pipe.lock, beat, () => this.#handleLost(link));
       const link: Link = { pipe, outbound, watch, hasJoined: false, resolve, reject, read: 0 };

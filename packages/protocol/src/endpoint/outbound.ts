@@ -124,7 +124,7 @@ export class Outbound {
 
   /** Bytes of memory of what waits and is not queued yet. */
   get waitingBytes(): number {
-    return this.order.waitingBytes + (this.#requester?.waitingBytes ?? 0);
+    return this.order.waitingBytes + (this.#requester?.queue.bytes ?? 0);
   }
 
   /** The number of replies that are not complete. */
@@ -243,7 +243,7 @@ export class Outbound {
   /** Resumes senders that waited for room, and requests that waited for a stream, if there is some now. */
   wake(): void {
     this.#backpressure.wake(this.#host.core);
-    this.#requester?.wake();
+    this.#requester?.queue.wake();
   }
 
   /** Resolves when a stream has room. @param below see `Backpressure.wait`. */

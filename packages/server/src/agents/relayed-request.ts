@@ -1,3 +1,4 @@
+import type { BodyPiece } from '@parlance/protocol';
 import type { Reservation } from '@parlance/protocol/internal';
 import type { PartText } from '../session/recode.js';
 import type { RelayTarget } from './target.js';
@@ -7,8 +8,12 @@ export class RelayedRequest {
   readonly source: RelayTarget;
   readonly sourceStream: number;
   readonly target: RelayTarget;
-  /** The stream in the target's session, once it is open. */
+  /** The stream in the target's session; a negative number while the request waits for one. */
   targetStream = 0;
+  /** Takes it out of the queue in which it waits. */
+  leave: (() => void) | undefined;
+  /** Of a tensor that waits: what has come after its first piece. */
+  readonly pieces: Pick<BodyPiece, 'bytes' | 'charge'>[] = [];
   /** The requested agent, as its requester named it. */
   readonly to: string;
   readonly kind: 'request' | 'tensor';
@@ -43,6 +48,11 @@ export class RelayedRequest {
     this.#reservation = reservation;
   }
 
+  /** It waits until its target may have another stream. */
+  get isWaiting(): boolean {
+    return this.targetStream < 0;
+  }
+
   /** @param lastFrame number of the request's last frame. */
   handleWritten(lastFrame: number): void {
     this.lastFrame = lastFrame;
@@ -52,6 +62,7 @@ export class RelayedRequest {
   /** The request will not be written. */
   handleDropped(): void {
     this.#reservation?.release();
+    this.leave?.();
   }
 }
 
@@ -68,6 +79,7 @@ export interface PeerState {
 /** The relayed requests of all sessions, found by either end. */
 export class RequestTable {
   readonly #peers = new Map<RelayTarget, PeerState>();
+  #lastWaiting = 0;
 
   /** The request that `source` has sent on this stream. */
   sentBy(source: RelayTarget, sourceStream: number): RelayedRequest | undefined {
@@ -79,10 +91,18 @@ export class RequestTable {
     return this.#peers.get(target)?.received.get(targetStream);
   }
 
+  /** A request that waits, or has waited, for its stream may be added again. */
   add(request: RelayedRequest, targetStream: number): void {
+    const { received } = this.#of(request.target);
+    received.delete(request.targetStream);
     request.targetStream = targetStream;
     this.#of(request.source).sent.set(request.sourceStream, request);
-    this.#of(request.target).received.set(targetStream, request);
+    received.set(targetStream, request);
+  }
+
+  /** A request waits for a stream of its target. */
+  addWaiting(request: RelayedRequest): void {
+    this.add(request, --this.#lastWaiting);
   }
 
   /** The request is answered; it is kept until its replies are written. */

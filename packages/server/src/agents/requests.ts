@@ -1,25 +1,27 @@
-import { type BodyPiece, ProtocolError, type ReceivedBody, type SessionEvent } from '@parlance/protocol';
-import { type Reservation, TRANSFER_OVERHEAD, toProtocolError } from '@parlance/protocol/internal';
+import { type BodyPiece, ProtocolError, type ReceivedBody } from '@parlance/protocol';
+import { type Reservation, TRANSFER_OVERHEAD } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { addressed } from './addressed.js';
 import { targetOf } from './agent.js';
+import { RelayedReplies, type ReplyEvent } from './relayed-replies.js';
 import { RelayedRequest, RequestTable } from './relayed-request.js';
-import type { RelayTarget } from './target.js';
+import type { RelayCore, RelayTarget } from './target.js';
 import type { Transit } from './transit.js';
 
 /** The first piece of a tensor. */
 export type FirstPiece = Pick<BodyPiece, 'bytes' | 'totalLength' | 'charge'>;
 
-export type ReplyEvent = Extract<SessionEvent, { type: 'part' | 'response' | 'end' | 'failure' }>;
 type ReplyError = Extract<ReplyEvent, { type: 'failure' }>['error'];
 
 /** Requests, streams and tensors from agent to agent, and the replies to them. */
 export class RelayedRequests {
   readonly #transit: Transit;
   readonly #table = new RequestTable();
+  readonly #replies: RelayedReplies;
 
   constructor(transit: Transit) {
     this.#transit = transit;
+    this.#replies = new RelayedReplies(transit, this.#table);
   }
 
   /** Whether a stream of `session` leads to another session, in either direction. */
@@ -97,8 +99,35 @@ export class RelayedRequests {
       onWritten,
       () => request.handleDropped(),
     );
+    const size = coded.bytes.length + (coded.metadata?.length ?? 0);
+    this.#startInTurn(request, size, (core) => core.channel.request(coded));
+  }
+
+  /**
+   * Opens the stream of a request, behind those that wait for one already.
+   *
+   * @param size bytes of memory that it takes while it waits.
+   * @throws {ProtocolError} if it cannot be sent; `too_many_streams` if too much waits.
+   */
+  #startInTurn(request: RelayedRequest, size: number, open: (core: RelayCore) => number): void {
+    const { source, sourceStream, target, to } = request;
     // Nothing is written before the command returns, so the request is in the table by then.
-    target.perform((core) => this.#table.add(request, core.channel.request(coded)), source);
+    const start = () => target.perform((core) => this.#table.add(request, open(core)), source);
+    const { streamQueue: queue } = target;
+    if (queue === undefined || queue.isOpen) return start();
+    queue.enter(request, size, () => {
+      try {
+        start();
+        for (const piece of request.pieces.splice(0)) this.#feed(request, piece);
+      } catch (error) {
+        this.#table.handleAnswered(request);
+        request.handleDropped();
+        this.#refuse(source, sourceStream, to, error);
+      }
+    });
+    request.leave = () => queue.leave(request);
+    this.#table.addWaiting(request);
+    target.pump();
   }
 
   /**
@@ -122,11 +151,23 @@ export class RelayedRequests {
   ): boolean {
     const request = this.#table.sentBy(source, sourceStream);
     if (request === undefined) return false;
-    const { target, targetStream } = request;
     request.held += charge;
-    const onWritten = () => this.#releaseHeld(request, charge);
-    target.tell((core) => core.channel.feed(targetStream, bytes, onWritten));
+    if (!request.isWaiting) {
+      this.#feed(request, { bytes, charge });
+      return true;
+    }
+    try {
+      request.target.streamQueue?.grow(request, bytes.length);
+      request.pieces.push({ bytes, charge });
+    } catch (error) {
+      this.giveUp(source, sourceStream, error);
+    }
     return true;
+  }
+
+  #feed(request: RelayedRequest, { bytes, charge }: Pick<BodyPiece, 'bytes' | 'charge'>): void {
+    const onWritten = () => this.#releaseHeld(request, charge);
+    request.target.tell((core) => core.channel.feed(request.targetStream, bytes, onWritten));
   }
 
   /** Returns whether the event answers another session. */
@@ -134,9 +175,9 @@ export class RelayedRequests {
     const request = this.#table.receivedBy(target, event.streamId);
     if (request === undefined) return false;
     const { source, sourceStream } = request;
-    if (event.type === 'part' || event.type === 'response') this.#relayReply(request, event, reservation);
+    if (event.type === 'part' || event.type === 'response') this.#replies.pass(request, event, reservation);
     if (event.type !== 'part') this.#table.handleAnswered(request);
-    if (event.type === 'end') this.#endReply(request);
+    if (event.type === 'end') this.#replies.end(request);
     if (event.type === 'failure') {
       const error = forRequester(event.error, request);
       source.tell((core) => {
@@ -182,17 +223,27 @@ export class RelayedRequests {
   /** Returns whether the cancelled request was for another session. */
   cancel(source: RelayTarget, sourceStream: number): boolean {
     const request = this.#table.sentBy(source, sourceStream);
+    if (request === undefined) return false;
+    this.#withdraw(request);
     // The cancel is answered when the target has answered it: until then the stream keeps its slot.
-    request?.target.tell((core) => core.channel.cancel(request.targetStream));
-    return request !== undefined;
+    if (!request.isWaiting) return true;
+    this.#table.handleAnswered(request);
+    source.tell((core) => core.channel.end(sourceStream));
+    return true;
+  }
+
+  /** A request is not wanted any more. */
+  #withdraw(request: RelayedRequest): void {
+    if (request.isWaiting) request.handleDropped();
+    else request.target.tell((core) => core.channel.cancel(request.targetStream));
   }
 
   /** A tensor cannot go on. */
-  giveUp(source: RelayTarget, sourceStream: number, error: ProtocolError): void {
+  giveUp(source: RelayTarget, sourceStream: number, error: unknown): void {
     const request = this.#table.sentBy(source, sourceStream);
     if (request === undefined) return;
     this.#table.handleAnswered(request);
-    request.target.tell((core) => core.channel.cancel(request.targetStream));
+    this.#withdraw(request);
     this.#refuse(source, sourceStream, request.to, error);
   }
 
@@ -207,10 +258,11 @@ export class RelayedRequests {
     // Credit does not come back to a session that has moved.
     for (const request of sent) this.#releaseHeld(request, request.held);
     for (const request of this.#table.unwrittenBy(session))
-      this.#releaseReplies(request, request.unwritten, request.unreleased);
+      this.#replies.release(request, request.unwritten, request.unreleased);
     this.handleEnded(session);
     for (const { sourceStream } of sent) session.tell((core) => core.channel.fail(sourceStream, error));
-    for (const { targetStream } of received) session.tell((core) => core.channel.cancel(targetStream));
+    for (const { isWaiting, targetStream } of received)
+      if (!isWaiting) session.tell((core) => core.channel.cancel(targetStream));
   }
 
   /** So much of a request is written, or never will be. */
@@ -225,8 +277,7 @@ export class RelayedRequests {
     const state = this.#table.remove(session);
     if (state === undefined) return;
     const { sent, received, answered } = state;
-    for (const { target, targetStream } of sent.values())
-      target.tell((core) => core.channel.cancel(targetStream));
+    for (const request of sent.values()) this.#withdraw(request);
     for (const request of received.values()) {
       const { source, sourceStream } = request;
       request.handleDropped();
@@ -234,7 +285,7 @@ export class RelayedRequests {
       source.tell((core) => core.channel.fail(sourceStream, error));
     }
     for (const request of [...sent.values(), ...answered])
-      this.#releaseReplies(request, request.unwritten, request.unreleased);
+      this.#replies.release(request, request.unwritten, request.unreleased);
   }
 
   /** The first piece of a tensor. */
@@ -284,83 +335,8 @@ export class RelayedRequests {
       address: transit.nameOf(source, target),
       onWritten: (frame: number) => request.handleWritten(frame),
     };
-    target.perform((core) => this.#table.add(request, core.channel.transfer(transfer)), source);
+    this.#startInTurn(request, first.length, (core) => core.channel.transfer(transfer));
     if (!target.isRemote) transit.stats.forwarded++;
-  }
-
-  #relayReply(
-    request: RelayedRequest,
-    event: Extract<ReplyEvent, { type: 'part' | 'response' }>,
-    reservation: Reservation | undefined,
-  ): void {
-    const { source, sourceStream, target, targetStream } = request;
-    const { type, body } = event;
-    const release = this.#holdReply(request, body.charge, reservation);
-    // The asker of a cancelled request reads no more replies.
-    const isWanted = source.core.channel.isWanted(sourceStream);
-    if (!isWanted) release();
-    if (!isWanted && type === 'part') return;
-    try {
-      const converted = this.#transit.convert(body, target, source, type === 'part' ? request : undefined);
-      const coded = addressed(converted, undefined, release, release);
-      source.perform((core) => {
-        if (type === 'part') core.channel.chunk(sourceStream, coded);
-        else core.channel.respond(sourceStream, coded);
-      });
-    } catch (error) {
-      release();
-      this.#table.handleAnswered(request);
-      const reason = this.#transit.reasonOf(error, request.to);
-      target.tell((core) => core.channel.cancel(targetStream));
-      source.tell((core) => core.channel.refuse(sourceStream, reason));
-    }
-  }
-
-  /** Holds the target's credit and the memory of a reply; returns how to release them, which works once. */
-  #holdReply(request: RelayedRequest, charge: number, reservation: Reservation | undefined): () => void {
-    request.unreleased += charge;
-    request.unwritten++;
-    request.target.relayed++;
-    if (reservation !== undefined) request.reservations.add(reservation);
-    let isReleased = false;
-    return () => {
-      if (isReleased) return;
-      isReleased = true;
-      if (reservation !== undefined) {
-        reservation.release();
-        request.reservations.delete(reservation);
-      }
-      this.#releaseReplies(request, 1, charge);
-    };
-  }
-
-  /** These replies are written, or never will be. */
-  #releaseReplies(request: RelayedRequest, replies: number, charge: number): void {
-    const { target, targetStream } = request;
-    // The end of the source's session has released all replies.
-    if (request.unwritten === 0) return;
-    request.unreleased -= charge;
-    request.unwritten -= replies;
-    target.relayed -= replies;
-    if (request.unwritten === 0) {
-      for (const reservation of request.reservations) reservation.release();
-      request.reservations.clear();
-      this.#table.handleWritten(request);
-    }
-    this.#transit.returnCredit(target, targetStream, charge);
-  }
-
-  /** Tokens that were relayed as text may end inside a character, which is an error for the reader. */
-  #endReply({ source, sourceStream, partText }: RelayedRequest): void {
-    source.tell((core) => {
-      try {
-        partText?.end();
-        core.channel.end(sourceStream);
-      } catch (error) {
-        const reason = toProtocolError(error, 'internal', 'the reply could not be relayed');
-        core.channel.refuse(sourceStream, reason);
-      }
-    });
   }
 
   #refuse(source: RelayTarget, sourceStream: number, to: string, error: unknown): void {

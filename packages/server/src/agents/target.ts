@@ -6,7 +6,7 @@ import type {
   SessionState,
   Undelivered,
 } from '@parlance/protocol';
-import type { BodyCoder, BodyToSend, ServerSessionCore } from '@parlance/protocol/internal';
+import type { BodyCoder, BodyToSend, ServerSessionCore, StreamQueue } from '@parlance/protocol/internal';
 import type { MessagePlace } from './heard.js';
 
 /** What the relay asks of the session of an agent: one of this node, or its stand-in for one of another node. */
@@ -25,6 +25,12 @@ export interface RelayTarget {
   readonly recordMs: number;
   /** Another node has the session from its record, or will have it: its client says again what no other session has. */
   readonly isElsewhere?: boolean;
+  /**
+   * Requests to it wait here for a stream; `undefined` if they wait at its node.
+   *
+   * @throws {ProtocolError} `session_closed` unless the session is ready.
+   */
+  readonly streamQueue?: StreamQueue<object> | undefined;
   /** Bodies of this session that wait to be written to other sessions. */
   relayed: number;
   /**

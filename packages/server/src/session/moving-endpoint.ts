@@ -5,6 +5,7 @@ import {
   logCrash,
   type Outbound,
   type ServerSessionCore,
+  type StreamQueue,
   type Wire,
 } from '@parlance/protocol/internal';
 import { MovableMailbox } from './movable-mailbox.js';
@@ -51,6 +52,11 @@ export abstract class MovingEndpoint extends Endpoint {
   override get outbound(): Outbound {
     this.assertHere();
     return super.outbound;
+  }
+
+  /** What waits for a stream. @throws {ProtocolError} as {@link outbound}. */
+  get streamQueue(): StreamQueue<object> {
+    return this.outbound.requester.queue;
   }
 
   override get endingSteps(): Endpoint['endingSteps'] {

@@ -8,6 +8,7 @@ import type { SessionCore } from '../../session/types.js';
 import { type Crashable, guard, guardLater } from '../guard.js';
 import type { RequestOptions } from '../session.js';
 import { createReply, type Reply, type ReplyHost } from './reply.js';
+import { StreamQueue } from './stream-queue.js';
 
 export interface RequesterOptions {
   readonly core: SessionCore;
@@ -23,33 +24,24 @@ type ReplyBounds = Pick<RequestOptions, 'signal' | 'timeoutMs'> & {
   readonly onBegun?: (streamId: number) => void;
 };
 
-/** A request that waits until the peer allows another stream. */
-interface Waiting {
-  readonly begin: () => void;
-  /** Bytes of memory. */
-  readonly size: number;
-  /** Called when it has its stream, or will never have one. */
-  onOver?: () => void;
-}
-
-/** Bytes of memory of a request that waits, beside its body. */
-const WAITING_MEMORY = 512;
-
 /** Sends the requests of one session and matches their replies. */
 export class Requester {
   readonly #options: RequesterOptions;
   readonly #host: ReplyHost;
   readonly #replies = new Map<number, Reply>();
-  /** Replies of requests that are still being coded. */
+  /** Replies of requests that are still being coded, or wait for a stream. */
   #unsent: Set<Reply> | undefined;
-  /** In the order of their calls. */
-  #waiting: Map<Reply, Waiting> | undefined;
-  /** Bytes of memory of the requests that wait for a stream. */
-  waitingBytes = 0;
-  #isWaking = false;
+  /** What waits for a stream: requests of this session, and those that other sessions send to its peer. */
+  readonly queue: StreamQueue<object>;
 
   constructor(options: RequesterOptions) {
     this.#options = options;
+    this.queue = new StreamQueue({
+      free: () => options.core.channel.freeStreams,
+      limit: () =>
+        `all ${options.core.channel.maxStreams} requests that the peer allows at a time (maxStreams)`,
+      most: options.coder.limits.sessionMemory,
+    });
     const { core, coder, session, pump } = options;
     this.#host = {
       coder,
@@ -89,24 +81,15 @@ export class Requester {
     return reply;
   }
 
-  /** Resolves when a reply has its stream, or is over; `undefined` if it does not wait for one. */
-  begun(reply: Reply): Promise<void> | undefined {
-    const waiting = this.#waiting?.get(reply);
-    if (waiting === undefined) return undefined;
-    return new Promise((resolve) => {
-      waiting.onOver = resolve;
-    });
-  }
-
   #createReply({ signal, timeoutMs }: ReplyBounds): Reply {
     const release: (() => void)[] = [];
     const reply = createReply(this.#host, () => {
-      this.#leave(reply);
+      if (this.queue.leave(reply)) this.#unsent?.delete(reply);
       for (const free of release) free();
     });
     if (timeoutMs !== undefined) {
       const expire = () => {
-        const why = this.#waiting?.has(reply) ? `; ${this.#limit} were open` : '';
+        const why = this.queue.has(reply) ? `; ${this.queue.limit} were open` : '';
         reply.abort(new ProtocolError('timeout', `no reply within ${timeoutMs} ms${why}`));
       };
       release.push(this.#options.clock.after(timeoutMs, expire));
@@ -121,7 +104,7 @@ export class Requester {
 
   /** The number of replies that are not complete. */
   get size(): number {
-    return this.#replies.size + (this.#unsent?.size ?? 0) + (this.#waiting?.size ?? 0);
+    return this.#replies.size + (this.#unsent?.size ?? 0);
   }
 
   /** @param reservation memory for the decoded body. */
@@ -151,60 +134,29 @@ export class Requester {
     this.#replies.clear();
   }
 
-  /** Begins the requests that have waited for a stream, as far as there are some. */
-  wake(): void {
-    const { channel } = this.#options.core;
-    if (this.#waiting === undefined || this.#isWaking) return;
-    this.#isWaking = true;
-    for (const [reply, { begin }] of this.#waiting) {
-      if (channel.freeStreams <= 0) break;
-      this.#leave(reply);
-      begin();
-    }
-    this.#isWaking = false;
-  }
-
   get #open(): Reply[] {
-    return [...this.#replies.values(), ...(this.#unsent ?? []), ...(this.#waiting?.keys() ?? [])];
-  }
-
-  get #limit(): string {
-    return `all ${this.#options.core.channel.maxStreams} requests that the peer allows at a time (maxStreams)`;
+    return [...this.#replies.values(), ...(this.#unsent ?? [])];
   }
 
   /** Behind those that wait already. */
   #startInTurn(reply: Reply, command: () => number, size: number): void {
-    if (this.#waiting === undefined && this.#options.core.channel.freeStreams > 0)
-      return this.#start(reply, command);
-    const most = this.#options.coder.limits.sessionMemory;
-    const needed = WAITING_MEMORY + size;
-    if (this.waitingBytes + needed > most) {
-      const message = `${this.#limit} are open, and ${most} bytes at most wait (sessionMemory)`;
-      const error = new ProtocolError('too_many_streams', message);
+    if (this.queue.isOpen) return this.#start(reply, command);
+    try {
+      this.queue.enter(reply, size, () => {
+        this.#unsent?.delete(reply);
+        try {
+          this.#start(reply, command);
+        } catch {
+          // The reply has the error.
+        }
+      });
+    } catch (error) {
       reply.abort(error);
       throw error;
     }
-    const begin = () => {
-      try {
-        this.#start(reply, command);
-      } catch {
-        // The reply has the error.
-      }
-    };
-    this.#waiting ??= new Map();
-    this.#waiting.set(reply, { begin, size: needed });
-    this.waitingBytes += needed;
+    this.#unsent ??= new Set();
+    this.#unsent.add(reply);
     this.#options.pump();
-  }
-
-  /** It waits for a stream no more. */
-  #leave(reply: Reply): void {
-    const waiting = this.#waiting?.get(reply);
-    if (waiting === undefined) return;
-    this.#waiting?.delete(reply);
-    if (this.#waiting?.size === 0) this.#waiting = undefined;
-    this.waitingBytes -= waiting.size;
-    waiting.onOver?.();
   }
 
   #begin(reply: Reply, body: BodyToSend, { onBegun }: ReplyBounds): void {
@@ -231,13 +183,11 @@ export class Requester {
     this.#unsent ??= new Set();
     this.#unsent.add(reply);
     try {
-      const coded = await body;
+      const coded = await body.finally(() => this.#unsent?.delete(reply));
       // A request that was cancelled while it was being coded is not sent.
       if (!reply.isOver) this.#begin(reply, coded, options);
     } catch (error) {
       reply.abort(error);
-    } finally {
-      this.#unsent.delete(reply);
     }
   }
 

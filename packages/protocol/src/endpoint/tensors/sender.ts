@@ -112,7 +112,7 @@ export class TensorSender {
     onProgress: SendTensorOptions['onProgress'],
   ): Promise<boolean> {
     const { core, pump, written, requester } = this.#options;
-    await requester.begun(reply);
+    await requester.queue.over(reply);
     const { id } = reply;
     let sent = 0;
     let crc = 0;
