@@ -4,6 +4,7 @@
 
 // Options
 
+export { isSet } from './base/limits.js';
 export { HELLO_OFFER, HELLO_READ, MAX_EARLY_HELLO } from './base/constants.js';
 export { withArticle } from './base/article.js';
 export { assertOptions, type OptionKinds } from './base/options.js';

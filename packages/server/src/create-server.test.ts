@@ -58,3 +58,36 @@ it('bounds the lines of one session in the log, and not what onError is called w
   for (let i = 0; i < 100; i++) options.logger.warn({ event: 'request.failed', session: 's', err }, 'failed');
   expect(seen).toEqual({ lines: 60, errors: 100 });
 });
+
+describe('the memory of a process', () => {
+  const maxMessageSize = 64 * 1024 * 1024;
+
+  it('has room for the messages that the application allows: n bytes, and not n - 1', () => {
+    const limits = { maxMessageSize };
+    expect(resolveServerOptions({ limits, processMemory: 4 * maxMessageSize }).processMemory).toBe(2 ** 28);
+    expect(() => resolveServerOptions({ limits, processMemory: 4 * maxMessageSize - 1 })).toThrow(
+      expect.objectContaining({
+        code: 'invalid_option',
+        message:
+          'limits.maxMessageSize of 67108864 bytes needs a processMemory of 268435456 bytes, and it is 268435455',
+      }),
+    );
+  });
+
+  it('may be small if the application has set no size of messages, or any', () => {
+    for (const limits of [undefined, {}, { maxMessageSize: Infinity }, { sessionMemory: maxMessageSize }])
+      expect(resolveServerOptions({ limits, processMemory: 1 }).processMemory).toBe(1);
+  });
+
+  it('is said to be too small if that is what the machine has', () => {
+    const lines: unknown[] = [];
+    const logger = { ...SILENT_LOGGER, warn: (...line: unknown[]) => void lines.push(line) };
+    resolveServerOptions({ logger, limits: { maxMessageSize: 2 ** 50 } });
+    expect(lines).toEqual([
+      [
+        { event: 'memory.small' },
+        expect.stringMatching(/^limits.maxMessageSize of 1125899906842624 bytes needs /),
+      ],
+    ]);
+  });
+});

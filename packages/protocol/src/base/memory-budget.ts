@@ -97,7 +97,7 @@ export class MemoryBudget implements MemoryPool {
   }
 
   /** @internal */
-  hasRoom(keys: readonly string[], size: number): boolean {
+  hasRoom(keys: readonly string[], size: number, own = -Infinity): boolean {
     const { limit } = this;
     if (limit === Infinity) return true;
     if (keys.length === 0) return this.#used + size <= limit;
@@ -105,8 +105,8 @@ export class MemoryBudget implements MemoryPool {
     const most = Math.max(guaranteed, (limit - this.#used - size) * PART_OF_FREE);
     return keys.every((key) => {
       const used = this.#shares.get(key)?.used ?? 0;
-      // A message within the limits must not wait forever because the budget is small.
-      return used + size <= most || (used === 0 && this.#used + size <= limit);
+      // A message within the limits must not wait forever because the budget is small. What is held of it counts too.
+      return used + size <= most || (used - own <= guaranteed && this.#used + size <= limit);
     });
   }
 

@@ -176,6 +176,26 @@ describe('a process', () => {
     expect([session.hold(0), budget.used, session.isScarce]).toEqual([true, 0, false]);
   });
 
+  it('lets a session decode one body whose coded form its windows hold, if the process has the memory, and not a byte more', () => {
+    const budget = new MemoryBudget(400 * MIB);
+    const session = open(budget, 'a');
+    session.hold(100 * MIB);
+    // Less than what is held cannot be the same body.
+    expect(session.tryReserve(90 * MIB)).toBeUndefined();
+    expect(session.tryReserve(300 * MIB + 1)).toBeUndefined();
+    const whole = session.tryReserve(300 * MIB);
+    expect([whole?.size, budget.used]).toEqual([300 * MIB, 400 * MIB]);
+    expect(session.tryReserve(1)).toBeUndefined();
+    whole?.release();
+    // What is always there for the other sessions of a principal does not matter.
+    const [other, third] = [open(budget, 'a'), open(budget, 'a')];
+    other.hold(4 * MIB);
+    expect(session.tryReserve(200 * MIB)?.release()).toBeUndefined();
+    third.hold(64 * 1024);
+    const before = budget.used;
+    expect([session.tryReserve(200 * MIB), budget.used]).toEqual([undefined, before]);
+  });
+
   it('never loses count, in any order of calls', async () => {
     type Step = {
       session: number;

@@ -36,8 +36,12 @@ export interface MemoryPool {
   /** Counts one more session towards the share `key`. */
   join(key: string): void;
   leave(key: string): void;
-  /** Whether a session of the shares `keys` may have `size` bytes more. */
-  hasRoom(keys: readonly string[], size: number): boolean;
+  /**
+   * Whether a session of the shares `keys` may have `size` bytes more.
+   *
+   * @param own what it may have already of the body that needs `size`. @default it has other bodies
+   */
+  hasRoom(keys: readonly string[], size: number, own?: number): boolean;
   /** @param size bytes taken, or, if negative, given back. */
   add(keys: readonly string[], size: number): void;
   /** Calls `session.grant()` once others have given memory back. */
@@ -271,12 +275,21 @@ export class SessionMemory {
 
   #hasRoom(size: number, own?: number): boolean {
     // A reservation of 0 bytes only keeps its place in the queue.
-    return size === 0 || (this.#isWithinLimit(size, own) && this.#pool.hasRoom(this.#keys, size));
+    if (size === 0) return true;
+    if (!this.#isWithinLimit(size, own)) return false;
+    // What windows hold may be the coded form of the body.
+    const held = this.#isAlone(own) ? Math.min(this.used, size) : undefined;
+    return this.#pool.hasRoom(this.#keys, size, held);
   }
 
-  #isWithinLimit(size: number, own = 0): boolean {
+  #isWithinLimit(size: number, own?: number): boolean {
     // A message within the limits must not wait forever because it is larger than this one.
-    return this.#reserved === own || this.#reserved + size <= this.#limit;
+    return this.#isAlone(own) || this.#reserved + size <= this.#limit;
+  }
+
+  /** Nothing is reserved but for one body. @param own bytes that are reserved for it already. */
+  #isAlone(own = 0): boolean {
+    return this.#reserved === own;
   }
 
   /** A reservation that waits for the session's own memory is tried again only when that is given back. */

@@ -54,6 +54,20 @@ it('a session whose packed context takes the memory of the process gets no more 
   expect(channel.isHeld).toBe(false);
 });
 
+it('a session that holds more than its limit has room for the body that it holds', () => {
+  const { account, budget, core, channel } = createAccount(1_024 * MIB, ['principal p']);
+  core.heldBytes = 40 * MIB;
+  account.update();
+  expect([channel.isHeld, account.memory.reserved]).toEqual([false, 0]);
+  const whole = account.memory.tryReserve(80 * MIB);
+  expect(whole?.size).toBe(80 * MIB);
+  expect(account.memory.tryReserve(1)).toBeUndefined();
+  whole?.release();
+  core.heldBytes = 0;
+  account.update();
+  expect(budget.used).toBe(0);
+});
+
 it('an account that is over counts nothing that is asked for later', () => {
   const { account, budget } = createAccount(64 * MIB, ['principal p']);
   account.close();

@@ -99,7 +99,11 @@ export class MemoryAccount {
     // Sessions that wait for each other release nothing, so one of them continues when its wait times out.
     this.#shortage = this.memory.queue(1, {
       now: options.clock.now(),
-      begin: grantAgain,
+      begin: (reservation) => {
+        // It was only to wait for it: a session that keeps a byte has no room for a body that needs all.
+        reservation.release();
+        grantAgain();
+      },
       refuse: grantAgain,
     });
   }

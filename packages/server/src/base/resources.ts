@@ -1,14 +1,32 @@
 import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
-import { ProtocolError } from '@parlance/protocol';
+import { type Limits, type Logger, ProtocolError } from '@parlance/protocol';
+import { isSet } from '@parlance/protocol/internal';
 
 /** How much of the process a server takes. */
 
-/** @throws {ProtocolError} `invalid_option`. */
-export function resolveProcessMemory(given: number | undefined): number {
-  if (given === undefined) return defaultProcessMemory();
-  if (given > 0) return given;
-  throw new ProtocolError('invalid_option', `processMemory must be a positive number of bytes, not ${given}`);
+/** A peer may hold so much of the memory of the process, and a message has to arrive. */
+const PARTS_OF_A_PEER = 4;
+
+/**
+ * @throws {ProtocolError} `invalid_option`, also if the application has set a `maxMessageSize` for which there is no memory. If it has not
+ * set the memory, that is logged.
+ */
+export function resolveProcessMemory(given: number | undefined, limits: Limits, logger: Logger): number {
+  if (given !== undefined && !(given > 0))
+    throw new ProtocolError(
+      'invalid_option',
+      `processMemory must be a positive number of bytes, not ${given}`,
+    );
+  const memory = given ?? defaultProcessMemory();
+  const { maxMessageSize } = limits;
+  if (!isSet(limits, 'maxMessageSize') || maxMessageSize === Infinity) return memory;
+  const needed = PARTS_OF_A_PEER * maxMessageSize;
+  if (memory >= needed) return memory;
+  const message = `limits.maxMessageSize of ${maxMessageSize} bytes needs a processMemory of ${needed} bytes, and it is ${memory}`;
+  if (given !== undefined) throw new ProtocolError('invalid_option', message);
+  logger.warn({ event: 'memory.small' }, message);
+  return memory;
 }
 
 /** @throws {ProtocolError} `invalid_option`. */

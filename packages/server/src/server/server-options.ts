@@ -61,9 +61,10 @@ export interface ServerOptions<Data = unknown> extends Pick<CapabilityOptions, '
   /** @default DEFAULT_TIMERS */
   readonly timers?: Partial<Timers> | undefined;
   /**
-   * Bytes of memory that all sessions together may take for data that their peers have sent or not read yet. No
-   * principal and no address gets more than a quarter of it. With `Infinity`, only `limits.sessionMemory` applies, to
-   * each session. @default a quarter of the machine's memory, at most half of the heap limit
+   * Bytes of memory that all sessions together may take for data that their peers have sent or not read yet. No principal and no
+   * address gets more than a quarter of it, but to decode a single message; at least four times `limits.maxMessageSize`, if that
+   * is set. With `Infinity`, only `limits.sessionMemory` applies, to each session. @default a quarter of the machine's memory, at
+   * most half of the heap limit
    */
   readonly processMemory?: number | undefined;
   /**
@@ -201,7 +202,7 @@ export function resolveServerOptions(options: ServerOptions): ResolvedServerOpti
     origins,
     hosts: hosts.map((host) => host.toLowerCase()),
     limits,
-    processMemory: resolveProcessMemory(options.processMemory),
+    processMemory: resolveProcessMemory(options.processMemory, limits, logger),
     loopShare: resolveLoopShare(options.loopShare),
     maxAssembledSize: options.limits?.maxTransferSize ?? MAX_ASSEMBLED_SIZE,
     timers: resolveTimers(options.timers),
