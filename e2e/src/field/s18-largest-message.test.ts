@@ -42,3 +42,41 @@ describe('a message of the largest size', () => {
     await session.close();
   });
 });
+
+describe('a body of exactly the largest size', () => {
+  const kinds = [{ algorithm: 'BROTLI' }, { algorithm: 'NONE' }, {}] as const;
+
+  it('is served, whatever it consists of and however it is sent, and one byte more is not', async () => {
+    const size = MIB;
+    server = createServer({
+      limits: { maxMessageSize: size, bytesPerSecond: Infinity },
+      authenticate: () => ({ principal: 'one' }),
+      onRequest: ({ bytes }) => digestOf(bytes),
+      onFetch: async (request) => new Response(digestOf(new Uint8Array(await request.arrayBuffer()))),
+    });
+    const { port } = await server.listen();
+    for (const extensions of [{}, { context: false }]) {
+      const url = `ws://127.0.0.1:${port}/session`;
+      const session = await connect(url, { WebSocket, token: 'x', extensions });
+      for (const bytes of [
+        new Uint8Array(size),
+        randomBytes(size),
+        Buffer.from('words '.repeat(size)).subarray(0, size),
+      ]) {
+        const digest = digestOf(bytes);
+        const post = { method: 'POST', body: bytes };
+        expect(await (await session.fetch('/', post)).text()).toBe(digest);
+        for (const options of kinds) expect((await session.request(bytes, options)).text).toBe(digest);
+        const longer = Buffer.concat([bytes, Uint8Array.of(0)]);
+        for (const options of kinds)
+          await expect(session.request(longer, options)).rejects.toMatchObject({ code: 'message_too_large' });
+      }
+      const text = 'x'.repeat(size);
+      expect((await session.request(text)).text).toBe(digestOf(Buffer.from(text)));
+      expect(await (await session.fetch('/', { method: 'POST', body: text })).text()).toBe(
+        digestOf(Buffer.from(text)),
+      );
+      await session.close();
+    }
+  });
+});

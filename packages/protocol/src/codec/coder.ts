@@ -128,6 +128,8 @@ export interface BodyCoderOptions extends CodecContext {
    * @default everything is loaded
    */
   readonly load?: ((algorithm: Algorithm | 'CONTEXT') => Promise<void> | undefined) | undefined;
+  /** Largest message that the peer accepts, in bytes, in any codec. @default not known */
+  readonly maxMessageSize?: number | undefined;
   /** Set if context coding was negotiated. */
   readonly context?: ContextCoderOptions | undefined;
   /** Lets the event loop run. */

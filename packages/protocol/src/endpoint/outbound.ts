@@ -88,8 +88,7 @@ export class Outbound {
   #createCoder(load: BodyCoderOptions['load']): BodyCoder | undefined {
     if (!parts.coding.isLoaded) return undefined;
     const { core, negotiated, options } = this.#host;
-    const { clock, role, security } = options;
-    const hasContext = core.channel.contextUse !== undefined;
+    const largest = maxMessageSize(options.role, negotiated, core.limits);
     const { usable } = this.#host.loading;
     return parts.coding.get().createBodyCoder({
       algorithms: negotiated.algorithms,
@@ -98,10 +97,11 @@ export class Outbound {
       // Servers have loaded everything, so their coders hold nothing of the session.
       load: this.#host.isPreloaded ? undefined : load,
       limits: core.limits,
-      security,
+      security: options.security,
       isPrefixed: negotiated.extensions[Extension.LINK] === undefined,
-      context: hasContext ? { maxMessageSize: maxMessageSize(role, negotiated, core.limits) } : undefined,
-      yield: options.yield ?? clock.yield,
+      maxMessageSize: largest,
+      context: core.channel.contextUse && { maxMessageSize: largest },
+      yield: options.yield ?? options.clock.yield,
     });
   }
 

@@ -22,6 +22,7 @@ export class SharedCoders {
         encoding: usable.encoding,
         usable,
         limits: options.limits,
+        maxMessageSize: options.limits.maxMessageSize,
         security: options.security,
         yield: options.yield ?? options.clock.yield,
       });

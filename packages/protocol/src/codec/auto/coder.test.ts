@@ -418,3 +418,43 @@ it('JSON is parsed within the limits of the session', () => {
   expect(coder.parse('[1]', { paid: 3 })).toEqual([1]);
   expect(errorCode(() => coder.parse('[[1]]', { paid: 5 }))).toBe('json_too_deep');
 });
+
+describe('a body that its codec makes longer than the peer accepts', () => {
+  const maxMessageSize = 100_000;
+  const limits = resolveLimits({ maxMessageSize });
+  const contents = {
+    'text that is stored, as it expands too much': 'x'.repeat(maxMessageSize),
+    'text with two bytes for each token': '\0'.repeat(maxMessageSize),
+    'bytes that Brotli cannot make smaller': Uint8Array.from(
+      { length: maxMessageSize },
+      (_, i) => (i * i * 31) % 251,
+    ),
+  };
+  const algorithms = ['auto', Algorithm.BROTLI, Algorithm.TOKEN_NATIVE, Algorithm.NONE] as const;
+
+  it.each(Object.entries(contents))('%s goes uncoded, and one byte more does not', async (_, content) => {
+    const coder = createCoder({ limits, maxMessageSize });
+    const isText = typeof content === 'string';
+    const bytes = isText ? Buffer.from(content) : content;
+    for (const algorithm of algorithms.filter((name) => isText || name !== Algorithm.TOKEN_NATIVE)) {
+      const all = [coder.encode(content, { algorithm }), coder.encode(bytes, { algorithm })];
+      if (isText) all.push(await coder.encodeInSlices(content, { algorithm }));
+      for (const coded of all) {
+        expect(Math.max(coded.bytes.length, coded.originalLength)).toBeLessThanOrEqual(maxMessageSize);
+        expect(Buffer.compare(coder.decode(received(coded)), bytes)).toBe(0);
+      }
+    }
+    const longer = coder.encode(Buffer.concat([bytes, Uint8Array.of(1)]), { algorithm: Algorithm.BROTLI });
+    expect(longer.originalLength).toBe(maxMessageSize + 1);
+  });
+
+  it('stays coded if nothing else was agreed, and if plain content could be taken for another codec', () => {
+    const content = 'x'.repeat(maxMessageSize);
+    for (const change of [{ algorithms: [Algorithm.BROTLI] }, { isPrefixed: true }]) {
+      const coder = createCoder({ limits, maxMessageSize, ...change });
+      expect(coder.encode(content, { algorithm: Algorithm.BROTLI }).codec).toBe(BodyCodec.BROTLI);
+    }
+    const short = createCoder({ limits, maxMessageSize }).encode('xyz', { algorithm: Algorithm.BROTLI });
+    expect(short.codec).toBe(BodyCodec.BROTLI);
+  });
+});

@@ -106,13 +106,33 @@ class SessionCoder implements BodyCoder {
     const deferred = this.#defer(content, options);
     if (deferred !== undefined) return deferred;
     const stateless = withoutContext(options);
-    return typeof content === 'string'
-      ? this.#encodeText(content, stateless)
-      : this.#encodeBytes(content, stateless);
+    const coded =
+      typeof content === 'string'
+        ? this.#encodeText(content, stateless)
+        : this.#encodeBytes(content, stateless);
+    return this.#withinLimit(coded, content, stateless);
   }
 
   async encodeInSlices(content: string, options: CoderOptions): Promise<CodedBody> {
     const stateless = withoutContext(options);
+    return this.#withinLimit(await this.#encodeInSlices(content, stateless), content, stateless);
+  }
+
+  /** A codec may make a body longer than its content. If only that is within the limit, it goes uncoded. */
+  #withinLimit(coded: CodedBody, content: string | Uint8Array, options: StatelessOptions): CodedBody {
+    const { algorithms, security, isPrefixed, maxMessageSize = Infinity } = this.#options;
+    if (Math.max(coded.bytes.length, coded.originalLength) <= maxMessageSize) return coded;
+    const mayBePlain = algorithms.includes(Algorithm.NONE) && security === undefined && isPrefixed !== true;
+    const bytes = typeof content === 'string' ? encodeUtf8(content) : content;
+    if (!mayBePlain || bytes.length > maxMessageSize) return coded;
+    const isOwned = options.isOwned || typeof content === 'string';
+    const { lastSelection } = this;
+    if ((options.algorithm ?? 'auto') === 'auto' && lastSelection !== undefined)
+      this.lastSelection = { ...lastSelection, algorithm: Algorithm.NONE, body: bytes };
+    return this.#encodeBytes(bytes, { ...options, isOwned, algorithm: Algorithm.NONE });
+  }
+
+  async #encodeInSlices(content: string, stateless: StatelessOptions): Promise<CodedBody> {
     assertWellFormed(content);
     const { algorithm = 'auto' } = stateless;
     const chosen = algorithm === 'auto' ? this.#selectByBeginning(content) : algorithm;
