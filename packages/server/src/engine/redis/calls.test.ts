@@ -1,7 +1,7 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ENGINE_TIMEOUT_MS } from '../engine.js';
 import { RedisCalls } from './calls.js';
-import type { RedisCommands } from './client.js';
+import { adaptClient, type IoredisClient, type RedisCommands } from './client.js';
 import { script } from './lua.js';
 
 /** Commands to a Redis that never answers. */
@@ -38,4 +38,41 @@ it.each([
   expect(outcome).toBeUndefined();
   await vi.advanceTimersByTimeAsync(2);
   expect(outcome).toBe(`Redis did not answer within ${withinMs} ms`);
+});
+
+describe('a command of more arguments than the stack has room for', () => {
+  const args = Array.from({ length: 120_000 }, (_, i) => `${i}`);
+  /** As the clients of Redis take it apart. */
+  const heard: unknown[][] = [];
+  const take = async (...command: unknown[]) => {
+    heard.push(command.flat());
+    return 'OK';
+  };
+  const clients = {
+    ioredis: { call: take, callBuffer: take },
+    'an own connection of ioredis': {
+      call: take,
+      callBuffer: take,
+      duplicate: () => ({
+        ...{ call: take, callBuffer: take, status: 'ready', disconnect() {} },
+        on: (event: string, listener: () => void) => event === 'ready' && queueMicrotask(listener),
+      }),
+    },
+    redis: { sendCommand: take },
+  };
+
+  it.each(Object.entries(clients))('is sent over %s, as texts and as bytes', async (_, client) => {
+    vi.useRealTimers();
+    const calls = new RedisCalls(adaptClient(client as unknown as IoredisClient));
+    const lane = { max: 1, unanswered: 0 };
+    const { digest, source } = script('return 1');
+    for (const run of ['run', 'runBytes'] as const) {
+      heard.length = 0;
+      expect(await calls[run](lane, { digest, source }, ['key'], ...args)).toBe('OK');
+      expect(heard.length).toBe(1);
+      expect(heard[0]?.slice(0, 5)).toEqual(['EVALSHA', digest, '1', 'key', '0']);
+      expect(heard[0]?.slice(0, args.length + 4).at(-1)).toBe('119999');
+    }
+    calls.close();
+  });
 });

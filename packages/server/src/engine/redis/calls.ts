@@ -185,7 +185,7 @@ export class RedisCalls {
   }
 }
 
-const asTexts: Send = ({ send }, command) => send(...command.map(String));
+const asTexts: Send = ({ send }, command) => send(command.map(String));
 
 const asBytes: Send = async ({ sendBytes }, command) => {
   if (sendBytes === undefined)

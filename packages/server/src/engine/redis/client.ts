@@ -69,7 +69,7 @@ export interface NodeRedisDuplicate {
 
 /** One way to give a command to Redis, whichever library is used. */
 export interface RedisCommands extends Wire {
-  send(...command: string[]): Promise<unknown>;
+  send(command: string[]): Promise<unknown>;
   /** As {@link send}; texts in the answer are bytes. `undefined` if the client cannot. */
   readonly sendBytes?: ((command: (string | Buffer)[]) => Promise<unknown>) | undefined;
 }
@@ -98,12 +98,11 @@ export interface RedisSource {
 export function adaptClient(client: IoredisClient | NodeRedisClient): RedisSource {
   // A client of ioredis has a method `sendCommand` as well.
   if (isIoredis(client)) {
-    const { duplicate, callBuffer } = client;
+    const { duplicate, call, callBuffer } = client;
     if (duplicate !== undefined)
       return ioredisSource(async () => duplicate.call(client), client.isCluster === true);
-    const send = (name = '', ...rest: string[]) => client.call(name, ...rest);
     return shared({
-      send,
+      send: (command) => callAll(client, call, command),
       sendBytes: callBuffer && ((command) => callAll(client, callBuffer, command)),
     });
   }
@@ -146,9 +145,9 @@ function ioredisSource(open: () => Promise<IoredisDuplicate>, hasServers = false
     hasServers,
     async open() {
       const client = await open();
-      const { callBuffer } = client;
+      const { call, callBuffer } = client;
       return Object.assign(ioredisWire(client), {
-        send: (name = '', ...rest: string[]) => client.call(name, ...rest),
+        send: (command: string[]) => callAll(client, call, command),
         sendBytes: callBuffer && ((command: (string | Buffer)[]) => callAll(client, callBuffer, command)),
       });
     },
@@ -168,13 +167,13 @@ function ioredisSource(open: () => Promise<IoredisDuplicate>, hasServers = false
 const MAX_ARGUMENTS = 8_192;
 
 /** A turn may have more of them: they go as one list, which ioredis takes apart. */
-function callAll(
+function callAll<Argument extends string | Buffer>(
   client: IoredisClient | IoredisDuplicate,
-  callBuffer: NonNullable<IoredisClient['callBuffer']>,
-  [name, ...rest]: (string | Buffer)[],
+  call: (command: string, ...args: Argument[]) => Promise<unknown>,
+  [name, ...rest]: Argument[],
 ): Promise<unknown> {
-  if (rest.length > MAX_ARGUMENTS) return callBuffer.call(client, String(name), rest as never);
-  return callBuffer.call(client, String(name), ...rest);
+  if (rest.length > MAX_ARGUMENTS) return call.call(client, String(name), rest as never);
+  return call.call(client, String(name), ...rest);
 }
 
 function ioredisWire(client: IoredisDuplicate): Wire {
@@ -248,7 +247,7 @@ function nodeRedisCommands(
   client: NodeRedisClient | NodeRedisDuplicate,
 ): Pick<RedisCommands, 'send' | 'sendBytes'> {
   return {
-    send: (...command) => client.sendCommand(command),
+    send: (command) => client.sendCommand(command),
     sendBytes: (command) => client.sendCommand(command, { typeMapping: { 36: Buffer } }),
   };
 }

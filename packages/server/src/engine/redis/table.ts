@@ -79,7 +79,7 @@ export class RedisTable implements EngineTable {
     after: number,
   ): Promise<readonly TableChange[] | 'none' | undefined> {
     const question = ['COUNT', String(MAX_CHANGES), 'BLOCK', String(BLOCK_MS), 'STREAMS', this.#keys[1]];
-    const ask = ({ send }: RedisCommands) => send('XREAD', ...question, `${after}-0`);
+    const ask = ({ send }: RedisCommands) => send(['XREAD', ...question, `${after}-0`]);
     const reply = await connection.run(this.#waits, ask, BLOCK_MS + ENGINE_TIMEOUT_MS);
     if (reply === null || reply === undefined) return 'none';
     const changes = entriesOf(reply).map(changeOf);
