@@ -57,6 +57,7 @@ const FAULTS: readonly Fault[] = [
   { name: 'frees_refused_tensors', fails: ['tensors/refused-keeps-its-slot'] },
   { name: 'keeps_refused_tensors', fails: ['tensors/refused-frees-its-slot'] },
   { name: 'takes_null_for_unlimited', fails: ['credit/null-beside-std'] },
+  { name: 'states_std_unasked', fails: ['handshake/no-std-unless-listed'] },
   { name: 'acknowledges_behind_close', fails: ['closing/acknowledges-before-close'] },
   { name: 'replaces_bases_in_use', fails: ['context/replaces-a-base-in-use'] },
   { name: 'moves_messages', fails: ['resume/moves-nothing'], client: true },

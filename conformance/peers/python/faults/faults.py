@@ -356,6 +356,21 @@ def takes_null_for_unlimited() -> None:
     agreement._parameters = lenient
 
 
+def states_std_unasked() -> None:
+    """§2: an ACCEPT that does not list `std` states it in the parameters of `link`, if HELLO has done that."""
+    accept = server.accept
+
+    def echoing(payload: dict[str, Any]) -> dict[str, Any]:
+        accepted = accept(payload)
+        asked = json.loads((payload.get("extensions") or {}).get("link", "{}"))
+        if asked.get("std") == 1:
+            stated = {"std": 1, **agreement.LINK}
+            accepted["extensions"] = {**accepted["extensions"], "link": json.dumps(stated)}
+        return accepted
+
+    server.accept = echoing  # type: ignore[assignment]
+
+
 def acknowledges_behind_close() -> None:
     """§3: what has come before CLOSE is acknowledged later."""
     closed = session.Session._peer_has_closed

@@ -3,7 +3,7 @@ import { Deviation, must, mustEqual, NotApplicable } from '../deviation.js';
 import { BINARY, JSON_ENVELOPES } from '../door.js';
 import { controlOn, envelope, type Kit, payloadOf } from '../kit.js';
 import { acceptIn, jsonIn, mapIn, namesIn, spelled, textIn, textsIn, ticketIn } from '../members.js';
-import { helloOf, windowsOf } from '../offers.js';
+import { helloOf, jsonOf, windowsOf } from '../offers.js';
 import type { Scenario } from '../scenario.js';
 import { checkEnvelope } from '../session.js';
 
@@ -136,6 +136,30 @@ export const SERVER_HANDSHAKE: readonly Scenario[] = [
       for (const [name, value] of Object.entries(standard))
         mustEqual(accept[name] ?? value, plain[name], name, bytes);
       mustEqual(accept['encoding'], '', 'the encoding, if there is none', bytes);
+    },
+  },
+  {
+    name: 'handshake/no-std-unless-listed',
+    section: '§2 Standard values',
+    tests: 'server',
+    title:
+      'An ACCEPT that does not list std states its parameters without it, whatever the parameters of HELLO state.',
+    async run(kit) {
+      const context = { max_bytes: 4_194_304, max_messages: 8 };
+      const standard = { link: '{"std":1}', context: '{"std":1}' };
+      const full = { link: '{"max_streams":64}', context: JSON.stringify(context) };
+      for (const parameters of [full, standard]) {
+        const hello = helloOf({ algorithms: ['NONE'] });
+        const extensions = { ...(hello['extensions'] as Fields), ...parameters };
+        const { accept, bytes } = await accepted(kit, { ...hello, extensions });
+        const agreed = mapIn(accept, 'extensions', {}, bytes);
+        must(!('std' in agreed), 'std is agreed on, and was not offered', bytes);
+        for (const name of Object.keys(parameters)) {
+          if (!(name in agreed)) continue;
+          const stated = jsonOf(String(agreed[name]), `extensions.${name}`, bytes);
+          must(stated['std'] !== 1, `extensions.${name} states std, and extensions do not list it`, bytes);
+        }
+      }
     },
   },
   {
