@@ -19,11 +19,11 @@ import {
   sweepInterval,
   type Ticket,
 } from '@parlance/protocol/client';
-import { loadFailures } from './connection/address.js';
 import { Dialer } from './connection/dialer.js';
 import { watchPage } from './connection/page-events.js';
 import { createBackoff } from './connection/reconnect.js';
 import { Wake } from './connection/wake.js';
+import { webSockets } from './connection/web-socket.js';
 import { channelOf } from './parts.js';
 import type { ClientPart, Plan, Setup } from './session/part.js';
 import { PartList } from './session/part-list.js';
@@ -120,7 +120,7 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
         const { isAnswered, firstMessage } = dialer;
         if (error === undefined || succession.isAccepted || !isAnswered || failure.code === 'rejected')
           return reject(failure);
-        Promise.all([loadFailures(), sentenceOf(failure)]).then(
+        Promise.all([import('./connection/connection-failure.js'), sentenceOf(failure)]).then(
           ([{ explain }]) => reject(explain(url, failure, firstMessage)),
           () => reject(failure),
         );
@@ -131,11 +131,7 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
     const clock = new GuardedClock(platformClock, succession);
     const dialer = new Dialer({
       url,
-      subprotocol,
-      // A token that is not renewed may be worth a lot, and proxies may log the headers of requests.
-      earlyHello:
-        subprotocol === Subprotocol.BINARY && (options.earlyHello ?? typeof options.token !== 'string'),
-      WebSocket: options.WebSocket,
+      transport: plan.transport ?? webSockets({ ...options, subprotocol }),
       timers,
       firstTimeoutMs: options.timers?.acceptTimeoutMs ?? FIRST_TIMEOUT_MS,
       backoff,

@@ -1,6 +1,3 @@
-/** Sentences that a page needs only if it has reached something, or if its code is wrong. */
-export const loadFailures = () => import('./connection-failure.js');
-
 /** The WebSocket standard maps these schemes. */
 const SCHEMES: Readonly<Record<string, string>> = { 'http:': 'ws:', 'https:': 'wss:' };
 
@@ -22,5 +19,5 @@ export async function resolveUrl(given: string | URL): Promise<URL> {
     url.protocol = SCHEMES[url.protocol] ?? url.protocol;
     if (/^wss?:$/.test(url.protocol) && url.hash === '') return url;
   }
-  throw (await loadFailures()).invalidUrl(given, url);
+  throw (await import('./web-socket-failure.js')).invalidUrl(given, url);
 }

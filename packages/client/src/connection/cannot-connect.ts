@@ -6,8 +6,8 @@ export function cannotConnect({ protocol, host, pathname }: URL): string {
 }
 
 /** The error for a connection that could not be opened. */
-export function connectionFailure(url: URL, reason: string): ProtocolError {
-  return new ProtocolError('connection_failed', cannotConnect(url) + reason);
+export function connectionFailure(url: URL, reason: string, cause?: unknown): ProtocolError {
+  return new ProtocolError('connection_failed', cannotConnect(url) + reason, { cause });
 }
 
 /** What to look at if nothing is known of a failed connection. */

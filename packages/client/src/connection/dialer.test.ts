@@ -1,68 +1,15 @@
-import { CloseCode, type ProtocolError, Subprotocol } from '@parlance/protocol';
-import type { Clock } from '@parlance/protocol/internal';
+import { CloseCode, type ProtocolError } from '@parlance/protocol';
 import { describe, expect, it } from 'vitest';
 import { Dialer, type DialerOptions } from './dialer.js';
 import { createBackoff } from './reconnect.js';
-import type { WebSocketLike } from './web-socket.js';
+import { type MemoryConnection, MemoryTransport } from './testing/memory-transport.js';
+import { VirtualClock } from './testing/virtual-clock.js';
 
-/** A dialer in virtual time, over sockets that the test opens and closes. */
+/** A dialer in virtual time, over connections that the test opens and closes. */
 
-type Listener = Parameters<WebSocketLike['addEventListener']>[1];
-
-class TestSocket implements WebSocketLike {
-  binaryType = '';
-  isClosed = false;
-  closeCode: number | undefined;
-  readonly #listeners = new Map<string, Listener>();
-  send(): void {}
-  close(code = 1005): void {
-    this.isClosed = true;
-    this.closeCode = code;
-    this.report('close', { code });
-  }
-  get protocol(): string {
-    return '';
-  }
-  addEventListener(type: string, listener: Listener): void {
-    this.#listeners.set(type, listener);
-  }
-  report(type: string, event: object = {}): void {
-    this.#listeners.get(type)?.({ type, ...event });
-  }
-}
-
-const settle = () => new Promise((resolve) => setImmediate(resolve));
-
-function setUp(given: Partial<DialerOptions> = {}, isAccepted = true) {
-  let now = 0;
-  let tasks: { readonly at: number; readonly task: () => void }[] = [];
-  const clock: Clock = {
-    timeOrigin: 0,
-    now: () => now,
-    after(ms, task) {
-      const one = { at: now + ms, task };
-      tasks.push(one);
-      return () => {
-        tasks = tasks.filter((other) => other !== one);
-      };
-    },
-    soon: () => {},
-    yield: () => Promise.resolve(),
-  };
-  const pass = async (ms: number) => {
-    const until = now + ms;
-    await settle();
-    for (;;) {
-      const next = tasks.filter(({ at }) => at <= until).sort((a, b) => a.at - b.at)[0];
-      if (next === undefined) break;
-      tasks = tasks.filter((other) => other !== next);
-      now = next.at;
-      next.task();
-      await settle();
-    }
-    now = until;
-  };
-  const sockets: TestSocket[] = [];
+function setUp(given: Partial<DialerOptions> = {}, isAccepted = true, takesHello = false) {
+  const clock = new VirtualClock();
+  const transport = new MemoryTransport({ closesAtOnce: true, takesHello });
   const tokens: (string | undefined)[] = [];
   const warnings: unknown[] = [];
   const errors: ProtocolError[] = [];
@@ -89,13 +36,7 @@ function setUp(given: Partial<DialerOptions> = {}, isAccepted = true) {
   };
   const dialer: Dialer = new Dialer({
     url: new URL('ws://test'),
-    subprotocol: Subprotocol.BINARY,
-    WebSocket: class extends TestSocket {
-      constructor() {
-        super();
-        sockets.push(this);
-      }
-    },
+    transport,
     timers: { acceptTimeoutMs: 5_000 },
     firstTimeoutMs: 5_000,
     backoff: createBackoff({ minDelayMs: 100, maxDelayMs: 1_000 }, () => 0.5),
@@ -105,18 +46,19 @@ function setUp(given: Partial<DialerOptions> = {}, isAccepted = true) {
     session,
     ...given,
   });
-  const open = () => sockets.at(-1)?.report('open');
+  const { connections } = transport;
+  const open = () => connections.at(-1)?.open();
   return {
     dialer,
     session,
-    sockets,
+    connections,
     tokens,
     warnings,
     errors,
-    pass,
+    pass: (ms: number) => clock.pass(ms),
     open,
-    tasks: () => tasks.length,
-    now: () => now,
+    tasks: () => clock.tasks,
+    now: () => clock.now(),
   };
 }
 
@@ -129,7 +71,7 @@ describe('a token function that does not answer', () => {
 
   it('is asked again, and counts as one that has failed', async () => {
     const { answers, askToken } = silent();
-    const { dialer, pass, warnings, sockets, tokens, open, tasks } = setUp({ askToken });
+    const { dialer, pass, warnings, connections, tokens, open, tasks } = setUp({ askToken });
     dialer.retryLater(0);
     await pass(50);
     expect(answers.length).toBe(1);
@@ -139,14 +81,14 @@ describe('a token function that does not answer', () => {
     expect([answers.length, warnings]).toEqual([2, ['token.failed']]);
     answers[1]?.('the second');
     await pass(0);
-    expect(sockets.length).toBe(1);
+    expect(connections.length).toBe(1);
     open();
     expect([tokens, tasks()]).toEqual([['the second'], 0]);
   });
 
   it('is heard if it answers after all', async () => {
     const { answers, askToken } = silent();
-    const { dialer, pass, sockets, tokens, open } = setUp({ askToken });
+    const { dialer, pass, connections, tokens, open } = setUp({ askToken });
     dialer.retryLater(0);
     await pass(6_000);
     expect(answers.length).toBe(2);
@@ -155,7 +97,7 @@ describe('a token function that does not answer', () => {
     open();
     answers[1]?.('the second');
     await pass(60_000);
-    expect([tokens, sockets.length, answers.length]).toEqual([['the first'], 1, 2]);
+    expect([tokens, connections.length, answers.length]).toEqual([['the first'], 1, 2]);
   });
 
   it('fails an attempt if no server has accepted a session', async () => {
@@ -185,13 +127,13 @@ describe('a token function that does not answer', () => {
 describe('the limit of an attempt', () => {
   /** How long each of the next attempts takes, if none of them gets an answer. */
   const durations = async (bench: ReturnType<typeof setUp>, count: number) => {
-    const { sockets, pass, now } = bench;
+    const { connections, pass, now } = bench;
     const found: number[] = [];
     while (found.length < count) {
-      const { length } = sockets;
-      while (sockets.length === length) await pass(10);
+      const { length } = connections;
+      while (connections.length === length) await pass(10);
       const begun = now();
-      while (sockets.at(-1)?.isClosed === false) await pass(10);
+      while (connections.at(-1)?.isOver === false) await pass(10);
       found.push(now() - begun);
     }
     return found;
@@ -199,27 +141,27 @@ describe('the limit of an attempt', () => {
 
   it('is twice as long after each attempt that has taken all of its time, up to 30 s, until one succeeds', async () => {
     const bench = setUp();
-    const { dialer, session, sockets, pass, open } = bench;
+    const { dialer, session, connections, pass, open } = bench;
     dialer.retryLater(0);
     expect(await durations(bench, 5)).toEqual([5_000, 10_000, 20_000, 30_000, 30_000]);
     await pass(1_000);
     open();
     dialer.handleSuccess();
     await pass(100_000);
-    sockets.at(-1)?.close();
+    connections.at(-1)?.lose();
     expect(session.needsWire).toBe(true);
     expect(await durations(bench, 2)).toEqual([5_000, 10_000]);
   });
 
   it('counts the time until an answer as well', async () => {
     const bench = setUp();
-    const { dialer, sockets, pass, open } = bench;
+    const { dialer, connections, pass, open } = bench;
     dialer.retryLater(0);
     await pass(50);
     open();
     await pass(5_000);
     // As the session does when no answer to its HELLO comes.
-    sockets.at(-1)?.close();
+    connections.at(-1)?.lose();
     expect(await durations(bench, 1)).toEqual([10_000]);
   });
 
@@ -230,12 +172,12 @@ describe('the limit of an attempt', () => {
       return 'token';
     };
     const bench = setUp({ askToken });
-    const { dialer, sockets, pass } = bench;
+    const { dialer, connections, pass } = bench;
     dialer.retryLater(0);
     for (let refused = 0; refused < 5; refused++) {
-      const { length } = sockets;
-      while (sockets.length === length) await pass(10);
-      sockets.at(-1)?.close();
+      const { length } = connections;
+      while (connections.length === length) await pass(10);
+      connections.at(-1)?.lose();
     }
     fails = true;
     await pass(20_000);
@@ -250,24 +192,64 @@ describe('the limit of an attempt', () => {
   });
 });
 
-describe('an attempt whose HELLO travels in its request, and that is not wanted any more', () => {
+describe('an attempt whose HELLO travels in its request', () => {
   const begin = (isAccepted: boolean) => {
-    const bench = setUp({ earlyHello: true }, isAccepted);
-    bench.session.hello = () => new Uint8Array(1);
+    const bench = setUp({}, isAccepted, true);
+    bench.session.hello = () => Uint8Array.of(0x80);
     bench.dialer.dial('token');
-    bench.dialer.stop(CloseCode.DETACHED);
-    return { ...bench, socket: bench.sockets[0] as TestSocket };
+    return { ...bench, connection: bench.connections[0] as MemoryConnection };
   };
 
-  it('is closed in order once it opens if it was the first', () => {
-    const { socket, tokens, tasks } = begin(false);
-    expect(socket.isClosed).toBe(false);
-    socket.report('open');
-    expect([socket.closeCode, tokens, tasks()]).toEqual([CloseCode.DETACHED, [], 0]);
+  it('is closed in order once it opens if it was the first and is not wanted any more', () => {
+    const { dialer, connection, tokens, tasks } = begin(false);
+    dialer.stop(CloseCode.DETACHED);
+    expect(connection.isOver).toBe(false);
+    connection.open();
+    expect([connection.closedWith, tokens, tasks()]).toEqual([CloseCode.DETACHED, [], 0]);
   });
 
-  it('keeps no process alive if it was a later one', () => {
-    const { socket, tasks } = begin(true);
-    expect([socket.isClosed, tasks()]).toEqual([true, 0]);
+  it('keeps no process alive if it was a later one and is not wanted any more', () => {
+    const { dialer, connection, tasks } = begin(true);
+    dialer.stop(CloseCode.DETACHED);
+    expect([connection.isOver, tasks()]).toEqual([true, 0]);
   });
+
+  it('is followed at once by one without, which alone fails, if HELLO may be why it was refused', async () => {
+    const { connections, connection, errors, tokens, pass } = begin(false);
+    connection.lose();
+    await pass(0);
+    expect([connections.length, errors]).toEqual([2, []]);
+    connections[1]?.lose();
+    await pass(0);
+    expect([connections.length, tokens]).toEqual([2, []]);
+    expect(errors).toMatchObject([
+      { code: 'connection_failed', message: 'cannot connect to ws://test/: the test has refused it' },
+    ]);
+  });
+
+  it('says for how long it has waited, and what may be there, if nothing answers', async () => {
+    const { connections, errors, pass } = begin(false);
+    await pass(5_000);
+    expect([connections.length, errors.map(({ message }) => message)]).toEqual([
+      1,
+      [
+        'cannot connect to ws://test/: no answer within 5000 ms (acceptTimeoutMs); a test that does not open it gives none',
+      ],
+    ]);
+  });
+});
+
+it('ends the session, and not the transport, if the session throws what it is told', () => {
+  const crashes: unknown[] = [];
+  const { dialer, session, connections } = setUp();
+  const fault = () => {
+    throw new Error('fault');
+  };
+  Object.assign(session, { crash: (error: Error) => crashes.push(error.message) });
+  Object.assign(session, { handleConnected: fault, handleMessage: fault, handleDisconnected: fault });
+  dialer.dial(undefined);
+  connections[0]?.open();
+  connections[0]?.receive('frame');
+  connections[0]?.lose();
+  expect(crashes).toEqual(['fault', 'fault', 'fault']);
 });

@@ -3,22 +3,19 @@ import {
   type Clock,
   CloseCode,
   type Crashable,
+  guard,
   guardLater,
   loggable,
   ProtocolError,
   type Wire,
 } from '@parlance/protocol/client';
-import { loadFailures } from './address.js';
-import { connectionFailure, unreached } from './cannot-connect.js';
+import { connectionFailure } from './cannot-connect.js';
 import type { Backoff } from './reconnect.js';
-import { openWebSocket, type SocketFailure, type WebSocketConstructor } from './web-socket.js';
+import type { ClientTransport, ConnectionFailure, Frame } from './transport.js';
 
 export interface DialerOptions {
   readonly url: URL;
-  readonly subprotocol: string;
-  /** HELLO travels in the upgrade request, if it can. @default false */
-  readonly earlyHello?: boolean | undefined;
-  readonly WebSocket: WebSocketConstructor | undefined;
+  readonly transport: ClientTransport;
   /** Those of the session. An attempt that hangs is abandoned after `acceptTimeoutMs`, which is changed with each one that does. */
   readonly timers: { acceptTimeoutMs: number };
   /** The same while no server has answered yet, for the connection and for the first message. */
@@ -38,11 +35,11 @@ export interface DialingSession extends Crashable {
   readonly needsWire: boolean;
   /** The server has accepted a session before, so a failed attempt is repeated. */
   readonly isAccepted: boolean;
-  /** HELLO for the upgrade request of the next connection; `undefined` if it has to wait until that is open. */
-  hello(token: string | undefined): Uint8Array | string | undefined;
-  /** @param hello has arrived with the upgrade request. */
-  handleConnected(wire: Wire, token: string | undefined, hello: Uint8Array | string | undefined): void;
-  handleMessage(data: Uint8Array | string, wire: Wire): void;
+  /** HELLO for the request for the next connection; `undefined` if it has to wait until that is open. */
+  hello(token: string | undefined): Frame | undefined;
+  /** @param hello has arrived with the request for the connection. */
+  handleConnected(wire: Wire, token: string | undefined, hello: Frame | undefined): void;
+  handleMessage(data: Frame, wire: Wire): void;
   handleWritable(): void;
   /** The connection in use, if there is one, may be gone. */
   probe(): void;
@@ -71,7 +68,7 @@ export class Dialer {
   /** Something has accepted the connection of the present attempt. */
   isAnswered = false;
   /** The first message of the present attempt, until a server accepts a session. */
-  firstMessage: Uint8Array | string | undefined;
+  firstMessage: Frame | undefined;
   #cancelRetry: (() => void) | undefined;
   #cancelAsking: (() => void) | undefined;
   #cancelMove: (() => void) | undefined;
@@ -90,66 +87,65 @@ export class Dialer {
   /**
    * Opens a connection, if one is needed and none is being opened.
    *
-   * @throws {ProtocolError} `invalid_option` without a usable WebSocket class.
+   * @throws {ProtocolError} `invalid_option` if the transport cannot open connections.
    */
   dial(token: string | undefined): void {
     if (!this.#isNeeded) return;
-    const { url, subprotocol, WebSocket, clock, session, firstTimeoutMs, earlyHello, timers } = this.#options;
+    const { url, transport, clock, session, firstTimeoutMs, timers } = this.#options;
     const isFirst = !session.isAccepted;
     const timeoutMs = isFirst ? firstTimeoutMs : timers.acceptTimeoutMs;
     this.#due = clock.now() + timeoutMs;
     let cancelTimeout = (): void => {};
-    let hello: Uint8Array | string | undefined;
+    let hello: Frame | undefined;
     const sayHello = () => {
-      hello = session.hello(token);
+      if (!this.#isPlain) hello = session.hello(token);
       return hello;
     };
-    const early = earlyHello && !this.#isPlain ? sayHello : undefined;
-    const wire = openWebSocket(url, subprotocol, early, WebSocket, {
-      session,
-      onOpen: (isSaid) => {
-        cancelTimeout();
-        // The server has a session by now, which it would keep if this connection were only lost.
-        if (this.#stopCode !== undefined) return wire.close(this.#stopCode, '');
-        if (isSaid) this.#isPlain = false;
-        this.isAnswered = true;
-        this.#dialing = undefined;
-        session.handleConnected(wire, token, isSaid ? hello : undefined);
-        if (isFirst)
-          cancelTimeout = clock.after(timeoutMs, () =>
-            session.abort(new ProtocolError('timeout', 'it says nothing')),
-          );
-      },
+    const handleOpen = (isSaid: boolean): void => {
+      cancelTimeout();
+      // The server has a session by now, which it would keep if this connection were only lost.
+      if (this.#stopCode !== undefined) return wire.close(this.#stopCode, '');
+      if (isSaid) this.#isPlain = false;
+      this.isAnswered = true;
+      this.#dialing = undefined;
+      session.handleConnected(wire, token, isSaid ? hello : undefined);
+      if (isFirst)
+        cancelTimeout = clock.after(timeoutMs, () =>
+          session.abort(new ProtocolError('timeout', 'it says nothing')),
+        );
+    };
+    const handleClose = (code: number, reason: string, failure: ConnectionFailure): void => {
+      cancelTimeout();
+      if (this.#dialing !== wire) return session.handleDisconnected(code, reason, wire);
+      this.#dialing = undefined;
+      // A failed attempt is an error only if there was no session before.
+      if (session.isAccepted) this.retryLater(0);
+      else if (this.#due === 0) {
+        const silence = `no answer within ${timeoutMs} ms (acceptTimeoutMs); ${transport.ifSilent}`;
+        session.abort(connectionFailure(url, silence));
+      } else {
+        const explained = Promise.resolve(failure()).then((error) => {
+          if (error === undefined) this.dial(token);
+          else session.abort(error);
+        });
+        guardLater(session, explained);
+      }
+    };
+    const wire = transport.open(url, sayHello, {
+      onOpen: (isSaid) => guard(session, () => handleOpen(isSaid)),
       onMessage: (data) => {
-        if (isFirst) {
-          cancelTimeout();
-          this.firstMessage ??= data;
-        }
-        session.handleMessage(data, wire);
-      },
-      onWritable: () => session.handleWritable(),
-      onClose: (code, reason, failure) => {
-        cancelTimeout();
-        if (this.#dialing !== wire) return session.handleDisconnected(code, reason, wire);
-        this.#dialing = undefined;
-        // A failed attempt is an error only if there was no session before.
-        if (session.isAccepted) this.retryLater(0);
-        // The request may have been too long for something on the way, and only `ws` says what that has answered.
-        else if (this.#isPlain && this.#due !== 0 && !isExplained(failure)) this.dial(token);
-        else if (this.#due === 0)
-          session.abort(
-            connectionFailure(
-              url,
-              `no answer within ${timeoutMs} ms (acceptTimeoutMs); a development server that does not forward WebSockets gives none`,
-            ),
-          );
-        else if (failure.message === '' && failure.error === undefined)
-          session.abort(connectionFailure(url, unreached(url)));
-        else {
-          const described = loadFailures().then(({ describe }) => session.abort(describe(url, failure)));
-          guardLater(session, described);
+        try {
+          if (isFirst) {
+            cancelTimeout();
+            this.firstMessage ??= data;
+          }
+          session.handleMessage(data, wire);
+        } catch (error) {
+          session.crash(error);
         }
       },
+      onWritable: () => guard(session, () => session.handleWritable()),
+      onClose: (code, reason, failure) => guard(session, () => handleClose(code, reason, failure)),
     });
     this.#dialing = wire;
     this.#isPlain = hello !== undefined;
@@ -262,12 +258,4 @@ export class Dialer {
     }, fail);
     guardLater(session, asked);
   }
-}
-
-/** Whether an attempt has failed for a reason that is not the length of its request. */
-function isExplained({ message, error }: SocketFailure): boolean {
-  const { code } = Object(error) as { readonly code?: string };
-  // A proxy may drop the connection in place of an answer.
-  if (code !== undefined) return code !== 'ECONNRESET' && code !== 'EPIPE';
-  return /: (?:40[1347]|429|50[234])$|subprotocol$/.test(message);
 }

@@ -1,6 +1,6 @@
-import { MAX_EARLY_HELLO, ProtocolError } from '@parlance/protocol/client';
+import { MAX_EARLY_HELLO, ProtocolError, Subprotocol } from '@parlance/protocol/client';
 import { describe, expect, it } from 'vitest';
-import { openWebSocket, type WebSocketConstructor } from './web-socket.js';
+import { type WebSocketConstructor, webSockets } from './web-socket.js';
 
 class FakeSocket {
   static offers: readonly string[] = [];
@@ -26,8 +26,7 @@ async function offered(
   WebSocket: WebSocketConstructor = FakeSocket as unknown as WebSocketConstructor,
 ): Promise<[offers: readonly string[], isSaid: boolean]> {
   const isSaid = await new Promise<boolean>((resolve) =>
-    openWebSocket(new URL('ws://test'), 'm2m.v1', () => hello, WebSocket, {
-      session: { crash: (error) => expect(error).toBeUndefined() },
+    webSockets({ subprotocol: Subprotocol.BINARY, WebSocket }).open(new URL('ws://test'), () => hello, {
       onOpen: resolve,
       onMessage() {},
       onWritable() {},
@@ -59,7 +58,12 @@ describe('HELLO for an upgrade request', () => {
     const asked = () => {
       throw new Error('it was asked');
     };
-    const open = () => openWebSocket(new URL('ws://test'), 'm2m.v1', asked, Bare, {} as never);
+    const open = () =>
+      webSockets({ subprotocol: Subprotocol.BINARY, WebSocket: Bare }).open(
+        new URL('ws://test'),
+        asked,
+        {} as never,
+      );
     expect(open).toThrow(ProtocolError);
   });
 });

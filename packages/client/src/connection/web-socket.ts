@@ -1,14 +1,16 @@
 import {
   CloseCode,
-  type Crashable,
   catchLate,
-  guard,
   HELLO_OFFER,
   HELLO_READ,
   MAX_EARLY_HELLO,
   ProtocolError,
+  Subprotocol,
   type Wire,
 } from '@parlance/protocol/client';
+import { connectionFailure, unreached } from './cannot-connect.js';
+import type { ClientTransport, ConnectionEvents, Frame } from './transport.js';
+import type { SocketError } from './web-socket-failure.js';
 
 /**
  * The part of the WebSocket interface that is used; browsers, workers (Cloudflare's too), Node 22 and `ws`
@@ -40,39 +42,34 @@ export interface WebSocketLike {
 /** A WebSocket class: the global one, or that of `ws`. */
 export type WebSocketConstructor = new (url: string, protocols: string[]) => WebSocketLike;
 
-/** The error of a socket that cannot be opened: empty in browsers, a system error or an HTTP status with `ws`. */
-export interface SocketFailure {
-  readonly message: string;
-  readonly error: unknown;
-}
-
-export interface ConnectionEvents {
-  /** Owner of the connection; it ends if an event handler throws. */
-  readonly session: Crashable;
-  /** @param isSaid the server has read HELLO from the upgrade request. */
-  onOpen(isSaid: boolean): void;
-  onMessage(data: Uint8Array | string): void;
-  /** The socket may accept more data; only `ws` reports this. */
-  onWritable(): void;
-  /** @param failure the last error of the socket; empty if there was none. */
-  onClose(code: number, reason: string, failure: SocketFailure): void;
-}
-
 /** Smaller frames are sent without a callback, which costs more than it saves. */
 const MIN_CALLBACK_SIZE = 16 * 1024;
 
 /** WebSocket applications may send only 1000 and codes from 3000 on. */
 const FIRST_APPLICATION_CODE = 3000;
 
-/**
- * @param hello makes the HELLO for the upgrade request, if it can travel there; a server that does not read it selects `subprotocol`.
- * @throws {ProtocolError} `invalid_option` if there is no WebSocket class.
- */
-export function openWebSocket(
+export interface WebSocketOptions {
+  readonly subprotocol: Subprotocol;
+  /** @default the class of the runtime */
+  readonly WebSocket?: WebSocketConstructor | undefined;
+  /** HELLO travels in the upgrade request, as the name of a subprotocol, if it can. @default unless `token` is a string */
+  readonly earlyHello?: boolean | undefined;
+  readonly token?: unknown;
+}
+
+/** Each connection is a WebSocket. */
+export function webSockets(options: WebSocketOptions): ClientTransport {
+  return {
+    open: (url, hello, events) => openWebSocket(options, url, hello, events),
+    ifSilent: 'a development server that does not forward WebSockets gives none',
+  };
+}
+
+/** @throws {ProtocolError} `invalid_option` if there is no WebSocket class. */
+function openWebSocket(
+  { subprotocol, WebSocket, token, earlyHello = typeof token !== 'string' }: WebSocketOptions,
   url: URL,
-  subprotocol: string,
-  hello: (() => Uint8Array | string | undefined) | undefined,
-  WebSocket: WebSocketConstructor | undefined,
+  hello: () => Frame | undefined,
   events: ConnectionEvents,
 ): Wire {
   const Constructor = WebSocket ?? (globalThis as { WebSocket?: WebSocketConstructor }).WebSocket;
@@ -82,9 +79,12 @@ export function openWebSocket(
       'this runtime has no global WebSocket; install "ws" and pass it: connect(url, { WebSocket })',
     );
   }
-  const offers = [subprotocol];
-  // A class that does not tell what the server has selected does not tell either whether the server has read HELLO.
-  const frame = 'protocol' in (Constructor.prototype ?? {}) ? hello?.() : undefined;
+  const offers: string[] = [subprotocol];
+  // A token that is not renewed may be worth a lot, and proxies may log the headers of requests. A class that does not tell what
+  // the server has selected does not tell either whether the server has read HELLO.
+  const mayOffer =
+    earlyHello && subprotocol === Subprotocol.BINARY && 'protocol' in (Constructor.prototype ?? {});
+  const frame = mayOffer ? hello() : undefined;
   if (typeof frame === 'object' && frame.length <= MAX_EARLY_HELLO)
     offers.push(HELLO_READ, HELLO_OFFER + base64url(frame));
   let socket: WebSocketLike;
@@ -100,33 +100,33 @@ export function openWebSocket(
   // A function in place of a class may have returned a promise.
   catchLate(socket, () => {});
   socket.binaryType = 'arraybuffer';
-  let failure: SocketFailure = { message: '', error: undefined };
-  const { session } = events;
-  const onWritten = () => void guard(session, () => events.onWritable());
+  let failed: SocketError = { message: '', error: undefined };
+  const onWritten = () => events.onWritable();
 
   let state: 'opening' | 'open' | 'closed' = 'opening';
   const close = (code: number, reason: string): void => {
     if (state === 'closed') return;
     state = 'closed';
-    guard(session, () => events.onClose(code, reason || failure.message, failure));
+    events.onClose(code, reason || failed.message, () => {
+      const saysHello = offers.length > 1;
+      if (failed.message !== '' || failed.error !== undefined)
+        return import('./web-socket-failure.js').then(({ explain }) => explain(url, failed, saysHello));
+      return saysHello ? undefined : connectionFailure(url, unreached(url));
+    });
   };
 
   // Listeners and not `onopen` and its like, which never fire on Cloudflare Workers.
   socket.addEventListener('open', () => {
     state = 'open';
-    guard(session, () => events.onOpen(socket.protocol === HELLO_READ));
+    events.onOpen(socket.protocol === HELLO_READ);
   });
-  socket.addEventListener('message', ({ data }) => {
-    try {
-      events.onMessage(typeof data === 'string' ? data : new Uint8Array(data as ArrayBuffer));
-    } catch (error) {
-      session.crash(error);
-    }
-  });
+  socket.addEventListener('message', ({ data }) =>
+    events.onMessage(typeof data === 'string' ? data : new Uint8Array(data as ArrayBuffer)),
+  );
   // `ws` and Node report the cause here, browsers report nothing. A close event follows, but not on Node 22 if the
   // connection could not be opened.
   socket.addEventListener('error', ({ message = '', error }) => {
-    failure = { message, error };
+    failed = { message, error };
     if (state === 'opening') close(CloseCode.ABNORMAL, '');
   });
   socket.addEventListener('close', ({ code = CloseCode.ABNORMAL, reason = '' }) => close(code, reason));

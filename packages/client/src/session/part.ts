@@ -10,6 +10,7 @@ import type {
 } from '@parlance/protocol/client';
 import type { watchPage } from '../connection/page-events.js';
 import type { createBackoff } from '../connection/reconnect.js';
+import type { ClientTransport } from '../connection/transport.js';
 import type { ClientEndpoint } from './endpoint.js';
 import type { ClientOptions } from './options.js';
 import type { ClientSession, ClientSessionHost } from './session.js';
@@ -65,6 +66,8 @@ export interface PartModule {
 /** What the sessions of one client are made of. Without a part, an option leaves its default. */
 export interface Plan extends Pick<EndpointOptions, 'batch' | 'security' | 'onRequest'> {
   readonly subprotocol?: Subprotocol | undefined;
+  /** How the session reaches its server. @default WebSockets */
+  readonly transport?: ClientTransport | undefined;
   readonly agentId?: string | undefined;
   readonly avp?: AvpOptions | undefined;
   /** What extensions state in HELLO beside what follows from the other options, by their names. */

@@ -4,21 +4,21 @@ import {
   createSession,
   Extension,
   encodeControl,
-  type HelloPayload,
   resolveLimits,
   resolveTimers,
   type SessionCore,
   type SessionState,
   Subprotocol,
 } from '@parlance/protocol';
-import type { Clock } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { Dialer } from '../connection/dialer.js';
 import { createBackoff } from '../connection/reconnect.js';
-import type { WebSocketLike } from '../connection/web-socket.js';
+import { MemoryServer } from '../connection/testing/memory-server.js';
+import { type MemoryConnection, MemoryTransport } from '../connection/testing/memory-transport.js';
+import { settled, VirtualClock } from '../connection/testing/virtual-clock.js';
 import { Succession } from './succession.js';
 
-/** A client that its server asks to move, with its dialer, in virtual time and over sockets that the test opens and closes. */
+/** A client that its server asks to move, with its dialer, in virtual time and over connections that the test opens and closes. */
 
 const OPTIONS = {
   subprotocol: Subprotocol.BINARY,
@@ -34,69 +34,14 @@ const OPTIONS = {
   timers: resolveTimers({ resumeWindowMs: 60_000, acceptTimeoutMs: 10_000 }),
 };
 
-type Listener = Parameters<WebSocketLike['addEventListener']>[1];
-
-class TestSocket implements WebSocketLike {
-  binaryType = '';
-  readonly bufferedAmount = 0;
-  readonly sent: Uint8Array[] = [];
-  closedWith: number | undefined;
-  isOver = false;
-  readonly #listeners = new Map<string, Listener>();
-
-  send(data: string | Uint8Array<ArrayBuffer>): void {
-    if (!this.isOver) this.sent.push((data as Uint8Array).slice());
-  }
-  close(code = 1005): void {
-    this.closedWith ??= code;
-  }
-  addEventListener(type: string, listener: Listener): void {
-    this.#listeners.set(type, listener);
-  }
-  /** Reports an event to the client. */
-  report(type: string, event: object = {}): void {
-    this.#listeners.get(type)?.({ type, ...event });
-  }
-  /** The connection is lost or refused. */
-  lose(code: number = CloseCode.ABNORMAL): void {
-    this.isOver = true;
-    this.report('close', { code, reason: '' });
-  }
-}
-
 async function setUp() {
-  let now = 0;
-  let tasks: { readonly at: number; readonly task: () => void }[] = [];
-  const clock: Clock = {
-    timeOrigin: 0,
-    now: () => now,
-    after(ms, task) {
-      const one = { at: now + ms, task };
-      tasks.push(one);
-      return () => {
-        tasks = tasks.filter((other) => other !== one);
-      };
-    },
-    soon: () => {},
-    yield: () => Promise.resolve(),
-  };
-  const tick = () => new Promise((resolve) => setTimeout(resolve, 0));
-  /** Lets `ms` pass, one task after the other. */
+  const clock = new VirtualClock();
+  const transport = new MemoryTransport();
+  const { connections } = transport;
   const pass = async (ms: number) => {
-    const until = now + ms;
-    for (;;) {
-      const next = tasks.filter(({ at }) => at <= until).sort((a, b) => a.at - b.at)[0];
-      if (next === undefined) break;
-      tasks = tasks.filter((other) => other !== next);
-      now = next.at;
-      next.task();
-      await tick();
-    }
-    now = until;
-    await tick();
+    await clock.pass(ms);
+    await settled();
   };
-
-  const sockets: TestSocket[] = [];
   const warnings: object[] = [];
   const states: SessionState[] = [];
   const logger = { debug() {}, info() {}, error() {}, warn: (fields: object) => void warnings.push(fields) };
@@ -116,13 +61,7 @@ async function setUp() {
   });
   const dialer: Dialer = new Dialer({
     url: new URL('ws://test'),
-    subprotocol: Subprotocol.BINARY,
-    WebSocket: class extends TestSocket {
-      constructor() {
-        super();
-        sockets.push(this);
-      }
-    },
+    transport,
     timers: { acceptTimeoutMs: 5_000 },
     firstTimeoutMs: 5_000,
     backoff: createBackoff({ minDelayMs: 100, maxDelayMs: 1_000 }),
@@ -132,87 +71,37 @@ async function setUp() {
     session: succession,
   });
 
-  const server: SessionCore = createSession({ ...OPTIONS, role: 'server' });
-  /** The socket that the server reads from. */
-  let present: TestSocket | undefined;
-  const hellos: HelloPayload[] = [];
-  const messages: number[] = [];
-
-  /** Takes what the client has sent on `socket`, which begins with HELLO if the server does not know it yet. */
-  const take = (socket: TestSocket) => {
-    for (const frame of socket.sent.splice(0)) {
-      if (socket === present) server.handleMessage(frame, now);
-      else if (((frame[0] as number) & 0xf0) === 0x80) hello(socket, frame);
-    }
-    for (let event = server.pollEvent(); event !== undefined; event = server.pollEvent()) {
-      if (event.type === 'hello') server.accept('sess_one', now);
-      if (event.type === 'message') messages.push(event.body.bytes[0] as number);
-    }
-  };
-  const hello = (socket: TestSocket, frame: Uint8Array) => {
-    const former = present;
-    present = socket;
-    if (former === undefined) {
-      server.handleConnected(now);
-      return server.handleMessage(frame, now);
-    }
-    const reader = createSession({ ...OPTIONS, role: 'server' });
-    reader.handleConnected(now);
-    reader.handleMessage(frame, now);
-    const event = reader.pollEvent();
-    if (event?.type !== 'hello' || event.hello.resume === undefined)
-      throw new Error('not a HELLO that resumes');
-    hellos.push(event.hello);
-    expect(server.checkResume(event.hello, Subprotocol.BINARY)).toBeUndefined();
-    server.handleDisconnected(CloseCode.ABNORMAL, '', now);
-    server.resume(event.hello.resume, now);
-  };
-  /** Everything that the server has to say reaches `to`. */
-  const answer = (to: TestSocket | undefined = present) => {
-    for (let frame = server.pollTransmit(); frame !== undefined; frame = server.pollTransmit())
-      to?.report('message', { data: (frame as Uint8Array).slice().buffer });
-  };
-  const exchange = () => {
-    for (let round = 0; round < 3; round++) {
-      for (const socket of sockets) take(socket);
-      answer();
-    }
-  };
-  const open = (index: number): TestSocket => {
-    const socket = sockets[index] as TestSocket;
-    socket.report('open');
-    return socket;
+  const end = new MemoryServer(transport, OPTIONS, clock);
+  const exchange = () => end.exchange();
+  const open = (index: number): MemoryConnection => {
+    const connection = connections[index] as MemoryConnection;
+    connection.open();
+    return connection;
   };
   const goAway = (deadline = 30_000, retryAfterMs = 2_000) => {
-    server.sendGoAway({ retryAfterMs, deadline, move: true }, now);
-    answer();
+    end.core.sendGoAway({ retryAfterMs, deadline, move: true }, clock.now());
+    end.answer();
   };
   /** The server drains, and its successor will not. */
   const goAwayOfAnother = () => {
     const payload = { retryAfterMs: 1, deadline: 30_000 };
     const frame = encodeControl({ type: 'GOAWAY', sessionId: 'sess_one', timestamp: 1, payload });
-    present?.report('message', { data: frame.slice().buffer });
+    end.present?.receive(frame);
   };
 
   dialer.dial(undefined);
   open(0);
   exchange();
-  await tick();
+  await settled();
   exchange();
   return {
+    ...{ succession, session: succession.session, dialer, server: end.core, connections, states, warnings },
+    ...{ messages: end.messages, hellos: end.hellos, pass, exchange, open, goAway, goAwayOfAnother },
     ...{
-      succession,
-      session: succession.session,
-      dialer,
-      server,
-      sockets,
-      states,
-      warnings,
-      messages,
-      hellos,
+      take: (from: MemoryConnection) => end.take(from),
+      answer: (to?: MemoryConnection) => end.answer(to),
     },
-    ...{ clock, tick, pass, take, answer, exchange, open, goAway, goAwayOfAnother },
-    tasks: () => tasks.length,
+    tasks: () => clock.tasks,
   };
 }
 
@@ -224,14 +113,14 @@ const tell = (core: SessionCore, number: number) => {
 
 describe('a client that is asked to move', () => {
   it('opens another connection within the time it was given, while the present one goes on', async () => {
-    const { sockets, goAway, pass, session, exchange, messages, states } = await setUp();
+    const { connections, goAway, pass, session, exchange, messages, states } = await setUp();
     goAway();
-    expect(sockets).toHaveLength(1);
+    expect(connections).toHaveLength(1);
     await pass(2_000);
-    expect(sockets).toHaveLength(2);
+    expect(connections).toHaveLength(2);
     await session.send('1');
     exchange();
-    expect([messages.length, sockets[0]?.closedWith, states]).toEqual([1, undefined, ['established']]);
+    expect([messages.length, connections[0]?.closedWith, states]).toEqual([1, undefined, ['established']]);
   });
 
   it('does not drain', async () => {
@@ -244,7 +133,7 @@ describe('a client that is asked to move', () => {
   });
 
   it('reads nothing more from the connection that it leaves, and closes it when it has resumed', async () => {
-    const { sockets, goAway, pass, open, server, answer, take, exchange, session, states, hellos } =
+    const { connections, goAway, pass, open, server, answer, take, exchange, session, states, hellos } =
       await setUp();
     const read: string[] = [];
     void (async () => {
@@ -253,34 +142,34 @@ describe('a client that is asked to move', () => {
     goAway();
     await pass(2_000);
     tell(server, 1);
-    answer(sockets[0]);
+    answer(connections[0]);
     const second = open(1);
     // The server has not read HELLO yet, and goes on where it was.
     tell(server, 2);
-    answer(sockets[0]);
-    expect([sockets[0]?.closedWith, second.sent.length]).toEqual([undefined, 1]);
+    answer(connections[0]);
+    expect([connections[0]?.closedWith, second.sent.length]).toEqual([undefined, 1]);
     take(second);
     expect(hellos[0]?.resume?.received).toBe(1);
     exchange();
     await pass(0);
-    expect(sockets[0]?.closedWith).toBe(CloseCode.TIMEOUT);
+    expect(connections[0]?.closedWith).toBe(CloseCode.TIMEOUT);
     tell(server, 3);
     exchange();
     await pass(0);
     expect(read).toEqual(['1', '2', '3']);
     expect(states).toEqual(['established', 'suspended', 'established']);
     // The close of the server comes too late to matter.
-    sockets[0]?.lose(CloseCode.TAKEN_OVER);
+    connections[0]?.lose(CloseCode.TAKEN_OVER);
     expect(session.state).toBe('established');
   });
 
   it('sends again what the server has not received from the first connection', async () => {
-    const { sockets, goAway, pass, open, session, exchange, messages } = await setUp();
+    const { connections, goAway, pass, open, session, exchange, messages } = await setUp();
     goAway();
     await pass(2_000);
     await session.send('a');
     // Lost with the first connection.
-    sockets[0]?.sent.splice(0);
+    connections[0]?.sent.splice(0);
     open(1);
     exchange();
     exchange();
@@ -290,96 +179,96 @@ describe('a client that is asked to move', () => {
   });
 
   it('tries again if an attempt fails, and never loses the first connection', async () => {
-    const { sockets, goAway, pass, open, session, exchange, messages, states } = await setUp();
+    const { connections, goAway, pass, open, session, exchange, messages, states } = await setUp();
     goAway();
     await pass(2_000);
     for (let failed = 1; failed <= 3; failed++) {
-      sockets[failed]?.lose();
+      connections[failed]?.lose();
       await session.send('on the first connection');
       exchange();
       expect(messages).toHaveLength(failed);
       await pass(1_000);
-      expect(sockets).toHaveLength(failed + 2);
+      expect(connections).toHaveLength(failed + 2);
     }
-    expect([sockets[0]?.closedWith, states]).toEqual([undefined, ['established']]);
+    expect([connections[0]?.closedWith, states]).toEqual([undefined, ['established']]);
     open(4);
     exchange();
     expect(states).toEqual(['established', 'suspended', 'established']);
   });
 
   it('reconnects as usual, without the delay, if the first connection is lost before', async () => {
-    const { sockets, goAway, pass, open, exchange, states, tasks } = await setUp();
+    const { connections, goAway, pass, open, exchange, states, tasks } = await setUp();
     goAway(30_000, 1_000_000);
-    sockets[0]?.lose();
+    connections[0]?.lose();
     await pass(100);
-    expect(sockets).toHaveLength(2);
+    expect(connections).toHaveLength(2);
     open(1);
     exchange();
     await pass(0);
     expect(states.at(-1)).toBe('established');
     await pass(2_000_000);
-    expect([sockets.length, tasks()]).toEqual([2, 0]);
+    expect([connections.length, tasks()]).toEqual([2, 0]);
   });
 
   it('goes on with the attempt under way if the first connection is lost meanwhile', async () => {
-    const { sockets, goAway, pass, open, exchange, hellos, states } = await setUp();
+    const { connections, goAway, pass, open, exchange, hellos, states } = await setUp();
     goAway();
     await pass(2_000);
-    sockets[0]?.lose();
+    connections[0]?.lose();
     await pass(200);
-    expect(sockets).toHaveLength(2);
+    expect(connections).toHaveLength(2);
     open(1);
     exchange();
     await pass(10_000);
-    expect([sockets.length, hellos.length, states.at(-1)]).toEqual([2, 1, 'established']);
+    expect([connections.length, hellos.length, states.at(-1)]).toEqual([2, 1, 'established']);
   });
 
   it('reconnects if the second connection is lost before it has resumed the session', async () => {
-    const { sockets, goAway, pass, open, exchange, hellos, states } = await setUp();
+    const { connections, goAway, pass, open, exchange, hellos, states } = await setUp();
     goAway();
     await pass(2_000);
     const second = open(1);
     second.sent.splice(0);
     second.lose();
     await pass(100);
-    expect(sockets).toHaveLength(3);
+    expect(connections).toHaveLength(3);
     open(2);
     // Not with a code that ends the session, because the server may still read from it.
-    expect(sockets[0]?.closedWith).toBe(CloseCode.TIMEOUT);
+    expect(connections[0]?.closedWith).toBe(CloseCode.TIMEOUT);
     exchange();
     expect([states.at(-1), hellos.map(({ resume }) => resume?.attempt)]).toEqual(['established', [2]]);
   });
 
   it('moves five times for one deadline if it always reaches the same server, and again for another one', async () => {
-    const { sockets, goAway, pass, open, exchange, warnings, states } = await setUp();
+    const { connections, goAway, pass, open, exchange, warnings, states } = await setUp();
     const move = async (deadline: number) => {
       goAway(deadline);
       await pass(2_000);
-      if (sockets.length === 1 || sockets.at(-1)?.closedWith !== undefined) return;
-      open(sockets.length - 1);
+      if (connections.length === 1 || connections.at(-1)?.closedWith !== undefined) return;
+      open(connections.length - 1);
       exchange();
     };
     for (let i = 0; i < 5; i++) await move(30_000);
-    expect([sockets.length, warnings]).toEqual([6, []]);
+    expect([connections.length, warnings]).toEqual([6, []]);
     goAway(30_000);
     await pass(60_000);
-    expect([sockets.length, warnings]).toEqual([6, [{ event: 'session.warning' }]]);
+    expect([connections.length, warnings]).toEqual([6, [{ event: 'session.warning' }]]);
     await move(90_000);
-    expect([sockets.length, states.at(-1)]).toEqual([7, 'established']);
+    expect([connections.length, states.at(-1)]).toEqual([7, 'established']);
   });
 
   it('ignores GOAWAY that is repeated before it has moved', async () => {
-    const { sockets, goAway, pass } = await setUp();
+    const { connections, goAway, pass } = await setUp();
     goAway(30_000);
     goAway(31_000);
     await pass(2_000);
     goAway(32_000);
     await pass(4_000);
-    expect(sockets).toHaveLength(2);
+    expect(connections).toHaveLength(2);
   });
 
   it('goes on with a new session if its server is shut down before it has moved', async () => {
-    const { server, goAway, exchange, session, pass, states, sockets } = await setUp();
+    const { server, goAway, exchange, session, pass, states, connections } = await setUp();
     goAway(30_000, 1_000_000);
     server.close('SERVER_SHUTDOWN', '', 0);
     for (let round = 0; round < 4; round++) {
@@ -388,11 +277,11 @@ describe('a client that is asked to move', () => {
     }
     expect([session.state, states]).toEqual(['connecting', ['established', 'closing', 'connecting']]);
     await pass(1_000_000);
-    expect(sockets).toHaveLength(2);
+    expect(connections).toHaveLength(2);
   });
 
   it('still closes in order, on whichever connection', async () => {
-    const { goAway, pass, open, session, exchange, succession, sockets, tasks, messages } = await setUp();
+    const { goAway, pass, open, session, exchange, succession, connections, tasks, messages } = await setUp();
     goAway();
     await pass(2_000);
     await session.send('the last one');
@@ -405,12 +294,12 @@ describe('a client that is asked to move', () => {
     }
     await closed;
     expect([session.state, messages.length, succession.needsWire]).toEqual(['closed', 1, false]);
-    expect(sockets.map(({ closedWith }) => closedWith)).toEqual([CloseCode.TIMEOUT, CloseCode.NORMAL]);
+    expect(connections.map(({ closedWith }) => closedWith)).toEqual([CloseCode.TIMEOUT, CloseCode.NORMAL]);
     expect(tasks()).toBe(0);
   });
 
   it('leaves neither timer nor connection behind if it closes before the next connection is open', async () => {
-    const { goAway, pass, session, exchange, sockets, tasks } = await setUp();
+    const { goAway, pass, session, exchange, connections, tasks } = await setUp();
     goAway();
     await pass(2_000);
     const closed = session.close();
@@ -420,14 +309,14 @@ describe('a client that is asked to move', () => {
       await pass(0);
     }
     await closed;
-    expect(sockets.map(({ closedWith }) => closedWith)).toEqual([CloseCode.NORMAL, CloseCode.NORMAL]);
-    sockets[1]?.lose();
+    expect(connections.map(({ closedWith }) => closedWith)).toEqual([CloseCode.NORMAL, CloseCode.NORMAL]);
+    connections[1]?.lose();
     await pass(60_000);
-    expect([sockets.length, tasks()]).toEqual([2, 0]);
+    expect([connections.length, tasks()]).toEqual([2, 0]);
   });
 
   it('stops a move that has not begun when it closes', async () => {
-    const { goAway, pass, session, exchange, sockets, tasks } = await setUp();
+    const { goAway, pass, session, exchange, connections, tasks } = await setUp();
     goAway(30_000, 1_000_000);
     const closed = session.close();
     await pass(0);
@@ -436,17 +325,17 @@ describe('a client that is asked to move', () => {
       await pass(0);
     }
     await closed;
-    expect([sockets.length, tasks()]).toEqual([1, 0]);
+    expect([connections.length, tasks()]).toEqual([1, 0]);
   });
 
   it('goes on with its session if it has drained and comes back to a server that does not drain', async () => {
-    const { sockets, pass, open, exchange, session, states, goAwayOfAnother } = await setUp();
+    const { connections, pass, open, exchange, session, states, goAwayOfAnother } = await setUp();
     void session.request('an open reply keeps the client from leaving').catch(() => {});
     await pass(0);
     exchange();
     goAwayOfAnother();
     await expect(session.request('refused')).rejects.toMatchObject({ code: 'draining' });
-    sockets[0]?.lose();
+    connections[0]?.lose();
     await pass(100);
     open(1);
     exchange();
@@ -454,6 +343,6 @@ describe('a client that is asked to move', () => {
     void session.request('accepted').catch(() => {});
     await pass(0);
     exchange();
-    expect([states, sockets.length]).toEqual([['established', 'suspended', 'established'], 2]);
+    expect([states, connections.length]).toEqual([['established', 'suspended', 'established'], 2]);
   });
 });
