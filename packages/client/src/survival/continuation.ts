@@ -1,6 +1,5 @@
-import type { SessionCore } from '@parlance/protocol';
+import type { GoAwayPayload, SessionCore } from '@parlance/protocol';
 import { CloseCode, ProtocolError } from '@parlance/protocol/client';
-import type { Departure } from './departure.js';
 
 /**
  * How the end of a session is continued: `retry` a session that never began, `continue` after a session that
@@ -10,11 +9,9 @@ export type Continuation = 'retry' | 'continue' | 'restart';
 
 /** A session that ends, as its client sees it. */
 export interface EndingSession {
-  readonly core: Pick<SessionCore, 'closeStatement' | 'negotiated' | 'retryAfterMs'>;
+  readonly core: Pick<SessionCore, 'closeStatement' | 'goAway' | 'negotiated' | 'retryAfterMs'>;
   /** Replies that were not complete. */
   readonly openReplies: number;
-  /** Its server drains. */
-  readonly departure: Departure | undefined;
   /** The application has closed the session, so none follows. */
   readonly isCloseRequested: boolean;
   /** It is not the first session. */
@@ -46,21 +43,21 @@ export function continuationOf(
   const { side, code } = core.closeStatement;
   // A server that drains wants its clients back, but not one that its application has sent away.
   const isFinal = isCloseRequested || (side === 'remote' && code !== undefined);
-  const departure = isFinal ? undefined : session.departure;
+  const goAway = isFinal ? undefined : core.goAway;
   const isBorn = core.negotiated !== undefined;
   const isRefused = reason?.closeCode === CloseCode.UNAUTHENTICATED && reason.side === 'remote';
   const mayAsk = isRefused && isRenewed && !isFinal && !session.isClosing;
   const refusedMs = mayAsk ? session.onRefused() : undefined;
   const lost = isBorn && refusedMs !== undefined ? credentialsLost(reason) : reason;
-  const error = departure === undefined ? lost : departure.lossOf(lost, session.openReplies);
+  const error = goAway === undefined ? lost : lossOf(goAway, lost, session.openReplies);
   const mayTryAgain = refusedMs !== undefined || (error?.retryable === true && session.mayTryAgain(error));
-  const isLost = error?.code === 'session_lost' && (!session.isClosing || departure !== undefined);
+  const isLost = error?.code === 'session_lost' && (!session.isClosing || goAway !== undefined);
   let continuation: Continuation | undefined;
   if (!isRenewed) continuation = undefined;
   else if (!isBorn && mayTryAgain) continuation = 'retry';
-  else if (departure !== undefined && error === undefined) continuation = 'continue';
+  else if (goAway !== undefined && error === undefined) continuation = 'continue';
   else if (isLost) continuation = 'restart';
-  const askedMs = Math.max(error?.retryAfterMs ?? departure?.retryAfterMs ?? 0, core.retryAfterMs);
+  const askedMs = Math.max(error?.retryAfterMs ?? goAway?.retryAfterMs ?? 0, core.retryAfterMs);
   return { error, continuation, retryAfterMs: refusedMs ?? askedMs };
 }
 
@@ -68,4 +65,25 @@ export function continuationOf(
 function credentialsLost(cause: ProtocolError | undefined): ProtocolError {
   const message = `the server accepts the credentials no more: ${cause?.message}`;
   return new ProtocolError('session_lost', message, { side: 'remote', cause });
+}
+
+/**
+ * The error of a session whose server has drained; `undefined` if nothing was lost with it.
+ *
+ * @param error why it ended; `undefined` after an orderly close.
+ * @param openReplies the number of replies that were not complete.
+ */
+function lossOf(
+  { retryAfterMs }: GoAwayPayload,
+  error: ProtocolError | undefined,
+  openReplies: number,
+): ProtocolError | undefined {
+  const options = { side: 'remote', retryAfterMs, cause: error } as const;
+  if (error === undefined) {
+    if (openReplies === 0) return undefined;
+    const message = `the server was shut down before ${openReplies} replies were complete`;
+    return new ProtocolError('session_lost', message, options);
+  }
+  if (!error.retryable || error.code === 'session_lost') return error;
+  return new ProtocolError('session_lost', `the server was shut down: ${error.message}`, options);
 }

@@ -1,7 +1,6 @@
 import type {
   CloseOptions,
   CloseResult,
-  GoAwayPayload,
   Logger,
   Negotiated,
   SessionCore,
@@ -32,7 +31,6 @@ import type { Sessions } from '../session/part.js';
 import { PartList } from '../session/part-list.js';
 import { type ClientSession, ClientUserSession } from '../session/session.js';
 import { type Continuation, continuationOf } from './continuation.js';
-import { Departure } from './departure.js';
 import { Moves } from './moves.js';
 import { ClientOutbound } from './outbound.js';
 import { SuccessionMailbox } from './succession-mailbox.js';
@@ -96,9 +94,6 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   #retryAfterMs = 0;
   /** The ACCEPT with which the server has begun a session in place of the lost one. */
   #accept: Uint8Array | string | undefined;
-  /** GOAWAY that came before the present session was ready. */
-  #goAway: GoAwayPayload | undefined;
-  #departure: Departure | undefined;
   readonly #moves: Moves;
   /** That of the last session that began. */
   #agreed: Negotiated | undefined;
@@ -112,10 +107,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
     this.logger = options.endpoint.logger ?? SILENT_LOGGER;
     this.#moves = new Moves(this.logger, options.moveWithin);
     this.session = new ClientUserSession(this);
-    const present = () => {
-      if (this.#departure?.isClosing) throw this.#departure.refusal();
-      return this.#current.outbound;
-    };
+    const present = () => this.#current.outbound;
     const [isComing, windowMs] = [() => this.#isComing, () => this.#current.core.windowMs];
     const waiting = { present, isComing, windowMs, clock: options.endpoint.clock };
     this.outbound = new ClientOutbound(waiting, (part) => this.#parts.add(part));
@@ -152,8 +144,13 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   /** The present session is over, or was left, and the next one is not ready. */
   get #isComing(): boolean {
     const isOver = this.#hasEnded || this.#isCloseRequested;
-    const isLeft = this.#continuation !== undefined || this.#departure?.isClosing === true;
+    const isLeft = this.#continuation !== undefined || (this.#isClosing && this.#isDraining);
     return !isOver && (isLeft || !this.#current.isReady);
+  }
+
+  /** The server of the present session has asked to leave it. */
+  get #isDraining(): boolean {
+    return this.#current.core.goAway !== undefined;
   }
 
   stats(): SessionStats {
@@ -258,9 +255,6 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
       onNotify: (name, event) => this.#handleNotification(name, event),
       onGoAway: (goAway) => {
         if (goAway.move) this.#moves.begin(goAway);
-        // Until the session is ready, the departure is that of the session before it.
-        else if (this.#current.isReady) this.#departure ??= new Departure(goAway);
-        else this.#goAway = goAway;
       },
       onSuperseded: (accept) => {
         this.#accept = accept;
@@ -274,8 +268,6 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   }
 
   #handleReady(): void {
-    this.#departure = this.#goAway && new Departure(this.#goAway);
-    this.#goAway = undefined;
     this.#current.agentId = this.#options.agentId;
     this.#options.onReady();
     this.#parts.call('ready');
@@ -293,10 +285,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
 
   #handleState(state: SessionState): void {
     if (state !== 'suspended') this.#moves.closeLeft();
-    // The server of a resumed session says again that it drains, or another one has it.
-    if (state === 'established' && this.#reportedState === 'suspended') this.#departure = undefined;
     if (state !== 'closed') this.#isClosing = state === 'closing';
-    if (this.#isClosing && this.#departure !== undefined) this.#departure.isClosing = true;
     if (state !== 'closed' || this.#continuation === undefined) this.#reportState(state);
   }
 
@@ -317,11 +306,9 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
 
   /** Closes the session of a server that drains as soon as it is idle. */
   #leaveWhenIdle(): void {
-    const departure = this.#departure;
-    if (departure === undefined || departure.isClosing) return;
-    const { core, isIdle } = this.#current;
-    if (core.state !== 'established' || core.channel.openStreams > 0 || !isIdle) return;
-    departure.isClosing = true;
+    const { core, isIdle, isReady } = this.#current;
+    if (!this.#isDraining || !isReady || core.state !== 'established') return;
+    if (core.channel.openStreams > 0 || !isIdle) return;
     void this.#current.shutdown(CloseReason.CLIENT_SHUTDOWN, 'the server drains');
   }
 
@@ -331,7 +318,6 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
     const { error, continuation, retryAfterMs } = continuationOf(given, {
       core,
       openReplies,
-      departure: this.#departure,
       isCloseRequested: this.#isCloseRequested,
       isSuccessor: this.#isSuccessor,
       isClosing: this.#isClosing,
@@ -360,7 +346,6 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
     this.#hasEnded = true;
     if (continuation !== undefined) this.#endAnyway(error);
     this.#over.settle(this.#current.core.closeStatement, error);
-    this.#departure = undefined;
     const failure = error ?? sessionClosed(this.#current.core);
     this.outbound.end(failure);
     this.#parts.call('ended', failure);
@@ -379,7 +364,6 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
     if (continuation === 'restart') this.mailbox.handleLost(this.logger);
     const [former, accept] = [this.#current, this.#accept];
     this.#accept = undefined;
-    this.#goAway = undefined;
     this.#isSuccessor = true;
     this.#isClosing = false;
     // A session that never began has nothing to prove, but its attempt may have arrived, and is not made twice.
@@ -389,7 +373,6 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
     this.#proof = proof ?? (negotiated === undefined ? next : undefined);
     this.#current = this.#begin();
     this.#reportState(this.#current.state);
-    if (this.#departure !== undefined) this.#departure.isClosing = true;
     const { wire } = former;
     if (accept === undefined || wire === undefined) return this.#options.onWireLost(this.#retryAfterMs);
     former.releaseWire();
