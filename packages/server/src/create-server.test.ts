@@ -1,38 +1,10 @@
 import { loggable, SILENT_LOGGER } from '@parlance/protocol/internal';
-import { describe, expect, it } from 'vitest';
-import { createServer, MOVED_OPTIONS } from './create-server.js';
-import { redis } from './engine/redis.js';
-import * as server from './index.js';
+import { expect, it } from 'vitest';
+import { createServer } from './create-server.js';
 import { without } from './server/parts/features.js';
 import type { SessionServer } from './server/server.js';
 import { resolveServerOptions } from './server/server-options.js';
 import { OfferedOptions } from './server/session-options.js';
-
-describe('an option that has moved to a feature', () => {
-  it.each(Object.entries(MOVED_OPTIONS))('%s is refused, with the line to write: %s', (name, line) => {
-    const message = `the option "${name}" has moved: write ${line}`;
-    for (const value of [undefined, true])
-      expect(() => createServer({ [name]: value })).toThrow(
-        expect.objectContaining({ code: 'invalid_option', message }),
-      );
-  });
-
-  it('is named with functions that the package exports', () => {
-    const called = Object.values(MOVED_OPTIONS).flatMap((line) => line.match(/\w+(?=\()/g) ?? []);
-    const exported = Object.keys({ ...server, redis });
-    expect(called.filter((name) => !exported.includes(name))).toEqual([]);
-  });
-
-  it('is none that a server takes', async () => {
-    await using all = createServer({
-      ...{ path: '/s', origins: [], hosts: [], limits: {}, timers: {}, processMemory: 1e9, loopShare: 1 },
-      ...{ authenticate: () => null, onSession() {}, onRequest: () => '', onFetch: () => new Response() },
-      ...{ logger: SILENT_LOGGER, onError() {}, security: undefined, trustedProxies: [], engine: undefined },
-      ...{ features: [], algorithms: ['NONE'], encodings: [] },
-    });
-    expect(all.sessions.size).toBe(0);
-  });
-});
 
 it('extensions of the sessions themselves can be left out', () => {
   const extensionsOf = (...names: string[]) => {

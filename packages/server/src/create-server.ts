@@ -1,5 +1,5 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
-import { type AsyncDisposal, ProtocolError } from '@parlance/protocol';
+import type { AsyncDisposal } from '@parlance/protocol';
 import { AGENTS, agents } from './agents/feature.js';
 import type { RelayStats } from './agents/transit.js';
 import { alone } from './cluster/alone.js';
@@ -120,7 +120,6 @@ class DefaultServer extends SessionServer implements Server {
 export function createServer<Data = unknown>(options: ServerOptions<Data> = {}): Server<Data> {
   // The type of the data exists for the application alone.
   const given = options as ServerOptions;
-  assertCurrent(given);
   const resolved = resolveServerOptions(given);
   const features = chooseFeatures(defaultFeatures(resolved), given.features);
   return new DefaultServer(resolved, features) as Server<Data>;
@@ -139,32 +138,3 @@ export function defaultFeatures({
 
 /** An extension that sessions agree on, and that the sessions themselves have. */
 const agreedOn = (name: string): Feature => ({ name, install: () => ({ extensions: [name] }) });
-
-/** The options of the past, and the line to write instead. */
-export const MOVED_OPTIONS: Readonly<Record<string, string>> = {
-  agents: 'features: [agents({ … })]',
-  replies: 'features: [keptReplies({ … })]',
-  batch: 'features: [batching({ … })]',
-  scan: 'features: [scan((message, context) => …)]',
-  securityScanning: 'features: [scan((message, context) => …, true)]',
-  metrics: 'features: [metrics({ … })]',
-  admin: 'features: [admin({ … })]',
-  tracing: "features: [without('tracing')]",
-  use: 'features: [hooks([ … ])]',
-  cluster: 'engine: redis({ … }), features: [nodes({ … })]',
-  node: 'features: [nodes({ … })]',
-  durable: 'features: [durable((candidate) => …)]',
-  durability: 'features: [durable(true, { … })]',
-  seal: 'engine: sealed(redis({ … }), { … })',
-  avp: 'features: [tensors({ avp: { … } })]',
-  transfers: "features: [tensors({ transfers: 'stream' })]",
-  extensions: "features: [without('context')]",
-};
-
-/** @throws {ProtocolError} `invalid_option`. */
-function assertCurrent(options: ServerOptions): void {
-  for (const name in options) {
-    if (!Object.hasOwn(MOVED_OPTIONS, name)) continue;
-    throw new ProtocolError('invalid_option', `the option "${name}" has moved: write ${MOVED_OPTIONS[name]}`);
-  }
-}
