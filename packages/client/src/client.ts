@@ -8,11 +8,11 @@ import {
 import { resolveUrl } from './connection/address.js';
 import { watchPage } from './connection/page-events.js';
 import { createBackoff } from './connection/reconnect.js';
+import { modulesOf } from './modules.js';
 import { open } from './opening.js';
-import { partsOf } from './parts.js';
 import { loggerOf } from './session/logger.js';
+import type { ClientModule, Setup, Tools } from './session/module.js';
 import { type ClientOptions, KINDS } from './session/options.js';
-import type { ClientPart, Setup, Tools } from './session/part.js';
 import { type ClientSession, ClientUserSession, clientHostOf } from './session/session.js';
 
 /**
@@ -25,14 +25,14 @@ import { type ClientSession, ClientUserSession, clientHostOf } from './session/s
  */
 export async function connect(url: string | URL, options: ClientOptions = {}): Promise<ClientSession> {
   try {
-    return await openWithParts(url, options);
+    return await openWithModules(url, options);
   } catch (error) {
     await sentenceOf(error);
     throw error;
   }
 }
 
-async function openWithParts(url: string | URL, options: ClientOptions): Promise<ClientSession> {
+async function openWithModules(url: string | URL, options: ClientOptions): Promise<ClientSession> {
   assertOptions(options, KINDS);
   const setup: Setup = {
     url: await resolveUrl(url),
@@ -42,13 +42,13 @@ async function openWithParts(url: string | URL, options: ClientOptions): Promise
     logger: loggerOf(options),
     tools: TOOLS,
   };
-  const asked = partsOf(options);
-  const openWith = async (index: number, parts: readonly ClientPart[]): Promise<ClientSession> => {
+  const asked = modulesOf(options);
+  const openWith = async (index: number, modules: readonly ClientModule[]): Promise<ClientSession> => {
     const code = asked[index];
-    if (code === undefined) return await open(setup, parts);
-    const part = await (await code.load()).createPart(setup);
-    const next = (more: ClientPart = {}) => openWith(index + 1, [...parts, part, more]);
-    return await (part.open?.(next) ?? next());
+    if (code === undefined) return await open(setup, modules);
+    const module = await (await code.load()).createModule(setup);
+    const next = (more: ClientModule = {}) => openWith(index + 1, [...modules, module, more]);
+    return await (module.open?.(next) ?? next());
   };
   return await openWith(0, []);
 }

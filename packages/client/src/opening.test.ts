@@ -5,7 +5,7 @@ import { MemoryServer } from './connection/testing/memory-server.js';
 import { MemoryTransport } from './connection/testing/memory-transport.js';
 import { settled, VirtualClock } from './connection/testing/virtual-clock.js';
 import { open } from './opening.js';
-import type { Setup } from './session/part.js';
+import type { Setup } from './session/module.js';
 
 const OPTIONS = {
   subprotocol: Subprotocol.BINARY,
@@ -62,12 +62,12 @@ describe.each([true, false])(
       ]);
 
       const closed = session.close();
-    const state = () => {
-      server.exchange();
-      return session.state;
-    };
-    await expect.poll(state).toBe('closed');
-    await closed;
+      const state = () => {
+        server.exchange();
+        return session.state;
+      };
+      await expect.poll(state).toBe('closed');
+      await closed;
       expect([transport.connections.length, clock.tasks]).toEqual([2, 0]);
     });
   },

@@ -24,22 +24,22 @@ import { watchPage } from './connection/page-events.js';
 import { createBackoff } from './connection/reconnect.js';
 import { Wake } from './connection/wake.js';
 import { webSockets } from './connection/web-socket.js';
-import { channelOf } from './parts.js';
-import type { ClientPart, Plan, Setup } from './session/part.js';
-import { PartList } from './session/part-list.js';
+import { channelOf } from './modules.js';
+import type { ClientModule, Plan, Setup } from './session/module.js';
+import { ModuleList } from './session/module-list.js';
 import type { ClientSession } from './session/session.js';
 import { Credentials } from './survival/credentials.js';
 import { createRenewal } from './survival/renewal.js';
 import { Succession } from './survival/succession.js';
 
-/** Opens the session that `setup` describes, with the parts that its options ask for. Throws as `connect`. */
-export async function open(setup: Setup, given: readonly ClientPart[]): Promise<ClientSession> {
+/** Opens the session that `setup` describes, with the modules that its options ask for. Throws as `connect`. */
+export async function open(setup: Setup, given: readonly ClientModule[]): Promise<ClientSession> {
   const { url, options, limits, clock: platformClock, logger } = setup;
   const { signal, traceparent, transfers } = options;
   const timers = { ...resolveTimers(options.timers) };
   const backoff = options.reconnect === false ? undefined : createBackoff(options.reconnect);
-  const parts = new PartList(given);
-  const { plan } = parts;
+  const modules = new ModuleList(given);
+  const { plan } = modules;
   const { agentId, avp, security, subprotocol = Subprotocol.BINARY } = plan;
   const capabilities = await capabilitiesOf(setup, plan);
   const credentials = new Credentials(options.token);
@@ -83,7 +83,7 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
       isRenewed: backoff !== undefined,
       onRefused,
       mayTryAgain: () => platformClock.now() < triesUntil,
-      parts,
+      modules,
       agentId,
       endpoint: {
         clock: platformClock,
@@ -127,7 +127,7 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
       },
     });
     isAccepted = () => succession.isAccepted;
-    parts.call('begin', succession, capabilities.extensions['ready']);
+    modules.call('begin', succession, capabilities.extensions['ready']);
     const clock = new GuardedClock(platformClock, succession);
     const dialer = new Dialer({
       url,
@@ -138,7 +138,7 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
       clock,
       logger,
       askToken: async () => {
-        await Promise.all(parts.call('dialing'));
+        await Promise.all(modules.call('dialing'));
         return await askToken();
       },
       session: succession,
@@ -162,21 +162,21 @@ export async function open(setup: Setup, given: readonly ClientPart[]): Promise<
     const stopListening = watchPage({
       onSignOfLife,
       onGone(isCached) {
-        if (parts.call('gone').includes(true)) dialer.abandon();
+        if (modules.call('gone').includes(true)) dialer.abandon();
         // Without CLOSE, the server would keep the session for a client that does not return.
         else if (!isCached) guardLater(succession, succession.close());
       },
       onBack: () =>
         guardLater(
           succession,
-          Promise.all(parts.call('back')).then(() => dialer.handleBack()),
+          Promise.all(modules.call('back')).then(() => dialer.handleBack()),
         ),
     });
     const release = (): void => {
       renewal.stop();
       signal?.removeEventListener('abort', onAbort);
       stopListening();
-      dialer.stop(parts.has('isAway') ? CloseCode.DETACHED : CloseCode.NORMAL);
+      dialer.stop(modules.has('isAway') ? CloseCode.DETACHED : CloseCode.NORMAL);
       sweep.delete(ticking);
     };
     const fail = (error: unknown) => {

@@ -1,8 +1,8 @@
 import { parts } from '@parlance/protocol/client';
-import type { ClientPart, Setup } from './part.js';
+import type { ClientModule, Setup } from './module.js';
 
 /** The options of requests that this end answers: `onFetch` and `batch`. @throws {ProtocolError} `invalid_option`. */
-export async function createPart({ options, limits, logger }: Setup): Promise<ClientPart> {
+export async function createModule({ options, limits, logger }: Setup): Promise<ClientModule> {
   const { onRequest, onFetch, batch } = options;
   const { resolveBatchOptions } = await parts.answers.load();
   const plan = { onRequest, batch: resolveBatchOptions(batch) };

@@ -9,7 +9,7 @@ import {
   parts,
   Subprotocol,
 } from '@parlance/protocol/client';
-import type { ClientPart, Setup } from './part.js';
+import type { ClientModule, Setup } from './module.js';
 
 const KINDS: OptionKinds<AgentOptions> = { id: 'text', metadata: 'object', model: 'object' };
 
@@ -19,7 +19,7 @@ const KINDS: OptionKinds<AgentOptions> = { id: 'text', metadata: 'object', model
  *
  * @throws {ProtocolError} `invalid_option`, `invalid_key`.
  */
-export async function createPart({ options }: Setup): Promise<ClientPart> {
+export async function createModule({ options }: Setup): Promise<ClientModule> {
   const { agent, subprotocol } = options;
   if (agent !== undefined) assertOptions(agent, KINDS, 'agent');
   const agentId = either('agent.id', agent?.id, 'agentId', options.agentId);

@@ -26,7 +26,7 @@ async function create() {
     send: async (content: unknown) => void sent.push(content),
     request: async (content: unknown) => ({ text: `re: ${content}` }),
   } as unknown as UserOutbound;
-  let part: { ready?(): void } | undefined;
+  let module: { ready?(): void } | undefined;
   const outbound = new ClientOutbound(
     {
       present() {
@@ -44,7 +44,7 @@ async function create() {
       windowMs: () => 60_000,
     },
     (added) => {
-      part = added;
+      module = added;
     },
   );
   return {
@@ -63,7 +63,7 @@ async function create() {
     comeBack: () => {
       state.isThere = true;
       network.isUp = true;
-      part?.ready?.();
+      module?.ready?.();
       outbound.ready();
     },
   };

@@ -7,7 +7,7 @@ import type {
   SendOptions,
 } from '@parlance/protocol';
 import { type CallHooks, contentOf, LateReply, loadable, ownContent } from '@parlance/protocol/client';
-import type { ClientPart } from '../session/part.js';
+import type { ClientModule } from '../session/module.js';
 import { keptOptions, type WaitingOptions, WaitingOutbound } from '../session/waiting.js';
 import type { Retries } from './retries.js';
 
@@ -21,7 +21,7 @@ const LOADED_AFTER_MS = 1_000;
  */
 export class ClientOutbound extends WaitingOutbound {
   readonly #options: WaitingOptions;
-  readonly #join: (part: ClientPart) => void;
+  readonly #join: (module: ClientModule) => void;
   /** Why no session follows. */
   #ended: ProtocolError | undefined;
   /** Created with the first call that has `retry`. */
@@ -31,8 +31,8 @@ export class ClientOutbound extends WaitingOutbound {
   /** The code is not to be loaded beforehand any more. */
   #stop = (): void => {};
 
-  /** @param join adds a part to the sessions. */
-  constructor(options: WaitingOptions, join: (part: ClientPart) => void) {
+  /** @param join adds a module to the sessions. */
+  constructor(options: WaitingOptions, join: (module: ClientModule) => void) {
     super(options);
     this.#options = options;
     this.#join = join;

@@ -7,7 +7,7 @@ import {
   sizeOf,
   type UserOutbound,
 } from '@parlance/protocol/client';
-import type { ClientPart } from '../session/part.js';
+import type { ClientModule } from '../session/module.js';
 import { CALL_SIZE, MAX_WAITING } from '../session/waiting.js';
 import { RetriedReply } from './retried-reply.js';
 
@@ -42,7 +42,7 @@ interface Call {
  * The calls of a client that have `retry`, until all of each is written. If a session ends before, they move on to the
  * next one, in the order in which they were made. What was written may have arrived, and is never repeated.
  */
-export class Retries implements ClientPart {
+export class Retries implements ClientModule {
   readonly #present: () => UserOutbound;
   readonly #clock: Pick<Clock, 'now' | 'after'>;
   readonly #calls = new Set<Call>();

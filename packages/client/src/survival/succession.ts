@@ -27,8 +27,8 @@ import {
 } from '@parlance/protocol/client';
 import type { DialingSession } from '../connection/dialer.js';
 import { ClientEndpoint } from '../session/endpoint.js';
-import type { Sessions } from '../session/part.js';
-import { PartList } from '../session/part-list.js';
+import type { Sessions } from '../session/module.js';
+import { ModuleList } from '../session/module-list.js';
 import { type ClientSession, ClientUserSession } from '../session/session.js';
 import { type Continuation, continuationOf } from './continuation.js';
 import { Moves } from './moves.js';
@@ -58,7 +58,7 @@ export interface SuccessionOptions {
   /** Another connection is needed within so many milliseconds, while the present one goes on. */
   readonly moveWithin: (withinMs: number) => void;
   /** What the options of the client have asked for. @default nothing */
-  readonly parts?: PartList | undefined;
+  readonly modules?: ModuleList | undefined;
   /** No session follows any more. */
   readonly onEnded: (error: ProtocolError | undefined) => void;
 }
@@ -72,7 +72,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   readonly mailbox: SuccessionMailbox = new SuccessionMailbox();
   readonly outbound: ClientOutbound;
   readonly #options: SuccessionOptions;
-  readonly #parts: PartList;
+  readonly #modules: ModuleList;
   #current: ClientEndpoint;
   /** The endpoint whose HELLO travels in an upgrade request. */
   #greeter: ClientEndpoint | undefined;
@@ -102,7 +102,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
 
   constructor(options: SuccessionOptions) {
     this.#options = options;
-    this.#parts = options.parts ?? new PartList([]);
+    this.#modules = options.modules ?? new ModuleList([]);
     this.#proof = options.proof;
     this.logger = options.endpoint.logger ?? SILENT_LOGGER;
     this.#moves = new Moves(this.logger, options.moveWithin);
@@ -110,7 +110,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
     const present = () => this.#current.outbound;
     const [isComing, windowMs] = [() => this.#isComing, () => this.#current.core.windowMs];
     const waiting = { present, isComing, windowMs, clock: options.endpoint.clock };
-    this.outbound = new ClientOutbound(waiting, (part) => this.#parts.add(part));
+    this.outbound = new ClientOutbound(waiting, (module) => this.#modules.add(module));
     this.#current = this.#begin();
   }
 
@@ -163,7 +163,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   }
 
   get isTakenUp(): boolean {
-    return this.#parts.has('isTakenUp');
+    return this.#modules.has('isTakenUp');
   }
 
   get closed(): Promise<SessionEnd> {
@@ -172,12 +172,12 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
 
   async close(options: CloseOptions = {}): Promise<CloseResult> {
     this.#isCloseRequested = true;
-    this.#parts.call('closing');
+    this.#modules.call('closing');
     return await this.#current.close(options);
   }
 
   async detach(): Promise<void> {
-    const left = await Promise.all(this.#parts.call('detach'));
+    const left = await Promise.all(this.#modules.call('detach'));
     if (left.includes(true)) return;
     throw new ProtocolError('unsupported', 'detach: the session has no store');
   }
@@ -194,7 +194,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
 
   get needsWire(): boolean {
     const needsAny = this.#moves.isUnderWay || this.#current.wire === undefined;
-    return needsAny && !this.#hasEnded && !this.#parts.has('isAway');
+    return needsAny && !this.#hasEnded && !this.#modules.has('isAway');
   }
   get isAccepted(): boolean {
     return this.#isAccepted;
@@ -259,7 +259,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
       onSuperseded: (accept) => {
         this.#accept = accept;
       },
-      onTakenUp: (cancelled) => this.#parts.call('takenUp', cancelled),
+      onTakenUp: (cancelled) => this.#modules.call('takenUp', cancelled),
       onApplied: () => this.#handleApplied(),
       onWireLost,
       onEnding: (error) => this.#handleEnding(error),
@@ -270,7 +270,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   #handleReady(): void {
     this.#current.agentId = this.#options.agentId;
     this.#options.onReady();
-    this.#parts.call('ready');
+    this.#modules.call('ready');
     this.outbound.ready();
   }
 
@@ -279,7 +279,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
     // An attempt to begin a session is not a session that ended.
     if (this.#continuation === 'retry') return;
     if (name === 'reset' && this.#continuation !== undefined)
-      return this.listeners.notify('reset', this.#parts.lossOf(event as SessionReset), this);
+      return this.listeners.notify('reset', this.#modules.lossOf(event as SessionReset), this);
     this.listeners.notify(name, event, this);
   }
 
@@ -301,7 +301,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
 
   #handleApplied(): void {
     this.#leaveWhenIdle();
-    this.#parts.call('applied', this.#current.core);
+    this.#modules.call('applied', this.#current.core);
   }
 
   /** Closes the session of a server that drains as soon as it is idle. */
@@ -348,7 +348,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
     this.#over.settle(this.#current.core.closeStatement, error);
     const failure = error ?? sessionClosed(this.#current.core);
     this.outbound.end(failure);
-    this.#parts.call('ended', failure);
+    this.#modules.call('ended', failure);
     this.#options.onEnded(error);
   }
 

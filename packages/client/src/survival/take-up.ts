@@ -1,7 +1,7 @@
 import type { Logger, SessionCore } from '@parlance/protocol';
 import { type Clock, CloseCode, guardLater, ProtocolError, type Ticket } from '@parlance/protocol/client';
+import type { ClientModule, Plan, Sessions, Setup } from '../session/module.js';
 import type { SessionStore } from '../session/options.js';
-import type { ClientPart, Plan, Sessions, Setup } from '../session/part.js';
 import type { ClientSession } from '../session/session.js';
 import { decodeEntry, type Entry, encodeEntry } from './entry.js';
 import { pageLocks, takeLock } from './page-lock.js';
@@ -23,7 +23,7 @@ interface TakeUpOptions {
 }
 
 /** The option `store`. Opens a new session if another page is ahead with the session of the entry. */
-export function createPart({ options, url, clock, logger }: Setup): ClientPart {
+export function createModule({ options, url, clock, logger }: Setup): ClientModule {
   const store = options.store as SessionStore;
   return {
     async open(next) {
@@ -67,7 +67,7 @@ function isViolation(error: unknown): boolean {
  * Keeps the entry from which the next page takes up the session of this one. A lock on the session, which ends with the
  * page, tells a page that was loaded again from one that was duplicated.
  */
-class TakeUp implements ClientPart {
+class TakeUp implements ClientModule {
   /** The entry that a former page has left; this page takes up its session. */
   #entry: Entry | undefined;
   isTakenUp = false;

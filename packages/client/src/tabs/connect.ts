@@ -7,7 +7,7 @@ import {
   resolveTimers,
   systemClock,
 } from '@parlance/protocol/client';
-import type { ClientPart, Setup } from '../session/part.js';
+import type { ClientModule, Setup } from '../session/module.js';
 import type { ClientSession } from '../session/session.js';
 import { Election } from './election.js';
 import { Hubs } from './hub.js';
@@ -21,7 +21,7 @@ import { Tab } from './tab.js';
 import { attachToWorker } from './worker.js';
 
 /** The option `shared`. */
-export function createPart(setup: Setup): ClientPart {
+export function createModule(setup: Setup): ClientModule {
   return { open: (next) => connectShared(setup, next) };
 }
 

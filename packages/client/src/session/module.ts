@@ -18,16 +18,16 @@ import type { ClientSession, ClientSessionHost } from './session.js';
 /**
  * Something that a client does only if an option asks for it, such as surviving a reload of its page. Its code is loaded with
  * the call of `connect` that asks, and it is told what happens from then on. Every hook is optional, and only
- * `open` and `detach` may throw; parts are called in the order of `PARTS`.
+ * `open` and `detach` may throw; modules are called in the order of `MODULES`.
  */
-export interface ClientPart {
+export interface ClientModule {
   /**
-   * Opens the session in place of `next`, or around it. `next` opens the session with one more part, if one is given.
+   * Opens the session in place of `next`, or around it. `next` opens the session with one more module, if one is given.
    *
    * @throws {ProtocolError} what `connect` throws.
    */
-  open?(next: (part?: ClientPart) => Promise<ClientSession>): Promise<ClientSession>;
-  /** What the part changes of what the sessions are made of. Read before the first HELLO. */
+  open?(next: (module?: ClientModule) => Promise<ClientSession>): Promise<ClientSession>;
+  /** What the module changes of what the sessions are made of. Read before the first HELLO. */
   readonly plan?: Plan;
   /** The session of a former page goes on. @default false */
   readonly isTakenUp?: boolean;
@@ -57,13 +57,13 @@ export interface ClientPart {
   ended?(error: ProtocolError): void;
 }
 
-/** The code of a part. */
-export interface PartModule {
+/** What the file of a module exports. */
+export interface ModuleCode {
   /** @throws {ProtocolError} `invalid_option`. */
-  createPart(setup: Setup): ClientPart | Promise<ClientPart>;
+  createModule(setup: Setup): ClientModule | Promise<ClientModule>;
 }
 
-/** What the sessions of one client are made of. Without a part, an option leaves its default. */
+/** What the sessions of one client are made of. Without a module, an option leaves its default. */
 export interface Plan extends Pick<EndpointOptions, 'batch' | 'security' | 'onRequest'> {
   readonly subprotocol?: Subprotocol | undefined;
   /** How the session reaches its server. @default WebSockets */
@@ -80,7 +80,7 @@ export interface Plan extends Pick<EndpointOptions, 'batch' | 'security' | 'onRe
   readonly later?: readonly string[] | undefined;
 }
 
-/** The sessions of one client that follow each other, for the parts that live as long as they. */
+/** The sessions of one client that follow each other, for the modules that live as long as they. */
 export interface Sessions extends Crashable {
   readonly current: ClientEndpoint;
   readonly id: string;
@@ -94,7 +94,7 @@ export interface Sessions extends Crashable {
   stop(): void;
 }
 
-/** What a part is loaded for. */
+/** What a module is loaded for. */
 export interface Setup {
   readonly url: URL;
   readonly options: ClientOptions;
@@ -104,7 +104,7 @@ export interface Setup {
   readonly tools: Tools;
 }
 
-/** What the entry of a page has already: bundlers would move what a part imports from it to a file of its own. */
+/** What the entry of a page has already: bundlers would move what a module imports from it to a file of its own. */
 export interface Tools {
   /** Opens another session. */
   readonly connect: (url: string, options: ClientOptions) => Promise<ClientSessionHost>;

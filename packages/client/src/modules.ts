@@ -1,16 +1,16 @@
 import type { Negotiated } from '@parlance/protocol';
 import { type ChannelModule, Extension, type Loadable, loadable, parts } from '@parlance/protocol/client';
+import type { ModuleCode } from './session/module.js';
 import type { ClientOptions } from './session/options.js';
-import type { PartModule } from './session/part.js';
 
 const hello = loadable('HELLO', () => import('./session/hello.js'));
 const answers = loadable('answers', () => import('./session/answers.js'));
 
 /**
  * What not every client needs, by the option that asks for it, the outermost first; it is loaded before HELLO. Without such an
- * option, a part has no code in a page, no state, and nothing to run.
+ * option, a module has no code in a page, no state, and nothing to run.
  */
-const PARTS: { readonly [Option in keyof ClientOptions]: Loadable<PartModule> } = {
+const MODULES: { readonly [Option in keyof ClientOptions]: Loadable<ModuleCode> } = {
   shared: loadable('shared sessions', () => import('./tabs/connect.js')),
   store: loadable('reloads', () => import('./survival/take-up.js')),
   agent: hello,
@@ -22,9 +22,9 @@ const PARTS: { readonly [Option in keyof ClientOptions]: Loadable<PartModule> } 
   batch: answers,
 };
 
-/** The parts that the options ask for. */
-export function partsOf(options: ClientOptions): readonly Loadable<PartModule>[] {
-  const asked = Object.entries(PARTS).filter(([name]) => {
+/** The modules that the options ask for. */
+export function modulesOf(options: ClientOptions): readonly Loadable<ModuleCode>[] {
+  const asked = Object.entries(MODULES).filter(([name]) => {
     const value = options[name as keyof ClientOptions];
     return value !== undefined && value !== false;
   });
