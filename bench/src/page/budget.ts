@@ -29,7 +29,7 @@ export const ROOM_BUDGETS: Readonly<Record<string, number>> = {
   'protocol/base': 24_900,
   'protocol/endpoint/messages': 12_900,
   'protocol/control': 10_500,
-  'client/survival': 9_100,
+  'client/reconnect': 9_100,
   '(bundler)': 8_000,
   'client/connection': 6_300,
   client: 4_100,

@@ -16,7 +16,7 @@ import { type Endpoint, hostOf, type UserSession } from '@parlance/protocol/inte
 import { createServer, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import type { Succession } from '../../../packages/client/src/survival/succession.js';
+import type { ReconnectingSession } from '../../../packages/client/src/reconnect/reconnecting-session.js';
 
 /** With `security`, both ends send and accept only protected M2M bodies. */
 
@@ -50,7 +50,7 @@ function end(session: Session): Promise<ProtocolError> {
 
 /** Sends what no session would send by itself. */
 function say<Result>(session: Session, command: (core: SessionCore) => Result): Result {
-  const host = hostOf(session as UserSession) as unknown as Endpoint | Succession;
+  const host = hostOf(session as UserSession) as unknown as Endpoint | ReconnectingSession;
   const endpoint = 'current' in host ? host.current : host;
   const result = command(endpoint.core);
   endpoint.pump();

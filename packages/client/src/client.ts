@@ -6,8 +6,8 @@ import {
   systemClock,
 } from '@parlance/protocol/client';
 import { resolveUrl } from './connection/address.js';
+import { createBackoff } from './connection/backoff.js';
 import { watchPage } from './connection/page-events.js';
-import { createBackoff } from './connection/reconnect.js';
 import { modulesOf } from './modules.js';
 import { open } from './opening.js';
 import { loggerOf } from './session/logger.js';

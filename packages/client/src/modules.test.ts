@@ -35,7 +35,7 @@ it('loads a module once for all options that ask for it, the outermost first', (
 
 it('keeps the code of modules out of what every page loads', () => {
   const files = [...reachedFrom(resolve(SOURCES, 'index.ts'))].map((file) => relative(SOURCES, file));
-  expect(files).toContain('survival/succession.ts');
+  expect(files).toContain('reconnect/reconnecting-session.ts');
   const modules =
     /^(tabs|ai|react|inspect)\/|\/(take-up|store|entry|page-lock|retries|retried-reply|hello|answers)\.ts$/;
   expect(files.filter((file) => modules.test(file))).toEqual([]);

@@ -19,18 +19,18 @@ import {
   sweepInterval,
   type Ticket,
 } from '@parlance/protocol/client';
+import { createBackoff } from './connection/backoff.js';
 import { Dialer } from './connection/dialer.js';
 import { watchPage } from './connection/page-events.js';
-import { createBackoff } from './connection/reconnect.js';
 import { Wake } from './connection/wake.js';
 import { webSockets } from './connection/web-socket.js';
 import { channelOf } from './modules.js';
+import { Credentials } from './reconnect/credentials.js';
+import { ReconnectingSession } from './reconnect/reconnecting-session.js';
+import { createRenewal } from './reconnect/renewal.js';
 import type { ClientModule, Plan, Setup } from './session/module.js';
 import { ModuleList } from './session/module-list.js';
 import type { ClientSession } from './session/session.js';
-import { Credentials } from './survival/credentials.js';
-import { createRenewal } from './survival/renewal.js';
-import { Succession } from './survival/succession.js';
 
 /** Opens the session that `setup` describes, with the modules that its options ask for. Throws as `connect`. */
 export async function open(setup: Setup, given: readonly ClientModule[]): Promise<ClientSession> {
@@ -77,7 +77,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
   const triesUntil = platformClock.now() + (backoff?.connectWithinMs ?? 0);
   return await new Promise<ClientSession>((resolve, reject) => {
     const sweep = sweepOf(timers);
-    const succession = new Succession({
+    const reconnecting = new ReconnectingSession({
       createCore,
       proof: plan.proof,
       isRenewed: backoff !== undefined,
@@ -101,7 +101,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
       },
       onReady() {
         signal?.removeEventListener('abort', onAbort);
-        resolve(succession.session);
+        resolve(reconnecting.session);
       },
       onState(state) {
         if (state !== 'established' && state !== 'closing') return;
@@ -118,7 +118,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
         release();
         const failure = error ?? new ProtocolError('session_closed', 'closed while connecting');
         const { isAnswered, firstMessage } = dialer;
-        if (error === undefined || succession.isAccepted || !isAnswered || failure.code === 'rejected')
+        if (error === undefined || reconnecting.isAccepted || !isAnswered || failure.code === 'rejected')
           return reject(failure);
         Promise.all([import('./connection/connection-failure.js'), sentenceOf(failure)]).then(
           ([{ explain }]) => reject(explain(url, failure, firstMessage)),
@@ -126,9 +126,9 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
         );
       },
     });
-    isAccepted = () => succession.isAccepted;
-    modules.call('begin', succession, capabilities.extensions['ready']);
-    const clock = new GuardedClock(platformClock, succession);
+    isAccepted = () => reconnecting.isAccepted;
+    modules.call('begin', reconnecting, capabilities.extensions['ready']);
+    const clock = new GuardedClock(platformClock, reconnecting);
     const dialer = new Dialer({
       url,
       transport: plan.transport ?? webSockets({ ...options, subprotocol }),
@@ -141,34 +141,34 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
         await Promise.all(modules.call('dialing'));
         return await askToken();
       },
-      session: succession,
+      session: reconnecting,
     });
     const renewal = createRenewal({
       askToken: credentials.isRenewable ? askToken : undefined,
-      authenticate: (token) => succession.current.authenticate(token),
-      leave: () => succession.current.leaveConnection('no new credentials'),
+      authenticate: (token) => reconnecting.current.authenticate(token),
+      leave: () => reconnecting.current.leaveConnection('no new credentials'),
       clock,
       logger,
     });
-    const onSignOfLife = () => guard(succession, () => dialer.handleSignOfLife());
+    const onSignOfLife = () => guard(reconnecting, () => dialer.handleSignOfLife());
     const wake = new Wake(platformClock);
     const ticking = {
       handleTick() {
         if (wake.check()) onSignOfLife();
-        succession.handleTick();
+        reconnecting.handleTick();
       },
-      crash: (error: unknown) => succession.crash(error),
+      crash: (error: unknown) => reconnecting.crash(error),
     };
     const stopListening = watchPage({
       onSignOfLife,
       onGone(isCached) {
         if (modules.call('gone').includes(true)) dialer.abandon();
         // Without CLOSE, the server would keep the session for a client that does not return.
-        else if (!isCached) guardLater(succession, succession.close());
+        else if (!isCached) guardLater(reconnecting, reconnecting.close());
       },
       onBack: () =>
         guardLater(
-          succession,
+          reconnecting,
           Promise.all(modules.call('back')).then(() => dialer.handleBack()),
         ),
     });
@@ -181,7 +181,7 @@ export async function open(setup: Setup, given: readonly ClientModule[]): Promis
     };
     const fail = (error: unknown) => {
       reject(error);
-      guardLater(succession, succession.close());
+      guardLater(reconnecting, reconnecting.close());
     };
     const onAbort = () => fail(signal?.reason);
     signal?.addEventListener('abort', onAbort, { once: true });

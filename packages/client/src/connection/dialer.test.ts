@@ -1,7 +1,7 @@
 import { CloseCode, type ProtocolError } from '@parlance/protocol';
 import { describe, expect, it } from 'vitest';
+import { createBackoff } from './backoff.js';
 import { Dialer, type DialerOptions } from './dialer.js';
-import { createBackoff } from './reconnect.js';
 import { type MemoryConnection, MemoryTransport } from './testing/memory-transport.js';
 import { VirtualClock } from './testing/virtual-clock.js';
 

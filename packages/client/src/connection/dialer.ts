@@ -9,8 +9,8 @@ import {
   ProtocolError,
   type Wire,
 } from '@parlance/protocol/client';
+import type { Backoff } from './backoff.js';
 import { connectionFailure } from './cannot-connect.js';
-import type { Backoff } from './reconnect.js';
 import type { ClientTransport, ConnectionFailure, Frame } from './transport.js';
 
 export interface DialerOptions {

@@ -8,8 +8,8 @@ import type {
   Subprotocol,
   Ticket,
 } from '@parlance/protocol/client';
+import type { createBackoff } from '../connection/backoff.js';
 import type { watchPage } from '../connection/page-events.js';
-import type { createBackoff } from '../connection/reconnect.js';
 import type { ClientTransport } from '../connection/transport.js';
 import type { ClientEndpoint } from './endpoint.js';
 import type { ClientOptions } from './options.js';

@@ -12,7 +12,7 @@ import type {
 } from '@parlance/protocol';
 import { CAPABILITY_KINDS, type OptionKinds, type Subprotocol } from '@parlance/protocol/client';
 import type { FetchHandler } from '@parlance/protocol/serve-http';
-import type { ReconnectOptions } from '../connection/reconnect.js';
+import type { ReconnectOptions } from '../connection/backoff.js';
 import type { WebSocketConstructor } from '../connection/web-socket.js';
 import type { ClientSession } from './session.js';
 

@@ -1,6 +1,6 @@
 import type { CapabilityOptions, Limits, Subprotocol, Timers } from '@parlance/protocol';
 import { assertOptions, ProtocolError } from '@parlance/protocol/client';
-import type { ReconnectOptions } from '../connection/reconnect.js';
+import type { ReconnectOptions } from '../connection/backoff.js';
 import type { SharingOptions } from '../session/options.js';
 
 /** The options that the tabs of a session have in common. They cross to its host. */

@@ -18,7 +18,7 @@ import {
   loggable,
   ProtocolError,
 } from '@parlance/protocol/client';
-import type { Backoff } from '../connection/reconnect.js';
+import type { Backoff } from '../connection/backoff.js';
 import type { ClientSession, ClientSessionHost } from '../session/session.js';
 import { WaitingOutbound } from '../session/waiting.js';
 import { nextToken } from './asking.js';

@@ -17,7 +17,7 @@ import {
   type UserOutbound,
 } from '@parlance/protocol/client';
 import { afterEach, expect } from 'vitest';
-import { createBackoff } from '../../connection/reconnect.js';
+import { createBackoff } from '../../connection/backoff.js';
 import { type ClientSessionHost, ClientUserSession } from '../../session/session.js';
 import { Hubs, type OpenSession } from '../hub.js';
 import { type HostPipe, type Pipe, portPipe, readyPipe } from '../pipe.js';

@@ -33,9 +33,9 @@ import { type ClientSession, ClientUserSession } from '../session/session.js';
 import { type Continuation, continuationOf } from './continuation.js';
 import { Moves } from './moves.js';
 import { ClientOutbound } from './outbound.js';
-import { SuccessionMailbox } from './succession-mailbox.js';
+import { ReconnectingMailbox } from './reconnecting-mailbox.js';
 
-export interface SuccessionOptions {
+export interface ReconnectingOptions {
   /** @param proof the ticket of the session before this one, which this client or a former page had. */
   readonly createCore: (proof: Ticket | undefined) => SessionCore;
   /** The session of a former page. */
@@ -64,14 +64,14 @@ export interface SuccessionOptions {
 }
 
 /** The successive sessions of one client, as one session of its application. */
-export class Succession implements UserSessionHost, DialingSession, Sessions, Sweepable {
+export class ReconnectingSession implements UserSessionHost, DialingSession, Sessions, Sweepable {
   readonly reachesAgents = true;
   readonly session: ClientSession;
   readonly listeners = new Listeners();
   readonly logger: Logger;
-  readonly mailbox: SuccessionMailbox = new SuccessionMailbox();
+  readonly mailbox: ReconnectingMailbox = new ReconnectingMailbox();
   readonly outbound: ClientOutbound;
-  readonly #options: SuccessionOptions;
+  readonly #options: ReconnectingOptions;
   readonly #modules: ModuleList;
   #current: ClientEndpoint;
   /** The endpoint whose HELLO travels in an upgrade request. */
@@ -100,7 +100,7 @@ export class Succession implements UserSessionHost, DialingSession, Sessions, Sw
   /** Proves to the server that the next session is of the same client as the one before. */
   #proof: Ticket | undefined;
 
-  constructor(options: SuccessionOptions) {
+  constructor(options: ReconnectingOptions) {
     this.#options = options;
     this.#modules = options.modules ?? new ModuleList([]);
     this.#proof = options.proof;

@@ -11,12 +11,12 @@ import {
   Subprotocol,
 } from '@parlance/protocol';
 import { describe, expect, it } from 'vitest';
+import { createBackoff } from '../connection/backoff.js';
 import { Dialer } from '../connection/dialer.js';
-import { createBackoff } from '../connection/reconnect.js';
 import { MemoryServer } from '../connection/testing/memory-server.js';
 import { type MemoryConnection, MemoryTransport } from '../connection/testing/memory-transport.js';
 import { settled, VirtualClock } from '../connection/testing/virtual-clock.js';
-import { Succession } from './succession.js';
+import { ReconnectingSession } from './reconnecting-session.js';
 
 /** A client that its server asks to move, with its dialer, in virtual time and over connections that the test opens and closes. */
 
@@ -45,7 +45,7 @@ async function setUp() {
   const warnings: object[] = [];
   const states: SessionState[] = [];
   const logger = { debug() {}, info() {}, error() {}, warn: (fields: object) => void warnings.push(fields) };
-  const succession: Succession = new Succession({
+  const reconnecting: ReconnectingSession = new ReconnectingSession({
     createCore: () => createSession({ ...OPTIONS, role: 'client' }),
     isRenewed: true,
     agentId: undefined,
@@ -68,7 +68,7 @@ async function setUp() {
     clock,
     logger,
     askToken: async () => undefined,
-    session: succession,
+    session: reconnecting,
   });
 
   const end = new MemoryServer(transport, OPTIONS, clock);
@@ -95,7 +95,15 @@ async function setUp() {
   await settled();
   exchange();
   return {
-    ...{ succession, session: succession.session, dialer, server: end.core, connections, states, warnings },
+    ...{
+      reconnecting,
+      session: reconnecting.session,
+      dialer,
+      server: end.core,
+      connections,
+      states,
+      warnings,
+    },
     ...{ messages: end.messages, hellos: end.hellos, pass, exchange, open, goAway, goAwayOfAnother },
     ...{
       take: (from: MemoryConnection) => end.take(from),
@@ -281,7 +289,8 @@ describe('a client that is asked to move', () => {
   });
 
   it('still closes in order, on whichever connection', async () => {
-    const { goAway, pass, open, session, exchange, succession, connections, tasks, messages } = await setUp();
+    const { goAway, pass, open, session, exchange, reconnecting, connections, tasks, messages } =
+      await setUp();
     goAway();
     await pass(2_000);
     await session.send('the last one');
@@ -293,7 +302,7 @@ describe('a client that is asked to move', () => {
       await pass(0);
     }
     await closed;
-    expect([session.state, messages.length, succession.needsWire]).toEqual(['closed', 1, false]);
+    expect([session.state, messages.length, reconnecting.needsWire]).toEqual(['closed', 1, false]);
     expect(connections.map(({ closedWith }) => closedWith)).toEqual([CloseCode.TIMEOUT, CloseCode.NORMAL]);
     expect(tasks()).toBe(0);
   });

@@ -11,7 +11,7 @@ import {
 } from '@parlance/protocol';
 import { type Clock, SILENT_LOGGER, type Wire } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
-import { Succession } from './succession.js';
+import { ReconnectingSession } from './reconnecting-session.js';
 
 /** The sessions of a client on test wires, with the core of a server at the other end. */
 
@@ -58,7 +58,7 @@ async function setUp({ extensions = OPTIONS.capabilities.extensions }: { extensi
   };
   const logged: unknown[] = [];
   const logger = { ...SILENT_LOGGER, warn: (fields: object) => void logged.push(fields) };
-  const succession = new Succession({
+  const reconnecting = new ReconnectingSession({
     createCore: createClient,
     isRenewed: true,
     agentId: undefined,
@@ -80,10 +80,10 @@ async function setUp({ extensions = OPTIONS.capabilities.extensions }: { extensi
         if (event.type === 'hello') server.accept(`session at ${now}`, now);
       }
       for (let frame = server.pollTransmit(); frame !== undefined; frame = server.pollTransmit())
-        succession.handleMessage(frame.slice(), wire);
+        reconnecting.handleMessage(frame.slice(), wire);
     };
     server.handleConnected(now);
-    succession.handleConnected(wire, undefined);
+    reconnecting.handleConnected(wire, undefined);
     exchange();
     return { wire, server, exchange };
   };
@@ -96,11 +96,11 @@ async function setUp({ extensions = OPTIONS.capabilities.extensions }: { extensi
   };
   /** Loses the connection for so long that the session is lost. */
   const lose = (wire: TestWire) => {
-    succession.handleDisconnected(CloseCode.ABNORMAL, '', wire);
+    reconnecting.handleDisconnected(CloseCode.ABNORMAL, '', wire);
     now += 10_000;
-    succession.handleTick();
+    reconnecting.handleTick();
   };
-  return { succession, session: succession.session, dial, loaded, connect, lose, reported, logged };
+  return { reconnecting, session: reconnecting.session, dial, loaded, connect, lose, reported, logged };
 }
 
 const send = (core: SessionCore, text: string) => {
@@ -204,12 +204,12 @@ it.each(['error', 'reset', 'state'] as const)(
 
 describe('a connection that is lost while codecs are loaded', () => {
   it('is replaced, and none of its frames was acknowledged', async () => {
-    const { succession, session, dial, loaded, reported } = await setUp();
+    const { reconnecting, session, dial, loaded, reported } = await setUp();
     const { wire, server, exchange } = dial();
     send(server, 'one');
     exchange();
-    succession.handleDisconnected(CloseCode.ABNORMAL, '', wire);
-    expect([succession.isAccepted, reported]).toEqual([true, ['wire lost']]);
+    reconnecting.handleDisconnected(CloseCode.ABNORMAL, '', wire);
+    expect([reconnecting.isAccepted, reported]).toEqual([true, ['wire lost']]);
     expect(server.channel.framesUnconfirmed).toBe(1);
     await loaded();
     expect(reported).toEqual(['wire lost', 'ready']);
@@ -217,15 +217,15 @@ describe('a connection that is lost while codecs are loaded', () => {
   });
 
   it('together with its session is replaced, and only the new session is reported as ready', async () => {
-    const { succession, session, dial, loaded, reported } = await setUp({
+    const { reconnecting, session, dial, loaded, reported } = await setUp({
       extensions: { [Extension.LINK]: '{}' },
     });
     const first = dial();
-    succession.handleDisconnected(CloseCode.ABNORMAL, '', first.wire);
+    reconnecting.handleDisconnected(CloseCode.ABNORMAL, '', first.wire);
     const states = [session.state];
     await loaded();
     states.push(session.state);
-    expect([succession.isAccepted, reported]).toEqual([true, ['wire lost']]);
+    expect([reconnecting.isAccepted, reported]).toEqual([true, ['wire lost']]);
     expect(states).toEqual(['connecting', 'connecting']);
     const second = dial();
     await loaded();
@@ -239,9 +239,9 @@ describe('a connection that is lost while codecs are loaded', () => {
 });
 
 it('never reports a session as ready that ended while its codecs were loaded', async () => {
-  const { succession, dial, loaded, reported } = await setUp();
+  const { reconnecting, dial, loaded, reported } = await setUp();
   const { wire } = dial();
-  succession.handleDisconnected(CloseCode.FORBIDDEN, '', wire);
+  reconnecting.handleDisconnected(CloseCode.FORBIDDEN, '', wire);
   await loaded();
   expect(reported).not.toContain('ready');
   expect(reported).toContain('ended');
@@ -260,37 +260,37 @@ it('leaves a server that drains although the codecs of the session were not load
 
 describe('HELLO in an upgrade request', () => {
   it('is made only while there is no connection', async () => {
-    const { succession, connect, reported } = await setUp();
-    expect(succession.hello(undefined)).toBeInstanceOf(Uint8Array);
+    const { reconnecting, connect, reported } = await setUp();
+    expect(reconnecting.hello(undefined)).toBeInstanceOf(Uint8Array);
     const { wire } = await connect();
-    expect(succession.hello(undefined)).toBeUndefined();
-    succession.handleDisconnected(CloseCode.ABNORMAL, '', wire);
-    expect(succession.hello(undefined)).toBeInstanceOf(Uint8Array);
+    expect(reconnecting.hello(undefined)).toBeUndefined();
+    reconnecting.handleDisconnected(CloseCode.ABNORMAL, '', wire);
+    expect(reconnecting.hello(undefined)).toBeInstanceOf(Uint8Array);
     expect(reported).toEqual(['ready', 'wire lost']);
   });
 
   it('is not said again when the connection opens, and is counted', async () => {
-    const { succession } = await setUp();
-    const hello = succession.hello(undefined) as Uint8Array;
+    const { reconnecting } = await setUp();
+    const hello = reconnecting.hello(undefined) as Uint8Array;
     const wire = new TestWire();
-    succession.handleConnected(wire, undefined, hello);
+    reconnecting.handleConnected(wire, undefined, hello);
     expect(wire.frames).toEqual([]);
-    expect(succession.stats().sent.wireBytes).toBe(hello.length);
+    expect(reconnecting.stats().sent.wireBytes).toBe(hello.length);
   });
 
   it('of a session that has ended since closes its connection, and another one is opened', async () => {
-    const { succession, connect, lose, reported } = await setUp();
+    const { reconnecting, connect, lose, reported } = await setUp();
     const { wire } = await connect();
-    succession.handleDisconnected(CloseCode.ABNORMAL, '', wire);
-    const hello = succession.hello(undefined);
-    const former = succession.current;
+    reconnecting.handleDisconnected(CloseCode.ABNORMAL, '', wire);
+    const hello = reconnecting.hello(undefined);
+    const former = reconnecting.current;
     lose(wire);
-    expect(succession.current).not.toBe(former);
+    expect(reconnecting.current).not.toBe(former);
     reported.length = 0;
     const closed: number[] = [];
     const late = Object.assign(new TestWire(), { close: (code: number) => void closed.push(code) });
-    succession.handleConnected(late, undefined, hello);
+    reconnecting.handleConnected(late, undefined, hello);
     expect([closed, late.frames, reported]).toEqual([[CloseCode.NORMAL], [], ['wire lost']]);
-    expect(succession.current.wire).toBeUndefined();
+    expect(reconnecting.current.wire).toBeUndefined();
   });
 });

@@ -8,7 +8,7 @@ const MAX_LOST = 16;
  * The messages of all sessions of a client. One reader gets them all: messages that a lost session has acknowledged
  * stay readable, before those of the sessions after it.
  */
-export class SuccessionMailbox extends SessionMailbox {
+export class ReconnectingMailbox extends SessionMailbox {
   /** A session follows the present one, so the mailbox does not end with it. */
   isContinued = false;
   #lost = 0;
