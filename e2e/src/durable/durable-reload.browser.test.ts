@@ -94,14 +94,14 @@ describe.skipIf(missing !== undefined)('a page with a durable session', () => {
     await expect.poll(async () => (await stateOf(page)).texts).toEqual(['1: one']);
 
     await page.reload();
-    expect(await established(page)).toMatchObject({ id, isTakenUp: true, texts: [] });
+    expect(await established(page)).toMatchObject({ id, isRebuilt: true, texts: [] });
     await say(page, 'two');
     await expect.poll(async () => (await stateOf(page)).texts).toEqual(['2: two']);
 
     await servers[0]?.close();
     await serve();
     await page.reload();
-    expect(await established(page)).toMatchObject({ id, isTakenUp: true, texts: [] });
+    expect(await established(page)).toMatchObject({ id, isRebuilt: true, texts: [] });
     await say(page, 'three');
     await expect.poll(async () => (await stateOf(page)).texts).toEqual(['3: three']);
   });
@@ -113,7 +113,7 @@ describe.skipIf(missing !== undefined)('a page with a durable session', () => {
     const kept = () => page.evaluate(async () => await window.test.session?.replies());
     await expect.poll(async () => (await kept())?.length).toBe(1);
     await page.reload();
-    expect(await established(page)).toMatchObject({ id, isTakenUp: true });
+    expect(await established(page)).toMatchObject({ id, isRebuilt: true });
     const told = await page.evaluate(async () => {
       let text = '';
       for await (const part of window.test.session?.follow('story') ?? []) text += part.text;

@@ -75,7 +75,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a page with a durab
     await first.detach();
 
     const second = await load();
-    expect([second.id, second.isTakenUp]).toEqual([id, true]);
+    expect([second.id, second.isRebuilt]).toEqual([id, true]);
     expect(await say(second, 'two')).toBe('2: two');
     await second.flush();
     await second.detach();
@@ -84,7 +84,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a page with a durab
     await start();
     at = 1;
     const third = await load();
-    expect([third.id, third.isTakenUp]).toEqual([id, true]);
+    expect([third.id, third.isRebuilt]).toEqual([id, true]);
     expect(await say(third, 'three')).toBe('3: three');
     expect(await node(1).call('seen')).toEqual(['began with 2, durable true, moved true', 'three #3']);
     expect(await eventsOf(1)).toMatchObject({ 'session.taken_over': 1, 'session.taken_up': 1 });
@@ -177,7 +177,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a page with a durab
     await first.detach();
     at = 1;
     const second = await load();
-    expect([second.id, second.isTakenUp]).toEqual([id, true]);
+    expect([second.id, second.isRebuilt]).toEqual([id, true]);
     expect(await say(second, 'two')).toBe('2: two');
     await drained;
     expect(second.state).toBe('established');

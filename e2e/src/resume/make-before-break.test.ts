@@ -224,7 +224,7 @@ it('move with a store, whose entry never states an attempt that was used', async
   await session.detach();
   await reading;
   const next = await dial({ store });
-  expect([next.isTakenUp, next.id]).toEqual([true, id]);
+  expect([next.isRebuilt, next.id]).toEqual([true, id]);
   const again = resumed(next);
   ask(next);
   await again;

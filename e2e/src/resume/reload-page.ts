@@ -61,9 +61,9 @@ class TestPage {
 
   get state() {
     const { session, failure, texts, resets, answers, isBack } = this;
-    const { id, isTakenUp, state } = session ?? {};
+    const { id, isRebuilt, state } = session ?? {};
     const entries = Object.keys(sessionStorage).map((key) => [key, sessionStorage.getItem(key)]);
-    return { id, isTakenUp, state, failure, texts, resets, answers, isBack, entries };
+    return { id, isRebuilt, state, failure, texts, resets, answers, isBack, entries };
   }
 }
 

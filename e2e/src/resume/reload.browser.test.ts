@@ -106,7 +106,7 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
         ?.request('never answered')
         .catch(() => {});
       await page.reload();
-      expect((await established(page)).isTakenUp).toBe(false);
+      expect((await established(page)).isRebuilt).toBe(false);
       await expect.poll(() => server.sessions.size).toBe(1);
     }
     expect(sessions.map((session) => session.id)).toContain(id);
@@ -128,13 +128,13 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
   });
 
   it('takes its session up when it is loaded again, again and again', async () => {
-    const { page, id, isTakenUp } = await open();
-    expect(isTakenUp).toBe(false);
+    const { page, id, isRebuilt } = await open();
+    expect(isRebuilt).toBe(false);
     await send(page, 'one');
     await texts(page).toEqual(['heard one']);
     for (let round = 0; round < 3; round++) {
       await page.reload();
-      expect(await established(page)).toMatchObject({ id, isTakenUp: true, resets: [], failure: '' });
+      expect(await established(page)).toMatchObject({ id, isRebuilt: true, resets: [], failure: '' });
       await send(page, `round ${round}`);
       await sessions[0]?.send(`to round ${round}`);
       const heard = [`heard round ${round}`, `to round ${round}`];
@@ -161,7 +161,7 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
       );
     });
     await page.reload();
-    expect(await established(page)).toMatchObject({ id, isTakenUp: true });
+    expect(await established(page)).toMatchObject({ id, isRebuilt: true });
     await sending;
     const before: string[] = JSON.parse(await page.evaluate(() => localStorage.getItem('texts') ?? '[]'));
     const all = Array.from({ length: 200 }, (_, i) => String(i));
@@ -178,19 +178,19 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
     await expect.poll(() => sessions[0]?.state).toBe('suspended');
     await sessions[0]?.send('meanwhile');
     await goBack(page);
-    const { isBack, isTakenUp } = await established(page);
-    expect({ isBack, isTakenUp }).toEqual({ isBack: true, isTakenUp: false });
+    const { isBack, isRebuilt } = await established(page);
+    expect({ isBack, isRebuilt }).toEqual({ isBack: true, isRebuilt: false });
     await texts(page).toEqual(['meanwhile']);
     expect((await stateOf(page)).id).toBe(id);
     // And may be loaded again after that.
     await page.reload();
-    expect(await established(page)).toMatchObject({ id, isTakenUp: true });
+    expect(await established(page)).toMatchObject({ id, isRebuilt: true });
   });
 
   it('gets a new session if another document has taken its own up in the meantime', async () => {
     const { page, id } = await open();
     await page.goto(addressOf({ again: '' }));
-    expect(await established(page)).toMatchObject({ id, isTakenUp: true });
+    expect(await established(page)).toMatchObject({ id, isRebuilt: true });
     await goBack(page);
     await expect.poll(async () => (await stateOf(page)).isBack).toBe(true);
     await expect.poll(async () => (await stateOf(page)).resets.length).toBe(1);
@@ -233,7 +233,7 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
       });
       return result.value as State | undefined;
     };
-    await expect.poll(evaluate).toMatchObject({ id, isTakenUp: true, state: 'established' });
+    await expect.poll(evaluate).toMatchObject({ id, isRebuilt: true, state: 'established' });
   });
 
   it.each([{}, { withoutLocks: '' }])('never shares it with a duplicate of itself: %j', async (query) => {
@@ -243,7 +243,7 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
       page.evaluate((address) => void window.open(address), addressOf(query)),
     ]);
     const other = await established(duplicate as Page);
-    expect(other).toMatchObject({ isTakenUp: false, failure: '' });
+    expect(other).toMatchObject({ isRebuilt: false, failure: '' });
     expect(other.id).not.toBe(id);
     expect(JSON.parse(other.entries[0]?.[1] ?? '').sessionId).toBe(other.id);
     for (const each of [page, duplicate as Page]) {
@@ -252,14 +252,14 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
     }
     // Each has its own after it was loaded again.
     for (const each of [page, duplicate as Page]) await each.reload();
-    expect(await established(page)).toMatchObject({ id, isTakenUp: true });
-    expect(await established(duplicate as Page)).toMatchObject({ id: other.id, isTakenUp: true });
+    expect(await established(page)).toMatchObject({ id, isRebuilt: true });
+    expect(await established(duplicate as Page)).toMatchObject({ id: other.id, isRebuilt: true });
   });
 
   it('takes it up when it is loaded again without locks, which it has left in time', async () => {
     const { page, id } = await open({ withoutLocks: '' });
     await page.reload();
-    expect(await established(page)).toMatchObject({ id, isTakenUp: true });
+    expect(await established(page)).toMatchObject({ id, isRebuilt: true });
   });
 
   it('takes up what it has left with detach()', async () => {
@@ -268,7 +268,7 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
     await texts(page).toEqual(['the end']);
     expect(await stateOf(page)).toMatchObject({ state: 'closed', resets: [] });
     await page.evaluate(() => window.test.open());
-    expect(await established(page)).toMatchObject({ id, isTakenUp: true });
+    expect(await established(page)).toMatchObject({ id, isRebuilt: true });
     await send(page, 'one');
     await texts(page).toEqual(['the end', 'heard one']);
   });
@@ -280,7 +280,7 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
     expect((await stateOf(page)).entries).toEqual([]);
     await page.reload();
     const again = await established(page);
-    expect([again.isTakenUp, again.id === id]).toEqual([false, false]);
+    expect([again.isRebuilt, again.id === id]).toEqual([false, false]);
   });
 
   it('gets a new session as another principal', async () => {
@@ -288,7 +288,7 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
     const { page, id } = await open({ token: 'anna' });
     await page.goto(addressOf({ token: 'berta' }));
     const other = await established(page);
-    expect([other.isTakenUp, other.id === id]).toEqual([false, false]);
+    expect([other.isRebuilt, other.id === id]).toEqual([false, false]);
     expect(JSON.parse(other.entries[0]?.[1] ?? '').sessionId).toBe(other.id);
   });
 
@@ -298,6 +298,6 @@ describe.skipIf(missing !== undefined)('a page with sessionStorage as its store'
     await texts(page).toEqual(['heard one']);
     await page.reload();
     const again = await established(page);
-    expect([again.isTakenUp, again.id === id]).toEqual([false, false]);
+    expect([again.isRebuilt, again.id === id]).toEqual([false, false]);
   });
 });

@@ -84,7 +84,7 @@ describe.each([
     const { dial, lines, sessions, server } = await serve();
     const store = create();
     const first = await dial(store);
-    expect(first.isTakenUp).toBe(false);
+    expect(first.isRebuilt).toBe(false);
     const { id } = first;
     await first.send('one');
     expect(await next(first)).toBe('heard one');
@@ -98,7 +98,7 @@ describe.each([
     await sessions[0]?.send('meanwhile');
 
     const second = await dial(store);
-    expect([second.id, second.isTakenUp, second.state]).toEqual([id, true, 'established']);
+    expect([second.id, second.isRebuilt, second.state]).toEqual([id, true, 'established']);
     expect(await next(second)).toBe('meanwhile');
     await second.send('two');
     expect(await next(second)).toBe('heard two');
@@ -126,7 +126,7 @@ describe.each([
     }
     const reconnect = { connectWithinMs: 5_000, minDelayMs: 5, maxDelayMs: 5 };
     const second = await dial(store, { WebSocket: Lost, reconnect });
-    expect([losses, second.id, second.isTakenUp]).toEqual([0, id, true]);
+    expect([losses, second.id, second.isRebuilt]).toEqual([0, id, true]);
     expect(sessions).toHaveLength(1);
     // Nothing uses an attempt twice, not even the page after this one.
     await second.detach();
@@ -148,7 +148,7 @@ describe.each([
     for (let i = 0; i < 2; i++)
       await expect(dial(store, { ...broken, reconnect })).rejects.toMatchObject({ retryable: true });
     const second = await dial(store);
-    expect([second.id, second.isTakenUp]).toEqual([id, true]);
+    expect([second.id, second.isRebuilt]).toEqual([id, true]);
     await second.send('two');
     expect(await next(second)).toBe('heard two');
     expect(sessions).toHaveLength(1);
@@ -181,7 +181,7 @@ describe('a client that takes a session up', () => {
       await expect(dial(store)).rejects.toThrow();
       isBusy = false;
       const last = await dial(store);
-      expect([last.id, last.isTakenUp, sessions.length]).toEqual([id, true, 1]);
+      expect([last.id, last.isRebuilt, sessions.length]).toEqual([id, true, 1]);
       await last.close();
       await expect.poll(() => store.entry).toBeUndefined();
     },
@@ -325,7 +325,7 @@ describe('a client that takes a session up', () => {
     await first.detach();
     for (const text of ['two', 'three']) await asker.send(text, { to: 'page' });
     const second = await dial(store, more);
-    expect(second.isTakenUp).toBe(true);
+    expect(second.isRebuilt).toBe(true);
     await expect(asked).rejects.toMatchObject({
       code: 'peer_gone',
       message: expect.stringContaining('loaded again'),
@@ -343,7 +343,7 @@ describe('a client that takes a session up', () => {
     const first = await dial(store, { token: 'anna' });
     await first.detach();
     const second = await dial(store, { token: 'berta' });
-    expect([second.isTakenUp, second.id === first.id]).toEqual([false, false]);
+    expect([second.isRebuilt, second.id === first.id]).toEqual([false, false]);
     expect(store.entry.sessionId).toBe(second.id);
     expect(sessions.map(({ principal }) => principal)).toEqual(['anna', 'berta']);
   });
@@ -355,7 +355,7 @@ describe('a client that takes a session up', () => {
     await first.detach();
     await expect.poll(() => sessions[0]?.state).toBe('closed');
     const second = await dial(store);
-    expect(second.isTakenUp).toBe(false);
+    expect(second.isRebuilt).toBe(false);
     await second.send('one');
     expect(await next(second)).toBe('heard one');
   });
@@ -369,7 +369,7 @@ describe('a client that takes a session up', () => {
     for (const [key, value] of store.entries) copy.entries.set(key, value);
     const second = await dial(store);
     const third = await dial(copy);
-    expect([second.isTakenUp, third.isTakenUp]).toEqual([true, false]);
+    expect([second.isRebuilt, third.isRebuilt]).toEqual([true, false]);
     await second.send('one');
     await third.send('two');
     expect([await next(second), await next(third)]).toEqual(['heard one', 'heard two']);
@@ -384,7 +384,7 @@ describe('an entry', () => {
     const copy = new MemoryStore();
     for (const [key, value] of store.entries) copy.entries.set(key, value);
     const second = await dial(copy);
-    expect([second.isTakenUp, second.id === first.id]).toEqual([false, false]);
+    expect([second.isRebuilt, second.id === first.id]).toEqual([false, false]);
     await first.send('one');
     expect(await next(first)).toBe('heard one');
   });
@@ -449,7 +449,7 @@ describe('an entry', () => {
     store.entries.set(`parlance:${new URL(url).origin}/session`, text);
     const removed = vi.spyOn(store, 'removeItem');
     const session = await dial(store, { logger: logTo(lines) });
-    expect(session.isTakenUp).toBe(false);
+    expect(session.isRebuilt).toBe(false);
     expect(removed).toHaveBeenCalledTimes(1);
     expect(lines.filter((event) => event === 'store.malformed')).toHaveLength(1);
     expect(store.entry.sessionId).toBe(session.id);
@@ -580,7 +580,7 @@ describe('a page, as far as Node can act one', () => {
     const copy = new MemoryStore();
     for (const [key, value] of store.entries) copy.entries.set(key, value);
     const other = await dial(copy);
-    expect([other.isTakenUp, other.id]).toEqual([true, id]);
+    expect([other.isRebuilt, other.id]).toEqual([true, id]);
     tell('pageshow', true);
     await expect.poll(() => page.state === 'established' && page.id !== id).toBe(true);
     expect(resets).toHaveLength(1);
@@ -602,12 +602,12 @@ describe('a page, as far as Node can act one', () => {
       return other;
     };
     const duplicate = await dial(copy());
-    expect([duplicate.isTakenUp, page.state]).toEqual([false, 'established']);
+    expect([duplicate.isRebuilt, page.state]).toEqual([false, 'established']);
     await duplicate.close();
     const following = dial(copy());
     await pause(20);
     tell('pagehide', false);
-    expect((await following).isTakenUp).toBe(true);
+    expect((await following).isRebuilt).toBe(true);
     tell('pageshow', true);
   });
 

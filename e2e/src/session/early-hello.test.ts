@@ -178,7 +178,7 @@ for (const wire of ['net', 'ws'] as const) {
       answer();
       await expect.poll(() => served?.state).toBe('suspended');
       const next = peers.use(await connect(url, options));
-      expect([next.id, next.isTakenUp]).toEqual([id, true]);
+      expect([next.id, next.isRebuilt]).toEqual([id, true]);
     });
 
     it('shows HELLO to what inspects it', async () => {

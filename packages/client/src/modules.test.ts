@@ -37,7 +37,7 @@ it('keeps the code of modules out of what every page loads', () => {
   const files = [...reachedFrom(resolve(SOURCES, 'index.ts'))].map((file) => relative(SOURCES, file));
   expect(files).toContain('reconnect/reconnecting-session.ts');
   const modules =
-    /^(tabs|ai|react|inspect)\/|\/(take-up|store|entry|page-lock|retries|retried-reply|hello|answers)\.ts$/;
+    /^(tabs|ai|react|inspect)\/|\/(rebuild|store|entry|page-lock|retries|retried-reply|hello|answers)\.ts$/;
   expect(files.filter((file) => modules.test(file))).toEqual([]);
 });
 
@@ -59,7 +59,7 @@ it('asks all modules, in their order, and modules that a call adds', async () =>
   expect(calls).toEqual(['first', 'second', 'third']);
   expect(modules.call('gone')).toEqual([false, true, undefined, undefined]);
   expect(modules.plan).toEqual({ agentId: 'b', rebuilds: true });
-  expect([modules.has('isAway'), modules.has('isTakenUp')]).toEqual([true, false]);
+  expect([modules.has('isAway'), modules.has('isRebuilt')]).toEqual([true, false]);
   const lost = { kind: 'message', streamId: 0 } as const;
   const reset = { reason: 'lost', notSent: [lost], unknown: [lost] };
   expect(modules.lossOf(reset)).toEqual({ ...reset, notSent: [] });

@@ -12,7 +12,7 @@ const answers = loadable('answers', () => import('./session/answers.js'));
  */
 const MODULES: { readonly [Option in keyof ClientOptions]: Loadable<ModuleCode> } = {
   shared: loadable('shared sessions', () => import('./tabs/connect.js')),
-  store: loadable('reloads', () => import('./reconnect/take-up.js')),
+  store: loadable('reloads', () => import('./reconnect/rebuild.js')),
   agent: hello,
   agentId: hello,
   avp: hello,

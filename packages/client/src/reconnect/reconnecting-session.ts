@@ -162,8 +162,8 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
     return this.#suspendedUntil === undefined ? undefined : Math.round(timeOrigin + this.#suspendedUntil);
   }
 
-  get isTakenUp(): boolean {
-    return this.#modules.has('isTakenUp');
+  get isRebuilt(): boolean {
+    return this.#modules.has('isRebuilt');
   }
 
   get closed(): Promise<SessionEnd> {
@@ -259,7 +259,7 @@ export class ReconnectingSession implements UserSessionHost, DialingSession, Ses
       onSuperseded: (accept) => {
         this.#accept = accept;
       },
-      onTakenUp: (cancelled) => this.#modules.call('takenUp', cancelled),
+      onTakenUp: (cancelled) => this.#modules.call('rebuilt', cancelled),
       onApplied: () => this.#handleApplied(),
       onWireLost,
       onEnding: (error) => this.#handleEnding(error),

@@ -2,7 +2,7 @@ import type { SessionReset } from '@parlance/protocol';
 import type { ClientModule, Plan } from './module.js';
 
 /** What a module is told or asked. */
-type Hook = Exclude<keyof ClientModule, 'open' | 'plan' | 'lossOf' | 'isTakenUp' | 'isAway'>;
+type Hook = Exclude<keyof ClientModule, 'open' | 'plan' | 'lossOf' | 'isRebuilt' | 'isAway'>;
 type Call<Name extends Hook> = NonNullable<ClientModule[Name]>;
 
 /** The modules of one client. */
@@ -31,7 +31,7 @@ export class ModuleList {
     return this.#modules.map((module) => (module as Hooks)[name]?.(...args));
   }
 
-  has(state: 'isTakenUp' | 'isAway'): boolean {
+  has(state: 'isRebuilt' | 'isAway'): boolean {
     return this.#modules.some((module) => module[state]);
   }
 

@@ -29,16 +29,16 @@ export interface ClientModule {
   open?(next: (module?: ClientModule) => Promise<ClientSession>): Promise<ClientSession>;
   /** What the module changes of what the sessions are made of. Read before the first HELLO. */
   readonly plan?: Plan;
-  /** The session of a former page goes on. @default false */
-  readonly isTakenUp?: boolean;
+  /** The session of a former page continues. @default false */
+  readonly isRebuilt?: boolean;
   /** The page has left the session, and may come back to it, so it needs no connection. @default false */
   readonly isAway?: boolean;
   /** Nothing is sent yet. @param later the extension `ready` that HELLO states, a JSON list of codecs. */
   begin?(sessions: Sessions, later: string | undefined): void;
   /** Before each attempt to connect but the first, which waits for it. */
   dialing?(): Promise<void>;
-  /** The session of a former page goes on. @param cancelled the requests that this has interrupted. */
-  takenUp?(cancelled: readonly number[]): void;
+  /** The session of a former page continues. @param cancelled the requests that this has interrupted. */
+  rebuilt?(cancelled: readonly number[]): void;
   /** A session is ready, the first one or one that follows a lost one. */
   ready?(): void;
   /** Something has happened to the present session. */
@@ -74,7 +74,7 @@ export interface Plan extends Pick<EndpointOptions, 'batch' | 'security' | 'onRe
   readonly statements?: Readonly<Record<string, string>> | undefined;
   /** The session of a former page, which HELLO asks for. */
   readonly proof?: Ticket | undefined;
-  /** The next page can take the session up. @default false */
+  /** The next page can rebuild the session. @default false */
   readonly rebuilds?: boolean;
   /** Codecs that HELLO lists as not loaded. @default those that are not loaded */
   readonly later?: readonly string[] | undefined;

@@ -93,7 +93,7 @@ export interface ClientOptions extends CapabilityOptions {
   /** Times in milliseconds. @default DEFAULT_TIMERS */
   readonly timers?: Partial<Timers> | undefined;
   /**
-   * Where the page keeps what the next page needs to take its session up, such as `sessionStorage`: the session then
+   * Where the page keeps what the next page needs to rebuild its session, such as `sessionStorage`: the session then
    * survives that the page is loaded again. The entry has a resume token, which is a secret of this origin. It is used
    * by one session of the page and server at a time, and never by two pages.
    *
@@ -129,7 +129,7 @@ export interface ClientOptions extends CapabilityOptions {
   readonly shared?: boolean | SharingOptions | undefined;
 }
 
-/** Where a page keeps what the next page needs to take its session up; `sessionStorage` is one. */
+/** Where a page keeps what the next page needs to rebuild its session; `sessionStorage` is one. */
 export interface SessionStore {
   getItem(key: string): string | null | Promise<string | null>;
   setItem(key: string, value: string): void | Promise<void>;

@@ -16,8 +16,8 @@ import type { SessionFetch } from '@parlance/protocol/http';
 export interface ClientSession extends Session {
   /** `fetch` over this session, bound to it; see {@link SessionFetch} for what it carries. */
   readonly fetch: SessionFetch;
-  /** Whether `connect` has taken up the session of a former page; see `store`. It does not change later. */
-  readonly isTakenUp: boolean;
+  /** Whether `connect` has rebuilt the session of a former page; see `store`. It does not change later. */
+  readonly isRebuilt: boolean;
   /**
    * While the session is `suspended`: until when the server keeps it, in Unix milliseconds of this machine's clock.
    * Otherwise, and in a tab that shares its session, `undefined`.
@@ -34,7 +34,7 @@ export interface ClientSession extends Session {
 }
 
 export interface ClientSessionHost extends UserSessionHost {
-  readonly isTakenUp: boolean;
+  readonly isRebuilt: boolean;
   readonly suspendedUntil?: number | undefined;
   /** The connection is in another page or worker, so the server cannot ask this page. */
   readonly isShared?: boolean | undefined;
@@ -64,8 +64,8 @@ export class ClientUserSession extends UserSession implements ClientSession {
     this.#host = host;
   }
 
-  get isTakenUp(): boolean {
-    return this.#host.isTakenUp;
+  get isRebuilt(): boolean {
+    return this.#host.isRebuilt;
   }
 
   get suspendedUntil(): number | undefined {

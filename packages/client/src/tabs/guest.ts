@@ -140,7 +140,7 @@ export class Guest {
   }
 
   /** The last word to a tab that has left. */
-  sayFarewell(result: CloseResult): void {
+  dismiss(result: CloseResult): void {
     this.#pipe.post({ type: 'left', result } satisfies FromHost);
     this.#pipe.close();
   }

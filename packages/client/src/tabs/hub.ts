@@ -247,7 +247,7 @@ class Hub {
 
   /** A tab asked to leave. */
   async #dismiss(guest: Guest): Promise<void> {
-    guest.sayFarewell(await this.#leave(guest));
+    guest.dismiss(await this.#leave(guest));
   }
 
   /** Forgets a tab; the last one takes the session along. */

@@ -68,7 +68,7 @@ const LEFT: CloseStatement = { side: 'local', code: undefined, reason: '' };
 export class Tab implements ClientSessionHost {
   readonly reachesAgents = true;
   readonly principal = undefined;
-  readonly isTakenUp = false;
+  readonly isRebuilt = false;
   readonly isShared = true;
   readonly listeners = new Listeners();
   readonly mailbox = new TabMailbox();

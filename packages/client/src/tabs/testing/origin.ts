@@ -112,7 +112,7 @@ class TestSession implements ClientSessionHost {
   readonly id = 'sess_1';
   state: SessionState = 'established';
   readonly principal = undefined;
-  readonly isTakenUp = false;
+  readonly isRebuilt = false;
   readonly agentId = undefined;
   readonly listeners = new Listeners();
   readonly mailbox = new Inbox<Message>();

@@ -3,7 +3,7 @@ import { SILENT_LOGGER } from '@parlance/protocol/internal';
 import { expect, it } from 'vitest';
 import type { ClientModule, Sessions, Setup } from '../session/module.js';
 import type { ClientSession } from '../session/session.js';
-import { createModule } from './take-up.js';
+import { createModule } from './rebuild.js';
 
 /** The module of a page with `store`, and what its listeners of `reset` are told. */
 async function setUp() {
@@ -39,8 +39,8 @@ async function setUp() {
 
 it('reports the requests of the former page with the first session that is ready, and not with those that follow it', async () => {
   const { module, resets, ready } = await setUp();
-  module.takenUp?.([1, 3]);
-  expect(module.isTakenUp).toBe(true);
+  module.rebuilt?.([1, 3]);
+  expect(module.isRebuilt).toBe(true);
   ready();
   const unknown = [1, 3].map((streamId) => ({ kind: 'request', streamId }));
   expect(resets).toEqual([{ reason: 'reloaded', notSent: [], unknown }]);
@@ -52,7 +52,7 @@ it('reports the requests of the former page with the first session that is ready
 it('reports nothing for a session that this page has begun', async () => {
   const { module, resets, ready } = await setUp();
   ready();
-  expect(module.isTakenUp).toBe(false);
+  expect(module.isRebuilt).toBe(false);
   expect(resets).toEqual([]);
   await expect(module.detach?.()).rejects.toMatchObject({ code: 'unsupported' });
 });

@@ -15,7 +15,7 @@ const LOCK_WAIT_MS = 300;
 /** Entries that a session of this page uses. */
 const used = new WeakMap<SessionStore, Set<string>>();
 
-interface TakeUpOptions {
+interface RebuildOptions {
   readonly store: SessionStore;
   readonly url: URL;
   readonly clock: Pick<Clock, 'after'>;
@@ -29,11 +29,11 @@ export function createModule({ options, url, clock, logger }: Setup): ClientModu
     async open(next) {
       assertStore(store);
       const attempt = async (ignoresEntry: boolean): Promise<ClientSession> => {
-        const takeUp = await TakeUp.open({ store, url, clock, logger }, ignoresEntry);
+        const rebuild = await Rebuild.open({ store, url, clock, logger }, ignoresEntry);
         try {
-          return await next(takeUp);
+          return await next(rebuild);
         } catch (error) {
-          await takeUp?.end(error);
+          await rebuild?.end(error);
           throw error;
         }
       };
@@ -64,17 +64,17 @@ function isViolation(error: unknown): boolean {
 }
 
 /**
- * Keeps the entry from which the next page takes up the session of this one. A lock on the session, which ends with the
+ * Keeps the entry from which the next page rebuilds the session of this one. A lock on the session, which ends with the
  * page, tells a page that was loaded again from one that was duplicated.
  */
-class TakeUp implements ClientModule {
-  /** The entry that a former page has left; this page takes up its session. */
+class Rebuild implements ClientModule {
+  /** The entry that a former page has left; this page rebuilds its session. */
   #entry: Entry | undefined;
-  isTakenUp = false;
+  isRebuilt = false;
   isAway = false;
   /** Set by {@link begin}, before anything else happens. */
   #sessions!: Sessions;
-  readonly #options: TakeUpOptions;
+  readonly #options: RebuildOptions;
   readonly #key: string;
   readonly #store: GuardedStore;
   readonly #locks = pageLocks();
@@ -86,7 +86,7 @@ class TakeUp implements ClientModule {
   #written: Ticket | undefined;
   #cancelWrite: (() => void) | undefined;
   #lock: { readonly sessionId: string; readonly release: Promise<(() => void) | undefined> } | undefined;
-  /** Requests of the former page that were interrupted when this one took its session up, until they are reported. */
+  /** Requests of the former page that were interrupted when this one rebuilt its session, until they are reported. */
   #interrupted: readonly number[] = [];
   /** The server has accepted a session of this page. */
   #hasBegun = false;
@@ -100,7 +100,7 @@ class TakeUp implements ClientModule {
    *
    * @param ignoresEntry begins a new session and leaves the entry unread.
    */
-  static async open(options: TakeUpOptions, ignoresEntry: boolean): Promise<TakeUp | undefined> {
+  static async open(options: RebuildOptions, ignoresEntry: boolean): Promise<Rebuild | undefined> {
     const { store, url, logger } = options;
     const key = `parlance:${url.origin}${url.pathname}`;
     const keys = used.get(store) ?? new Set();
@@ -112,12 +112,12 @@ class TakeUp implements ClientModule {
       return undefined;
     }
     keys.add(key);
-    const takeUp = new TakeUp(options, key);
-    if (!ignoresEntry) await takeUp.#find();
-    return takeUp;
+    const rebuild = new Rebuild(options, key);
+    if (!ignoresEntry) await rebuild.#find();
+    return rebuild;
   }
 
-  private constructor(options: TakeUpOptions, key: string) {
+  private constructor(options: RebuildOptions, key: string) {
     this.#options = options;
     this.#key = key;
     this.#store = new GuardedStore({ ...options, key });
@@ -132,7 +132,7 @@ class TakeUp implements ClientModule {
     this.#later = later === undefined ? [] : JSON.parse(later);
   }
 
-  /** Before a connection whose HELLO resumes the session, or takes it up: nothing may use its attempt again. */
+  /** Before a connection whose HELLO resumes or rebuilds the session: nothing may use its attempt again. */
   async dialing(): Promise<void> {
     const former = this.#hasBegun ? undefined : this.#claimed;
     const ticket = this.#core?.ticket ?? former;
@@ -163,9 +163,9 @@ class TakeUp implements ClientModule {
     else if (ticket.received !== written.received) this.#writeLater();
   }
 
-  takenUp(cancelled: readonly number[]): void {
+  rebuilt(cancelled: readonly number[]): void {
     this.#interrupted = cancelled;
-    this.isTakenUp = true;
+    this.isRebuilt = true;
   }
 
   /** Reports what was interrupted, in a task after `connect` has resolved. */
@@ -197,7 +197,7 @@ class TakeUp implements ClientModule {
   gone(): boolean {
     const sessions = this.#sessions;
     if (sessions.isStopping) return false;
-    // Before ACCEPT, the page has nothing to leave but the session that it is taking up.
+    // Before ACCEPT, the page has nothing to leave but the session that it is rebuilding.
     if (!this.#isKept && (this.#entry === undefined || sessions.isAccepted)) return false;
     guardLater(sessions, this.#leave());
     const { current } = sessions;
@@ -221,7 +221,7 @@ class TakeUp implements ClientModule {
     void this.end(error);
   }
 
-  /** Whether the next page can take the present session up. */
+  /** Whether the next page can rebuild the present session. */
   get #isKept(): boolean {
     return !this.#isOver && this.#core?.ticket !== undefined;
   }
@@ -254,7 +254,7 @@ class TakeUp implements ClientModule {
     this.#cancelWrite?.();
     const ticket = this.#core?.ticket ?? this.#claimed;
     const isOver = this.#hasBegun || isViolated;
-    // The session that this page was to take up waits for the next attempt: nothing uses it.
+    // The session that this page was to rebuild waits for the next attempt: nothing uses it.
     if (!isOver && !this.isAway && this.#claimed !== undefined && ticket !== undefined)
       await this.#write(ticket, true);
     this.#releaseLock();
