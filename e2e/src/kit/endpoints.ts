@@ -1,8 +1,8 @@
 import type { ClientSession } from '@parlance/client';
 import { endpointOf, hostOf, type UserSession } from '@parlance/protocol/internal';
 import type { Session } from '@parlance/server';
-import type { ClientEndpoint } from '../../../packages/client/src/session/endpoint.js';
 import type { ReconnectingSession } from '../../../packages/client/src/reconnect/reconnecting-session.js';
+import type { ClientEndpoint } from '../../../packages/client/src/session/endpoint.js';
 import type { ServerEndpoint } from '../../../packages/server/src/session/endpoint.js';
 
 /** What drives a session, which its application does not see. */

@@ -1,5 +1,5 @@
 import { loggable, SILENT_LOGGER } from '@parlance/protocol/internal';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createServer } from './create-server.js';
 import { without } from './server/parts/features.js';
 import type { SessionServer } from './server/server.js';
