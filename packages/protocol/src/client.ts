@@ -42,7 +42,7 @@ export type { CallHooks, Outbound } from './endpoint/outbound.js';
 export { SILENT_LOGGER, type Wire } from './endpoint/ports.js';
 export { LateReply } from './endpoint/requests/late-reply.js';
 export { replyFields } from './endpoint/requests/reply-fields.js';
-export { StreamQueue } from './endpoint/requests/stream-queue.js';
+export type { StreamQueue } from './endpoint/requests/stream-queue.js';
 export { EndOfSession } from './endpoint/session-end.js';
 export { type UserOutbound, UserSession, type UserSessionHost } from './endpoint/user-session.js';
 export type { ChannelModule } from './session/channel-module.js';

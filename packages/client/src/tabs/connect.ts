@@ -3,6 +3,7 @@ import {
   CLIENT_LIMITS,
   loggable,
   ProtocolError,
+  parts,
   resolveLimits,
   resolveTimers,
   systemClock,
@@ -56,6 +57,7 @@ async function connectShared(
   if (firstToken !== undefined && typeof firstToken !== 'string') {
     throw new ProtocolError('invalid_option', 'token: expected a string, or a function that returns one');
   }
+  const { StreamQueue: Queue } = await parts.requests.load();
   const key = await keyOf(
     { version: VERSION, url: String(url), options, token: firstToken, isRenewed: askToken !== undefined },
     globalThis.crypto?.subtle,
@@ -78,6 +80,7 @@ async function connectShared(
       clock: systemClock,
       locks: runtime.locks,
       createSession,
+      Queue,
       onEnded: () => {
         stopWatching();
         signal?.removeEventListener('abort', onAbort);

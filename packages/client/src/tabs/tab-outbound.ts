@@ -20,7 +20,7 @@ import {
   ownContent,
   ProtocolError,
   readBlob,
-  StreamQueue,
+  type StreamQueue,
   sizeOf,
   type UserOutbound,
 } from '@parlance/protocol/client';
@@ -37,6 +37,7 @@ export interface TabOutboundOptions {
   readonly status: () => Status | undefined;
   readonly traceparent: (() => string | undefined) | undefined;
   readonly clock: Pick<Clock, 'now' | 'after'>;
+  readonly Queue: typeof StreamQueue<number>;
   /** The host sends the counters of the session with every end of a call. */
   readonly onStats: (stats: SessionStats) => void;
 }
@@ -49,9 +50,8 @@ interface OpenCall {
   readonly charge: number;
   /** The body waits at the host, or is on its way there. */
   isUploading: boolean;
-  /** Clock reading in milliseconds when its time is over; `Infinity` if that has no end. */
+  /** Clock reading in milliseconds when its time is over, `Infinity` if never; measured here until the host has the call. */
   readonly deadline: number;
-  /** The host measures its time from now on. */
   stopTimer?: () => void;
   readonly reply?: TabReply;
   onEnd(end: End): void;
@@ -80,7 +80,7 @@ export class TabOutbound implements UserOutbound {
 
   constructor(options: TabOutboundOptions) {
     this.#options = options;
-    this.#queue = new StreamQueue({
+    this.#queue = new options.Queue({
       free: () => MAX_REPLIES - this.#begun.size,
       limit: () => `all ${MAX_REPLIES} requests that a tab with a shared session may have at a time`,
       most: options.limits.sessionMemory,

@@ -31,9 +31,9 @@ import { holdLock, type Locks, watchPeer } from './presence.js';
 import type { FromHost, FromTab, Status } from './protocol.js';
 import { HostLost, type Link, presentOf } from './tab-link.js';
 import { TabMailbox } from './tab-mailbox.js';
-import { TabOutbound } from './tab-outbound.js';
+import { TabOutbound, type TabOutboundOptions } from './tab-outbound.js';
 
-export interface TabOptions {
+export interface TabOptions extends Pick<TabOutboundOptions, 'Queue'> {
   /** Finds the host: a worker, or a tab. */
   readonly attach: () => Promise<HostPipe>;
   readonly key: string;

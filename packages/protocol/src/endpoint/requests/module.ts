@@ -3,3 +3,4 @@
 export { LinkStreams } from '../../link/link-streams.js';
 export { readReplies } from './replies.js';
 export { Requester } from './requester.js';
+export { StreamQueue } from './stream-queue.js';
