@@ -34,6 +34,7 @@ const OPTIONS = {
 /** A wire that buffers all frames until the test takes them. */
 class TestWire implements Wire {
   bufferedAmount = 0;
+  highWater: number | undefined;
   readonly frames: (Uint8Array | string)[] = [];
   send(frame: Uint8Array | string): void {
     this.bufferedAmount += frame.length;
@@ -86,14 +87,19 @@ function setUp(
   return { endpoint, connect };
 }
 
-it('passes at most 256 KiB to a socket ahead of time, and the rest as it drains', async () => {
+it.each([
+  { highWater: undefined, most: 256 * 1024, rounds: 4 },
+  { highWater: 128 * 1024, most: 128 * 1024, rounds: 8 },
+])('passes at most $most bytes to a wire ahead of time, and the rest as it drains', async (given) => {
+  const { highWater, most, rounds } = given;
   const { endpoint, connect } = setUp();
   const { wire, server, exchange } = await connect();
+  wire.highWater = highWater;
   void endpoint.session.request(new Uint8Array(1_000_000)).catch(() => {});
   const fragment = 64 * 1024 + 100;
-  expect(wire.bufferedAmount).toBeGreaterThan(256 * 1024 - fragment);
-  expect(wire.bufferedAmount).toBeLessThan(256 * 1024 + fragment);
-  for (let round = 0; round < 4; round++) {
+  expect(wire.bufferedAmount).toBeGreaterThan(most - fragment);
+  expect(wire.bufferedAmount).toBeLessThan(most + fragment);
+  for (let round = 0; round < rounds; round++) {
     exchange();
     endpoint.handleWritable();
   }

@@ -72,6 +72,8 @@ export interface Wire {
   readonly traffic?: Traffic;
   /** Bytes that were sent and have not left the process. */
   readonly bufferedAmount: number;
+  /** Bytes up to which the session writes: with more, small messages would wait for large ones. @default 256 KiB */
+  readonly highWater?: number | undefined;
   /**
    * The session reuses the frame's memory once its peer has confirmed it, so a wire within one process must
    * copy the frame.

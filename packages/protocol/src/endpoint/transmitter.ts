@@ -6,8 +6,8 @@ import { attempt } from './guard.js';
 import type { Wire } from './ports.js';
 import type { StatsRecorder } from './stats.js';
 
-/** Bytes that a socket may buffer. With more, small messages would wait for large ones. */
-const SOCKET_HIGH_WATER = 256 * 1024;
+/** Bytes that a wire buffers unless it says otherwise. */
+const HIGH_WATER = 256 * 1024;
 /** Milliseconds between two looks at the buffer of a socket that has no drain event. */
 const DRAIN_POLL_MS = 4;
 /** Timeouts nearer than this do not wait for the coarse clock, which ticks at least as often. */
@@ -85,8 +85,9 @@ export class Transmitter {
     const wire = this.#wire;
     if (wire === undefined) return;
     const { core } = this.#host;
+    const { highWater = HIGH_WATER } = wire;
     let isCurrent = false;
-    for (let room = SOCKET_HIGH_WATER - wire.bufferedAmount; room > 0; ) {
+    for (let room = highWater - wire.bufferedAmount; room > 0; ) {
       const frame = core.pollTransmit();
       if (frame === undefined) {
         if (isCurrent || !core.isPaced) return;
@@ -100,7 +101,7 @@ export class Transmitter {
       this.#host.recorder.sent(frame.length);
       wire.send(frame);
       // The wire may have sent everything already.
-      if (room <= 0) room = SOCKET_HIGH_WATER - wire.bufferedAmount;
+      if (room <= 0) room = highWater - wire.bufferedAmount;
     }
     if (core.hasOutput) this.#pollForRoom();
   }

@@ -7,8 +7,9 @@ import type { SessionsHost } from '../session/sessions-host.js';
 import type { Refusal } from '../transport/http/site.js';
 import { webSocketOptions } from '../transport/http/upgrade.js';
 import { inTurns } from '../transport/in-turns.js';
+import type { Transport } from '../transport/transport.js';
 import { createWebSocketAdapter } from '../transport/websocket/adapter.js';
-import type { ServerWire, WebSocketAdapterOptions } from '../transport/websocket/ws.js';
+import type { WebSocketAdapterOptions } from '../transport/websocket/ws.js';
 import { type Dialing, dialingTo, nodeWebSocket } from './dialing.js';
 import { Leading } from './lead/leading.js';
 import { dialLink } from './link/dial.js';
@@ -189,7 +190,7 @@ export class ClusterNode implements ClusterPort {
     return this.moves.isArriving(sessionId) || this.recorded?.isUnderWay(sessionId) === true;
   }
 
-  #inTurns(wire: ServerWire): ServerWire {
+  #inTurns(wire: Transport): Transport {
     return inTurns(wire, this.#loop, () => systemClock.now());
   }
 

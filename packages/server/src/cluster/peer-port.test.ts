@@ -6,8 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DEFAULT_TIMERS, Subprotocol } from '@parlance/protocol';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Transport } from '../transport/transport.js';
 import { createWebSocketAdapter } from '../transport/websocket/adapter.js';
-import { dial, type ServerWire } from '../transport/websocket/ws.js';
+import { dial } from '../transport/websocket/ws.js';
 import { WebSocketClient } from '../transport/websocket/ws-client.js';
 import { MAX_STRANGERS, PEER_PATH, PeerPort, type PeerPortOptions } from './peer-port.js';
 import { digestOf, type LedClient, type Ticket, Tickets } from './ticket.js';
@@ -19,7 +20,7 @@ const bounds = { maxPayload: 1_000_000, maxFragments: 0, closeTimeoutMs: 1_000 }
 let port: PeerPort;
 let owner: Tickets;
 let passed: Ticket[];
-let wires: ServerWire[];
+let wires: Transport[];
 let logged: Readonly<Record<string, unknown>>[];
 const sockets: Socket[] = [];
 

@@ -16,7 +16,8 @@ import { closeListener, listenOn } from '../transport/http/listener.js';
 import { refuseUpgrade } from '../transport/http/refuse-upgrade.js';
 import { chooseSubprotocol, pathOf } from '../transport/http/site.js';
 import { hasBody } from '../transport/http/upgrade.js';
-import type { ServerWire, WebSocketAdapter } from '../transport/websocket/ws.js';
+import type { Transport } from '../transport/transport.js';
+import type { WebSocketAdapter } from '../transport/websocket/ws.js';
 import type { ServicePlaces } from './service-places.js';
 import type { Ticket, TicketRefusal } from './ticket.js';
 
@@ -41,7 +42,7 @@ const MAX_LOGGED = 1_000;
 export interface PeerService {
   readonly adapter: WebSocketAdapter;
   readonly accept: (ticket: string) => { readonly source: string } | TicketRefusal;
-  readonly onWire: (wire: ServerWire, source: string) => void;
+  readonly onWire: (wire: Transport, source: string) => void;
   /** How many connections there may be. */
   readonly places: ServicePlaces;
 }
@@ -59,7 +60,7 @@ export interface PeerPortOptions {
   readonly hasSession: (sessionId: string) => boolean;
   /** It may be here in a moment. @default never */
   readonly isArriving?: ((sessionId: string) => boolean) | undefined;
-  readonly onWire: (wire: ServerWire, request: IncomingMessage, ticket: Ticket) => void;
+  readonly onWire: (wire: Transport, request: IncomingMessage, ticket: Ticket) => void;
 }
 
 /** Of HTTP: how a node is told that its ticket is not accepted. */

@@ -1,7 +1,8 @@
 import { randomInt } from 'node:crypto';
 import { CloseCode, type Logger } from '@parlance/protocol';
 import type { Clock } from '@parlance/protocol/internal';
-import { dial, type ServerWire } from '../transport/websocket/ws.js';
+import type { Transport } from '../transport/transport.js';
+import { dial } from '../transport/websocket/ws.js';
 import type { Dialing } from './dialing.js';
 import type { KnownNode, Membership } from './membership.js';
 
@@ -79,7 +80,7 @@ export class Standing {
     return new Promise((resolve) => {
       const { dialing, clock } = this.#options;
       const { url, ...options } = dialing(node);
-      let wire: ServerWire | undefined;
+      let wire: Transport | undefined;
       const settle = (may: boolean) => {
         cancel();
         resolve(may);
@@ -103,7 +104,7 @@ export class Standing {
   }
 
   /** Another node asks. The close code is the answer: 1000 if this one reaches the engine and takes sessions over. Never rejects. */
-  async answer(wire: ServerWire, source: string): Promise<void> {
+  async answer(wire: Transport, source: string): Promise<void> {
     wire.listen(DEAF);
     const reaches = await this.#reaches(source);
     wire.close(reaches ? CloseCode.NORMAL : CloseCode.DRAINING, '');

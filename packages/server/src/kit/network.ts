@@ -101,7 +101,6 @@ class End extends Duplex {
   readonly localAddress = '127.0.0.1';
   readonly remoteFamily = 'IPv4';
   peer: End | undefined;
-  bytesRead = 0;
   readonly #network: MemoryNetwork;
   /** Sent while the network was frozen, or while the other end read slowly. */
   readonly #waiting: (() => void)[] = [];
@@ -163,7 +162,6 @@ class End extends Duplex {
 
   /** @returns whether there is room for more. */
   receive(chunk: Buffer): boolean {
-    this.bytesRead += chunk.length;
     return this.push(chunk);
   }
 

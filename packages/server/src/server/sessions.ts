@@ -20,7 +20,7 @@ import type { SessionsHost } from '../session/sessions-host.js';
 import { addressKey } from '../transport/http/addresses.js';
 import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from '../transport/http/handshakes.js';
 import type { Refusal } from '../transport/http/site.js';
-import type { ServerWire } from '../transport/websocket/ws.js';
+import type { Transport } from '../transport/transport.js';
 import { type Drain, returnDelay, sendAway } from './drain.js';
 import { type CloseServerOptions, endsSessions } from './drain-options.js';
 import type { ResolvedServerOptions } from './options.js';
@@ -116,7 +116,7 @@ export class Sessions extends ServerAdmission implements SessionsHost {
 
   /** @param hello has come with the upgrade request. */
   begin(
-    wire: ServerWire,
+    wire: Transport,
     peer: PassedPeer,
     subprotocol: Subprotocol,
     refusal: Refusal | undefined,

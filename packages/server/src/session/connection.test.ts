@@ -5,8 +5,8 @@ import { expect, it } from 'vitest';
 import { Parts, type ServerOfParts } from '../server/parts/parts.js';
 import { resolveServerOptions } from '../server/server-options.js';
 import { Sessions } from '../server/sessions.js';
+import type { Transport } from '../transport/transport.js';
 import { FREE_UNFINISHED } from '../transport/websocket/unfinished-message.js';
-import type { ServerWire } from '../transport/websocket/ws.js';
 import type { Guide } from './admission/seek.js';
 import { Connection } from './connection.js';
 
@@ -18,7 +18,9 @@ it('is read again when the session comes here while its message waits for memory
     () => undefined,
   );
   let holds = 0;
-  const wire: ServerWire = {
+  const wire: Transport = {
+    traffic: { sent: 0, received: 0 },
+    overhead: 14,
     bufferedAmount: 0,
     send() {},
     close() {},
@@ -27,7 +29,7 @@ it('is read again when the session comes here while its message waits for memory
     hold: () => holds++,
     unhold: () => holds--,
   };
-  const request = { headers: {}, socket: { bytesRead: 0 } } as IncomingMessage;
+  const request = { headers: {} } as IncomingMessage;
   const connection = new Connection(sessions, wire, { ip: '::1', request }, Subprotocol.BINARY, undefined);
 
   // Room for one step of the message, and a second one that waits.

@@ -3,9 +3,9 @@ import { createServerSession, guard, type ServerSessionCore, systemClock } from 
 import { addressKey } from '../transport/http/addresses.js';
 import type { Refusal } from '../transport/http/site.js';
 import { LoopQueue } from '../transport/loop-queue.js';
-import { SocketMeter } from '../transport/websocket/socket-meter.js';
+import { Meter } from '../transport/meter.js';
+import { type Transport, type TransportEvents, terminateSoon } from '../transport/transport.js';
 import { FREE_UNFINISHED, isOverlong, UnfinishedMessage } from '../transport/websocket/unfinished-message.js';
-import { type ServerWire, terminateSoon, type WireEvents } from '../transport/websocket/ws.js';
 import { countedPrincipal } from './admission/authentication.js';
 import { Handshake, type HandshakeEvents } from './admission/handshake.js';
 import { warnOfEnd } from './admission/keys.js';
@@ -28,14 +28,14 @@ const MAX_TOGETHER = 8;
  * There is one per connection, so keep it small: shared values are read from the host, event handlers are prototype
  * methods, and what only the handshake or a long message needs exists only that long.
  */
-export class Connection extends SessionSettings implements WireEvents, HandshakeEvents {
+export class Connection extends SessionSettings implements TransportEvents, HandshakeEvents {
   readonly core: ServerSessionCore;
   /** The session that began here; another connection may resume it. */
   readonly session: ServerEndpoint;
   protected readonly host: ConnectionHost;
-  readonly #wire: ServerWire;
+  readonly #wire: Transport;
   readonly #ip: string;
-  readonly #meter: SocketMeter;
+  readonly #meter: Meter;
   protected readonly queue: LoopQueue;
   /** The session that this connection feeds: its own, or the one that it has resumed, here or at another node. */
   #target: Target;
@@ -57,7 +57,7 @@ export class Connection extends SessionSettings implements WireEvents, Handshake
    */
   constructor(
     host: ConnectionHost,
-    wire: ServerWire,
+    wire: Transport,
     peer: PassedPeer,
     subprotocol: Subprotocol,
     refusal: Refusal | undefined,
@@ -68,7 +68,7 @@ export class Connection extends SessionSettings implements WireEvents, Handshake
     this.#ip = peer.ip;
     // Before authentication only the address is known.
     this.queue = new LoopQueue(host.loop, wire, `address ${addressKey(peer.ip)}`);
-    this.#meter = new SocketMeter(peer.request.socket, host.options.limits);
+    this.#meter = new Meter(wire, host.options.limits);
     this.core = createServerSession(host.sessionOptions(subprotocol));
     this.session = new ServerEndpoint(this);
     this.session.ip = peer.ip;

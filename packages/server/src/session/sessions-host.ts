@@ -1,6 +1,6 @@
 import type { Subprotocol } from '@parlance/protocol';
 import type { Refusal } from '../transport/http/site.js';
-import type { ServerWire } from '../transport/websocket/ws.js';
+import type { Transport } from '../transport/transport.js';
 import type { PassedPeer } from './admission/seek.js';
 import type { ServerEndpoint } from './endpoint.js';
 import type { LeavingParts, SessionParts } from './parts.js';
@@ -18,7 +18,7 @@ export interface SessionsHost extends ConnectionHost {
   /** Counts a session whose server has died, or says why it is refused. */
   admitTakenOver(address: string, principal: string | undefined): Refusal | undefined;
   /** A connection that another server may have authenticated. */
-  begin(wire: ServerWire, peer: PassedPeer, subprotocol: Subprotocol, refusal: Refusal | undefined): void;
+  begin(wire: Transport, peer: PassedPeer, subprotocol: Subprotocol, refusal: Refusal | undefined): void;
   /** A session that was made elsewhere is here from now on. @param join gives it to parts. */
   onRestored(session: ServerEndpoint, join: () => void): void;
   /** Calls `onSession`, again for a session that stays. */

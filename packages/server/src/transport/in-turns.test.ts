@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest';
 import { LoopShares, TURN_MS } from '../base/loop-shares.js';
 import { inTurns } from './in-turns.js';
-import type { ServerWire, WireEvents } from './websocket/ws.js';
+import type { Transport, TransportEvents } from './transport.js';
 
 /** A wire of which the test says what comes, and a loop whose turns it makes. */
 function connected() {
   let time = 0;
   let holds = 0;
-  let events: WireEvents | undefined;
+  let events: TransportEvents | undefined;
   const tasks: (() => void)[] = [];
   const loop = new LoopShares({
     share: 1,
@@ -15,7 +15,7 @@ function connected() {
     soon: (task) => void tasks.push(task),
     after: (_ms, task) => void tasks.push(task),
   });
-  const wire: Partial<ServerWire> = {
+  const wire: Partial<Transport> = {
     listen: (listener) => {
       events = listener;
     },
@@ -23,7 +23,7 @@ function connected() {
     unhold: () => void holds--,
   };
   const heard: unknown[] = [];
-  inTurns(wire as ServerWire, loop, () => time).listen({
+  inTurns(wire as Transport, loop, () => time).listen({
     onMessage(data) {
       heard.push(data);
       time += 1;

@@ -1,6 +1,6 @@
 import type { LoopShares } from '../base/loop-shares.js';
 import { LoopQueue } from './loop-queue.js';
-import type { ServerWire, WireEvents } from './websocket/ws.js';
+import type { Transport, TransportEvents } from './transport.js';
 
 /** The account of all other nodes. */
 const NODES = 'other nodes';
@@ -9,7 +9,7 @@ const NODES = 'other nodes';
  * A connection of another node whose messages are handled in turns of the event loop, so that a node that writes without a
  * pause does not make clients wait.
  */
-export function inTurns(wire: ServerWire, loop: LoopShares, now: () => number): ServerWire {
+export function inTurns(wire: Transport, loop: LoopShares, now: () => number): Transport {
   const queue = new LoopQueue(loop, wire, NODES);
   /** Runs `task` now, or after what waits. */
   const run = (task: () => void) => {
@@ -17,6 +17,10 @@ export function inTurns(wire: ServerWire, loop: LoopShares, now: () => number): 
     else queue.push(task);
   };
   return {
+    get traffic() {
+      return wire.traffic;
+    },
+    overhead: wire.overhead,
     get bufferedAmount() {
       return wire.bufferedAmount;
     },
@@ -27,7 +31,7 @@ export function inTurns(wire: ServerWire, loop: LoopShares, now: () => number): 
     resume: () => wire.resume?.(),
     hold: () => wire.hold(),
     unhold: () => wire.unhold(),
-    listen(events: WireEvents) {
+    listen(events: TransportEvents) {
       wire.listen({
         onMessage(data, size) {
           if (queue.enter(now())) events.onMessage(data, size);

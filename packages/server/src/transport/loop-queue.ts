@@ -1,5 +1,5 @@
 import type { LoopAccount, LoopShares } from '../base/loop-shares.js';
-import type { ServerWire } from './websocket/ws.js';
+import type { Transport } from './transport.js';
 
 /**
  * The messages of one connection that wait for time of the event loop. The connection is not read while any of them
@@ -7,14 +7,14 @@ import type { ServerWire } from './websocket/ws.js';
  */
 export class LoopQueue {
   readonly #shares: LoopShares;
-  readonly #wire: Pick<ServerWire, 'hold' | 'unhold'>;
+  readonly #wire: Pick<Transport, 'hold' | 'unhold'>;
   #key: string | undefined;
   /** An unshared account is made for the first message: most sessions are idle. */
   #account: LoopAccount | undefined;
   #waiting = 0;
 
   /** @param key names the account, which other connections may share. */
-  constructor(shares: LoopShares, wire: Pick<ServerWire, 'hold' | 'unhold'>, key: string) {
+  constructor(shares: LoopShares, wire: Pick<Transport, 'hold' | 'unhold'>, key: string) {
     this.#shares = shares;
     this.#wire = wire;
     this.#key = key;

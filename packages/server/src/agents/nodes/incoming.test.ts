@@ -2,7 +2,7 @@ import { newSessionId, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { decodeLinkMessage, encodeLinkMessage } from '../../cluster/link/message.js';
 import { LINK_QUOTA } from '../../cluster/link/quota.js';
-import type { ServerWire, WireEvents } from '../../transport/websocket/ws.js';
+import type { Transport, TransportEvents } from '../../transport/transport.js';
 import { MAX_SOURCES } from './incoming.js';
 import { AGENTS, type RelayMessageType } from './messages.js';
 import { settled, World } from './testing/relay-world.js';
@@ -20,9 +20,9 @@ async function connected() {
   const session = node.join(new Client('ada'));
   await settled();
   const sent: unknown[][] = [];
-  let events: WireEvents | undefined;
+  let events: TransportEvents | undefined;
   const state = { isOver: false, unread: 0, holds: 0 };
-  const wire: Partial<ServerWire> = {
+  const wire: Partial<Transport> = {
     get bufferedAmount() {
       return state.unread;
     },
@@ -39,7 +39,7 @@ async function connected() {
       events = listener;
     },
   };
-  node.links.accept(wire as ServerWire, other.name);
+  node.links.accept(wire as Transport, other.name);
   const tell = (type: RelayMessageType, fields: readonly unknown[], bytes = new Uint8Array(0)) => {
     const data = encodeLinkMessage(AGENTS, type, fields, bytes);
     events?.onMessage(data, data.length);

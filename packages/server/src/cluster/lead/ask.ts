@@ -1,12 +1,7 @@
 import { CloseCode, ResumeRefusal } from '@parlance/protocol';
 import { NOT_RESUMED } from '../../session/admission/seek.js';
-import {
-  type DialFailure,
-  type DialOptions,
-  dial,
-  type ServerWire,
-  type WireEvents,
-} from '../../transport/websocket/ws.js';
+import type { Transport, TransportEvents } from '../../transport/transport.js';
+import { type DialFailure, type DialOptions, dial } from '../../transport/websocket/ws.js';
 import { within } from '../within.js';
 
 /** How long the owner of a session may take to answer a HELLO, in milliseconds. */
@@ -35,7 +30,7 @@ export interface AskOptions extends DialOptions {
   /** The client is gone. */
   readonly signal: AbortSignal;
   /** Passes on the first message of the owner and everything that follows. Returns what listens from now on. */
-  readonly begin: (far: ServerWire) => WireEvents;
+  readonly begin: (far: Transport) => TransportEvents;
 }
 
 /** The client is gone, so there is no answer to wait for. */
@@ -48,8 +43,8 @@ const GONE: ReadonlySet<number | undefined> = new Set([404, 410]);
 export function ask(options: AskOptions): Promise<Answer> {
   const { timeoutMs = ANSWER_TIMEOUT_MS, url, hello, begin, signal } = options;
   if (signal.aborted) return Promise.resolve(ABANDONED);
-  let far: ServerWire | undefined;
-  let events: WireEvents | undefined;
+  let far: Transport | undefined;
+  let events: TransportEvents | undefined;
   let settle = (_answer: Answer) => {};
   const answered = new Promise<Answer>((resolve) => {
     settle = resolve;

@@ -1,10 +1,12 @@
 import { DEFAULT_LIMITS, ProtocolError } from '@parlance/protocol';
 import { MemoryBudget } from '@parlance/protocol/internal';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { ServerWire } from '../../transport/websocket/ws.js';
+import type { Transport } from '../../transport/transport.js';
 import { Lead, MAX_WAITING } from './lead.js';
 
-class FakeWire implements ServerWire {
+class FakeWire implements Transport {
+  readonly traffic = { sent: 0, received: 0 };
+  readonly overhead = 0;
   bufferedAmount = 0;
   holds = 0;
   sent: (Uint8Array | string)[] = [];

@@ -3,8 +3,8 @@ import { loggable, type SessionMemory, systemClock } from '@parlance/protocol/in
 import type { Origin } from '../../session/admission/renewal.js';
 import type { Guide } from '../../session/admission/seek.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
+import type { Transport, TransportEvents } from '../../transport/transport.js';
 import { MAX_LINK_FRAME } from '../../transport/websocket/unfinished-message.js';
-import type { ServerWire, WireEvents } from '../../transport/websocket/ws.js';
 
 /** Bytes that wait to be written to one end; beyond them the other end is not read. */
 export const MAX_WAITING = 256 * 1024;
@@ -33,9 +33,9 @@ export interface LeadOptions {
  * Passes every WebSocket message between a client and the node that has its session. It knows nothing of sessions: what
  * it does not pass on in time is not read, so the credit of the two ends bounds what waits here.
  */
-export class Lead implements WireEvents, Guide {
-  readonly #near: ServerWire;
-  readonly #far: ServerWire;
+export class Lead implements TransportEvents, Guide {
+  readonly #near: Transport;
+  readonly #far: Transport;
   readonly #options: LeadOptions;
   #isNearHeld = false;
   #isFarHeld = false;
@@ -56,7 +56,7 @@ export class Lead implements WireEvents, Guide {
    * @param near to the client; reported by its connection.
    * @param far to the owner; the caller makes the lead its listener.
    */
-  constructor(near: ServerWire, far: ServerWire, options: LeadOptions) {
+  constructor(near: Transport, far: Transport, options: LeadOptions) {
     this.#near = near;
     this.#far = far;
     this.#options = options;
@@ -64,7 +64,7 @@ export class Lead implements WireEvents, Guide {
 
   // --- as the target of the client's connection
 
-  get wire(): ServerWire {
+  get wire(): Transport {
     return this.#near;
   }
   get memory(): SessionMemory {

@@ -6,7 +6,8 @@ import { NO_NODE } from '../../session/on-record.js';
 import type { SessionsHost } from '../../session/sessions-host.js';
 import { addressKey } from '../../transport/http/addresses.js';
 import type { Refusal } from '../../transport/http/site.js';
-import type { ServerWire, WebSocketAdapterOptions } from '../../transport/websocket/ws.js';
+import type { Transport } from '../../transport/transport.js';
+import type { WebSocketAdapterOptions } from '../../transport/websocket/ws.js';
 import { clientSide } from '../client-side.js';
 import type { KnownNode, Membership } from '../membership.js';
 import type { Moves } from '../moves/moves.js';
@@ -170,7 +171,7 @@ export class Leading {
     });
   }
 
-  #begin({ incarnation }: KnownNode, request: Wanted, far: ServerWire, release: () => void): Lead {
+  #begin({ incarnation }: KnownNode, request: Wanted, far: Transport, release: () => void): Lead {
     const { sessionId, wire, memoryKeys, origin, onLed } = request;
     const { limits } = this.#options.host.options;
     const memory = this.#options.host.memory.open(limits.sessionMemory);

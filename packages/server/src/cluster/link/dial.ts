@@ -1,4 +1,5 @@
-import { dial, type ServerWire } from '../../transport/websocket/ws.js';
+import type { Transport } from '../../transport/transport.js';
+import { dial } from '../../transport/websocket/ws.js';
 import type { Dialing } from '../dialing.js';
 import type { KnownNode } from '../membership.js';
 
@@ -18,7 +19,7 @@ export interface LinkDialing {
 export async function dialLink(
   node: string,
   { locate, dialing }: LinkDialing,
-  onOpen: (wire: ServerWire) => void,
+  onOpen: (wire: Transport) => void,
   onFailed: (why: unknown) => void,
 ): Promise<void> {
   try {

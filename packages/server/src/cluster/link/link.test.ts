@@ -1,6 +1,6 @@
 import { MemoryBudget, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
-import type { ServerWire, WireEvents } from '../../transport/websocket/ws.js';
+import type { Transport, TransportEvents } from '../../transport/transport.js';
 import {
   Link,
   type LinkEnd,
@@ -193,8 +193,7 @@ describe('a link to a node that is no member, as far as this one knows', () => {
 
 describe('the links of a node', () => {
   const open = () => {
-    const dials: { node: string; onOpen: (wire: ServerWire) => void; onFailed: (why: unknown) => void }[] =
-      [];
+    const dials: { node: string; onOpen: (wire: Transport) => void; onFailed: (why: unknown) => void }[] = [];
     const links = new Links({
       incarnation: 'here',
       memory: new MemoryBudget(Infinity),
@@ -204,7 +203,7 @@ describe('the links of a node', () => {
     });
     return { links, dials };
   };
-  const wire = () => ({ send() {}, terminate() {}, listen() {} }) as Partial<ServerWire> as ServerWire;
+  const wire = () => ({ send() {}, terminate() {}, listen() {} }) as Partial<Transport> as Transport;
 
   it('are one to each node, which is ready when it is open', () => {
     const { links, dials } = open();
@@ -247,8 +246,8 @@ describe('the links of a node', () => {
       terminate: () => void done.push('terminated'),
     };
     links.serve(SERVICE, () => ({ handle() {}, handleOver() {} }));
-    let events: WireEvents | undefined;
-    const listen = (listener: WireEvents) => {
+    let events: TransportEvents | undefined;
+    const listen = (listener: TransportEvents) => {
       events = listener;
     };
     links.accept({ ...near, listen }, 'there');

@@ -1,5 +1,5 @@
 import { CloseCode, ProtocolError } from '@parlance/protocol';
-import { type ServerWire, terminateSoon, type WireEvents } from '../../transport/websocket/ws.js';
+import { type Transport, type TransportEvents, terminateSoon } from '../../transport/transport.js';
 import { decodeLinkMessage, encodeLinkMessage, type LinkMessage, malformed } from './message.js';
 import { LINK_QUOTA, LinkQuota, type NodesMemory } from './quota.js';
 
@@ -29,8 +29,8 @@ export class Traffic {
 }
 
 /** What a connection of this node to itself has too. */
-export type NodeWire = Pick<ServerWire, 'send' | 'terminate'> &
-  Partial<Pick<ServerWire, 'bufferedAmount' | 'close' | 'hold' | 'unhold'>>;
+export type NodeWire = Pick<Transport, 'send' | 'terminate'> &
+  Partial<Pick<Transport, 'bufferedAmount' | 'close' | 'hold' | 'unhold'>>;
 
 /** What a service does at one end of a link. */
 export interface LinkEnd {
@@ -61,7 +61,7 @@ export const LEFT = new ProtocolError('connection_failed', 'the other node has e
  * One end of a connection between two nodes, on which each service of theirs has its own messages. One node opens it and asks;
  * the other one answers, and reads nothing while its answers are not read.
  */
-export class Link implements WireEvents {
+export class Link implements TransportEvents {
   readonly node: string;
   /** What has come from the other node and is not written. */
   readonly quota: LinkQuota;

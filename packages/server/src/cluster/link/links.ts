@@ -1,7 +1,7 @@
 import type { Logger } from '@parlance/protocol';
 import { loggable, type MemoryBudget } from '@parlance/protocol/internal';
 import { limitedLog } from '../../base/limited-log.js';
-import type { ServerWire } from '../../transport/websocket/ws.js';
+import type { Transport } from '../../transport/transport.js';
 import { LEFT, Link, type LinkEnd, type NodeWire, Traffic } from './link.js';
 import { createLoopback } from './loopback.js';
 import { openNodesMemory } from './quota.js';
@@ -13,7 +13,7 @@ export interface LinksOptions {
   readonly logger: Logger;
   readonly isMember: (node: string) => boolean;
   /** Opens a connection to a node. Calls nothing before it returns. */
-  readonly dial: (node: string, onOpen: (wire: ServerWire) => void, onFailed: (why: unknown) => void) => void;
+  readonly dial: (node: string, onOpen: (wire: Transport) => void, onFailed: (why: unknown) => void) => void;
 }
 
 /** The links of one node to others and to itself, which its services share. */
@@ -72,7 +72,7 @@ export class Links {
   }
 
   /** Another node has connected. */
-  accept(wire: ServerWire, node: string): void {
+  accept(wire: Transport, node: string): void {
     if (this.#isClosed) return wire.terminate();
     wire.listen(this.#accept(wire, node));
   }
@@ -104,7 +104,7 @@ export class Links {
   }
 
   #open(link: Link): void {
-    const handleOpen = (wire: ServerWire) => {
+    const handleOpen = (wire: Transport) => {
       wire.listen(link);
       link.open(wire);
     };

@@ -1,10 +1,10 @@
-import type { ServerWire, WireEvents } from '../../transport/websocket/ws.js';
+import type { Transport, TransportEvents } from '../../transport/transport.js';
 
-type LoopbackWire = Pick<ServerWire, 'send' | 'terminate' | 'listen'>;
+type LoopbackWire = Pick<Transport, 'send' | 'terminate' | 'listen'>;
 
 /** Two ends of a connection of this node to itself. What one sends reaches the other in a later microtask, in order. */
 export function createLoopback(): readonly [LoopbackWire, LoopbackWire] {
-  const listeners: [WireEvents?, WireEvents?] = [];
+  const listeners: [TransportEvents?, TransportEvents?] = [];
   const isOver = [false, false];
   const end = (own: 0 | 1, other: 0 | 1): LoopbackWire => ({
     listen(events) {

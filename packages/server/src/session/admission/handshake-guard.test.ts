@@ -7,24 +7,27 @@ const MOST = 64 * 1024 + 4 * 1024;
 
 function createGuard() {
   const done: string[] = [];
-  const socket = { bytesRead: 0 };
+  const traffic = { sent: 0, received: 0 };
   const session = {
     longestMessage: undefined as number | undefined,
     abort: ({ code }: { readonly code: string }) => void done.push(code),
   };
-  const wire = { hold: () => void done.push('hold'), unhold: () => void done.push('unhold'), terminate() {} };
-  const guard = new HandshakeGuard({ socket } as never, wire as never, session as never, {
+  const wire = {
+    ...{ traffic, terminate() {} },
+    ...{ hold: () => void done.push('hold'), unhold: () => void done.push('unhold') },
+  };
+  const guard = new HandshakeGuard(wire as never, session as never, {
     limits: resolveLimits(),
   });
-  return { guard, done, socket, session };
+  return { guard, done, traffic, session };
 }
 
 it('a client that sends too much before ACCEPT is cut off', () => {
-  const { guard, done, socket } = createGuard();
-  socket.bytesRead = MOST;
+  const { guard, done, traffic } = createGuard();
+  traffic.received = MOST;
   guard.handleData();
   expect(done).toEqual([]);
-  socket.bytesRead++;
+  traffic.received++;
   guard.handleData();
   expect(done).toEqual(['message_too_large', 'hold']);
   guard.end();
@@ -32,11 +35,11 @@ it('a client that sends too much before ACCEPT is cut off', () => {
 });
 
 it('what a client sends after ACCEPT waits until its session begins', () => {
-  const { guard, done, socket, session } = createGuard();
+  const { guard, done, traffic, session } = createGuard();
   session.longestMessage = 1024;
-  socket.bytesRead = MOST + 1;
+  traffic.received = MOST + 1;
   guard.handleData();
-  socket.bytesRead++;
+  traffic.received++;
   guard.handleData();
   expect(done).toEqual(['hold']);
   guard.end();

@@ -1,7 +1,5 @@
-import type { IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
 import { CloseCode, ProtocolError } from '@parlance/protocol';
-import { type ServerWire, terminateSoon } from '../../transport/websocket/ws.js';
+import { type Transport, terminateSoon } from '../../transport/transport.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { ServingOptions } from '../options.js';
 
@@ -10,25 +8,18 @@ const WEBSOCKET_OVERHEAD = 4 * 1024;
 
 /** Bounds the total of what a client may send before ACCEPT, not only each message. */
 export class HandshakeGuard {
-  readonly #socket: Socket;
-  readonly #wire: ServerWire;
+  readonly #wire: Transport;
   readonly #session: ServerEndpoint;
   readonly #maxSize: number;
   /** Bytes that may be read from the socket. */
   #budget: number;
   #isHeld = false;
 
-  constructor(
-    { socket }: IncomingMessage,
-    wire: ServerWire,
-    session: ServerEndpoint,
-    { limits }: Pick<ServingOptions, 'limits'>,
-  ) {
-    this.#socket = socket;
+  constructor(wire: Transport, session: ServerEndpoint, { limits }: Pick<ServingOptions, 'limits'>) {
     this.#wire = wire;
     this.#session = session;
     this.#maxSize = limits.maxHandshakeSize;
-    this.#budget = socket.bytesRead + this.#maxSize + WEBSOCKET_OVERHEAD;
+    this.#budget = wire.traffic.received + this.#maxSize + WEBSOCKET_OVERHEAD;
   }
 
   /** These bytes came before: HELLO was in the upgrade request. */
@@ -38,7 +29,7 @@ export class HandshakeGuard {
 
   /** Bytes were read from the socket. */
   handleData(): void {
-    if (this.#isHeld || this.#socket.bytesRead <= this.#budget) return;
+    if (this.#isHeld || this.#wire.traffic.received <= this.#budget) return;
     if (this.#session.longestMessage !== undefined) {
       // After ACCEPT the client may send more, which waits until the codecs of its session are loaded.
       this.#isHeld = true;

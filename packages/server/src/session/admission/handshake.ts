@@ -10,7 +10,7 @@ import {
 import { encodeMap, loggable, newSessionId, systemClock, WAIT } from '@parlance/protocol/internal';
 import { addressKey, memoryKeys } from '../../transport/http/addresses.js';
 import { bearerToken, type Refusal } from '../../transport/http/site.js';
-import { type ServerWire, terminateSoon } from '../../transport/websocket/ws.js';
+import { type Transport, terminateSoon } from '../../transport/transport.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { ServerObserver } from '../observer.js';
 import type { ServingOptions } from '../options.js';
@@ -77,7 +77,7 @@ const FAULTS: ReadonlySet<number> = new Set([CloseCode.BAD_FRAME, CloseCode.TOO_
 export class Handshake {
   readonly #host: HandshakeHost;
   readonly #session: ServerEndpoint;
-  readonly #wire: ServerWire;
+  readonly #wire: Transport;
   readonly #subprotocol: Subprotocol;
   readonly #ip: string;
   readonly #upgrade: IncomingMessage;
@@ -95,7 +95,7 @@ export class Handshake {
   constructor(
     host: HandshakeHost,
     session: ServerEndpoint,
-    wire: ServerWire,
+    wire: Transport,
     subprotocol: Subprotocol,
     { ip, request, passed }: PassedPeer,
     events: HandshakeEvents,
@@ -108,7 +108,7 @@ export class Handshake {
     this.#upgrade = request;
     this.#passed = passed;
     this.#events = events;
-    this.guard = new HandshakeGuard(request, wire, session, host.options);
+    this.guard = new HandshakeGuard(wire, session, host.options);
   }
 
   async answer(hello: HelloPayload): Promise<void> {

@@ -3,7 +3,7 @@ import type { HelloPayload, ProtocolError, ResumeRefusal, Subprotocol } from '@p
 import type { Crashable, SessionMemory, Wire } from '@parlance/protocol/internal';
 import type { Refusal } from '../../transport/http/site.js';
 import type { Peer } from '../../transport/http/upgrade.js';
-import type { ServerWire } from '../../transport/websocket/ws.js';
+import type { Transport } from '../../transport/transport.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { CheckedIdentity } from './admission.js';
 import type { Origin } from './renewal.js';
@@ -42,7 +42,7 @@ export interface Wanted {
   /** The shares of the process's memory that it uses. */
   readonly memoryKeys: readonly string[];
   readonly origin: Origin;
-  readonly wire: ServerWire;
+  readonly wire: Transport;
   /** The client is gone. */
   readonly signal: AbortSignal;
   /** The session was found elsewhere: from now on the connection feeds the guide. */

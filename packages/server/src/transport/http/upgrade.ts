@@ -2,8 +2,9 @@ import type { Server as HttpServer, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ProtocolError, Subprotocol } from '@parlance/protocol';
 import { HELLO_READ, loggable, MAX_PIECE_SIZE } from '@parlance/protocol/internal';
+import type { Transport } from '../transport.js';
 import { createWebSocketAdapter } from '../websocket/adapter.js';
-import type { ServerWire, WebSocketAdapter, WebSocketAdapterOptions } from '../websocket/ws.js';
+import type { WebSocketAdapter, WebSocketAdapterOptions } from '../websocket/ws.js';
 import { addressKey, clientAddress, isForwarded } from './addresses.js';
 import { assertHttpServer } from './attachable.js';
 import { takeEarlyHello } from './early-hello.js';
@@ -27,7 +28,7 @@ export interface UpgradesOptions {
   readonly retryElsewhere?: (() => number | undefined) | undefined;
   /** The upgrade is complete; `refusal` is to be sent in REJECT. `hello` has come with the request. */
   readonly onWire: (
-    wire: ServerWire,
+    wire: Transport,
     peer: Peer,
     subprotocol: Subprotocol,
     refusal: Refusal | undefined,

@@ -2,17 +2,17 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Crashable, Traffic } from '@parlance/protocol/internal';
 import { refuseUpgrade } from '../http/refuse-upgrade.js';
+import type { Transport, TransportEvents } from '../transport.js';
 import { type FrameEvents, FrameReader, mayBeSent, Opcode, type ViolationCode } from './frame-reader.js';
 import { FrameWriter } from './frame-writer.js';
 import { acceptUpgrade, faultOfUpgrade } from './handshake.js';
 import {
   bytesAfterClose,
+  FRAME_HEAD,
   MAX_AFTER_CLOSE,
   NO_CODE,
-  type ServerWire,
   type WebSocketAdapter,
   type WebSocketBounds,
-  type WireEvents,
 } from './ws.js';
 
 /** The server's side of a WebSocket over a socket of Node. It moves bytes; {@link FrameReader} knows the rules. */
@@ -70,14 +70,14 @@ const LISTENERS = {
   },
 };
 
-class NetWire implements ServerWire, FrameEvents, Crashable {
+class NetWire implements Transport, FrameEvents, Crashable {
   /** For the writer, which writes nothing once the closing handshake has begun. */
   readyState = OPEN;
   readonly #socket: Duplex;
   readonly #writer: FrameWriter;
   readonly #reader: FrameReader;
   readonly #bounds: WebSocketBounds;
-  #events: WireEvents | undefined;
+  #events: TransportEvents | undefined;
   #isReading = false;
   #isPaused = false;
   #holds = 0;
@@ -115,6 +115,10 @@ class NetWire implements ServerWire, FrameEvents, Crashable {
     return { sent: this.#writer.written, received: this.#received };
   }
 
+  get overhead(): number {
+    return FRAME_HEAD;
+  }
+
   get bufferedAmount(): number {
     return this.#writer.bufferedAmount;
   }
@@ -123,7 +127,7 @@ class NetWire implements ServerWire, FrameEvents, Crashable {
     this.#writer.write(frame);
   }
 
-  listen(events: WireEvents): void {
+  listen(events: TransportEvents): void {
     this.#events = events;
   }
 

@@ -1,6 +1,6 @@
 import type { Limits, SessionCore } from '@parlance/protocol';
 import { type Reservation, type SessionMemory, systemClock } from '@parlance/protocol/internal';
-import type { ServerWire } from './ws.js';
+import type { Transport } from '../transport.js';
 
 /** Bytes of an unfinished message that are not charged: most messages are smaller. */
 export const FREE_UNFINISHED = 320 * 1024;
@@ -29,11 +29,11 @@ export class UnfinishedMessage {
   /** Bytes up to which the message is charged. */
   charged = FREE_UNFINISHED;
   readonly #memory: SessionMemory;
-  readonly #wire: Pick<ServerWire, 'hold' | 'unhold'>;
+  readonly #wire: Pick<Transport, 'hold' | 'unhold'>;
   readonly #reservations: Reservation[] = [];
   #isWaiting = false;
 
-  constructor(memory: SessionMemory, wire: Pick<ServerWire, 'hold' | 'unhold'>) {
+  constructor(memory: SessionMemory, wire: Pick<Transport, 'hold' | 'unhold'>) {
     this.#memory = memory;
     this.#wire = wire;
   }

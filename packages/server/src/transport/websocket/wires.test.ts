@@ -10,10 +10,11 @@ import { type AddressInfo, connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { Certificates, opensslMissing } from '../../cli/testing/certificates.js';
+import type { Transport, TransportEvents } from '../transport.js';
 import { createWebSocketAdapter, WIRE_KINDS } from './adapter.js';
 import { AUTOBAHN_CASES } from './testing/autobahn.js';
 import { encodeFrame, type SentFrame } from './testing/frames.js';
-import type { ServerWire, WireEvents, WireKind } from './ws.js';
+import type { WireKind } from './ws.js';
 import { WebSocketClient } from './ws-client.js';
 
 /** What a wire does on a socket, the same with each kind of wire. */
@@ -27,7 +28,7 @@ type Event = readonly [string, ...unknown[]];
 
 /** A connection from both ends. */
 interface Pair {
-  readonly wire: ServerWire;
+  readonly wire: Transport;
   /** The server's events, without the bytes that were read. */
   readonly events: Event[];
   readonly server: Socket;
@@ -52,13 +53,13 @@ const head = (change: (text: string) => string = (text) => text) =>
   );
 
 interface Accepted {
-  readonly wire: ServerWire;
+  readonly wire: Transport;
   readonly events: Event[];
   readonly server: Socket;
 }
 
 interface Serving {
-  readonly onWire?: (wire: ServerWire, events: Event[]) => Partial<WireEvents>;
+  readonly onWire?: (wire: Transport, events: Event[]) => Partial<TransportEvents>;
   readonly http?: HttpServer;
   readonly closeTimeoutMs?: number;
 }

@@ -2,46 +2,12 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
 import { CloseCode } from '@parlance/protocol';
-import type { Crashable, Traffic, Wire } from '@parlance/protocol/internal';
+import type { Crashable, Traffic } from '@parlance/protocol/internal';
 import { type ServerOptions, WebSocket, WebSocketServer } from 'ws';
+import type { Transport, TransportEvents } from '../transport.js';
 import { FrameWriter } from './frame-writer.js';
 
 /** Uses the WebSocket library for clients on Node, and for servers by option. It moves bytes and decides nothing. */
-
-export interface WireEvents {
-  /**
-   * @param size length of the message in bytes, which differs from the length of a string.
-   * @param isPart `onData` follows before the event loop goes on, after the other messages of the same read.
-   */
-  onMessage(data: Uint8Array | string, size: number, isPart?: boolean): void;
-  /** A WebSocket ping or pong. */
-  onControl(): void;
-  /** Bytes were read from the socket. Messages that they complete are reported first. */
-  onData(size: number): void;
-  /** The socket can be written to again. */
-  onDrain(): void;
-  onClose(code: number, reason: string): void;
-  /** Writing has failed with an error that the socket itself does not report. */
-  onFault(error: unknown): void;
-}
-
-/** A wire that reports its events after `listen`. */
-export interface ServerWire extends Wire {
-  listen(events: WireEvents): void;
-  /** Stops reading until {@link unhold} is called as often as this, independently of `pause` and `resume`. */
-  hold(): void;
-  unhold(): void;
-  /** Ends the connection without a closing handshake. */
-  terminate(): void;
-}
-
-/** Time for a client to read why its connection is closed, or to close it. */
-const LINGER_MS = 1_000;
-
-/** Ends the connection without a closing handshake, if the client has not closed it in a second. */
-export function terminateSoon(wire: Pick<ServerWire, 'terminate'>): void {
-  setTimeout(() => wire.terminate(), LINGER_MS).unref();
-}
 
 export interface WebSocketAdapter {
   /**
@@ -53,7 +19,7 @@ export interface WebSocketAdapter {
     socket: Duplex,
     head: Buffer,
     subprotocol: string,
-    onWire: (wire: ServerWire) => void,
+    onWire: (wire: Transport) => void,
   ): void;
 }
 
@@ -123,7 +89,7 @@ export interface DialFailure {
 export function dial(
   url: string,
   { subprotocol, headers, tls, maxPayload, closeTimeoutMs }: DialOptions,
-  onOpen: (wire: ServerWire) => void,
+  onOpen: (wire: Transport) => void,
   onFailed: (failure: DialFailure) => void,
 ): () => void {
   const webSocket = new WiredSocket(url, [subprotocol], {
@@ -175,6 +141,9 @@ export function bytesAfterClose(code: number): number {
 const CONTROL_HEAD = 2;
 const CODE_LENGTH = 2;
 
+/** Bytes of the longest header of a frame. */
+export const FRAME_HEAD = 14;
+
 /** The code of a close without one, which cannot be sent. */
 export const NO_CODE = 1005;
 
@@ -221,7 +190,7 @@ function handleDrain(this: WithWire): void {
   this[WIRE]?.handleDrain();
 }
 
-class SocketWire implements ServerWire, Crashable {
+class SocketWire implements Transport, Crashable {
   readonly #webSocket: WiredSocket;
   readonly #writer: FrameWriter;
   #isPaused = false;
@@ -231,7 +200,7 @@ class SocketWire implements ServerWire, Crashable {
   #controls = 0;
   /** Bytes that may still be read after a close; `undefined` before one. */
   #left: number | undefined;
-  #events: WireEvents | undefined;
+  #events: TransportEvents | undefined;
 
   constructor(webSocket: WiredSocket, socket: Duplex, isClient = false) {
     this.#webSocket = webSocket;
@@ -244,6 +213,10 @@ class SocketWire implements ServerWire, Crashable {
 
   get traffic(): Traffic {
     return { sent: this.#writer.written + this.#controls, received: this.#received };
+  }
+
+  get overhead(): number {
+    return FRAME_HEAD;
   }
 
   get bufferedAmount(): number {
@@ -291,7 +264,7 @@ class SocketWire implements ServerWire, Crashable {
     this.terminate();
   }
 
-  listen(events: WireEvents): void {
+  listen(events: TransportEvents): void {
     this.#events = events;
   }
 

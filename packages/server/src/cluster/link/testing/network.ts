@@ -1,16 +1,16 @@
-import type { ServerWire, WireEvents } from '../../../transport/websocket/ws.js';
+import type { Transport, TransportEvents } from '../../../transport/transport.js';
 import type { Links } from '../links.js';
 
 /** Connections between nodes without sockets: what is sent arrives when the test says so. */
 
 /** One end of a connection between two nodes. */
-class End implements Pick<ServerWire, 'send' | 'terminate' | 'listen'> {
+class End implements Pick<Transport, 'send' | 'terminate' | 'listen'> {
   other!: End;
-  events: WireEvents | undefined;
+  events: TransportEvents | undefined;
   readonly queue: (Uint8Array | string)[] = [];
   isOver = false;
 
-  listen(events: WireEvents): void {
+  listen(events: TransportEvents): void {
     this.events = events;
   }
   send(data: Uint8Array | string): void {
@@ -45,7 +45,7 @@ export class Network<Node extends NetworkNode> {
   readonly ends: { readonly from: Node; readonly to: Node; readonly pair: readonly [End, End] }[] = [];
   readonly dialing: (() => void)[] = [];
 
-  dial(from: Node, name: string, onOpen: (wire: ServerWire) => void, onFailed: (why: unknown) => void): void {
+  dial(from: Node, name: string, onOpen: (wire: Transport) => void, onFailed: (why: unknown) => void): void {
     this.dialing.push(() => {
       const to = this.nodes.find((node) => node.name === name);
       if (to?.isAlive !== true || !from.isAlive) return onFailed(new Error('refused'));
@@ -53,8 +53,8 @@ export class Network<Node extends NetworkNode> {
       pair[0].other = pair[1];
       pair[1].other = pair[0];
       this.ends.push({ from, to, pair });
-      to.links.accept(pair[1] as never as ServerWire, from.name);
-      onOpen(pair[0] as never as ServerWire);
+      to.links.accept(pair[1] as never as Transport, from.name);
+      onOpen(pair[0] as never as Transport);
     });
   }
 

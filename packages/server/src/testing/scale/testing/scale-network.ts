@@ -1,6 +1,6 @@
 import type { NetworkNode } from '../../../cluster/link/testing/network.js';
 import { PATHS } from '../../../cluster/peer-port.js';
-import type { ServerWire, WireEvents } from '../../../transport/websocket/ws.js';
+import type { Transport, TransportEvents } from '../../../transport/transport.js';
 import type { Counts } from './traffic.js';
 import type { VirtualTime } from './virtual-time.js';
 
@@ -31,7 +31,7 @@ export class ScaleNetwork {
   dial(
     from: NetworkNode,
     name: string,
-    onOpen: (wire: ServerWire) => void,
+    onOpen: (wire: Transport) => void,
     onFailed: (why: unknown) => void,
   ): void {
     this.#time.at(this.#time.now() + DIAL_MS, () => {
@@ -46,8 +46,8 @@ export class ScaleNetwork {
       far.other = near;
       this.#endsOf(from).add(near);
       this.#endsOf(to).add(far);
-      to.links.accept(far as never as ServerWire, from.name);
-      onOpen(near as never as ServerWire);
+      to.links.accept(far as never as Transport, from.name);
+      onOpen(near as never as Transport);
     });
   }
 
@@ -64,12 +64,12 @@ export class ScaleNetwork {
   }
 }
 
-class End implements Pick<ServerWire, 'send' | 'terminate' | 'listen'> {
+class End implements Pick<Transport, 'send' | 'terminate' | 'listen'> {
   readonly #time: VirtualTime;
   readonly #counts: Counts;
   readonly #isMasked: boolean;
   other!: End;
-  #events: WireEvents | undefined;
+  #events: TransportEvents | undefined;
   #isOver = false;
 
   constructor(time: VirtualTime, counts: Counts, isMasked: boolean) {
@@ -78,7 +78,7 @@ class End implements Pick<ServerWire, 'send' | 'terminate' | 'listen'> {
     this.#isMasked = isMasked;
   }
 
-  listen(events: WireEvents): void {
+  listen(events: TransportEvents): void {
     this.#events = events;
   }
 
