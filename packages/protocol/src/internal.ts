@@ -37,9 +37,9 @@ export { hostOf, UserSession, type UserSessionHost } from './endpoint/user-sessi
 export type { ContentScanner, Scannable, ScannerHost } from './endpoint/ports.js';
 export type { BodyEvent } from './endpoint/messages/intake.js';
 export type { EventRoute, Wire } from './endpoint/ports.js';
-export { closeReasonOf } from './session/close-reason.js';
-export { WAIT } from './session/incoming.js';
-export { encodeMap } from './control/maps.js';
+export { closeReasonOf, truncateReason, withCloseCode } from './session/close-reason.js';
+export { readHello, rejectFrame, waitFrame } from './session/hello.js';
+export { answerTo } from './session/resuming.js';
 export {
   incarnationOf,
   isLocalPrincipal,

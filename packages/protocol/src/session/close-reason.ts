@@ -39,6 +39,11 @@ export function disconnectError(closeCode: number, reason: string, isConnecting:
   }
 }
 
+/** Whether the client may try again follows from the close code, unless the server says it. */
+export function rejectOf(refusal: RejectPayload, closeCode: CloseCode): RejectPayload {
+  return { ...refusal, retryable: refusal.retryable ?? isRetryableCloseCode(closeCode) };
+}
+
 /** The error of a session that was rejected, at either end. */
 export function rejection(
   reject: RejectPayload,

@@ -50,11 +50,19 @@ export class ControlWriter {
   #encode(fields: Outgoing, sessionId: string | null): Uint8Array | string {
     const { options, timers, code } = this.#session;
     const timestamp = Math.max(0, Math.round((options.timeOrigin ?? 0) + timers.now));
-    const message = { ...fields, sessionId, timestamp } as ControlMessage;
-    return options.subprotocol === Subprotocol.BINARY
-      ? encodeEnvelope(message, code.forms)
-      : jsonEnvelopes(code.bare).encodeJsonEnvelope(message, code.forms);
+    return encodeControl({ ...fields, sessionId, timestamp } as ControlMessage, options.subprotocol, code);
   }
+}
+
+/** A control message in the form of the subprotocol. */
+export function encodeControl(
+  message: ControlMessage,
+  subprotocol: Subprotocol,
+  code: SessionCode,
+): Uint8Array | string {
+  return subprotocol === Subprotocol.BINARY
+    ? encodeEnvelope(message, code.forms)
+    : jsonEnvelopes(code.bare).encodeJsonEnvelope(message, code.forms);
 }
 
 /** @throws {ProtocolError} `codec_not_loaded`. */

@@ -35,6 +35,7 @@ export interface Receiver
 
 /** The type of the message with which a server says that its answer to HELLO takes time. */
 export const WAIT = 'WAIT';
+export const WAIT_IS_OF_SERVERS = `${WAIT} is for a server to send`;
 
 /** Handles a WebSocket message. @throws {ProtocolError} if it breaks the protocol. */
 export function receive(session: Receiver, data: Uint8Array | string): void {
@@ -98,7 +99,7 @@ function receiveControl(
   if (type === 'UNKNOWN') {
     if (message.name === WAIT) {
       if (session.options.role === 'server')
-        throw new ProtocolError('protocol_violation', `${WAIT} is for a server to send`);
+        throw new ProtocolError('protocol_violation', WAIT_IS_OF_SERVERS);
       // It has been of use to the driver already.
       return;
     }
@@ -156,7 +157,7 @@ export type Incoming =
  * @param isHandshake whether a HELLO or an ACCEPT may arrive, which are larger than other control messages.
  * @throws {ProtocolError} `message_too_large`, `bad_frame`, and the errors of decoding a control message.
  */
-function readIncoming(
+export function readIncoming(
   data: Uint8Array | string,
   { options: { subprotocol }, limits, code }: Pick<Receiver, 'options' | 'limits' | 'code'>,
   isAgreed: boolean,

@@ -1,5 +1,5 @@
 import { stepLifecycle } from '#lifecycle';
-import { CloseCode, isRetryableCloseCode } from '../base/close-codes.js';
+import { CloseCode } from '../base/close-codes.js';
 import { Extension, Subprotocol } from '../base/constants.js';
 import { ProtocolError, toProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
@@ -14,7 +14,7 @@ import type { LastStreams } from '../link/streams.js';
 import { LinkChannel } from './channel.js';
 import type { ChannelModule, SessionCode } from './channel-module.js';
 import type { ChannelOptions, TakenUpBodies } from './channel-options.js';
-import { closeReasonOf, rejection, truncateReason, withCloseCode } from './close-reason.js';
+import { closeReasonOf, rejection, rejectOf, truncateReason, withCloseCode } from './close-reason.js';
 import { type ChannelHost, ClosedChannel, type SessionChannel } from './closed-channel.js';
 import { Closing } from './closing.js';
 import { ControlWriter } from './control-writer.js';
@@ -153,7 +153,7 @@ export class SessionInternals implements RoleHost, ChannelHost, Receiver, TimedS
   reject(refusal: RejectPayload, closeCode: CloseCode, now: number): void {
     this.timers.tick(now);
     if (this.hasEnded) return;
-    const reject = { ...refusal, retryable: refusal.retryable ?? isRetryableCloseCode(closeCode) };
+    const reject = rejectOf(refusal, closeCode);
     this.outbox.pushControl(this.control.unbound({ type: 'REJECT', payload: reject }));
     this.failure = rejection(reject, { closeCode });
     this.apply(LifecycleEvent.REJECT);

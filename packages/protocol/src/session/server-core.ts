@@ -1,8 +1,8 @@
 import { ProtocolError } from '../base/errors.js';
 import type { Fields } from '../base/fields.js';
 import { msUntil } from '../base/value-list.js';
-import type { Negotiated } from '../control/agreement.js';
-import { CloseReason, type GoAwayPayload } from '../control/messages.js';
+import type { Answer, Negotiated } from '../control/agreement.js';
+import { CloseReason, type GoAwayPayload, type HelloPayload } from '../control/messages.js';
 import { RestedLink } from '../link/rest.js';
 import { ALL_CODE } from './all-code.js';
 import { LinkChannel } from './channel.js';
@@ -24,6 +24,11 @@ export class ServerCore extends Core implements ServerSessionCore {
 
   constructor(options: SessionOptions) {
     super(options, (session) => new ServerRole(session), ALL_CODE);
+  }
+
+  greet(hello: HelloPayload, answer: Answer, now: number): void {
+    this.handleConnected(now);
+    this.role.greet(hello, answer);
   }
 
   override sendGoAway(payload: GoAwayPayload, now: number): void {

@@ -1,15 +1,7 @@
 import { CloseCode, isConnectionLoss } from '../base/close-codes.js';
 import { Extension, type Subprotocol } from '../base/constants.js';
 import { ProtocolError, toProtocolError } from '../base/errors.js';
-import { assertContextParameters } from '../codec/context/parameters.js';
-import {
-  type Answer,
-  acceptOf,
-  linkParameters,
-  type Negotiated,
-  offerKey,
-  offerOf,
-} from '../control/agreement.js';
+import { type Answer, acceptOf, type Negotiated, offerKey, offerOf } from '../control/agreement.js';
 import { laterCodecs } from '../control/capabilities.js';
 import {
   type AuthPayload,
@@ -32,6 +24,7 @@ import { drainingError } from './close-reason.js';
 import type { ChannelHost, SessionChannel } from './closed-channel.js';
 import { CredentialExpiry } from './credential-expiry.js';
 import { GoAwaySender } from './go-away-sender.js';
+import { checkHello } from './hello.js';
 import { LifecycleEvent, LifecycleState } from './lifecycle.js';
 import { type AcceptedResume, ResumeGuard } from './resume-token.js';
 import { answerTo, canGoOn, haveOf } from './resuming.js';
@@ -197,21 +190,21 @@ export class ServerRole implements Role {
     }
   }
 
-  /** Validates the HELLO here, so that one that is malformed is blamed on the client. */
   #handleHello(hello: HelloPayload): void {
-    const { lifecycle, options, timers } = this.#session;
+    const { lifecycle } = this.#session;
     if (lifecycle !== LifecycleState.AWAITING_HELLO || this.#hello !== undefined) {
       throw new ProtocolError('protocol_violation', 'HELLO may be sent only once on a connection');
     }
-    const { extensions } = hello;
-    linkParameters(extensions);
-    const context = extensions[Extension.CONTEXT];
-    if (context !== undefined) assertContextParameters(context);
-    const later = extensions[Extension.READY];
-    if (later !== undefined) laterCodecs(later);
-    this.#hello = hello;
-    timers.startState(options.timers.acceptTimeoutMs);
+    this.greet(checkHello(hello));
     this.#session.emit({ type: 'hello', hello });
+  }
+
+  /** @param answer if it has been worked out already. */
+  greet(hello: HelloPayload, answer?: Answer): void {
+    const { timers, options } = this.#session;
+    this.#hello = hello;
+    this.#answer = answer;
+    timers.startState(options.timers.acceptTimeoutMs);
   }
 
   #handleReady({ codecs }: ReadyPayload): void {
@@ -248,7 +241,7 @@ export class ServerRole implements Role {
     }
     let answer: Answer;
     try {
-      answer = answerTo(hello, session.options, isDurable);
+      answer = this.#answer ?? answerTo(hello, session.options, isDurable);
     } catch (error) {
       // A callback of the application failed, such as the one for the tokens of a model.
       session.violate(toProtocolError(error, 'internal', 'the agreement could not be worked out'));

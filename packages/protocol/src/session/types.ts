@@ -4,7 +4,7 @@ import type { ProtocolError } from '../base/errors.js';
 import type { Limits } from '../base/limits.js';
 import type { BodyCodec } from '../codec/body.js';
 import type { M2MSecurity } from '../codec/m2m/security.js';
-import type { AgreementCache, AgreementOptions, Negotiated } from '../control/agreement.js';
+import type { AgreementCache, AgreementOptions, Answer, Negotiated } from '../control/agreement.js';
 import type {
   CloseReason,
   CloseStatement,
@@ -254,6 +254,12 @@ export interface SessionCore {
 
 /** A server's end of a session, which can move to another process; see `restoreSession`. */
 export interface ServerSessionCore extends SessionCore {
+  /**
+   * A connection is open on which the driver has read HELLO, with `readHello`; {@link accept} follows.
+   *
+   * @param answer what `answerTo` says to it.
+   */
+  greet(hello: HelloPayload, answer: Answer, now: number): void;
   /**
    * What goes on record of the session; `undefined` if nothing does. After each call a driver writes the turn that waits,
    * one at a time and as often as it takes, and ends the session with `fenced` if another process has it.

@@ -5,9 +5,9 @@ import {
   type HelloPayload,
   ProtocolError,
   ResumeRefusal,
-  Subprotocol,
+  type Subprotocol,
 } from '@parlance/protocol';
-import { encodeMap, loggable, newSessionId, systemClock, WAIT } from '@parlance/protocol/internal';
+import { loggable, newSessionId, systemClock, waitFrame } from '@parlance/protocol/internal';
 import { addressKey, memoryKeys } from '../../transport/http/addresses.js';
 import { bearerToken, type Refusal } from '../../transport/http/site.js';
 import { type Transport, terminateSoon } from '../../transport/transport.js';
@@ -157,8 +157,7 @@ export class Handshake {
   /** A client that has heard nothing for 5 s takes the server for something else. */
   #sayWait(): void {
     if (this.#session.core.state !== 'connecting') return;
-    const fields = { type: WAIT, session_id: null, timestamp: Date.now(), payload: {} };
-    this.#wire.send(this.#subprotocol === Subprotocol.JSON ? JSON.stringify(fields) : encodeMap(fields));
+    this.#wire.send(waitFrame(this.#subprotocol, Date.now()));
   }
 
   /** Resumes a session of this node, unless it may not be resumed. Returns `done` if the client has its answer. */
