@@ -17,7 +17,7 @@ export { resolveBatchOptions, type ResolvedBatchOptions } from './endpoint/reque
 // Endpoints and their drivers
 
 export { SELF, workAsTheyAre } from './base/as-they-are.js';
-export { AgreementCache } from './control/agreement.js';
+export { AgreementCache, type Answer } from './control/agreement.js';
 export type { EndpointOptions } from './endpoint/endpoint-options.js';
 export { Endpoint } from './endpoint/endpoint.js';
 export { endpointOf } from './endpoint/endpoint-of.js';

@@ -1,7 +1,7 @@
 import { Extension } from '@parlance/protocol';
 import { type Feature, OWNER, type Part, SESSIONS } from '../server/parts/part.js';
+import type { SessionHost } from '../session/host.js';
 import { MovableMailbox } from '../session/movable-mailbox.js';
-import type { SessionsHost } from '../session/sessions-host.js';
 import { EngineSize } from './engine-size.js';
 import { nodeFigures } from './figures.js';
 import { RestoredSession } from './moves/restored-session.js';
@@ -20,7 +20,7 @@ export const nodes = (options: NodeOptions = {}): Feature => ({
   provides: [OWNER, CLUSTER],
   after: ['metrics'],
   install(host) {
-    const server = host.use(SESSIONS) as SessionsHost;
+    const server = host.use(SESSIONS) as SessionHost;
     const resolved = resolveNodeOptions(host.options.engine, options);
     const node = new ClusterNode(
       {

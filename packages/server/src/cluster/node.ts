@@ -3,7 +3,7 @@ import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import { createLoopShares } from '../base/loop-shares.js';
 import type { Engine } from '../engine/engine.js';
 import type { Sought, Wanted } from '../session/admission/seek.js';
-import type { SessionsHost } from '../session/sessions-host.js';
+import type { SessionHost } from '../session/host.js';
 import type { Refusal } from '../transport/http/site.js';
 import { webSocketOptions } from '../transport/http/upgrade.js';
 import { inTurns } from '../transport/in-turns.js';
@@ -27,7 +27,7 @@ import { Standing } from './standing.js';
 import { digestOf, isProven, type Purpose, proveAddress, Tickets } from './ticket.js';
 
 export interface ClusterHost {
-  readonly server: SessionsHost;
+  readonly server: SessionHost;
   /** Sessions on record; `undefined` if none are. */
   readonly recorded: RecordedSessions | undefined;
   readonly moving: MovingHost;

@@ -18,8 +18,8 @@ import type { CheckedIdentity } from '../session/admission/admission.js';
 import type { Origin } from '../session/admission/renewal.js';
 import type { Sought, Wanted } from '../session/admission/seek.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
+import type { SessionHost } from '../session/host.js';
 import { NO_NODE } from '../session/on-record.js';
-import type { SessionsHost } from '../session/sessions-host.js';
 import type { Refusal } from '../transport/http/site.js';
 import { isAwaited } from './awaited.js';
 import { durableFigures } from './figures.js';
@@ -62,14 +62,14 @@ class DurablePart implements Part, RecordedSessions {
   readonly #seal: Seal | undefined;
   readonly #owner: Owner;
   readonly #find: PartHost['find'];
-  readonly #parts: () => SessionsHost['parts'];
+  readonly #parts: () => SessionHost['parts'];
   readonly extensions = [Extension.DURABLE];
   readonly core;
   readonly drain: DrainPart;
   readonly figures: readonly Figure[];
 
   constructor(host: PartHost, durability: ResolvedDurability, owner: Owner) {
-    const server = host.use(SESSIONS) as SessionsHost;
+    const server = host.use(SESSIONS) as SessionHost;
     const { logger, seal, timers, feed } = host.options;
     const { incarnation } = owner;
     const common = { incarnation, link: owner.engine.connect(), logger, seal, timers, clock: systemClock };

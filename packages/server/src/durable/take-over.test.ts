@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { body, DURABLE_OPTIONS, DurablePair } from '../../../protocol/src/testing/durable-pair.js';
 import type { EngineConnection, SessionRecord } from '../engine/engine.js';
 import { memoryCluster } from '../engine/memory.js';
-import type { SessionsHost } from '../session/sessions-host.js';
+import type { SessionHost } from '../session/host.js';
 import type { Refusal } from '../transport/http/site.js';
 import { FieldWriter } from './fields.js';
 import type { Records } from './records.js';
@@ -37,7 +37,7 @@ async function setUp({ refusal, former }: { readonly refusal?: Refusal; readonly
     find: () => former,
     release: (address: string, principal: string) =>
       admitted.splice(admitted.indexOf(`${address} ${principal}`), 1),
-  } as unknown as SessionsHost;
+  } as unknown as SessionHost;
   const records = { release: async () => {} } as unknown as Records;
   const takeOversWith = (engine: EngineConnection, hasLease = true) =>
     new TakeOvers({

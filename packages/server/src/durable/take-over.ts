@@ -21,11 +21,11 @@ import { type OpenedRecord, RecordSeal } from '../engine/seal/record-seal.js';
 import type { CheckedIdentity } from '../session/admission/admission.js';
 import { countedPrincipal } from '../session/admission/authentication.js';
 import type { Origin } from '../session/admission/renewal.js';
-import { AdoptedSession } from '../session/adopted-session.js';
+import { type AdoptedSession, SessionDriver } from '../session/driver.js';
+import type { SessionHost } from '../session/host.js';
 import { dropFenced, recordMsOf } from '../session/on-record.js';
 import { dataTextOf } from '../session/record.js';
 import { clientInfo } from '../session/served-session.js';
-import type { SessionsHost } from '../session/sessions-host.js';
 import { addressKey } from '../transport/http/addresses.js';
 import type { Refusal } from '../transport/http/site.js';
 import { HEAD_FIELDS, type ReadRecord, readFields, readHead, savedOf } from './fields.js';
@@ -45,7 +45,7 @@ export type TakeOverOutcome = 'here' | 'busy' | 'stale_attempt' | ResumeRefusal 
 
 export interface TakeOversOptions {
   readonly incarnation: string;
-  readonly host: SessionsHost;
+  readonly host: SessionHost;
   readonly records: Records;
   readonly link: EngineConnection;
   readonly logger: Logger;
@@ -192,7 +192,7 @@ export class TakeOvers {
   #adopt({ record, principal }: ReadRecord, epoch: number, origin: Origin): AdoptedSession {
     const { host } = this.#options;
     const options = host.sessionOptions(Subprotocol.BINARY);
-    const adopted = new AdoptedSession(host, {
+    const adopted = SessionDriver.adopt(host, {
       ...{ principal, counted: principal, isAnonymous: principal === undefined, origin, ip: origin.ip },
       agentId: readBegin(record.begin, options).agentId,
       core: restoreDurableSession(options, record, systemClock.now()),
@@ -201,7 +201,7 @@ export class TakeOvers {
       data: dataTextOf(record.state),
       parts: savedOf(record),
     });
-    adopted.isAdmitted = true;
+    adopted.driver.isAdmitted = true;
     adopted.session.epoch = epoch;
     return adopted;
   }

@@ -68,6 +68,8 @@ export class SessionServer {
       memory: sessions.memory,
       sessions: sessions.established,
       connections: sessions.connections,
+      greetings: sessions.greetings,
+      unserved: sessions.unserved,
       get drainProgress() {
         return sessions.drain?.progress;
       },

@@ -6,17 +6,24 @@ import {
   type SessionOptions,
   type Subprotocol,
 } from '@parlance/protocol';
-import { createSweep, guard, MemoryBudget, sweepInterval, systemClock } from '@parlance/protocol/internal';
+import {
+  createSweep,
+  guard,
+  MemoryBudget,
+  sweepInterval,
+  systemClock,
+  type Traffic,
+} from '@parlance/protocol/internal';
 import { loadCapabilities } from '../base/load-codecs.js';
 import { createLoopShares } from '../base/loop-shares.js';
 import type { PassedPeer } from '../session/admission/seek.js';
 import { Strangers } from '../session/admission/strangers.js';
 import { Connection } from '../session/connection.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
+import type { SessionHost, Unanswered } from '../session/host.js';
 import type { ServerObserver } from '../session/observer.js';
 import { startOnSession } from '../session/on-session.js';
 import type { ServerSession } from '../session/served-session.js';
-import type { SessionsHost } from '../session/sessions-host.js';
 import { addressKey } from '../transport/http/addresses.js';
 import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from '../transport/http/handshakes.js';
 import type { Refusal } from '../transport/http/site.js';
@@ -30,7 +37,7 @@ import { ServerAdmission } from './server-admission.js';
 import { OfferedOptions } from './session-options.js';
 
 /** The sessions of a server, from the connections on which they begin until they are over here. */
-export class Sessions extends ServerAdmission implements SessionsHost {
+export class Sessions extends ServerAdmission implements SessionHost {
   readonly options: ResolvedServerOptions;
   readonly parts: Parts;
   readonly onRequest: RequestHandler | undefined;
@@ -41,11 +48,14 @@ export class Sessions extends ServerAdmission implements SessionsHost {
   readonly established = new Map<string, ServerEndpoint>();
   /** The same, as the application has them. */
   readonly served = new Map<string, ServerSession>();
-  /** The session that began on each connection, established or not. */
+  /** Those that are here, established or about to be. */
   readonly connections = new Set<ServerEndpoint>();
+  /** Bytes on connections that got no session. */
+  readonly unserved = { sent: 0, received: 0 };
+  /** Connections without a session yet. */
+  readonly greetings: Handshakes<Unanswered>;
   drain: Drain | undefined;
   readonly #offered: OfferedOptions;
-  readonly #handshakes: Handshakes<ServerEndpoint>;
   readonly #sweep;
   readonly #meter;
   readonly #strangers: Strangers;
@@ -65,7 +75,7 @@ export class Sessions extends ServerAdmission implements SessionsHost {
     this.untilLoaded = untilLoaded;
     this.memory = new MemoryBudget(options.processMemory);
     this.loop = createLoopShares(options.loopShare);
-    this.#handshakes = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
+    this.greetings = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
     this.parts = equip(this);
     this.onRequest = onRequest && this.parts.wrap(onRequest);
     this.#offered = new OfferedOptions(options, this.parts);
@@ -94,7 +104,10 @@ export class Sessions extends ServerAdmission implements SessionsHost {
    * @param isFinal their clients do not come back.
    */
   async closeAll(isFinal: boolean): Promise<void> {
-    const close = () => Promise.all([...this.connections].map((session) => this.#close(session, isFinal)));
+    const close = () => {
+      for (const greeting of this.greetings) greeting.abort(closing());
+      return Promise.all([...this.connections].map((session) => this.#close(session, isFinal)));
+    };
     // A part that leaves gives sessions up for another process.
     if (isFinal) await close();
     await this.parts.leave();
@@ -103,7 +116,7 @@ export class Sessions extends ServerAdmission implements SessionsHost {
 
   async #close(session: ServerEndpoint, isFinal: boolean): Promise<void> {
     // A client that waits for its session to be resumed would take another close code for the end of it.
-    if (session.core.state === 'connecting' || (isFinal && !session.hasWire)) session.abort(closing());
+    if (isFinal && !session.hasWire) session.abort(closing());
     else if (!session.hasWire) this.onWireLost(session);
     else if (isFinal) await session.shutdown(CloseReason.SERVER_SHUTDOWN, 'the server closes');
     else await sendAway(session, { retryAfterMs: returnDelay(this.returnWithinMs), deadline: Date.now() });
@@ -122,18 +135,13 @@ export class Sessions extends ServerAdmission implements SessionsHost {
     refusal: Refusal | undefined,
     hello?: Uint8Array,
   ): void {
-    const connection = new Connection(this, wire, peer, subprotocol, refusal);
-    const { session } = connection;
-    if (session.state === 'closed') return;
-    this.#count(session, peer);
-    if (hello !== undefined) connection.handleEarlyHello(hello);
+    new Connection(this, wire, peer, subprotocol, refusal, hello);
   }
 
-  #count(session: ServerEndpoint, { ip, passed }: PassedPeer): void {
-    this.connections.add(session);
-    this.#sweep.add(session);
+  onConnected(greeting: Unanswered, { ip, passed }: PassedPeer): void {
+    this.#sweep.add(greeting);
     const [key, most] = passed === undefined ? [addressKey(ip)] : ['other nodes', MAX_PASSED];
-    const evicted = this.#handshakes.add(session, key, most);
+    const evicted = this.greetings.add(greeting, key, most);
     if (evicted === undefined) return;
     this.observer?.handleLimited('handshakesPerIp');
     evicted.abort(new ProtocolError('rate_limited', 'too many handshakes at a time from this address'));
@@ -167,19 +175,28 @@ export class Sessions extends ServerAdmission implements SessionsHost {
     return this.established.get(sessionId);
   }
 
-  onHello(session: ServerEndpoint): void {
-    session.helloAt = systemClock.now();
-    this.#handshakes.handleHello(session);
+  onHello(greeting: Unanswered): void {
+    this.greetings.handleHello(greeting);
+  }
+
+  onGreeted(greeting: Unanswered, unserved: Traffic | undefined): void {
+    this.greetings.delete(greeting);
+    this.#sweep.delete(greeting);
+    this.unserved.sent += unserved?.sent ?? 0;
+    this.unserved.received += unserved?.received ?? 0;
+  }
+
+  onBegun(session: ServerEndpoint): void {
+    this.connections.add(session);
+    this.#sweep.add(session);
   }
 
   onReady(session: ServerEndpoint): void {
-    this.#handshakes.delete(session);
     this.#establish(session, () => this.parts.ready(session));
   }
 
   onRestored(session: ServerEndpoint, join: () => void): void {
-    this.connections.add(session);
-    this.#sweep.add(session);
+    this.onBegun(session);
     this.#establish(session, join);
   }
 
@@ -203,15 +220,14 @@ export class Sessions extends ServerAdmission implements SessionsHost {
     else this.drain?.handleLost(session);
   }
 
-  onResumed(session: ServerEndpoint, own: ServerEndpoint): void {
+  onResumed(session: ServerEndpoint): void {
     this.parts.resumed(session);
-    this.#forget(own, undefined);
   }
 
-  readonly onLed = (own: ServerEndpoint): void => this.#forget(own, undefined);
-
   onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
-    this.#forget(session, error);
+    this.connections.delete(session);
+    this.#sweep.delete(session);
+    this.parts.ended(session, error);
     if (this.established.get(session.id) !== session) return;
     this.established.delete(session.id);
     this.served.delete(session.id);
@@ -222,14 +238,6 @@ export class Sessions extends ServerAdmission implements SessionsHost {
     const fields = { ...head, ...why, ...(unknownMessages > 0 && { unknownMessages }) };
     this.options.logger.info(fields, 'session ended');
     this.drain?.handleEnded();
-  }
-
-  /** Drops the session that began on a connection. */
-  #forget(session: ServerEndpoint, error: ProtocolError | undefined): void {
-    this.#handshakes.delete(session);
-    this.connections.delete(session);
-    this.#sweep.delete(session);
-    this.parts.ended(session, error);
   }
 }
 

@@ -43,14 +43,6 @@ function begin(onApplied?: () => void) {
   return { endpoint, closed, time, timers };
 }
 
-it('an abandoned session does not close the connection that another session took over', () => {
-  const { endpoint, closed, time, timers } = begin();
-  endpoint.abandon();
-  time.now = timers.helloTimeoutMs;
-  endpoint.handleTick();
-  expect(closed).toEqual([]);
-});
-
 it('messages that arrived together take effect once, when all are handled', () => {
   let handled = 0;
   const applied: number[] = [];

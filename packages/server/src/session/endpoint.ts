@@ -2,6 +2,7 @@ import {
   type BodyCounts,
   CloseCode,
   type GoAwayPayload,
+  type HelloPayload,
   isProtocolError,
   type Message,
   ProtocolError,
@@ -12,6 +13,7 @@ import {
   type Throttled,
 } from '@parlance/protocol';
 import {
+  type Answer,
   assertOptions,
   type BodyCoder,
   type CallOptions,
@@ -93,7 +95,6 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   isAnonymous = false;
   /** Another node has the session from its record, or will have it: it ends here, and goes on there. */
   isElsewhere = false;
-  #isAbandoned = false;
   /** Of a session that is on record. */
   record: OnRecord | undefined;
   /** What parts keep of the session; see `Slot`. */
@@ -163,11 +164,11 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
     this.logger.error(fields, message);
   }
 
-  /** The connection carries another session, and this one never began. */
-  abandon(): void {
-    this.#isAbandoned = true;
-    this.recorder.leave();
-    this.replaceWire(undefined);
+  /** Begins with the HELLO that has come on `wire`. The core accepts or rejects it next. */
+  begin(wire: Wire, hello: HelloPayload, answer: Answer, size: number): void {
+    this.replaceWire(wire);
+    this.recorder.received(size);
+    this.core.greet(hello, answer, this.options.clock.now());
   }
 
   override notify<Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]): void {
@@ -180,7 +181,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   }
 
   override handleTick(): void {
-    if (this.#isAbandoned || this.isFrozen) return;
+    if (this.isFrozen) return;
     super.handleTick();
     if (this.#roundTripMs !== this.core.roundTripMs) this.#handleRoundTrip();
     if (this.hasEnded || (this.#unread === undefined && !this.core.isBlockedOnCredit)) return;
@@ -378,8 +379,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   }
 
   /** Goes on with the session of another node. */
-  restore(data: string | undefined): void {
-    this.dataText = data;
+  restore(): void {
     this.isMoved = true;
     this.isReady = true;
   }

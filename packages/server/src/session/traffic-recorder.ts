@@ -17,12 +17,6 @@ export class TrafficRecorder extends StatsRecorder {
     this.#before = { sent: sent - counted.sent, received: received - counted.received };
   }
 
-  /** Another session has the connection from its beginning. */
-  leave(): void {
-    this.#wire = undefined;
-    this.#before = { sent: -this.sentBytes, received: -this.receivedBytes };
-  }
-
   /** Those of messages if the wire does not count. A connection counts until the session leaves it. */
   get traffic(): Traffic {
     const { sent, received } = this.#onWire;

@@ -12,6 +12,8 @@ export class LoopQueue {
   /** An unshared account is made for the first message: most sessions are idle. */
   #account: LoopAccount | undefined;
   #waiting = 0;
+  /** Who has to close it. */
+  #users = 1;
 
   /** @param key names the account, which other connections may share. */
   constructor(shares: LoopShares, wire: Pick<Transport, 'hold' | 'unhold'>, key: string) {
@@ -61,7 +63,14 @@ export class LoopQueue {
     if (this.#key === undefined && this.#account?.isUnused === true) this.#account = undefined;
   }
 
+  /** Another user has it as well, and closes it too. */
+  share(): this {
+    this.#users++;
+    return this;
+  }
+
   close(): void {
+    if (--this.#users > 0) return;
     this.#shares.close(this.#key);
     this.#key = undefined;
   }

@@ -2,8 +2,8 @@ import type { TlsOptions } from 'node:tls';
 import { CloseCode, type Logger, ResumeRefusal } from '@parlance/protocol';
 import { incarnationOf } from '@parlance/protocol/internal';
 import type { Sought, Wanted } from '../../session/admission/seek.js';
+import type { SessionHost } from '../../session/host.js';
 import { NO_NODE } from '../../session/on-record.js';
-import type { SessionsHost } from '../../session/sessions-host.js';
 import { addressKey } from '../../transport/http/addresses.js';
 import type { Refusal } from '../../transport/http/site.js';
 import type { Transport } from '../../transport/transport.js';
@@ -27,7 +27,7 @@ const RETRY_MS = 250;
 const MAX_SILENT = 1_000;
 
 /** What leading needs of the server. */
-export type LeadingHost = Pick<SessionsHost, 'options' | 'memory' | 'admitGuided' | 'release' | 'find'>;
+export type LeadingHost = Pick<SessionHost, 'options' | 'memory' | 'admitGuided' | 'release' | 'find'>;
 
 export interface LeadingOptions {
   readonly host: LeadingHost;

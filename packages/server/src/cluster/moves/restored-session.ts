@@ -7,22 +7,22 @@ import {
   systemClock,
 } from '@parlance/protocol/internal';
 import { countedPrincipal } from '../../session/admission/authentication.js';
-import { AdoptedSession } from '../../session/adopted-session.js';
+import { type AdoptedSession, SessionDriver } from '../../session/driver.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
-import type { SessionsHost } from '../../session/sessions-host.js';
+import type { SessionHost } from '../../session/host.js';
 import type { Lead } from '../lead/lead.js';
 import type { MovedHere } from './departure.js';
 import { decodeMoved, type MovedSession } from './moved-session.js';
 
 /** A session that another node has handed over. */
 export class RestoredSession implements MovedHere {
-  readonly #host: SessionsHost;
+  readonly #host: SessionHost;
   readonly #moved: MovedSession;
   readonly #adopted: AdoptedSession;
 
   /** @throws {ProtocolError} `bad_message`; `over_budget` if there is no memory for what it has not read. */
   private constructor(
-    host: SessionsHost,
+    host: SessionHost,
     moved: MovedSession,
     core: ServerSessionCore,
     lead: Lead | undefined,
@@ -33,11 +33,12 @@ export class RestoredSession implements MovedHere {
     this.#host = host;
     this.#moved = moved;
     const counted = countedPrincipal(principal, host.options);
-    this.#adopted = new AdoptedSession(host, { ...moved, core, counted, origin: lead?.origin });
+    this.#adopted = SessionDriver.adopt(host, { ...moved, core, counted, origin: lead?.origin });
     try {
       for (const body of moved.unread) this.#pushUnread(body);
-      host.admitMoved(this.#adopted.address, counted, lead !== undefined);
-      this.#adopted.isAdmitted = true;
+      const { driver } = this.#adopted;
+      host.admitMoved(driver.address, counted, lead !== undefined);
+      driver.isAdmitted = true;
     } catch (error) {
       this.discard();
       throw error;
@@ -46,7 +47,7 @@ export class RestoredSession implements MovedHere {
 
   /** @throws {ProtocolError} as the constructor, `decodeMoved`, `restoreSession` and `loadAgreed`. */
   static async of(
-    host: SessionsHost,
+    host: SessionHost,
     bytes: Uint8Array,
     sessionId: string,
     lead: Lead | undefined,

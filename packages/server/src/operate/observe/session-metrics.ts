@@ -7,7 +7,7 @@ const DIRECTIONS = ['sent', 'received'] as const;
 
 /** Reads what the sessions of a server are doing, and what they have sent and received. */
 export function sessionMetrics(
-  host: Pick<PartHost, 'sessions' | 'connections' | 'drainProgress'>,
+  host: Pick<PartHost, 'sessions' | 'connections' | 'greetings' | 'unserved' | 'drainProgress'>,
   totalsOf: () => Totals,
   kit: MetricKit,
 ): () => void {
@@ -62,7 +62,7 @@ export function sessionMetrics(
       each.reset();
     for (const direction of DIRECTIONS) {
       const { wireBytes: bytes, tokens: ids, byAlgorithm, byKind } = totals[direction];
-      wireBytes.inc({ direction }, bytes);
+      wireBytes.inc({ direction }, bytes + host.unserved[direction]);
       tokens.inc({ direction }, ids);
       for (const [kind, count] of Object.entries(byKind)) bodies.inc({ direction, kind }, count);
       for (const [algorithm, stats] of byAlgorithm) {
@@ -79,7 +79,8 @@ export function sessionMetrics(
   return () => {
     readSessions();
     readTotals();
-    connections.set([...host.connections].filter(({ hasWire }) => hasWire).length);
+    const carrying = [...host.connections].filter(({ hasWire }) => hasWire).length;
+    connections.set(carrying + host.greetings.size);
     draining.set(host.drainProgress === undefined ? 0 : 1);
   };
 }

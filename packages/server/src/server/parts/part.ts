@@ -10,15 +10,15 @@ import type {
   ResumeOffer,
   SessionOptions,
 } from '@parlance/protocol';
-import type { EventRoute, MemoryBudget, OwnHandler } from '@parlance/protocol/internal';
+import type { EventRoute, MemoryBudget, OwnHandler, Traffic } from '@parlance/protocol/internal';
 import type { Engine } from '../../engine/engine.js';
 import type { CheckedIdentity } from '../../session/admission/admission.js';
 import type { Origin } from '../../session/admission/renewal.js';
 import type { Sought, Wanted } from '../../session/admission/seek.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
+import type { SessionHost } from '../../session/host.js';
 import type { ServerObserver } from '../../session/observer.js';
 import type { PartEndpoint } from '../../session/parts.js';
-import type { SessionsHost } from '../../session/sessions-host.js';
 import type { Refusal } from '../../transport/http/site.js';
 import type { Page, PagePort } from '../../transport/http/status.js';
 import type { DrainOptions, DrainProgress, DrainResult } from '../drain-options.js';
@@ -68,8 +68,12 @@ export interface PartHost {
   readonly memory: MemoryBudget;
   /** Sessions that were established and have not ended, by ID. */
   readonly sessions: ReadonlyMap<string, ServerEndpoint>;
-  /** Those that began on a connection to this server, established or not. */
+  /** Those that are here, established or about to be. */
   readonly connections: ReadonlySet<ServerEndpoint>;
+  /** Connections that have no session yet. */
+  readonly greetings: { readonly size: number };
+  /** Bytes on connections that got no session. */
+  readonly unserved: Traffic;
   /** `undefined` unless the server drains. */
   readonly drainProgress: DrainProgress | undefined;
   /** @throws {ProtocolError} `invalid_option`. */
@@ -98,7 +102,7 @@ export interface PartHost {
 }
 
 /** What brings sessions and connections to the server that did not begin on one of its own. */
-export const SESSIONS = new Port<SessionsHost>('sessions');
+export const SESSIONS = new Port<SessionHost>('sessions');
 
 /** Who is told what no hook is called for. `undefined` until it is loaded. */
 export const METER = new Port<{ readonly observer: ServerObserver | undefined }>('meter');

@@ -12,7 +12,8 @@ import type { Origin } from './renewal.js';
 export interface Target extends Crashable {
   /** The connection that is in use. */
   readonly wire: Wire | undefined;
-  readonly memory: SessionMemory;
+  /** `undefined` if it reserves none. */
+  readonly memory: SessionMemory | undefined;
   /** Bytes of the longest WebSocket message; `undefined` before ACCEPT. */
   readonly longestMessage: number | undefined;
   /** @param isPart `handleRead` is called before the event loop goes on; until then, its effects may wait for others. */

@@ -26,6 +26,11 @@ export class Handshakes<Connection extends object> {
     return this.#silent.size + this.#deciding.size;
   }
 
+  *[Symbol.iterator](): Iterator<Connection> {
+    yield* this.#silent.keys();
+    yield* this.#deciding.keys();
+  }
+
   /**
    * @param most connections of `address`. @default what the constructor says
    * @returns the connection to close, if any: an older one, or `connection` itself.

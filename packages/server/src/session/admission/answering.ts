@@ -1,0 +1,290 @@
+import {
+  type AcceptOptions,
+  type Agreement,
+  CloseCode,
+  type HelloPayload,
+  ProtocolError,
+  type RejectPayload,
+  ResumeRefusal,
+  type SessionOptions,
+  type Subprotocol,
+} from '@parlance/protocol';
+import { answerTo, createServerSession, guard, newSessionId, systemClock } from '@parlance/protocol/internal';
+import { addressKey, memoryKeys } from '../../transport/http/addresses.js';
+import { bearerToken, type Refusal } from '../../transport/http/site.js';
+import type { LoopQueue } from '../../transport/loop-queue.js';
+import type { Transport } from '../../transport/transport.js';
+import { SessionDriver } from '../driver.js';
+import type { ServerEndpoint } from '../endpoint.js';
+import type { SessionHost } from '../host.js';
+import { clientInfo } from '../served-session.js';
+import { type CheckedIdentity, UNCHECKED, unauthenticated } from './admission.js';
+import { countedPrincipal } from './authentication.js';
+import { warnOfKeys } from './keys.js';
+import { grant, identifyOrigin, type Origin, originOf } from './renewal.js';
+import { resumable } from './resume.js';
+import { type Guide, NOT_RESUMED, type Passed, type PassedPeer, type Sought, type Target } from './seek.js';
+
+/** A connection that waits for the answer to its HELLO. */
+export interface Waiting {
+  readonly wire: Transport;
+  readonly subprotocol: Subprotocol;
+  readonly peer: PassedPeer;
+  readonly queue: LoopQueue;
+  /** It has its answer, or is gone. */
+  readonly isOver: boolean;
+  /** The credentials were wrong, or the handshake failed by the client's fault. */
+  countFailure(): void;
+  refuse(refusal: Refusal): void;
+  /** Tells the operator of a refusal. Returns what the client is told. */
+  report(refusal: Refusal): RejectPayload;
+  abort(error: ProtocolError): void;
+  close(code: number, reason: string): void;
+  /**
+   * `target` has the connection from now on.
+   *
+   * @param counted the principal for which its time counts.
+   */
+  handOver(target: Target | Guide, counted: string | undefined): void;
+}
+
+/** What is known of the client that is answered. */
+interface Client {
+  readonly identity: CheckedIdentity;
+  readonly origin: Origin;
+  /** The principal that quotas count. */
+  readonly counted: string | undefined;
+}
+
+/** Answers one HELLO: with a new session, with one that is resumed here or led to another node, or with a refusal. */
+export class Answering {
+  readonly #host: SessionHost;
+  readonly #to: Waiting;
+  readonly #hello: HelloPayload;
+  /** The bytes of HELLO. */
+  readonly #bytes: Uint8Array | string;
+  readonly #at = systemClock.now();
+  /** Waits for the node that has the session. */
+  #leading: AbortController | undefined;
+
+  constructor(host: SessionHost, to: Waiting, hello: HelloPayload, bytes: Uint8Array | string) {
+    this.#host = host;
+    this.#to = to;
+    this.#hello = hello;
+    this.#bytes = bytes;
+  }
+
+  async run(): Promise<void> {
+    const { passed, ip, request } = this.#to.peer;
+    if (passed !== undefined) return this.#answerPassed(passed);
+    const { options, quotas, parts } = this.#host;
+    // A session on record would be lost here if a server that has just begun looked at it too early.
+    const loading = this.#host.untilLoaded();
+    const isLoaded = loading === undefined || (await loading);
+    if (this.#to.isOver) return;
+    if (!isLoaded) return this.#to.refuse(NOT_LOADED);
+    const { resume, agentId, auth } = this.#hello;
+    const limited = quotas.checkAttempt(addressKey(ip), resume === undefined, systemClock.now());
+    if (limited !== undefined) return this.#to.refuse(limited);
+    const origin = originOf(request, ip, agentId);
+    const token = auth?.token ?? bearerToken(origin.headers);
+    const identity = await identifyOrigin(token, origin, options);
+    // The attempt counts as failed even if the client did not wait for the answer.
+    if (identity === undefined || typeof identity === 'string') this.#to.countFailure();
+    // The client may have left, or timed out, during authentication.
+    if (this.#to.isOver) return;
+    if (typeof identity === 'string') return this.#to.refuse(UNCHECKED[identity]);
+    if (identity === undefined)
+      return this.#to.refuse(unauthenticated(token, options.authenticate === undefined));
+    const client = { identity, origin, counted: countedPrincipal(identity.principal, options) };
+    let found = this.#resumeHere(client);
+    if (found === ResumeRefusal.UNKNOWN_SESSION) {
+      const outcome = (await this.#seek(client)) ?? found;
+      if (outcome === 'done' || this.#to.isOver) return;
+      if (outcome === 'stale_attempt') return this.#abortStale();
+      if (typeof outcome === 'object') return this.#to.refuse(outcome);
+      found = outcome === 'here' ? this.#resumeHere(client) : outcome;
+    }
+    if (found === 'done') return;
+    const isDurable = parts.records(this.#hello, identity, origin);
+    if (typeof isDurable === 'object') return this.#to.refuse(isDurable);
+    this.#accept(client, found, isDurable);
+  }
+
+  /** The connection has its answer, or is gone. */
+  stop(): void {
+    this.#leading?.abort();
+  }
+
+  // --- a session that exists
+
+  /** Resumes a session of this node, unless it may not be resumed. Returns `done` if the client has its answer. */
+  #resumeHere(client: Client): ResumeRefusal | 'done' | undefined {
+    // Nothing is awaited from this check to the resume, so no other connection can come in between.
+    const found = resumable(this.#hello, this.#to.subprotocol, client.identity, this.#host);
+    if (found === undefined || (typeof found !== 'object' && found !== 'stale_attempt')) return found;
+    if (found === 'stale_attempt') this.#abortStale();
+    else this.#resume(found, client);
+    return 'done';
+  }
+
+  #abortStale(): void {
+    this.#to.abort(new ProtocolError('stale_attempt', 'a newer attempt to resume was accepted'));
+  }
+
+  /** Leads the connection to the node that has its session. */
+  #seek({ identity, origin, counted }: Client): Promise<Sought> | undefined {
+    const { resume } = this.#hello;
+    const { subprotocol, wire, peer } = this.#to;
+    if (resume === undefined) return undefined;
+    this.#leading = new AbortController();
+    return this.#host.parts.seek({
+      sessionId: resume.sessionId,
+      hello: this.#bytes,
+      offer: this.#hello,
+      memoryKeys: memoryKeys(peer.ip, counted),
+      signal: this.#leading.signal,
+      ...{ subprotocol, identity, origin, wire },
+      onLed: (guide) => {
+        this.#leading = undefined;
+        this.#to.handOver(guide, counted);
+      },
+    });
+  }
+
+  /** Another node has authenticated the client, which may only resume the session that the ticket is for. */
+  #answerPassed(passed: Passed): void {
+    const { options } = this.#host;
+    const { identity, ip, headers, isForwarded, source, sessionId } = passed;
+    const { resume, agentId } = this.#hello;
+    if (resume?.sessionId !== sessionId || !passed.isFor(this.#bytes)) {
+      const fields = { event: 'peer.refused', reason: 'other_hello', node: source };
+      options.logger.warn(fields, 'another node has passed on a HELLO that its ticket is not for');
+      return this.#to.abort(new ProtocolError('unauthenticated', 'the ticket is for another HELLO'));
+    }
+    const refused = this.#host.admitLed();
+    if (refused !== undefined) return this.#to.refuse(refused);
+    const found = resumable(this.#hello, this.#to.subprotocol, identity, this.#host);
+    if (found === 'stale_attempt') return this.#abortStale();
+    // The client begins a new session at the node where it has arrived.
+    if (typeof found !== 'object') return this.#to.close(NOT_RESUMED, found ?? ResumeRefusal.UNKNOWN_SESSION);
+    const counted = countedPrincipal(identity.principal, options);
+    this.#resume(found, { identity, counted, origin: { ip, agentId, headers, isForwarded } }, source);
+  }
+
+  /** @param ledBy the node that passes the connection on. */
+  #resume(found: ServerEndpoint, { identity, origin, counted }: Client, ledBy?: string): void {
+    if (found.isFrozen) return this.#to.refuse(MOVING);
+    const { resume } = this.#hello;
+    if (resume === undefined) return;
+    const { options } = this.#host;
+    const { wire, peer } = this.#to;
+    this.#to.handOver(found, counted);
+    this.#host.onResumed(found);
+    found.handleResumed(wire, resume, clientInfo(peer.ip, origin.headers), ledBy);
+    const { attempt, rebuild = false } = resume;
+    const event = rebuild ? 'session.taken_up' : 'session.resumed';
+    options.logger.info(
+      { event, ip: peer.ip, session: found.id, attempt },
+      rebuild ? 'a page that was loaded again has taken its session up' : 'session resumed',
+    );
+    grant(found, identity, origin, options);
+  }
+
+  // --- a new session
+
+  /** @param refusal why the session that HELLO names is not resumed. */
+  #accept(client: Client, refusal: ResumeRefusal | undefined, isDurable: boolean): void {
+    const host = this.#host;
+    const { subprotocol, peer } = this.#to;
+    const { identity, origin, counted } = client;
+    const options = host.sessionOptions(subprotocol);
+    const answer = answerTo(this.#hello, options, isDurable);
+    const { outcome } = answer;
+    if (!outcome.accepted) {
+      this.#to.countFailure();
+      return this.#to.refuse({ ...outcome.reject, closeCode: CloseCode.BAD_FRAME });
+    }
+    const address = addressKey(peer.ip);
+    const refused = host.admit(address, counted);
+    if (refused !== undefined) return this.#to.refuse(refused);
+    let session: ServerEndpoint | undefined;
+    try {
+      session = this.#createSession(client, options);
+    } finally {
+      if (session === undefined) host.release(address, counted);
+    }
+    const begun = session;
+    this.#to.handOver(begun, counted);
+    host.onBegun(begun);
+    // From here on the session ends of what is thrown, and releases what counts for it.
+    guard(begun, () => {
+      begun.begin(this.#to.wire, this.#hello, answer, this.#bytes.length);
+      this.#open(begun, outcome.agreement, { agentId: identity.agentId, refusal, isDurable });
+    });
+    begun.pump();
+    grant(begun, identity, origin, host.options);
+  }
+
+  #createSession({ identity, counted }: Client, options: SessionOptions): ServerEndpoint {
+    const { peer, queue } = this.#to;
+    const { principal, agentId, dataText } = identity;
+    const driver = new SessionDriver(
+      this.#host,
+      createServerSession(options),
+      {
+        ...{ ip: peer.ip, counted, principal, agentId, data: dataText },
+        isAnonymous: counted === undefined,
+        client: clientInfo(peer.ip, peer.request.headers),
+        since: Date.now(),
+      },
+      queue,
+    );
+    driver.isAdmitted = true;
+    driver.session.helloAt = this.#at;
+    return driver.session;
+  }
+
+  #open(session: ServerEndpoint, agreement: Agreement, how: AcceptOptions): void {
+    const { parts, node, options } = this.#host;
+    const conflict = parts.claim(session, this.#hello);
+    if (conflict !== undefined) {
+      this.#to.countFailure();
+      const reject = this.#to.report(conflict);
+      return session.core.reject(reject, conflict.closeCode, systemClock.now());
+    }
+    session.core.accept(newSessionId(node), systemClock.now(), how);
+    if (how.refusal !== undefined) this.#reportNotResumed(how.refusal);
+    parts.accepted(session, this.#hello.resume);
+    const { algorithms, encoding } = agreement;
+    const { ip } = this.#to.peer;
+    const fields = { event: 'session.accepted', ip, session: session.id, algorithms, encoding };
+    options.logger.info(fields, 'session accepted');
+    warnOfKeys(this.#hello.algorithms, session.id, options);
+  }
+
+  #reportNotResumed(reason: ResumeRefusal): void {
+    const { resume } = this.#hello;
+    if (resume !== undefined) this.#host.onNotResumed(resume.sessionId, reason);
+    const { ip } = this.#to.peer;
+    const fields = { event: 'session.not_resumed', ip, session: resume?.sessionId, reason };
+    this.#host.options.logger.info(fields, 'the session cannot be resumed, and a new one begins');
+  }
+}
+
+const NOT_LOADED: Refusal = {
+  code: 'SERVER_BUSY',
+  message: 'the server could not load what it needs; its log says why',
+  closeCode: CloseCode.DRAINING,
+  retryable: true,
+  retryAfterMs: 1_000,
+};
+
+/** The session is about to continue at another node. */
+const MOVING: Refusal = {
+  code: 'SERVER_BUSY',
+  message: 'the session is moving to another node',
+  closeCode: CloseCode.DRAINING,
+  retryable: true,
+  retryAfterMs: 250,
+};
