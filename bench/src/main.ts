@@ -33,11 +33,12 @@ const BENCHES: Readonly<Record<string, string>> = {
     'sessions that outlive their nodes: parts against plain ones, a killed node against a cut, claims, bytes',
   engines:
     'what a turn and a part cost in memory, SQLite, Redis and Postgres: times, CPU of the node, bytes written',
+  calls: 'functions and files of a server that a resume takes, as V8 counts them, beside a new session',
   stall: 'round trips in one session while another sends megabytes of text',
 };
 
 /** These measure neither time nor memory, so they need no compiled packages. */
-const COUNTS: ReadonlySet<string> = new Set(['savings']);
+const COUNTS: ReadonlySet<string> = new Set(['savings', 'calls']);
 
 const USAGE = `npm run bench -- [name…] [--json] [--quick] [--conversation FILE] [--modules]
 
