@@ -1,19 +1,17 @@
-import { type Capabilities, Extension, type Logger, loadCodecs, loadEncoding } from '@parlance/protocol';
+import { type Capabilities, Extension, type Logger, loadCodecs } from '@parlance/protocol';
 import { loggable, toProtocolError } from '@parlance/protocol/internal';
 
 /**
- * Loads the codecs and the vocabularies that a server has.
+ * Loads the codecs that a server has.
  *
  * @returns its capabilities; without context if zstd cannot be loaded: bundlers leave its WebAssembly file behind,
  * and only newer versions of Node have a zstd of their own.
- * @throws {ProtocolError} `vocabulary_unavailable`, `vocabulary_mismatch` or `codec_not_loaded`.
+ * @throws {ProtocolError} `codec_not_loaded`.
  */
 export async function loadCapabilities(capabilities: Capabilities, logger: Logger): Promise<Capabilities> {
-  const { algorithms, encodings, extensions } = capabilities;
+  const { algorithms, extensions } = capabilities;
   const { [Extension.CONTEXT]: context, ...others } = extensions;
-  const loads: Promise<unknown>[] = [loadCodecs(algorithms)];
-  for (const name of encodings) loads.push(loadEncoding(name));
-  await Promise.all(loads);
+  await loadCodecs(algorithms);
   if (context === undefined) return capabilities;
   try {
     await loadCodecs(['CONTEXT']);

@@ -40,7 +40,8 @@ export class SessionServer {
     this.#sessions = sessions;
     this.parts = parts;
     const load = () => Promise.all([sessions.load(), parts.start()]);
-    this.#loading = new ServerLoading(load, choresOf(sessions.quotas, sessions.memory, parts), logger);
+    const { quotas, memory, vocabularies } = sessions;
+    this.#loading = new ServerLoading(load, choresOf(quotas, memory, parts, vocabularies), logger);
     this.#pages = new StatusPages({
       unready: () => this.#loading.unready() ?? parts.unready() ?? sessions.admitPassed()?.message,
       pageAt: (path, port) => parts.pageAt(path, port),

@@ -1,5 +1,6 @@
 import {
   CloseReason,
+  type HelloPayload,
   ProtocolError,
   type RequestHandler,
   type ResumeRefusal,
@@ -16,6 +17,7 @@ import {
 } from '@parlance/protocol/internal';
 import { loadCapabilities } from '../base/load-codecs.js';
 import { createLoopShares } from '../base/loop-shares.js';
+import { Vocabularies } from '../base/vocabularies.js';
 import type { PassedPeer } from '../session/admission/seek.js';
 import { Strangers } from '../session/admission/strangers.js';
 import { Connection } from '../session/connection.js';
@@ -43,7 +45,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
   readonly onRequest: RequestHandler | undefined;
   readonly memory: MemoryBudget;
   readonly loop;
-  readonly untilLoaded: () => Promise<boolean> | undefined;
+  readonly vocabularies: Vocabularies;
   /** Those that were established and have not ended, by ID. */
   readonly established = new Map<string, ServerEndpoint>();
   /** The same, as the application has them. */
@@ -56,6 +58,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
   readonly greetings: Handshakes<Unanswered>;
   drain: Drain | undefined;
   readonly #offered: OfferedOptions;
+  readonly #untilLoaded: () => Promise<boolean> | undefined;
   readonly #sweep;
   readonly #meter;
   readonly #strangers: Strangers;
@@ -72,22 +75,26 @@ export class Sessions extends ServerAdmission implements SessionHost {
     const { limits, timers, onRequest } = options;
     super(limits);
     this.options = options;
-    this.untilLoaded = untilLoaded;
+    this.#untilLoaded = untilLoaded;
     this.memory = new MemoryBudget(options.processMemory);
     this.loop = createLoopShares(options.loopShare);
     this.greetings = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
     this.parts = equip(this);
     this.onRequest = onRequest && this.parts.wrap(onRequest);
     this.#offered = new OfferedOptions(options, this.parts);
+    this.vocabularies = new Vocabularies(this.#offered.capabilities.encodings, options.logger);
     this.#meter = this.parts.use(METER);
     this.#strangers = new Strangers(options.logger);
     this.#sweep = createSweep(sweepInterval(timers));
   }
 
-  /** Loads what sessions may agree on. */
+  /** Loads what sessions may agree on; with an engine, those on record may need each vocabulary at once. */
   async load(): Promise<void> {
     const { capabilities } = this.#offered;
-    const loaded = await loadCapabilities(capabilities, this.options.logger);
+    const [loaded] = await Promise.all([
+      loadCapabilities(capabilities, this.options.logger),
+      this.vocabularies.prepare(this.parts.use(OWNER) !== undefined),
+    ]);
     if (loaded !== capabilities) this.#offered.offer(loaded);
   }
 
@@ -165,6 +172,12 @@ export class Sessions extends ServerAdmission implements SessionHost {
 
   protected get isDraining(): boolean {
     return this.drain !== undefined;
+  }
+
+  untilLoaded(hello: HelloPayload): Promise<boolean> | undefined {
+    const loads = [this.#untilLoaded(), this.vocabularies.need(hello)];
+    if (loads.every((load) => load === undefined)) return undefined;
+    return Promise.all(loads).then((areLoaded) => !areLoaded.includes(false));
   }
 
   sessionOptions(subprotocol: Subprotocol): SessionOptions {

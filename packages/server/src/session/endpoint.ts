@@ -110,7 +110,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
     return memoryKeys(this.ip, this.isAnonymous ? undefined : this.principal);
   }
 
-  /** A server loads everything before it listens. */
+  /** A server loads what a session needs before it begins. */
   override get isPreloaded(): boolean {
     return true;
   }

@@ -1,4 +1,5 @@
 import type {
+  HelloPayload,
   ProtocolError,
   RequestHandler,
   ResumeRefusal,
@@ -36,8 +37,8 @@ export interface SessionHost {
   /** The time of the event loop. */
   readonly loop: LoopShares;
   readonly onRequest: RequestHandler | undefined;
-  /** Resolves with whether everything is loaded that any session may need; `undefined` if it is. */
-  untilLoaded(): Promise<boolean> | undefined;
+  /** Resolves with whether everything is loaded that a session with this HELLO may need; `undefined` if it is. */
+  untilLoaded(hello: HelloPayload): Promise<boolean> | undefined;
   /** Options that the cores of all sessions share. */
   sessionOptions(subprotocol: Subprotocol): SessionOptions;
   /** A session by its ID, connected or suspended. */

@@ -79,7 +79,7 @@ export class Answering {
     if (passed !== undefined) return this.#answerPassed(passed);
     const { options, quotas, parts } = this.#host;
     // A session on record would be lost here if a server that has just begun looked at it too early.
-    const loading = this.#host.untilLoaded();
+    const loading = this.#host.untilLoaded(this.#hello);
     const isLoaded = loading === undefined || (await loading);
     if (this.#to.isOver) return;
     if (!isLoaded) return this.#to.refuse(NOT_LOADED);
