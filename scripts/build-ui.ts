@@ -10,9 +10,12 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 export const BUILT_PAGES = join(root, 'packages/server/dist/ui');
 
 /** Builds the pages of `@parlance/server` from their sources; nothing happens if they have not changed. */
-export async function buildUserInterface(): Promise<void> {
+export const buildUserInterface = (): Promise<void> => build('@parlance/ui');
+
+/** Builds a package and those that it needs, unless they have not changed. */
+export async function build(name: string): Promise<void> {
   const turbo = createRequire(import.meta.url).resolve('turbo/bin/turbo');
-  const args = [turbo, 'run', 'build', '--filter=@parlance/ui', '--output-logs=errors-only'];
+  const args = [turbo, 'run', 'build', `--filter=${name}`, '--output-logs=errors-only'];
   // Turbo looks there for pnpm.
   const path = `${join(root, 'node_modules', '.bin')}${delimiter}${process.env['PATH']}`;
   await promisify(execFile)(process.execPath, args, { cwd: root, env: { ...process.env, PATH: path } });

@@ -10,11 +10,17 @@ import { SentenceTable, takeSentences } from './sentences.mjs';
 
 const { dependencies, exports, imports, peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8'));
 
+/** `tsc` writes both beside each other. */
+const scriptOf = (declarations) => declarations.replace(/\.d\.ts$/, '.js');
+
 /** The entry points that differ between Node and the web, by the names of their files. */
 const input = Object.fromEntries(
   Object.values(exports)
     .filter(({ node }) => node !== undefined)
-    .map(({ node }) => [node.slice('./dist/'.length, -'.js'.length), resolve(node)]),
+    .map(({ types, default: web }) => [
+      web.slice('./dist/web/'.length, -'.js'.length),
+      resolve(scriptOf(types)),
+    ]),
 );
 
 /** The file that a specifier of a file in `dist` means on the web. */
@@ -36,7 +42,7 @@ const reachedFrom = (...files) => {
   return reached;
 };
 
-const core = reachedFrom(exports['./client'].node);
+const core = reachedFrom(scriptOf(exports['./client'].types));
 /** Loaded together, a while after a session has begun. */
 const coding = reachedFrom(
   'dist/codec/auto/coder.js',

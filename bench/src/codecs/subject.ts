@@ -3,17 +3,16 @@
  * Only this file knows where that part lives.
  */
 
-import type * as BodyCoders from '../../../packages/protocol/src/codec/auto/coder.js';
 import type * as BareFrames from '../../../packages/protocol/src/session/bare.js';
 import type * as Varints from '../../../packages/protocol/src/tokenizer/varints.js';
 
 export * from '@parlance/protocol';
+export { createBodyCoder } from '@parlance/protocol/internal';
 
-/** Imports a module in compiled form, which is also what `@parlance/protocol` resolves to here. */
+/** Imports a module in compiled form. It shares no state with `@parlance/protocol`, which is bundled. */
 async function inside<Module>(path: string): Promise<Module> {
   return (await import(new URL(`../../../packages/protocol/dist/${path}`, import.meta.url).href)) as Module;
 }
 
 export const { decodeTextForm, encodeTextForm } = await inside<typeof BareFrames>('session/bare.js');
-export const { createBodyCoder } = await inside<typeof BodyCoders>('codec/auto/coder.js');
 export const { decodeTokenIds } = await inside<typeof Varints>('tokenizer/varints.js');

@@ -2,7 +2,7 @@
 
 import type * as NodePlatform from '../../../packages/protocol/src/platform/node.js';
 
-/** Imports a module in compiled form, which is also what `@parlance/protocol` resolves to here. */
+/** Imports a module in compiled form. It shares no state with `@parlance/protocol`, which is bundled. */
 async function inside<Module>(path: string): Promise<Module> {
   return (await import(new URL(`../../../packages/protocol/dist/${path}`, import.meta.url).href)) as Module;
 }

@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { isProtocolError } from '@parlance/protocol';
 import { Command, CommanderError } from 'commander';
+import { packageVersion } from '../base/package-version.js';
 import type { CommandEnvironment, Finish } from './command.js';
 import { addConnect } from './connect-command.js';
 import { addEngine } from './engine-command.js';
@@ -41,7 +41,7 @@ function createProgram(environment: CommandEnvironment, finish: Finish): Command
   const { output, errors } = environment;
   const program = new Command('parlance')
     .description('Runs Parlance session servers, talks to them, and explains the frames they exchange.')
-    .version(version(), '-V, --version', 'show the version')
+    .version(packageVersion(), '-V, --version', 'show the version')
     .helpOption('-h, --help', 'show help')
     .helpCommand('help [command]', 'show help for a command')
     .exitOverride()
@@ -61,11 +61,6 @@ function createProgram(environment: CommandEnvironment, finish: Finish): Command
   addEncode(program, environment, finish);
   addDecode(program, environment, finish);
   return program;
-}
-
-function version(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
 }
 
 /** Makes help for an unknown command the same error as the command itself. */

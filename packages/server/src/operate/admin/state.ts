@@ -1,5 +1,5 @@
+import { packageVersion } from '../../base/package-version.js';
 import type { DrainProgress } from '../../server/drain-options.js';
-import { packageVersion } from '../observe/node-metrics.js';
 import type { AdminState, Sample } from './figures.js';
 
 interface Parts {

@@ -1,5 +1,6 @@
 import { systemClock } from '@parlance/protocol/internal';
 import { type MetricObjectWithValues, type MetricValue, Registry } from 'prom-client';
+import { packageVersion } from '../../base/package-version.js';
 import type { PartHost } from '../../server/parts/part.js';
 import type { ServerObserver } from '../../session/observer.js';
 import type { Sample } from '../admin/figures.js';
@@ -7,7 +8,7 @@ import { figureMetrics } from './figures.js';
 import { GatewayMetrics } from './gateway-metrics.js';
 import type { RequestObserver } from './instrument.js';
 import { createMetricKit } from './metric-kit.js';
-import { nodeMetrics, packageVersion } from './node-metrics.js';
+import { nodeMetrics } from './node-metrics.js';
 import { paced } from './paced.js';
 import { sessionMetrics } from './session-metrics.js';
 import type { Totals } from './totals.js';

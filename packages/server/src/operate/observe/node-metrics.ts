@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 
 /** Metrics of the process, which all servers in it share. */
@@ -12,10 +11,4 @@ export function nodeMetrics(): Registry {
     collectDefaultMetrics({ register: ofProcess });
   }
   return ofProcess;
-}
-
-/** The version of this package. */
-export function packageVersion(): string {
-  const text = readFileSync(new URL('../../../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
 }
