@@ -1,13 +1,21 @@
 import type { Feature } from '../../server/parts/part.js';
 import { instrument } from './instrument.js';
-import { loadTracing, type Tracing } from './tracing.js';
+import { isTraced, loadTracing, type Tracing } from './tracing.js';
 
-/** A span for each request, if the package `@opentelemetry/api` is installed and a tracer is registered. On by default. */
+/** A span for each request, if the application has registered a tracer with `@opentelemetry/api`. On by default. */
 export const tracing = (): Feature => ({
   name: 'tracing',
   after: ['metrics'],
   install() {
+    let loading: Promise<void> | undefined;
     let loaded: Tracing | undefined;
+    const load = () => {
+      if (isTraced())
+        loading ??= loadTracing().then((tracing) => {
+          loaded = tracing;
+        });
+      return loading;
+    };
     return {
       wrap: (next) =>
         instrument(
@@ -15,9 +23,9 @@ export const tracing = (): Feature => ({
           () => undefined,
           () => loaded,
         ),
-      async start() {
-        loaded = await loadTracing();
-      },
+      start: load,
+      // An application may register its tracer at any time.
+      tick: () => void load(),
     };
   },
 });

@@ -13,6 +13,7 @@ import type { RequestContext } from '@parlance/protocol';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { instrument } from './instrument.js';
 import { loadTracing, type RequestOutcome } from './tracing.js';
+import { tracing } from './tracing-feature.js';
 
 /** A minimal tracer that records its spans. */
 interface Recorded {
@@ -212,6 +213,21 @@ describe('a request', () => {
     trace.disable();
     expect(tracing?.start({})).toBeUndefined();
     expect(tracing?.start({ traceparent: TRACEPARENT })).toBeDefined();
+  });
+
+  it('is traced from the second on in which the application registers a tracer', async () => {
+    const name = Symbol.for('opentelemetry.js.api.1');
+    const registered = Reflect.get(globalThis, name);
+    Reflect.deleteProperty(globalThis, name);
+    const part = tracing().install({} as never);
+    const handler = part.wrap?.(() => 'answer');
+    const ask = () => handler?.({} as never, { metadata: {}, isCancelled: false } as unknown as RequestContext);
+    await part.start?.();
+    expect([ask(), spans]).toEqual(['answer', []]);
+    Reflect.set(globalThis, name, registered);
+    part.tick?.();
+    await part.start?.();
+    expect([await ask(), spans.map(({ name }) => name)]).toEqual(['answer', ['parlance.request']]);
   });
 
   it('is not traced if the package is not installed', async () => {

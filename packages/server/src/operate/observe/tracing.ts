@@ -20,6 +20,12 @@ export interface RequestSpan {
 const TRACER = '@parlance/server';
 const SPAN = 'parlance.request';
 
+/** Under this name `@opentelemetry/api` keeps what an application has registered, in all of its copies of that version. */
+const REGISTERED = Symbol.for('opentelemetry.js.api.1');
+
+/** Whether the application has registered anything with OpenTelemetry, without which spans come to nothing. */
+export const isTraced = (): boolean => REGISTERED in globalThis;
+
 /** `undefined` if the optional package `@opentelemetry/api` is not installed. */
 export async function loadTracing(): Promise<Tracing | undefined> {
   let api: typeof import('@opentelemetry/api');
