@@ -6,8 +6,10 @@ import {
   startContestant,
   stopContestant,
   type Window,
+  warmUp,
 } from './echo/contestant.js';
 import { measureIdle } from './echo/idle.js';
+import { type Placement, place } from './echo/placement.js';
 import { type Case, createPlan, describe, type Plan } from './echo/plan.js';
 import { echoRows } from './echo/rows.js';
 import { maxConnections } from './load/open-files.js';
@@ -28,25 +30,36 @@ export async function* measure(plan: Plan, systems: readonly SystemName[]): Asyn
   const most = maxConnections();
   const contestants = await Promise.all(systems.map(startContestant));
   try {
-    for (const each of plan.cases) {
-      if (each.connections > most) {
-        console.error(
-          `skipped ${describe(each)}: the limit of open files (ulimit -n) allows ${most} connections`,
-        );
-        continue;
+    for (const placement of plan.placements) {
+      await placeAll(contestants, placement);
+      for (const each of plan.cases) {
+        const what = describe(each, placement);
+        if (each.connections > most) {
+          console.error(`skipped ${what}: the limit of open files (ulimit -n) allows ${most} connections`);
+          continue;
+        }
+        const taking = contestants.filter(({ name }) => each.systems.includes(name));
+        const windows = await measureCase(taking, each, plan);
+        for (const name of each.systems)
+          warnOfLoad(`${name} ${each.exchange} ${what}`, windows.get(name) ?? []);
+        yield* echoRows(each, placement, windows);
       }
-      const taking = contestants.filter(({ name }) => each.systems.includes(name));
-      const windows = await measureCase(taking, each, plan);
-      for (const name of each.systems) warnOfLoad(name, each, windows.get(name) ?? []);
-      yield* echoRows(each, windows);
     }
     // Runs last because it forces garbage collections; afterwards V8 keeps a process's heap small and
     // collects more often.
     const idle = contestants.filter(({ name }) => name !== 'ws+id');
-    yield* measureIdle(idle, { ...plan, idleConnections: Math.min(plan.idleConnections, most) });
+    const idlePlan = { ...plan, idleConnections: Math.min(plan.idleConnections, most) };
+    for (const placement of plan.placements) {
+      await placeAll(contestants, placement);
+      yield* measureIdle(idle, placement, idlePlan);
+    }
   } finally {
     for (const contestant of contestants) stopContestant(contestant);
   }
+}
+
+async function placeAll(contestants: readonly Contestant[], placement: Placement): Promise<void> {
+  await Promise.all(contestants.map((contestant) => place(contestant, placement)));
 }
 
 async function measureCase(
@@ -58,7 +71,7 @@ async function measureCase(
   const windows = new Map<SystemName, Window[]>(contestants.map(({ name }) => [name, []]));
   for (const contestant of contestants) {
     await openConnections(contestant, { connections, size, depth, exchange });
-    await measureWindow(contestant, { rampMs: 0, windowMs: plan.warmUpMs });
+    await warmUp(contestant, plan.warmUp);
   }
   for (let round = 0; round < plan.rounds; round++) {
     for (const contestant of round % 2 === 0 ? contestants : contestants.toReversed())
@@ -69,10 +82,8 @@ async function measureCase(
 }
 
 /** If the load limited the rate, the rate says nothing about the server; its CPU per message still does. */
-function warnOfLoad(name: SystemName, each: Case, windows: readonly Window[]): void {
+function warnOfLoad(what: string, windows: readonly Window[]): void {
   const held = windows.filter(({ loadBusy, serverBusy }) => loadBusy > 0.95 && serverBusy < 0.85);
   if (held.length * 2 > windows.length)
-    console.error(
-      `${name} ${each.exchange} ${describe(each)}: the load generator was busier than the server`,
-    );
+    console.error(`${what}: the load generator was busier than the server`);
 }

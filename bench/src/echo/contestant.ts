@@ -56,6 +56,14 @@ export async function closeConnections({ name, load, server }: Contestant): Prom
   throw new Error(`${name} still has ${await server.call('connections')} connections`);
 }
 
+/** Runs the load until this many messages have come back. */
+export async function warmUp({ load }: Contestant, messages: number): Promise<void> {
+  const { echoes } = await load.call('mark');
+  await load.call('start');
+  while ((await load.call('mark')).echoes < echoes + messages) await sleep(20);
+  await load.call('stop');
+}
+
 /** Runs the load and measures the part of it in which it runs at full speed. */
 export async function measureWindow(
   { load, server }: Contestant,

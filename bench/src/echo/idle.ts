@@ -1,6 +1,7 @@
 import { atLeast, compare, type Row } from '../row.js';
 import { median } from '../statistics.js';
 import { type Contestant, closeConnections, openConnections } from './contestant.js';
+import type { Placement } from './placement.js';
 import type { Plan } from './plan.js';
 
 /** The cost of a connection before any message: opening it, and keeping it open. */
@@ -16,7 +17,11 @@ interface Idle {
 /** Kilobytes by which the heap per idle session may exceed the heap per `ws` connection. */
 const HEAP_MARGIN = 5;
 
-export async function* measureIdle(contestants: readonly Contestant[], plan: Plan): AsyncGenerator<Row> {
+export async function* measureIdle(
+  contestants: readonly Contestant[],
+  placement: Placement,
+  plan: Plan,
+): AsyncGenerator<Row> {
   const found = new Map<Contestant, Idle[]>(contestants.map((contestant) => [contestant, []]));
   // The first round is for the JIT compiler.
   for (let round = -1; round < plan.idleRounds; round++) {
@@ -37,7 +42,7 @@ export async function* measureIdle(contestants: readonly Contestant[], plan: Pla
       const value = figure(contestant, key);
       const base = figure(ws, key);
       const held = { name: ws.name, value: base };
-      return compare(`${what} ${name}`, unit, better, value, held, (ratio) =>
+      return compare(`${what} ${name}, ${placement}`, unit, better, value, held, (ratio) =>
         isSession ? target?.(ratio, value - base) : undefined,
       );
     };

@@ -1,4 +1,5 @@
 import type { Exchange, SystemName } from '../systems/system.js';
+import { PLACEMENTS, type Placement } from './placement.js';
 
 /** One combination at which all of its systems are measured, in turns. */
 export interface Case {
@@ -18,8 +19,10 @@ export interface Plan {
   /** Milliseconds of a turn before measuring begins, and while it runs. */
   readonly rampMs: number;
   readonly windowMs: number;
-  /** Milliseconds before the first turn, for the JIT compiler. */
-  readonly warmUpMs: number;
+  /** All cases are measured in each of them. */
+  readonly placements: readonly Placement[];
+  /** Messages before the first turn, for the JIT compiler. */
+  readonly warmUp: number;
   /** Connections that are opened, measured while idle, and closed, in every turn. */
   readonly idleConnections: number;
   readonly idleRounds: number;
@@ -67,12 +70,13 @@ const streams: readonly Case[] = [
 
 export function createPlan(quick: boolean): Plan {
   const timing = quick
-    ? { rounds: 3, rampMs: 30, windowMs: 120, warmUpMs: 80, idleConnections: 300, idleRounds: 1 }
-    : { rounds: 9, rampMs: 60, windowMs: 220, warmUpMs: 400, idleConnections: 1000, idleRounds: 4 };
-  return { cases: [...messages(quick ? QUICK_SIZES : SIZES), ...requests, ...streams], ...timing };
+    ? { rounds: 3, rampMs: 30, windowMs: 120, warmUp: 1_000, idleConnections: 300, idleRounds: 1 }
+    : { rounds: 9, rampMs: 60, windowMs: 220, warmUp: 5_000, idleConnections: 1000, idleRounds: 4 };
+  const cases = [...messages(quick ? QUICK_SIZES : SIZES), ...requests, ...streams];
+  return { cases, placements: PLACEMENTS, ...timing };
 }
 
-/** For example `64x1KB depth 8`. */
-export function describe({ connections, size, depth }: Case): string {
-  return `${connections}x${size >= KB ? `${size / KB}KB` : `${size}B`} depth ${depth}`;
+/** For example `64x1KB depth 8, one core`. */
+export function describe({ connections, size, depth }: Case, placement: Placement): string {
+  return `${connections}x${size >= KB ? `${size / KB}KB` : `${size}B`} depth ${depth}, ${placement}`;
 }

@@ -2,16 +2,21 @@ import { atLeast, atMost, compare, type Row } from '../row.js';
 import { median } from '../statistics.js';
 import type { SystemName } from '../systems/system.js';
 import type { Window } from './contestant.js';
+import type { Placement } from './placement.js';
 import { type Case, describe } from './plan.js';
 
 const KB = 1024;
 const WHAT = { message: 'echo', request: 'request', stream: 'stream chunk' } as const;
 
 /** Every system of a case against each of its baselines. */
-export function* echoRows(each: Case, windows: ReadonlyMap<SystemName, readonly Window[]>): Generator<Row> {
+export function* echoRows(
+  each: Case,
+  placement: Placement,
+  windows: ReadonlyMap<SystemName, readonly Window[]>,
+): Generator<Row> {
   const figure = (name: SystemName, key: 'rate' | 'cpu') =>
     median((windows.get(name) ?? []).map((window) => window[key]));
-  const label = (name: SystemName) => `${WHAT[each.exchange]} ${name} ${describe(each)}`;
+  const label = (name: SystemName) => `${WHAT[each.exchange]} ${name} ${describe(each, placement)}`;
 
   for (const name of each.systems) {
     const others = each.systems.filter((other) => other !== name);
