@@ -221,7 +221,8 @@ describe('a request', () => {
     Reflect.deleteProperty(globalThis, name);
     const part = tracing().install({} as never);
     const handler = part.wrap?.(() => 'answer');
-    const ask = () => handler?.({} as never, { metadata: {}, isCancelled: false } as unknown as RequestContext);
+    const ask = () =>
+      handler?.({} as never, { metadata: {}, isCancelled: false } as unknown as RequestContext);
     await part.start?.();
     expect([ask(), spans]).toEqual(['answer', []]);
     Reflect.set(globalThis, name, registered);
