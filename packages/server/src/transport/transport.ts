@@ -17,7 +17,7 @@ export interface TransportEvents {
   onFault(error: unknown): void;
 }
 
-/** One connection of a client, whatever carries its messages. It reports its events after `listen`, and knows nothing of sessions. */
+/** One connection of a client. It reports its events after `listen`, and knows nothing of sessions. */
 export interface Transport extends Wire {
   readonly traffic: Traffic;
   /** Bytes that may surround one message before they count as flooding. */
