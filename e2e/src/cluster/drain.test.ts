@@ -20,7 +20,8 @@ const UNLIMITED: ServerOptions['limits'] = {
   messagesPerMinute: Infinity,
 };
 
-const EAGER = { reconnect: { minDelayMs: 5, maxDelayMs: 50 } };
+/** A machine that does much else may take long to answer 200 clients. */
+const EAGER = { reconnect: { minDelayMs: 5, maxDelayMs: 50 }, timers: { acceptTimeoutMs: 60_000 } };
 
 /** Records the states of a session from now on. */
 function statesOf(session: Session): string[] {

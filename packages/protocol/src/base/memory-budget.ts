@@ -106,7 +106,8 @@ export class MemoryBudget implements MemoryPool {
     return keys.every((key) => {
       const used = this.#shares.get(key)?.used ?? 0;
       // A message within the limits must not wait forever because the budget is small. What is held of it counts too.
-      return used + size <= most || (used - own <= guaranteed && this.#used + size <= limit);
+      const isAlone = used === 0 || used - own <= guaranteed;
+      return used + size <= most || (isAlone && this.#used + size <= limit);
     });
   }
 

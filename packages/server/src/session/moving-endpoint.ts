@@ -54,9 +54,9 @@ export abstract class MovingEndpoint extends Endpoint {
     return super.outbound;
   }
 
-  /** What waits for a stream. @throws {ProtocolError} as {@link outbound}. */
-  get streamQueue(): StreamQueue<object> {
-    return this.outbound.requester.queue;
+  /** Requests wait here for a stream; `undefined` if the session is moving. @throws {ProtocolError} if it is not ready. */
+  get streamQueue(): StreamQueue<object> | undefined {
+    return this.#isFrozen ? undefined : this.outbound.requester.queue;
   }
 
   override get endingSteps(): Endpoint['endingSteps'] {
