@@ -22,7 +22,7 @@ import { createCuttingProxy } from '../kit/cutting-proxy.js';
 
 const missing = redisMissing ?? opensslMissing;
 
-describe.skipIf(missing !== undefined)(missing ?? 'nodes with certificates', { timeout: 60_000 }, () => {
+describe.skipIf(missing !== undefined)(missing ?? 'nodes with certificates', () => {
   let redis: RedisServer;
   let made: Certificates;
   let authority: Certificate;

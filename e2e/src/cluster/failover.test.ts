@@ -111,7 +111,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a failover to a rep
     for (const each of [address, replication, primary, replica]) await each[Symbol.asyncDispose]();
   });
 
-  it('is told to the client before anything comes again', { timeout: 60_000 }, async () => {
+  it('is told to the client before anything comes again', async () => {
     await begin('primary');
     await talk('one', 'two');
     await lag();
@@ -134,7 +134,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a failover to a rep
     expect(heard).toHaveLength(5);
   });
 
-  it('keeps the order of answers between what is told', { timeout: 60_000 }, async () => {
+  it('keeps the order of answers between what is told', async () => {
     await begin('primary');
     await talk('one');
     await lag();
@@ -144,9 +144,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a failover to a rep
     expect(heard).toEqual(['1: one', '2: two', '3: three', 'reset record_behind, 0 unconfirmed', '2: four']);
   });
 
-  it('is not noticed if the node lives, which puts everything on record again', {
-    timeout: 60_000,
-  }, async () => {
+  it('is not noticed if the node lives, which puts everything on record again', async () => {
     await begin('primary');
     await talk('one');
     await lag();
@@ -162,7 +160,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a failover to a rep
     expect(heard.slice(4)).toEqual(['5: five']);
   });
 
-  it('loses nothing that was told if a replica has to confirm it', { timeout: 60_000 }, async () => {
+  it('loses nothing that was told if a replica has to confirm it', async () => {
     await begin('replica');
     await talk('one', 'two');
     await lag();

@@ -94,7 +94,7 @@ describe.skipIf(pythonMissing !== undefined)(
   },
 );
 
-describe('a client that leaves its connection as soon as the next one is open', { timeout: 60_000 }, () => {
+describe('a client that leaves its connection as soon as the next one is open', () => {
   it('has moved', async () => {
     const door = await Listener.listen(0, TIMEOUT_MS);
     closing.push(() => door.close());

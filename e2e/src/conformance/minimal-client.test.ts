@@ -62,71 +62,67 @@ it('has at most 150 lines', () => {
   expect(lines).toBeLessThanOrEqual(150);
 });
 
-describe.skipIf(pythonMissing !== undefined)(
-  pythonMissing ?? 'the client of the page',
-  { timeout: 60_000 },
-  () => {
-    it.each([
-      ['with its default limits', {}],
-      ['without limits for credit', { sessionWindow: Infinity, sessionMemory: Infinity }],
-      ['with small windows', { sessionWindow: 65_536, streamWindow: 16_384, maxStreams: 2 }],
-    ])('sends, asks and resumes at a server %s', async (_what, limits) => {
-      const seen: string[] = [];
-      const wasStopped: boolean[] = [];
-      let bytes = 0;
-      let hasEnded = false;
-      const server = createServer({
-        limits,
-        async onSession(session) {
-          await session.send('welcome');
-          for await (const message of session) {
-            if (message.bytes.length === SIZE) bytes = message.bytes.length;
-            else seen.push(message.text);
-            if (seen.length % 150 === 149) proxy.cut();
+describe.skipIf(pythonMissing !== undefined)(pythonMissing ?? 'the client of the page', () => {
+  it.each([
+    ['with its default limits', {}],
+    ['without limits for credit', { sessionWindow: Infinity, sessionMemory: Infinity }],
+    ['with small windows', { sessionWindow: 65_536, streamWindow: 16_384, maxStreams: 2 }],
+  ])('sends, asks and resumes at a server %s', async (_what, limits) => {
+    const seen: string[] = [];
+    const wasStopped: boolean[] = [];
+    let bytes = 0;
+    let hasEnded = false;
+    const server = createServer({
+      limits,
+      async onSession(session) {
+        await session.send('welcome');
+        for await (const message of session) {
+          if (message.bytes.length === SIZE) bytes = message.bytes.length;
+          else seen.push(message.text);
+          if (seen.length % 150 === 149) proxy.cut();
+        }
+        hasEnded = true;
+      },
+      async *onRequest(request, { signal }) {
+        const text = request.bytes.length < 10 ? request.text : '';
+        if (text === 'fail') throw new RequestError('no_such_model', 'not here', { retryable: false });
+        if (text === 'count') {
+          for (let part = 0; part < PARTS; part++) {
+            if (part % 25 === 20) proxy.cut();
+            yield `part ${part}`;
           }
-          hasEnded = true;
-        },
-        async *onRequest(request, { signal }) {
-          const text = request.bytes.length < 10 ? request.text : '';
-          if (text === 'fail') throw new RequestError('no_such_model', 'not here', { retryable: false });
-          if (text === 'count') {
-            for (let part = 0; part < PARTS; part++) {
-              if (part % 25 === 20) proxy.cut();
-              yield `part ${part}`;
-            }
-          } else if (text === 'endless') {
-            yield 'part';
-            await new Promise((resolve) => signal.addEventListener('abort', resolve));
-            wasStopped.push(signal.aborted);
-          } else {
-            if (request.bytes.length === SIZE) proxy.cutAfter(SIZE / 2);
-            yield request.bytes;
-          }
-        },
-      });
-      closing.push(() => server.close());
-      const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
-      const proxy = await createCuttingProxy(port);
-      closing.push(() => proxy[Symbol.asyncDispose]());
-
-      const { output, errors, code } = await run(`ws://127.0.0.1:${proxy.port}/session`);
-      expect([errors, code]).toEqual(['', 0]);
-      expect(JSON.parse(output)).toEqual({
-        first: 'welcome',
-        parts: Array.from({ length: PARTS }, (_, part) => `part ${part}`),
-        echoed: true,
-        several: true,
-        error: 'no_such_model',
-        after: 'x',
-      });
-      await expect.poll(() => hasEnded).toBe(true);
-      expect(seen).toEqual(Array.from({ length: MESSAGES }, (_, index) => `message ${index}`));
-      expect([bytes, wasStopped]).toEqual([SIZE, [true]]);
-      expect(proxy.opened).toBeGreaterThanOrEqual(4);
-      expect(server.sessions.size).toBe(0);
+        } else if (text === 'endless') {
+          yield 'part';
+          await new Promise((resolve) => signal.addEventListener('abort', resolve));
+          wasStopped.push(signal.aborted);
+        } else {
+          if (request.bytes.length === SIZE) proxy.cutAfter(SIZE / 2);
+          yield request.bytes;
+        }
+      },
     });
-  },
-);
+    closing.push(() => server.close());
+    const { port } = await server.listen({ port: 0, host: '127.0.0.1' });
+    const proxy = await createCuttingProxy(port);
+    closing.push(() => proxy[Symbol.asyncDispose]());
+
+    const { output, errors, code } = await run(`ws://127.0.0.1:${proxy.port}/session`);
+    expect([errors, code]).toEqual(['', 0]);
+    expect(JSON.parse(output)).toEqual({
+      first: 'welcome',
+      parts: Array.from({ length: PARTS }, (_, part) => `part ${part}`),
+      echoed: true,
+      several: true,
+      error: 'no_such_model',
+      after: 'x',
+    });
+    await expect.poll(() => hasEnded).toBe(true);
+    expect(seen).toEqual(Array.from({ length: MESSAGES }, (_, index) => `message ${index}`));
+    expect([bytes, wasStopped]).toEqual([SIZE, [true]]);
+    expect(proxy.opened).toBeGreaterThanOrEqual(4);
+    expect(server.sessions.size).toBe(0);
+  });
+});
 
 async function run(url: string) {
   const folder = mkdtempSync(join(tmpdir(), 'minimal-client-'));

@@ -19,7 +19,7 @@ afterAll(async () => {
 
 /** The code block of a document that begins with a comment with the name of the file. */
 async function paste(document: string, file: string): Promise<string> {
-  const text = await readFile(join(here, '..', 'docs', document), 'utf8');
+  const text = await readFile(join(here, '../../docs', document), 'utf8');
   const block = text.split('```').find((each) => each.startsWith(`js\n// ${file}\n`));
   if (block === undefined) throw new Error(`${document} has no code block for ${file}`);
   const code = block.slice('js\n'.length);

@@ -120,7 +120,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Red
       expect([error?.code, error?.retryable]).toEqual(['interrupted', true]);
       const length = after + texts.length;
       expect(texts).toEqual(wholeOf(name).slice(after, length));
-      // Each follower got all that is on record, whenever it came.
+      // Each follower got all that is on record, whenever it came, unless it asked for parts after the last one.
+      if (texts.length === 0 && after > 0) continue;
       expect(lengths.get(name) ?? length).toBe(length);
       lengths.set(name, length);
     }
@@ -160,7 +161,9 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'kept replies in Red
     await pause(200);
     process.kill(child.pid as number, 'SIGSTOP');
     const ended = await Promise.all(readings);
-    const lengths = new Map(ended.map(({ name, after, texts }) => [name, after + texts.length]));
+    const lengths = new Map(
+      ended.filter(({ after }) => after === 0).map(({ name, texts }) => [name, texts.length]),
+    );
     for (const { error } of ended) expect(error?.code).toBe('interrupted');
     process.kill(child.pid as number, 'SIGCONT');
     await expect.poll(() => countAt(owner, 'reply.full')).toBe(REPLIES);

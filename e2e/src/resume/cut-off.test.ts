@@ -120,9 +120,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node that does no
     await redis[Symbol.asyncDispose]();
   });
 
-  it('has its durable sessions go on at one that does, once, and plain ones stay', {
-    timeout: 60_000,
-  }, async () => {
+  it('has its durable sessions go on at one that does, once, and plain ones stay', async () => {
     await startTwo();
     const [a, b] = [nodeAt(0), nodeAt(1)];
     const [talker, asker, plain] = [await dial('ann'), await dial('ben'), await dial('plain')];
@@ -173,7 +171,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node that does no
     expect(resets).toEqual([]);
   });
 
-  it('lets nothing happen twice that Redis has executed without an answer', { timeout: 60_000 }, async () => {
+  it('lets nothing happen twice that Redis has executed without an answer', async () => {
     await startTwo();
     const [a, b] = [nodeAt(0), nodeAt(1)];
     const session = await dial('ann');
@@ -195,13 +193,14 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node that does no
     expect(resets).toEqual([]);
   });
 
-  it('loses nothing if it drains at the same time', { timeout: 60_000 }, async () => {
+  it('loses nothing if it drains at the same time', async () => {
     await startTwo();
     const [a] = [nodeAt(0)];
     const [idle, asker] = [await dial('ann'), await dial('ben')];
     expect(await ask(idle, 'one')).toBe('1: one');
     const again = read(asker.stream('again', { metadata: { parts: PARTS, again: true } }));
-    await until(async () => (await a.process.call('calls'))['again'] === 1);
+    // What was told is on record, and with it that the handler may be called again.
+    await until(async () => (await a.process.call('told')) > 2);
     cutOff(a);
     at = undefined;
     const drained = a.process.call('drain', 20_000);
@@ -216,9 +215,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node that does no
     expect(resets).toEqual([]);
   });
 
-  it('keeps its sessions, and their handlers, while no other node reaches it', {
-    timeout: 60_000,
-  }, async () => {
+  it('keeps its sessions, and their handlers, while no other node reaches it', async () => {
     await startTwo();
     const session = await dial('ann');
     expect(await ask(session, 'one')).toBe('1: one');
@@ -243,7 +240,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node that does no
     expect(resets).toEqual([]);
   });
 
-  it('keeps sessions that go on without Redis', { timeout: 60_000 }, async () => {
+  it('keeps sessions that go on without Redis', async () => {
     const durability = { onUnavailable: 'degrade', stallMs: 1_000 } as const;
     await startTwo(durability);
     const session = await dial('ann');

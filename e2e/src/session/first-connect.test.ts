@@ -148,7 +148,7 @@ it('an error of a WebSocket that never closes ends the attempt', async () => {
 });
 
 describe('a session server', () => {
-  it('that takes long to authenticate says so, and is waited for', { timeout: 60_000 }, async () => {
+  it('that takes long to authenticate says so, and is waited for', async () => {
     const server = createServer({
       authenticate: async () => {
         await new Promise((resolve) => setTimeout(resolve, 6_500));
