@@ -169,9 +169,11 @@ describe('bytes are those of the call', () => {
     const { server } = test;
     const got: string[] = [];
     const session = await test.connect({ extensions: { context: false } });
-    void (async () => {
+    const reading = (async () => {
       for await (const message of session) got.push(Buffer.from(message.bytes).toString('hex'));
     })();
+    // Virtual time that passes while the test closes its server may be more than the session is kept for.
+    reading.catch(() => {});
     await test.clock.advance(10);
     const group = server.group('all');
     for (const one of server.sessions.values()) group.add(one);
