@@ -23,7 +23,7 @@ export interface Transfer {
  * lists them. A hook in a room that every page loads shows here. A room that is not listed may have {@link MAX_OTHER_ROOM}.
  */
 export const ROOM_BUDGETS: Readonly<Record<string, number>> = {
-  'protocol/session': 33_300,
+  'protocol/session': 33_400,
   'protocol/endpoint': 32_400,
   'protocol/link': 31_400,
   'protocol/base': 25_000,
