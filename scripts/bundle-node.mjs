@@ -1,6 +1,6 @@
 /**
  * Bundles a package for Node: `dist/node`, with one file for each of its `exports` and what these share. Node takes half a
- * millisecond for each file that it loads, whatever that does. Runs after `tsc`, in the folder of the package.
+ * millisecond for each file that it loads, even a small one. Runs after `tsc`, in the folder of the package.
  *
  *   node bundle-node.mjs ENTRY… [NAME=FILE…]
  *

@@ -7,8 +7,8 @@ import { WebSocket } from 'ws';
 import { type BenchOptions, compare, type Row } from './row.js';
 
 /**
- * What a server calls for one connection, from its upgrade request to what follows ACCEPT: functions of the server and of the
- * protocol, and files that they are in, as V8 counts them. The client is that of `ws`, which is not counted; nothing else happens
+ * Counts the functions that a server calls for one connection, from its upgrade request until it is quiet after ACCEPT: those of
+ * the server and of the protocol, and the files that they are in, by V8's coverage. The client is that of `ws`, which is not counted; nothing else happens
  * meanwhile.
  */
 

@@ -5,7 +5,7 @@ import { type BenchOptions, compare, type Row, type Target } from './row.js';
 import { median } from './statistics.js';
 
 /**
- * What a server costs until it listens: processes of plain Node that start a session server, or a bare one of `ws`, in turns. The
+ * Measures the cost of a server until it listens: processes of plain Node start a session server, or a bare one of `ws`, in turns. The
  * time is that from the start of the process to its first line, which it writes when it listens.
  */
 

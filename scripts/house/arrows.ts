@@ -27,7 +27,7 @@ export function arrowsOf(folder: string, sources: readonly Source[]): Arrows {
 
 const sourceOf = (path: string): string => path.replace(/\.js(x?)$/, '.ts$1');
 
-/** What names such as `#platform` stand for: Node and pages get different files. @param folder the `src` of a package. */
+/** The files that names such as `#platform` stand for: Node and pages get different ones. @param folder the `src` of a package. */
 export function aliasesOf(folder: string): readonly { readonly name: string; readonly path: string }[] {
   const file = join(folder, '../package.json');
   const { imports = {} } = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};

@@ -26,7 +26,7 @@ export interface Override {
   };
 }
 
-/** What holds in each room of a package beside the floors. */
+/** Rules for each room of a package beside the floors. */
 const EVERYWHERE: Readonly<Record<string, readonly Pattern[]>> = {
   'packages/server/src': [
     { group: ['@parlance/client', '@parlance/*/src/**'], message: 'The two ends never import each other.' },
@@ -53,7 +53,7 @@ const EXCEPT: Readonly<Record<string, readonly string[]>> = {
     .concat('!packages/server/src/cli/**', '!packages/server/src/kit/**'),
 };
 
-/** What single rooms may not import from a lower floor. */
+/** Lower floors from which single rooms may not import. */
 const BELOW: Readonly<Record<string, readonly Pattern[]>> = {
   'packages/protocol/src/link': [
     {

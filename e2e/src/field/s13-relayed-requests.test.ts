@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { type AgentsBench, createAgents, nextMessage } from '../agents/agents.js';
 import { failure } from '../kit/peers.js';
 
-/** More requests to an agent at a time than it allows: those beyond wait for their turn, whoever sends them. */
+/** An agent gets more requests at a time than it allows: the others wait for their turn, from each sender. */
 
 const benches = createAgents();
 afterEach(() => benches[Symbol.asyncDispose]());
@@ -15,7 +15,7 @@ const plain = { algorithm: 'NONE', to: 'worker' } as const;
 interface Worker {
   readonly bench: AgentsBench;
   readonly session: Session;
-  /** What its handler was asked. */
+  /** The requests that its handler got. */
   readonly order: string[];
   /** The most that ran at a time. */
   most: number;

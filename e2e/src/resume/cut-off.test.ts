@@ -199,7 +199,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a node that does no
     const [idle, asker] = [await dial('ann'), await dial('ben')];
     expect(await ask(idle, 'one')).toBe('1: one');
     const again = read(asker.stream('again', { metadata: { parts: PARTS, again: true } }));
-    // What was told is on record, and with it that the handler may be called again.
+    // If parts were told, the record has them, and says that the handler may be called again.
     await until(async () => (await a.process.call('told')) > 2);
     cutOff(a);
     at = undefined;

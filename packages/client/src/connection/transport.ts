@@ -15,11 +15,11 @@ export interface ClientTransport {
    * @throws {ProtocolError} `invalid_option` if this runtime or the options do not allow such connections.
    */
   open(url: URL, hello: () => Frame | undefined, events: ConnectionEvents): Wire;
-  /** What may be there if nothing answers in time: the end of that sentence. */
+  /** The end of the sentence that explains why nothing answered in time. */
   readonly ifSilent: string;
 }
 
-/** What happens to one connection. None of these functions throws. */
+/** The events of one connection. None of these functions throws. */
 export interface ConnectionEvents {
   /** @param isSaid the server has read HELLO from the request. */
   onOpen(isSaid: boolean): void;

@@ -1,7 +1,7 @@
 import type { SessionReset } from '@parlance/protocol';
 import type { ClientModule, Plan } from './module.js';
 
-/** What a module is told or asked. */
+/** The hooks of a module. */
 type Hook = Exclude<keyof ClientModule, 'open' | 'plan' | 'lossOf' | 'isRebuilt' | 'isAway'>;
 type Call<Name extends Hook> = NonNullable<ClientModule[Name]>;
 

@@ -27,7 +27,7 @@ export interface ClientModule {
    * @throws {ProtocolError} what `connect` throws.
    */
   open?(next: (module?: ClientModule) => Promise<ClientSession>): Promise<ClientSession>;
-  /** What the module changes of what the sessions are made of. Read before the first HELLO. */
+  /** The changes that the module makes to the plan of the sessions. Read before the first HELLO. */
   readonly plan?: Plan;
   /** The session of a former page continues. @default false */
   readonly isRebuilt?: boolean;
@@ -57,13 +57,13 @@ export interface ClientModule {
   ended?(error: ProtocolError): void;
 }
 
-/** What the file of a module exports. */
+/** The exports of the file of a module. */
 export interface ModuleCode {
   /** @throws {ProtocolError} `invalid_option`. */
   createModule(setup: Setup): ClientModule | Promise<ClientModule>;
 }
 
-/** What the sessions of one client are made of. Without a module, an option leaves its default. */
+/** The plan by which the sessions of one client are made. Without a module, an option leaves its default. */
 export interface Plan extends Pick<EndpointOptions, 'batch' | 'security' | 'onRequest'> {
   readonly subprotocol?: Subprotocol | undefined;
   /** How the session reaches its server. @default WebSockets */
@@ -94,7 +94,7 @@ export interface Sessions extends Crashable {
   stop(): void;
 }
 
-/** What a module is loaded for. */
+/** The client that loads a module. */
 export interface Setup {
   readonly url: URL;
   readonly options: ClientOptions;
@@ -104,7 +104,7 @@ export interface Setup {
   readonly tools: Tools;
 }
 
-/** What the entry of a page has already: bundlers would move what a module imports from it to a file of its own. */
+/** Code that the entry of a page has already: if a module imported it, bundlers would move it to a file of its own. */
 export interface Tools {
   /** Opens another session. */
   readonly connect: (url: string, options: ClientOptions) => Promise<ClientSessionHost>;

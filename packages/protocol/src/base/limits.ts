@@ -151,7 +151,7 @@ export function resolveLimits(limits: Partial<Limits> = {}, defaults: Limits = D
 /** What the application has set of each resolved object. */
 const stated = new WeakMap<Limits, Partial<Limits>>();
 
-/** Whether the application has set a limit. An object that was not resolved has set what is no default. */
+/** Whether the application has set a limit. If the object was not resolved, a value counts as set if it is not the default. */
 export function isSet(limits: Limits, name: keyof Limits): boolean {
   const given = stated.get(limits);
   return given === undefined ? limits[name] !== DEFAULT_LIMITS[name] : given[name] !== undefined;
@@ -159,7 +159,7 @@ export function isSet(limits: Limits, name: keyof Limits): boolean {
 
 /**
  * The limits of a client in a session. If the application has not set `maxMessageSize`, the client takes what both ends have stated, and at least the
- * default of a server, so that other memory that this limit bounds is no more than the server wants.
+ * default of a server. Other memory that this limit bounds is therefore not larger than the server needs.
  *
  * @param agreed bytes; 0 is unstated.
  */

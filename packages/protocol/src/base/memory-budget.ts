@@ -105,7 +105,7 @@ export class MemoryBudget implements MemoryPool {
     const most = Math.max(guaranteed, (limit - this.#used - size) * PART_OF_FREE);
     return keys.every((key) => {
       const used = this.#shares.get(key)?.used ?? 0;
-      // A message within the limits must not wait forever because the budget is small. What is held of it counts too.
+      // A message within the limits must not wait forever because the budget is small. The part of it that is held already counts too.
       const isAlone = used === 0 || used - own <= guaranteed;
       return used + size <= most || (isAlone && this.#used + size <= limit);
     });

@@ -277,7 +277,7 @@ export class SessionMemory {
     // A reservation of 0 bytes only keeps its place in the queue.
     if (size === 0) return true;
     if (!this.#isWithinLimit(size, own)) return false;
-    // What windows hold may be the coded form of the body.
+    // The windows may hold the coded form of the body.
     const held = this.#isAlone(own) ? Math.min(this.used, size) : undefined;
     return this.#pool.hasRoom(this.#keys, size, held);
   }

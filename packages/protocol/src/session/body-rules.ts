@@ -72,7 +72,7 @@ export class BodyRules {
     this.#takesMessages = takesMessages;
     this.#maxMessage = maxMessageSize(role, negotiated, limits);
     const isTheirs = ANNOUNCED_TO[role](negotiated)['maxMessageSize'] === this.#maxMessage;
-    // What a client has not set is within what its server states.
+    // A limit that a client has not set is the one that its server states.
     const isOwn =
       limits.maxMessageSize === this.#maxMessage && (!isTheirs || isSet(limits, 'maxMessageSize'));
     this.#whose = !isOwn ? 'of the peer' : isTheirs ? 'of both ends' : 'of this end';

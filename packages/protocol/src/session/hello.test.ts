@@ -33,7 +33,7 @@ const optionsFor = (subprotocol: Subprotocol): SessionOptions => ({
   timeOrigin: 0,
 });
 
-/** What a session says to `data` as the first message: its HELLO, or the error with which it ends. */
+/** The answer of a session to `data` as the first message: its HELLO, or the error with which it ends. */
 function toldBySession(data: Uint8Array | string, options: SessionOptions): unknown {
   const core = createServerSession(options);
   core.handleConnected(NOW);

@@ -12,7 +12,7 @@ import { encodeControl } from './control-writer.js';
 import { readIncoming, WAIT, WAIT_IS_OF_SERVERS } from './incoming.js';
 import type { SessionOptions } from './types.js';
 
-/** What a server reads and says on a connection that has no session yet. */
+/** The frames that a server reads and writes on a connection that has no session yet. */
 
 /**
  * Reads a message before ACCEPT.

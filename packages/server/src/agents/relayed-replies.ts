@@ -24,7 +24,7 @@ export class RelayedReplies {
     const { source, sourceStream, target, targetStream } = request;
     const { type, body } = event;
     const release = this.#hold(request, body.charge, reservation);
-    // The asker of a cancelled request reads no more replies.
+    // After a cancel, the requester does not read replies.
     const isWanted = source.core.channel.isWanted(sourceStream);
     if (!isWanted) release();
     if (!isWanted && type === 'part') return;

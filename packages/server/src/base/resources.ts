@@ -9,8 +9,8 @@ import { isSet } from '@parlance/protocol/internal';
 const PARTS_OF_A_PEER = 4;
 
 /**
- * @throws {ProtocolError} `invalid_option`, also if the application has set a `maxMessageSize` for which there is no memory. If it has not
- * set the memory, that is logged.
+ * @throws {ProtocolError} `invalid_option`, also if the application has set both this and a `maxMessageSize` that needs more. If it has set
+ * only `maxMessageSize`, the server logs that the default memory is too small for it.
  */
 export function resolveProcessMemory(given: number | undefined, limits: Limits, logger: Logger): number {
   if (given !== undefined && !(given > 0))

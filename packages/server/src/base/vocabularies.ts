@@ -13,8 +13,8 @@ import { loggable } from '@parlance/protocol/internal';
 const MAX_USE = 0.5;
 
 /**
- * The vocabularies that a server offers. The first session that may agree on one waits for it. What no session has needed yet is
- * loaded in the background, one at a time, while the process does little else.
+ * The vocabularies that a server offers. The first session that may agree on one waits for it. A vocabulary that no session
+ * has needed yet is loaded in the background, one at a time, while the process does little else.
  */
 export class Vocabularies {
   readonly #names: readonly EncodingName[];

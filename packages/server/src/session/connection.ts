@@ -89,7 +89,7 @@ export class Connection implements TransportEvents, Greeted {
     if (isOverlong(this.#unfinishedBytes, longest)) {
       const message = `a WebSocket message of more than ${longest} bytes`;
       this.#cutOff(new ProtocolError('message_too_large', message));
-      // The session is no longer charged for these bytes, which are held until the connection is gone.
+      // These bytes are held until the connection is gone, but the session is not charged for them any more.
       terminateSoon(this.#transport);
       return;
     }

@@ -38,7 +38,7 @@ export interface Owner {
 /** A session that did not begin on a connection to this server. */
 export interface Adopted extends Owner {
   readonly core: ServerSessionCore;
-  /** What parts have saved, by name. */
+  /** The saved state of each part, by name. */
   readonly parts: Fields;
   /** The client that is about to connect, if one is. */
   readonly origin: Origin | undefined;
@@ -48,8 +48,8 @@ export interface Adopted extends Owner {
 const NO_TRANSPORT = { hold() {}, unhold() {} };
 
 /**
- * Drives one session of a server, wherever it began: has its options, most of which are those of the server, and tells the server
- * what becomes of it.
+ * Drives one session of a server, also one that began at another node: has its options, most of which are those of the server, and
+ * tells the server when it is ready, has lost its connection, and is over.
  */
 export class SessionDriver implements ServerEndpointOptions {
   readonly role = 'server';

@@ -22,7 +22,7 @@ export interface Unanswered extends Sweepable {
   abort(error: ProtocolError): void;
 }
 
-/** What connections and sessions ask of their server, and parts that bring it sessions and connections. */
+/** The server as its connections and sessions see it, and parts that bring it sessions and connections. */
 export interface SessionHost {
   readonly options: ServingOptions;
   readonly parts: SessionParts & LeavingParts;

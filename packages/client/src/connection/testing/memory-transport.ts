@@ -6,7 +6,7 @@ import type { ClientTransport, ConnectionEvents, Frame } from '../transport.js';
 /** A connection within one process, whose other end is the test. */
 export class MemoryConnection implements Wire {
   readonly bufferedAmount = 0;
-  /** What the client has sent, HELLO of the request first if the test has said that it arrived. */
+  /** The frames that the client has sent, HELLO of the request first if the test has said that it arrived. */
   readonly sent: Frame[] = [];
   closedWith: number | undefined;
   isOver = false;

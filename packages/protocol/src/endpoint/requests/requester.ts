@@ -31,7 +31,7 @@ export class Requester {
   readonly #replies = new Map<number, Reply>();
   /** Replies of requests that are still being coded, or wait for a stream. */
   #unsent: Set<Reply> | undefined;
-  /** What waits for a stream: requests of this session, and those that other sessions send to its peer. */
+  /** Requests that wait for a stream: those of this session, and those that other sessions send to its peer. */
   readonly queue: StreamQueue<object>;
 
   constructor(options: RequesterOptions) {

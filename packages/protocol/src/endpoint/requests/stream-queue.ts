@@ -3,7 +3,7 @@ import { ProtocolError } from '../../base/errors.js';
 export interface StreamQueueOptions {
   /** How many more streams may be opened now. */
   readonly free: () => number;
-  /** What has to end before there is one, such as "all 4 requests that the peer allows at a time". */
+  /** The streams of which one has to end before another may be opened, such as "all 4 requests that the peer allows at a time". */
   readonly limit: () => string;
   /** Bytes of memory that may wait: the limit `sessionMemory`. */
   readonly most: number;
@@ -40,7 +40,7 @@ export class StreamQueue<Key> {
     return this.#bytes;
   }
 
-  /** What has to end before there is a stream. */
+  /** The streams of which one has to end first. */
   get limit(): string {
     return this.#options.limit();
   }
@@ -68,7 +68,7 @@ export class StreamQueue<Key> {
   }
 
   /**
-   * What waits holds so many bytes more.
+   * Adds to the memory of a request that waits.
    *
    * @throws {ProtocolError} `too_many_streams` if too much waits.
    */
@@ -88,7 +88,7 @@ export class StreamQueue<Key> {
     this.#bytes += size;
   }
 
-  /** It waits no more. Returns whether it did. */
+  /** Takes a request out of the queue. Returns whether it was waiting. */
   leave(key: Key): boolean {
     const waiting = this.#waiting?.get(key);
     if (waiting === undefined) return false;

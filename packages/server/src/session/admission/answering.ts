@@ -48,7 +48,7 @@ export interface Waiting {
   handOver(target: Target | Guide, counted: string | undefined): void;
 }
 
-/** What is known of the client that is answered. */
+/** The client that is answered. */
 interface Client {
   readonly identity: CheckedIdentity;
   readonly origin: Origin;

@@ -226,7 +226,7 @@ export class Greeting implements Target, Waiting, Unanswered {
   }
 }
 
-/** What each server has warned of: origins that are not listed, missing credentials. */
+/** The warnings that each server has logged: origins that are not listed, missing credentials. */
 const told = new WeakMap<object, Set<string>>();
 /** Warnings of one server. A peer can make up as many origins as it likes. */
 const MAX_TOLD = 20;
