@@ -344,7 +344,7 @@ describe('agents whose node drains', () => {
 
 /** Requests that a node still knows. */
 const openRequests = ({ server }: { readonly server: Server }) =>
-  (server as unknown as SessionServer).parts.use(AGENTS)?.others?.peers.openRequests;
+  (server as unknown as SessionServer).features.use(AGENTS)?.others?.peers.openRequests;
 
 describe('a node', () => {
   it('forgets requests that are answered, cancelled, refused, or whose asker has left', async () => {

@@ -249,7 +249,7 @@ function hurry(session: Session, isOver: () => boolean) {
 
 /** The first server knows that its link to the second one is open. */
 function isReady(servers: readonly { readonly server: object }[]): boolean {
-  const [own, other] = servers.map(({ server }) => (server as SessionServer).parts.use(CLUSTER));
+  const [own, other] = servers.map(({ server }) => (server as SessionServer).features.use(CLUSTER));
   return own?.links.ready(other?.incarnation as string) !== undefined;
 }
 

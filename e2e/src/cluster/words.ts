@@ -1,5 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
-import type { Feature } from '../../../packages/server/src/server/parts/part.js';
+import type { Feature } from '../../../packages/server/src/server/features/feature.js';
 
 /** Counts the words that each session has said, wherever it goes. A request with `{ what: 'words' }` is answered with the number. */
 export const words = (): Feature => ({

@@ -1,15 +1,15 @@
 import { loggable, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { createServer } from './create-server.js';
-import { without } from './server/parts/features.js';
+import { without } from './server/features/choose-features.js';
 import type { SessionServer } from './server/server.js';
 import { resolveServerOptions } from './server/server-options.js';
 import { OfferedOptions } from './server/session-options.js';
 
 it('extensions of the sessions themselves can be left out', () => {
   const extensionsOf = (...names: string[]) => {
-    const { parts, options } = createServer({ features: names.map(without) }) as unknown as SessionServer;
-    return Object.keys(new OfferedOptions(options, parts).capabilities.extensions);
+    const { features, options } = createServer({ features: names.map(without) }) as unknown as SessionServer;
+    return Object.keys(new OfferedOptions(options, features).capabilities.extensions);
   };
   expect(extensionsOf()).toEqual(expect.arrayContaining(['link', 'resume', 'context', 'replies']));
   for (const name of ['resume', 'context', 'replies']) expect(extensionsOf(name)).not.toContain(name);

@@ -10,8 +10,8 @@ import { METRICS, metricsOnDemand } from './operate/observe/feature.js';
 import { tracing } from './operate/observe/tracing-feature.js';
 import { keptReplies } from './replies/feature.js';
 import type { CloseServerOptions, DrainOptions, DrainResult } from './server/drain-options.js';
-import { chooseFeatures, isRemoved } from './server/parts/features.js';
-import type { Feature, Port } from './server/parts/part.js';
+import { chooseFeatures, isRemoved } from './server/features/choose-features.js';
+import type { Feature, Service } from './server/features/feature.js';
 import { SessionServer } from './server/server.js';
 import { resolveServerOptions, type ServerOptions } from './server/server-options.js';
 import { tensors } from './server/tensors/feature.js';
@@ -90,11 +90,11 @@ class DefaultServer extends SessionServer implements Server {
   }
 
   relayStats(): RelayStats {
-    return { forwarded: 0, recoded: 0, refused: 0, unknown: 0, ...this.parts.use(AGENTS)?.relay.stats };
+    return { forwarded: 0, recoded: 0, refused: 0, unknown: 0, ...this.features.use(AGENTS)?.relay.stats };
   }
 
   get admin(): Listening | undefined {
-    return this.parts.use(ADMIN)?.listening;
+    return this.features.use(ADMIN)?.listening;
   }
 
   async listenMetrics(options: ListenOptions = {}): Promise<Listening> {
@@ -103,8 +103,8 @@ class DefaultServer extends SessionServer implements Server {
   }
 
   /** @throws {ProtocolError} `unsupported` if the feature was removed. */
-  #needed<Value>(port: Port<Value>): Value {
-    const value = this.parts.use(port);
+  #needed<Value>(port: Service<Value>): Value {
+    const value = this.features.use(port);
     if (value === undefined) throw isRemoved(port.name);
     return value;
   }

@@ -36,8 +36,8 @@ export { createServer } from './create-server.js';
 
 // Features
 
-export type { Feature } from './server/parts/part.js';
-export { without } from './server/parts/features.js';
+export type { Feature } from './server/features/feature.js';
+export { without } from './server/features/choose-features.js';
 export { admin } from './operate/admin/feature.js';
 export { agents } from './agents/feature.js';
 export { batching } from './replies/batching.js';

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { Extension } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
 import { CLUSTER, JOINING } from '../cluster/port.js';
-import { type Feature, type Figure, Port } from '../server/parts/part.js';
+import { type Feature, type Figure, Service } from '../server/features/feature.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { Directory } from './directory.js';
 import { AgentMoves } from './moves.js';
@@ -18,7 +18,7 @@ export interface Agents {
   readonly others: AgentsOfNodes | undefined;
 }
 
-export const AGENTS = new Port<Agents>('agents');
+export const AGENTS = new Service<Agents>('agents');
 
 /** Sessions with an agent ID that see and address each other. On by default with `authenticate`. */
 export const agents = (options: AgentsOptions = {}): Feature => ({

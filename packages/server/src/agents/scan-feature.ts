@@ -1,5 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
-import type { Feature } from '../server/parts/part.js';
+import type { Feature } from '../server/features/feature.js';
 import { RelayScan } from './relay-scan.js';
 import { type Scan, Scanner } from './scan.js';
 

@@ -1,6 +1,12 @@
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Engine, EngineConnection } from '../engine/engine.js';
-import { type Feature, type Figure, OWNER, type Owner, type PartHost } from '../server/parts/part.js';
+import {
+  type Feature,
+  type FeatureHost,
+  type Figure,
+  OWNER,
+  type Owner,
+} from '../server/features/feature.js';
 import { recordMsOf } from '../session/on-record.js';
 import { EngineSize } from './engine-size.js';
 import { Membership } from './membership.js';
@@ -35,7 +41,7 @@ class Alone implements Owner {
   readonly #records: RecordKeeper;
   readonly #link: EngineConnection;
 
-  constructor(engine: Engine, { options: { logger, timers }, sessions }: PartHost) {
+  constructor(engine: Engine, { options: { logger, timers }, sessions }: FeatureHost) {
     const { incarnation } = this;
     const link = engine.connect();
     this.engine = engine;

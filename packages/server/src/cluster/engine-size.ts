@@ -1,6 +1,6 @@
 import type { Engine } from '../engine/engine.js';
 import type { EngineStore } from '../engine/store.js';
-import type { Figure } from '../server/parts/part.js';
+import type { Figure } from '../server/features/feature.js';
 
 /** How often an engine is asked at most, in milliseconds. */
 const ASK_MS = 60_000;

@@ -1,5 +1,5 @@
 import { Extension } from '@parlance/protocol';
-import { type Feature, OWNER, type Part, SESSIONS } from '../server/parts/part.js';
+import { type Feature, type FeatureHooks, OWNER, SESSIONS } from '../server/features/feature.js';
 import type { SessionHost } from '../session/host.js';
 import { MovableMailbox } from '../session/movable-mailbox.js';
 import { EngineSize } from './engine-size.js';
@@ -31,7 +31,7 @@ export const nodes = (options: NodeOptions = {}): Feature => ({
         moving: {
           sessions: host.sessions,
           get parts() {
-            return server.parts;
+            return server.features;
           },
           run: (session) => server.run(session),
           restore: (bytes, sessionId, lead) => RestoredSession.of(server, bytes, sessionId, lead),
@@ -45,7 +45,7 @@ export const nodes = (options: NodeOptions = {}): Feature => ({
   },
 });
 
-function partOf(node: ClusterNode, size: EngineSize): Part {
+function partOf(node: ClusterNode, size: EngineSize): FeatureHooks {
   const { moves } = node;
   return {
     extensions: [Extension.MOVE],

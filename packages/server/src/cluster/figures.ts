@@ -1,4 +1,4 @@
-import type { Figure } from '../server/parts/part.js';
+import type { Figure } from '../server/features/feature.js';
 import type { ClusterNode } from './node.js';
 
 /** The figures of one node of a cluster. */

@@ -163,7 +163,7 @@ export class ClusterNode implements ClusterPort {
     return dialingTo(node, PATHS[purpose], ticket, webSocket, this.#options.tls);
   }
 
-  // --- as a part
+  // --- as a feature
 
   /** The refusal of new sessions while other nodes do not know where they would be. */
   refuses(): Refusal | undefined {

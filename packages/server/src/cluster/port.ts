@@ -1,5 +1,5 @@
 import { CloseCode } from '@parlance/protocol';
-import { type Owner, Port } from '../server/parts/part.js';
+import { type Owner, Service } from '../server/features/feature.js';
 import type { Refusal } from '../transport/http/site.js';
 import type { Links } from './link/links.js';
 import type { KnownNode } from './membership.js';
@@ -16,7 +16,7 @@ export interface ClusterPort extends Owner {
   readonly links: Links;
 }
 
-export const CLUSTER = new Port<ClusterPort>('cluster');
+export const CLUSTER = new Service<ClusterPort>('cluster');
 
 /** The refusal of new sessions while other nodes do not know where they would be. */
 export const JOINING: Refusal = {

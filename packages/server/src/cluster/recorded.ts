@@ -1,6 +1,6 @@
 import type { ResumeRefusal } from '@parlance/protocol';
 import type { RequestOnRecord } from '../engine/logs/reply.js';
-import { Port } from '../server/parts/part.js';
+import { Service } from '../server/features/feature.js';
 import type { Wanted } from '../session/admission/seek.js';
 import type { Refusal } from '../transport/http/site.js';
 
@@ -24,4 +24,4 @@ export interface RecordedSessions {
   handleCutOff(): void;
 }
 
-export const RECORDED = new Port<RecordedSessions>('recorded');
+export const RECORDED = new Service<RecordedSessions>('recorded');

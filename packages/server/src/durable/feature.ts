@@ -5,15 +5,15 @@ import type { EngineConnection } from '../engine/engine.js';
 import type { RequestOnRecord } from '../engine/logs/reply.js';
 import type { Seal } from '../engine/seal/keys.js';
 import {
-  type DrainPart,
+  type DrainHooks,
   type Feature,
+  type FeatureHooks,
+  type FeatureHost,
   type Figure,
   OWNER,
   type Owner,
-  type Part,
-  type PartHost,
   SESSIONS,
-} from '../server/parts/part.js';
+} from '../server/features/feature.js';
 import type { CheckedIdentity } from '../session/admission/admission.js';
 import type { Origin } from '../session/admission/renewal.js';
 import type { Sought, Wanted } from '../session/admission/seek.js';
@@ -52,7 +52,7 @@ export const durable = (policy: DurablePolicy = true, options: DurabilityOptions
   },
 });
 
-class DurablePart implements Part, RecordedSessions {
+class DurablePart implements FeatureHooks, RecordedSessions {
   readonly #logger: Logger;
   readonly #durability: ResolvedDurability;
   readonly #records: Records;
@@ -61,14 +61,14 @@ class DurablePart implements Part, RecordedSessions {
   readonly #link: EngineConnection;
   readonly #seal: Seal | undefined;
   readonly #owner: Owner;
-  readonly #find: PartHost['find'];
-  readonly #parts: () => SessionHost['parts'];
+  readonly #find: FeatureHost['find'];
+  readonly #parts: () => SessionHost['features'];
   readonly extensions = [Extension.DURABLE];
   readonly core;
-  readonly drain: DrainPart;
+  readonly drain: DrainHooks;
   readonly figures: readonly Figure[];
 
-  constructor(host: PartHost, durability: ResolvedDurability, owner: Owner) {
+  constructor(host: FeatureHost, durability: ResolvedDurability, owner: Owner) {
     const server = host.use(SESSIONS) as SessionHost;
     const { logger, seal, timers, feed } = host.options;
     const { incarnation } = owner;
@@ -77,7 +77,7 @@ class DurablePart implements Part, RecordedSessions {
     this.#link = common.link;
     this.#seal = seal;
     this.#owner = owner;
-    this.#parts = () => server.parts;
+    this.#parts = () => server.features;
     this.#find = (sessionId) => host.find(sessionId);
     this.#durability = durability;
     this.#records = new Records({ ...common, durability, isStalled: () => owner.isStalled });
@@ -85,7 +85,7 @@ class DurablePart implements Part, RecordedSessions {
       ...{ ...common, records: this.#records, host: server },
       hasLease: () => owner.hasLease,
     });
-    this.#leaving = new Leaving({ ...common, sessions: host.sessions, parts: () => server.parts });
+    this.#leaving = new Leaving({ ...common, sessions: host.sessions, parts: () => server.features });
     this.core = { maxRecordSize: durability.maxSessionBytes, tellsBeside: durability.tellsBeside };
     this.drain = {
       announce: (_deadline, returnWithinMs) => this.#leaving.start(returnWithinMs),

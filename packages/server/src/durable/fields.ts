@@ -17,7 +17,7 @@ import { pack, unpack } from './packed.js';
  *     begin, principal       what never changes, the first of them packed
  *     accept                 the last attempt, and the hashes of the valid tokens
  *     handled, said, state   counts of messages, and the application's state
- *     part:<name>            what a part of the server keeps with the session
+ *     part:<name>            what a feature of the server keeps with the session
  *     o<number>              a message of the client to another client that no session has yet, although it counts as handled
  *     h<session>             a mark of the last message that another session has sent to this one
  *     m<number>              a message to the client
@@ -255,7 +255,7 @@ export function readFields(fields: ReadonlyMap<string, Uint8Array>): ReadRecord 
   };
 }
 
-/** What parts of the server have saved, by their names. @throws {ProtocolError} as `decodeSnapshot`. */
+/** What features of the server have saved, by their names. @throws {ProtocolError} as `decodeSnapshot`. */
 export function savedOf({ saved }: Pick<DurableRecord, 'saved'>): Fields {
   const read = (bytes: Uint8Array) => get(decodeSnapshot(bytes, CONTAINER_FORMAT), 'value');
   return Object.fromEntries([...saved].map(([name, bytes]) => [name, read(bytes)]));

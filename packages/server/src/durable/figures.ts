@@ -1,5 +1,5 @@
 import type { EventFeed } from '../base/event-feed.js';
-import type { Figure, PartHost } from '../server/parts/part.js';
+import type { FeatureHost, Figure } from '../server/features/feature.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 
 /** What becomes of durable sessions and of the engine that keeps them, as the log names it. */
@@ -15,7 +15,7 @@ const DURABLE_EVENTS = [
  * @param ageOf how long a session has been on record here, in milliseconds.
  */
 export function durableFigures(
-  sessions: PartHost['sessions'],
+  sessions: FeatureHost['sessions'],
   feed: EventFeed,
   ageOf: (session: ServerEndpoint) => number,
 ): readonly Figure[] {

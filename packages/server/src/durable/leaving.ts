@@ -3,8 +3,8 @@ import { type Clock, fencedError, guard, loggable } from '@parlance/protocol/int
 import { persist, repeat } from '../base/repeat.js';
 import type { EngineConnection } from '../engine/engine.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
+import type { LeavingHooks } from '../session/hooks.js';
 import { NO_NODE, recordMsOf, SERVICE_RESTART } from '../session/on-record.js';
-import type { LeavingParts } from '../session/parts.js';
 
 export interface LeavingOptions {
   /** This node. */
@@ -12,7 +12,7 @@ export interface LeavingOptions {
   readonly link: EngineConnection;
   /** All sessions of this node. */
   readonly sessions: ReadonlyMap<string, ServerEndpoint>;
-  readonly parts: () => Pick<LeavingParts, 'leaves' | 'moved'>;
+  readonly parts: () => Pick<LeavingHooks, 'leaves' | 'moved'>;
   readonly timers: Timers;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -6,7 +6,7 @@ import type { EngineStore } from './store.js';
  * logs with readers. `redis(…)` of `@parlance/server/redis` creates one, `sqlite(…)` of `@parlance/server/sqlite`, `postgres(…)` of `@parlance/server/postgres`, and
  * `memoryCluster()` one for tests.
  *
- * Each of these is an interface of its own; a part of the server asks only for those that it uses. An engine learns of no session
+ * Each of these is an interface of its own; a feature of the server asks only for those that it uses. An engine learns of no session
  * that is neither on record nor has moved, and of no message.
  *
  * Every engine promises, for each call of each interface:

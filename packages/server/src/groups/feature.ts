@@ -1,5 +1,5 @@
 import { CLUSTER, JOINING } from '../cluster/port.js';
-import { type Feature, type Figure, OWNER, Port } from '../server/parts/part.js';
+import { type Feature, type Figure, OWNER, Service } from '../server/features/feature.js';
 import type { Group } from './group.js';
 import { Groups } from './groups.js';
 import { NamedGroup } from './named-group.js';
@@ -9,7 +9,7 @@ import { Presences } from './presences.js';
 import type { Membership } from './room.js';
 import { readSaved, savedOf } from './state.js';
 
-export const GROUPS = new Port<{ named(name: string): Group }>('groups');
+export const GROUPS = new Service<{ named(name: string): Group }>('groups');
 
 /** What names a server that is alone and writes nothing to an engine. */
 const ALONE = 'alone';

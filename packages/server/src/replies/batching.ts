@@ -1,6 +1,6 @@
 import type { BatchOptions } from '@parlance/protocol';
 import { resolveBatchOptions } from '@parlance/protocol/internal';
-import type { Feature } from '../server/parts/part.js';
+import type { Feature } from '../server/features/feature.js';
 
 /**
  * Joins small parts of replies; a handler may override it.

@@ -13,14 +13,14 @@ import { RECORDED } from '../cluster/recorded.js';
 import { sealedReplies } from '../engine/logs/sealed.js';
 import {
   type Feature,
+  type FeatureHooks,
+  type FeatureHost,
   type Figure,
   OWNER,
   type Owner,
   type OwnName,
-  type Part,
-  type PartHost,
-} from '../server/parts/part.js';
-import type { Slot } from '../server/parts/slot.js';
+} from '../server/features/feature.js';
+import type { Slot } from '../server/features/slot.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { type FollowState, Follows } from './follows.js';
 import { type RepliesOptions, resolveRepliesOptions } from './options.js';
@@ -47,7 +47,7 @@ export const keptReplies = (given: RepliesOptions = {}): Feature => ({
 });
 
 /** The engine, where the replies outlive this process, and all nodes read them. */
-function nodeOf(owner: Owner, host: PartHost): RepliesNode {
+function nodeOf(owner: Owner, host: FeatureHost): RepliesNode {
   const { seal, timers } = host.options;
   const recorded = host.use(RECORDED);
   const engine = owner.engine.connectLogs?.();
@@ -72,9 +72,9 @@ function nodeOf(owner: Owner, host: PartHost): RepliesNode {
 function partOf(
   replies: Replies,
   follows: Slot<Follows, ServerEndpoint>,
-  { changed }: PartHost,
+  { changed }: FeatureHost,
   isShared: boolean,
-): Part {
+): FeatureHooks {
   const name: OwnName = {
     extension: Extension.REPLIES,
     handlerFor: (session, stream, said) => replies.handlerFor(session, stream, said),

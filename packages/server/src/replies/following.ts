@@ -1,7 +1,7 @@
 import { type CodedBody, type Limits, ProtocolError, type RequestContext } from '@parlance/protocol';
 import { CodedPart, countable, decodeMetadata, encodeKept } from '@parlance/protocol/internal';
 import type { ReplyEntry } from '../engine/logs/reply.js';
-import type { Slot } from '../server/parts/slot.js';
+import type { Slot } from '../server/features/slot.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import type { Follow, FollowState, Follows } from './follows.js';
 import type { ReplyLog } from './log.js';

@@ -24,7 +24,7 @@ import {
 } from '@parlance/protocol/internal';
 import { NO_BODY } from '../base/no-body.js';
 import type { ReplyEntry } from '../engine/logs/reply.js';
-import type { Slot } from '../server/parts/slot.js';
+import type { Slot } from '../server/features/slot.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { keepReplies } from '../session/keep-policy.js';
 import { type EngineLogOptions, EngineReplyLog } from './engine-log.js';

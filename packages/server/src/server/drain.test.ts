@@ -2,12 +2,12 @@ import { SILENT_LOGGER } from '@parlance/protocol/internal';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { Drain } from './drain.js';
-import type { DrainPart } from './parts/part.js';
+import type { DrainHooks } from './features/feature.js';
 
 const MINUTE = 60_000;
 
 /** A drain that waits for the handler of one kept reply. */
-function setUp(...others: readonly DrainPart[]) {
+function setUp(...others: readonly DrainHooks[]) {
   const stopped: string[] = [];
   const replies = {
     running: 1,
@@ -80,7 +80,7 @@ function createMover(name: string, openStreams: number, told: string[]) {
 }
 
 describe('clients that move', () => {
-  const MOVES: DrainPart = { farewell: () => ({ move: true }), park: async () => {} };
+  const MOVES: DrainHooks = { farewell: () => ({ move: true }), park: async () => {} };
   const SECOND = 1_000;
 
   function moversOf(count: number) {

@@ -11,7 +11,7 @@ import { repeat } from '../base/repeat.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import type { Refusal } from '../transport/http/site.js';
 import type { DrainProgress, DrainResult } from './drain-options.js';
-import type { DrainPart } from './parts/part.js';
+import type { DrainHooks } from './features/feature.js';
 
 /** The delay after which a client that leaves now, or is refused, should reconnect. */
 export function returnDelay(withinMs: number): number {
@@ -48,7 +48,7 @@ export class Drain {
   #deadline: number;
   readonly #total: number;
   /** Which may have something to end beside sessions. */
-  readonly #parts: readonly DrainPart[];
+  readonly #features: readonly DrainHooks[];
   readonly #goAway: (retryAfterMs: number) => GoAwayPayload;
   readonly #returnWithinMs: number;
   readonly #logger: Logger;
@@ -62,7 +62,7 @@ export class Drain {
   /** @param deadline Unix milliseconds. */
   constructor(
     sessions: ReadonlyMap<string, ServerEndpoint>,
-    parts: readonly DrainPart[],
+    features: readonly DrainHooks[],
     returnWithinMs: number,
     deadline: number,
     logger: Logger,
@@ -70,7 +70,7 @@ export class Drain {
     this.#sessions = sessions;
     this.#deadline = deadline;
     this.#total = sessions.size;
-    this.#parts = parts;
+    this.#features = features;
     this.#logger = logger;
     this.#returnWithinMs = returnWithinMs;
     this.#goAway = (retryAfterMs) => ({ retryAfterMs, deadline });
@@ -100,7 +100,7 @@ export class Drain {
     session.abort(new ProtocolError('draining', 'the client was away while the server drained'));
   }
 
-  /** A session has ended, or what a part waits for. */
+  /** A session has ended, or what a feature waits for. */
   handleEnded(): void {
     if (this.#isEmpty) this.#stopWaiting?.();
   }
@@ -113,13 +113,13 @@ export class Drain {
   }
 
   get #isEmpty(): boolean {
-    return this.#sessions.size === 0 && this.#parts.every(({ running = 0 }) => running === 0);
+    return this.#sessions.size === 0 && this.#features.every(({ running = 0 }) => running === 0);
   }
 
   async run(timeoutMs: number): Promise<DrainResult> {
-    for (const part of this.#parts)
-      if (part.announce !== undefined)
-        await this.#attempt(() => part.announce?.(this.#deadline, this.#returnWithinMs));
+    for (const feature of this.#features)
+      if (feature.announce !== undefined)
+        await this.#attempt(() => feature.announce?.(this.#deadline, this.#returnWithinMs));
     const sessions = [...this.#sessions.values()];
     const movers: ServerEndpoint[] = [];
     for (const session of sessions) {
@@ -132,12 +132,12 @@ export class Drain {
     await this.#emptyWithin(timeoutMs);
     stopTelling();
     for (const timer of this.#waiting.values()) clearTimeout(timer);
-    const parking = this.#parts.filter(({ park }) => park !== undefined);
-    if (!this.#isEmpty) await Promise.all(parking.map((part) => this.#attempt(() => part.park?.())));
+    const parking = this.#features.filter(({ park }) => park !== undefined);
+    if (!this.#isEmpty) await Promise.all(parking.map((feature) => this.#attempt(() => feature.park?.())));
     const moved = parking.length === 0 ? undefined : sessions.filter(({ hasMoved }) => hasMoved).length;
     const left = [...this.#sessions.values()];
     const drained = new ProtocolError('draining', 'the server was drained');
-    for (const part of this.#parts) void this.#attempt(() => part.cut?.(drained));
+    for (const feature of this.#features) void this.#attempt(() => feature.cut?.(drained));
     const result = {
       left: sessions.length - left.length - (moved ?? 0) - this.#gone,
       interrupted: left.filter(({ state, core }) => state !== 'suspended' && core.channel.openStreams > 0)
@@ -153,11 +153,11 @@ export class Drain {
         return undefined;
       }),
     );
-    await Promise.all(this.#parts.map((part) => this.#attempt(() => part.finish?.())));
+    await Promise.all(this.#features.map((feature) => this.#attempt(() => feature.finish?.())));
     return result;
   }
 
-  /** A part that fails keeps neither the others nor any session from leaving. */
+  /** A feature that fails keeps neither the others nor any session from leaving. */
   async #attempt(task: () => Promise<void> | void): Promise<void> {
     try {
       await task();
@@ -167,12 +167,12 @@ export class Drain {
   }
 
   #isKept(session: ServerEndpoint): boolean {
-    return this.#parts.some((part) => guard(session, () => part.keeps?.(session)));
+    return this.#features.some((feature) => guard(session, () => feature.keeps?.(session)));
   }
 
   #farewellTo(session: ServerEndpoint): GoAwayPayload | undefined {
     if (this.#isKept(session)) return undefined;
-    const more = this.#parts.map((part) => guard(session, () => part.farewell?.(session)));
+    const more = this.#features.map((feature) => guard(session, () => feature.farewell?.(session)));
     return Object.assign(this.#goAway(returnDelay(this.#returnWithinMs)), ...more);
   }
 

@@ -4,12 +4,12 @@ import { Quotas } from '../session/admission/quotas.js';
 import type { ServerObserver } from '../session/observer.js';
 import type { Refusal } from '../transport/http/site.js';
 import { drainingRefusal } from './drain.js';
-import type { Parts } from './parts/parts.js';
+import type { InstalledFeatures } from './features/installed-features.js';
 
-/** Which clients a server admits, by its own state, by its parts, and by the quotas of addresses and principals. */
+/** Which clients a server admits, by its own state, by its features, and by the quotas of addresses and principals. */
 export abstract class ServerAdmission {
   readonly quotas: Quotas;
-  abstract readonly parts: Pick<Parts, 'refuses'>;
+  abstract readonly features: Pick<InstalledFeatures, 'refuses'>;
   /** `undefined` without metrics. */
   abstract readonly observer: ServerObserver | undefined;
   protected abstract readonly isDraining: boolean;
@@ -32,7 +32,7 @@ export abstract class ServerAdmission {
   }
 
   admit(address: string, principal: string | undefined): Refusal | undefined {
-    const refused = this.admitPassed() ?? this.parts.refuses();
+    const refused = this.admitPassed() ?? this.features.refuses();
     return refused ?? this.quotas.admit(address, principal, systemClock.now());
   }
 

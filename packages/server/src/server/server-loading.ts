@@ -3,11 +3,11 @@ import { loggable, type MemoryBudget, systemClock } from '@parlance/protocol/int
 import { repeat } from '../base/repeat.js';
 import type { Vocabularies } from '../base/vocabularies.js';
 import type { Quotas } from '../session/admission/quotas.js';
-import type { Parts } from './parts/parts.js';
+import type { InstalledFeatures } from './features/installed-features.js';
 
 /** How often quotas forget addresses that have nothing against them. */
 const FORGET_INTERVAL_MS = 30_000;
-/** How often suspended sessions that hold too much memory are evicted, parts do what they repeat, and a vocabulary may be loaded. */
+/** How often suspended sessions that hold too much memory are evicted, features do what they repeat, and a vocabulary may be loaded. */
 const SWEEP_INTERVAL_MS = 1_000;
 
 /** A task that a server repeats while it runs. */
@@ -19,13 +19,13 @@ interface Chore {
 export function choresOf(
   quotas: Pick<Quotas, 'sweep'>,
   memory: Pick<MemoryBudget, 'sweep'>,
-  parts: Pick<Parts, 'tick'>,
+  features: Pick<InstalledFeatures, 'tick'>,
   vocabularies: Pick<Vocabularies, 'loadIfIdle'>,
 ): readonly Chore[] {
   return [
     { intervalMs: FORGET_INTERVAL_MS, task: () => quotas.sweep(systemClock.now()) },
     { intervalMs: SWEEP_INTERVAL_MS, task: () => memory.sweep(systemClock.now()) },
-    { intervalMs: SWEEP_INTERVAL_MS, task: () => parts.tick() },
+    { intervalMs: SWEEP_INTERVAL_MS, task: () => features.tick() },
     { intervalMs: SWEEP_INTERVAL_MS, task: () => vocabularies.loadIfIdle() },
   ];
 }

@@ -36,8 +36,8 @@ import { createTrustedProxies } from '../transport/http/addresses.js';
 import { assertNoApp } from '../transport/http/attachable.js';
 import { faultOfOrigin, faultOfPath } from '../transport/http/origins.js';
 import { WIRE_KINDS } from '../transport/websocket/adapter.js';
+import type { Feature } from './features/feature.js';
 import type { ResolvedServerOptions } from './options.js';
-import type { Feature } from './parts/part.js';
 
 /** @typeParam Data of `session.data`. */
 export interface ServerOptions<Data = unknown> extends Pick<CapabilityOptions, 'algorithms' | 'encodings'> {

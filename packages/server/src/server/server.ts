@@ -8,17 +8,17 @@ import { Upgrades } from '../transport/http/upgrade.js';
 import { Drain } from './drain.js';
 import type { CloseServerOptions, DrainOptions, DrainResult } from './drain-options.js';
 import { resolveDrainOptions } from './drain-options.js';
+import { type Feature, SESSIONS } from './features/feature.js';
+import { InstalledFeatures, type ServerOfFeatures } from './features/installed-features.js';
 import type { ResolvedServerOptions } from './options.js';
-import { type Feature, SESSIONS } from './parts/part.js';
-import { Parts, type ServerOfParts } from './parts/parts.js';
 import { choresOf, ServerLoading } from './server-loading.js';
 import { ServerPorts } from './server-ports.js';
 import { closing, Sessions } from './sessions.js';
 
-/** Opens and closes what a server has: ports, sessions, and parts for everything else. */
+/** Opens and closes what a server has: ports, sessions, and features for everything else. */
 export class SessionServer {
   readonly options: ResolvedServerOptions;
-  readonly parts: Parts;
+  readonly features: InstalledFeatures;
   readonly #sessions: Sessions;
   readonly #upgrades: Upgrades;
   readonly #pages: StatusPages;
@@ -28,30 +28,30 @@ export class SessionServer {
   #closed: Promise<void> | undefined;
 
   /** @throws {ProtocolError} `invalid_option`. */
-  constructor(options: ResolvedServerOptions, features: readonly Feature[]) {
+  constructor(options: ResolvedServerOptions, chosen: readonly Feature[]) {
     const { logger } = options;
     this.options = options;
     const sessions = new Sessions(
       options,
-      (host) => new Parts(features, this.#partHost(host), logger, [[SESSIONS, host]]),
+      (host) => new InstalledFeatures(chosen, this.#featureHost(host), logger, [[SESSIONS, host]]),
       () => this.#loading.wait(),
     );
-    const { parts } = sessions;
+    const { features } = sessions;
     this.#sessions = sessions;
-    this.parts = parts;
-    const load = () => Promise.all([sessions.load(), parts.start()]);
+    this.features = features;
+    const load = () => Promise.all([sessions.load(), features.start()]);
     const { quotas, memory, vocabularies } = sessions;
-    this.#loading = new ServerLoading(load, choresOf(quotas, memory, parts, vocabularies), logger);
+    this.#loading = new ServerLoading(load, choresOf(quotas, memory, features, vocabularies), logger);
     this.#pages = new StatusPages({
-      unready: () => this.#loading.unready() ?? parts.unready() ?? sessions.admitPassed()?.message,
-      pageAt: (path, port) => parts.pageAt(path, port),
+      unready: () => this.#loading.unready() ?? features.unready() ?? sessions.admitPassed()?.message,
+      pageAt: (path, port) => features.pageAt(path, port),
       site: options,
       logger,
     });
     this.#upgrades = new Upgrades({
       options,
       connect: (address) => sessions.connect(address),
-      retryElsewhere: () => (parts.isElsewhere ? sessions.admitPassed()?.retryAfterMs : undefined),
+      retryElsewhere: () => (features.isElsewhere ? sessions.admitPassed()?.retryAfterMs : undefined),
       onWire: (...connection) => sessions.begin(...connection),
     });
     this.#ports = new ServerPorts({
@@ -63,7 +63,7 @@ export class SessionServer {
     warnIfLocal(options);
   }
 
-  #partHost(sessions: Sessions): ServerOfParts {
+  #featureHost(sessions: Sessions): ServerOfFeatures {
     return {
       options: this.options,
       memory: sessions.memory,
@@ -115,7 +115,13 @@ export class SessionServer {
     const fields = { event: 'server.draining', sessions: established.size, timeoutMs, returnWithinMs };
     logger.info(fields, 'draining');
     this.#sessions.returnWithinMs = returnWithinMs;
-    const drain = new Drain(established, this.parts.drains, returnWithinMs, Date.now() + timeoutMs, logger);
+    const drain = new Drain(
+      established,
+      this.features.drains,
+      returnWithinMs,
+      Date.now() + timeoutMs,
+      logger,
+    );
     this.#sessions.drain = drain;
     const drained = drain.run(timeoutMs);
     if (releasePort) this.#stopListening();
@@ -136,7 +142,7 @@ export class SessionServer {
     const closed = this.#stopListening();
     await this.#sessions.closeAll(isFinal);
     this.#ports.closeConnections();
-    await this.parts.close(closing());
+    await this.features.close(closing());
     await closed;
     // What is being opened or loaded is given up.
     await this.#ports.close();

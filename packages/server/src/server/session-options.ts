@@ -5,31 +5,31 @@ import {
   SWITCHED_EXTENSIONS,
   systemClock,
 } from '@parlance/protocol/internal';
+import type { InstalledFeatures } from './features/installed-features.js';
 import type { ResolvedServerOptions } from './options.js';
-import type { Parts } from './parts/parts.js';
 
-/** Parts say which of them sessions may agree on. */
+/** Features say which of them sessions may agree on. */
 const NONE = Object.fromEntries(Object.keys(SWITCHED_EXTENSIONS).map((name) => [name, false]));
 
 /** What the sessions of a server can agree on, by subprotocol; the cores of all sessions share it. */
 export class OfferedOptions {
   readonly #options: ResolvedServerOptions;
-  readonly #parts: Pick<Parts, 'core'>;
+  readonly #features: Pick<InstalledFeatures, 'core'>;
   readonly #bySubprotocol = new Map<Subprotocol, SessionOptions>();
   readonly capabilities: Capabilities;
 
   /** @throws {ProtocolError} `invalid_option`. */
   constructor(
     options: ResolvedServerOptions,
-    parts: Pick<Parts, 'core' | 'endpoint' | 'offer' | 'extensions'>,
+    features: Pick<InstalledFeatures, 'core' | 'endpoint' | 'offer' | 'extensions'>,
   ) {
     this.#options = options;
-    this.#parts = parts;
+    this.#features = features;
     const { capabilities, onSession, limits, security } = options;
     const offer = {
-      ...{ ...capabilities, ...parts.offer, ...parts.core, security },
-      ...{ transfers: parts.endpoint.transfers, takesMessages: onSession !== undefined },
-      extensions: { ...NONE, rebuild: true, ...parts.extensions },
+      ...{ ...capabilities, ...features.offer, ...features.core, security },
+      ...{ transfers: features.endpoint.transfers, takesMessages: onSession !== undefined },
+      extensions: { ...NONE, rebuild: true, ...features.extensions },
     };
     this.capabilities = resolveCapabilities(offer, limits);
     this.offer(this.capabilities);
@@ -52,7 +52,7 @@ export class OfferedOptions {
         get timeOrigin() {
           return systemClock.timeOrigin;
         },
-        ...this.#parts.core,
+        ...this.#features.core,
       });
   }
 }

@@ -32,16 +32,16 @@ import type { Refusal } from '../transport/http/site.js';
 import type { Transport } from '../transport/transport.js';
 import { type Drain, returnDelay, sendAway } from './drain.js';
 import { type CloseServerOptions, endsSessions } from './drain-options.js';
+import { METER, OWNER } from './features/feature.js';
+import type { InstalledFeatures } from './features/installed-features.js';
 import type { ResolvedServerOptions } from './options.js';
-import { METER, OWNER } from './parts/part.js';
-import type { Parts } from './parts/parts.js';
 import { ServerAdmission } from './server-admission.js';
 import { OfferedOptions } from './session-options.js';
 
 /** The sessions of a server, from the connections on which they begin until they are over here. */
 export class Sessions extends ServerAdmission implements SessionHost {
   readonly options: ResolvedServerOptions;
-  readonly parts: Parts;
+  readonly features: InstalledFeatures;
   readonly onRequest: RequestHandler | undefined;
   readonly memory: MemoryBudget;
   readonly loop;
@@ -64,12 +64,12 @@ export class Sessions extends ServerAdmission implements SessionHost {
   readonly #strangers: Strangers;
 
   /**
-   * @param equip installs the parts of the server.
+   * @param equip installs the features of the server.
    * @param untilLoaded resolves with whether all is loaded; `undefined` if it is.
    */
   constructor(
     options: ResolvedServerOptions,
-    equip: (sessions: Sessions) => Parts,
+    equip: (sessions: Sessions) => InstalledFeatures,
     untilLoaded: () => Promise<boolean> | undefined,
   ) {
     const { limits, timers, onRequest } = options;
@@ -79,11 +79,11 @@ export class Sessions extends ServerAdmission implements SessionHost {
     this.memory = new MemoryBudget(options.processMemory);
     this.loop = createLoopShares(options.loopShare);
     this.greetings = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
-    this.parts = equip(this);
-    this.onRequest = onRequest && this.parts.wrap(onRequest);
-    this.#offered = new OfferedOptions(options, this.parts);
+    this.features = equip(this);
+    this.onRequest = onRequest && this.features.wrap(onRequest);
+    this.#offered = new OfferedOptions(options, this.features);
     this.vocabularies = new Vocabularies(this.#offered.capabilities.encodings, options.logger);
-    this.#meter = this.parts.use(METER);
+    this.#meter = this.features.use(METER);
     this.#strangers = new Strangers(options.logger);
     this.#sweep = createSweep(sweepInterval(timers));
   }
@@ -93,7 +93,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
     const { capabilities } = this.#offered;
     const [loaded] = await Promise.all([
       loadCapabilities(capabilities, this.options.logger),
-      this.vocabularies.prepare(this.parts.use(OWNER) !== undefined),
+      this.vocabularies.prepare(this.features.use(OWNER) !== undefined),
     ]);
     if (loaded !== capabilities) this.#offered.offer(loaded);
   }
@@ -115,9 +115,9 @@ export class Sessions extends ServerAdmission implements SessionHost {
       for (const greeting of this.greetings) greeting.abort(closing());
       return Promise.all([...this.connections].map((session) => this.#close(session, isFinal)));
     };
-    // A part that leaves gives sessions up for another process.
+    // A feature that leaves gives sessions up for another process.
     if (isFinal) await close();
-    await this.parts.leave();
+    await this.features.leave();
     await close();
   }
 
@@ -162,12 +162,12 @@ export class Sessions extends ServerAdmission implements SessionHost {
 
   /** Names this server in the IDs of its sessions. */
   get node(): string {
-    return this.parts.use(OWNER)?.incarnation ?? this.#strangers.process;
+    return this.features.use(OWNER)?.incarnation ?? this.#strangers.process;
   }
 
   onNotResumed(sessionId: string, reason: ResumeRefusal): void {
     this.observer?.handleNotResumed(reason);
-    if (this.parts.use(OWNER) === undefined) this.#strangers.handle(sessionId, reason);
+    if (this.features.use(OWNER) === undefined) this.#strangers.handle(sessionId, reason);
   }
 
   protected get isDraining(): boolean {
@@ -205,7 +205,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
   }
 
   onReady(session: ServerEndpoint): void {
-    this.#establish(session, () => this.parts.ready(session));
+    this.#establish(session, () => this.features.ready(session));
   }
 
   onRestored(session: ServerEndpoint, join: () => void): void {
@@ -234,13 +234,13 @@ export class Sessions extends ServerAdmission implements SessionHost {
   }
 
   onResumed(session: ServerEndpoint): void {
-    this.parts.resumed(session);
+    this.features.resumed(session);
   }
 
   onEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
     this.connections.delete(session);
     this.#sweep.delete(session);
-    this.parts.ended(session, error);
+    this.features.ended(session, error);
     if (this.established.get(session.id) !== session) return;
     this.established.delete(session.id);
     this.served.delete(session.id);

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { Subprotocol } from '@parlance/protocol';
 import { MemoryBudget, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { expect, it } from 'vitest';
-import { Parts, type ServerOfParts } from '../server/parts/parts.js';
+import { InstalledFeatures, type ServerOfFeatures } from '../server/features/installed-features.js';
 import { resolveServerOptions } from '../server/server-options.js';
 import { Sessions } from '../server/sessions.js';
 import type { Transport } from '../transport/transport.js';
@@ -15,7 +15,7 @@ it('is read again when the session comes here while its message waits for memory
   const options = resolveServerOptions({});
   const sessions = new Sessions(
     options,
-    () => new Parts([], {} as ServerOfParts, SILENT_LOGGER),
+    () => new InstalledFeatures([], {} as ServerOfFeatures, SILENT_LOGGER),
     () => undefined,
   );
   let holds = 0;

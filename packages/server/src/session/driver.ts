@@ -38,7 +38,7 @@ export interface Owner {
 /** A session that did not begin on a connection to this server. */
 export interface Adopted extends Owner {
   readonly core: ServerSessionCore;
-  /** The saved state of each part, by name. */
+  /** The saved state of each feature, by name. */
   readonly parts: Fields;
   /** The client that is about to connect, if one is. */
   readonly origin: Origin | undefined;
@@ -85,12 +85,12 @@ export class SessionDriver implements ServerEndpointOptions {
   /**
    * A session that was made elsewhere.
    *
-   * @returns `load` gives parts what they have saved: from the node that has handed it over, `undefined` if it was on record.
-   * @throws {ProtocolError} `bad_message` if a part is missing here, or does not read what it has saved.
+   * @returns `load` gives features what they have saved: from the node that has handed it over, `undefined` if it was on record.
+   * @throws {ProtocolError} `bad_message` if a feature is missing here, or does not read what it has saved.
    */
   static adopt(host: SessionHost, adopted: Adopted): AdoptedSession {
     const { origin, core } = adopted;
-    const load = host.parts.load(adopted.parts);
+    const load = host.features.load(adopted.parts);
     const { ip, client } =
       origin === undefined ? adopted : { ip: origin.ip, client: clientInfo(origin.ip, origin.headers) };
     const driver = new SessionDriver(host, core, { ...adopted, ip, client });
@@ -124,37 +124,37 @@ export class SessionDriver implements ServerEndpointOptions {
     return this.#host.onRequest;
   }
   get mailbox(): Mailbox | undefined {
-    return this.#host.parts.endpoint.createMailbox?.();
+    return this.#host.features.endpoint.createMailbox?.();
   }
   get readerOf(): ServerEndpointOptions['readerOf'] {
-    return this.#host.parts.endpoint.readerOf;
+    return this.#host.features.endpoint.readerOf;
   }
   get onHandled(): ServerEndpointOptions['onHandled'] {
-    return this.#host.parts.onHandled;
+    return this.#host.features.onHandled;
   }
   get observer(): SessionObserver | undefined {
     return this.#host.observer;
   }
   get batch(): EndpointOptions['batch'] {
-    return this.#host.parts.endpoint.batch;
+    return this.#host.features.endpoint.batch;
   }
   get security(): EndpointOptions['security'] {
     return this.#host.options.security;
   }
   get keeper(): EndpointOptions['keeper'] {
-    return this.#host.parts.endpoint.keeper;
+    return this.#host.features.endpoint.keeper;
   }
   get createScanner(): EndpointOptions['createScanner'] {
-    return this.#host.parts.endpoint.createScanner;
+    return this.#host.features.endpoint.createScanner;
   }
   get transfers(): EndpointOptions['transfers'] {
-    return this.#host.parts.endpoint.transfers;
+    return this.#host.features.endpoint.transfers;
   }
   get logger(): Logger {
     return this.#host.options.logger;
   }
   get route(): EventRoute | undefined {
-    return this.#host.parts.routeOf(this.session);
+    return this.#host.features.routeOf(this.session);
   }
 
   // --- events of the session

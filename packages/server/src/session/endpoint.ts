@@ -50,7 +50,7 @@ export interface ServerEndpointOptions extends EndpointOptions {
   readonly readerOf?:
     | ((messages: AsyncIterator<Message>, session: ServerSession) => AsyncIterator<Message>)
     | undefined;
-  /** Tells parts that the application is done with a message or a tensor. @default no part is told */
+  /** Tells features that the application is done with a message or a tensor. @default no feature is told */
   readonly onHandled?: ((session: ServerEndpoint, message: Message) => void) | undefined;
   /** @default none */
   readonly observer?: SessionObserver | undefined;
@@ -97,7 +97,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   isElsewhere = false;
   /** Of a session that is on record. */
   record: OnRecord | undefined;
-  /** What parts keep of the session; see `Slot`. */
+  /** What features keep of the session; see `Slot`. */
   slots: unknown[] | undefined;
   /** Created when the client has first left messages unread. */
   #unread: UnreadWatch | undefined;

@@ -13,19 +13,19 @@ import type { Transport } from '../transport/transport.js';
 import type { Quotas } from './admission/quotas.js';
 import type { PassedPeer } from './admission/seek.js';
 import type { ServerEndpoint } from './endpoint.js';
+import type { LeavingHooks, SessionHooks } from './hooks.js';
 import type { ServerObserver } from './observer.js';
 import type { ServingOptions } from './options.js';
-import type { LeavingParts, SessionParts } from './parts.js';
 
 /** A connection without a session, which its server may end. */
 export interface Unanswered extends Sweepable {
   abort(error: ProtocolError): void;
 }
 
-/** The server as its connections and sessions see it, and parts that bring it sessions and connections. */
+/** The server as its connections and sessions see it, and features that bring it sessions and connections. */
 export interface SessionHost {
   readonly options: ServingOptions;
-  readonly parts: SessionParts & LeavingParts;
+  readonly features: SessionHooks & LeavingHooks;
   /** Names the server in the IDs of its sessions. */
   readonly node: string;
   /** `undefined` without metrics. */
@@ -78,7 +78,7 @@ export interface SessionHost {
   onBegun(session: ServerEndpoint): void;
   /** The session is established and may be handed to the application. */
   onReady(session: ServerEndpoint): void;
-  /** A session that was made elsewhere is here from now on. @param join gives it to parts. */
+  /** A session that was made elsewhere is here from now on. @param join gives it to features. */
   onRestored(session: ServerEndpoint, join: () => void): void;
   /** Another connection is about to carry the session. */
   onResumed(session: ServerEndpoint): void;

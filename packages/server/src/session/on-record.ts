@@ -2,7 +2,7 @@ import type { Logger, Timers } from '@parlance/protocol';
 import { fencedError } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from './endpoint.js';
 
-/** What both nodes and the part that keeps records know of a session on record. */
+/** What both nodes and the feature that keeps records know of a session on record. */
 
 /** In the record, in place of the node that has the session: any node may take it. No incarnation is like this. */
 export const NO_NODE = '-';

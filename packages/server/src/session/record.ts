@@ -21,8 +21,8 @@ export interface OnRecord {
    * @throws {ProtocolError} `over_budget` if the record would become too large; as `Channel.send`, and what coding a body throws.
    */
   commit(state: Uint8Array | undefined, bodies: readonly Body[], onDone: () => void): Promise<void>;
-  /** What a part keeps with the session; `undefined` is nothing. @throws {ProtocolError} `over_budget`; what MessagePack cannot say. */
-  save(part: string, value: unknown): void;
+  /** What a feature keeps with the session; `undefined` is nothing. @throws {ProtocolError} `over_budget`; what MessagePack cannot say. */
+  save(feature: string, value: unknown): void;
   /** Resolves when everything so far is on record; rejects if the session ends before. */
   recorded(): Promise<void>;
   /** Another node may go on with the session. Nothing is written any more, nor is the record forgotten at the end. */

@@ -7,7 +7,7 @@ import { Leaving } from '../durable/leaving.js';
 import type { EngineConnection } from '../engine/engine.js';
 import { memoryCluster } from '../engine/memory.js';
 import { createTestServer, type TestServer } from '../kit/kit.js';
-import { OWNER, SESSIONS } from '../server/parts/part.js';
+import { OWNER, SESSIONS } from '../server/features/feature.js';
 import type { SessionServer } from '../server/server.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 
@@ -146,8 +146,8 @@ export class ToldWorld {
     return this.#clients.get(name) as Session;
   }
 
-  get #parts(): SessionServer['parts'] {
-    return (this.#test.server as TestServer['server'] & SessionServer).parts;
+  get #parts(): SessionServer['features'] {
+    return (this.#test.server as TestServer['server'] & SessionServer).features;
   }
 
   #endpoint(name: Name): ServerEndpoint | undefined {
@@ -243,13 +243,13 @@ export class ToldWorld {
 
   /** As a node that drains does. */
   #giveUp(endpoint: ServerEndpoint): void {
-    const { options, parts } = this.#test.server as TestServer['server'] & SessionServer;
-    const { incarnation } = parts.use(OWNER) as NonNullable<typeof OWNER.value>;
+    const { options, features } = this.#test.server as TestServer['server'] & SessionServer;
+    const { incarnation } = features.use(OWNER) as NonNullable<typeof OWNER.value>;
     const leaving = new Leaving({
       incarnation,
       link: delayed(options.engine?.connect() as EngineConnection),
       sessions: new Map([[endpoint.id, endpoint]]),
-      parts: () => parts,
+      parts: () => features,
       timers: options.timers,
       clock: endpoint.options.clock,
       logger: options.logger,

@@ -3,7 +3,7 @@ import { loggable, systemClock, type Wire } from '@parlance/protocol/internal';
 import { persist } from '../../base/repeat.js';
 import type { EngineConnection } from '../../engine/engine.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
-import type { LeavingParts } from '../../session/parts.js';
+import type { LeavingHooks } from '../../session/hooks.js';
 import type { Lead } from '../lead/lead.js';
 import { countField } from '../link/message.js';
 import type { KnownNode } from '../membership.js';
@@ -28,7 +28,7 @@ export interface DepartureOptions {
 export interface MovingHost {
   readonly sessions: ReadonlyMap<string, ServerEndpoint>;
   /** Complete once all parts are installed. */
-  readonly parts: LeavingParts;
+  readonly parts: LeavingHooks;
   /** Calls `onSession` again for a session that stays. */
   run(session: ServerEndpoint): void;
   /** @throws {ProtocolError} if the session cannot go on here: `draining`, `unsupported`, `over_budget` and others. */
@@ -233,7 +233,7 @@ export class Departure {
 }
 
 /** Whether the session could move, but for what is under way between it and others. */
-export function isCalm(session: ServerEndpoint, parts: LeavingParts): boolean {
+export function isCalm(session: ServerEndpoint, parts: LeavingHooks): boolean {
   return session.isQuiet((streamId) => parts.leaves(session, streamId, 'move'));
 }
 

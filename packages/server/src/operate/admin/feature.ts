@@ -1,6 +1,6 @@
 import { isProtocolError, type Logger } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
-import { type Feature, type Part, type PartHost, Port } from '../../server/parts/part.js';
+import { type Feature, type FeatureHooks, type FeatureHost, Service } from '../../server/features/feature.js';
 import type { Listening } from '../../transport/http/listener.js';
 import { Port as NetworkPort } from '../../transport/http/port.js';
 import { METRICS, type ServerMetrics } from '../observe/feature.js';
@@ -8,7 +8,7 @@ import { Admin, type Pages } from './admin.js';
 import { type AdminOptions, type ResolvedAdminOptions, resolveAdminOptions } from './options.js';
 
 /** Where the port is, once it is open. */
-export const ADMIN = new Port<{ readonly listening: Listening | undefined }>('admin');
+export const ADMIN = new Service<{ readonly listening: Listening | undefined }>('admin');
 
 /**
  * A port for the operator: `GET /admin/state`, `/admin/sessions` and `/admin/events`, a page that shows them, and, with
@@ -21,13 +21,13 @@ export function admin(options: AdminOptions): Feature {
   return { name: 'admin', after: ['metrics'], install: (host) => new AdminPart(host, resolved) };
 }
 
-class AdminPart implements Part {
-  readonly #host: PartHost;
+class AdminPart implements FeatureHooks {
+  readonly #host: FeatureHost;
   readonly #options: ResolvedAdminOptions;
   readonly #metrics: ServerMetrics | undefined;
   readonly #port = new NetworkPort<Admin>('the admin port is already open', (opened) => opened.close());
 
-  constructor(host: PartHost, options: ResolvedAdminOptions) {
+  constructor(host: FeatureHost, options: ResolvedAdminOptions) {
     this.#host = host;
     this.#options = options;
     this.#metrics = host.use(METRICS);

@@ -1,6 +1,6 @@
 import type { Timers } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
-import type { Labels } from '../../server/parts/part.js';
+import type { Labels } from '../../server/features/feature.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
 import type { AdminSessions, SessionRow } from './figures.js';
 

@@ -1,7 +1,13 @@
 import type { RequestListener } from 'node:http';
 import { ProtocolError, type RequestHandler } from '@parlance/protocol';
 import { assertOptions, systemClock } from '@parlance/protocol/internal';
-import { type Feature, METER, type Part, type PartHost, Port } from '../../server/parts/part.js';
+import {
+  type Feature,
+  type FeatureHooks,
+  type FeatureHost,
+  METER,
+  Service,
+} from '../../server/features/feature.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
 import {
   type Listener,
@@ -21,7 +27,7 @@ export interface MetricsOptions {
   readonly path?: string | undefined;
 }
 
-export const METRICS = new Port<ServerMetrics>('metrics');
+export const METRICS = new Service<ServerMetrics>('metrics');
 
 const DEFAULT_PATH = '/metrics';
 
@@ -44,15 +50,15 @@ export const metricsOnDemand = (): Feature => ({
   install: (host) => new ServerMetrics(host, undefined),
 });
 
-export class ServerMetrics implements Part {
-  readonly #host: PartHost;
+export class ServerMetrics implements FeatureHooks {
+  readonly #host: FeatureHost;
   readonly #path: string | undefined;
   readonly #totals = new Totals();
   readonly #port = new NetworkPort<Listener>('the metrics are already being served', shutListener);
   #metrics: Metrics | undefined;
 
   /** @param path `undefined` if they are not served on the port of the sessions. */
-  constructor(host: PartHost, path: string | undefined) {
+  constructor(host: FeatureHost, path: string | undefined) {
     this.#host = host;
     this.#path = path;
     host.provide(METER, this);

@@ -1,4 +1,4 @@
-import type { Figure } from '../../server/parts/part.js';
+import type { Figure } from '../../server/features/feature.js';
 import type { MetricKit } from './metric-kit.js';
 
 /** Reads the figures of the parts of a server. */

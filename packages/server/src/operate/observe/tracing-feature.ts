@@ -1,4 +1,4 @@
-import type { Feature } from '../../server/parts/part.js';
+import type { Feature } from '../../server/features/feature.js';
 import { instrument } from './instrument.js';
 import { isTraced, loadTracing, type Tracing } from './tracing.js';
 

@@ -1,5 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
-import type { Feature } from '../parts/part.js';
+import type { Feature } from '../features/feature.js';
 import type { Hook } from './hook.js';
 import { HookedReader } from './hooked-reader.js';
 import { hookRequests } from './run-hooks.js';

@@ -1,6 +1,6 @@
 import { type CapabilityOptions, Extension } from '@parlance/protocol';
 import { assertOptions } from '@parlance/protocol/internal';
-import type { Feature } from '../parts/part.js';
+import type { Feature } from '../features/feature.js';
 
 export type TensorsOptions = Pick<CapabilityOptions, 'avp' | 'transfers'>;
 

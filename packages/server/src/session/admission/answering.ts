@@ -77,7 +77,7 @@ export class Answering {
   async run(): Promise<void> {
     const { passed, ip, request } = this.#to.peer;
     if (passed !== undefined) return this.#answerPassed(passed);
-    const { options, quotas, parts } = this.#host;
+    const { options, quotas, features } = this.#host;
     // A session on record would be lost here if a server that has just begun looked at it too early.
     const loading = this.#host.untilLoaded(this.#hello);
     const isLoaded = loading === undefined || (await loading);
@@ -106,7 +106,7 @@ export class Answering {
       found = outcome === 'here' ? this.#resumeHere(client) : outcome;
     }
     if (found === 'done') return;
-    const isDurable = parts.records(this.#hello, identity, origin);
+    const isDurable = features.records(this.#hello, identity, origin);
     if (typeof isDurable === 'object') return this.#to.refuse(isDurable);
     this.#accept(client, found, isDurable);
   }
@@ -138,7 +138,7 @@ export class Answering {
     const { subprotocol, wire, peer } = this.#to;
     if (resume === undefined) return undefined;
     this.#leading = new AbortController();
-    return this.#host.parts.seek({
+    return this.#host.features.seek({
       sessionId: resume.sessionId,
       hello: this.#bytes,
       offer: this.#hello,
@@ -246,8 +246,8 @@ export class Answering {
   }
 
   #open(session: ServerEndpoint, agreement: Agreement, how: AcceptOptions): void {
-    const { parts, node, options } = this.#host;
-    const conflict = parts.claim(session, this.#hello);
+    const { features, node, options } = this.#host;
+    const conflict = features.claim(session, this.#hello);
     if (conflict !== undefined) {
       this.#to.countFailure();
       const reject = this.#to.report(conflict);
@@ -255,7 +255,7 @@ export class Answering {
     }
     session.core.accept(newSessionId(node), systemClock.now(), how);
     if (how.refusal !== undefined) this.#reportNotResumed(how.refusal);
-    parts.accepted(session, this.#hello.resume);
+    features.accepted(session, this.#hello.resume);
     const { algorithms, encoding } = agreement;
     const { ip } = this.#to.peer;
     const fields = { event: 'session.accepted', ip, session: session.id, algorithms, encoding };

@@ -11,8 +11,8 @@ import {
 } from '@parlance/protocol';
 import { SessionMailbox, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Part } from '../../server/parts/part.js';
-import { Parts, type ServerOfParts } from '../../server/parts/parts.js';
+import type { FeatureHooks } from '../../server/features/feature.js';
+import { InstalledFeatures, type ServerOfFeatures } from '../../server/features/installed-features.js';
 import { resolveServerOptions, type ServerOptions } from '../../server/server-options.js';
 import { Sessions } from '../../server/sessions.js';
 import type { Transport, TransportEvents } from '../../transport/transport.js';
@@ -76,10 +76,10 @@ class FakeTransport implements Transport {
   }
 }
 
-function serve(options: ServerOptions = {}, part: Part = {}) {
+function serve(options: ServerOptions = {}, feature: FeatureHooks = {}) {
   const counts = { made: 0, ended: 0 };
   const making = { fail: false };
-  const counting: Part = {
+  const counting: FeatureHooks = {
     extensions: [Extension.LINK, Extension.RESUME],
     endpoint: {
       createMailbox() {
@@ -93,11 +93,11 @@ function serve(options: ServerOptions = {}, part: Part = {}) {
   const resolved = { ...resolveServerOptions(options), logger: SILENT_LOGGER };
   const features = [
     { name: 'counting', install: () => counting },
-    { name: 'given', install: () => part },
+    { name: 'given', install: () => feature },
   ];
   const sessions = new Sessions(
     resolved,
-    () => new Parts(features, {} as ServerOfParts, SILENT_LOGGER),
+    () => new InstalledFeatures(features, {} as ServerOfFeatures, SILENT_LOGGER),
     () => undefined,
   );
   const request = { headers: {} } as IncomingMessage;
@@ -278,17 +278,17 @@ describe('a client that is not answered', () => {
   });
 });
 
-describe('a session that a part does not let begin', () => {
+describe('a session that a feature does not let begin', () => {
   const limits = { sessionsPerIp: 1 };
 
   it.each([
     ['refuses', CloseCode.FORBIDDEN],
     ['throws', CloseCode.INTERNAL],
-  ] as const)('is over when the part %s, and counts no more', async (how, closeCode) => {
+  ] as const)('is over when the feature %s, and counts no more', async (how, closeCode) => {
     let isOpen = false;
     const claim = () => {
       if (isOpen) return undefined;
-      if (how === 'throws') throw new Error('a broken part');
+      if (how === 'throws') throw new Error('a broken feature');
       return { code: 'SECURITY_POLICY', message: 'no', closeCode: CloseCode.FORBIDDEN } as const;
     };
     const { open, counts, sessions } = serve({ limits }, { claim });

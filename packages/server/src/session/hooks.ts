@@ -6,8 +6,8 @@ import type { Origin } from './admission/renewal.js';
 import type { Sought, Wanted } from './admission/seek.js';
 import type { ServerEndpoint, ServerEndpointOptions } from './endpoint.js';
 
-/** What the endpoints of all sessions get from one part. No two parts give the same. */
-export type PartEndpoint = Pick<
+/** What the endpoints of all sessions get from one feature. No two features give the same. */
+export type FeatureEndpoint = Pick<
   ServerEndpointOptions,
   'keeper' | 'batch' | 'transfers' | 'createScanner' | 'readerOf'
 > & {
@@ -15,33 +15,33 @@ export type PartEndpoint = Pick<
   readonly createMailbox?: (() => Mailbox) | undefined;
 };
 
-/** What sessions ask of the parts of their server. */
-export interface SessionParts {
-  readonly endpoint: PartEndpoint;
-  /** `undefined` if no part wants to know. */
+/** What sessions ask of the features of their server. */
+export interface SessionHooks {
+  readonly endpoint: FeatureEndpoint;
+  /** `undefined` if no feature wants to know. */
   readonly onHandled: ((session: ServerEndpoint, message: Message) => void) | undefined;
   /** Where events of a session go that are not for the application. */
   routeOf(session: ServerEndpoint): EventRoute | undefined;
-  /** `undefined` if no part looks for it. Never rejects. */
+  /** `undefined` if no feature looks for it. Never rejects. */
   seek(wanted: Wanted): Promise<Sought> | undefined;
   /** Whether a new session is put on record, or why it is refused. */
   records(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal;
   claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
   accepted(session: ServerEndpoint, resume: ResumeOffer | undefined): void;
-  /** @throws {ProtocolError} `bad_message`, also for what no part here has saved: it must not be lost in silence. */
+  /** @throws {ProtocolError} `bad_message`, also for what no feature here has saved: it must not be lost in silence. */
   load(saved: Fields): (session: ServerEndpoint, from: string | undefined) => void;
-  /** Puts on record what parts save of a session. */
+  /** Puts on record what features save of a session. */
   record(session: ServerEndpoint): void;
 }
 
-/** What a session that leaves asks of the parts of its server. */
-export interface LeavingParts {
+/** What a session that leaves asks of the features of its server. */
+export interface LeavingHooks {
   hold(session: ServerEndpoint): void;
   isQuiet(session: ServerEndpoint): boolean;
   leaves(session: ServerEndpoint, stream: number, how: 'move' | 'record'): boolean;
   settle(session: ServerEndpoint, reason: ProtocolError): void;
   moved(session: ServerEndpoint, node: string | undefined): void;
   release(session: ServerEndpoint): void;
-  /** By the names of parts. Throws what one of them throws. */
+  /** By the names of features. Throws what one of them throws. */
   save(session: ServerEndpoint): Readonly<Record<string, unknown>>;
 }

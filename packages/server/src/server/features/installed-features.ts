@@ -11,37 +11,52 @@ import type { CheckedIdentity } from '../../session/admission/admission.js';
 import type { Origin } from '../../session/admission/renewal.js';
 import type { Sought, Wanted } from '../../session/admission/seek.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
-import type { LeavingParts, PartEndpoint, SessionParts } from '../../session/parts.js';
+import type { FeatureEndpoint, LeavingHooks, SessionHooks } from '../../session/hooks.js';
 import type { Refusal } from '../../transport/http/site.js';
 import type { Page, PagePort } from '../../transport/http/status.js';
+import type {
+  CoreOptions,
+  DrainHooks,
+  Feature,
+  FeatureHooks,
+  FeatureHost,
+  Figure,
+  Labels,
+  Offer,
+  Service,
+} from './feature.js';
 import { NamesRoute } from './names-route.js';
 import { comesAfter, inOrder, type Ordered } from './order.js';
-import type { CoreOptions, DrainPart, Feature, Figure, Labels, Offer, Part, PartHost, Port } from './part.js';
 import { Slot } from './slot.js';
 
-type Named = Part & Ordered;
-type Having<Hook extends keyof Part> = Named & { readonly [Name in Hook]-?: NonNullable<Part[Name]> };
+type Named = FeatureHooks & Ordered;
+type Having<Hook extends keyof FeatureHooks> = Named & {
+  readonly [Name in Hook]-?: NonNullable<FeatureHooks[Name]>;
+};
 
-/** What a server gives its parts itself. */
-export type ServerOfParts = Omit<PartHost, 'slot' | 'provide' | 'use' | 'figures' | 'labels' | 'changed'>;
+/** What a server gives its features itself. */
+export type ServerOfFeatures = Omit<
+  FeatureHost,
+  'slot' | 'provide' | 'use' | 'figures' | 'labels' | 'changed'
+>;
 
-/** What the parts of a server do together, in one list for each hook: a hook that no part has costs nothing. */
-export class Parts implements SessionParts, LeavingParts {
+/** What the features of a server do together, in one list for each hook: a hook that no feature has costs nothing. */
+export class InstalledFeatures implements SessionHooks, LeavingHooks {
   readonly core: CoreOptions;
-  readonly endpoint: PartEndpoint;
+  readonly endpoint: FeatureEndpoint;
   readonly offer: Offer;
   readonly figures: readonly Figure[];
   readonly labels: Labels;
-  readonly drains: readonly DrainPart[];
-  /** By name, for those that parts serve. */
+  readonly drains: readonly DrainHooks[];
+  /** By name, for those that features serve. */
   readonly extensions: Readonly<Record<string, boolean>>;
-  /** `undefined` if no part wants to know. */
+  /** `undefined` if no feature wants to know. */
   readonly onHandled: ((session: ServerEndpoint, message: Message) => void) | undefined;
   readonly #all: readonly Named[];
-  readonly #ports = new Map<Port<unknown>, unknown>();
+  readonly #ports = new Map<Service<unknown>, unknown>();
   readonly #logger: Logger;
   readonly #routes;
-  readonly #lists = new Map<keyof Part, readonly Named[]>();
+  readonly #lists = new Map<keyof FeatureHooks, readonly Named[]>();
   readonly #started = new Set<Named>();
   #isClosed = false;
   #slots = 0;
@@ -49,13 +64,13 @@ export class Parts implements SessionParts, LeavingParts {
   /** @throws {ProtocolError} `invalid_option`, and what a feature throws that cannot be installed. */
   constructor(
     features: readonly Feature[],
-    server: ServerOfParts,
+    server: ServerOfFeatures,
     logger: Logger,
-    given: readonly (readonly [Port<unknown>, unknown])[] = [],
+    given: readonly (readonly [Service<unknown>, unknown])[] = [],
   ) {
     this.#logger = logger;
     for (const [port, value] of given) this.#ports.set(port, value);
-    const own: Omit<PartHost, keyof ServerOfParts | 'changed'> = {
+    const own: Omit<FeatureHost, keyof ServerOfFeatures | 'changed'> = {
       slot: (create) => new Slot(this.#slots++, create, () => this.#slots),
       provide: (port, value) => void this.#ports.set(port, value),
       use: (port) => this.use(port),
@@ -63,15 +78,15 @@ export class Parts implements SessionParts, LeavingParts {
       labels: () => this.labels,
     };
     // The getters of the server stay getters.
-    const host = Object.defineProperties({} as Omit<PartHost, 'changed'>, {
+    const host = Object.defineProperties({} as Omit<FeatureHost, 'changed'>, {
       ...Object.getOwnPropertyDescriptors(server),
       ...Object.getOwnPropertyDescriptors(own),
     });
-    const hostOf = (name: string): PartHost =>
+    const hostOf = (name: string): FeatureHost =>
       Object.assign(Object.create(host), {
         changed: (session: ServerEndpoint) => this.#record(session, name),
       });
-    // A part may be an object of a class, whose hooks are not members of its own.
+    // A feature may be an object of a class, whose hooks are not members of its own.
     this.#all = inOrder(features).map((feature) => {
       const { name, provides, after } = feature;
       return Object.assign(feature.install(hostOf(name)), { name, provides, after });
@@ -81,13 +96,14 @@ export class Parts implements SessionParts, LeavingParts {
     this.offer = this.#merged('offer');
     this.labels = this.#merged('labels');
     this.figures = this.#having('figures').flatMap(({ figures }) => figures);
-    const extensions = this.#having('extensions').flatMap((part) => part.extensions);
+    const extensions = this.#having('extensions').flatMap((feature) => feature.extensions);
     this.extensions = Object.fromEntries(extensions.map((name) => [name, true]));
     this.drains = this.#having('drain').map(({ drain }) => drain);
-    const hasRoute = ({ names, route }: Part) => names !== undefined || route !== undefined;
+    const hasRoute = ({ names, route }: FeatureHooks) => names !== undefined || route !== undefined;
     const handled = this.#having('handled');
     if (handled.length > 0)
-      this.onHandled = (session, message) => each(session, handled, (part) => part.handled(session, message));
+      this.onHandled = (session, message) =>
+        each(session, handled, (feature) => feature.handled(session, message));
     this.#routes = this.#all.filter(hasRoute).reverse();
   }
 
@@ -96,137 +112,141 @@ export class Parts implements SessionParts, LeavingParts {
     return this.#all.map(({ name }) => name);
   }
 
-  /** The parts that have a hook, looked for once. */
-  #having<Hook extends keyof Part>(hook: Hook): readonly Having<Hook>[] {
+  /** The features that have a hook, looked for once. */
+  #having<Hook extends keyof FeatureHooks>(hook: Hook): readonly Having<Hook>[] {
     let having = this.#lists.get(hook);
     if (having === undefined) {
-      having = this.#all.filter((part) => part[hook] !== undefined);
+      having = this.#all.filter((feature) => feature[hook] !== undefined);
       this.#lists.set(hook, having);
     }
     return having as readonly Having<Hook>[];
   }
 
-  #merged<Values extends 'core' | 'endpoint' | 'offer' | 'labels'>(kind: Values): NonNullable<Part[Values]> {
+  #merged<Values extends 'core' | 'endpoint' | 'offer' | 'labels'>(
+    kind: Values,
+  ): NonNullable<FeatureHooks[Values]> {
     const all: Record<string, unknown> = {};
     for (const { name, [kind]: values } of this.#having(kind))
       for (const [key, value] of Object.entries(values)) {
         if (key in all) throw new ProtocolError('invalid_option', `${name}: another feature sets ${key}`);
         all[key] = value;
       }
-    return all as NonNullable<Part[Values]>;
+    return all as NonNullable<FeatureHooks[Values]>;
   }
 
-  /** What a part has provided. */
-  use<Value>(port: Port<Value>): Value | undefined {
+  /** What a feature has provided. */
+  use<Value>(port: Service<Value>): Value | undefined {
     return this.#ports.get(port) as Value | undefined;
   }
 
   wrap(handler: RequestHandler): RequestHandler {
-    return this.#having('wrap').reduceRight((next, part) => part.wrap(next), handler);
+    return this.#having('wrap').reduceRight((next, feature) => feature.wrap(next), handler);
   }
 
   /** Where events of a session go that are not for the application. */
   routeOf(session: ServerEndpoint): EventRoute | undefined {
     let route: EventRoute | undefined;
-    for (const part of this.#routes) {
-      if (part.names !== undefined) route = NamesRoute.around(session, part.names, route);
-      if (part.route !== undefined) route = part.route(session, route);
+    for (const feature of this.#routes) {
+      if (feature.names !== undefined) route = NamesRoute.around(session, feature.names, route);
+      if (feature.route !== undefined) route = feature.route(session, route);
     }
     return route;
   }
 
-  // --- a new session. What a part throws ends the handshake.
+  // --- a new session. What a feature throws ends the handshake.
 
   refuses(): Refusal | undefined {
-    return first(this.#having('refuses'), (part) => part.refuses());
+    return first(this.#having('refuses'), (feature) => feature.refuses());
   }
 
-  /** `undefined` if no part looks for it. Never rejects. */
+  /** `undefined` if no feature looks for it. Never rejects. */
   seek(wanted: Wanted): Promise<Sought> | undefined {
-    return first(this.#having('seek'), (part) => part.seek(wanted));
+    return first(this.#having('seek'), (feature) => feature.seek(wanted));
   }
 
   records(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal {
-    return first(this.#having('records'), (part) => part.records(hello, identity, origin)) ?? false;
+    return first(this.#having('records'), (feature) => feature.records(hello, identity, origin)) ?? false;
   }
 
   claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined {
-    return first(this.#having('claim'), (part) => part.claim(session, hello));
+    return first(this.#having('claim'), (feature) => feature.claim(session, hello));
   }
 
   accepted(session: ServerEndpoint, resume: ResumeOffer | undefined): void {
-    each(session, this.#having('accepted'), (part) => part.accepted(session, resume));
+    each(session, this.#having('accepted'), (feature) => feature.accepted(session, resume));
   }
 
   ready(session: ServerEndpoint): void {
-    each(session, this.#having('ready'), (part) => part.ready(session));
+    each(session, this.#having('ready'), (feature) => feature.ready(session));
   }
 
   resumed(session: ServerEndpoint): void {
-    each(session, this.#having('resumed'), (part) => part.resumed(session));
+    each(session, this.#having('resumed'), (feature) => feature.resumed(session));
   }
 
   ended(session: ServerEndpoint, error: ProtocolError | undefined): void {
-    each(session, this.#having('ended'), (part) => part.ended(session, error));
+    each(session, this.#having('ended'), (feature) => feature.ended(session, error));
   }
 
   // --- sessions that leave
 
   hold(session: ServerEndpoint): void {
-    each(session, this.#having('hold'), (part) => part.hold(session));
+    each(session, this.#having('hold'), (feature) => feature.hold(session));
   }
 
   isQuiet(session: ServerEndpoint): boolean {
-    return this.#having('quiet').every((part) => isSaid(session, () => part.quiet(session)));
+    return this.#having('quiet').every((feature) => isSaid(session, () => feature.quiet(session)));
   }
 
   leaves(session: ServerEndpoint, stream: number, how: 'move' | 'record'): boolean {
-    return this.#having('leaves').some((part) => isSaid(session, () => part.leaves(session, stream, how)));
+    return this.#having('leaves').some((feature) =>
+      isSaid(session, () => feature.leaves(session, stream, how)),
+    );
   }
 
   settle(session: ServerEndpoint, reason: ProtocolError): void {
-    each(session, this.#having('settle'), (part) => part.settle(session, reason));
+    each(session, this.#having('settle'), (feature) => feature.settle(session, reason));
   }
 
   moved(session: ServerEndpoint, node: string | undefined): void {
-    each(session, this.#having('moved'), (part) => part.moved(session, node));
+    each(session, this.#having('moved'), (feature) => feature.moved(session, node));
   }
 
   release(session: ServerEndpoint): void {
-    each(session, this.#having('release'), (part) => part.release(session));
+    each(session, this.#having('release'), (feature) => feature.release(session));
   }
 
-  /** By the names of parts. Throws what one of them throws. */
+  /** By the names of features. Throws what one of them throws. */
   save(session: ServerEndpoint): Readonly<Record<string, unknown>> {
     const all: Record<string, unknown> = {};
-    for (const part of this.#having('save')) {
-      const saved = part.save(session, 'move');
-      if (saved !== undefined) all[part.name] = saved;
+    for (const feature of this.#having('save')) {
+      const saved = feature.save(session, 'move');
+      if (saved !== undefined) all[feature.name] = saved;
     }
     return all;
   }
 
-  /** Puts on record what parts save of a session, or what one of them does. */
+  /** Puts on record what features save of a session, or what one of them does. */
   record(session: ServerEndpoint): void {
     for (const { name } of this.#having('save')) this.#record(session, name);
   }
 
   #record(session: ServerEndpoint, name: string): void {
-    const part = this.#having('save').find((each) => each.name === name);
-    if (part === undefined || !session.isDurable || session.hasEnded) return;
+    const feature = this.#having('save').find((each) => each.name === name);
+    if (feature === undefined || !session.isDurable || session.hasEnded) return;
     const fail = (error: unknown) => {
       if (error instanceof ProtocolError && error.code === 'over_budget') session.abort(error);
       else session.crash(error);
     };
-    notify(() => session.record?.save(name, part.save(session, 'record')), fail);
+    notify(() => session.record?.save(name, feature.save(session, 'record')), fail);
   }
 
-  /** @throws {ProtocolError} `bad_message`, also for what no part here has saved: it must not be lost in silence. */
+  /** @throws {ProtocolError} `bad_message`, also for what no feature here has saved: it must not be lost in silence. */
   load(saved: Fields): (session: ServerEndpoint, from: string | undefined) => void {
     const loading = this.#having('load');
     const begins = Object.entries(saved).map(([name, value]) => {
-      const part = loading.find((each) => each.name === name);
-      if (part !== undefined) return part.load(value);
+      const feature = loading.find((each) => each.name === name);
+      if (feature !== undefined) return feature.load(value);
       throw new ProtocolError(
         'bad_message',
         `the session has a state of ${name}, which this node does not have`,
@@ -238,16 +258,20 @@ export class Parts implements SessionParts, LeavingParts {
   // --- the whole server
 
   pageAt(path: string, port: PagePort): Page | undefined {
-    return first(this.#having('page'), (part) => this.#ask(part, () => part.page(path, port), undefined));
+    return first(this.#having('page'), (feature) =>
+      this.#ask(feature, () => feature.page(path, port), undefined),
+    );
   }
 
   /** Why a balancer should send no clients here; `undefined` if it may. */
   unready(): string | undefined {
-    const failed = (name: string) => `the part ${name} has failed`;
+    const failed = (name: string) => `the feature ${name} has failed`;
     return (
-      first(this.#having('unready'), (part) => this.#ask(part, () => part.unready(), failed(part.name))) ??
-      first(this.#having('refuses'), (part) =>
-        this.#ask(part, () => part.refuses()?.message, failed(part.name)),
+      first(this.#having('unready'), (feature) =>
+        this.#ask(feature, () => feature.unready(), failed(feature.name)),
+      ) ??
+      first(this.#having('refuses'), (feature) =>
+        this.#ask(feature, () => feature.refuses()?.message, failed(feature.name)),
       )
     );
   }
@@ -258,56 +282,56 @@ export class Parts implements SessionParts, LeavingParts {
   }
 
   /**
-   * Starts each part when those that it comes after have started, and not again if it is called again.
+   * Starts each feature when those that it comes after have started, and not again if it is called again.
    *
-   * @throws what prevents a part from starting.
+   * @throws what prevents a feature from starting.
    */
   async start(): Promise<void> {
     const starting = new Map<string, Promise<void>>();
-    for (const part of this.#all) {
+    for (const feature of this.#all) {
       const before = this.#all
-        .filter((other) => comesAfter(part, other))
+        .filter((other) => comesAfter(feature, other))
         .map(({ name }) => starting.get(name));
-      starting.set(part.name, this.#start(part, before));
+      starting.set(feature.name, this.#start(feature, before));
     }
     await Promise.all(starting.values());
   }
 
-  async #start(part: Named, before: readonly (Promise<void> | undefined)[]): Promise<void> {
+  async #start(feature: Named, before: readonly (Promise<void> | undefined)[]): Promise<void> {
     await Promise.all(before);
-    if (this.#isClosed || this.#started.has(part)) return;
-    await part.start?.();
-    this.#started.add(part);
+    if (this.#isClosed || this.#started.has(feature)) return;
+    await feature.start?.();
+    this.#started.add(feature);
   }
 
   tick(): void {
-    for (const part of this.#having('tick')) this.#ask(part, () => part.tick(), undefined);
+    for (const feature of this.#having('tick')) this.#ask(feature, () => feature.tick(), undefined);
   }
 
   /** Never rejects. */
   async leave(): Promise<void> {
-    for (const part of this.#having('leave')) await this.#attempt(part, () => part.leave());
+    for (const feature of this.#having('leave')) await this.#attempt(feature, () => feature.leave());
   }
 
-  /** Never rejects: a part that fails does not keep the others from closing. */
+  /** Never rejects: a feature that fails does not keep the others from closing. */
   async close(reason: ProtocolError): Promise<void> {
     this.#isClosed = true;
-    for (const part of this.#having('close').toReversed())
-      await this.#attempt(part, () => part.close(reason));
+    for (const feature of this.#having('close').toReversed())
+      await this.#attempt(feature, () => feature.close(reason));
   }
 
-  async #attempt(part: Named, task: () => Promise<void> | void): Promise<void> {
+  async #attempt(feature: Named, task: () => Promise<void> | void): Promise<void> {
     try {
       await task();
     } catch (error) {
-      this.#report(part, error);
+      this.#report(feature, error);
     }
   }
 
-  /** @param otherwise if the part fails, which is logged. */
-  #ask<Answer>(part: Named, call: () => Answer, otherwise: Answer): Answer {
+  /** @param otherwise if the feature fails, which is logged. */
+  #ask<Answer>(feature: Named, call: () => Answer, otherwise: Answer): Answer {
     const fail = (error: unknown) => {
-      this.#report(part, error);
+      this.#report(feature, error);
       return otherwise;
     };
     return ask(call, (given) => given as Answer, fail);
@@ -321,23 +345,23 @@ export class Parts implements SessionParts, LeavingParts {
 
 /** The first answer that there is. */
 function first<Item, Answer>(
-  parts: readonly Item[],
-  ask: (part: Item) => Answer | undefined,
+  features: readonly Item[],
+  ask: (feature: Item) => Answer | undefined,
 ): Answer | undefined {
-  for (const part of parts) {
-    const answer = ask(part);
+  for (const feature of features) {
+    const answer = ask(feature);
     if (answer !== undefined) return answer;
   }
   return undefined;
 }
 
 /** Calls all of them; a fault in one ends the session, and keeps none of the others from it. */
-function each<Item>(session: ServerEndpoint, parts: readonly Item[], call: (part: Item) => void): void {
+function each<Item>(session: ServerEndpoint, features: readonly Item[], call: (feature: Item) => void): void {
   const crash = (error: unknown) => session.crash(error);
-  for (const part of parts) notify(() => call(part), crash);
+  for (const feature of features) notify(() => call(feature), crash);
 }
 
-/** Whether a part says so. A fault in it ends the session, and says no. */
+/** Whether a feature says so. A fault in it ends the session, and says no. */
 function isSaid(session: ServerEndpoint, call: () => boolean): boolean {
   const crash = (error: unknown) => void session.crash(error);
   return ask(call, (given) => given === true, crash) === true;

@@ -1,5 +1,5 @@
 import { ProtocolError } from '@parlance/protocol';
-import type { Feature } from './part.js';
+import type { Feature } from './feature.js';
 
 /** A feature that is not there, in place of a default of its name. */
 class Without implements Feature {

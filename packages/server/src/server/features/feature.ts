@@ -16,9 +16,9 @@ import type { CheckedIdentity } from '../../session/admission/admission.js';
 import type { Origin } from '../../session/admission/renewal.js';
 import type { Sought, Wanted } from '../../session/admission/seek.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
+import type { FeatureEndpoint } from '../../session/hooks.js';
 import type { SessionHost } from '../../session/host.js';
 import type { ServerObserver } from '../../session/observer.js';
-import type { PartEndpoint } from '../../session/parts.js';
 import type { Refusal } from '../../transport/http/site.js';
 import type { Page, PagePort } from '../../transport/http/status.js';
 import type { DrainOptions, DrainProgress, DrainResult } from '../drain-options.js';
@@ -34,25 +34,25 @@ export interface Feature {
    *
    * @internal
    */
-  readonly provides?: readonly Port<unknown>[] | undefined;
+  readonly provides?: readonly Service<unknown>[] | undefined;
   /**
    * Features that are installed before this one if they are there: those that provide a port which it uses, and those around it,
    * by name.
    *
    * @internal
    */
-  readonly after?: readonly (string | Port<unknown>)[] | undefined;
+  readonly after?: readonly (string | Service<unknown>)[] | undefined;
   /**
    * Called once for each server, before any session.
    *
    * @internal
    * @throws {ProtocolError} `invalid_option`.
    */
-  install(host: PartHost): Part;
+  install(host: FeatureHost): FeatureHooks;
 }
 
-/** Something that one part gives to others, by its type. */
-export class Port<Value> {
+/** Something that one feature gives to others, by its type. */
+export class Service<Value> {
   declare readonly value: Value;
   readonly name: string;
   constructor(name: string) {
@@ -60,8 +60,8 @@ export class Port<Value> {
   }
 }
 
-/** The server as its parts see it. */
-export interface PartHost {
+/** The server as its features see it. */
+export interface FeatureHost {
   /** The options of the server itself. */
   readonly options: ResolvedServerOptions;
   /** The memory of all sessions together. */
@@ -81,31 +81,31 @@ export interface PartHost {
   /** The deadline of the drain is now. */
   finishDrain(): void;
   find(sessionId: string): ServerEndpoint | undefined;
-  /** State of one part per session, made on first use and gone with the session. */
+  /** State of one feature per session, made on first use and gone with the session. */
   slot<State>(create: (session: ServerEndpoint) => State): Slot<State, ServerEndpoint>;
-  provide<Value>(port: Port<Value>, value: Value): void;
+  provide<Value>(port: Service<Value>, value: Value): void;
   /** What a feature before this one has provided. */
-  use<Value>(port: Port<Value>): Value | undefined;
+  use<Value>(port: Service<Value>): Value | undefined;
   /**
-   * What the part saves of a session has changed: that goes on record, if the session is, in one turn with what happens
+   * What the feature saves of a session has changed: that goes on record, if the session is, in one turn with what happens
    * in the same turn of the event loop.
    */
   changed(session: ServerEndpoint): void;
   /** What has kept the server from having drained may be over. */
   settled(): void;
-  /** Of all parts. Complete once all are installed. */
+  /** Of all features. Complete once all are installed. */
   figures(): readonly Figure[];
-  /** Of all parts, as {@link figures}. */
+  /** Of all features, as {@link figures}. */
   labels(): Labels;
   /** Answers a request for one of the server's pages. Returns `false` for other requests. */
   respond(request: IncomingMessage, response: ServerResponse, port: PagePort): boolean;
 }
 
 /** What brings sessions and connections to the server that did not begin on one of its own. */
-export const SESSIONS = new Port<SessionHost>('sessions');
+export const SESSIONS = new Service<SessionHost>('sessions');
 
 /** Who is told what no hook is called for. `undefined` until it is loaded. */
-export const METER = new Port<{ readonly observer: ServerObserver | undefined }>('meter');
+export const METER = new Service<{ readonly observer: ServerObserver | undefined }>('meter');
 
 /** This process as the owner of what it writes to the engine: one node of a cluster, or a process alone. */
 export interface Owner {
@@ -121,12 +121,12 @@ export interface Owner {
 }
 
 /** Without an engine there is none. */
-export const OWNER = new Port<Owner>('owner');
+export const OWNER = new Service<Owner>('owner');
 
-/** What the cores of all sessions get from one part. No two parts give the same. */
+/** What the cores of all sessions get from one feature. No two features give the same. */
 export type CoreOptions = Pick<SessionOptions, 'avp' | 'maxRecordSize' | 'tellsBeside'>;
 
-/** What HELLO may agree on because a part is there. */
+/** What HELLO may agree on because a feature is there. */
 export type Offer = Pick<CapabilityOptions, 'securityScanning'>;
 
 /** An address that the server answers itself; it begins with `@`. */
@@ -137,8 +137,8 @@ export interface OwnName {
   handlerFor(session: ServerEndpoint, stream: number, said: readonly CodedBody[] | undefined): OwnHandler;
 }
 
-/** What a part does while its server drains. */
-export interface DrainPart {
+/** What a feature does while its server drains. */
+export interface DrainHooks {
   /** What has to end beside sessions. */
   readonly running?: number | undefined;
   /** Another server takes sessions and clients from this one. @default false */
@@ -184,29 +184,29 @@ export type Labels = Readonly<Record<string, (session: ServerEndpoint) => string
  * A feature in one server. Every member is optional. Hooks are called in the order of {@link Feature.after}; one that throws
  * ends the session that it was called for, and no other.
  */
-export interface Part {
+export interface FeatureHooks {
   readonly core?: CoreOptions | undefined;
-  readonly endpoint?: PartEndpoint | undefined;
+  readonly endpoint?: FeatureEndpoint | undefined;
   readonly offer?: Offer | undefined;
   /** By name. */
   readonly names?: Readonly<Record<string, OwnName>> | undefined;
   /** Names of extensions that sessions may agree on because it is there. */
   readonly extensions?: readonly string[] | undefined;
   readonly figures?: readonly Figure[] | undefined;
-  /** No two parts have one of a name. */
+  /** No two features have one of a name. */
   readonly labels?: Labels | undefined;
-  readonly drain?: DrainPart | undefined;
-  /** A handler around another one. The first part is the outermost. */
+  readonly drain?: DrainHooks | undefined;
+  /** A handler around another one. The first feature is the outermost. */
   wrap?(next: RequestHandler): RequestHandler;
-  /** Takes the events that are not for the application. The first part is the outermost. */
+  /** Takes the events that are not for the application. The first feature is the outermost. */
   route?(session: ServerEndpoint, next: EventRoute | undefined): EventRoute | undefined;
   /** Why no new session is admitted at present. */
   refuses?(): Refusal | undefined;
-  /** Why a balancer should send no clients here, as one clause for the operator; `undefined` if the part knows of nothing. */
+  /** Why a balancer should send no clients here, as one clause for the operator; `undefined` if the feature knows of nothing. */
   unready?(): string | undefined;
-  /** Looks for a session that is not here. `undefined` if the part does not look for it. Never rejects. */
+  /** Looks for a session that is not here. `undefined` if the feature does not look for it. Never rejects. */
   seek?(wanted: Wanted): Promise<Sought> | undefined;
-  /** Whether a new session is put on record, or why it is refused; `undefined` if the part does not decide that. */
+  /** Whether a new session is put on record, or why it is refused; `undefined` if the feature does not decide that. */
   records?(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal | undefined;
   /** Before ACCEPT, when it is known who the client is. */
   claim?(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
@@ -218,10 +218,10 @@ export interface Part {
   resumed?(session: ServerEndpoint): void;
   /**
    * The application is done with a one-way message of the client, or with a tensor: each is told once, wherever the session goes.
-   * What {@link PartHost.changed} saves meanwhile is on record with it, or neither is.
+   * What {@link FeatureHost.changed} saves meanwhile is on record with it, or neither is.
    */
   handled?(session: ServerEndpoint, message: Message): void;
-  /** The session is over here, also one that was never established and is not in {@link PartHost.sessions}. */
+  /** The session is over here, also one that was never established and is not in {@link FeatureHost.sessions}. */
   ended?(session: ServerEndpoint, error: ProtocolError | undefined): void;
   /** The session may leave: what others have for it waits from now on. Again is allowed. */
   hold?(session: ServerEndpoint): void;
@@ -240,8 +240,8 @@ export interface Part {
   /** The session stays. */
   release?(session: ServerEndpoint): void;
   /**
-   * What the part has to know where the session goes, as a value of MessagePack; `undefined` for nothing. It is asked when the
-   * session moves, when it goes on record, and when {@link PartHost.changed} is called.
+   * What the feature has to know where the session goes, as a value of MessagePack; `undefined` for nothing. It is asked when the
+   * session moves, when it goes on record, and when {@link FeatureHost.changed} is called.
    *
    * @param how another node takes it now, or from its record when this one has died.
    */
@@ -261,6 +261,6 @@ export interface Part {
   tick?(): void;
   /** The server closes: its sessions are about to be closed. */
   leave?(): Promise<void> | void;
-  /** The sessions of the server are closed. The last part is the first. */
+  /** The sessions of the server are closed. The last feature is the first. */
   close?(reason: ProtocolError): Promise<void> | void;
 }

@@ -3,7 +3,7 @@ export interface Slotted {
   slots: unknown[] | undefined;
 }
 
-/** The state that one part keeps of each session. It goes with the session. */
+/** The state that one feature keeps of each session. It goes with the session. */
 export class Slot<State, Session extends Slotted = Slotted> {
   readonly #index: number;
   readonly #create: (session: Session) => State;
@@ -11,7 +11,7 @@ export class Slot<State, Session extends Slotted = Slotted> {
 
   /**
    * @param create makes the state when it is first needed.
-   * @param count slots of all parts together, once all are installed.
+   * @param count slots of all features together, once all are installed.
    */
   constructor(index: number, create: (session: Session) => State, count: () => number) {
     this.#index = index;

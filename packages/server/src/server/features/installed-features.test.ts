@@ -13,20 +13,20 @@ import { batching } from '../../replies/batching.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
 import { hooks } from '../hooks/feature.js';
 import type { SessionServer } from '../server.js';
-import { chooseFeatures, without } from './features.js';
+import { chooseFeatures, without } from './choose-features.js';
+import { type Feature, type FeatureHooks, type FeatureHost, Service } from './feature.js';
+import { InstalledFeatures, type ServerOfFeatures } from './installed-features.js';
 import { inOrder } from './order.js';
-import { type Feature, type Part, type PartHost, Port } from './part.js';
-import { Parts, type ServerOfParts } from './parts.js';
 
-const feature = (name: string, part: Part = {}, after?: readonly string[]): Feature => ({
+const feature = (name: string, feature: FeatureHooks = {}, after?: readonly string[]): Feature => ({
   name,
   after,
-  install: () => part,
+  install: () => feature,
 });
 
-/** A server as far as parts without a session need one. */
-const SERVER = {} as ServerOfParts;
-const partsOf = (...features: Feature[]) => new Parts(features, SERVER, SILENT_LOGGER);
+/** A server as far as features without a session need one. */
+const SERVER = {} as ServerOfFeatures;
+const installed = (...features: Feature[]) => new InstalledFeatures(features, SERVER, SILENT_LOGGER);
 
 function fakeSession(id: string) {
   const faults: unknown[] = [];
@@ -34,11 +34,11 @@ function fakeSession(id: string) {
   return { session: session as unknown as ServerEndpoint, faults };
 }
 
-const orderOf = (server: unknown): readonly string[] => (server as SessionServer).parts.order;
+const orderOf = (server: unknown): readonly string[] => (server as SessionServer).features.order;
 
 const AGREED = ['link', 'resume', 'context'];
 
-describe('the order of parts', () => {
+describe('the order of features', () => {
   it('is the same for every server', () => {
     const authenticate = () => ({ principal: 'p' });
     expect(orderOf(createServer())).toEqual([
@@ -85,12 +85,12 @@ describe('the order of parts', () => {
   });
 
   it('has what provides a port before what names the port', () => {
-    const port = new Port<number>('number');
+    const port = new Service<number>('number');
     const items = [
       { name: 'taker', after: [port] },
       { name: 'other' },
       { name: 'giver', provides: [port] },
-      { name: 'namesake', provides: [new Port<number>('number')] },
+      { name: 'namesake', provides: [new Service<number>('number')] },
     ];
     expect(inOrder(items).map(({ name }) => name)).toEqual(['giver', 'taker', 'other', 'namesake']);
   });
@@ -132,13 +132,13 @@ describe('the features of a server', () => {
   });
 });
 
-describe('parts', () => {
+describe('features', () => {
   it('give each other what they provide, if it comes before', () => {
-    const port = new Port<number>('number');
+    const port = new Service<number>('number');
     const seen: unknown[] = [];
     const giver: Feature = {
       name: 'giver',
-      install(host: PartHost) {
+      install(host: FeatureHost) {
         host.provide(port, 7);
         return {};
       },
@@ -146,21 +146,21 @@ describe('parts', () => {
     const taker: Feature = {
       name: 'taker',
       after: ['giver'],
-      install(host: PartHost) {
+      install(host: FeatureHost) {
         seen.push(host.use(port));
         return {};
       },
     };
-    partsOf(taker, giver);
-    partsOf(taker);
+    installed(taker, giver);
+    installed(taker);
     expect(seen).toEqual([7, undefined]);
   });
 
   it('do not set the same value twice', () => {
     const tells = (name: string) => feature(name, { offer: { securityScanning: true } });
-    expect(() => partsOf(tells('a'), tells('b'))).toThrow('b: another feature sets securityScanning');
+    expect(() => installed(tells('a'), tells('b'))).toThrow('b: another feature sets securityScanning');
     const labelled = (name: string) => feature(name, { labels: { robot: () => name } });
-    expect(() => partsOf(labelled('a'), labelled('b'))).toThrow('b: another feature sets robot');
+    expect(() => installed(labelled('a'), labelled('b'))).toThrow('b: another feature sets robot');
   });
 
   it('wrap handlers from the first to the last', async () => {
@@ -172,14 +172,14 @@ describe('parts', () => {
           return next(message, context);
         },
       });
-    const handler = partsOf(wrapping('inner'), wrapping('outer')).wrap(() => 'reply');
+    const handler = installed(wrapping('inner'), wrapping('outer')).wrap(() => 'reply');
     await handler({} as never, {} as never);
     expect(calls).toEqual(['inner', 'outer']);
   });
 
-  it('end the session that one of them fails for, and no other, and keep none from its part', () => {
+  it('end the session that one of them fails for, and no other, and keep none from its feature', () => {
     const ended: string[] = [];
-    const parts = partsOf(
+    const features = installed(
       feature('bad', {
         ended({ id }) {
           if (id === 'a') throw new Error('a fault');
@@ -188,8 +188,8 @@ describe('parts', () => {
       feature('good', { ended: ({ id }) => void ended.push(id) }),
     );
     const [a, b] = [fakeSession('a'), fakeSession('b')];
-    parts.ended(a.session, undefined);
-    parts.ended(b.session, undefined);
+    features.ended(a.session, undefined);
+    features.ended(b.session, undefined);
     expect([a.faults.length, b.faults.length, ended]).toEqual([1, 0, ['a', 'b']]);
   });
 
@@ -199,14 +199,16 @@ describe('parts', () => {
     };
     const late = async () => fault();
     const tick = late as () => void;
-    const parts = partsOf(feature('bad', { ready: late as () => void, quiet: fault, leaves: fault, tick }));
+    const features = installed(
+      feature('bad', { ready: late as () => void, quiet: fault, leaves: fault, tick }),
+    );
     const { session, faults } = fakeSession('a');
-    parts.ready(session);
-    parts.tick();
+    features.ready(session);
+    features.tick();
     await new Promise(setImmediate);
     expect(faults.length).toBe(1);
-    expect(parts.isQuiet(session)).toBe(false);
-    expect(parts.leaves(session, 1, 'move')).toBe(false);
+    expect(features.isQuiet(session)).toBe(false);
+    expect(features.leaves(session, 1, 'move')).toBe(false);
     expect(faults.length).toBe(3);
   });
 
@@ -214,18 +216,18 @@ describe('parts', () => {
     const fault = () => {
       throw new Error('a fault');
     };
-    const parts = partsOf(feature('bad', { page: fault, tick: fault }));
-    expect(parts.pageAt('/', 'sessions')).toBeUndefined();
-    expect(() => parts.tick()).not.toThrow();
-    expect(parts.unready()).toBeUndefined();
-    expect(partsOf(feature('bad', { unready: fault })).unready()).toBe('the part bad has failed');
-    expect(partsOf(feature('bad', { refuses: fault })).unready()).toBe('the part bad has failed');
+    const features = installed(feature('bad', { page: fault, tick: fault }));
+    expect(features.pageAt('/', 'sessions')).toBeUndefined();
+    expect(() => features.tick()).not.toThrow();
+    expect(features.unready()).toBeUndefined();
+    expect(installed(feature('bad', { unready: fault })).unready()).toBe('the feature bad has failed');
+    expect(installed(feature('bad', { refuses: fault })).unready()).toBe('the feature bad has failed');
   });
 
   it('start when those before them have started, and only once', async () => {
     const log: string[] = [];
     let fails = true;
-    const parts = partsOf(
+    const features = installed(
       feature('late', { start: () => void log.push('late') }, ['early', 'unsure']),
       feature('early', {
         async start() {
@@ -239,16 +241,16 @@ describe('parts', () => {
         },
       }),
     );
-    await expect(parts.start()).rejects.toThrow('not yet');
+    await expect(features.start()).rejects.toThrow('not yet');
     expect(log).toEqual(['early']);
     fails = false;
-    await parts.start();
+    await features.start();
     expect(log).toEqual(['early', 'late']);
   });
 
   it('close from the last to the first, also if one of them fails', async () => {
     const log: string[] = [];
-    const parts = partsOf(
+    const features = installed(
       feature('first', { close: () => void log.push('first') }),
       feature('bad', {
         close() {
@@ -257,7 +259,7 @@ describe('parts', () => {
       }),
       feature('last', { close: async () => void log.push('last') }),
     );
-    await parts.close(new ProtocolError('draining', 'the server closes'));
+    await features.close(new ProtocolError('draining', 'the server closes'));
     expect(log).toEqual(['last', 'first']);
   });
 });
@@ -267,12 +269,12 @@ describe('a slot', () => {
     const slots: { of(session: ServerEndpoint): unknown; peek(session: ServerEndpoint): unknown }[] = [];
     const keeping = (name: string): Feature => ({
       name,
-      install(host: PartHost) {
+      install(host: FeatureHost) {
         slots.push(host.slot(({ id }) => ({ name, id })));
         return {};
       },
     });
-    partsOf(keeping('a'), keeping('b'), keeping('c'));
+    installed(keeping('a'), keeping('b'), keeping('c'));
     const { session } = fakeSession('s');
     expect(slots.map((slot) => slot.peek(session))).toEqual([undefined, undefined, undefined]);
     const made = slots[1]?.of(session);
