@@ -258,7 +258,7 @@ describe('agents on two nodes', () => {
     const got: number[] = [];
     void (async () => {
       for await (const message of worker) got.push(Number(message.text));
-    })();
+    })().catch(() => {});
     const missing = new Set<number>();
     planner.on('undelivered', ({ first = 1, count }) => {
       for (let i = 0; i < count; i++) missing.add(first - 1 + i);

@@ -28,7 +28,7 @@ describe('a message to an agent', () => {
     const elsewhere: string[] = [];
     void (async () => {
       for await (const message of other as Session) elsewhere.push(message.text);
-    })();
+    })().catch(() => {});
     await planner?.send('hello', { to: 'worker' });
     const message = await nextMessage(worker as Session);
     expect([message.text, message.from]).toEqual(['hello', 'planner']);

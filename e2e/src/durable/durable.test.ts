@@ -319,7 +319,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'durable sessions', 
     const changes: string[] = [];
     void (async () => {
       for await (const { type, agent } of agents) changes.push(`${agent.id} ${type}`);
-    })();
+    })().catch(() => {});
     await until(() => agents.get('two') !== undefined);
     await kill();
     await until(async () => (await nodeAt(1).process.call('sessions')).length === 2);

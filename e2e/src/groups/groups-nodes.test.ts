@@ -47,7 +47,7 @@ function collect(session: ClientSession): string[] {
   const texts: string[] = [];
   void (async () => {
     for await (const { text } of session) texts.push(text);
-  })();
+  })().catch(() => {});
   return texts;
 }
 
