@@ -42,3 +42,19 @@ it.each([
   expect(calls).toEqual(order);
   sweep.stop();
 });
+
+it('goes by the timers that the process has, if a test gave its own back before they ran', () => {
+  const sweep = createSweep(5_000);
+  for (const round of [1, 2]) {
+    systemClock.soon(item(`soon ${round}`));
+    sweep.add(item(`sweep ${round}`));
+    if (round === 2) break;
+    vi.useRealTimers();
+    vi.useFakeTimers({
+      toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'performance'],
+    });
+  }
+  vi.advanceTimersByTime(5_000);
+  expect(calls).toEqual(['soon 1', 'soon 2', 'sweep 1', 'sweep 2']);
+  sweep.stop();
+});

@@ -32,8 +32,8 @@ export const systemClock: Clock = {
   },
   soon(item) {
     due.add(item);
-    if (isArmed) return;
-    isArmed = true;
+    if (armedWith === setTimeout) return;
+    armedWith = setTimeout;
     const dueAt = performance.now() + SHORT_TICK_MS;
     unref(setTimeout(() => afterReading(dueAt, runDue), SHORT_TICK_MS));
   },
@@ -48,10 +48,11 @@ const immediate = (globalThis as { setImmediate?: (task: () => void) => unknown 
 /** Acknowledgements and batches of all sessions share one timer, which runs only while any of them waits. */
 const SHORT_TICK_MS = 100;
 let due = new Set<Sweepable>();
-let isArmed = false;
+/** The function that has set this timer. Tests replace it, and when they give it back, timers of theirs never run. */
+let armedWith: unknown;
 
 function runDue(): void {
-  isArmed = false;
+  armedWith = undefined;
   const items = due;
   // Replace the set: clearing a long-lived one makes V8 consider a major garbage collection.
   due = new Set();
@@ -99,24 +100,31 @@ export interface Sweep {
 /** @param intervalMs how late a timeout may be noticed. */
 export function createSweep(intervalMs: number): Sweep {
   const items = new Set<Sweepable>();
-  let timer: unknown;
+  let startedWith: unknown;
+  let clear = (): void => {};
   let dueAt = 0;
   const sweep = () => {
     for (const each of items) tick(each);
   };
   const stop = () => {
-    if (timer !== undefined) clearInterval(timer);
-    timer = undefined;
+    clear();
+    clear = () => {};
+    startedWith = undefined;
   };
   return {
     add(item) {
       items.add(item);
-      if (timer !== undefined) return;
+      // As with `armedWith`, the timer may be one of a test that is over.
+      if (startedWith === setInterval) return;
+      stop();
+      startedWith = setInterval;
       dueAt = performance.now() + intervalMs;
-      timer = setInterval(() => {
+      const timer = setInterval(() => {
         afterReading(dueAt, sweep);
         dueAt = performance.now() + intervalMs;
       }, intervalMs);
+      const ownClear = clearInterval;
+      clear = () => ownClear(timer);
       unref(timer);
     },
     delete(item) {

@@ -1,3 +1,4 @@
+import { systemClock } from '@parlance/protocol/internal';
 import type { ServerSession } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createOpenAIGateway } from '../handlers/gateway/openai.js';
@@ -18,6 +19,16 @@ async function start(options?: TestServerOptions): Promise<TestServer> {
 const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 describe('time', () => {
+  it('is real again when the server is closed, also for the timer that sessions share', async () => {
+    const test = await createTestServer();
+    await test.connect();
+    systemClock.soon({ handleTick() {}, crash() {} });
+    await test.close();
+    let ticks = 0;
+    systemClock.soon({ handleTick: () => void ticks++, crash() {} });
+    await expect.poll(() => ticks).toBe(1);
+  });
+
   it('passes only when the test lets it, in order, for handlers too', async () => {
     const test = await start({
       async *onRequest() {
