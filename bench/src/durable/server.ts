@@ -29,10 +29,10 @@ const server = createServer({
   features: [nodes({ secret: 'a secret for the bench' }), durable(isDurable, { volatile: true })],
   limits: { messagesPerMinute: Infinity, sessionsPerIp: Infinity, sessionsPerMinutePerIp: Infinity },
   logger: { debug() {}, info: note, warn() {}, error: console.error },
-  async *onRequest(request, { said, onLost, signal }) {
+  async *onRequest(request, { yielded, onLost, signal }) {
     onLost('again');
     const wish = request.json<Wish>();
-    for (let part = said.length; part < wish.parts && !signal.aborted; part++) {
+    for (let part = yielded.length; part < wish.parts && !signal.aborted; part++) {
       parts++;
       yield wish.text ?? String(performance.timeOrigin + performance.now());
       if (wish.paceMs > 0) await sleep(wish.paceMs);

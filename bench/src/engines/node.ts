@@ -52,11 +52,11 @@ const server = createServer({
   ],
   limits: { ...UNLIMITED, sessionsPerPrincipal: Infinity },
   authenticate: ({ token = '' }) => ({ principal: token }),
-  async *onRequest(request, { said, keep, onLost, signal }) {
+  async *onRequest(request, { yielded, keep, onLost, signal }) {
     onLost('again');
     const wish = request.json<Wish>();
     if (wish.isKept) keep();
-    for (let part = said.length; part < wish.parts && !signal.aborted; part++) {
+    for (let part = yielded.length; part < wish.parts && !signal.aborted; part++) {
       parts++;
       yield String(performance.timeOrigin + performance.now());
       await sleep(wish.paceMs);

@@ -128,9 +128,9 @@ function stream(wish: Wish, context: RequestContext): AsyncIterable<Part> {
   return parts(wish, context);
 }
 
-async function* parts(wish: Wish, { session, signal, said }: RequestContext): AsyncIterable<Part> {
+async function* parts(wish: Wish, { session, signal, yielded }: RequestContext): AsyncIterable<Part> {
   const pace = numberIn(wish, 'pace');
-  for (let index = said.length + 1; index <= numberIn(wish, 'parts'); index++) {
+  for (let index = yielded.length + 1; index <= numberIn(wish, 'parts'); index++) {
     yield { text: text('part', index, numberIn(wish, 'size')) };
     if (pace > 0) await new Promise((resolve) => setTimeout(resolve, pace));
     if (!signal.aborted) continue;

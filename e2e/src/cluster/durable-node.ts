@@ -63,13 +63,13 @@ const server = createServer<Counted>({
     return { principal, agentId, data: { count: 0, last: 0 } };
   },
   onSession,
-  async *onRequest(request, { metadata, signal, said, attempt, onLost, keep }) {
+  async *onRequest(request, { metadata, signal, yielded, attempt, onLost, keep }) {
     calls[request.text] = (calls[request.text] ?? 0) + 1;
     if (metadata['again'] === true) onLost('again');
     if (metadata['keep'] !== undefined && !(attempt === 1 && metadata['late'] === true))
       kept.push(keep({ name: String(metadata['keep']) })?.id);
     signal.addEventListener('abort', () => aborts.push(signal.reason?.code));
-    yield* parts(said.length, Number(metadata['parts'] ?? 1), attempt);
+    yield* parts(yielded.length, Number(metadata['parts'] ?? 1), attempt);
   },
 });
 

@@ -88,9 +88,9 @@ describe.skipIf(missing !== undefined)('a page', () => {
       origins: [page.origin],
       engine: memoryCluster(),
       features: [nodes(), durable(true, { volatile: true })],
-      async *onRequest(_request, { said, onLost, signal }) {
+      async *onRequest(_request, { yielded, onLost, signal }) {
         onLost('again');
-        for (let part = said.length; part < PARTS && !signal.aborted; part++) {
+        for (let part = yielded.length; part < PARTS && !signal.aborted; part++) {
           if (part === PARTS / 2) handleHalf();
           yield `${part} `;
           await sleep(10);

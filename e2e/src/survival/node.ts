@@ -77,7 +77,7 @@ async function onSession(server: Server<Counted>, session: ServerSession<Counted
 
 async function* onRequest(
   request: Message,
-  { metadata, session, said, onLost, keep }: RequestContext<ServerSession<Counted>>,
+  { metadata, session, yielded, onLost, keep }: RequestContext<ServerSession<Counted>>,
 ): AsyncGenerator<string> {
   if (metadata['what'] === 'data') {
     yield `${session.data?.count ?? 0}`;
@@ -86,7 +86,7 @@ async function* onRequest(
   if (metadata['again'] === true) onLost('again');
   if (metadata['keep'] !== undefined) keep({ name: String(metadata['keep']) });
   calls[request.text] = (calls[request.text] ?? 0) + 1;
-  yield* replyParts(gate, said.length);
+  yield* replyParts(gate, yielded.length);
 }
 
 const listening = await Promise.all(

@@ -24,10 +24,10 @@ const server = createServer<{ readonly count: number }>({
   features: [nodes({ secret }), durable()],
   logger: { debug() {}, info: note, warn() {}, error() {} },
   onSession: countMessages,
-  async *onRequest(request, { said, onLost }) {
+  async *onRequest(request, { yielded, onLost }) {
     onLost('again');
     const words = wordsOf(answerTo(request.json<ChatRequest>()));
-    for (const word of words.slice(said.length)) {
+    for (const word of words.slice(yielded.length)) {
       yield word;
       await sleep(WORD_MS);
     }

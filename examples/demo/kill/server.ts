@@ -15,10 +15,10 @@ const [file = '', port = '0'] = process.argv.slice(2);
 const server = createServer({
   engine: sqlite(file),
   features: [durable()],
-  async *onRequest(request, { said, onLost }) {
+  async *onRequest(request, { yielded, onLost }) {
     onLost('again');
     const words = answerTo(request.json<ChatRequest>()).match(/\S+\s*|\s+/g) ?? [];
-    for (const word of words.slice(said.length)) {
+    for (const word of words.slice(yielded.length)) {
       yield word;
       await sleep(WORD_MS);
     }

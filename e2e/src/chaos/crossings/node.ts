@@ -122,15 +122,15 @@ async function countAll(session: ServerSession<{ readonly count: number }>): Pro
 
 async function* answer(
   request: Message,
-  { attempt, said, onLost, keep, signal }: RequestContext,
+  { attempt, yielded, onLost, keep, signal }: RequestContext,
 ): AsyncGenerator<string> {
   const question = request.json<Question>();
   const { id, parts, paceMs } = question;
-  effect('start', id, attempt, said.length);
+  effect('start', id, attempt, yielded.length);
   if (question.again) onLost('again');
   if (question.keep === 'name') effect('kept', id, keep({ name: id })?.id ?? '');
   signal.addEventListener('abort', () => effect('stopped', id, String(signal.reason?.code ?? signal.reason)));
-  for (let part = said.length; part < parts; part++) {
+  for (let part = yielded.length; part < parts; part++) {
     if (signal.aborted) return;
     yield partOf(id, part, attempt);
     await sleep(Math.random() * 2 * paceMs);

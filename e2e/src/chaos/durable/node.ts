@@ -78,16 +78,16 @@ async function say(session: Pick<ServerSession, 'id' | 'send'>): Promise<void> {
 
 async function* answer(
   request: Message,
-  { attempt, said, onLost, signal }: RequestContext,
+  { attempt, yielded, onLost, signal }: RequestContext,
 ): AsyncGenerator<string> {
   const { id, parts, paceMs } = request.json<Question>();
-  effect('start', id, attempt, said.length);
-  said.forEach(({ text }, i) => {
+  effect('start', id, attempt, yielded.length);
+  yielded.forEach(({ text }, i) => {
     if (text !== String(i)) effect('fault', `${id} has ${text} as part ${i} of what was said`);
   });
   if (isRepeatable(id)) onLost('again');
   if (plant === 'start') await sleep(UNMARKED_MS);
-  for (let part = said.length; part < parts; part++) {
+  for (let part = yielded.length; part < parts; part++) {
     if (signal.aborted) return;
     yield String(part);
     await sleep(Math.random() * 2 * paceMs);

@@ -71,10 +71,10 @@ export class Watchers {
   /** The handler for a request of a session. */
   handlerFor(asker: ServerEndpoint, stream: number): RequestHandler {
     return (request, context) => {
-      const { signal, said = [] } = context;
+      const { signal, yielded = [] } = context;
       const { watch = false } = request.json<Partial<DirectoryQuery>>();
       if (watch !== true) return this.#answer(asker, stream, false, signal);
-      const sent = namesIn(said);
+      const sent = namesIn(yielded);
       if (sent === undefined) return this.#answer(asker, stream, true, signal);
       return this.resumed(asker, { stream, sent })(request, context);
     };

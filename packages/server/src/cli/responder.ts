@@ -46,7 +46,9 @@ export function createEmbeddedResponder(): RequestHandler {
     if (readHttpHead(context) !== undefined) return yield* model(request, context);
     // The next process continues behind what this one has said.
     context.onLost('again');
-    for (const word of (answerTo(questionOf(request)).match(/\s*\S+/gu) ?? []).slice(context.said.length)) {
+    for (const word of (answerTo(questionOf(request)).match(/\s*\S+/gu) ?? []).slice(
+      context.yielded.length,
+    )) {
       if (signal.aborted) return;
       yield word;
     }

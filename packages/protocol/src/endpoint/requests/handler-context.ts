@@ -32,9 +32,9 @@ export interface RequestContext<Of extends Session = Session> {
    * The parts that former calls of the handler have yielded and that are on record, oldest first. The requester gets each
    * of them once, before the first part that this call yields.
    */
-  readonly said: readonly Message[];
+  readonly yielded: readonly Message[];
   /**
-   * Server: whether another node calls the handler again if this one dies, with {@link attempt} and {@link said}. The
+   * Server: whether another node calls the handler again if this one dies, with {@link attempt} and {@link yielded}. The
    * handler goes on with what it yields then. Else its reply fails with `interrupted` after the parts that are on record.
    * Has no effect in a session that is not on record.
    *
@@ -101,7 +101,7 @@ export class HandlerContext implements OwnContext {
   declare readonly signal: AbortSignal;
   readonly metadata: Metadata;
   readonly attempt: number;
-  readonly said: readonly Message[];
+  readonly yielded: readonly Message[];
   readonly runToCompletion: () => void;
   readonly setMetadata: (metadata: Metadata) => void;
   readonly setBatch: (options: BatchOptions | undefined) => void;
@@ -123,7 +123,7 @@ export class HandlerContext implements OwnContext {
     this.session = session;
     this.metadata = metadata;
     this.attempt = attempt;
-    this.said = said === undefined ? NONE_SAID : messagesOf(said, coder);
+    this.yielded = said === undefined ? NONE_SAID : messagesOf(said, coder);
     this.#cancellation = cancellation;
     this.#batching = batch;
     this.runToCompletion = () => {

@@ -82,9 +82,9 @@ async function replyOf(
 
 it('sends what one part returns behind the parts of a process before as another part', async () => {
   expect(await replyOf(() => 'whole', { said: [] })).toEqual(['response', 'whole']);
-  const handler: RequestHandler = async (_request, { said, setMetadata }) => {
+  const handler: RequestHandler = async (_request, { yielded, setMetadata }) => {
     setMetadata({ n: 1 });
-    return `${said.length} more`;
+    return `${yielded.length} more`;
   };
   // A RESPONSE after parts is a fault of the protocol.
   const sent = await replyOf(handler, { said: [plainBody(encodeUtf8('first'))] });

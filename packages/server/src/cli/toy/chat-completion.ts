@@ -63,8 +63,8 @@ export async function* completionReply(
   pieces: AsyncIterable<string> | Iterable<string>,
   context: RequestContext,
 ): AsyncGenerator<Part> {
-  const { said } = context;
-  const head = said[0] === undefined ? headOf(chat) : { ...headOf(chat), ...saidHead(said[0].text) };
+  const { yielded } = context;
+  const head = yielded[0] === undefined ? headOf(chat) : { ...headOf(chat), ...saidHead(yielded[0].text) };
   let text = '';
   if (chat.stream !== true) {
     for await (const piece of pieces) text += piece;
@@ -85,7 +85,7 @@ export async function* completionReply(
       choices: [{ index: 0, delta, finish_reason: finish }],
     });
   let parts = 0;
-  const isNew = () => ++parts > said.length;
+  const isNew = () => ++parts > yielded.length;
   if (isNew()) {
     setStatus(context, 200, 'text/event-stream; charset=utf-8');
     yield chunk({ role: 'assistant', content: '' });

@@ -29,19 +29,19 @@ export function createResponder({
   delayMs = 0,
 }: ResponderOptions = {}): (request: Message, context: RequestContext) => AsyncGenerator<Part> {
   return async function* respond(request, context) {
-    const { signal, said } = context;
+    const { signal, yielded } = context;
     context.onLost('again');
     const head = readHttpHead(context);
     if (head === undefined) {
       let words = 0;
-      for await (const word of answerInWords(readChat(request), delayMs, signal, said.length))
-        if (++words > said.length) yield word;
+      for await (const word of answerInWords(readChat(request), delayMs, signal, yielded.length))
+        if (++words > yielded.length) yield word;
       return;
     }
     try {
       assertChatPath(head);
       const chat = readChat(request);
-      yield* completionReply(chat, answerInWords(chat, delayMs, signal, said.length), context);
+      yield* completionReply(chat, answerInWords(chat, delayMs, signal, yielded.length), context);
     } catch (error) {
       if (error instanceof ApiError) yield errorReply(error, context);
       else if (isBadRequest(error)) yield errorReply(new ApiError(400, error.message), context);

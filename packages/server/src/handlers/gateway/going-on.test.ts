@@ -27,7 +27,7 @@ async function goOn(said: readonly string[], respond: () => Response) {
     metadata: {},
     setMetadata: () => policies.push('head'),
     attempt: 2,
-    said: said.map((text) => ({ text })),
+    yielded: said.map((text) => ({ text })),
     onLost: (policy: string) => policies.push(policy),
   } as unknown as RequestContext;
   const parts: string[] = [];

@@ -189,8 +189,8 @@ async function* goOn(
   gateway: ResolvedGatewayOptions,
   progress: Progress,
 ): AsyncGenerator<Part> {
-  const { signal, said } = context;
-  const endpoint = restOf(positionIn(said));
+  const { signal, yielded } = context;
+  const endpoint = restOf(positionIn(yielded));
   progress.endpoint = endpoint.name;
   const key = await keyOf(gateway, context);
   const headers = headersOf(gateway, key, undefined, progress.principal, endpoint, undefined);
