@@ -1,5 +1,5 @@
 import { connect, type Session } from '@parlance/client';
-import { createServer, nodes } from '@parlance/server';
+import { cluster, createServer } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import WebSocket from 'ws';
 import { startRedis } from '../../packages/server/src/engine/testing/redis-server.js';
@@ -28,7 +28,7 @@ monitor.on('monitor', (_time: string, args: string[], source: string) => {
 const servers = [0, 1].map(() =>
   createServer({
     engine: redis({ url: server.url }),
-    features: [nodes({ secret: SECRET })],
+    features: [cluster({ secret: SECRET })],
     authenticate: ({ token = '' }) => ({ principal: token }),
     limits: { messagesPerMinute: Infinity },
     async *onRequest(request, { keep }) {

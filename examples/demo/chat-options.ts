@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import type { Server as HttpServer } from 'node:http';
 import { decodeHttpRequest } from '@parlance/protocol';
 import {
+  cluster,
   createServer,
   keptReplies,
   memoryCluster,
-  nodes,
   type RequestHandler,
   type Server,
   type ServerOptions,
@@ -53,7 +53,7 @@ export function sessionsAt(http: HttpServer, onRequest: RequestHandler): () => R
     });
     const { features = [], ...options } = CHAT_OPTIONS;
     const sessions = createServer({
-      ...{ ...options, onRequest, engine, features: [...features, nodes()] },
+      ...{ ...options, onRequest, engine, features: [...features, cluster()] },
       logger: {
         debug() {},
         info: ({ event }) => event === 'node.joined' && handleNext(),

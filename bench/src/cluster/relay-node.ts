@@ -1,4 +1,4 @@
-import { createServer, nodes, without } from '@parlance/server';
+import { cluster, createServer, without } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import { cpuTime } from '../process/cpu.js';
@@ -13,7 +13,7 @@ const log = ({ event }: Readonly<Record<string, unknown>>) => {
 };
 const server = createServer({
   engine: redis({ url }),
-  features: [nodes({ secret: 'a secret for the bench' }), without('context')],
+  features: [cluster({ secret: 'a secret for the bench' }), without('context')],
   algorithms: ['NONE'],
   encodings: [],
   limits: UNLIMITED,

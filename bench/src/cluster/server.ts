@@ -1,4 +1,4 @@
-import { nodes } from '@parlance/server';
+import { cluster } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import { cpuTime } from '../process/cpu.js';
@@ -14,7 +14,7 @@ const { port, count } = await serveSessions(
   },
   url === undefined
     ? {}
-    : { engine: redis({ url }), features: [nodes({ secret: 'a secret for the bench' })] },
+    : { engine: redis({ url }), features: [cluster({ secret: 'a secret for the bench' })] },
 );
 
 const commands = {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createServer, durable, nodes } from '@parlance/server';
+import { cluster, createServer, durable } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import { cpuTime } from '../process/cpu.js';
@@ -26,7 +26,7 @@ let isMember = false;
 
 const server = createServer({
   engine: redis({ url }),
-  features: [nodes({ secret: 'a secret for the bench' }), durable(isDurable, { volatile: true })],
+  features: [cluster({ secret: 'a secret for the bench' }), durable(isDurable, { volatile: true })],
   limits: { messagesPerMinute: Infinity, sessionsPerIp: Infinity, sessionsPerMinutePerIp: Infinity },
   logger: { debug() {}, info: note, warn() {}, error: console.error },
   async *onRequest(request, { yielded, onLost, signal }) {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClientSession, connect } from '@parlance/client';
-import { createServer, metrics, nodes, type Server, without } from '@parlance/server';
+import { cluster, createServer, metrics, type Server, without } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { WebSocket } from 'ws';
 import { startRedis } from '../../../packages/server/src/engine/testing/redis-server.js';
@@ -33,7 +33,7 @@ class RealNode {
     this.#load = load;
     this.server = createServer({
       engine: redis({ url }),
-      features: [nodes({ secret: SECRET }), metrics(), without('context')],
+      features: [cluster({ secret: SECRET }), metrics(), without('context')],
       algorithms: ['NONE'],
       encodings: [],
       limits: UNLIMITED,

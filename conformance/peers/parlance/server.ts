@@ -1,4 +1,4 @@
-import { createServer, durable, memoryCluster, nodes, type Server } from '@parlance/server';
+import { cluster, createServer, durable, memoryCluster, type Server } from '@parlance/server';
 import { answering, count, forget } from './behaviours.js';
 
 /** Parlance's server as a peer under test. */
@@ -19,7 +19,7 @@ export interface Served {
 }
 
 export async function serve(port = 0): Promise<Served> {
-  const cluster = memoryCluster();
+  const engine = memoryCluster();
   let server: Server;
   let isClosed = false;
   let at = port;
@@ -30,8 +30,8 @@ export async function serve(port = 0): Promise<Served> {
       onRequest: answering({ drain, restart: () => void again(forgetting) }),
       onError: () => {},
       limits: UNLIMITED,
-      engine: cluster,
-      features: [nodes(), durable(true, { volatile: true })],
+      engine,
+      features: [cluster(), durable(true, { volatile: true })],
     });
     const { url, port: taken } = await server.listen({ port: at, host: '127.0.0.1' });
     at = taken;

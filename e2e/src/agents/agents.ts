@@ -1,5 +1,5 @@
 import { type ClientOptions, connect, type Message, type Session } from '@parlance/client';
-import { createServer, memoryCluster, nodes, type Server, type ServerOptions } from '@parlance/server';
+import { cluster, createServer, memoryCluster, type Server, type ServerOptions } from '@parlance/server';
 import WebSocket from 'ws';
 import { openFront } from '../kit/front.js';
 import { merged } from '../kit/server-options.js';
@@ -21,7 +21,7 @@ export function useNodes(nodes: number): void {
 }
 
 export async function serveAgents(options: ServerOptions = {}): Promise<AgentsBench> {
-  const one = count > 1 ? { engine: memoryCluster(), features: [nodes()] } : {};
+  const one = count > 1 ? { engine: memoryCluster(), features: [cluster()] } : {};
   const servers = Array.from({ length: count }, () => createAgentsServer(merged(one, options)));
   const ports: number[] = [];
   for (const server of servers) ports.push((await server.listen()).port);

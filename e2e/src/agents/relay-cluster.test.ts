@@ -2,9 +2,9 @@ import { type AddressInfo, createServer as createNetServer } from 'node:net';
 import { type ClientOptions, connect, type Session, type Undelivered } from '@parlance/client';
 import {
   agents,
+  cluster,
   createServer,
   memoryCluster,
-  nodes,
   type Server,
   type ServerOptions,
 } from '@parlance/server';
@@ -59,13 +59,13 @@ async function freePort(): Promise<number> {
 
 /** Two nodes, of which the second is reached by the first through a proxy. */
 async function pair(options: ServerOptions = {}) {
-  const cluster = memoryCluster();
+  const engine = memoryCluster();
   const port = await freePort();
   const proxy = await createCuttingProxy(port);
   open.push(() => proxy[Symbol.asyncDispose]());
-  const near = await node(merged({ engine: cluster, features: [nodes()] }, options));
-  const advertised = nodes({ listen: { port }, advertise: `ws://127.0.0.1:${proxy.port}` });
-  const far = await node(merged({ engine: cluster, features: [advertised] }, options));
+  const near = await node(merged({ engine, features: [cluster()] }, options));
+  const advertised = cluster({ listen: { port }, advertise: `ws://127.0.0.1:${proxy.port}` });
+  const far = await node(merged({ engine, features: [advertised] }, options));
   return { near, far, proxy };
 }
 
@@ -104,9 +104,9 @@ describe('agents on two nodes', () => {
 
   it('keep their addresses while the secret is replaced node by node', async () => {
     const [old, next] = ['the first secret of two', 'the second secret of two'];
-    const cluster = memoryCluster();
+    const engine = memoryCluster();
     const start = async (secret: readonly string[]) =>
-      await node({ engine: cluster, features: [nodes({ secret }), agents({ authorize: () => true })] });
+      await node({ engine, features: [cluster({ secret }), agents({ authorize: () => true })] });
     const stages = [[old], [old, next], [next, old], [next]];
     let stayed = await start(stages[0] ?? []);
     const addresses = new Set<string>();
@@ -278,11 +278,11 @@ describe('agents on two nodes', () => {
 
 describe('agents whose node drains', () => {
   it('go on at another one while they write to each other, without loss, doubles or reports', async () => {
-    const cluster = memoryCluster();
+    const engine = memoryCluster();
     const [near, far, third] = [
-      await node({ engine: cluster, features: [nodes()] }),
-      await node({ engine: cluster, features: [nodes()] }),
-      await node({ engine: cluster, features: [nodes()] }),
+      await node({ engine, features: [cluster()] }),
+      await node({ engine, features: [cluster()] }),
+      await node({ engine, features: [cluster()] }),
     ];
     let target = near.port;
     const proxy = await createCuttingProxy(() => target);
@@ -384,7 +384,7 @@ describe.skipIf(redisMissing !== undefined)(`agents on nodes that share ${redisM
     open.push(() => engine[Symbol.asyncDispose]());
     const options = {
       engine: redis({ url: engine.url }),
-      features: [nodes({ secret: 'a secret of sixteen bytes' })],
+      features: [cluster({ secret: 'a secret of sixteen bytes' })],
     };
     const [near, far] = [await node(options), await node(options)];
     const planner = await agent(near.port, 'acme/planner');

@@ -10,12 +10,12 @@ import {
 } from '@parlance/protocol';
 import {
   type Credentials,
+  cluster,
   createServer,
   type Identity,
   keptReplies,
   memoryCluster,
   metrics,
-  nodes,
   type Scan,
   type ServerOptions,
   scan,
@@ -204,7 +204,7 @@ const SERVERS = {
   scan: { ...common, features: [scan(check)] },
   fetch: { ...common, onFetch: app.fetch },
   replies: { ...common, features: [keptReplies({ authorize: () => delay(20, false) })] },
-  cluster: { ...common, onSession, engine: memoryCluster(), features: [nodes({ secret: CLUSTER_SECRET })] },
+  cluster: { ...common, onSession, engine: memoryCluster(), features: [cluster({ secret: CLUSTER_SECRET })] },
 } as const satisfies Record<string, ServerOptions>;
 export type ServerName = keyof typeof SERVERS;
 

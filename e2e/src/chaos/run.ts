@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type Session } from '@parlance/client';
-import { createServer, keptReplies, memoryCluster, nodes } from '@parlance/server';
+import { cluster, createServer, keptReplies, memoryCluster } from '@parlance/server';
 import WebSocket from 'ws';
 import { Account } from './account.js';
 import { FollowerAccount, followReplies, keepReply, REPLIES } from './followers.js';
@@ -116,7 +116,7 @@ class Run {
       timers: TIMERS,
       authenticate: ({ token }: { readonly token?: string | undefined }) =>
         token === undefined ? null : { principal: token },
-      features: [nodes(), keptReplies(REPLIES)],
+      features: [cluster(), keptReplies(REPLIES)],
       onRequest: keepReply,
     };
     await using keeper = createServer(keeping);

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import {
+  cluster,
   createServer,
   type DurabilityOptions,
   durable,
-  nodes,
   type ServerSession,
   sealed,
 } from '@parlance/server';
@@ -53,7 +53,7 @@ const engine = engineAt(setup.url);
 const server = createServer<Counted>({
   engine: setup.seal === undefined ? engine : sealed(engine, setup.seal),
   features: [
-    ...(setup.secret === undefined ? [] : [nodes({ secret: setup.secret })]),
+    ...(setup.secret === undefined ? [] : [cluster({ secret: setup.secret })]),
     durable(({ principal }) => principal !== 'plain', { volatile: true, ...setup.durability }),
     words(),
   ],

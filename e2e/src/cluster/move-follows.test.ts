@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ClientSession, Session } from '@parlance/client';
-import { memoryCluster, nodes, type ServerOptions } from '@parlance/server';
+import { cluster, memoryCluster, type ServerOptions } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createCuttingProxy } from '../kit/cutting-proxy.js';
 import { createPeers } from '../kit/peers.js';
@@ -13,11 +13,11 @@ const PAUSE_AT = 200;
 const SESSIONS = 6;
 
 let peers = createPeers();
-let cluster = memoryCluster();
+let engine = memoryCluster();
 let go = () => {};
 let gate = Promise.resolve();
 beforeEach(() => {
-  cluster = memoryCluster();
+  engine = memoryCluster();
   gate = new Promise((resolve) => {
     go = resolve;
   });
@@ -71,9 +71,7 @@ describe('a session that follows a kept reply', () => {
       const log = ({ event }: { readonly event?: string }) => void (event === 'node.joined' && joined++);
       const logger = { debug: log, info: log, warn: log, error: log };
       const servers = await Promise.all(
-        Array.from({ length: 4 }, () =>
-          peers.serve({ engine: cluster, features: [nodes()], logger, ...answers }),
-        ),
+        Array.from({ length: 4 }, () => peers.serve({ engine, features: [cluster()], logger, ...answers })),
       );
       await expect.poll(() => joined).toBe(4 * 3);
       let to = 0;

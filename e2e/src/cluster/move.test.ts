@@ -2,7 +2,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Session } from '@parlance/client';
 import { ProtocolError } from '@parlance/protocol';
 import { endpointOf } from '@parlance/protocol/internal';
-import { agents, type Engine, memoryCluster, nodes, type Server, type ServerOptions } from '@parlance/server';
+import {
+  agents,
+  cluster,
+  type Engine,
+  memoryCluster,
+  type Server,
+  type ServerOptions,
+} from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { decodeLinkMessage, encodeLinkMessage } from '../../../packages/server/src/cluster/link/message.js';
 import { PATHS } from '../../../packages/server/src/cluster/peer-port.js';
@@ -21,9 +28,9 @@ import { createWatchingProxy } from '../kit/watching-proxy.js';
 const SECRET = 'sixteen bytes or more';
 
 let peers = createPeers();
-let cluster = memoryCluster();
+let engine = memoryCluster();
 beforeEach(() => {
-  cluster = memoryCluster();
+  engine = memoryCluster();
 });
 afterEach(async () => {
   await peers[Symbol.asyncDispose]();
@@ -39,7 +46,7 @@ const logger = (name: string) => {
 };
 let started = 0;
 const serve = (options: ServerOptions = {}) =>
-  peers.serve(merged({ engine: cluster, features: [nodes()], logger: logger(`node ${started++}`) }, options));
+  peers.serve(merged({ engine, features: [cluster()], logger: logger(`node ${started++}`) }, options));
 
 /** A client of the first node whose connection has come back to the second one. */
 async function led(options: ServerOptions, client: Parameters<typeof peers.dial>[1] = {}) {
@@ -284,7 +291,10 @@ describe('a client that asks its next question when it reads the end of an answe
       }),
     );
     const node = { listen: { port }, advertise: `ws://127.0.0.1:${way.port}` };
-    const servers = [await serve(answers(true)), await serve({ ...answers(false), features: [nodes(node)] })];
+    const servers = [
+      await serve(answers(true)),
+      await serve({ ...answers(false), features: [cluster(node)] }),
+    ];
     let to = 0;
     const proxy = peers.use(await createCuttingProxy(() => servers[to]?.port as number));
     const sessions = await Promise.all(
@@ -320,7 +330,7 @@ describe('a move that breaks', () => {
     async () => {
       const random = Math.random;
       let isCalm = false;
-      const shared = unreliable(cluster, random, () => isCalm);
+      const shared = unreliable(engine, random, () => isCalm);
       const legs: CuttingProxy[] = [];
       const servers = await Promise.all(
         [0, 1, 2].map(async () => {
@@ -328,7 +338,7 @@ describe('a move that breaks', () => {
           const leg = peers.use(await createCuttingProxy(peerPort));
           legs.push(leg);
           const node = { listen: { port: peerPort }, advertise: `ws://127.0.0.1:${leg.port}` };
-          return await serve({ ...counting, engine: shared, features: [nodes(node)] });
+          return await serve({ ...counting, engine: shared, features: [cluster(node)] });
         }),
       );
       let to = [0];
@@ -512,7 +522,7 @@ describe('a node that drains', () => {
     };
     const node = { listen: { port }, advertise: `ws://127.0.0.1:${way.port}` };
     const servers = [
-      await serve({ ...counting, features: [nodes(node)] }),
+      await serve({ ...counting, features: [cluster(node)] }),
       await serve({ ...counting, logger: logged(1) }),
       await serve({ ...counting, logger: logged(2) }),
     ];
@@ -610,7 +620,7 @@ describe('the link of a move', () => {
     const node = { secret: SECRET };
     const { server } = await serve({
       ...options,
-      features: [nodes(node)],
+      features: [cluster(node)],
       logger: { debug: log, info: log, warn: log, error: log },
     });
     const { node: incarnation, address } = lines.find(({ event }) => event === 'node.listening') as Required<

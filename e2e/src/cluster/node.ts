@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { createServer, type Message, metrics, nodes, type Session } from '@parlance/server';
+import { cluster, createServer, type Message, metrics, type Session } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import { serverEndpoint } from '../kit/endpoints.js';
@@ -35,7 +35,7 @@ const server = createServer({
   engine: redis({ url: setup.url }),
   features: [
     metrics(),
-    nodes({
+    cluster({
       listen: { port: setup.peerPort },
       advertise: setup.advertise,
       secret: setup.secret,

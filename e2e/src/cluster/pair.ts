@@ -1,5 +1,5 @@
 import { connect, type Session } from '@parlance/client';
-import { createServer, type Engine, nodes, type Server } from '@parlance/server';
+import { cluster, createServer, type Engine, type Server } from '@parlance/server';
 import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
 
@@ -33,7 +33,7 @@ export async function startNode(engine: Engine): Promise<PairNode> {
   const log = (fields: Readonly<Record<string, unknown>>) => events.push(String(fields['event']));
   const server = createServer({
     engine,
-    features: [nodes({ secret: SECRET })],
+    features: [cluster({ secret: SECRET })],
     logger: { debug: log, info: log, warn: log, error: log },
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
     async onSession(session) {

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientSession, connect } from '@parlance/client';
-import { createServer, durable, memoryCluster, nodes, type Server } from '@parlance/server';
+import { cluster, createServer, durable, memoryCluster, type Server } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import {
@@ -96,7 +96,7 @@ describe('servers without nodes that share an engine', () => {
   });
 
   it('are refused beside nodes, and nodes beside them', async () => {
-    const features = [durable(true, { volatile: true }), nodes()];
+    const features = [durable(true, { volatile: true }), cluster()];
     const alone = create();
     await alone.listen();
     const refused = { code: 'invalid_option', message: expect.stringContaining('lacks the feature nodes') };

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { createServer, durable, memoryCluster, nodes, type Server } from '@parlance/server';
+import { cluster, createServer, durable, memoryCluster, type Server } from '@parlance/server';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Bundle, bundleFile } from '../../../bench/src/page/bundle.js';
@@ -24,7 +24,7 @@ describe.skipIf(missing !== undefined)('a page with a durable session', () => {
   let servers: Pick<Server, 'close'>[];
   let front: CuttingProxy;
   let port: number;
-  let cluster: ReturnType<typeof memoryCluster>;
+  let engine: ReturnType<typeof memoryCluster>;
 
   beforeAll(async () => {
     const page = fileURLToPath(new URL('../resume/reload-page.ts', import.meta.url));
@@ -39,7 +39,7 @@ describe.skipIf(missing !== undefined)('a page with a durable session', () => {
   });
   beforeEach(async () => {
     servers = [];
-    cluster = memoryCluster();
+    engine = memoryCluster();
     front = await createCuttingProxy(() => port);
     await serve();
   });
@@ -51,8 +51,8 @@ describe.skipIf(missing !== undefined)('a page with a durable session', () => {
   async function serve(): Promise<void> {
     const server = createServer<number>({
       origins: [files.origin],
-      engine: cluster,
-      features: [nodes(), durable(true, { volatile: true })],
+      engine,
+      features: [cluster(), durable(true, { volatile: true })],
       authenticate: () => ({ principal: 'ann', data: 0 }),
       async onSession(session) {
         for await (const { text } of session) {

@@ -1,4 +1,4 @@
-import { durable, nodes, sealed } from '@parlance/server';
+import { cluster, durable, sealed } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
 import {
@@ -39,7 +39,7 @@ async function serve(server: RedisServer, seal: boolean) {
   const plain = redis({ client: counted });
   const { url: own } = await peers.serve({
     engine: seal ? sealed(plain, { key: new Uint8Array(32).fill(5) }) : plain,
-    features: [nodes({ secret: 'a secret of the cluster in tests' }), durable(true, { volatile: true })],
+    features: [cluster({ secret: 'a secret of the cluster in tests' }), durable(true, { volatile: true })],
     async *onRequest({ text }) {
       for (let i = 0; i < PARTS; i++) {
         yield `${text.length % 7} word`;

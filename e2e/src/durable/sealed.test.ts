@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ProtocolError } from '@parlance/client';
-import { durable, type Logger, nodes, RequestError, sealed } from '@parlance/server';
+import { cluster, durable, type Logger, RequestError, sealed } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
 import {
@@ -42,7 +42,7 @@ const refused: string[] = [];
 async function nodeOf({ url }: RedisServer, seal?: { key: string; otherKeys?: string[] }): Promise<string> {
   const { url: own } = await peers.serve({
     engine: seal === undefined ? redis({ url }) : sealed(redis({ url }), seal),
-    features: [nodes({ secret: SECRET })],
+    features: [cluster({ secret: SECRET })],
     logger,
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
     async *onRequest({ text }, { keep }) {
@@ -129,7 +129,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a sealed cluster', 
     const secret = { state: 'weaves flowers and leaves', message: 'poetical science', token: 'ada-lovelace' };
     const { url } = await peers.serve({
       engine: sealed(redis({ url: server.url }), { key: KEY }),
-      features: [nodes({ secret: SECRET }), durable(true, { volatile: true })],
+      features: [cluster({ secret: SECRET }), durable(true, { volatile: true })],
       authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
       async onSession(session) {
         for await (const { text } of session)

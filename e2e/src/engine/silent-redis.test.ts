@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect } from '@parlance/client';
-import { createServer, durable, nodes, type Server } from '@parlance/server';
+import { cluster, createServer, durable, type Server } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
@@ -32,7 +32,7 @@ function createNode(port: number) {
   const server = createServer({
     engine: redis({ url: `redis://127.0.0.1:${port}` }),
     features: [
-      nodes({ secret: SECRET }),
+      cluster({ secret: SECRET }),
       durable(({ principal }) => principal !== 'plain', { volatile: true }),
     ],
     logger: { debug: log, info: log, warn: log, error: log },

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createServer, memoryCluster, nodes, type ServerOptions } from '@parlance/server';
+import { cluster, createServer, memoryCluster, type ServerOptions } from '@parlance/server';
 import { afterEach, expect, it } from 'vitest';
 import WebSocket, { WebSocketServer } from 'ws';
 import { createCuttingProxy } from '../kit/cutting-proxy.js';
@@ -91,7 +91,7 @@ it('says that a client came with a session of another process, once, and only wi
   const second = await peers.serve({ logger: plain.logger });
   const clustered = logging();
   const engine = memoryCluster();
-  const third = await peers.serve({ logger: clustered.logger, engine, features: [nodes()] });
+  const third = await peers.serve({ logger: clustered.logger, engine, features: [cluster()] });
   const front = peers.use(await createCuttingProxy(first.port));
   const dial = () =>
     peers.dial(`ws://127.0.0.1:${front.port}/session`, { reconnect: { minDelayMs: 5, maxDelayMs: 20 } });

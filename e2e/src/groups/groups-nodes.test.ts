@@ -1,5 +1,5 @@
 import { type ClientSession, connect } from '@parlance/client';
-import { createServer, memoryCluster, nodes, type Server, type ServerOptions } from '@parlance/server';
+import { cluster, createServer, memoryCluster, type Server, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { isFull } from '../../../scripts/extent.js';
@@ -25,7 +25,7 @@ async function startNodes(count: number) {
     };
     const server: Server = createServer({
       engine,
-      features: [nodes()],
+      features: [cluster()],
       limits: UNLIMITED,
       logger: { debug() {}, info() {}, warn() {}, error() {} },
       authenticate: ({ token }) => ({ principal: token as string }),

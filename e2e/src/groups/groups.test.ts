@@ -1,10 +1,10 @@
 import { type ClientSession, connect } from '@parlance/client';
 import {
+  cluster,
   createServer,
   type GroupsOptions,
   groups,
   memoryCluster,
-  nodes,
   type Server,
   type ServerOptions,
   type ServerSession,
@@ -220,14 +220,14 @@ describe('the members of a group', () => {
   });
 
   it('go with a session to another node, without a word of its code', async () => {
-    const cluster = memoryCluster();
+    const engine = memoryCluster();
     let added = 0;
     const onSession: ServerOptions['onSession'] = (session) => {
       if (session.isMoved) return;
       added++;
       for (const { server } of [one, two]) server.group('room').add(session);
     };
-    const options = { engine: cluster, features: [nodes()], onSession };
+    const options = { engine, features: [cluster()], onSession };
     const [one, two] = [await listen(options), await listen(options)];
     let { port } = one;
     const proxy = await createCuttingProxy(() => port);

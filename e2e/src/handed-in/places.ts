@@ -6,6 +6,7 @@ import { contractClient, defineContract } from '@parlance/client/contract';
 import { tap, watchSockets } from '@parlance/client/inspect';
 import {
   agents,
+  cluster,
   createServer,
   durable,
   groups,
@@ -13,7 +14,6 @@ import {
   keptReplies,
   type ModelIdentity,
   memoryCluster,
-  nodes,
   type Server,
   type ServerOptions,
   type Session,
@@ -318,7 +318,7 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
       {
         engine: memoryCluster(),
         features: [
-          nodes({ secret: '0123456789abcdef0123456789abcdef' }),
+          cluster({ secret: '0123456789abcdef0123456789abcdef' }),
           durable(onlyFor(foreign, ({ principal }) => principal === VICTIM, false)),
         ],
       },

@@ -1,6 +1,6 @@
 import type { Body, Message, Session } from '@parlance/client';
 import { contractClient, defineContract, serve } from '@parlance/client/contract';
-import { durable, nodes, type ServerOptions } from '@parlance/server';
+import { cluster, durable, type ServerOptions } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -127,7 +127,7 @@ describe('the form of a body', () => {
     const { url } = await peers.serve({
       engine: redis({ url: engine.url }),
       features: [
-        nodes({ secret: 'a secret of thirty-two bytes or more' }),
+        cluster({ secret: 'a secret of thirty-two bytes or more' }),
         durable(true, { volatile: true }),
       ],
       authenticate: () => ({ principal: 'ann' }),

@@ -22,7 +22,7 @@ export function ofNodes(
 ): typeof parlance {
   const createServer = <Data>(options: ServerOptions<Data> = {}): Server<Data> => {
     if (options.engine !== undefined) return actual.createServer(options);
-    const joined = { engine: around(actual.memoryCluster()), features: [actual.nodes()] };
+    const joined = { engine: around(actual.memoryCluster()), features: [actual.cluster()] };
     const each = merged(options, joined);
     const nodes = Array.from({ length: count }, () => actual.createServer(each));
     return new ServerOfNodes(nodes as [Server<Data>, ...Server<Data>[]]);

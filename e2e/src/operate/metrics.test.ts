@@ -1,5 +1,5 @@
 import { encodeControl } from '@parlance/protocol';
-import { durable, metrics, nodes, scan } from '@parlance/server';
+import { cluster, durable, metrics, scan } from '@parlance/server';
 import { createOpenAIGateway } from '@parlance/server/openai';
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -280,7 +280,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'metrics of durable 
       engine: redis({ url: engine.url }),
       features: [
         metrics(),
-        nodes({ secret: 'a secret of the cluster in tests' }),
+        cluster({ secret: 'a secret of the cluster in tests' }),
         durable(true, { volatile: true, stallMs: 100 }),
       ],
       onRequest: ({ text }) => text,

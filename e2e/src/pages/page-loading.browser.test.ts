@@ -2,10 +2,10 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
+  cluster,
   createServer,
   durable,
   memoryCluster,
-  nodes,
   type SendOptions,
   type ServerOptions,
 } from '@parlance/server';
@@ -87,7 +87,7 @@ describe.skipIf(missing !== undefined)('a page', () => {
     const options: ServerOptions = {
       origins: [page.origin],
       engine: memoryCluster(),
-      features: [nodes(), durable(true, { volatile: true })],
+      features: [cluster(), durable(true, { volatile: true })],
       async *onRequest(_request, { yielded, onLost, signal }) {
         onLost('again');
         for (let part = yielded.length; part < PARTS && !signal.aborted; part++) {

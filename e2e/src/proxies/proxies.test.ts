@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientOptions, connect, type Session } from '@parlance/client';
-import { createServer, memoryCluster, metrics, nodes, type Server } from '@parlance/server';
+import { cluster, createServer, memoryCluster, metrics, type Server } from '@parlance/server';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { type CuttingProxy, createCuttingProxy } from '../kit/cutting-proxy.js';
@@ -27,11 +27,11 @@ const LIMITS = {
 const PING_MS = 10_000;
 const TIMEOUT_SECONDS = 15;
 
-async function startNode(cluster: ReturnType<typeof memoryCluster>): Promise<Node> {
+async function startNode(engine: ReturnType<typeof memoryCluster>): Promise<Node> {
   const addresses: string[] = [];
   const server = createServer({
-    engine: cluster,
-    features: [metrics(), nodes()],
+    engine,
+    features: [metrics(), cluster()],
     limits: LIMITS,
     timers: { pingIntervalMs: PING_MS },
     trustedProxies: ['127.0.0.1'],
@@ -92,8 +92,8 @@ for (const name of ['nginx', 'haproxy'] satisfies ProxyName[]) {
       return session;
     };
     beforeAll(async () => {
-      const cluster = memoryCluster();
-      nodes = [await startNode(cluster), await startNode(cluster)];
+      const engine = memoryCluster();
+      nodes = [await startNode(engine), await startNode(engine)];
       proxy = await startProxy(name, nodes, { timeoutSeconds: TIMEOUT_SECONDS });
       front = await createCuttingProxy(proxy.port);
     });
@@ -189,8 +189,8 @@ for (const name of ['nginx', 'haproxy'] satisfies ProxyName[]) {
     }, 60_000);
 
     it('new connections go to the other node while one drains, and what that one began is finished', async () => {
-      const cluster = memoryCluster();
-      const [old, other] = [await startNode(cluster), await startNode(cluster)];
+      const engine = memoryCluster();
+      const [old, other] = [await startNode(engine), await startNode(engine)];
       await using balancer = await startProxy(name, [old, other]);
       try {
         const users: Session[] = [];

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FollowedReply, ProtocolError } from '@parlance/client';
-import { type Logger, nodes, type Server } from '@parlance/server';
+import { cluster, type Logger, type Server } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { afterEach, describe, expect, it } from 'vitest';
 import {
@@ -37,7 +37,7 @@ async function node(url: string): Promise<TestNode> {
   const logger: Logger = { debug: log, info: log, warn: log, error: log };
   const { server, url: own } = await peers.serve({
     engine: redis({ url }),
-    features: [nodes({ secret: SECRET })],
+    features: [cluster({ secret: SECRET })],
     logger,
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
     async *onRequest({ text }, { keep }) {

@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FollowedReply, Message, ProtocolError, Session } from '@parlance/client';
 import {
+  cluster,
   keptReplies,
   type Logger,
   memoryCluster,
-  nodes,
   type RepliesOptions,
   type RequestHandler,
   type Server,
@@ -19,9 +19,9 @@ import { textOfMetrics } from '../operate/scraping.js';
 /** Kept replies on the nodes of one process: followed, stopped and listed from others, and left by a drain. */
 
 let peers = createPeers();
-let cluster = memoryCluster();
+let engine = memoryCluster();
 beforeEach(() => {
-  cluster = memoryCluster();
+  engine = memoryCluster();
 });
 afterEach(async () => {
   await peers[Symbol.asyncDispose]();
@@ -80,8 +80,8 @@ async function node(options: ServerOptions = {}): Promise<TestNode> {
   const log = (fields: Readonly<Record<string, unknown>>) => lines.push(fields as Line);
   const logger: Logger = { debug: log, info: log, warn: log, error: log };
   const base: ServerOptions = {
-    engine: cluster,
-    features: [nodes()],
+    engine,
+    features: [cluster()],
     logger,
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),
     onRequest: gated,

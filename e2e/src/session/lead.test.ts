@@ -2,11 +2,11 @@ import type { Socket } from 'node:net';
 import { CloseCode, encodeControl, ProtocolError } from '@parlance/protocol';
 import { incarnationOf } from '@parlance/protocol/internal';
 import {
+  cluster,
   createServer,
   type Engine,
   type Logger,
   memoryCluster,
-  nodes,
   type Server,
   type ServerOptions,
 } from '@parlance/server';
@@ -20,9 +20,9 @@ import { textOfMetrics } from '../operate/scraping.js';
 /** Nodes of one process: connections that arrive where their session is not. */
 
 let peers = createPeers();
-let cluster = memoryCluster();
+let engine = memoryCluster();
 beforeEach(() => {
-  cluster = memoryCluster();
+  engine = memoryCluster();
 });
 afterEach(async () => {
   await peers[Symbol.asyncDispose]();
@@ -46,7 +46,7 @@ const echo: ServerOptions = {
   },
 };
 const node = (options: ServerOptions = {}) =>
-  peers.serve(merged({ engine: cluster, features: [nodes()], ...echo }, options));
+  peers.serve(merged({ engine, features: [cluster()], ...echo }, options));
 
 type Session = Awaited<ReturnType<typeof greet>>;
 /** Is cut before the servers close, which would wait for it. */
@@ -277,7 +277,7 @@ describe('a ticket', () => {
     said: Uint8Array,
     change: Partial<LedClient>,
   ): Promise<RawPeer> {
-    const secrets = [Buffer.from(cluster.secret ?? '')];
+    const secrets = [Buffer.from(engine.secret ?? '')];
     const tickets = new Tickets({ secrets, incarnation: 'source', now: Date.now });
     const client: LedClient = {
       sessionId: '',
@@ -524,9 +524,9 @@ describe('readiness', () => {
   it('begins when the node is a member, and no session before', async () => {
     let isThere = false;
     const lazy: Engine = {
-      ...cluster,
+      ...engine,
       connect() {
-        const link = cluster.connect();
+        const link = engine.connect();
         return {
           ...link,
           renew: async (...announced) => {
@@ -556,20 +556,20 @@ describe('readiness', () => {
 
   it('never begins with an engine that is unsuitable: the server does not listen', async () => {
     const old: Engine = {
-      ...cluster,
+      ...engine,
       connect: () => ({
-        ...cluster.connect(),
+        ...engine.connect(),
         renew: () => Promise.reject(new ProtocolError('unsupported', 'too old')),
       }),
     };
-    const server = peers.use(createServer({ engine: old, features: [nodes()] }));
+    const server = peers.use(createServer({ engine: old, features: [cluster()] }));
     expect(await failure(server.listen())).toMatchObject({ code: 'unsupported', message: 'too old' });
   });
 });
 
 it('a server that is closed while it joins leaves no port open', async () => {
   const { lines, logger } = recorder();
-  const server = createServer({ engine: cluster, features: [nodes()], logger });
+  const server = createServer({ engine, features: [cluster()], logger });
   const listening = server.listen().catch(() => {});
   await server.close();
   await listening;

@@ -1,7 +1,7 @@
 import { createServer as createHttpServer } from 'node:http';
 import { connect as connectTcp } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
-import { admin, createServer, memoryCluster, metrics, nodes, type ServerOptions } from '@parlance/server';
+import { admin, cluster, createServer, memoryCluster, metrics, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { freePort } from '../kit/cli-process.js';
 import { createPeers, failure } from '../kit/peers.js';
@@ -29,8 +29,8 @@ async function openOf(ports: readonly number[]): Promise<number[]> {
 }
 
 /** The nodes that a cluster lists, without the one that asks. */
-async function nodesOf(cluster: ReturnType<typeof memoryCluster>): Promise<string[]> {
-  const link = cluster.connect();
+async function nodesOf(engine: ReturnType<typeof memoryCluster>): Promise<string[]> {
+  const link = engine.connect();
   const { nodes = [] } = await link.renew('probe', 'x', 5_000);
   await link.withdraw('probe');
   await link.close();
@@ -41,16 +41,20 @@ async function nodesOf(cluster: ReturnType<typeof memoryCluster>): Promise<strin
 async function everything(more: ServerOptions = {}) {
   const ports = (await Promise.all([freePort(), freePort(), freePort(), freePort()])).map(Number);
   const [port = 0, adminPort, peerPort, metricsPort = 0] = ports;
-  const cluster = memoryCluster();
+  const engine = memoryCluster();
   const server = peers.use(
     createServer({
       authenticate: () => ({ principal: 'a' }),
-      engine: cluster,
-      features: [metrics(), nodes({ secret, listen: { port: peerPort } }), admin({ token, port: adminPort })],
+      engine,
+      features: [
+        metrics(),
+        cluster({ secret, listen: { port: peerPort } }),
+        admin({ token, port: adminPort }),
+      ],
       ...more,
     }),
   );
-  return { server, cluster, ports, port, metricsPort };
+  return { server, engine, ports, port, metricsPort };
 }
 
 /** Lets so many steps of everything else happen. */
@@ -65,7 +69,7 @@ describe('close', () => {
   it('at each moment of listen leaves no port open and no node listed, and listen says so', async () => {
     const outcomes = new Set<string>();
     for (const count of [...Array(24).keys(), 30, 40, 60, 100, 200]) {
-      const { server, cluster, ports, port, metricsPort } = await everything();
+      const { server, engine, ports, port, metricsPort } = await everything();
       const listening = Promise.allSettled([
         server.listen({ port }),
         server.listenMetrics({ port: metricsPort }),
@@ -79,7 +83,7 @@ describe('close', () => {
         outcomes.add(each.status);
       }
       expect(await openOf(ports), `after ${count} steps`).toEqual([]);
-      expect(await nodesOf(cluster), `after ${count} steps`).toEqual([]);
+      expect(await nodesOf(engine), `after ${count} steps`).toEqual([]);
       expect(server.admin).toBeUndefined();
     }
     expect(outcomes).toContain('rejected');
@@ -87,13 +91,13 @@ describe('close', () => {
 
   it('at each moment after attach leaves no port open and no node listed', async () => {
     for (const count of [0, 1, 2, 3, 5, 8, 13, 21, 34, 55]) {
-      const { server, cluster, ports } = await everything();
+      const { server, engine, ports } = await everything();
       const detach = server.attach(createHttpServer());
       await steps(count);
       await server.close();
       detach();
       expect(await openOf(ports), `after ${count} steps`).toEqual([]);
-      expect(await nodesOf(cluster), `after ${count} steps`).toEqual([]);
+      expect(await nodesOf(engine), `after ${count} steps`).toEqual([]);
     }
   });
 

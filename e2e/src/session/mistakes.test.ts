@@ -4,6 +4,7 @@ import { type ClientOptions, connect, type Session } from '@parlance/client';
 import { contractClient, defineContract, serve } from '@parlance/client/contract';
 import {
   agents,
+  cluster,
   createServer,
   durable,
   type Feature,
@@ -11,7 +12,6 @@ import {
   keptReplies,
   memoryCluster,
   metrics,
-  nodes,
   type ServerOptions,
   scan,
   tensors,
@@ -265,7 +265,7 @@ describe('options', () => {
     ['a typo in kept replies', keptReplies, { kep: true }, /did you mean "keep"\?/],
   ])('of a feature: %s', async (_what, feature, wrong, message) => {
     const created = () =>
-      createServer({ engine: memoryCluster(), features: [nodes(), feature(wrong as never)] });
+      createServer({ engine: memoryCluster(), features: [cluster(), feature(wrong as never)] });
     expect(await told(created)).toMatch(message);
   });
 

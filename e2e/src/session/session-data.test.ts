@@ -1,5 +1,5 @@
 import { connect } from '@parlance/client';
-import { createServer, nodes as joinNodes, memoryCluster, type ServerOptions } from '@parlance/server';
+import { createServer, cluster as joinNodes, memoryCluster, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createCuttingProxy } from '../kit/cutting-proxy.js';

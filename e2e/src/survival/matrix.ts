@@ -10,7 +10,7 @@ export const NODE_EVENTS = {
   'drain alone': 'the only node drains and closes, and its process is started again',
   kill: 'the node is killed (`kill -9`), and another one lives',
   'kill alone':
-    'a process with an engine and without `nodes()` is killed (`kill -9`), and is started again on that engine',
+    'a process with an engine and without `cluster()` is killed (`kill -9`), and is started again on that engine',
   'kill and knock':
     'the same at one address, at which clients knock while the process begins, when its engine takes the one before for dead already',
 } as const;

@@ -1,8 +1,8 @@
 import {
+  cluster,
   createServer,
   durable,
   type Message,
-  nodes,
   type RequestContext,
   type Server,
   type ServerSession,
@@ -44,7 +44,7 @@ const create = () => {
   const server: Server<Counted> = createServer<Counted>({
     engine,
     features: [
-      ...(setup.secret === undefined ? [] : [nodes({ secret: setup.secret })]),
+      ...(setup.secret === undefined ? [] : [cluster({ secret: setup.secret })]),
       durable(({ principal }) => principal.startsWith('durable'), { volatile: true }),
     ],
     logger: { debug: log, info: log, warn: log, error: log },

@@ -1,4 +1,4 @@
-import { durable, memoryCluster, nodes } from '@parlance/server';
+import { cluster, durable, memoryCluster } from '@parlance/server';
 import { expect, it } from 'vitest';
 import { defaultFeatures } from '../../../packages/server/src/create-server.js';
 import { ENGINES, type EngineName, ROWS_OF } from './matrix.js';
@@ -7,7 +7,7 @@ import { COLUMNS_OF_TURNS } from './turns.js';
 /** A feature of the server cannot be forgotten in the matrix. */
 it('has rows for each feature of a server, or says why there are none', () => {
   const engine = memoryCluster();
-  const features = [...defaultFeatures({ authenticate: () => null, engine }), nodes(), durable()];
+  const features = [...defaultFeatures({ authenticate: () => null, engine }), cluster(), durable()];
   expect(Object.keys(ROWS_OF)).toEqual(expect.arrayContaining(features.map(({ name }) => name)));
 });
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createServer, durable, nodes, type ServerSession } from '@parlance/server';
+import { cluster, createServer, durable, type ServerSession } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { offer } from '../../../scripts/child-process.js';
 import type { ChatRequest } from '../chat-completion.js';
@@ -21,7 +21,7 @@ let isMember = false;
 
 const server = createServer<{ readonly count: number }>({
   engine: redis({ url }),
-  features: [nodes({ secret }), durable()],
+  features: [cluster({ secret }), durable()],
   logger: { debug() {}, info: note, warn() {}, error() {} },
   onSession: countMessages,
   async *onRequest(request, { yielded, onLost }) {

@@ -46,7 +46,7 @@ export { groups } from './groups/feature.js';
 export { hooks } from './server/hooks/feature.js';
 export { keptReplies } from './replies/feature.js';
 export { metrics, type MetricsOptions } from './operate/observe/feature.js';
-export { nodes } from './cluster/feature.js';
+export { cluster } from './cluster/feature.js';
 export { scan } from './agents/scan-feature.js';
 export { sealed } from './engine/seal/sealed.js';
 export { tensors, type TensorsOptions } from './server/tensors/feature.js';
@@ -61,7 +61,7 @@ export type { FetchContext, FetchHandler, FetchSession } from '@parlance/protoco
 
 export type { Engine } from './engine/engine.js';
 export { memoryCluster } from './engine/memory.js';
-export type { NodeOptions } from './cluster/options.js';
+export type { ClusterOptions } from './cluster/options.js';
 
 // Agents
 

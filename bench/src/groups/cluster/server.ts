@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createServer, nodes } from '@parlance/server';
+import { cluster, createServer } from '@parlance/server';
 import { redis } from '@parlance/server/redis';
 import { createAdapter } from '@socket.io/redis-streams-adapter';
 import { Redis } from 'ioredis';
@@ -39,7 +39,7 @@ function note({ event }: Readonly<Record<string, unknown>>): void {
 function parlanceRoom(): Room {
   const server = createServer({
     engine: redis({ url: at }),
-    features: [nodes({ secret: 'a secret of the bench' })],
+    features: [cluster({ secret: 'a secret of the bench' })],
     logger: { debug() {}, info: note, warn() {}, error: console.error },
     limits: { ...UNLIMITED, sessionsPerPrincipal: Infinity },
     authenticate: ({ token }) => (token === undefined ? null : { principal: token }),

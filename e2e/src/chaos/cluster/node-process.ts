@@ -1,5 +1,5 @@
 import { appendFileSync } from 'node:fs';
-import { nodes, type Server, type ServerOptions } from '@parlance/server';
+import { cluster, type Server, type ServerOptions } from '@parlance/server';
 import { offer } from '../../../../scripts/child-process.js';
 import type { EngineAddress } from '../../kit/engine-address.js';
 import { UNLIMITED } from '../../kit/unlimited.js';
@@ -45,7 +45,7 @@ export class NodeProcess<Setup extends NodeSetup> {
       onLogged(fields);
     };
     return {
-      features: peers === undefined ? [] : [nodes(optionsOf(peers))],
+      features: peers === undefined ? [] : [cluster(optionsOf(peers))],
       logger: { debug: log, info: log, warn: log, error: log },
       limits: UNLIMITED,
       timers: { pingIntervalMs: 10_000, pongTimeoutMs: 5_000, resumeWindowMs: 40_000 },

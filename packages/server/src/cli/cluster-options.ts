@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { createSecureContext } from 'node:tls';
 import { isProtocolError } from '@parlance/protocol';
-import { type NodeOptions, resolveNodeOptions } from '../cluster/options.js';
+import { type ClusterOptions, resolveClusterOptions } from '../cluster/options.js';
 import type { Engine } from '../engine/engine.js';
 import { splitList } from './command.js';
 import { engineAddress, openEngine } from './engine-address.js';
@@ -38,25 +38,25 @@ const SECRET = 'PARLANCE_CLUSTER_SECRET';
 
 /** Options by their names in messages, and the flags that set them. */
 const FLAG_NAMES: readonly (readonly [RegExp, string])[] = [
-  [/\bnodes\.tls\b/g, '--peer-cert and --peer-key'],
-  [/\bnodes\.insecure\b/g, '--peer-insecure'],
-  [/\bnodes\.advertise\b/g, '--advertise'],
-  [/\bnodes\.listen\.port\b/g, '--peer-port'],
-  [/^nodes: /, ''],
+  [/\bcluster\.tls\b/g, '--peer-cert and --peer-key'],
+  [/\bcluster\.insecure\b/g, '--peer-insecure'],
+  [/\bcluster\.advertise\b/g, '--advertise'],
+  [/\bcluster\.listen\.port\b/g, '--peer-port'],
+  [/^cluster: /, ''],
 ];
 
 /** @throws {CommandFailure} one sentence that says which flag is wrong and what to do. */
 export async function clusterOptions(
   { url, peerPort, advertise, isInsecure, secret, tls: files }: ClusterFlags,
   host: string,
-): Promise<{ readonly engine: Engine; readonly node: NodeOptions }> {
+): Promise<{ readonly engine: Engine; readonly node: ClusterOptions }> {
   const secrets = secretsOf(secret);
   const tls = files && peerTls(files);
   if (tls !== undefined) {
     if (isInsecure) throw wrong('--peer-insecure is for nodes without certificates: leave it or them out');
     assertNamed(tls.cert, advertise, host);
   }
-  const node: NodeOptions = {
+  const node: ClusterOptions = {
     listen: { host, port: peerPort },
     advertise,
     secret: secrets,
@@ -65,7 +65,7 @@ export async function clusterOptions(
   };
   try {
     const engine = await openEngine(engineAddress(url), '--cluster');
-    resolveNodeOptions(engine, node);
+    resolveClusterOptions(engine, node);
     return { engine, node };
   } catch (error) {
     if (isProtocolError(error)) throw wrong(inFlags(error.message));

@@ -8,7 +8,7 @@ import {
   type Session,
 } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
-import { nodes } from '../cluster/feature.js';
+import { cluster } from '../cluster/feature.js';
 import type { Server } from '../create-server.js';
 import { createServer } from '../create-server.js';
 import { durable } from '../durable/feature.js';
@@ -58,7 +58,7 @@ export interface ServeOptions {
 export async function serve(options: ServeOptions, terminal: Terminal): Promise<ExitCode> {
   const { host, path, origins, hosts, trustedProxies, token, upstream, apiKey, drainTimeoutMs } = options;
   const logger = createLog(options.logLevel, terminal);
-  const cluster = options.cluster && (await clusterOptions(options.cluster, host));
+  const nodes = options.cluster && (await clusterOptions(options.cluster, host));
   const alone = options.engine && (await openEngine(options.engine, options.engine.flag));
   // The built-in responder is for trying things out, so its replies can be followed; without a token, by every
   // client that is admitted.
@@ -79,7 +79,7 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
     authenticate: token === undefined ? undefined : (credentials) => admit(credentials, token),
     onRequest: await createResponder({ upstream, apiKey, logger }),
     onSession: (session) => echo(session),
-    engine: alone ?? cluster?.engine,
+    engine: alone ?? nodes?.engine,
     features: [
       replies,
       {
@@ -88,7 +88,7 @@ export async function serve(options: ServeOptions, terminal: Terminal): Promise<
         install: () => ({ drain: { announce: () => handleDrain('a drain') } }),
       },
       ...(options.admin === undefined ? [] : [admin(options.admin)]),
-      ...(cluster === undefined ? [] : [nodes(cluster.node)]),
+      ...(nodes === undefined ? [] : [cluster(nodes.node)]),
       ...(alone === undefined ? [] : [durable()]),
     ],
   });

@@ -14,11 +14,11 @@ import { observedEngine } from './observed-engine.js';
 import { assertEngine } from './options.js';
 import { RecordKeeper } from './record-keeper.js';
 
-/** Owns what a server writes to its engine without `nodes()`. On by default; it does nothing without an engine. */
+/** Owns what a server writes to its engine without `cluster()`. On by default; it does nothing without an engine. */
 export const alone = (): Feature => ({
   name: 'owner',
   provides: [OWNER],
-  after: ['nodes'],
+  after: ['cluster'],
   install(host) {
     const { engine } = host.options;
     if (engine === undefined || host.use(OWNER) !== undefined) return {};
@@ -69,7 +69,7 @@ class Alone implements Owner {
     return (await this.#membership.find(incarnation)) !== undefined;
   }
 
-  /** @throws {ProtocolError} `unsupported` if the engine is unsuitable; `invalid_option` if others use it with `nodes()`. */
+  /** @throws {ProtocolError} `unsupported` if the engine is unsuitable; `invalid_option` if others use it with `cluster()`. */
   async start(): Promise<void> {
     await this.#membership.start({ address: '', proof: '' });
   }

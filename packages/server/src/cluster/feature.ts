@@ -7,7 +7,7 @@ import { nodeFigures } from './figures.js';
 import { RestoredSession } from './moves/restored-session.js';
 import { ClusterNode } from './node.js';
 import { observedEngine } from './observed-engine.js';
-import { type NodeOptions, resolveNodeOptions } from './options.js';
+import { type ClusterOptions, resolveClusterOptions } from './options.js';
 import { CLUSTER } from './port.js';
 import { RECORDED } from './recorded.js';
 
@@ -15,13 +15,13 @@ import { RECORDED } from './recorded.js';
 const PARK_MS = 10_000;
 
 /** Joins the nodes of a cluster, so that a connection may resume its session through any of them. */
-export const nodes = (options: NodeOptions = {}): Feature => ({
-  name: 'nodes',
+export const cluster = (options: ClusterOptions = {}): Feature => ({
+  name: 'cluster',
   provides: [OWNER, CLUSTER],
   after: ['metrics'],
   install(host) {
     const server = host.use(SESSIONS) as SessionHost;
-    const resolved = resolveNodeOptions(host.options.engine, options);
+    const resolved = resolveClusterOptions(host.options.engine, options);
     const node = new ClusterNode(
       {
         server,

@@ -1,36 +1,36 @@
 import { describe, expect, it } from 'vitest';
 import { createServer } from '../create-server.js';
 import { memoryCluster } from '../engine/memory.js';
-import { nodes } from './feature.js';
-import { isSafe, type NodeOptions, resolveNodeOptions } from './options.js';
+import { cluster } from './feature.js';
+import { type ClusterOptions, isSafe, resolveClusterOptions } from './options.js';
 
-const cluster = { ...memoryCluster(), secret: undefined };
+const engine = { ...memoryCluster(), secret: undefined };
 const SECRET = 'sixteen bytes ...';
 const tls = { key: 'k', cert: 'c' };
 
 describe('the options of a node', () => {
-  it.each<[string, NodeOptions | undefined, string]>([
-    ['no secret', {}, 'nodes.secret is required'],
-    ['nothing', undefined, 'nodes.secret is required'],
-    ['no secret in a list', { secret: [] }, 'nodes.secret is required'],
+  it.each<[string, ClusterOptions | undefined, string]>([
+    ['no secret', {}, 'cluster.secret is required'],
+    ['nothing', undefined, 'cluster.secret is required'],
+    ['no secret in a list', { secret: [] }, 'cluster.secret is required'],
     ['a secret of 15 bytes', { secret: 'x'.repeat(15) }, 'at least 16'],
     ['a short secret in a list', { secret: [SECRET, new Uint8Array(15)] }, 'at least 16'],
     ['a secret of another kind', { secret: 5 as never }, 'at least 16'],
     ['an unknown option', { secret: SECRET, adress: 'x' } as never, 'adress'],
-    ['a port out of range', { secret: SECRET, listen: { port: 65_536 } }, 'nodes.listen.port'],
-    ['plain ws beyond loopback', { secret: SECRET, listen: { host: '10.0.0.7' } }, 'nodes.tls'],
-    ['a plain address beyond loopback', { secret: SECRET, advertise: 'ws://10.0.0.7:1' }, 'nodes.tls'],
+    ['a port out of range', { secret: SECRET, listen: { port: 65_536 } }, 'cluster.listen.port'],
+    ['plain ws beyond loopback', { secret: SECRET, listen: { host: '10.0.0.7' } }, 'cluster.tls'],
+    ['a plain address beyond loopback', { secret: SECRET, advertise: 'ws://10.0.0.7:1' }, 'cluster.tls'],
     ['every address without one to advertise', { secret: SECRET, listen: { host: '0.0.0.0' } }, 'advertise'],
-    ['an address with a path', { secret: SECRET, advertise: 'wss://a/b' }, 'nodes.advertise must be'],
-    ['an address with a user', { secret: SECRET, advertise: 'wss://u:p@a' }, 'nodes.advertise must be'],
-    ['an address of HTTP', { secret: SECRET, advertise: 'https://a' }, 'nodes.advertise must be'],
-    ['an address that is none', { secret: SECRET, advertise: '10.0.0.7' }, 'nodes.advertise must be'],
+    ['an address with a path', { secret: SECRET, advertise: 'wss://a/b' }, 'cluster.advertise must be'],
+    ['an address with a user', { secret: SECRET, advertise: 'wss://u:p@a' }, 'cluster.advertise must be'],
+    ['an address of HTTP', { secret: SECRET, advertise: 'https://a' }, 'cluster.advertise must be'],
+    ['an address that is none', { secret: SECRET, advertise: '10.0.0.7' }, 'cluster.advertise must be'],
   ])('is refused with %s', (_what, node, message) => {
     const expected = { code: 'invalid_option', message: expect.stringContaining(message) };
-    expect(() => resolveNodeOptions(cluster, node)).toThrow(expect.objectContaining(expected));
+    expect(() => resolveClusterOptions(engine, node)).toThrow(expect.objectContaining(expected));
   });
 
-  it.each<[string, NodeOptions]>([
+  it.each<[string, ClusterOptions]>([
     ['a secret of 16 bytes', { secret: 'x'.repeat(16) }],
     ['a list of secrets', { secret: [SECRET, new Uint8Array(16)] }],
     ['ws on loopback', { secret: SECRET, listen: { host: '127.0.0.1' }, advertise: 'ws://[::1]:1' }],
@@ -38,14 +38,14 @@ describe('the options of a node', () => {
     ['wss elsewhere', { secret: SECRET, listen: { host: '10.0.0.7' }, tls }],
     ['every address and one to advertise', { secret: SECRET, listen: { host: '::' }, advertise: 'wss://a' }],
   ])('takes %s', (_what, node) => {
-    expect(resolveNodeOptions(cluster, node)).toBeDefined();
+    expect(resolveClusterOptions(engine, node)).toBeDefined();
   });
 
   it('needs no secret in one process, and needs an engine', () => {
-    expect(resolveNodeOptions(memoryCluster(), undefined).secrets).toHaveLength(1);
-    expect(() => resolveNodeOptions(undefined, undefined)).toThrow('option engine');
-    expect(() => createServer({ features: [nodes({ secret: SECRET })] })).toThrow('option engine');
-    expect(() => createServer({ engine: {} as never, features: [nodes()] })).toThrow('such as redis(…)');
+    expect(resolveClusterOptions(memoryCluster(), undefined).secrets).toHaveLength(1);
+    expect(() => resolveClusterOptions(undefined, undefined)).toThrow('option engine');
+    expect(() => createServer({ features: [cluster({ secret: SECRET })] })).toThrow('option engine');
+    expect(() => createServer({ engine: {} as never, features: [cluster()] })).toThrow('such as redis(…)');
   });
 });
 

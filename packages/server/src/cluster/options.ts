@@ -5,7 +5,7 @@ import type { Engine } from '../engine/engine.js';
 import { isLoopback } from '../transport/http/addresses.js';
 
 /** How the other nodes of a cluster reach this one. */
-export interface NodeOptions {
+export interface ClusterOptions {
   /** Where the port for other nodes listens. @default a free port of 127.0.0.1 */
   readonly listen?: { readonly host?: string | undefined; readonly port?: number | undefined } | undefined;
   /**
@@ -42,7 +42,7 @@ export interface ResolvedNodeOptions {
 /** Bytes. */
 const MIN_SECRET = 16;
 
-const KINDS: OptionKinds<NodeOptions> = {
+const KINDS: OptionKinds<ClusterOptions> = {
   listen: 'object',
   advertise: 'text',
   secret: 'any',
@@ -57,20 +57,20 @@ export function assertEngine(engine: Engine): Engine {
 }
 
 /** @throws {ProtocolError} `invalid_option`. */
-export function resolveNodeOptions(
+export function resolveClusterOptions(
   given: Engine | undefined,
-  node: NodeOptions | undefined,
+  node: ClusterOptions | undefined,
 ): ResolvedNodeOptions {
   if (given === undefined)
-    throw new ProtocolError('invalid_option', 'nodes: the option engine says where nodes find each other');
+    throw new ProtocolError('invalid_option', 'cluster: the option engine says where nodes find each other');
   const engine = assertEngine(given);
-  assertOptions(node, KINDS, 'nodes');
+  assertOptions(node, KINDS, 'cluster');
   const { listen, advertise, secret = engine.secret, tls, insecure: isInsecure = false } = node ?? {};
-  assertOptions(listen, { host: 'text', port: 'number' }, 'nodes.listen');
+  assertOptions(listen, { host: 'text', port: 'number' }, 'cluster.listen');
   const { host = '127.0.0.1', port = 0 } = listen ?? {};
   if (!(Number.isInteger(port) && port >= 0 && port <= 65_535)) {
     const range = `a whole number from 0 to 65535, not ${port}`;
-    throw new ProtocolError('invalid_option', `nodes.listen.port must be ${range}`);
+    throw new ProtocolError('invalid_option', `cluster.listen.port must be ${range}`);
   }
   if (advertise !== undefined) assertAddress(advertise, isInsecure);
   else assertReachable(host, tls !== undefined || isInsecure);
@@ -80,7 +80,7 @@ export function resolveNodeOptions(
 /** The default address is where the port listens. @throws {ProtocolError} `invalid_option`. */
 function assertReachable(host: string, mayLeave: boolean): void {
   if (host === '0.0.0.0' || host === '::' || host === '') {
-    const message = 'nodes.advertise is required: other nodes cannot connect to "every address"';
+    const message = 'cluster.advertise is required: other nodes cannot connect to "every address"';
     throw new ProtocolError('invalid_option', message);
   }
   if (!mayLeave && host !== 'localhost' && !isLoopback(host)) throw plainAddress(host);
@@ -91,7 +91,7 @@ function assertAddress(address: string, isInsecure: boolean): void {
   const url = URL.canParse(address) ? new URL(address) : undefined;
   const isOrigin = url !== undefined && url.pathname === '/' && url.search === '' && url.username === '';
   if (!isOrigin || (url.protocol !== 'ws:' && url.protocol !== 'wss:')) {
-    const message = 'nodes.advertise must be an address such as wss://10.0.0.7:7946';
+    const message = 'cluster.advertise must be an address such as wss://10.0.0.7:7946';
     throw new ProtocolError('invalid_option', message);
   }
   if (!isSafe(address, isInsecure)) throw plainAddress(address);
@@ -100,7 +100,7 @@ function assertAddress(address: string, isInsecure: boolean): void {
 function plainAddress(where: string): ProtocolError {
   return new ProtocolError(
     'invalid_option',
-    `nodes: ${where.slice(0, 100)} is not on this machine, so the port needs wss: set nodes.tls, or nodes.insecure in a network that is encrypted itself`,
+    `cluster: ${where.slice(0, 100)} is not on this machine, so the port needs wss: set cluster.tls, or cluster.insecure in a network that is encrypted itself`,
   );
 }
 
@@ -113,16 +113,16 @@ export function isSafe(address: string, isInsecure: boolean): boolean {
   return protocol === 'ws:' && (isInsecure || host === 'localhost' || isLoopback(host));
 }
 
-function secretsOf(given: NodeOptions['secret']): readonly Uint8Array[] {
+function secretsOf(given: ClusterOptions['secret']): readonly Uint8Array[] {
   const list = Array.isArray(given) ? (given as readonly unknown[]) : [given];
   if (given === undefined || list.length === 0) {
-    const message = 'nodes.secret is required: at least 16 bytes, the same at all nodes';
+    const message = 'cluster.secret is required: at least 16 bytes, the same at all nodes';
     throw new ProtocolError('invalid_option', message);
   }
   return list.map((each) => {
     const bytes = typeof each === 'string' ? Buffer.from(each) : each;
     if (bytes instanceof Uint8Array && bytes.length >= MIN_SECRET) return bytes;
-    const message = `nodes.secret must be a string or bytes, at least ${MIN_SECRET} of them, or a list of such`;
+    const message = `cluster.secret must be a string or bytes, at least ${MIN_SECRET} of them, or a list of such`;
     throw new ProtocolError('invalid_option', message);
   });
 }

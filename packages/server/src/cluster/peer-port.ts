@@ -103,7 +103,7 @@ export class PeerPort {
     try {
       port = new PeerPort(options);
     } catch (cause) {
-      throw new ProtocolError('invalid_option', `nodes.tls: ${(cause as Error).message}`, { cause });
+      throw new ProtocolError('invalid_option', `cluster.tls: ${(cause as Error).message}`, { cause });
     }
     await listenOn(port.#http, options.port, options.host, options.logger);
     return port;

@@ -12,7 +12,7 @@ import { redis } from '../engine/redis.js';
 import { sqlite } from '../engine/sqlite.js';
 import { postgresMissing, startPostgres } from '../engine/testing/postgres-server.js';
 import { redisMissing, startRedis } from '../engine/testing/redis-server.js';
-import { durable, nodes } from '../index.js';
+import { cluster, durable } from '../index.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { recordMsOf } from '../session/on-record.js';
 import { Room } from './room.js';
@@ -115,7 +115,7 @@ const ENGINES = {
 async function byNodes({ create, nodes: size, count }: Watched): Promise<number> {
   const all = Array.from({ length: size }, () => {
     const features = [
-      ...(size > 1 ? [nodes({ secret: 'a secret of a test' })] : []),
+      ...(size > 1 ? [cluster({ secret: 'a secret of a test' })] : []),
       durable(true, { volatile: true }),
     ];
     return createServer({

@@ -17,7 +17,7 @@ const ALONE = 'alone';
 /** Sessions that are sent the same messages: `server.group(name)`, at all nodes if there are others. On by default. */
 export const groups = (options: GroupsOptions = {}): Feature => ({
   name: 'groups',
-  after: ['metrics', 'nodes', 'owner'],
+  after: ['metrics', 'cluster', 'owner'],
   install(host) {
     const resolved = resolveGroupsOptions(options);
     const { limits, logger } = host.options;

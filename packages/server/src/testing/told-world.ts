@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { ProtocolError, type Session } from '@parlance/protocol';
 import { scan } from '../agents/scan-feature.js';
-import { nodes } from '../cluster/feature.js';
+import { cluster } from '../cluster/feature.js';
 import { durable } from '../durable/feature.js';
 import { Leaving } from '../durable/leaving.js';
 import type { EngineConnection } from '../engine/engine.js';
@@ -80,7 +80,7 @@ export class ToldWorld {
           await wait(10);
           return { safe: true };
         }),
-        nodes(),
+        cluster(),
         durable(({ agentId }) => agentId?.startsWith('d') === true, { volatile: true }),
       ],
       authenticate: ({ token }) => ({ principal: 'acme', agentId: token }),

@@ -2,7 +2,7 @@ import { ProtocolError } from '@parlance/protocol';
 import { SILENT_LOGGER } from '@parlance/protocol/internal';
 import { describe, expect, it } from 'vitest';
 import { scan } from '../../agents/scan-feature.js';
-import { nodes } from '../../cluster/feature.js';
+import { cluster } from '../../cluster/feature.js';
 import { createServer } from '../../create-server.js';
 import { durable } from '../../durable/feature.js';
 import { memoryCluster } from '../../engine/memory.js';
@@ -68,14 +68,14 @@ describe('the order of features', () => {
 
   it('has what needs an engine before what asks for it', () => {
     const engine = memoryCluster();
-    const features = [durable(true, { volatile: true }), nodes()];
+    const features = [durable(true, { volatile: true }), cluster()];
     const server = createServer({ authenticate: () => ({ principal: 'p' }), engine, features });
     expect(orderOf(server)).toEqual([
       ...AGREED,
-      ...['metrics', 'tracing', 'tensors', 'nodes', 'owner', 'durable', 'replies', 'agents', 'groups'],
+      ...['metrics', 'tracing', 'tensors', 'cluster', 'owner', 'durable', 'replies', 'agents', 'groups'],
     ]);
     expect(() => createServer({ features: [durable()] })).toThrow('the option engine');
-    expect(() => createServer({ features: [nodes()] })).toThrow('the option engine');
+    expect(() => createServer({ features: [cluster()] })).toThrow('the option engine');
   });
 
   it('is as given, except that each comes after those that it names', () => {
