@@ -1,11 +1,11 @@
 import { type Fields, objectField } from '../base/fields.js';
 import type { Limits } from '../base/limits.js';
 import { canSnapshotLink, linkFields, restoreLink } from '../link/snapshot.js';
-import { LinkChannel } from './channel.js';
+import { ServerChannel } from './server-channel.js';
 import type { ServerSessionCore } from './types.js';
 
 /** Server: the channel of a session that can move to another process. Pages do not load it. */
-export class MovableChannel extends LinkChannel {
+export class MovableChannel extends ServerChannel {
   get canSnapshot(): boolean {
     return !this.isAwake || canSnapshotLink(this.link);
   }

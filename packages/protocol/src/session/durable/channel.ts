@@ -6,7 +6,7 @@ import { type Have, MAX_CANCELLED, type RebuiltLink } from '../../control/messag
 import { readHave } from '../../control/rebuilt.js';
 import { encodeFailure } from '../../link/failure.js';
 import { LinkKind, type OutgoingBody } from '../../link/frame.js';
-import { type BodyToSend, Link, type LinkEvent } from '../../link/link.js';
+import { Link, type LinkEvent } from '../../link/link.js';
 import { linkOptionsOf } from '../channel.js';
 import type { ChannelOptions } from '../channel-options.js';
 import type { ChannelHost } from '../closed-channel.js';
@@ -22,16 +22,12 @@ export class DurableChannel extends RecordingChannel implements SessionRecord {
   #saved: Map<string, Uint8Array> | undefined;
   /** Former pages have written the messages of the client up to this one. */
   #ofFormerPages = 0;
-  readonly #rebuilding: Rebuilding;
+  protected override readonly rebuilding: Rebuilding;
   isTakenUp = false;
 
   constructor(session: ChannelHost, options: ChannelOptions) {
     super(session, options);
-    this.#rebuilding = new Rebuilding(linkOptionsOf(options));
-  }
-
-  override get unreadBytes(): number {
-    return super.unreadBytes + this.#rebuilding.unread;
+    this.rebuilding = new Rebuilding(linkOptionsOf(options));
   }
 
   /** Goes on with what another process had. A client can only resume this with what it has. */
@@ -106,7 +102,7 @@ export class DurableChannel extends RecordingChannel implements SessionRecord {
     if (!isReloaded) return isKnown && streams.length <= maxStreams && written >= this.handled;
     // What the page before has acknowledged cannot be written again.
     const isExact = messages >= Math.max(this.confirmed, this.confirmedBefore + this.kept.confirmed);
-    return isKnown && isExact && streams.length === 0 && this.#rebuilding.hasRoom(this.link);
+    return isKnown && isExact && streams.length === 0 && this.rebuilding.hasRoom(this.link);
   }
 
   /**
@@ -131,7 +127,7 @@ export class DurableChannel extends RecordingChannel implements SessionRecord {
     const local = Math.max(former.last.local, have.heard);
     const remote = Math.max(former.last.remote, have.opened, ...this.streams.keys());
     const link = new Link({ ...linkOptionsOf(this.options), last: { local, remote } });
-    if (this.#rebuilding.isCreditHeld) link.isCreditHeld = true;
+    if (this.rebuilding.isCreditHeld) link.isCreditHeld = true;
     if (!isReloaded)
       for (const stream of former.all()) if (stream.local) this.session.emit(lostStream(stream.id));
     this.link = link;
@@ -151,7 +147,7 @@ export class DurableChannel extends RecordingChannel implements SessionRecord {
   #leave(): readonly number[] {
     const { link, starting, streams } = this;
     const isOver = (id: number) => streams.get(id)?.end !== undefined;
-    const { events, cancelled } = this.#rebuilding.leave(link, isOver);
+    const { events, cancelled } = this.rebuilding.leave(link, isOver);
     for (const event of events) this.session.emit(event);
     for (const id of starting.keys()) starting.set(id, false);
     // Handlers of a former process, which were not called again.
@@ -229,42 +225,6 @@ export class DurableChannel extends RecordingChannel implements SessionRecord {
   override handleLinkFrame(bytes: Uint8Array, now: number): LinkEvent | undefined {
     this.isTakenUp = false;
     return super.handleLinkFrame(bytes, now);
-  }
-
-  override runToCompletion(streamId: number): void {
-    const stream = this.link.parts.streams.answerable(streamId);
-    if (stream !== undefined) stream.runsToCompletion = true;
-  }
-
-  override consume(streamId: number, charge: number): boolean {
-    return super.consume(streamId, streamId === 0 ? this.#rebuilding.consume(charge) : charge);
-  }
-
-  override holdCredit(isHeld: boolean): void {
-    this.#rebuilding.isCreditHeld = isHeld;
-    super.holdCredit(isHeld);
-  }
-
-  // A request is answered; its page may be gone.
-
-  override respond(streamId: number, body: BodyToSend): void {
-    this.#rebuilding.handleAnswered(streamId);
-    super.respond(streamId, body);
-  }
-
-  override end(streamId: number): void {
-    this.#rebuilding.handleAnswered(streamId);
-    super.end(streamId);
-  }
-
-  override fail(streamId: number, error: unknown): void {
-    this.#rebuilding.handleAnswered(streamId);
-    super.fail(streamId, error);
-  }
-
-  override refuse(streamId: number, error: ProtocolError): void {
-    this.#rebuilding.handleAnswered(streamId);
-    super.refuse(streamId, error);
   }
 
   /** The parts that the client lacks, and how the reply ended. */

@@ -4,10 +4,10 @@ import { encodeFailure, encodeVerdict } from '../../link/failure.js';
 import { decodeLinkFrame, isCounted, LinkKind, type OutgoingBody } from '../../link/frame.js';
 import { KeptMessages } from '../../link/kept-messages.js';
 import type { LinkEvent } from '../../link/link.js';
-import { LinkChannel } from '../channel.js';
 import type { ChannelOptions } from '../channel-options.js';
 import { assertOpen, type ChannelHost } from '../closed-channel.js';
 import type { AcceptedResume } from '../resume-token.js';
+import { ServerChannel } from '../server-channel.js';
 import type { SessionBegin, Turn } from '../session-record.js';
 import { encodeBegin } from './begin.js';
 import { ClientMessages } from './client-messages.js';
@@ -21,7 +21,7 @@ import { Unacknowledged } from './unacknowledged.js';
  * Server: the channel of a session that is on record. The client hears of a message, a part or an end when it is on record,
  * a handler is told of a request when its start is, and a frame is acknowledged when what it has brought is.
  */
-export class RecordingChannel extends LinkChannel {
+export class RecordingChannel extends ServerChannel {
   state: Uint8Array | undefined;
   heard: ReadonlyMap<string, number> = new Map();
   protected readonly options: ChannelOptions;
