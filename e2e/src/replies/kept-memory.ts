@@ -1,6 +1,6 @@
 import type { ReplyLogs } from '../../../packages/server/src/engine/logs/logs.js';
-import { EngineReplyLog } from '../../../packages/server/src/replies/engine-log.js';
-import { MemoryReplyLog } from '../../../packages/server/src/replies/memory-log.js';
+import { memoryReplies } from '../../../packages/server/src/engine/logs/memory.js';
+import { ReplyLog } from '../../../packages/server/src/replies/log.js';
 import { Recording } from '../../../packages/server/src/replies/recording.js';
 import { offer } from '../../../scripts/child-process.js';
 
@@ -55,7 +55,7 @@ const ENGINE = {
 } as unknown as ReplyLogs;
 
 /** Replies that are being written to an engine, and their records. */
-async function write(log: EngineReplyLog, load: Load): Promise<Recording[]> {
+async function write(log: ReplyLog, load: Load): Promise<Recording[]> {
   const recordings: Recording[] = [];
   for (let i = 0; i < load.replies; i++) {
     const head = headOf(load, i);
@@ -87,7 +87,18 @@ function headOf(load: Load, i: number) {
   };
 }
 
-function fill(log: MemoryReplyLog, load: Load): void {
+const OPTIONS = {
+  ...{ bounds: WIDE, incarnation: 'aaaaaa', logger: LOGGER, now: Date.now },
+  isAlive: async () => true,
+};
+
+function inMemory() {
+  const memory = memoryReplies(Date.now, { maxBytes: Infinity, onDropped() {} });
+  const log = new ReplyLog({ ...OPTIONS, engine: memory, local: memory.local });
+  return { log, drop: (id: string) => memory.local.drop({ id }) };
+}
+
+function fill(log: ReplyLog, load: Load): void {
   for (let i = 0; i < load.replies; i++) {
     const head = headOf(load, i);
     const { id } = head;
@@ -102,22 +113,18 @@ function fill(log: MemoryReplyLog, load: Load): void {
 const commands = {
   async weigh(load: Load): Promise<Weight> {
     // Code and shapes that the first replies bring along are not theirs.
-    fill(new MemoryReplyLog(WIDE), { ...load, replies: 100 });
-    const log = new MemoryReplyLog(WIDE);
+    fill(inMemory().log, { ...load, replies: 100 });
+    const { log, drop } = inMemory();
     const before = await inUse();
     fill(log, load);
     const measured = (await inUse()) - before;
     const accounted = log.usage.bytes;
-    for (let i = 0; i < load.replies; i++) log.drop(`reply_${String(i).padStart(22, 'x')}`);
+    for (let i = 0; i < load.replies; i++) drop(`reply_${String(i).padStart(22, 'x')}`);
     return { accounted, measured, left: log.usage.bytes };
   },
 
   async weighWriters(load: Load): Promise<Weight> {
-    const create = () =>
-      new EngineReplyLog({
-        ...{ engine: ENGINE, bounds: WIDE, incarnation: 'aaaaaa', logger: LOGGER, now: Date.now },
-        isAlive: async () => true,
-      });
+    const create = () => new ReplyLog({ ...OPTIONS, engine: ENGINE });
     await write(create(), { ...load, replies: 100 });
     const log = create();
     const before = await inUse();

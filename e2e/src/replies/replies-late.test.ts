@@ -1,16 +1,18 @@
 import { vi } from 'vitest';
-import type * as memory from '../../../packages/server/src/replies/memory-log.js';
+import type { MemoryReplies } from '../../../packages/server/src/engine/logs/memory.js';
+import type * as log from '../../../packages/server/src/replies/log.js';
 
-/** The tests of kept replies once more, with a log each of whose answers takes some time, as that of an engine does. */
+/** The tests of kept replies once more, with an engine each of whose answers takes some time. */
 
-vi.mock('../../../packages/server/src/replies/memory-log.js', async (load) => {
-  const { MemoryReplyLog } = await load<typeof memory>();
-  const { createLateLog } = await import('../kit/late-log.js');
+vi.mock('../../../packages/server/src/replies/log.js', async (load) => {
+  const { ReplyLog } = await load<typeof log>();
+  const { memoryReplies } = await import('../../../packages/server/src/engine/logs/memory.js');
+  const { createLateLogs } = await import('../kit/late-log.js');
   return {
-    MemoryReplyLog: class {
-      constructor(...given: ConstructorParameters<typeof MemoryReplyLog>) {
-        // biome-ignore lint/correctness/noConstructorReturn: the log is created by its constructor.
-        return createLateLog(new MemoryReplyLog(...given));
+    ReplyLog: class extends ReplyLog {
+      constructor(options: log.ReplyLogOptions) {
+        const engine: MemoryReplies = memoryReplies(Date.now);
+        super({ ...options, engine: createLateLogs(engine), local: undefined });
       }
     },
   };

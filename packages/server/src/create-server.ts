@@ -2,7 +2,7 @@ import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node
 import type { AsyncDisposal } from '@parlance/protocol';
 import { AGENTS, agents } from './agents/feature.js';
 import type { RelayStats } from './agents/transit.js';
-import { alone } from './cluster/alone.js';
+import { singleNode } from './cluster/single-node.js';
 import { GROUPS, groups } from './groups/feature.js';
 import type { Group } from './groups/group.js';
 import { ADMIN } from './operate/admin/feature.js';
@@ -131,9 +131,9 @@ export function defaultFeatures({
   engine,
 }: Pick<ServerOptions, 'authenticate' | 'engine'>): readonly Feature[] {
   const agreed = ['link', 'resume', 'context'].map(agreedOn);
-  const owner = engine === undefined ? [] : [alone()];
+  const node = engine === undefined ? [] : [singleNode()];
   const proven = authenticate === undefined ? [] : [agents()];
-  return [...agreed, metricsOnDemand(), tracing(), tensors(), ...owner, keptReplies(), ...proven, groups()];
+  return [...agreed, metricsOnDemand(), tracing(), tensors(), ...node, keptReplies(), ...proven, groups()];
 }
 
 /** An extension that sessions agree on, and that the sessions themselves have. */

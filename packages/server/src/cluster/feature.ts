@@ -1,5 +1,5 @@
 import { Extension } from '@parlance/protocol';
-import { type Feature, type FeatureHooks, OWNER, SESSIONS } from '../server/features/feature.js';
+import { type Feature, type FeatureHooks, NODE, SESSIONS } from '../server/features/feature.js';
 import type { SessionHost } from '../session/host.js';
 import { MovableMailbox } from '../session/movable-mailbox.js';
 import { EngineSize } from './engine-size.js';
@@ -17,7 +17,7 @@ const PARK_MS = 10_000;
 /** Joins the nodes of a cluster, so that a connection may resume its session through any of them. */
 export const cluster = (options: ClusterOptions = {}): Feature => ({
   name: 'cluster',
-  provides: [OWNER, CLUSTER],
+  provides: [NODE, CLUSTER],
   after: ['metrics'],
   install(host) {
     const server = host.use(SESSIONS) as SessionHost;
@@ -39,7 +39,7 @@ export const cluster = (options: ClusterOptions = {}): Feature => ({
       },
       { ...resolved, engine: observedEngine(resolved.engine, host) },
     );
-    host.provide(OWNER, node);
+    host.provide(NODE, node);
     host.provide(CLUSTER, node);
     return partOf(node, new EngineSize(resolved.engine));
   },

@@ -1,11 +1,13 @@
 import { CloseCode } from '@parlance/protocol';
-import { type Owner, Service } from '../server/features/feature.js';
+import type { Engine } from '../engine/engine.js';
+import { Service, type ThisNode } from '../server/features/feature.js';
 import type { Refusal } from '../transport/http/site.js';
 import type { Links } from './link/links.js';
 import type { KnownNode } from './membership.js';
 
 /** This server as one node of a cluster, for parts that reach beyond it. */
-export interface ClusterPort extends Owner {
+export interface ClusterPort extends ThisNode {
+  readonly engine: Engine;
   /** As far as is known; the engine is not asked. */
   isAlive(incarnation: string): boolean;
   /** Other nodes that count as alive. */

@@ -10,9 +10,9 @@ import {
   type FeatureHooks,
   type FeatureHost,
   type Figure,
-  OWNER,
-  type Owner,
+  NODE,
   SESSIONS,
+  type ThisNode,
 } from '../server/features/feature.js';
 import type { CheckedIdentity } from '../session/admission/admission.js';
 import type { Origin } from '../session/admission/renewal.js';
@@ -41,12 +41,12 @@ import { TakeOvers } from './take-over.js';
 export const durable = (policy: DurablePolicy = true, options: DurabilityOptions = {}): Feature => ({
   name: 'durable',
   provides: [RECORDED],
-  after: ['metrics', OWNER],
+  after: ['metrics', NODE],
   install(host) {
-    const owner = host.use(OWNER);
-    const durability = resolveDurability(policy, options, owner);
-    if (durability === undefined || owner === undefined) return {};
-    const part = new DurablePart(host, durability, owner);
+    const node = host.use(NODE) as ThisNode;
+    const durability = resolveDurability(policy, options, node.engine);
+    if (durability === undefined) return {};
+    const part = new DurablePart(host, durability, node);
     host.provide(RECORDED, part);
     return part;
   },
@@ -60,7 +60,7 @@ class DurablePart implements FeatureHooks, RecordedSessions {
   readonly #leaving: Leaving;
   readonly #link: EngineConnection;
   readonly #seal: Seal | undefined;
-  readonly #owner: Owner;
+  readonly #node: ThisNode;
   readonly #find: FeatureHost['find'];
   readonly #parts: () => SessionHost['features'];
   readonly extensions = [Extension.DURABLE];
@@ -68,22 +68,29 @@ class DurablePart implements FeatureHooks, RecordedSessions {
   readonly drain: DrainHooks;
   readonly figures: readonly Figure[];
 
-  constructor(host: FeatureHost, durability: ResolvedDurability, owner: Owner) {
+  constructor(host: FeatureHost, durability: ResolvedDurability, node: ThisNode) {
     const server = host.use(SESSIONS) as SessionHost;
     const { logger, seal, timers, feed } = host.options;
-    const { incarnation } = owner;
-    const common = { incarnation, link: owner.engine.connect(), logger, seal, timers, clock: systemClock };
+    const { incarnation } = node;
+    const common = {
+      incarnation,
+      link: durability.engine.connect(),
+      logger,
+      seal,
+      timers,
+      clock: systemClock,
+    };
     this.#logger = logger;
     this.#link = common.link;
     this.#seal = seal;
-    this.#owner = owner;
+    this.#node = node;
     this.#parts = () => server.features;
     this.#find = (sessionId) => host.find(sessionId);
     this.#durability = durability;
-    this.#records = new Records({ ...common, durability, isStalled: () => owner.isStalled });
+    this.#records = new Records({ ...common, durability, isStalled: () => node.isStalled });
     this.#takeOvers = new TakeOvers({
       ...{ ...common, records: this.#records, host: server },
-      hasLease: () => owner.hasLease,
+      hasLease: () => node.hasLease,
     });
     this.#leaving = new Leaving({ ...common, sessions: host.sessions, parts: () => server.features });
     this.core = { maxRecordSize: durability.maxSessionBytes, tellsBeside: durability.tellsBeside };
@@ -122,12 +129,12 @@ class DurablePart implements FeatureHooks, RecordedSessions {
   /** Nodes have asked before, if there are any, and have looked for the session there. */
   async seek(wanted: Wanted): Promise<Sought> {
     const { sessionId, signal } = wanted;
-    const { incarnation } = this.#owner;
+    const { incarnation } = this.#node;
     try {
       const owner = (await this.#link.findSession(sessionId))?.owner;
       if (owner === undefined) return ResumeRefusal.UNKNOWN_SESSION;
       const isOwn = owner === incarnation;
-      const isElsewhere = !isOwn && owner !== NO_NODE && (await this.#owner.lives(owner));
+      const isElsewhere = !isOwn && owner !== NO_NODE && (await this.#node.lives(owner));
       if (isElsewhere || this.isUnderWay(sessionId)) return ELSEWHERE;
       // It was claimed, and the answer of the engine was lost.
       if (isOwn && this.#find(sessionId) !== undefined) return 'here';

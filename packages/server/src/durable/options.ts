@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions, type OptionKinds } from '@parlance/protocol/internal';
+import type { Engine } from '../engine/engine.js';
 import { STALL_MS } from './turn-recorder.js';
 
 /** A client whose session may be put on record. */
@@ -66,6 +67,7 @@ export interface DurabilityOptions {
 }
 
 export interface ResolvedDurability {
+  readonly engine: Engine;
   readonly wants: (candidate: DurableCandidate) => boolean;
   readonly isVolatile: boolean;
   readonly tellsBeside: boolean;
@@ -100,7 +102,7 @@ const CHOICES = {
 export function resolveDurability(
   policy: DurablePolicy,
   options: DurabilityOptions,
-  owner: object | undefined,
+  engine: Engine | undefined,
 ): ResolvedDurability | undefined {
   assertOptions({ policy }, { policy: ['flag', 'function'] }, 'durable');
   assertOptions(options, KINDS, 'durable');
@@ -119,13 +121,14 @@ export function resolveDurability(
       throw new ProtocolError('invalid_option', `durable.${name}: expected more than 0, not ${value}`);
   }
   if (policy === false) return undefined;
-  if (owner === undefined)
+  if (engine === undefined)
     throw new ProtocolError(
       'invalid_option',
       'durable: the option engine says where sessions are put on record',
     );
   const wants = policy === true ? () => true : policy;
   return {
+    engine,
     wants,
     isVolatile: volatile,
     tellsBeside: parts === 'beside',

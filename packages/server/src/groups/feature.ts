@@ -1,5 +1,5 @@
 import { CLUSTER, JOINING } from '../cluster/port.js';
-import { type Feature, type Figure, OWNER, Service } from '../server/features/feature.js';
+import { type Feature, type Figure, NODE, Service, type ThisNode } from '../server/features/feature.js';
 import type { Group } from './group.js';
 import { Groups } from './groups.js';
 import { NamedGroup } from './named-group.js';
@@ -11,13 +11,10 @@ import { readSaved, savedOf } from './state.js';
 
 export const GROUPS = new Service<{ named(name: string): Group }>('groups');
 
-/** What names a server that is alone and writes nothing to an engine. */
-const ALONE = 'alone';
-
 /** Sessions that are sent the same messages: `server.group(name)`, at all nodes if there are others. On by default. */
 export const groups = (options: GroupsOptions = {}): Feature => ({
   name: 'groups',
-  after: ['metrics', 'cluster', 'owner'],
+  after: ['metrics', NODE],
   install(host) {
     const resolved = resolveGroupsOptions(options);
     const { limits, logger } = host.options;
@@ -31,7 +28,7 @@ export const groups = (options: GroupsOptions = {}): Feature => ({
       peekMemberships: (session) => slot.peek(session),
     });
     const cluster = host.use(CLUSTER);
-    const own = cluster?.incarnation ?? host.use(OWNER)?.incarnation ?? ALONE;
+    const { incarnation: own } = host.use(NODE) as ThisNode;
     const presences = new Presences(all, own);
     const others = cluster && groupsOfNodes(cluster, host, all, presences);
     all.nodes = others;

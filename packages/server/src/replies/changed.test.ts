@@ -8,7 +8,7 @@ import { redis } from '../engine/redis.js';
 import { Seal } from '../engine/seal/keys.js';
 import { repliesOf } from '../engine/testing/engines.js';
 import { type RedisServer, redisMissing, startRedis } from '../engine/testing/redis-server.js';
-import { EngineReplyLog } from './engine-log.js';
+import { ReplyLog } from './log.js';
 import { News } from './news.js';
 
 /** Readers of a reply that was changed in Redis: they get an end or an error, and do not wait. */
@@ -59,7 +59,7 @@ changes.set('a place is after the end', (client, { i }) => client.zadd(i, 33, '3
 changes.set('a place is missing', (client, { i }) => client.zremrangebyscore(i, 32, 32));
 
 /** Follows as the server does. @returns how many parts there were, and how it ended. */
-async function follow(log: EngineReplyLog, id: string, after: number): Promise<string> {
+async function follow(log: ReplyLog, id: string, after: number): Promise<string> {
   const news = new News((onChange) => log.watch(id, onChange), new AbortController().signal);
   let next = after;
   try {
@@ -84,7 +84,7 @@ describe.skipIf(redisMissing !== undefined).each([
   [', sealed', new Seal(randomBytes(32))],
 ])(redisMissing ?? 'a reply that was changed in Redis%s', (_, seal) => {
   let server: RedisServer;
-  const open: EngineReplyLog[] = [];
+  const open: ReplyLog[] = [];
   beforeAll(async () => {
     server = await startRedis();
   });
@@ -133,7 +133,7 @@ describe.skipIf(redisMissing !== undefined).each([
   ])(
     'leaves no reader waiting: one %s',
     async (_what, isOver, after) => {
-      const log = new EngineReplyLog({
+      const log = new ReplyLog({
         ...{ engine: connect(), bounds: BOUNDS, incarnation: 'bbbbbb', logger: LOGGER, now: Date.now },
         isAlive: async (name) => name === 'bbbbbb',
         retryMs: 100,

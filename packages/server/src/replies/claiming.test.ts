@@ -3,7 +3,7 @@ import { encodeFailure, newReplyId } from '@parlance/protocol/internal';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { EngineHead, ReplyLogs } from '../engine/logs/logs.js';
 import { memoryReplies } from '../engine/logs/memory.js';
-import { EngineReplyLog } from './engine-log.js';
+import { ReplyLog } from './log.js';
 
 /** A node that goes on with replies of others, and one whose answers come in an order of their own. */
 
@@ -11,7 +11,7 @@ const BOUNDS = { maxReplies: 100, maxReplyBytes: 4 << 20, maxOwnerBytes: 32 << 2
 const LOGGER = { debug() {}, info() {}, warn() {}, error() {} };
 const away = () => new ProtocolError('timeout', 'away');
 
-const open: EngineReplyLog[] = [];
+const open: ReplyLog[] = [];
 afterEach(async () => {
   vi.useRealTimers();
   await Promise.all(open.splice(0).map((log) => log.close()));
@@ -23,9 +23,9 @@ function around(memory: ReplyLogs, calls: Partial<ReplyLogs>): ReplyLogs {
   return new Proxy({} as ReplyLogs, { get: get as never });
 }
 
-function logOf(engine: ReplyLogs, incarnation: string): EngineReplyLog {
+function logOf(engine: ReplyLogs, incarnation: string): ReplyLog {
   const options = { engine, bounds: BOUNDS, incarnation, logger: LOGGER, now: Date.now, retryMs: 5 };
-  const log = new EngineReplyLog({ ...options, isAlive: async () => true });
+  const log = new ReplyLog({ ...options, isAlive: async () => true });
   open.push(log);
   return log;
 }

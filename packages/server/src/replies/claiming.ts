@@ -1,6 +1,6 @@
 import type { EngineHead, ReplyLogs } from '../engine/logs/logs.js';
 import type { ReplyEnd } from '../engine/logs/reply.js';
-import type { OnFailed } from './log.js';
+import type { OnFailed } from './writer.js';
 
 /** How a node goes on with a reply that another one has written. */
 export interface GoingOn {

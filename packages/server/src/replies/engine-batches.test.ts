@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { redis } from '../engine/redis.js';
 import { repliesOf } from '../engine/testing/engines.js';
 import { redisMissing, startRedis } from '../engine/testing/redis-server.js';
-import { EngineReplyLog } from './engine-log.js';
 import { BATCH_MS } from './engine-writer.js';
+import { ReplyLog } from './log.js';
 
 /** What a stream of parts asks of a real Redis. */
 
@@ -15,7 +15,7 @@ const PACE_MS = 3;
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'a kept reply in Redis', () => {
   it('takes one command for all parts of 50 ms, however many they are', async () => {
     await using server = await startRedis();
-    const log = new EngineReplyLog({
+    const log = new ReplyLog({
       engine: repliesOf(redis({ url: server.url })),
       bounds: BOUNDS,
       incarnation: 'aaaaaa',

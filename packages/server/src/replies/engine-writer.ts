@@ -10,9 +10,8 @@ import {
   type ReplyLogs,
 } from '../engine/logs/logs.js';
 import type { ReplyEnd } from '../engine/logs/reply.js';
-import type { Failing, OnFailed } from './log.js';
-import { metadataOf } from './record.js';
 import { Tail } from './tail.js';
+import { batchOf, type Failing, type OnFailed, type Writer } from './writer.js';
 
 /** Parts of one reply that may not be on record yet, and their bytes; beyond, the handler waits. */
 export const MAX_PENDING = 64;
@@ -59,7 +58,7 @@ export interface EngineWriterOptions {
  * Writes one reply to the engine: at once when it begins to speak, and then what has come within {@link BATCH_MS}. What fills its
  * room goes sooner, so that the handler need not wait, and so does what comes before the end.
  */
-export class EngineWriter {
+export class EngineWriter implements Writer {
   readonly head: EngineHead;
   /** Nothing more is written. */
   isOver = false;
@@ -200,7 +199,8 @@ export class EngineWriter {
     while (this.#pending.length > 0 && this.#failure === undefined) {
       await this.#collect();
       if (this.#failure !== undefined) break;
-      const batch = this.#nextBatch();
+      const records = this.#pending.slice(0, this.#maxBatch);
+      const batch = batchOf(this.head, this.#recorded, this.#offset, records);
       const outcome = await this.#call(() => engine.append(batch, bounds, this.liveMs));
       const isRefused = outcome === 'reply_too_large' || outcome === 'over_budget';
       if (outcome === 'done') this.#handleWritten(batch);
@@ -229,17 +229,6 @@ export class EngineWriter {
     this.#isEnding = true;
     this.#hasten();
     return this.#writing;
-  }
-
-  #nextBatch(): ReplyBatch {
-    const { id, owner, epoch } = this.head;
-    const records = this.#pending.slice(0, this.#maxBatch);
-    const from = this.#recorded;
-    const metadata = records.flatMap((record, i) => {
-      const bytes = metadataOf(record);
-      return bytes === undefined ? [] : [[from + i + 1, bytes] as const];
-    });
-    return { id, owner, epoch, from, offset: this.#offset, records, metadata };
   }
 
   #handleWritten({ from, records }: ReplyBatch): void {

@@ -16,9 +16,9 @@ import {
   type FeatureHooks,
   type FeatureHost,
   type Figure,
-  OWNER,
-  type Owner,
+  NODE,
   type OwnName,
+  type ThisNode,
 } from '../server/features/feature.js';
 import type { Slot } from '../server/features/slot.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
@@ -29,7 +29,7 @@ import { Replies, type RepliesNode } from './replies.js';
 /** Replies that outlive the session that has asked for them. On by default. */
 export const keptReplies = (given: RepliesOptions = {}): Feature => ({
   name: 'replies',
-  after: ['metrics', 'tracing', 'scan', OWNER, RECORDED],
+  after: ['metrics', 'tracing', 'scan', NODE, RECORDED],
   install(host) {
     const options = resolveRepliesOptions(given);
     const follows = host.slot((session) => new Follows(session));
@@ -39,27 +39,27 @@ export const keptReplies = (given: RepliesOptions = {}): Feature => ({
       now: () => systemClock.now(),
       date: Date.now,
       onOver: () => host.settled(),
+      node: nodeOf(host),
     });
-    const owner = host.use(OWNER);
-    if (owner !== undefined) replies.join(nodeOf(owner, host));
-    return partOf(replies, follows, host, owner !== undefined);
+    return partOf(replies, follows, host);
   },
 });
 
 /** The engine, where the replies outlive this process, and all nodes read them. */
-function nodeOf(owner: Owner, host: FeatureHost): RepliesNode {
+function nodeOf(host: FeatureHost): RepliesNode {
   const { seal, timers } = host.options;
+  const node = host.use(NODE) as ThisNode;
   const recorded = host.use(RECORDED);
-  const engine = owner.engine.connectLogs?.();
-  if (engine === undefined)
+  const engine = node.engine?.connectLogs?.();
+  if (node.engine !== undefined && engine === undefined)
     throw new ProtocolError(
       'invalid_option',
       "replies: the engine keeps none; use another one, or without('replies')",
     );
   return {
-    engine: seal === undefined ? engine : sealedReplies(engine, seal),
-    incarnation: owner.incarnation,
-    isAlive: (node) => owner.lives(node),
+    engine: engine && seal ? sealedReplies(engine, seal) : engine,
+    incarnation: node.incarnation,
+    isAlive: (other) => node.lives(other),
     // The handler of a requester whose session is on record is called again.
     ...(recorded && {
       awaitMs: timers.resumeWindowMs,
@@ -68,12 +68,10 @@ function nodeOf(owner: Owner, host: FeatureHost): RepliesNode {
   };
 }
 
-/** @param isShared whether other nodes read the replies. */
 function partOf(
   replies: Replies,
   follows: Slot<Follows, ServerEndpoint>,
-  { changed }: FeatureHost,
-  isShared: boolean,
+  { changed, options: { engine } }: FeatureHost,
 ): FeatureHooks {
   const name: OwnName = {
     extension: Extension.REPLIES,
@@ -81,14 +79,14 @@ function partOf(
   };
   return {
     extensions: [Extension.REPLIES],
-    endpoint: { keeper: replies },
+    endpoint: { keeper: replies.keeping },
     names: { [REPLIES]: name },
-    figures: [...figuresOf(replies), ...(isShared ? [watchedOf(replies)] : [])],
+    figures: [...figuresOf(replies), ...(engine === undefined ? [] : [watchedOf(replies)])],
     drain: {
       get running() {
-        return replies.running;
+        return replies.keeping.running.size;
       },
-      cut: (reason) => replies.stopAll(reason),
+      cut: (reason) => replies.keeping.stopAll(reason),
     },
     wrap: (next) => replies.keepChosen(next),
     accepted(session: ServerEndpoint, resume: ResumeOffer | undefined) {
@@ -116,7 +114,7 @@ function partOf(
     ended: (session: ServerEndpoint, error: ProtocolError | undefined) => replies.handleEnded(session, error),
     tick: () => replies.sweep(),
     async close(reason: ProtocolError) {
-      replies.stopAll(reason);
+      replies.keeping.stopAll(reason);
       await replies.close();
     },
   };
@@ -147,9 +145,9 @@ function figuresOf(replies: Replies): readonly Figure[] {
       help: 'Replies that are kept, by whether their handlers run.',
       labels: ['state'],
       read(set) {
-        const { running, usage } = replies;
+        const { size: running } = replies.keeping.running;
         set(running, { state: 'running' });
-        set(Math.max(0, usage.replies - running), { state: 'over' });
+        set(Math.max(0, replies.usage.replies - running), { state: 'over' });
       },
     },
     {
@@ -166,7 +164,7 @@ function figuresOf(replies: Replies): readonly Figure[] {
       name: 'replies_unkept',
       help: 'Replies that were to be kept, and for which there was no room.',
       isCount: true,
-      read: (set) => set(replies.unkept),
+      read: (set) => set(replies.keeping.unkept),
     },
     {
       name: 'replies_dropped',

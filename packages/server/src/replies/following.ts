@@ -17,8 +17,7 @@ export interface FollowingParts {
   readonly recordingOf: (id: string) => Recording | undefined;
   readonly follows: Slot<Follows, ServerEndpoint>;
   readonly owners: Pick<Owners, 'of'>;
-  /** It may change when the server joins other nodes. */
-  readonly log: () => ReplyLog;
+  readonly log: ReplyLog;
 }
 
 /** Reads kept replies for sessions that may see them. */
@@ -36,11 +35,11 @@ export class Following {
     after: number,
   ): AsyncGenerator<Iterable<CodedBody>> {
     const coder = this.#parts.coders.for(reply.encoding);
-    const kept = this.#parts.log();
-    const log = { read: (id: string, next: number) => kept.readOwn?.(id, next) ?? kept.read(id, next) };
-    const reader = this.#readerOf(reply, session, await heldBytes(log, reply, after, coder));
+    const { log } = this.#parts;
+    const own = { read: (id: string, next: number) => log.readOwn(id, next) };
+    const reader = this.#readerOf(reply, session, await heldBytes(own, reply, after, coder));
     for (let next = after; ; ) {
-      const pieces = await log.read(reply.id, next);
+      const pieces = await log.readOwn(reply.id, next);
       if (pieces === undefined) throw unknownReply();
       if (pieces.records.length === 0) return;
       next += pieces.records.length;
@@ -77,7 +76,7 @@ export class Following {
   ): AsyncGenerator<CodedPart> {
     const follow = this.#parts.follows.of(session).begin(state);
     try {
-      const reply = await this.#parts.log().find({ id: state.id });
+      const reply = await this.#parts.log.find({ id: state.id });
       if (reply === undefined) throw unknownReply();
       yield* this.#read(session, reply, follow, context);
     } finally {
@@ -98,8 +97,7 @@ export class Following {
     follow: Follow,
     { signal, setMetadata }: RequestContext,
   ): AsyncGenerator<CodedPart> {
-    const { limits, coders, recordingOf } = this.#parts;
-    const log = this.#parts.log();
+    const { limits, coders, recordingOf, log } = this.#parts;
     const after = follow.next;
     const coder = coders.for(reply.encoding);
     const news = new News((onChange) => log.watch(reply.id, onChange), signal);

@@ -18,6 +18,10 @@ const HEAD: EngineHead = {
 function goingOn() {
   const session = { id: 'sess_one', epoch: 1, hasEnded: false };
   const did: string[] = [];
+  let answer: (gone: GoneOn) => void = () => {};
+  const asked = new Promise<GoneOn>((resolve) => {
+    answer = resolve;
+  });
   const log = {
     leave: () => void did.push('left'),
     end(_id: string, { failure }: ReplyEnd) {
@@ -25,15 +29,12 @@ function goingOn() {
       did.push(`ended with ${error?.code}`);
     },
     append: () => void did.push('appended'),
+    goOn: () => asked,
   };
-  let answer: (gone: GoneOn) => void = () => {};
-  const asked = new Promise<GoneOn>((resolve) => {
-    answer = resolve;
-  });
   const keeping = new Keeping({
     options: { limits: LIMITS, logger: { debug() {}, info() {}, warn() {}, error() {} } },
     ...{ now: () => 0, date: () => 0, onOver() {}, owners: { handleKept: () => () => {} }, following: {} },
-    ...{ log: () => log, engine: () => ({ goOn: () => asked }) },
+    log,
   } as unknown as KeepingHost);
   const request: KeptRequest = {
     session: new UserSession(session as unknown as ServerEndpoint),

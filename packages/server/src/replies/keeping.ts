@@ -13,6 +13,7 @@ import {
   type KeptRequest,
   loggable,
   newReplyId,
+  type ReplyKeeper,
   type ReplyRecorder,
   resolveKeepOptions,
   type TakenUp,
@@ -20,7 +21,6 @@ import {
 import type { EngineHead } from '../engine/logs/logs.js';
 import type { ReplyHead } from '../engine/logs/reply.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
-import type { EngineReplyLog } from './engine-log.js';
 import type { Following } from './following.js';
 import type { ReplyLog } from './log.js';
 import type { ResolvedRepliesOptions } from './options.js';
@@ -42,13 +42,11 @@ export interface KeepingHost {
   readonly onOver: () => void;
   readonly owners: Owners;
   readonly following: Following;
-  readonly log: () => ReplyLog;
-  /** The log, if that is an engine. */
-  readonly engine: () => EngineReplyLog | undefined;
+  readonly log: ReplyLog;
 }
 
 /** Begins the records of replies whose handlers run here, and goes on with those of nodes that have died. */
-export class Keeping {
+export class Keeping implements ReplyKeeper {
   /** Handlers whose replies are being recorded. */
   readonly running = new Map<string, Recording>();
   /** Replies that were to be kept and are not. */
@@ -76,7 +74,7 @@ export class Keeping {
     }
     const { owners, date } = this.#host;
     const session = endpointOf(request.session) as ServerEndpoint;
-    const id = known ?? newReplyId(this.#host.engine()?.incarnation);
+    const id = known ?? newReplyId(this.#host.log.incarnation);
     const head: EngineHead = {
       id,
       owner: owners.of(session),
@@ -91,7 +89,7 @@ export class Keeping {
     };
     if (isLost) return this.#bury(head, session);
     const begun: { recording?: Recording } = {};
-    const open = () => this.#log.open(head, (error, why) => begun.recording?.handleFailed(error, why));
+    const open = () => this.#host.log.open(head, (error, why) => begun.recording?.handleFailed(error, why));
     let opened: Promise<void> | undefined;
     try {
       opened = this.#open(open, request, id, freed);
@@ -149,14 +147,12 @@ export class Keeping {
   ): Promise<TakenUp> {
     const { limits } = this.#host.options;
     const begun: { recording?: Recording } = {};
-    const gone = await this.#host.engine()?.goOn(id, {
+    const gone = await this.#host.log.goOn(id, {
       epoch: session.epoch,
       after: records.length,
       onFailed: (error, why) => begun.recording?.handleFailed(error, why),
       isWanted: () => !session.hasEnded && request.isWanted(),
     });
-    // Without an engine the log was in the memory of the process that has died.
-    if (gone === undefined) return { state: 'lost' };
     if (!('head' in gone)) {
       if (gone.outcome === 'ended') return { state: 'unkept' };
       return { state: gone.outcome === 'gone' && records.length === 0 ? 'unbegun' : 'lost' };
@@ -194,7 +190,7 @@ export class Keeping {
     );
     this.#handleUnkept(session, head.id, error);
     const end = { at: this.#host.date(), failure: encodeFailure(error), metadata: undefined };
-    const log = this.#log;
+    const log = this.#host.log;
     try {
       const opened = log.open(head, () => {});
       if (opened === undefined) void log.end(head.id, end);
@@ -218,7 +214,7 @@ export class Keeping {
       abandonAfterMs: ttlMs,
       ...rest,
       id,
-      log: this.#log,
+      log: this.#host.log,
       logger: options.logger,
       now,
       date,
@@ -251,10 +247,6 @@ export class Keeping {
     for (const recording of [...this.running.values()]) {
       if (recording.goesOnFrom(session)) recording.leave(left());
     }
-  }
-
-  get #log(): ReplyLog {
-    return this.#host.log();
   }
 }
 

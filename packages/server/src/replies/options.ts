@@ -1,7 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions, DEFAULT_REPLY_TTL_MS, type OptionKinds } from '@parlance/protocol/internal';
 import type { KeepPolicy } from '../session/keep-policy.js';
-import type { ReplyBounds } from './shares.js';
+import type { ReplyLogOptions } from './log.js';
 
 /** Asks whether a principal may follow or stop a reply that belongs to another one. */
 export interface ReplyQuestion {
@@ -63,7 +63,7 @@ export interface ResolvedRepliesOptions {
   readonly authorize: RepliesOptions['authorize'];
   readonly ttlMs: number;
   readonly maxTtlMs: number;
-  readonly bounds: ReplyBounds;
+  readonly bounds: ReplyLogOptions['bounds'];
 }
 
 /** What the options had once. */

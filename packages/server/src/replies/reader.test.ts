@@ -10,9 +10,10 @@ import {
 import { createBodyCoder } from '@parlance/protocol/internal';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { memoryReplies } from '../engine/logs/memory.js';
 import type { ReplyEntry } from '../engine/logs/reply.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
-import { MemoryReplyLog } from './memory-log.js';
+import { ReplyLog } from './log.js';
 import { heldBytes, RecordCoders, ReplyReader } from './reader.js';
 import { encodeRecord } from './record.js';
 
@@ -70,31 +71,37 @@ const HEAD: ReplyEntry = {
   end: undefined,
 };
 
-function logOf(bodies: readonly CodedBody[]): MemoryReplyLog {
-  const log = new MemoryReplyLog({ maxReplies: 1, maxReplyBytes: 1e9, maxOwnerBytes: 1e9, maxBytes: 1e9 });
+function logOf(bodies: readonly CodedBody[]): ReplyLog {
+  const memory = memoryReplies(() => 0, { maxBytes: 1e9, onDropped() {} });
+  const log = new ReplyLog({
+    ...{ engine: memory, local: memory.local, incarnation: 'aaaaaa', now: () => 0 },
+    bounds: { maxReplies: 1, maxReplyBytes: 1e9, maxOwnerBytes: 1e9, maxBytes: 1e9 },
+    logger: { debug() {}, info() {}, warn() {}, error() {} },
+    isAlive: async () => true,
+  });
   log.open(HEAD);
   for (const body of bodies) log.append(HEAD.id, encodeRecord(body, undefined));
   return log;
 }
 
 /** One call of `read` does not return all of a long reply. */
-function recordsAfter(log: MemoryReplyLog, after: number): Uint8Array[] {
+async function recordsAfter(log: ReplyLog, after: number): Promise<Uint8Array[]> {
   const records: Uint8Array[] = [];
   for (;;) {
-    const more = log.read(HEAD.id, after + records.length)?.records ?? [];
+    const more = (await log.read(HEAD.id, after + records.length))?.records ?? [];
     if (more.length === 0) return records;
     records.push(...more);
   }
 }
 
 /** The text of each part after number `after`, as the client of a session reads it that gets the held bytes. */
-async function follow(log: MemoryReplyLog, after: number, session: ServerEndpoint): Promise<string[]> {
+async function follow(log: ReplyLog, after: number, session: ServerEndpoint): Promise<string[]> {
   const coder = coders.for(ENCODING);
   const held = await heldBytes(log, HEAD, after, coder);
   const reader = new ReplyReader(HEAD, coder, session, true, held);
   const texts: string[] = [];
   let partText = reader.sharesTokens ? session.coder.createPartText(held) : undefined;
-  for (const body of reader.all(recordsAfter(log, after))) {
+  for (const body of reader.all(await recordsAfter(log, after))) {
     const received = { ...body, charge: 0 };
     if (body.codec === BodyCodec.TOKEN_NATIVE) {
       partText ??= session.coder.createPartText();
@@ -189,7 +196,7 @@ describe('a reader of a kept reply', () => {
     }
   });
 
-  it('holds what it has read as memory of its session, and is refused what is not there', () => {
+  it('holds what it has read as memory of its session, and is refused what is not there', async () => {
     const log = logOf(
       [1, 2, 3].map((fill) => ({
         codec: BodyCodec.PLAIN,
@@ -200,7 +207,7 @@ describe('a reader of a kept reply', () => {
       })),
     );
     const reader = new ReplyReader(HEAD, coders.for(ENCODING), sessionOf(['NONE'], undefined), true);
-    const records = log.read(HEAD.id, 0)?.records ?? [];
+    const records = (await log.read(HEAD.id, 0))?.records ?? [];
     const parts = reader.all(records);
     parts.next();
     expect(reserved).toBeGreaterThan(15_000);

@@ -57,6 +57,7 @@ function begin(
     end: (_id: string, end: ReplyEnd) => answer('end', () => ends.push(end)),
     leave: (id: string) => void left.push(id),
     drop: () => answer('drop', () => {}),
+    isFollowed: async () => false,
   } as unknown as ReplyLog;
   const warn = ({ event }: { readonly event?: unknown }) => events.push(event);
   const stops: ProtocolError[] = [];
@@ -158,9 +159,11 @@ describe.each([
     recording.followers = 0;
     begun.pass(99);
     recording.checkRead();
+    await settle();
     expect(stops).toEqual([]);
     begun.pass(1);
     recording.checkRead();
+    await settle();
     expect(stops).toEqual([expect.objectContaining({ code: 'cancelled' })]);
     await settle();
     await settle();

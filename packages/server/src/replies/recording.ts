@@ -7,8 +7,9 @@ import {
   type ReplyRecorder,
   toProtocolError,
 } from '@parlance/protocol/internal';
-import type { Failing, ReplyLog } from './log.js';
+import type { ReplyLog } from './log.js';
 import { encodeRecord } from './record.js';
+import type { Failing } from './writer.js';
 
 export interface RecordingOptions {
   readonly id: string;
@@ -93,7 +94,7 @@ export class Recording implements ReplyRecorder {
   }
 
   release(isRead: boolean): void {
-    this.#options.log.release?.(this.id, isRead);
+    this.#options.log.release(this.id, isRead);
   }
 
   discard(): Promise<void> | undefined {
@@ -117,7 +118,7 @@ export class Recording implements ReplyRecorder {
   leave(reason: ProtocolError): void {
     this.isFull = true;
     this.#handleOver();
-    this.#options.log.leave?.(this.id);
+    this.#options.log.leave(this.id);
     this.#options.request.stop(reason);
   }
 
@@ -132,18 +133,14 @@ export class Recording implements ReplyRecorder {
     const { request, abandonAfterMs, now, log } = this.#options;
     if (this.followers > 0 || request.isWanted()) this.#readAt = now();
     else if (now() - this.#readAt < abandonAfterMs) return;
-    else if (log.isFollowed === undefined) this.#abandon();
     else void log.isFollowed(this.id).then((isFollowed) => this.#abandonUnless(isFollowed));
   }
 
   #abandonUnless(isFollowed: boolean): void {
-    if (isFollowed) this.#readAt = this.#options.now();
-    else if (!this.#isOver) this.#abandon();
-  }
-
-  #abandon(): void {
-    const { abandonAfterMs } = this.#options;
-    this.stop(new ProtocolError('cancelled', `the reply had no reader for ${abandonAfterMs} ms`));
+    const { abandonAfterMs, now } = this.#options;
+    if (isFollowed) this.#readAt = now();
+    else if (!this.#isOver)
+      this.stop(new ProtocolError('cancelled', `the reply had no reader for ${abandonAfterMs} ms`));
   }
 
   /** The log has found out that it takes no more, and has ended the record. */
@@ -166,41 +163,27 @@ export class Recording implements ReplyRecorder {
 
   #append(record: Uint8Array): Promise<void> | undefined {
     if (this.isFull) return undefined;
-    try {
-      const appended = this.#options.log.append(this.id, record);
-      if (appended === undefined) {
-        this.parts++;
-        return undefined;
-      }
-      return appended.then(
-        () => void this.parts++,
-        (error: unknown) => this.#giveUp(error),
-      );
-    } catch (error) {
-      return this.#giveUp(error);
-    }
+    const giveUp = (error: unknown) => this.#giveUp(error);
+    return attempted(
+      () => this.#options.log.append(this.id, record),
+      giveUp,
+      () => void this.parts++,
+    );
   }
 
   /** Ends the record. Never rejects. */
   #end(failure: Uint8Array | undefined, metadata: Uint8Array | undefined): Promise<void> | undefined {
     if (this.isFull) return undefined;
-    try {
-      return this.#options.log
-        .end(this.id, { at: this.#options.date(), failure, metadata })
-        ?.catch((error: unknown) => this.#giveUp(error));
-    } catch (error) {
-      return this.#giveUp(error);
-    }
+    const end = { at: this.#options.date(), failure, metadata };
+    return attempted(
+      () => this.#options.log.end(this.id, end),
+      (error) => this.#giveUp(error),
+    );
   }
 
   /** Never rejects. */
   #drop(): Promise<void> | undefined {
-    try {
-      return this.#options.log.drop(this.id)?.catch(this.#logUnended);
-    } catch (error) {
-      this.#logUnended(error);
-      return undefined;
-    }
+    return attempted(() => this.#options.log.drop(this.id), this.#logUnended);
   }
 
   /** The record ends with an error, and its handler goes on for its requester. */
@@ -211,12 +194,7 @@ export class Recording implements ReplyRecorder {
     this.#handleOver();
     const reason = toProtocolError(error, 'internal', 'the log of replies failed');
     const end = { at: date(), failure: encodeFailure(reason), metadata: undefined };
-    try {
-      return log.end(this.id, end)?.catch(this.#logUnended);
-    } catch (cause) {
-      this.#logUnended(cause);
-      return undefined;
-    }
+    return attempted(() => log.end(this.id, end), this.#logUnended);
   }
 
   #logFull(error: unknown): void {
@@ -235,4 +213,20 @@ export class Recording implements ReplyRecorder {
     const fields = { event: 'reply.unended', reply: this.id, err: loggable(error) };
     this.#options.logger.warn(fields, 'the log of replies failed');
   };
+}
+
+/** Calls a log that answers at once or later. */
+function attempted(
+  call: () => Promise<void> | undefined,
+  onFailed: (error: unknown) => Promise<void> | undefined | void,
+  onDone = () => {},
+): Promise<void> | undefined {
+  try {
+    const called = call();
+    if (called !== undefined) return called.then(onDone, onFailed);
+  } catch (error) {
+    return onFailed(error) ?? undefined;
+  }
+  onDone();
+  return undefined;
 }

@@ -1,6 +1,5 @@
 import {
   type CodedBody,
-  type KeepOptions,
   type Limits,
   type Logger,
   type M2MSecurity,
@@ -13,31 +12,26 @@ import {
   type CodedPart,
   type Fields,
   get,
-  type KeptBefore,
-  type KeptRequest,
   loggable,
   type OwnHandler,
   REPLY_ID_PREFIX,
-  type ReplyKeeper,
-  type ReplyRecorder,
-  type TakenUp,
 } from '@parlance/protocol/internal';
 import { NO_BODY } from '../base/no-body.js';
+import type { LocalReplies } from '../engine/logs/local.js';
+import type { ReplyLogs } from '../engine/logs/logs.js';
+import { memoryReplies } from '../engine/logs/memory.js';
 import type { ReplyEntry } from '../engine/logs/reply.js';
 import type { Slot } from '../server/features/slot.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { keepReplies } from '../session/keep-policy.js';
-import { type EngineLogOptions, EngineReplyLog } from './engine-log.js';
 import { Following, unknownReply } from './following.js';
 import type { FollowState, Follows } from './follows.js';
 import { Keeping } from './keeping.js';
 import { listReplies } from './list.js';
-import type { ReplyLog } from './log.js';
-import { MemoryReplyLog } from './memory-log.js';
+import { ReplyLog, type ReplyLogOptions } from './log.js';
 import type { ReplyQuestion, ResolvedRepliesOptions } from './options.js';
 import { Owners } from './owners.js';
 import { RecordCoders } from './reader.js';
-import type { Recording } from './recording.js';
 import { positionIn } from './said.js';
 import { Turns } from './turns.js';
 import { Vouching } from './vouching.js';
@@ -58,62 +52,48 @@ export interface RepliesHost {
   readonly date: () => number;
   /** A handler whose reply was kept has ended. */
   readonly onOver: () => void;
+  readonly node: RepliesNode;
 }
 
 /** What a node does for the replies of all nodes. */
-export type RepliesNode = Pick<
-  EngineLogOptions,
-  'engine' | 'incarnation' | 'isAlive' | 'isAwaited' | 'awaitMs'
->;
+export interface RepliesNode
+  extends Pick<ReplyLogOptions, 'incarnation' | 'isAlive' | 'isAwaited' | 'awaitMs'> {
+  /** `undefined` for the memory of the process. */
+  readonly engine: ReplyLogs | undefined;
+}
 
 /** The replies that a server keeps: it records them, and answers requests to the address `@replies`. */
-export class Replies implements ReplyKeeper {
-  readonly owners: Owners;
+export class Replies {
+  readonly owners = new Owners();
+  readonly keeping: Keeping;
   readonly #host: RepliesHost;
-  #log: ReplyLog;
-  #dropped = 0;
-  /** The log, if that is an engine. */
-  #engine: EngineReplyLog | undefined;
-  #vouching: Vouching | undefined;
+  readonly #log: ReplyLog;
+  readonly #vouching: Vouching | undefined;
   readonly #following: Following;
-  readonly #keeping: Keeping;
+  #dropped = 0;
   /** A list may take many questions to the application, so an owner gets one after the other. */
   readonly #lists = new Turns();
 
   constructor(host: RepliesHost) {
     this.#host = host;
-    const { options, now } = host;
-    this.#log = new MemoryReplyLog(options.replies.bounds, (reply) => this.#handleDropped(reply), now);
-    this.owners = new Owners();
-    const coders = new RecordCoders(host.options);
-    this.#following = new Following({
-      limits: host.options.limits,
-      coders,
-      follows: host.follows,
-      owners: this.owners,
-      recordingOf: (id) => this.#running.get(id),
-      log: () => this.#log,
-    });
-    this.#keeping = new Keeping({
-      ...{ ...host, owners: this.owners, following: this.#following },
-      log: () => this.#log,
-      engine: () => this.#engine,
-    });
-  }
-
-  /** Replies whose handlers run here. */
-  get #running(): ReadonlyMap<string, Recording> {
-    return this.#keeping.running;
-  }
-
-  /** Handlers whose replies are being recorded. */
-  get running(): number {
-    return this.#running.size;
-  }
-
-  /** Replies that were to be kept, and for which there was no room, or whose record was lost. */
-  get unkept(): number {
-    return this.#keeping.unkept;
+    const { options, now, date: unixNow, node, follows } = host;
+    const { logger, limits } = options;
+    const { bounds, maxTtlMs } = options.replies;
+    const { owners } = this;
+    const common = { ...node, logger, bounds, now: unixNow };
+    if (node.engine === undefined) {
+      const { maxBytes } = bounds;
+      const memory = memoryReplies(now, { maxBytes, onDropped: (reply) => this.#handleDropped(reply) });
+      this.#log = new ReplyLog({ ...common, engine: memory, local: memory.local });
+    } else {
+      const { engine } = node;
+      this.#log = new ReplyLog({ ...common, engine });
+      this.#vouching = new Vouching({ engine, logger, now, owners, maxTtlMs });
+    }
+    const coders = new RecordCoders(options);
+    const recordingOf = (id: string) => this.keeping.running.get(id);
+    this.#following = new Following({ limits, coders, follows, owners, recordingOf, log: this.#log });
+    this.keeping = new Keeping({ ...host, owners, following: this.#following, log: this.#log });
   }
 
   /** Ended replies that had to go to make room for others. */
@@ -129,48 +109,27 @@ export class Replies implements ReplyKeeper {
 
   get followers(): number {
     let count = 0;
-    for (const { followers } of this.#running.values()) count += followers;
+    for (const { followers } of this.keeping.running.values()) count += followers;
     return count;
   }
 
-  get usage(): ReplyLog['usage'] {
+  get usage(): LocalReplies['usage'] {
     return this.#log.usage;
   }
 
   /** Replies of other nodes that are read here. */
   get watched(): number {
-    return this.#engine?.watched ?? 0;
-  }
-
-  /** Keeps replies in an engine, where they outlive this process, and other nodes read them. Called before the first one. */
-  join(node: RepliesNode): void {
-    const { logger, replies } = this.#host.options;
-    const { now, date } = this.#host;
-    const common = { engine: node.engine, logger };
-    this.#log = this.#engine = new EngineReplyLog({ ...node, ...common, now: date, bounds: replies.bounds });
-    this.#vouching = new Vouching({ ...common, now, owners: this.owners, maxTtlMs: replies.maxTtlMs });
+    return this.#log.watched;
   }
 
   /** Nothing more is kept or read. Never rejects. */
   async close(): Promise<void> {
-    await this.#engine?.close();
+    await this.#log.close();
   }
 
   /** A session begins in place of one that is gone, and may go on with its replies. Resolves when that is known. */
   async adopt(session: ServerEndpoint, resume: ResumeOffer): Promise<void> {
     if (!this.owners.adopt(session, resume)) await this.#vouching?.prove(session, resume);
-  }
-
-  keep(
-    request: KeptRequest,
-    options: KeepOptions | undefined,
-    before: KeptBefore,
-  ): ReplyRecorder | undefined {
-    return this.#keeping.keep(request, options, before);
-  }
-
-  takeUp(request: KeptRequest, id: string, said: readonly CodedBody[]): Promise<TakenUp> {
-    return this.#keeping.takeUp(request, id, said);
   }
 
   /** A handler whose replies are kept if the server's options say so. */
@@ -190,23 +149,17 @@ export class Replies implements ReplyKeeper {
     };
   }
 
-  /** Stops every handler whose reply is kept. */
-  stopAll(reason: ProtocolError): void {
-    this.#keeping.stopAll(reason);
-  }
-
   /** A session is over here. */
   handleEnded(session: ServerEndpoint, error: ProtocolError | undefined): void {
     this.#vouching?.update(session.id);
     if (session.hasMoved) this.owners.leave(session.id);
-    if (session.isDurable && (session.hasMoved || error?.code === 'fenced'))
-      this.#keeping.handleLeft(session);
+    if (session.isDurable && (session.hasMoved || error?.code === 'fenced')) this.keeping.handleLeft(session);
   }
 
   /** Call it about once a second. */
   sweep(): void {
-    for (const recording of [...this.#running.values()]) recording.checkRead();
-    this.#log.sweep(this.#host.now());
+    for (const recording of [...this.keeping.running.values()]) recording.checkRead();
+    this.#log.sweep();
     this.#vouching?.updateAll();
     this.owners.sweep(this.#host.now());
   }
@@ -253,9 +206,9 @@ export class Replies implements ReplyKeeper {
   async #stop(session: ServerEndpoint, target: Fields): Promise<void> {
     const { id, end } = await this.#find(session, target, 'stop');
     const { principal = 'unknown' } = session;
-    const recording = this.#running.get(id);
+    const recording = this.keeping.running.get(id);
     if (recording !== undefined) recording.stop(new ProtocolError('cancelled', 'the reply was stopped'));
-    else if (end === undefined) await this.#log.cancel?.(id);
+    else if (end === undefined) await this.#log.cancel(id);
     this.#host.options.logger.debug({ event: 'reply.stopped', reply: id, principal }, 'a reply was stopped');
   }
 

@@ -8,7 +8,7 @@ import { Upgrades } from '../transport/http/upgrade.js';
 import { Drain } from './drain.js';
 import type { CloseServerOptions, DrainOptions, DrainResult } from './drain-options.js';
 import { resolveDrainOptions } from './drain-options.js';
-import { type Feature, SESSIONS } from './features/feature.js';
+import { type Feature, NODE, nodeInMemory, SESSIONS } from './features/feature.js';
 import { InstalledFeatures, type ServerOfFeatures } from './features/installed-features.js';
 import type { ResolvedServerOptions } from './options.js';
 import { choresOf, ServerLoading } from './server-loading.js';
@@ -33,7 +33,10 @@ export class SessionServer {
     this.options = options;
     const sessions = new Sessions(
       options,
-      (host) => new InstalledFeatures(chosen, this.#featureHost(host), logger, [[SESSIONS, host]]),
+      (host) => {
+        const given = [[SESSIONS, host] as const, [NODE, nodeInMemory()] as const];
+        return new InstalledFeatures(chosen, this.#featureHost(host), logger, given);
+      },
       () => this.#loading.wait(),
     );
     const { features } = sessions;

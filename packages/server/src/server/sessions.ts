@@ -32,7 +32,7 @@ import type { Refusal } from '../transport/http/site.js';
 import type { Transport } from '../transport/transport.js';
 import { type Drain, returnDelay, sendAway } from './drain.js';
 import { type CloseServerOptions, endsSessions } from './drain-options.js';
-import { METER, OWNER } from './features/feature.js';
+import { METER, NODE, type ThisNode } from './features/feature.js';
 import type { InstalledFeatures } from './features/installed-features.js';
 import type { ResolvedServerOptions } from './options.js';
 import { ServerAdmission } from './server-admission.js';
@@ -84,7 +84,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
     this.#offered = new OfferedOptions(options, this.features);
     this.vocabularies = new Vocabularies(this.#offered.capabilities.encodings, options.logger);
     this.#meter = this.features.use(METER);
-    this.#strangers = new Strangers(options.logger);
+    this.#strangers = new Strangers(options.logger, this.node);
     this.#sweep = createSweep(sweepInterval(timers));
   }
 
@@ -93,7 +93,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
     const { capabilities } = this.#offered;
     const [loaded] = await Promise.all([
       loadCapabilities(capabilities, this.options.logger),
-      this.vocabularies.prepare(this.features.use(OWNER) !== undefined),
+      this.vocabularies.prepare(this.options.engine !== undefined),
     ]);
     if (loaded !== capabilities) this.#offered.offer(loaded);
   }
@@ -162,12 +162,12 @@ export class Sessions extends ServerAdmission implements SessionHost {
 
   /** Names this server in the IDs of its sessions. */
   get node(): string {
-    return this.features.use(OWNER)?.incarnation ?? this.#strangers.process;
+    return (this.features.use(NODE) as ThisNode).incarnation;
   }
 
   onNotResumed(sessionId: string, reason: ResumeRefusal): void {
     this.observer?.handleNotResumed(reason);
-    if (this.features.use(OWNER) === undefined) this.#strangers.handle(sessionId, reason);
+    if (this.options.engine === undefined) this.#strangers.handle(sessionId, reason);
   }
 
   protected get isDraining(): boolean {

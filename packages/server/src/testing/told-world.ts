@@ -7,7 +7,7 @@ import { Leaving } from '../durable/leaving.js';
 import type { EngineConnection } from '../engine/engine.js';
 import { memoryCluster } from '../engine/memory.js';
 import { createTestServer, type TestServer } from '../kit/kit.js';
-import { OWNER, SESSIONS } from '../server/features/feature.js';
+import { NODE, SESSIONS, type ThisNode } from '../server/features/feature.js';
 import type { SessionServer } from '../server/server.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 
@@ -244,7 +244,7 @@ export class ToldWorld {
   /** As a node that drains does. */
   #giveUp(endpoint: ServerEndpoint): void {
     const { options, features } = this.#test.server as TestServer['server'] & SessionServer;
-    const { incarnation } = features.use(OWNER) as NonNullable<typeof OWNER.value>;
+    const { incarnation } = features.use(NODE) as ThisNode;
     const leaving = new Leaving({
       incarnation,
       link: delayed(options.engine?.connect() as EngineConnection),

@@ -1,5 +1,12 @@
 import { varintLength } from '@parlance/protocol/internal';
-import type { ReplyEnd, ReplyEntry, ReplyHead, ReplyPieces, RequestOnRecord } from './reply.js';
+import {
+  type ReplyEnd,
+  type ReplyEntry,
+  type ReplyHead,
+  type ReplyPieces,
+  type RequestOnRecord,
+  SMALL_END,
+} from './reply.js';
 
 /**
  * Kept replies in the engine. A reply has one writer at a time and any number of readers. The first writer is
@@ -173,8 +180,6 @@ export const MAX_SHARED = 1_000;
 
 /** Bytes that a reply takes besides its parts, with an end of `SMALL_END` bytes. */
 const HEAD_CHARGE = 2_368;
-/** Bytes of an end that a reply has room for from its beginning. */
-const END_ROOM = 512;
 /** Bytes that metadata takes besides its own. */
 const METADATA_CHARGE = 32;
 
@@ -196,5 +201,5 @@ export function batchCharge({ records, metadata }: Pick<ReplyBatch, 'records' | 
 }
 
 export function endCharge({ failure, metadata }: ReplyEnd): number {
-  return Math.max(0, (failure?.length ?? 0) + (metadata?.length ?? 0) - END_ROOM);
+  return Math.max(0, (failure?.length ?? 0) + (metadata?.length ?? 0) - SMALL_END);
 }

@@ -1,8 +1,10 @@
+import { isProtocolError } from '@parlance/protocol';
+import { keyOf } from '../../base/keys.js';
 import { Expiring } from '../expiring.js';
 import type { ProofItem, ReplyItem } from '../store.js';
+import type { LocalReplies, Room } from './local.js';
 import {
   batchCharge,
-  type EngineBounds,
   type EngineEnd,
   type EngineEntry,
   type EngineHead,
@@ -12,23 +14,27 @@ import {
   NO_BYTES,
   PAGE_SIZE,
   READ_SIZE,
+  type ReplyBatch,
   type ReplyLogs,
   type ReplyNews,
   UNKNOWN,
   type WrittenBy,
 } from './logs.js';
 import { RecordStore } from './record-store.js';
-import { READ_PARTS, type ReplyHead } from './reply.js';
+import { READ_PARTS, SMALL_END } from './reply.js';
+import { type Charged, Shares } from './shares.js';
 
-interface Stored {
-  readonly head: ReplyHead & Pick<EngineHead, 'source'>;
-  /** It can be found by its name: no newer reply has it. */
-  isNamed: boolean;
+/** Bytes of memory of an array beside its bytes, and of what refers to it. */
+const ARRAY_MEMORY = 288;
+/** Bytes of memory of a {@link SMALL_END}, which the charge of a head contains. */
+const END_MEMORY = 2 * ARRAY_MEMORY + SMALL_END;
+
+interface Stored extends Charged<Stored> {
+  readonly head: EngineHead;
   /** Grows with each reply. */
   readonly number: number;
   readonly records: RecordStore;
   readonly metadata: (readonly [part: number, bytes: Uint8Array])[];
-  bytes: number;
   /** Milliseconds of the clock, as the others. */
   endsAt: number;
   writtenAt: number;
@@ -36,6 +42,10 @@ interface Stored {
   end: Pick<EngineEnd, 'by' | 'end' | 'why'> | undefined;
   by: string | undefined;
   epoch: number;
+  /** Its requester needs it no more. */
+  isReleased: boolean;
+  /** It was read to the end. */
+  isRead: boolean;
 }
 
 interface Proof {
@@ -46,37 +56,72 @@ interface Proof {
 
 /** Kept replies within one process, which can be looked at as a whole. */
 export interface MemoryReplies extends ReplyLogs {
+  readonly local: LocalReplies;
   exports(): Iterable<ReplyItem | ProofItem>;
   /** Of heads, parts and ends, as they are charged. */
   size(): number;
 }
 
-/** The kept replies of all nodes within one process. */
-export function memoryReplies(now: () => number): MemoryReplies {
-  const replies = new Expiring<Stored>(now);
+/**
+ * The kept replies of all nodes within one process.
+ *
+ * @param now milliseconds.
+ * @param room if the process has one server. @default replies are charged as other engines charge them, and none makes room
+ */
+export function memoryReplies(now: () => number, room?: Room): MemoryReplies {
+  const replies = new Map<string, Stored>();
+  const names = new Map<string, Stored>();
+  /** Replies that others than their owner may follow, oldest first. */
+  const shared = new Set<Stored>();
+  const ended = new Set<Stored>();
   const proofs = new Expiring<Proof>(now);
   const watched = new Map<string, Set<(news: ReplyNews) => void>>();
   /** By node. */
   const listeners = new Map<string, (id: string | undefined) => void>();
+  const shares = new Shares<Stored>(room?.maxBytes ?? Number.POSITIVE_INFINITY, (stored) => {
+    room?.onDropped({ ...entryOf(stored), end: stored.end?.end });
+    local.drop(stored.head);
+  });
   let begun = 0;
 
-  function of(owner: string): Stored[] {
-    return [...replies].map(([, stored]) => stored).filter(({ head }) => head.owner === owner);
-  }
-
-  function bytesOf(owner: string): number {
-    return of(owner).reduce((sum, { bytes }) => sum + bytes, 0);
-  }
-
-  function charge(
-    stored: Stored,
-    size: number,
-    { maxReplyBytes, maxOwnerBytes }: EngineBounds,
-  ): 'reply_too_large' | 'over_budget' | undefined {
-    if (stored.bytes + size > maxReplyBytes) return 'reply_too_large';
-    if (bytesOf(stored.head.owner) + size > maxOwnerBytes) return 'over_budget';
-    stored.bytes += size;
+  function get(id: string): Stored | undefined {
+    const stored = replies.get(id);
+    if (stored === undefined || stored.endsAt > now()) return stored;
+    forget(stored);
     return undefined;
+  }
+
+  function forget(stored: Stored): void {
+    const { head, account } = stored;
+    replies.delete(head.id);
+    shared.delete(stored);
+    ended.delete(stored);
+    shares.remove(stored);
+    if (head.name === undefined) return;
+    const name = keyOf(head.owner, head.name);
+    if (names.get(name) !== stored) return;
+    // In the only process, the name of a reply that is gone means the newest one that is left.
+    const newest = room && [...account.replies].findLast((each) => each.head.name === head.name);
+    if (newest === undefined) names.delete(name);
+    else names.set(name, newest);
+  }
+
+  /** The replies of an owner, oldest first. */
+  function of(owner: string): ReadonlySet<Stored> {
+    const { replies } = shares.accountOf(owner);
+    for (const { head } of replies) get(head.id);
+    return replies;
+  }
+
+  /** @param charge throws if there is no room, although that of replies whose time is over may be enough. */
+  function charging(owner: string, charge: () => void): void {
+    try {
+      charge();
+    } catch (error) {
+      const { size } = shares.accountOf(owner).replies;
+      if (of(owner).size === size) throw error;
+      charge();
+    }
   }
 
   function writerOf({ head, by, epoch, writtenAt }: Stored): WrittenBy {
@@ -98,33 +143,109 @@ export function memoryReplies(now: () => number): MemoryReplies {
     for (const onNews of [...(watched.get(id) ?? [])]) onNews(news);
   }
 
-  return {
-    async open({ by, epoch = 0, ...head }, bounds, liveMs) {
-      const { id, owner, name } = head;
-      if (replies.get(id) !== undefined) return 'done';
-      if (of(owner).length >= bounds.maxReplies) return 'too_many_replies';
-      const bytes = headCharge(head);
-      if (bytesOf(owner) + bytes > bounds.maxOwnerBytes) return 'over_budget';
-      for (const each of of(owner)) if (each.head.name === name) each.isNamed = false;
-      replies.set(id, {
+  function freeIfOver(stored: Stored): void {
+    if (stored.end !== undefined && stored.isReleased) shares.free(stored, stored.isRead);
+  }
+
+  const local: LocalReplies = {
+    open(head, bounds, liveMs) {
+      const { id, owner, name, share, by, epoch = 0 } = head;
+      if (get(id) !== undefined) return 'done';
+      const stored: Stored = {
         head,
-        isNamed: name !== undefined,
         number: ++begun,
+        account: shares.accountOf(owner),
         records: new RecordStore(),
         metadata: [],
-        bytes,
+        memory: 0,
+        isFree: false,
         endsAt: now() + liveMs,
         writtenAt: now(),
         followedAt: Number.NEGATIVE_INFINITY,
         end: undefined,
         by,
         epoch,
-      });
+        isReleased: false,
+        isRead: false,
+      };
+      charging(owner, () => shares.add(stored, headCharge(head), bounds));
+      replies.set(id, stored);
+      if (share !== undefined) shared.add(stored);
+      if (name !== undefined) names.set(keyOf(owner, name), stored);
       return 'done';
     },
 
-    async claim({ id, epoch = 0 }, by, liveMs) {
+    append(batch, bounds) {
+      const { id, from, records, epoch = 0 } = batch;
+      const stored = get(id);
+      if (stored === undefined) return 'gone';
+      if (stored.end !== undefined || stored.epoch !== epoch) return refusalOf(stored);
+      if (stored.records.size === from + records.length) return 'done';
+      if (stored.records.size !== from) return 'behind';
+      const size = room === undefined ? batchCharge(batch) : growthOf(stored, batch);
+      charging(stored.head.owner, () => shares.charge(stored, size, bounds));
+      for (const record of records) stored.records.append(record);
+      // Copies: the others would keep all of their records alive.
+      for (const [part, bytes] of batch.metadata) stored.metadata.push([part, bytes.slice()]);
+      stored.writtenAt = now();
+      tell(id, { from, records });
+      return 'done';
+    },
+
+    end({ id, parts, by, end, ttlMs, epoch = 0, why }, bounds) {
+      const stored = get(id);
+      if (stored === undefined) return 'gone';
+      if (stored.epoch !== epoch) return 'ended';
+      if (stored.end !== undefined) return stored.end.by === by ? 'done' : refusalOf(stored);
+      if (parts !== undefined && stored.records.size !== parts) return 'behind';
+      const memory = memoryOf(end.failure) + memoryOf(end.metadata);
+      const size = room === undefined ? endCharge(end) : Math.max(0, memory - END_MEMORY);
+      charging(stored.head.owner, () => shares.charge(stored, size, bounds));
+      stored.end = { by, end, why };
+      const trimmed = stored.records.trim();
+      if (room !== undefined) shares.discharge(stored, trimmed);
+      stored.endsAt = now() + ttlMs;
+      ended.add(stored);
+      freeIfOver(stored);
+      tell(id, UNKNOWN);
+      if (stored.by !== undefined && stored.by !== by) listeners.get(stored.by)?.(id);
+      return 'done';
+    },
+
+    drop({ id }) {
       const stored = replies.get(id);
+      if (stored !== undefined) forget(stored);
+      tell(id, UNKNOWN);
+    },
+
+    release(id, isRead) {
+      const stored = get(id);
+      if (stored === undefined) return;
+      stored.isReleased = true;
+      stored.isRead ||= isRead;
+      freeIfOver(stored);
+    },
+
+    sweep() {
+      for (const { head } of ended) get(head.id);
+    },
+
+    get usage() {
+      return { replies: replies.size, bytes: shares.bytes };
+    },
+  };
+
+  return {
+    local,
+    // What a node has room for is not what its engine has.
+    open: (head, bounds, liveMs) =>
+      answered(() => local.open(head, { ...bounds, maxReplyBytes: Number.POSITIVE_INFINITY }, liveMs)),
+    append: (batch, bounds) => answered(() => local.append(batch, bounds)),
+    end: (end, bounds) => answered(() => local.end(end, bounds)),
+    drop: async (key) => local.drop(key),
+
+    async claim({ id, epoch = 0 }, by, liveMs) {
+      const stored = get(id);
       if (stored === undefined) return { outcome: 'gone' };
       if (stored.epoch > epoch || (stored.epoch === epoch && stored.by !== by)) return { outcome: 'ended' };
       const why = stored.end?.why;
@@ -132,45 +253,13 @@ export function memoryReplies(now: () => number): MemoryReplies {
         return { outcome: why === 'given_up' ? why : 'over' };
       const { size: parts, length: offset } = stored.records;
       Object.assign(stored, { by, epoch, end: undefined, writtenAt: now(), endsAt: now() + liveMs });
+      ended.delete(stored);
       tell(id, UNKNOWN);
       return { outcome: 'done', parts, offset };
     },
 
-    async append(batch, bounds) {
-      const { id, from, records, epoch = 0 } = batch;
-      const stored = replies.get(id);
-      if (stored === undefined) return 'gone';
-      if (stored.end !== undefined || stored.epoch !== epoch) return refusalOf(stored);
-      if (stored.records.size === from + records.length) return 'done';
-      if (stored.records.size !== from) return 'behind';
-      const refusal = charge(stored, batchCharge(batch), bounds);
-      if (refusal !== undefined) return refusal;
-      for (const record of records) stored.records.append(record);
-      stored.metadata.push(...batch.metadata);
-      stored.writtenAt = now();
-      tell(id, { from, records });
-      return 'done';
-    },
-
-    async end({ id, parts, by, end, ttlMs, epoch = 0, why }, bounds) {
-      const stored = replies.get(id);
-      if (stored === undefined) return 'gone';
-      if (stored.epoch !== epoch) return 'ended';
-      if (stored.end !== undefined) return stored.end.by === by ? 'done' : refusalOf(stored);
-      if (parts !== undefined && stored.records.size !== parts) return 'behind';
-      const more = endCharge(end);
-      const refusal = more === 0 ? undefined : charge(stored, more, bounds);
-      if (refusal !== undefined) return refusal;
-      stored.end = { by, end, why };
-      stored.records.trim();
-      stored.endsAt = now() + ttlMs;
-      tell(id, UNKNOWN);
-      if (stored.by !== undefined && stored.by !== by) listeners.get(stored.by)?.(id);
-      return 'done';
-    },
-
     async keep({ id, epoch = 0 }, liveMs) {
-      const stored = replies.get(id);
+      const stored = get(id);
       if (stored === undefined) return { outcome: 'gone' };
       if (stored.end !== undefined || stored.epoch !== epoch) return { outcome: refusalOf(stored) };
       stored.writtenAt = now();
@@ -178,34 +267,35 @@ export function memoryReplies(now: () => number): MemoryReplies {
       return { outcome: 'done', followedMs: stored.writtenAt - stored.followedAt };
     },
 
-    async drop({ id }) {
-      replies.delete(id);
-      tell(id, UNKNOWN);
-    },
-
     async find(id) {
-      const stored = replies.get(id);
+      const stored = get(id);
       return stored && entryOf(stored);
     },
 
     async named(owner, name) {
-      const stored = of(owner).find(({ head, isNamed }) => isNamed && head.name === name);
+      of(owner);
+      const stored = names.get(keyOf(owner, name));
       return stored && entryOf(stored);
     },
 
     async read(id, after) {
-      const stored = replies.get(id);
+      const stored = get(id);
       if (stored === undefined) return undefined;
       const records = stored.records.read(after, READ_SIZE, READ_PARTS);
+      const isAll = after + records.length >= stored.records.size;
+      if (isAll && stored.end !== undefined && !stored.isRead) {
+        stored.isRead = true;
+        freeIfOver(stored);
+      }
       return {
         records,
         metadata: stored.metadata.findLast(([part]) => part <= after)?.[1],
-        end: after + records.length >= stored.records.size ? stored.end?.end : undefined,
+        end: isAll ? stored.end?.end : undefined,
       };
     },
 
     async follow(id) {
-      const stored = replies.get(id);
+      const stored = get(id);
       if (stored === undefined) return undefined;
       stored.followedAt = now();
       const { end, records } = stored;
@@ -213,8 +303,8 @@ export function memoryReplies(now: () => number): MemoryReplies {
     },
 
     async list(owner, before = Infinity) {
-      const older = of(owner).filter(({ number }) => number < before);
-      const page = older.toSorted((a, b) => b.number - a.number).slice(0, PAGE_SIZE);
+      const older = [...of(owner)].filter(({ number }) => number < before);
+      const page = older.toReversed().slice(0, PAGE_SIZE);
       return {
         entries: page.map((stored) => entryOf(stored)),
         before: page.length < older.length ? page.at(-1)?.number : undefined,
@@ -222,9 +312,7 @@ export function memoryReplies(now: () => number): MemoryReplies {
     },
 
     async shared() {
-      const all = [...replies].map(([, stored]) => stored);
-      const shared = all.filter(({ head }) => head.share !== undefined);
-      const newest = shared.toSorted((a, b) => b.head.startedAt - a.head.startedAt || b.number - a.number);
+      const newest = [...shared].toReversed().filter(({ head }) => get(head.id) !== undefined);
       return newest.slice(0, MAX_SHARED).map(({ head }) => head.id);
     },
 
@@ -257,15 +345,21 @@ export function memoryReplies(now: () => number): MemoryReplies {
     },
 
     *exports() {
-      for (const [, { head, by, epoch, metadata, end, isNamed, endsAt }] of replies) {
+      for (const { head: known, by, epoch, metadata, end, endsAt } of replies.values()) {
         const ttlMs = endsAt - now();
-        yield { kind: 'reply', head: { ...head, by, epoch }, metadata, end, isNamed, ttlMs };
+        if (ttlMs <= 0) continue;
+        const { owner, name } = known;
+        const isNamed = name !== undefined && names.get(keyOf(owner, name))?.head === known;
+        yield { kind: 'reply', head: { ...known, by, epoch }, metadata, end, isNamed, ttlMs };
       }
       for (const [session, { owner, hashes, endsAt }] of proofs)
         yield { kind: 'proof', session, owner, hashes, ttlMs: endsAt - now() };
     },
 
-    size: () => [...replies].reduce((sum, [, { bytes }]) => sum + bytes, 0),
+    size() {
+      for (const id of replies.keys()) get(id);
+      return shares.bytes;
+    },
 
     async close() {},
   };
@@ -274,4 +368,27 @@ export function memoryReplies(now: () => number): MemoryReplies {
 /** The reply takes no more of this writer. */
 function refusalOf({ end }: Stored): 'ended' | 'stopped' {
   return end?.why === 'stopped' ? 'stopped' : 'ended';
+}
+
+const BOUNDS: ReadonlySet<string> = new Set(['too_many_replies', 'over_budget', 'reply_too_large']);
+
+/** Other nodes are told of a bound as of any outcome. */
+async function answered<Outcome extends string>(call: () => Outcome): Promise<Outcome> {
+  try {
+    return call();
+  } catch (error) {
+    if (isProtocolError(error) && BOUNDS.has(error.code)) return error.code as Outcome;
+    throw error;
+  }
+}
+
+/** Bytes of memory of an array and its entry. */
+function memoryOf(bytes: Uint8Array | undefined): number {
+  return bytes === undefined ? 0 : ARRAY_MEMORY + bytes.length;
+}
+
+/** Bytes of memory that a part takes. */
+function growthOf({ records: store }: Stored, { records, metadata }: ReplyBatch): number {
+  const growth = records.reduce((sum, { length }) => sum + store.growthFor(length), 0);
+  return metadata.reduce((sum, [, bytes]) => sum + memoryOf(bytes), growth);
 }

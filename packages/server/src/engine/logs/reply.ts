@@ -3,6 +3,9 @@
 /** Parts that one call of `read` returns. */
 export const READ_PARTS = 256;
 
+/** Bytes of the failure and the metadata of an end for which a reply has room from its beginning. */
+export const SMALL_END = 512;
+
 /** A request of a session that is on record: another node may go on with it. */
 export interface RequestOnRecord {
   readonly session: string;

@@ -4,7 +4,7 @@ import { isProtocolError, type Logger } from '@parlance/protocol';
 import { guardLater, loggable } from '@parlance/protocol/internal';
 import { limitedLog } from '../../base/limited-log.js';
 import type { DrainOptions } from '../../server/drain-options.js';
-import { type FeatureHost, OWNER } from '../../server/features/feature.js';
+import { type FeatureHost, NODE } from '../../server/features/feature.js';
 import { closeListener, type Listener, type Listening, openListener } from '../../transport/http/listener.js';
 import { bearerToken, checkHost, checkOrigin, pathOf } from '../../transport/http/site.js';
 import type { Metrics } from '../observe/metrics.js';
@@ -170,8 +170,9 @@ export class Admin {
   }
 
   async #state(): Promise<AdminState> {
+    const node = this.#server.use(NODE);
     return stateOf({
-      node: this.#server.use(OWNER)?.incarnation,
+      node: node?.engine && node.incarnation,
       mode: this.#options.mode,
       startedAt: this.#startedAt,
       draining: this.#server.drainProgress,

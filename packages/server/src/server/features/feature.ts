@@ -10,7 +10,13 @@ import type {
   ResumeOffer,
   SessionOptions,
 } from '@parlance/protocol';
-import type { EventRoute, MemoryBudget, OwnHandler, Traffic } from '@parlance/protocol/internal';
+import {
+  type EventRoute,
+  type MemoryBudget,
+  newIncarnation,
+  type OwnHandler,
+  type Traffic,
+} from '@parlance/protocol/internal';
 import type { Engine } from '../../engine/engine.js';
 import type { CheckedIdentity } from '../../session/admission/admission.js';
 import type { Origin } from '../../session/admission/renewal.js';
@@ -107,21 +113,30 @@ export const SESSIONS = new Service<SessionHost>('sessions');
 /** Who is told what no hook is called for. `undefined` until it is loaded. */
 export const METER = new Service<{ readonly observer: ServerObserver | undefined }>('meter');
 
-/** This process as the owner of what it writes to the engine: one node of a cluster, or a process alone. */
-export interface Owner {
+/** This process: a node of a cluster, or a single one. It owns what it writes to the engine. */
+export interface ThisNode {
   /** Names it in the IDs of its sessions and in records. Each process has another one. */
   readonly incarnation: string;
-  readonly engine: Engine;
+  /** `undefined` if the memory of the process is its engine. */
+  readonly engine: Engine | undefined;
   /** The engine does not answer, as far as is known. */
   readonly isStalled: boolean;
   /** No other process takes this one for dead. */
   readonly hasLease: boolean;
-  /** Whether the engine has a lease of another owner. Rejects if the engine does not answer. */
+  /** Whether the engine has a lease of another node. Rejects if the engine does not answer. */
   lives(incarnation: string): Promise<boolean>;
 }
 
-/** Without an engine there is none. */
-export const OWNER = new Service<Owner>('owner');
+export const NODE = new Service<ThisNode>('node');
+
+/** The node of a server without an engine. */
+export const nodeInMemory = (): ThisNode => ({
+  incarnation: newIncarnation(),
+  engine: undefined,
+  isStalled: false,
+  hasLease: true,
+  lives: async () => false,
+});
 
 /** What the cores of all sessions get from one feature. No two features give the same. */
 export type CoreOptions = Pick<SessionOptions, 'avp' | 'maxRecordSize' | 'tellsBeside'>;

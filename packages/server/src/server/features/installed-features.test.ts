@@ -72,7 +72,8 @@ describe('the order of features', () => {
     const server = createServer({ authenticate: () => ({ principal: 'p' }), engine, features });
     expect(orderOf(server)).toEqual([
       ...AGREED,
-      ...['metrics', 'tracing', 'tensors', 'cluster', 'owner', 'durable', 'replies', 'agents', 'groups'],
+      ...['metrics', 'tracing', 'tensors', 'cluster', 'single-node'],
+      ...['durable', 'replies', 'agents', 'groups'],
     ]);
     expect(() => createServer({ features: [durable()] })).toThrow('the option engine');
     expect(() => createServer({ features: [cluster()] })).toThrow('the option engine');

@@ -1,22 +1,23 @@
 import { type Logger, ResumeRefusal } from '@parlance/protocol';
-import { incarnationOf, newIncarnation } from '@parlance/protocol/internal';
+import { incarnationOf } from '@parlance/protocol/internal';
 
 /** Tells sessions of a server that knows no other one from those of other processes. */
 export class Strangers {
-  /** Names this process in the IDs of its sessions. */
-  readonly process = newIncarnation();
   readonly #logger: Logger;
+  readonly #process: string;
   #hasWarned = false;
 
-  constructor(logger: Logger) {
+  /** @param process names it in the IDs of its sessions. */
+  constructor(logger: Logger, process: string) {
     this.#logger = logger;
+    this.#process = process;
   }
 
   /** A client wants to resume a session that is not here. It is said once: each client of a process that was replaced comes. */
   handle(sessionId: string, reason: ResumeRefusal): void {
     if (this.#hasWarned || reason !== ResumeRefusal.UNKNOWN_SESSION) return;
     const process = incarnationOf(sessionId);
-    if (process === undefined || process === this.process) return;
+    if (process === undefined || process === this.#process) return;
     this.#hasWarned = true;
     this.#logger.warn(
       { event: 'session.of_other_process', session: sessionId },

@@ -1,14 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import { MemoryBudget } from '@parlance/protocol/internal';
 import { Largest } from './largest.js';
-
-/** Bounds of kept replies. Memory is in bytes, with what surrounds the parts. */
-export interface ReplyBounds {
-  readonly maxReplies: number;
-  readonly maxReplyBytes: number;
-  readonly maxOwnerBytes: number;
-  readonly maxBytes: number;
-}
+import type { EngineBounds } from './logs.js';
 
 /** What the replies of one owner take. */
 export interface Account<Reply> {
@@ -36,7 +29,7 @@ export interface Charged<Reply> {
  */
 export class Shares<Reply extends Charged<Reply>> {
   readonly accounts = new Map<string, Account<Reply>>();
-  readonly #bounds: ReplyBounds;
+  readonly #maxBytes: number;
   readonly #drop: (reply: Reply) => void;
   /** What cannot be dropped. */
   readonly #held: MemoryBudget;
@@ -44,11 +37,14 @@ export class Shares<Reply extends Charged<Reply>> {
   readonly #droppable = new Largest<Account<Reply>>();
   #bytes = 0;
 
-  /** @param drop forgets a reply, and gives back what it takes. */
-  constructor(bounds: ReplyBounds, drop: (reply: Reply) => void) {
-    this.#bounds = bounds;
+  /**
+   * @param maxBytes of all owners.
+   * @param drop forgets a reply, and gives back what it takes.
+   */
+  constructor(maxBytes: number, drop: (reply: Reply) => void) {
+    this.#maxBytes = maxBytes;
     this.#drop = drop;
-    this.#held = new MemoryBudget(bounds.maxBytes);
+    this.#held = new MemoryBudget(maxBytes);
   }
 
   get bytes(): number {
@@ -63,16 +59,16 @@ export class Shares<Reply extends Charged<Reply>> {
   }
 
   /** @throws {ProtocolError} `too_many_replies`, `over_budget`, `reply_too_large`; nothing is added then. */
-  add(reply: Reply, size: number): void {
+  add(reply: Reply, size: number, bounds: EngineBounds): void {
     const { account } = reply;
-    const { maxReplies } = this.#bounds;
+    const { maxReplies } = bounds;
     while (account.replies.size >= maxReplies) {
       if (!this.#dropOldest(account))
         throw new ProtocolError('too_many_replies', `${maxReplies} replies of this principal are being kept`);
     }
     this.#held.join(account.owner);
     try {
-      this.charge(reply, size);
+      this.charge(reply, size, bounds);
     } catch (error) {
       this.#held.leave(account.owner);
       throw error;
@@ -104,10 +100,9 @@ export class Shares<Reply extends Charged<Reply>> {
   }
 
   /** @throws {ProtocolError} `reply_too_large`, `over_budget`. */
-  charge(reply: Reply, size: number): void {
+  charge(reply: Reply, size: number, { maxReplyBytes, maxOwnerBytes }: EngineBounds): void {
     if (size === 0) return;
     const { account } = reply;
-    const { maxReplyBytes, maxOwnerBytes, maxBytes } = this.#bounds;
     if (reply.memory + size > maxReplyBytes)
       throw new ProtocolError('reply_too_large', `a kept reply may take ${maxReplyBytes} bytes of memory`);
     if (!this.#held.hasRoom([account.owner], size)) throw full();
@@ -117,7 +112,7 @@ export class Shares<Reply extends Charged<Reply>> {
           'over_budget',
           `the replies of one principal may take ${maxOwnerBytes} bytes`,
         );
-    while (this.#bytes + size > maxBytes) {
+    while (this.#bytes + size > this.#maxBytes) {
       const largest = this.#droppable.get();
       const isMore = largest !== undefined && largest.bytes >= account.bytes + size;
       if (!this.#dropOldest(isMore ? largest : account)) throw full();

@@ -4,27 +4,28 @@ import {
   type Feature,
   type FeatureHost,
   type Figure,
-  OWNER,
-  type Owner,
+  NODE,
+  type ThisNode,
 } from '../server/features/feature.js';
 import { recordMsOf } from '../session/on-record.js';
 import { EngineSize } from './engine-size.js';
 import { Membership } from './membership.js';
 import { observedEngine } from './observed-engine.js';
 import { assertEngine } from './options.js';
+import { CLUSTER } from './port.js';
 import { RecordKeeper } from './record-keeper.js';
 
-/** Owns what a server writes to its engine without `cluster()`. On by default; it does nothing without an engine. */
-export const alone = (): Feature => ({
-  name: 'owner',
-  provides: [OWNER],
+/** Owns what a server writes to its engine without `cluster()`. On by default with an engine. */
+export const singleNode = (): Feature => ({
+  name: 'single-node',
+  provides: [NODE],
   after: ['cluster'],
   install(host) {
     const { engine } = host.options;
-    if (engine === undefined || host.use(OWNER) !== undefined) return {};
-    const owner = new Alone(observedEngine(assertEngine(engine), host), host);
-    host.provide(OWNER, owner);
-    return owner;
+    if (engine === undefined || host.use(CLUSTER) !== undefined) return {};
+    const node = new SingleNode(observedEngine(assertEngine(engine), host), host);
+    host.provide(NODE, node);
+    return node;
   },
 });
 
@@ -32,7 +33,7 @@ export const alone = (): Feature => ({
  * A process that no other one reaches. Its lease tells the next one, and others that use the engine, whether it lives: what it
  * writes is its own for as long as it does.
  */
-class Alone implements Owner {
+class SingleNode implements ThisNode {
   readonly incarnation = newIncarnation();
   readonly engine: Engine;
   readonly figures: readonly Figure[];

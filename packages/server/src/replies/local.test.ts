@@ -1,12 +1,15 @@
 import { isProtocolError } from '@parlance/protocol';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ReplyEnd, ReplyHead } from '../engine/logs/reply.js';
-import { SMALL_END } from './log.js';
-import { MemoryReplyLog } from './memory-log.js';
-import type { ReplyBounds } from './shares.js';
+import { memoryReplies } from '../engine/logs/memory.js';
+import { type ReplyEnd, type ReplyEntry, type ReplyHead, SMALL_END } from '../engine/logs/reply.js';
+import { ReplyLog, type ReplyLogOptions } from './log.js';
 
-const WIDE: ReplyBounds = { maxReplies: 1e9, maxReplyBytes: 1e9, maxOwnerBytes: 1e9, maxBytes: 1e9 };
+/** Kept replies in the memory of the only server of a process. */
+
+type Bounds = ReplyLogOptions['bounds'];
+
+const WIDE: Bounds = { maxReplies: 1e9, maxReplyBytes: 1e9, maxOwnerBytes: 1e9, maxBytes: 1e9 };
 
 const headOf = (id: string, rest: Partial<ReplyHead> = {}): ReplyHead => ({
   id,
@@ -29,6 +32,34 @@ const endOf = (at: number, rest: Partial<ReplyEnd> = {}): ReplyEnd => ({
 const plain = (length: number, fill = 1) => new Uint8Array(1 + length).fill(fill, 1);
 /** A part with metadata. */
 const described = (metadata: number) => Uint8Array.of(0x20, 1, metadata, 7);
+
+class LocalLog extends ReplyLog {
+  readonly #memory;
+
+  constructor(bounds: Bounds, onDropped: (reply: ReplyEntry) => void = () => {}, now = () => 0) {
+    const memory = memoryReplies(now, { maxBytes: bounds.maxBytes, onDropped });
+    super({
+      ...{ engine: memory, local: memory.local, bounds, incarnation: 'aaaaaa', now: () => 0 },
+      logger: { debug() {}, info() {}, warn() {}, error() {} },
+      isAlive: async () => false,
+    });
+    this.#memory = memory;
+  }
+
+  /** Also one that has ended. */
+  forget(id: string): void {
+    this.#memory.local.drop({ id });
+  }
+}
+
+async function listed(log: LocalLog, owner: string, onEntry = (_id: string) => {}): Promise<string[]> {
+  const ids: string[] = [];
+  for await (const { id } of log.list(owner)) {
+    ids.push(id);
+    onEntry(id);
+  }
+  return ids;
+}
 
 const codeOf = (task: () => void): string | undefined => {
   try {
@@ -100,13 +131,14 @@ const isRefused = (task: () => void): boolean => {
 };
 
 describe('a log in memory', () => {
-  it('does what a simple one does, within its bounds', () => {
-    fc.assert(
-      fc.property(steps, (history) => {
+  it('does what a simple one does, within its bounds', async () => {
+    await fc.assert(
+      fc.asyncProperty(steps, async (history) => {
         const bounds = { maxReplies: 4, maxReplyBytes: 20_000, maxOwnerBytes: 40_000, maxBytes: 50_000 };
-        const log = new MemoryReplyLog(bounds);
+        let now = 0;
+        const log = new LocalLog(bounds, undefined, () => now);
         const kept = new Map<string, Kept>();
-        let [now, opened] = [0, 0];
+        let opened = 0;
         const forget = (id: string) => void kept.delete(id);
         /** The newest one that is kept, also after its end. */
         const named = (owner: string, name: string) =>
@@ -128,7 +160,7 @@ describe('a log in memory', () => {
             if (!refused) kept.set(id, { head, records: [], end: undefined });
           } else if (step.do === 'sweep') {
             now += step.ms;
-            log.sweep(now);
+            log.sweep();
             for (const { head, end } of [...kept.values()]) {
               if (end !== undefined && now >= end.at + head.ttlMs) forget(head.id);
             }
@@ -143,7 +175,7 @@ describe('a log in memory', () => {
               const refused = isRefused(() => log.end(id, end));
               if (!refused && reply !== undefined) reply.end ??= end;
             } else {
-              log.drop(id);
+              log.forget(id);
               forget(id);
             }
           }
@@ -151,33 +183,35 @@ describe('a log in memory', () => {
         }
         // It knows the same replies, and their parts from any part on.
         for (const { head, records, end } of kept.values()) {
-          expect(log.find({ id: head.id })).toEqual({ ...head, parts: records.length, end });
+          const found = await log.find({ id: head.id });
+          expect(found).toMatchObject({ ...head, parts: records.length });
+          expect(found?.end?.at).toBe(end?.at);
           for (let after = 0; after <= records.length + 1; after++) {
             const read: Uint8Array[] = [];
-            let pieces = log.read(head.id, after);
+            let pieces = await log.read(head.id, after);
             while (pieces !== undefined && pieces.records.length > 0) {
               read.push(...pieces.records);
-              pieces = log.read(head.id, after + read.length);
+              pieces = await log.read(head.id, after + read.length);
             }
             expect(read).toEqual(records.slice(after));
             expect(pieces?.end).toEqual(end);
           }
           const last = records.findLast((record) => record[0] === 0x20);
-          expect(log.read(head.id, records.length)?.metadata).toEqual(last?.subarray(2, 3));
+          expect((await log.read(head.id, records.length))?.metadata).toEqual(last?.subarray(2, 3));
         }
         expect(log.usage.replies).toBe(kept.size);
         for (const owner of ['ada', 'bob', 'ada:x']) {
           for (const name of ['x', 'y', 'x:y']) {
-            expect(log.find({ owner, name })?.id).toBe(named(owner, name));
+            expect((await log.find({ owner, name }))?.id).toBe(named(owner, name));
           }
-          const listed = [...kept.values()]
+          const known = [...kept.values()]
             .filter(({ head }) => head.owner === owner || head.share !== undefined)
             .map(({ head }) => head.id)
             .reverse();
-          expect([...log.list(owner)].map(({ id }) => id)).toEqual(listed);
+          expect(await listed(log, owner)).toEqual(known);
         }
         // All memory is given back.
-        for (const id of kept.keys()) log.drop(id);
+        for (const id of kept.keys()) log.forget(id);
         expect(log.usage).toEqual({ replies: 0, bytes: 0 });
       }),
       // The same runs each time, which meet every bound.
@@ -186,8 +220,8 @@ describe('a log in memory', () => {
     expect([...refusals].sort()).toEqual(['over_budget', 'reply_too_large', 'too_many_replies']);
   });
 
-  it('tells its watchers of each part, the end and the loss of a reply, until they stop', () => {
-    const log = new MemoryReplyLog(WIDE);
+  it('tells its watchers of each part, the end and the loss of a reply, until they stop', async () => {
+    const log = new LocalLog(WIDE);
     log.open(headOf('reply_a'));
     let told = 0;
     const stop = log.watch('reply_a', () => told++);
@@ -195,34 +229,31 @@ describe('a log in memory', () => {
     log.append('reply_a', plain(1));
     log.end('reply_a', endOf(0));
     log.append('reply_a', plain(1));
-    log.drop('reply_a');
+    log.forget('reply_a');
     expect(told).toBe(3);
     stop();
-    expect(log.read('reply_a', 0)).toBeUndefined();
+    expect(await log.read('reply_a', 0)).toBeUndefined();
   });
 
-  it('lists a reply that begins by a clock that was set back as the newest, and finds it by its name', () => {
-    const log = new MemoryReplyLog(WIDE);
+  it('lists a reply that begins by a clock that was set back as the newest, and finds it by its name', async () => {
+    const log = new LocalLog(WIDE);
     for (const time of [30, 1]) log.open(headOf(`reply_${time}`, { startedAt: time, name: 'x', share: '1' }));
-    for (const owner of ['ada', 'bob'])
-      expect([...log.list(owner)].map(({ id }) => id)).toEqual(['reply_1', 'reply_30']);
-    const named = () => log.find({ owner: 'ada', name: 'x' })?.id;
-    expect(named()).toBe('reply_1');
-    log.drop('reply_1');
-    expect(named()).toBe('reply_30');
-    log.drop('reply_30');
-    expect(named()).toBeUndefined();
+    for (const owner of ['ada', 'bob']) expect(await listed(log, owner)).toEqual(['reply_1', 'reply_30']);
+    const named = async () => (await log.find({ owner: 'ada', name: 'x' }))?.id;
+    expect(await named()).toBe('reply_1');
+    log.forget('reply_1');
+    expect(await named()).toBe('reply_30');
+    log.forget('reply_30');
+    expect(await named()).toBeUndefined();
   });
 
-  it('lists while replies come and go, each one that stays once', () => {
-    const log = new MemoryReplyLog(WIDE);
+  it('lists while replies come and go, each one that stays once', async () => {
+    const log = new LocalLog(WIDE);
     for (let i = 0; i < 10; i++) log.open(headOf(`reply_${i}`, { owner: i % 2 ? 'ada' : 'bob', share: '1' }));
-    const seen: string[] = [];
-    for (const { id } of log.list('ada')) {
-      seen.push(id);
-      if (id === 'reply_7') for (const gone of [7, 6, 5, 8]) log.drop(`reply_${gone}`);
+    const seen = await listed(log, 'ada', (id) => {
+      if (id === 'reply_7') for (const gone of [7, 6, 5, 8]) log.forget(`reply_${gone}`);
       if (id === 'reply_4') log.open(headOf('reply_new', { share: '1' }));
-    }
+    });
     expect(seen).toEqual([
       'reply_9',
       'reply_8',
@@ -240,63 +271,66 @@ describe('a log in memory', () => {
 
 describe('the bounds of a log in memory', () => {
   const empty = (() => {
-    const log = new MemoryReplyLog(WIDE);
+    const log = new LocalLog(WIDE);
     log.open(headOf('reply_a'));
     return log.usage.bytes;
   })();
 
-  it('forgets a reply by its own clock, and not by the time that its end states', () => {
+  it('forgets a reply by its own clock, and not by the time that its end states', async () => {
     let now = 5;
-    const log = new MemoryReplyLog(WIDE, undefined, () => now);
+    const log = new LocalLog(WIDE, undefined, () => now);
     log.open({ ...headOf('reply_a'), ttlMs: 100 });
     log.end('reply_a', { at: 1e12, failure: undefined, metadata: undefined });
     for (now = 104; now <= 105; now++) {
-      log.sweep(now);
+      log.sweep();
       expect(log.usage.replies).toBe(now < 105 ? 1 : 0);
     }
   });
 
-  it('of replies are an owner’s, and refuse at n + 1', () => {
-    const log = new MemoryReplyLog({ ...WIDE, maxReplies: 3 });
+  it('of replies are an owner’s, and refuse at n + 1', async () => {
+    const log = new LocalLog({ ...WIDE, maxReplies: 3 });
     for (let i = 0; i < 3; i++) log.open(headOf(`reply_${i}`));
     expect(codeOf(() => log.open(headOf('reply_3')))).toBe('too_many_replies');
     expect(codeOf(() => log.open(headOf('reply_b', { owner: 'bob' })))).toBeUndefined();
-    log.drop('reply_1');
+    log.forget('reply_1');
     expect(codeOf(() => log.open(headOf('reply_3')))).toBeUndefined();
   });
 
   it.each([
     ['a reply', 'maxReplyBytes', 'reply_too_large'],
     ['an owner', 'maxOwnerBytes', 'over_budget'],
-  ] as const)('of %s let n bytes through and refuse n + 1, of which nothing stays', (_what, bound, code) => {
-    // The first part takes a buffer and an entry of the index.
-    const log = new MemoryReplyLog({ ...WIDE, [bound]: empty + 16 + 10_002 });
-    log.open(headOf('reply_a'));
-    expect(codeOf(() => log.append('reply_a', plain(10_000)))).toBe(code);
-    expect(log.usage).toEqual({ replies: 1, bytes: empty });
-    expect(log.read('reply_a', 0)?.records).toEqual([]);
-    expect(codeOf(() => log.append('reply_a', plain(9_999)))).toBeUndefined();
-    expect(log.usage.bytes).toBe(empty + 16 + 10_002);
-    log.drop('reply_a');
-    expect(log.usage).toEqual({ replies: 0, bytes: 0 });
-  });
+  ] as const)(
+    'of %s let n bytes through and refuse n + 1, of which nothing stays',
+    async (_what, bound, code) => {
+      // The first part takes a buffer and an entry of the index.
+      const log = new LocalLog({ ...WIDE, [bound]: empty + 16 + 10_002 });
+      log.open(headOf('reply_a'));
+      expect(codeOf(() => log.append('reply_a', plain(10_000)))).toBe(code);
+      expect(log.usage).toEqual({ replies: 1, bytes: empty });
+      expect((await log.read('reply_a', 0))?.records).toEqual([]);
+      expect(codeOf(() => log.append('reply_a', plain(9_999)))).toBeUndefined();
+      expect(log.usage.bytes).toBe(empty + 16 + 10_002);
+      log.forget('reply_a');
+      expect(log.usage).toEqual({ replies: 0, bytes: 0 });
+    },
+  );
 
   it.each([
     ['maxReplyBytes', 'reply_too_large'],
     ['maxOwnerBytes', 'over_budget'],
     ['maxBytes', 'over_budget'],
-  ] as const)('refuse a reply at its beginning and leave nothing behind (%s)', (bound, code) => {
-    const fits = new MemoryReplyLog({ ...WIDE, [bound]: empty });
+  ] as const)('refuse a reply at its beginning and leave nothing behind (%s)', async (bound, code) => {
+    const fits = new LocalLog({ ...WIDE, [bound]: empty });
     expect(codeOf(() => fits.open(headOf('reply_a')))).toBeUndefined();
-    const log = new MemoryReplyLog({ ...WIDE, [bound]: empty - 1 });
+    const log = new LocalLog({ ...WIDE, [bound]: empty - 1 });
     expect(codeOf(() => log.open(headOf('reply_a', { name: 'x', share: '1' })))).toBe(code);
     expect(log.usage).toEqual({ replies: 0, bytes: 0 });
-    expect(log.find({ owner: 'ada', name: 'x' })).toBeUndefined();
-    expect([...log.list('bob')]).toEqual([]);
+    expect(await log.find({ owner: 'ada', name: 'x' })).toBeUndefined();
+    expect(await listed(log, 'bob')).toEqual([]);
   });
 
-  it('hold for the end too: a small one always fits, a large one is refused and may be replaced', () => {
-    const log = new MemoryReplyLog({ ...WIDE, maxReplyBytes: empty });
+  it('hold for the end too: a small one always fits, a large one is refused and may be replaced', async () => {
+    const log = new LocalLog({ ...WIDE, maxReplyBytes: empty });
     log.open(headOf('reply_a'));
     log.open(headOf('reply_b'));
     log.end('reply_a', endOf(0, { metadata: new Uint8Array(SMALL_END) }));
@@ -305,10 +339,10 @@ describe('the bounds of a log in memory', () => {
     expect(codeOf(() => log.end('reply_b', endOf(0, { metadata: new Uint8Array(SMALL_END + 289) })))).toBe(
       'reply_too_large',
     );
-    expect(log.find({ id: 'reply_b' })?.end).toBeUndefined();
+    expect((await log.find({ id: 'reply_b' }))?.end).toBeUndefined();
     expect(codeOf(() => log.end('reply_b', endOf(0, large)))).toBe('reply_too_large');
     log.end('reply_b', endOf(7));
-    expect(log.find({ id: 'reply_b' })?.end?.at).toBe(7);
+    expect((await log.find({ id: 'reply_b' }))?.end?.at).toBe(7);
     expect(log.usage.bytes).toBe(2 * empty);
   });
 });
@@ -317,24 +351,24 @@ describe('the shares of owners', () => {
   const SIZE = 10_000;
   /** What a reply with one part of that size takes. */
   const taken = (() => {
-    const log = new MemoryReplyLog(WIDE);
+    const log = new LocalLog(WIDE);
     log.open(headOf('reply_a'));
     log.append('reply_a', plain(SIZE));
     return log.usage.bytes;
   })();
   /** What it takes at its beginning. */
   const empty = (() => {
-    const log = new MemoryReplyLog(WIDE);
+    const log = new LocalLog(WIDE);
     log.open(headOf('reply_a'));
     return log.usage.bytes;
   })();
 
   class Filled {
     readonly dropped: string[] = [];
-    readonly log: MemoryReplyLog;
+    readonly log: LocalLog;
 
-    constructor(bounds: Partial<ReplyBounds>) {
-      this.log = new MemoryReplyLog({ ...WIDE, ...bounds }, ({ id }) => this.dropped.push(id));
+    constructor(bounds: Partial<Bounds>) {
+      this.log = new LocalLog({ ...WIDE, ...bounds }, ({ id }) => this.dropped.push(id));
     }
 
     /** @returns why it has no room. */
@@ -358,7 +392,7 @@ describe('the shares of owners', () => {
     }
   }
 
-  it('are a third of what is free for replies that are being written: n bytes, and not n + 1', () => {
+  it('are a third of what is free for replies that are being written: n bytes, and not n + 1', async () => {
     // What is taken and a third of the rest are 4 times that.
     const maxBytes = 4 * taken;
     expect(new Filled({ maxBytes }).begin('reply_a', 'ada')).toBeUndefined();
@@ -369,7 +403,7 @@ describe('the shares of owners', () => {
     expect(log.usage).toEqual({ replies: 1, bytes: empty });
   });
 
-  it('always leave room for one more, however many write as much as they can', () => {
+  it('always leave room for one more, however many write as much as they can', async () => {
     const { log } = new Filled({ maxBytes: 400 * taken });
     const held: number[] = [];
     for (let owner = 0; owner < 12; owner++) {
@@ -388,25 +422,25 @@ describe('the shares of owners', () => {
     expect(log.usage.bytes).toBeLessThanOrEqual(400 * taken);
   });
 
-  it('go from the owner that holds most: first what was read to the end, then what has ended, the oldest first', () => {
+  it('go from the owner that holds most: first what was read to the end, then what has ended, the oldest first', async () => {
     const filled = new Filled({ maxBytes: 20 * taken });
     const { log, dropped } = filled;
     for (let i = 0; i < 8; i++) expect(filled.add(`reply_ada${i}`, 'ada', i === 5)).toBeUndefined();
     for (let i = 0; i < 4; i++) expect(filled.add(`reply_bob${i}`, 'bob', true)).toBeUndefined();
     expect(filled.begin('reply_run', 'ada')).toBeUndefined();
     // A follower reads one to the end, and another one not quite.
-    log.read('reply_ada3', 1);
-    log.read('reply_ada2', 0);
+    await log.read('reply_ada3', 1);
+    await log.read('reply_ada2', 0);
     for (let i = 0; dropped.length < 7; i++) expect(filled.add(`reply_c${i}`, `c${i}`)).toBeUndefined();
     expect(dropped.slice(0, 3)).toEqual(['reply_ada5', 'reply_ada3', 'reply_ada2']);
     expect(dropped.slice(3, 5)).toEqual(['reply_ada0', 'reply_ada1']);
     // Both hold as much by now; what is being written stays.
     expect(dropped.slice(5).every((id) => /ada|bob/.test(id))).toBe(true);
-    expect(log.find({ id: 'reply_run' })).toBeDefined();
+    expect(await log.find({ id: 'reply_run' })).toBeDefined();
     expect(log.usage.bytes).toBeLessThanOrEqual(20 * taken);
   });
 
-  it('take nothing from an owner that holds less than the one that asks', () => {
+  it('take nothing from an owner that holds less than the one that asks', async () => {
     const filled = new Filled({ maxBytes: 8 * taken, maxOwnerBytes: 100 * taken });
     for (let i = 0; i < 6; i++) filled.add(`reply_ada${i}`, 'ada');
     for (let i = 0; i < 2; i++) filled.add(`reply_bob${i}`, 'bob');
@@ -426,18 +460,21 @@ describe('the shares of owners', () => {
   it.each([
     ['bytes', { maxOwnerBytes: 3 * taken }],
     ['replies', { maxReplies: 3 }],
-  ])('are bounds of an owner, in %s, within which its oldest reply goes for the next', (_what, bounds) => {
-    const filled = new Filled(bounds);
-    filled.add('reply_bob', 'bob');
-    for (let i = 0; i < 5; i++) expect(filled.add(`reply_${i}`, 'ada')).toBeUndefined();
-    expect(filled.dropped).toEqual(['reply_0', 'reply_1']);
-    for (let i = 5; i < 8; i++) expect(filled.begin(`reply_${i}`, 'ada')).toBeUndefined();
-    const code = 'maxReplies' in bounds ? 'too_many_replies' : 'over_budget';
-    expect(filled.begin('reply_8', 'ada')).toBe(code);
-    expect(filled.log.find({ id: 'reply_bob' })).toBeDefined();
-  });
+  ])(
+    'are bounds of an owner, in %s, within which its oldest reply goes for the next',
+    async (_what, bounds) => {
+      const filled = new Filled(bounds);
+      filled.add('reply_bob', 'bob');
+      for (let i = 0; i < 5; i++) expect(filled.add(`reply_${i}`, 'ada')).toBeUndefined();
+      expect(filled.dropped).toEqual(['reply_0', 'reply_1']);
+      for (let i = 5; i < 8; i++) expect(filled.begin(`reply_${i}`, 'ada')).toBeUndefined();
+      const code = 'maxReplies' in bounds ? 'too_many_replies' : 'over_budget';
+      expect(filled.begin('reply_8', 'ada')).toBe(code);
+      expect(await filled.log.find({ id: 'reply_bob' })).toBeDefined();
+    },
+  );
 
-  it('leave a reply that has ended to a requester that has not read it, and tell followers when it goes', () => {
+  it('leave a reply that has ended to a requester that has not read it, and tell followers when it goes', async () => {
     const { log, dropped } = new Filled({ maxReplies: 1 });
     log.open(headOf('reply_a'));
     log.end('reply_a', endOf(0));
@@ -446,6 +483,6 @@ describe('the shares of owners', () => {
     expect(codeOf(() => log.open(headOf('reply_b')))).toBe('too_many_replies');
     log.release('reply_a', true);
     expect(codeOf(() => log.open(headOf('reply_b')))).toBeUndefined();
-    expect([told, dropped, log.read('reply_a', 0)]).toEqual([1, ['reply_a'], undefined]);
+    expect([told, dropped, await log.read('reply_a', 0)]).toEqual([1, ['reply_a'], undefined]);
   });
 });

@@ -4,22 +4,22 @@ import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { batchCharge, type EngineHead, headCharge, type ReplyLogs, UNKNOWN } from '../engine/logs/logs.js';
 import { memoryReplies } from '../engine/logs/memory.js';
-import { EngineReplyLog } from './engine-log.js';
 import { BATCH_MS, MAX_PENDING, MAX_PENDING_BYTES } from './engine-writer.js';
-import type { Failing } from './log.js';
+import { ReplyLog } from './log.js';
 import { News } from './news.js';
+import type { Failing } from './writer.js';
 
 const BOUNDS = { maxReplies: 100, maxReplyBytes: 4 << 20, maxOwnerBytes: 32 << 20, maxBytes: 256 << 20 };
 const LOGGER = { debug() {}, info() {}, warn() {}, error() {} };
 
-const open: EngineReplyLog[] = [];
+const open: ReplyLog[] = [];
 afterEach(async () => {
   vi.useRealTimers();
   await Promise.all(open.splice(0).map((log) => log.close()));
 });
 
 interface TestNode {
-  readonly log: EngineReplyLog;
+  readonly log: ReplyLog;
   readonly incarnation: string;
   readonly failures: { readonly error: ProtocolError; readonly why: Failing }[];
   begin(rest?: Partial<EngineHead>): Promise<EngineHead>;
@@ -36,7 +36,7 @@ function nodeOf(
   } = {},
 ): TestNode {
   const failures: TestNode['failures'] = [];
-  const log = new EngineReplyLog({
+  const log = new ReplyLog({
     engine,
     bounds: BOUNDS,
     incarnation,
@@ -85,7 +85,7 @@ function randomOf(seed: number): () => number {
 }
 
 /** Follows as the server does. @returns the parts, and the code of the failure at the end. */
-async function follow(log: EngineReplyLog, id: string, after: number) {
+async function follow(log: ReplyLog, id: string, after: number) {
   const news = new News((onChange) => log.watch(id, onChange), new AbortController().signal);
   const records: Uint8Array[] = [];
   try {
@@ -190,7 +190,7 @@ describe('a reply in the engine', () => {
         await writer.log.end(id, END());
         for (const { after, read } of followers)
           expect(await read).toEqual({ records: all.slice(after), failure: undefined });
-        expect(await follow(others[0]?.log as EngineReplyLog, id, 0)).toEqual({
+        expect(await follow(others[0]?.log as ReplyLog, id, 0)).toEqual({
           records: all,
           failure: undefined,
         });
@@ -336,7 +336,7 @@ describe('a reply in the engine', () => {
     const memory = memoryReplies(Date.now);
     const a = nodeOf(memory);
     const { id } = await a.begin();
-    const unsure = new EngineReplyLog({
+    const unsure = new ReplyLog({
       engine: memory,
       bounds: BOUNDS,
       incarnation: 'cccccc',
