@@ -42,18 +42,8 @@ export class RelayedRequests {
     body: ReceivedBody,
     reservation: Reservation | undefined,
   ): void {
-    // It may have been cancelled while it waited for a scan or for memory.
-    if (!source.core.channel.isWanted(sourceStream)) {
-      reservation?.release();
-      return source.tell((core) => core.channel.end(sourceStream));
-    }
-    try {
-      const target = targetOf(this.#transit.admit(source, to, 'request', body));
-      this.#pass(source, sourceStream, target, to, body, reservation);
-    } catch (error) {
-      reservation?.release();
-      this.#refuse(source, sourceStream, to, error);
-    }
+    const admit = () => targetOf(this.#transit.admit(source, to, 'request', body));
+    this.#take(source, sourceStream, to, body, reservation, admit);
   }
 
   /** A request whose node has admitted it. */
@@ -64,13 +54,24 @@ export class RelayedRequests {
     body: ReceivedBody,
     reservation: Reservation | undefined,
   ): void {
-    const to = target.agentId ?? '';
+    this.#take(source, sourceStream, target.agentId ?? '', body, reservation, () => target);
+  }
+
+  #take(
+    source: RelayTarget,
+    sourceStream: number,
+    to: string,
+    body: ReceivedBody,
+    reservation: Reservation | undefined,
+    admit: () => RelayTarget,
+  ): void {
+    // It may have been cancelled while it waited for a scan or for memory.
     if (!source.core.channel.isWanted(sourceStream)) {
       reservation?.release();
       return source.tell((core) => core.channel.end(sourceStream));
     }
     try {
-      this.#pass(source, sourceStream, target, to, body, reservation);
+      this.#pass(source, sourceStream, admit(), to, body, reservation);
     } catch (error) {
       reservation?.release();
       this.#refuse(source, sourceStream, to, error);
@@ -292,12 +293,8 @@ export class RelayedRequests {
   #takeTensor(source: ServerEndpoint, sourceStream: number, to: string, piece: BodyPiece): void {
     // It may have been cancelled while it waited for a scan or for memory.
     if (!source.core.channel.isWanted(sourceStream)) return;
-    try {
-      const target = targetOf(this.#transit.admit(source, to, 'tensor', undefined));
-      this.#passTensor(source, sourceStream, target, to, piece);
-    } catch (error) {
-      this.#refuse(source, sourceStream, to, error);
-    }
+    const admit = () => targetOf(this.#transit.admit(source, to, 'tensor', undefined));
+    this.#tryTensor(source, sourceStream, to, piece, admit);
   }
 
   /** The first piece of a tensor whose node has admitted it. */
@@ -307,9 +304,18 @@ export class RelayedRequests {
     target: RelayTarget,
     piece: FirstPiece,
   ): void {
-    const to = target.agentId ?? '';
+    this.#tryTensor(source, sourceStream, target.agentId ?? '', piece, () => target);
+  }
+
+  #tryTensor(
+    source: RelayTarget,
+    sourceStream: number,
+    to: string,
+    piece: FirstPiece,
+    admit: () => RelayTarget,
+  ): void {
     try {
-      this.#passTensor(source, sourceStream, target, to, piece);
+      this.#passTensor(source, sourceStream, admit(), to, piece);
     } catch (error) {
       this.#refuse(source, sourceStream, to, error);
     }
