@@ -14,30 +14,22 @@ export function disconnectError(closeCode: number, reason: string, isConnecting:
   // A handshake may be retried for the close codes after which a client may reconnect.
   const retryable = isConnecting ? isRetryableCloseCode(closeCode) : undefined;
   const options = { side: 'remote', closeCode, retryable } as const;
-  switch (closeCode) {
-    case CloseCode.UNAUTHENTICATED:
-      return new ProtocolError('unauthenticated', message, options);
-    case CloseCode.FORBIDDEN:
-      return new ProtocolError('forbidden', message, options);
-    case CloseCode.TIMEOUT:
-      return new ProtocolError('timeout', message, options);
-    case CloseCode.BAD_FRAME:
-      return new ProtocolError('protocol_violation', message, options);
-    case CloseCode.TOO_LARGE:
-      return new ProtocolError('message_too_large', message, options);
-    case CloseCode.TAKEN_OVER:
-      // Reconnecting would only take the session back again.
-      return new ProtocolError('taken_over', message, options);
-    case CloseCode.RATE_LIMITED:
-      return new ProtocolError('rate_limited', message, options);
-    case CloseCode.INTERNAL:
-      return new ProtocolError('internal', message, options);
-    case CloseCode.DRAINING:
-      return new ProtocolError('draining', message, options);
-    default:
-      return new ProtocolError(isConnecting ? 'connection_failed' : 'session_lost', message, options);
-  }
+  const code = CODES[closeCode] ?? (isConnecting ? 'connection_failed' : 'session_lost');
+  return new ProtocolError(code, message, options);
 }
+
+/** What a close code of the peer means. After `taken_over`, reconnecting would only take the session back again. */
+const CODES: Readonly<Record<number, ProtocolError['code']>> = {
+  [CloseCode.UNAUTHENTICATED]: 'unauthenticated',
+  [CloseCode.FORBIDDEN]: 'forbidden',
+  [CloseCode.TIMEOUT]: 'timeout',
+  [CloseCode.BAD_FRAME]: 'protocol_violation',
+  [CloseCode.TOO_LARGE]: 'message_too_large',
+  [CloseCode.TAKEN_OVER]: 'taken_over',
+  [CloseCode.RATE_LIMITED]: 'rate_limited',
+  [CloseCode.INTERNAL]: 'internal',
+  [CloseCode.DRAINING]: 'draining',
+};
 
 /** Whether the client may try again follows from the close code, unless the server says it. */
 export function rejectOf(refusal: RejectPayload, closeCode: CloseCode): RejectPayload {
