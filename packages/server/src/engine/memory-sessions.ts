@@ -7,6 +7,7 @@ import type {
   SessionWritten,
 } from './engine.js';
 import { Expiring } from './expiring.js';
+import { isOf, RELEASED_MS, refusalOf } from './session-rules.js';
 import type { SessionItem } from './store.js';
 
 interface Entry extends SessionRecord {
@@ -19,9 +20,6 @@ interface Entry extends SessionRecord {
   /** Of the fields. */
   bytes: number;
 }
-
-/** How long it is known that a session is over, in milliseconds. */
-const RELEASED_MS = 600_000;
 
 /** Where sessions are that have moved within one process, and the records of others. */
 export class MemorySessions {
@@ -58,7 +56,7 @@ export class MemorySessions {
 
   write(sessionId: string, write: SessionWrite): SessionWritten | NeedsRoom {
     const { owner, epoch, number, set, remove, ttlMs, maxBytes = Infinity } = write;
-    const refusal = this.#refusalOf(this.#entries.get(sessionId), write);
+    const refusal = refusalOf(this.#entries.get(sessionId), write);
     if (refusal !== undefined) return refusal;
     const found = this.#replaced(sessionId, write);
     if ((found?.written ?? 0) < number) {
@@ -74,17 +72,6 @@ export class MemorySessions {
     for (const [name, value] of set) entry.fields.set(name, value);
     for (const name of remove) entry.fields.delete(name);
     return 'written';
-  }
-
-  #refusalOf(
-    found: Entry | undefined,
-    { owner, epoch, isFirst, replaces, after = 0 }: SessionWrite,
-  ): SessionWritten | undefined {
-    const isForeign = found !== undefined && !isOf(found, owner, epoch);
-    if (replaces === true) return isForeign && found.epoch >= epoch ? 'fenced' : undefined;
-    if (isForeign) return 'fenced';
-    if (!isFirst && (found === undefined || (found.written === 0 && found.fields.size === 0))) return 'gone';
-    return (found?.written ?? 0) < after ? 'behind' : undefined;
   }
 
   /** What a write adds to. */
@@ -146,6 +133,3 @@ function growthOf(fields: Entry['fields'] | undefined, { set, remove }: SessionW
   for (const name of remove) growth -= sizeOf(name, fields?.get(name));
   return growth;
 }
-
-const isOf = (record: SessionRecord, owner: string, epoch: number): boolean =>
-  record.owner === owner && record.epoch === epoch;

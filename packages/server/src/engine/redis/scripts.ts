@@ -1,9 +1,8 @@
 import { ProtocolError } from '@parlance/protocol';
 import { MAX_CHANGES, MAX_LOG } from '../engine.js';
+import { RELEASED_MS } from '../session-rules.js';
 import { ACCOUNT, CLOCK, manyTimes, script } from './lua.js';
 
-/** How long it is known that a session is over, in milliseconds. */
-const RELEASED_MS = 600_000;
 /** The table itself expires an hour after the last renewal, in milliseconds. */
 const TABLE_TTL_MS = 3_600_000;
 

@@ -6,11 +6,10 @@ import type {
   SessionWrite,
   SessionWritten,
 } from '../engine.js';
+import { isOf, RELEASED_MS, refusalOf } from '../session-rules.js';
 import { ask, type Dialect, type Row, type SqlCall } from './call.js';
 import { amongOf, batchesOf, forCount, listsOf, repeated, rowsOf } from './many.js';
 
-/** How long it is known that a session is over, in milliseconds. */
-const RELEASED_MS = 600_000;
 /** Rows that one step of a sweep looks at. */
 const SWEEP_ROWS = 500;
 
@@ -276,17 +275,6 @@ export class SessionCalls {
   }
 }
 
-function refusalOf(
-  found: Entry | undefined,
-  { owner, epoch, isFirst, replaces, after = 0 }: SessionWrite,
-): SessionWritten | undefined {
-  const isForeign = found !== undefined && !isOf(found, owner, epoch);
-  if (replaces === true) return isForeign && found.epoch >= epoch ? 'fenced' : undefined;
-  if (isForeign) return 'fenced';
-  if (!isFirst && (found === undefined || (found.written === 0 && found.bytes === 0))) return 'gone';
-  return (found?.written ?? 0) < after ? 'behind' : undefined;
-}
-
 const bytesOf = (fields: readonly Field[]): number =>
   fields.reduce((sum, [name, value]) => sum + name.length + value.length, 0);
 
@@ -308,6 +296,3 @@ const textOf = (bytes: Uint8Array): string =>
 const recordOf = ({ owner, epoch }: Row): SessionRecord => ({ owner: String(owner), epoch: Number(epoch) });
 
 const isOver = ({ left_ms }: Row): boolean => Number(left_ms) <= 0;
-
-const isOf = (record: SessionRecord, owner: string, epoch: number): boolean =>
-  record.owner === owner && record.epoch === epoch;
