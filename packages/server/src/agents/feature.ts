@@ -3,6 +3,7 @@ import { Extension } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
 import { CLUSTER, JOINING } from '../cluster/port.js';
 import { type Feature, type Figure, Service } from '../server/features/feature.js';
+import { counts, one } from '../server/features/figures.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { Directory } from './directory.js';
 import { AgentMoves } from './moves.js';
@@ -77,36 +78,24 @@ function figuresOf(
   relay: Relay,
   sessions: ReadonlyMap<string, ServerEndpoint>,
 ): readonly Figure[] {
+  const agentsHere = () => {
+    let count = 0;
+    for (const session of sessions.values()) if (directory.agentOf(session) !== undefined) count++;
+    return count;
+  };
   return [
-    {
-      name: 'agents',
-      help: 'Agents that have their session at this node.',
-      isShown: true,
-      read(set) {
-        let count = 0;
-        for (const session of sessions.values()) if (directory.agentOf(session) !== undefined) count++;
-        set(count);
-      },
-    },
-    {
-      name: 'relay_bodies',
-      help: 'Bodies from agent to agent, by whether they passed unchanged or were coded again.',
-      labels: ['how'],
-      isCount: true,
-      read(set) {
-        set(relay.stats.forwarded, { how: 'passed' });
-        set(relay.stats.recoded, { how: 'recoded' });
-      },
-    },
-    {
-      name: 'undelivered',
-      help: 'Messages and requests between agents that were refused, and messages whose fate is unknown.',
-      labels: ['outcome'],
-      isCount: true,
-      read(set) {
-        set(relay.stats.refused, { outcome: 'refused' });
-        set(relay.stats.unknown, { outcome: 'unknown' });
-      },
-    },
+    one('agents', 'Agents that have their session at this node.', agentsHere, { isShown: true }),
+    counts(
+      'relay_bodies',
+      'Bodies from agent to agent, by whether they passed unchanged or were coded again.',
+      'how',
+      () => ({ passed: relay.stats.forwarded, recoded: relay.stats.recoded }),
+    ),
+    counts(
+      'undelivered',
+      'Messages and requests between agents that were refused, and messages whose fate is unknown.',
+      'outcome',
+      () => ({ refused: relay.stats.refused, unknown: relay.stats.unknown }),
+    ),
   ];
 }

@@ -1,5 +1,6 @@
 import type { EventFeed } from '../base/event-feed.js';
 import type { FeatureHost, Figure } from '../server/features/feature.js';
+import { counts, one } from '../server/features/figures.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 
 /** What becomes of durable sessions and of the engine that keeps them, as the log names it. */
@@ -19,35 +20,24 @@ export function durableFigures(
   feed: EventFeed,
   ageOf: (session: ServerEndpoint) => number,
 ): readonly Figure[] {
-  const counts = new Map(DURABLE_EVENTS.map((event) => [event, 0]));
+  const seen = new Map(DURABLE_EVENTS.map((event) => [event, 0]));
   feed.subscribe(({ event }) => {
-    const count = counts.get(event);
-    if (count !== undefined) counts.set(event, count + 1);
+    const count = seen.get(event);
+    if (count !== undefined) seen.set(event, count + 1);
   });
+  const durable = () => [...sessions.values()].filter(({ isDurable }) => isDurable);
   return [
-    {
-      name: 'sessions_durable',
-      help: 'Sessions of this node that are on record.',
-      read: (set) => set([...sessions.values()].filter(({ isDurable }) => isDurable).length),
-    },
-    {
-      name: 'engine_oldest_record_seconds',
-      help: 'How long the oldest session on record has been one of this node; 0 without one.',
-      read(set) {
-        let oldest = 0;
-        for (const session of sessions.values())
-          if (session.isDurable) oldest = Math.max(oldest, ageOf(session));
-        set(oldest / 1_000);
-      },
-    },
-    {
-      name: 'durable_events',
-      help: 'What became of durable sessions and of the engine, by the event of the log.',
-      labels: ['event'],
-      isCount: true,
-      read(set) {
-        for (const [event, count] of counts) set(count, { event });
-      },
-    },
+    one('sessions_durable', 'Sessions of this node that are on record.', () => durable().length),
+    one(
+      'engine_oldest_record_seconds',
+      'How long the oldest session on record has been one of this node; 0 without one.',
+      () => durable().reduce((oldest, session) => Math.max(oldest, ageOf(session)), 0) / 1_000,
+    ),
+    counts(
+      'durable_events',
+      'What became of durable sessions and of the engine, by the event of the log.',
+      'event',
+      () => Object.fromEntries(seen),
+    ),
   ];
 }

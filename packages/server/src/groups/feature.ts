@@ -1,5 +1,6 @@
 import { CLUSTER, JOINING } from '../cluster/port.js';
 import { type Feature, type Figure, NODE, Service, type ThisNode } from '../server/features/feature.js';
+import { counts, one } from '../server/features/figures.js';
 import type { Group } from './group.js';
 import { Groups } from './groups.js';
 import { NamedGroup } from './named-group.js';
@@ -60,30 +61,21 @@ export const groups = (options: GroupsOptions = {}): Feature => ({
 });
 
 function figuresOf(all: Groups, waitingBytes: () => number): readonly Figure[] {
+  const memberships = () => {
+    let count = 0;
+    for (const { members } of all.rooms.values()) count += members.size;
+    return count;
+  };
   return [
-    {
-      name: 'group_members',
-      help: 'Memberships of sessions of this node in groups.',
-      read(set) {
-        let count = 0;
-        for (const { members } of all.rooms.values()) count += members.size;
-        set(count);
-      },
-    },
-    {
-      name: 'group_refused',
-      help: 'Messages to groups that members of this node were not given.',
-      labels: ['why'],
-      isCount: true,
-      read(set) {
-        set(all.refused, { why: 'refused' });
-        set(all.missed, { why: 'missed' });
-      },
-    },
-    {
-      name: 'group_waiting_bytes',
-      help: 'Bytes of messages to groups that are kept for members that are elsewhere, or wait for other nodes.',
-      read: (set) => set(waitingBytes()),
-    },
+    one('group_members', 'Memberships of sessions of this node in groups.', memberships),
+    counts('group_refused', 'Messages to groups that members of this node were not given.', 'why', () => ({
+      refused: all.refused,
+      missed: all.missed,
+    })),
+    one(
+      'group_waiting_bytes',
+      'Bytes of messages to groups that are kept for members that are elsewhere, or wait for other nodes.',
+      waitingBytes,
+    ),
   ];
 }

@@ -20,6 +20,7 @@ import {
   type OwnName,
   type ThisNode,
 } from '../server/features/feature.js';
+import { one } from '../server/features/figures.js';
 import type { Slot } from '../server/features/slot.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { type FollowState, Follows } from './follows.js';
@@ -150,33 +151,28 @@ function figuresOf(replies: Replies): readonly Figure[] {
         set(Math.max(0, replies.usage.replies - running), { state: 'over' });
       },
     },
-    {
-      name: 'replies_kept_bytes',
-      help: 'Bytes of memory of all kept replies.',
-      read: (set) => set(replies.usage.bytes),
-    },
-    {
-      name: 'replies_followers',
-      help: 'Sessions that follow a reply whose handler runs.',
-      read: (set) => set(replies.followers),
-    },
-    {
-      name: 'replies_unkept',
-      help: 'Replies that were to be kept, and for which there was no room.',
-      isCount: true,
-      read: (set) => set(replies.keeping.unkept),
-    },
-    {
-      name: 'replies_dropped',
-      help: 'Kept replies that had to go before their time, to make room.',
-      isCount: true,
-      read: (set) => set(replies.dropped),
-    },
+    one('replies_kept_bytes', 'Bytes of memory of all kept replies.', () => replies.usage.bytes),
+    one('replies_followers', 'Sessions that follow a reply whose handler runs.', () => replies.followers),
+    one(
+      'replies_unkept',
+      'Replies that were to be kept, and for which there was no room.',
+      () => replies.keeping.unkept,
+      COUNT,
+    ),
+    one(
+      'replies_dropped',
+      'Kept replies that had to go before their time, to make room.',
+      () => replies.dropped,
+      COUNT,
+    ),
   ];
 }
 
-const watchedOf = (replies: Replies): Figure => ({
-  name: 'replies_read_elsewhere',
-  help: 'Kept replies of other nodes that sessions of this one read.',
-  read: (set) => set(replies.watched),
-});
+const COUNT = { isCount: true };
+
+const watchedOf = (replies: Replies): Figure =>
+  one(
+    'replies_read_elsewhere',
+    'Kept replies of other nodes that sessions of this one read.',
+    () => replies.watched,
+  );
