@@ -189,7 +189,8 @@ function readBody(frame: LinkFrame, { limits, encoding }: Reading): Verdict {
     decodeAvp(body.bytes, { maxSize: limits.maxTransferSize, maxDecompressedSize: limits.maxMessageSize });
   } else if (body.codec !== BodyCodec.TOKEN_NATIVE) coder.decode(body);
   else if (isPart) encoding.decodeBytes(decodeTokenIds(body.bytes), { maxBytes: limits.maxMessageSize });
-  else coder.decodeTokens(decodeTokenIds(body.bytes, limits.maxMessageSize));
+  else
+    encoding.decode(decodeTokenIds(body.bytes, limits.maxMessageSize), { maxBytes: limits.maxMessageSize });
   return 'readable';
 }
 

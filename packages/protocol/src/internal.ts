@@ -156,7 +156,7 @@ export {
 
 // Agents and the relay
 
-export type { BodyCoder } from './codec/coder.js';
+export type { BodyCoder, PartText } from './codec/coder.js';
 export { decodeNews, type DirectoryNews, type DirectoryQuery, newsFields } from './endpoint/agents/agents.js';
 export { encodeUndelivered } from './endpoint/messages/delivery.js';
 export { type AgentDescription, readAgent } from './endpoint/agents/description.js';
@@ -171,7 +171,7 @@ export { MAX_PIECE_SIZE } from './link/body-writer.js';
 export { truncateUnits } from './base/text.js';
 export type { AvpHead } from './codec/avp/head.js';
 export { TransferReader } from './codec/avp/transfer.js';
-export { createMessage, type PartText } from './endpoint/messages/message.js';
+export { createMessage } from './endpoint/messages/message.js';
 export { TensorMessage } from './endpoint/tensors/message.js';
 export { StatsRecorder } from './endpoint/stats.js';
 export type { Traffic } from './endpoint/traffic.js';

@@ -89,6 +89,8 @@ export interface ReceivedBody {
   readonly address?: string | undefined;
   /** Credit of its stream that the body uses up until the application has taken it. */
   readonly charge: number;
+  /** Of token IDs: what counts the bytes of their text, once it is known; see {@link countText}. */
+  count?: BodyCount | undefined;
   /** The sender's scan result; only in `m2m.v1.json`. */
   readonly securityStatus?: SecurityStatus | undefined;
 }
@@ -121,6 +123,11 @@ export function countTokens(codec: BodyCodec, bytes: Uint8Array): number {
   return count;
 }
 
+/** A body was decoded: one of token IDs says only now how long its text is. */
+export function countText({ count, bytes }: ReceivedBody, length: number): void {
+  if (count !== undefined) count.contentBytes += length - bytes.length;
+}
+
 /** What a body is: a one-way message, a request, or a reply or a part of one. */
 export type BodyRole = 'messages' | 'requests' | 'parts';
 
@@ -135,7 +142,7 @@ export class BodyCounts {
   /** Token IDs of bodies in TOKEN_NATIVE, since this process has the session. */
   tokens = 0;
 
-  add(codec: BodyCodec, codedBytes: number, contentBytes: number, role: BodyRole = 'parts'): void {
+  add(codec: BodyCodec, codedBytes: number, contentBytes: number, role: BodyRole = 'parts'): BodyCount {
     this[role]++;
     let count = this.byCodec[codec];
     if (count === undefined) {
@@ -145,5 +152,6 @@ export class BodyCounts {
     count.bodies++;
     count.codedBytes += codedBytes;
     count.contentBytes += contentBytes;
+    return count;
   }
 }

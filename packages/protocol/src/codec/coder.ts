@@ -59,7 +59,6 @@ export interface BodyCoder {
   decode(body: ReceivedBody): Uint8Array;
   /** The token IDs of a body in TOKEN_NATIVE. */
   tokens(body: ReceivedBody): Uint32Array;
-  decodeTokens(ids: Uint32Array): string;
   /** The header of a body in M2M. */
   header(body: ReceivedBody): M2MHeader;
   /** The tensor of a body in AVP. */
@@ -71,7 +70,16 @@ export interface BodyCoder {
    *
    * @param held the bytes of a character that parts before the first one ended in.
    */
-  createPartText(held?: Uint8Array): { push(ids: Uint32Array): string; end(): void };
+  createPartText(held?: Uint8Array): PartText;
+}
+
+/** Decodes the text of token parts; a character may be split between two parts. */
+export interface PartText {
+  /** Bytes that the tokens so far stand for. */
+  readonly length: number;
+  push(ids: Uint32Array): string;
+  /** @throws {ProtocolError} `bad_utf8` if the text ends inside a character. */
+  end(): void;
 }
 
 /** The codecs that a session may use now: negotiated, and loaded at both ends. */

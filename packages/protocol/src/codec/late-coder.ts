@@ -12,6 +12,7 @@ import {
   type BodyCoder,
   bytesToKeep,
   type CoderOptions,
+  type PartText,
   type UsableCodecs,
 } from './coder.js';
 import type { M2MHeader } from './m2m/header.js';
@@ -101,10 +102,6 @@ export class LateCoder implements BodyCoder {
     return this.#loaded.tokens(body);
   }
 
-  decodeTokens(ids: Uint32Array): string {
-    return this.#loaded.decodeTokens(ids);
-  }
-
   header(body: ReceivedBody): M2MHeader {
     return this.#loaded.header(body);
   }
@@ -117,7 +114,7 @@ export class LateCoder implements BodyCoder {
     return parseContent(text, this.limits, options);
   }
 
-  createPartText(held?: Uint8Array): { push(ids: Uint32Array): string; end(): void } {
+  createPartText(held?: Uint8Array): PartText {
     return this.#loaded.createPartText(held);
   }
 

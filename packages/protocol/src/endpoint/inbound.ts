@@ -44,7 +44,7 @@ export class Inbound {
 
   handle(event: SessionEvent): void {
     const { recorder, options } = this.#host;
-    if ('body' in event) recorder.receivedBody(event.body, this.#outbound.coder, ROLES[event.type]);
+    if ('body' in event) recorder.receivedBody(event.body, ROLES[event.type]);
     switch (event.type) {
       case 'message':
         if (event.body.address === DELIVERY && this.#eventRoute === undefined)

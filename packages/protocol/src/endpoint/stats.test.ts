@@ -1,5 +1,10 @@
 import { expect, it } from 'vitest';
-import { BodyCodec, BodyCounts, plainBody } from '../codec/body.js';
+import { DEFAULT_LIMITS } from '../base/limits.js';
+import { decodeUtf8 } from '../base/text.js';
+import { createBodyCoder } from '../codec/auto/coder.js';
+import { BodyCodec, BodyCounts, countText, plainBody, type ReceivedBody } from '../codec/body.js';
+import { loadEncoding } from '../codec/vocabulary/load.js';
+import { createMessage } from './messages/message.js';
 import { type CountedCore, StatsRecorder } from './stats.js';
 
 /** Values that a snapshot copies from the core. */
@@ -28,8 +33,6 @@ const received = (codec: BodyCodec, size: number, originalLength: number | undef
   originalLength,
   charge: 0,
 });
-/** Of a session whose vocabulary is loaded. */
-const CODER = { decodedLength: () => 17 };
 /** Each body as its codec, its coded bytes and the bytes of its content. */
 const countsOf = (...bodies: [BodyCodec, number, number][]) => {
   const counts = new BodyCounts();
@@ -47,7 +50,7 @@ it('counts sent and received bodies separately, by algorithm', () => {
   stats.sent(100);
   stats.sent(20);
   stats.received(7);
-  stats.receivedBody(received(BodyCodec.PLAIN, 0, undefined), CODER);
+  stats.receivedBody(received(BodyCodec.PLAIN, 0, undefined));
   const written = countsOf([BodyCodec.BROTLI, 10, 50], [BodyCodec.BROTLI, 5, 20], [BodyCodec.AVP, 8, 8]);
   const snapshot = stats.snapshot(coreWith(written), undefined, 7);
   expect(snapshot.sent).toEqual({
@@ -67,15 +70,25 @@ it('counts sent and received bodies separately, by algorithm', () => {
   });
 });
 
-it('counts a received body with its stated length, that of its text, or its coded length', () => {
+it('counts a received body with its stated length, that of its text once it is decoded, or its coded length', () => {
   const stats = new StatsRecorder();
-  stats.receivedBody(received(BodyCodec.M2M, 10, 30), CODER);
-  stats.receivedBody(received(BodyCodec.M2M, 10, 0), CODER);
-  stats.receivedBody(received(BodyCodec.BROTLI, 6, undefined), CODER);
-  stats.receivedBody(received(BodyCodec.TOKEN_NATIVE, 4, undefined), CODER);
-  expect(stats.snapshot(coreWith(undefined), undefined, 7).received.byAlgorithm).toEqual({
+  const tokens: ReceivedBody = received(BodyCodec.TOKEN_NATIVE, 4, undefined);
+  stats.receivedBody(received(BodyCodec.M2M, 10, 30));
+  stats.receivedBody(received(BodyCodec.M2M, 10, 0));
+  stats.receivedBody(received(BodyCodec.BROTLI, 6, undefined));
+  stats.receivedBody(tokens);
+  const byAlgorithm = () => stats.snapshot(coreWith(undefined), undefined, 7).received.byAlgorithm;
+  const others = {
     M2M: { messages: 2, codedBytes: 20, contentBytes: 30 },
     BROTLI: { messages: 1, codedBytes: 6, contentBytes: 6 },
+  };
+  expect(byAlgorithm()).toEqual({
+    ...others,
+    TOKEN_NATIVE: { messages: 1, codedBytes: 4, contentBytes: 4 },
+  });
+  countText(tokens, 17);
+  expect(byAlgorithm()).toEqual({
+    ...others,
     TOKEN_NATIVE: { messages: 1, codedBytes: 4, contentBytes: 17 },
   });
 });
@@ -87,8 +100,8 @@ it('counts the token IDs of bodies that consist of them', () => {
     // 5, 300 and 100000.
     bytes: Uint8Array.of(0x05, 0xac, 0x02, 0xa0, 0x8d, 0x06),
   });
-  stats.receivedBody(body(BodyCodec.TOKEN_NATIVE), CODER);
-  stats.receivedBody(body(BodyCodec.PLAIN), CODER);
+  stats.receivedBody(body(BodyCodec.TOKEN_NATIVE));
+  stats.receivedBody(body(BodyCodec.PLAIN));
   expect(stats.receivedBodies?.tokens).toBe(3);
 });
 
@@ -99,4 +112,33 @@ it('returns a snapshot that does not change later', () => {
   written.add(BodyCodec.PLAIN, 1, 1);
   stats.sent(9);
   expect(before.sent).toMatchObject({ messages: 1, wireBytes: 0, byAlgorithm: { NONE: { messages: 1 } } });
+});
+
+it('counts the text of token IDs once, whether it is read as a whole or in parts', async () => {
+  const encoding = await loadEncoding('CL100K_BASE');
+  const coder = createBodyCoder({
+    algorithms: ['TOKEN_NATIVE'],
+    encoding,
+    limits: DEFAULT_LIMITS,
+    security: undefined,
+    yield: () => Promise.resolve(),
+  });
+  const { bytes } = coder.encodeTokens([15339, 1917], {});
+  const stats = new StatsRecorder();
+  const arrive = (): ReceivedBody => {
+    const body: ReceivedBody = { ...plainBody(bytes), codec: BodyCodec.TOKEN_NATIVE, charge: 0 };
+    stats.receivedBody(body);
+    return body;
+  };
+  const contentBytes = () => stats.snapshot(coreWith(undefined), undefined, 7).received.contentBytes;
+  const message = createMessage(arrive(), coder);
+  const text = 'hello world';
+  expect([[...(message.tokens ?? [])], contentBytes()]).toEqual([[15339, 1917], bytes.length]);
+  expect([message.text, decodeUtf8(message.bytes), message.text, contentBytes()]).toEqual([
+    ...[text, text, text],
+    text.length,
+  ]);
+  const parts = coder.createPartText();
+  const part = createMessage(arrive(), coder, parts);
+  expect([part.text, decodeUtf8(part.bytes), contentBytes()]).toEqual([text, text, 2 * text.length]);
 });

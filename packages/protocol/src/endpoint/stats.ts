@@ -1,7 +1,6 @@
 import { type BodyForm, formOf } from '../codec/algorithms.js';
 import type { LastSelection } from '../codec/auto/deferred.js';
 import { BodyCodec, BodyCounts, type BodyRole, countTokens, type ReceivedBody } from '../codec/body.js';
-import type { BodyCoder } from '../codec/coder.js';
 import type { ContextUse } from '../link/context-coding.js';
 import type { Channel, SessionCore } from '../session/types.js';
 import type { Traffic } from './traffic.js';
@@ -12,8 +11,8 @@ export interface AlgorithmStats {
   /** Bytes of the coded bodies, without frame headers. */
   readonly codedBytes: number;
   /**
-   * Bytes of the content before coding. A received body counts with the length that it states, or with that of the
-   * text that its token IDs stand for, or else, or if their vocabulary is not loaded, with its coded size.
+   * Bytes of the content before coding. A received body counts with the length that it states; one of token IDs with that of
+   * their text, once this end has decoded it; any other, and token IDs until then, with its coded size.
    */
   readonly contentBytes: number;
 }
@@ -75,13 +74,12 @@ export class StatsRecorder {
     return this.#received;
   }
 
-  /** @param coder knows how long the text of token IDs is. */
-  receivedBody(body: ReceivedBody, coder: Pick<BodyCoder, 'decodedLength'>, role?: BodyRole): void {
+  receivedBody(body: ReceivedBody, role?: BodyRole): void {
     const { codec, bytes, originalLength, content } = body;
-    const stated = originalLength ?? content?.length;
-    const length = codec === BodyCodec.TOKEN_NATIVE ? coder.decodedLength(body) : (stated ?? bytes.length);
     this.#received ??= new BodyCounts();
-    this.#received.add(codec, bytes.length, length, role);
+    const length = originalLength ?? content?.length ?? bytes.length;
+    const count = this.#received.add(codec, bytes.length, length, role);
+    if (codec === BodyCodec.TOKEN_NATIVE) body.count = count;
     this.#received.tokens += countTokens(codec, bytes);
   }
 

@@ -9,6 +9,9 @@ import type { DecodeOptions, TokenDecoder } from './decode.js';
  * decoding all tokens at once. A decoder serves one stream and cannot be used after an error.
  */
 export interface StreamDecoder {
+  /** Bytes that the tokens so far stand for. */
+  readonly length: number;
+
   /**
    * The text that these tokens complete, possibly empty.
    *
@@ -37,7 +40,8 @@ export function createStreamDecoder(decoder: TokenDecoder, options: StreamDecode
   const held = new Uint8Array(MAX_HELD);
   let heldLength = Math.min(MAX_HELD, options.held?.length ?? 0);
   if (options.held !== undefined) held.set(options.held.subarray(0, heldLength));
-  let left = options.maxBytes ?? DEFAULT_LIMITS.maxMessageSize;
+  const most = options.maxBytes ?? DEFAULT_LIMITS.maxMessageSize;
+  let left = most;
   let failure: unknown;
 
   function guarded<T>(step: () => T): T {
@@ -51,6 +55,10 @@ export function createStreamDecoder(decoder: TokenDecoder, options: StreamDecode
   }
 
   return {
+    get length() {
+      return most - left;
+    },
+
     push: (ids) =>
       guarded(() => {
         const length = decoder.length(ids, { allowSpecial: options.allowSpecial, maxBytes: left });

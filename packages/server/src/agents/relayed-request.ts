@@ -1,6 +1,5 @@
 import type { BodyPiece } from '@parlance/protocol';
-import type { Reservation } from '@parlance/protocol/internal';
-import type { PartText } from '../session/recode.js';
+import type { PartText, Reservation } from '@parlance/protocol/internal';
 import type { RelayTarget } from './target.js';
 
 /** A request from one session to another, and the replies that are on their way back. */

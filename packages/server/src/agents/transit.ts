@@ -7,9 +7,9 @@ import {
   type ReceivedBody,
   type Undelivered,
 } from '@parlance/protocol';
-import { loggable, toProtocolError } from '@parlance/protocol/internal';
+import { loggable, type PartText, toProtocolError } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../session/endpoint.js';
-import { isSharedCoding, type PartText, passOn, recode } from '../session/recode.js';
+import { isSharedCoding, passOn, recode } from '../session/recode.js';
 import { type Agent, targetOf } from './agent.js';
 import type { Directory } from './directory.js';
 import type { Policy, RelayKind } from './policy.js';

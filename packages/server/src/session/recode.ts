@@ -6,7 +6,7 @@ import {
   type Negotiated,
   type ReceivedBody,
 } from '@parlance/protocol';
-import type { BodyCoder } from '@parlance/protocol/internal';
+import type { BodyCoder, PartText } from '@parlance/protocol/internal';
 
 /** Bodies that another session can read are relayed unchanged; others are coded again. */
 
@@ -32,9 +32,6 @@ export function isSharedCoding(
 export function passOn({ codec, bytes, originalLength, metadata }: ReceivedBody, secret: boolean): CodedBody {
   return { codec, bytes, originalLength: originalLength ?? bytes.length, secret, metadata };
 }
-
-/** Decodes the text of token parts; a character may be split between two of them. */
-export type PartText = ReturnType<BodyCoder['createPartText']>;
 
 /**
  * The same content, coded for the other session: as bytes if possible, which costs no more than decoding.

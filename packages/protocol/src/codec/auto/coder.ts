@@ -18,6 +18,7 @@ import {
   bytesToKeep,
   type CoderOptions,
   type ContextCoderOptions,
+  type PartText,
   type UsableCodecs,
 } from '../coder.js';
 import type { M2MHeader } from '../m2m/header.js';
@@ -329,10 +330,6 @@ class SessionCoder implements BodyCoder {
     return decodeTokenIds(body.bytes);
   }
 
-  decodeTokens(ids: Uint32Array): string {
-    return vocabularyOf(this.#options).decode(ids, { maxBytes: this.limits.maxMessageSize });
-  }
-
   header(body: ReceivedBody): M2MHeader {
     return codecs.m2m.get().readM2MBodyHeader(body.bytes);
   }
@@ -345,7 +342,7 @@ class SessionCoder implements BodyCoder {
     return parseContent(text, this.limits, options);
   }
 
-  createPartText(held?: Uint8Array): { push(ids: Uint32Array): string; end(): void } {
+  createPartText(held?: Uint8Array): PartText {
     return vocabularyOf(this.#options).createDecoder({ maxBytes: this.limits.maxMessageSize, held });
   }
 }

@@ -4,8 +4,8 @@ import type { Reservation, SessionMemory } from '../../base/memory.js';
 import { present, showAs } from '../../base/shown.js';
 import { decodeUtf8 } from '../../base/text.js';
 import { type BodyForm, formOf } from '../../codec/algorithms.js';
-import { BodyCodec, type ReceivedBody, type SecurityStatus } from '../../codec/body.js';
-import type { BodyCoder } from '../../codec/coder.js';
+import { BodyCodec, countText, type ReceivedBody, type SecurityStatus } from '../../codec/body.js';
+import type { BodyCoder, PartText } from '../../codec/coder.js';
 import type { M2MHeader } from '../../codec/m2m/header.js';
 import type { AssembledTensor, ReceivedTensor } from '../tensors/tensor.js';
 import { decodeMetadata, type Metadata } from './metadata.js';
@@ -78,13 +78,6 @@ export function explainText(error: unknown, text: string): unknown {
   const message =
     'this is text; if you meant an object with the one member `text`, send `{ json: { text } }`';
   return new ProtocolError('bad_json', message, { cause: error.cause });
-}
-
-/** Decodes the text of token parts; a character may be split between two parts. */
-export interface PartText {
-  push(ids: Uint32Array): string;
-  /** @throws {ProtocolError} `bad_utf8` if the text ends inside a character. */
-  end(): void;
 }
 
 /**
@@ -180,7 +173,9 @@ export class ReceivedMessage implements Message {
     // The decoder of a stream needs every part in order. If the text cannot be decoded, the tokens still can
     // be read.
     try {
+      const before = partText.length;
       this.#text = partText.push(tokens);
+      countText(body, partText.length - before);
     } catch (error) {
       this.#textFailure = error;
     }
@@ -210,7 +205,10 @@ export class ReceivedMessage implements Message {
 
   get bytes(): Uint8Array {
     try {
-      this.#bytes ??= this.#coder.decode(this.#body);
+      if (this.#bytes === undefined) {
+        this.#bytes = this.#coder.decode(this.#body);
+        if (this.#partText === undefined) countText(this.#body, this.#bytes.length);
+      }
       return this.#bytes;
     } catch (error) {
       throw this.#blame(error);
@@ -221,10 +219,7 @@ export class ReceivedMessage implements Message {
     this.#onText?.();
     try {
       if (this.#textFailure !== undefined) throw this.#textFailure;
-      this.#text ??=
-        this.#body.codec === BodyCodec.TOKEN_NATIVE && this.#partText === undefined
-          ? this.#coder.decodeTokens(this.tokens as Uint32Array)
-          : decodeUtf8(this.#body.content ?? this.bytes);
+      this.#text ??= decodeUtf8(this.#body.content ?? this.bytes);
       return this.#text;
     } catch (error) {
       throw this.#blame(error);

@@ -3,10 +3,10 @@ import { concatBytes } from '../../base/bytes.js';
 import { ProtocolError } from '../../base/errors.js';
 import type { Reservation } from '../../base/memory.js';
 import { showAs } from '../../base/shown.js';
-import { BodyCodec, type ReceivedBody } from '../../codec/body.js';
-import type { BodyCoder } from '../../codec/coder.js';
+import { BodyCodec, countText, type ReceivedBody } from '../../codec/body.js';
+import type { BodyCoder, PartText } from '../../codec/coder.js';
 import { Inbox } from '../messages/inbox.js';
-import { createMessage, type Message, type PartText, type ReceivedMessage } from '../messages/message.js';
+import { createMessage, type Message, type ReceivedMessage } from '../messages/message.js';
 import { decodeMetadata, type Metadata } from '../messages/metadata.js';
 import { KEPT, type KeptMetadata, readKept } from './kept-metadata.js';
 import { replyFields } from './reply-fields.js';
@@ -312,6 +312,7 @@ function joinBodies(bodies: readonly ReceivedBody[], coder: BodyCoder): Received
   let length = 0;
   const decode = (body: ReceivedBody): Uint8Array => {
     const bytes = coder.decode(body);
+    countText(body, bytes.length);
     length += bytes.length;
     if (length <= maxMessageSize) return bytes;
     throw new ProtocolError(
@@ -324,6 +325,7 @@ function joinBodies(bodies: readonly ReceivedBody[], coder: BodyCoder): Received
     bytes: concatBytes(bodies.map((body) => (areTokens ? body.bytes : decode(body)))),
     originalLength: undefined,
     secret: bodies.some((body) => body.secret),
+    count: bodies[0]?.count,
     metadata: undefined,
     charge: 0,
   };

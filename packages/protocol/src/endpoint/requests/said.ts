@@ -1,6 +1,6 @@
 import { BodyCodec, type CodedBody } from '../../codec/body.js';
-import type { BodyCoder } from '../../codec/coder.js';
-import { createMessage, type Message, type PartText } from '../messages/message.js';
+import type { BodyCoder, PartText } from '../../codec/coder.js';
+import { createMessage, type Message } from '../messages/message.js';
 
 /** The parts of a reply that a node that died has put on record, without those that carry metadata alone. */
 export function messagesOf(said: readonly CodedBody[], coder: BodyCoder): readonly Message[] {
