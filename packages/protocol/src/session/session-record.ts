@@ -79,8 +79,8 @@ export interface SessionRecord {
   readonly handled: number;
   /** The client that has resumed it had heard of turns that the record lacked, and is told so. */
   readonly isBehind: boolean;
-  /** Everything that is worth a turn is on record. */
-  readonly isIdle: boolean;
+  /** Calls `wake` each time that a turn can be polled, also now if one can. `wake` must not poll it before it has returned. */
+  whenDue(wake: () => void): void;
   /**
    * The next turn; `undefined` while one is being recorded and if there is none.
    *

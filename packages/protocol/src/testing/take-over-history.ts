@@ -326,7 +326,7 @@ class TakeOverHistory {
       [client.channel.framesUnconfirmed, owner?.core.channel.framesUnconfirmed],
       [0, 0],
     );
-    if (owner?.core.record?.isIdle !== true) faults.push('something is not on record');
+    if (owner?.core.channel.hasUntold !== false) faults.push('something is not on record');
   }
 
   #checkExchange(

@@ -154,7 +154,7 @@ export class TakeOverWorld {
       this.#applications.handleServer(owner, event);
     }
     if (!owner.isRecording && this.#random.chance(70)) isBusy = this.record(owner) || isBusy;
-    if (!owner.isRecording && !core.record?.isIdle) this.later(1, () => this.record(owner));
+    if (!owner.isRecording && core.channel.hasUntold === true) this.later(1, () => this.record(owner));
     const connection = this.#connection;
     const isCurrent = connection.owner === owner && connection.isOpen;
     for (let frame = core.pollTransmit(); frame !== undefined; frame = core.pollTransmit()) {

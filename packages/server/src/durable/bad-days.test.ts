@@ -92,7 +92,6 @@ function record(link: EngineConnection, rest: Partial<TurnRecorderOptions> = {})
     async handle(times = 1) {
       for (let i = 0; i < times; i++) {
         durable.handle();
-        recorder.wake();
         await new Promise((resolve) => setImmediate(resolve));
       }
     },

@@ -27,7 +27,7 @@ function setUp() {
     },
     afterRecord: (then) => void waiting.push(then),
   };
-  const recorder = { wake() {}, close: () => void calls.push('closed') } as TurnRecorder;
+  const recorder = { close: () => void calls.push('closed') } as unknown as TurnRecorder;
   /** Resolves when the bodies are coded. */
   let coded: Promise<unknown> = Promise.resolve();
   const together = async (bodies: readonly Body[], send: (coded: readonly BodyToSend[]) => void) => {

@@ -57,10 +57,6 @@ export class Durability implements OnRecord {
     return this.#recorder.ttlMs;
   }
 
-  wake(): void {
-    this.#recorder.wake();
-  }
-
   tidy(): void {
     this.#recorder.tidy();
   }
@@ -120,7 +116,6 @@ export class Durability implements OnRecord {
       else if (!this.#durable.isOpen(next)) break;
     }
     this.#handle(handled);
-    this.wake();
   }
 
   // --- messages and state of the application
@@ -150,7 +145,6 @@ export class Durability implements OnRecord {
 
   save(part: string, value: unknown): void {
     this.#durable.save(part, value === undefined ? NOTHING : encodeSnapshot({ value }, CONTAINER_FORMAT));
-    this.wake();
   }
 
   recorded(): Promise<void> {

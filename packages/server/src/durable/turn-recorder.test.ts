@@ -46,11 +46,9 @@ const LOST = new ProtocolError('timeout', 'no answer');
 
 describe('the recorder of turns', () => {
   it('writes what happens in one turn of the loop together, with its owner and epoch', async () => {
-    const { durable, writes, recorder, turn } = setUp();
+    const { durable, writes, turn } = setUp();
     durable.handle();
-    recorder.wake();
     durable.handle();
-    recorder.wake();
     expect(writes).toEqual([]);
     await turn();
     expect(writes).toMatchObject([
@@ -65,12 +63,10 @@ describe('the recorder of turns', () => {
   });
 
   it('writes one turn at a time, and then what has happened meanwhile', async () => {
-    const { durable, writes, events, recorder, turn, answer } = setUp();
+    const { durable, writes, events, turn, answer } = setUp();
     durable.handle();
-    recorder.wake();
     await turn();
     durable.handle();
-    recorder.wake();
     await turn();
     expect(writes).toHaveLength(1);
     await answer('written');
@@ -80,13 +76,11 @@ describe('the recorder of turns', () => {
   });
 
   it('writes the same turn again until it is answered', async () => {
-    const { clock, durable, writes, events, recorder, turn, answer } = setUp();
+    const { clock, durable, writes, events, turn, answer } = setUp();
     durable.handle();
-    recorder.wake();
     await turn();
     await answer(LOST);
     durable.handle();
-    recorder.wake();
     clock.pass(24);
     expect(writes).toHaveLength(1);
     clock.pass(1);
@@ -103,7 +97,6 @@ describe('the recorder of turns', () => {
   it('writes nothing again once it is closed, and says when what was sent is answered', async () => {
     const { durable, writes, events, recorder, turn, answer } = setUp();
     durable.handle();
-    recorder.wake();
     await turn();
     recorder.close();
     let isSettled = false;
@@ -122,14 +115,12 @@ describe('the recorder of turns', () => {
     async (refusal) => {
       const { durable, writes, events, recorder, turn, answer } = setUp();
       durable.handle();
-      recorder.wake();
       await turn();
       await answer(refusal);
       expect(writes[1]).toMatchObject({ number: 1, replaces: true, set: writes[0]?.set });
       expect(events).toEqual([]);
       await answer(refusal);
       durable.handle();
-      recorder.wake();
       recorder.tidy();
       await turn();
       expect(events).toEqual([refusal]);
@@ -140,7 +131,6 @@ describe('the recorder of turns', () => {
   it('writes nothing again when it is closed', async () => {
     const { clock, durable, writes, events, recorder, turn, answer } = setUp();
     durable.handle();
-    recorder.wake();
     await turn();
     await answer(LOST);
     recorder.close();
@@ -152,7 +142,6 @@ describe('the recorder of turns', () => {
   it('ignores an answer that comes after it was closed', async () => {
     const { durable, events, recorder, turn, answer } = setUp();
     durable.handle();
-    recorder.wake();
     await turn();
     recorder.close();
     await answer('written');
@@ -160,9 +149,8 @@ describe('the recorder of turns', () => {
   });
 
   it('says once that the engine does not answer, and that it does again', async () => {
-    const { clock, durable, events, recorder, turn, answer } = setUp();
+    const { clock, durable, events, turn, answer } = setUp();
     durable.handle();
-    recorder.wake();
     await turn();
     clock.pass(STALL_MS - 1);
     await answer(LOST);
@@ -180,7 +168,6 @@ describe('the recorder of turns', () => {
   it('writes what is not needed any more when it is asked to', async () => {
     const { durable, writes, recorder, turn } = setUp();
     durable.hasLazy = true;
-    recorder.wake();
     await turn();
     expect(writes).toEqual([]);
     recorder.tidy();
@@ -190,16 +177,14 @@ describe('the recorder of turns', () => {
   it.each(['fenced', 'gone', 'behind'] as const)(
     'writes everything if the engine has forgotten something: %s',
     async (found) => {
-      const { durable, writes, events, recorder, turn, answer } = setUp({
+      const { durable, writes, events, turn, answer } = setUp({
         fields: new Map([['begin', bytes('b')]]),
       });
       durable.state = bytes('1');
       durable.handle();
-      recorder.wake();
       await turn();
       await answer('written');
       durable.handle();
-      recorder.wake();
       await turn();
       expect(writes[1]).toMatchObject({ after: 1, number: 2 });
       await answer(found);
@@ -216,9 +201,8 @@ describe('the recorder of turns', () => {
   );
 
   it('asks for a replica if it is told so', async () => {
-    const { durable, writes, recorder, turn } = setUp({ isReplicated: true });
+    const { durable, writes, turn } = setUp({ isReplicated: true });
     durable.handle();
-    recorder.wake();
     await turn();
     expect(writes[0]).toMatchObject({ isReplicated: true });
   });
@@ -227,9 +211,8 @@ describe('the recorder of turns', () => {
 describe('the recorder of turns with an engine that is unavailable', () => {
   const stalled = async (rest: Partial<TurnRecorderOptions>) => {
     const set = setUp({ stallMs: 1_000, ...rest });
-    const { clock, durable, recorder, turn, answer } = set;
+    const { clock, durable, turn, answer } = set;
     durable.handle();
-    recorder.wake();
     await turn();
     clock.pass(999);
     await answer(LOST);
@@ -246,13 +229,12 @@ describe('the recorder of turns with an engine that is unavailable', () => {
   });
 
   it('goes on, and writes what has happened in one turn when it answers', async () => {
-    const { clock, durable, writes, events, recorder, turn, answer } = await stalled({ degrades: true });
+    const { clock, durable, writes, events, turn, answer } = await stalled({ degrades: true });
     await answer(LOST);
     expect(events).toEqual(['engine.stalled', 'session.degraded', 'recorded']);
     expect(durable.recorded).toBe(1);
     for (let i = 2; i <= 4; i++) {
       durable.handle();
-      recorder.wake();
       await turn();
       expect(durable.recorded).toBe(i);
     }
@@ -262,7 +244,6 @@ describe('the recorder of turns with an engine that is unavailable', () => {
     // More happens while it is written.
     clock.pass(1_000);
     durable.handle();
-    recorder.wake();
     await turn();
     await answer('written');
     expect(writes.slice(-2).map(({ number }) => number)).toEqual([4, 5]);
@@ -270,7 +251,6 @@ describe('the recorder of turns with an engine that is unavailable', () => {
     await answer('written');
     expect(events).toEqual(['recorded', 'engine.answered']);
     durable.handle();
-    recorder.wake();
     await turn();
     expect([writes.at(-1)?.number, durable.recorded]).toEqual([6, 5]);
     await answer('written');
@@ -278,14 +258,12 @@ describe('the recorder of turns with an engine that is unavailable', () => {
   });
 
   it('never goes on with who may resume the session before that is on record', async () => {
-    const { clock, durable, events, recorder, turn, answer } = await stalled({ degrades: true });
+    const { clock, durable, events, turn, answer } = await stalled({ degrades: true });
     await answer(LOST);
     durable.accept = { tokens: ['a'], attempt: 1 };
     durable.handle();
-    recorder.wake();
     await turn();
     durable.handle();
-    recorder.wake();
     await turn();
     expect(durable.recorded).toBe(1);
     clock.pass(1_000);
@@ -301,7 +279,6 @@ describe('the recorder of turns with an engine that is unavailable', () => {
     const set = setUp({ stallMs: 1_000, degrades: true });
     set.durable.accept = { tokens: ['a'], attempt: 1 };
     set.durable.handle();
-    set.recorder.wake();
     await set.turn();
     set.clock.pass(5_000);
     await set.answer(LOST);
@@ -309,14 +286,13 @@ describe('the recorder of turns with an engine that is unavailable', () => {
   });
 
   it('ends if another node has the session when it answers', async () => {
-    const { clock, events, writes, durable, recorder, turn, answer } = await stalled({ degrades: true });
+    const { clock, events, writes, durable, turn, answer } = await stalled({ degrades: true });
     await answer(LOST);
     clock.pass(1_000);
     await answer('fenced');
     await answer('fenced');
     expect(events.at(-1)).toBe('fenced');
     durable.handle();
-    recorder.wake();
     await turn();
     expect(writes).toHaveLength(4);
   });
@@ -345,7 +321,6 @@ describe('the recorder of turns of a session with bounds', () => {
       3 * ROOM_STEP,
     );
     durable.handle();
-    recorder.wake();
     await turn();
     expect(requests).toEqual([ROOM_STEP]);
     expect(writes[0]).toMatchObject({ maxBytes: ROOM_STEP });
@@ -363,9 +338,8 @@ describe('the recorder of turns of a session with bounds', () => {
     ['session', 2 * ROOM_STEP, Infinity],
     ['principal', Infinity, 2 * ROOM_STEP],
   ])('is full exactly beyond what the %s may have', async (_, session, principal) => {
-    const { durable, writes, events, recorder, turn, answer } = bounded(session, principal);
+    const { durable, writes, events, turn, answer } = bounded(session, principal);
     durable.handle();
-    recorder.wake();
     await turn();
     await answer({ needed: 2 * ROOM_STEP });
     expect(writes[1]).toMatchObject({ maxBytes: 2 * ROOM_STEP });
@@ -374,9 +348,8 @@ describe('the recorder of turns of a session with bounds', () => {
   });
 
   it('is full at once if its principal has no room for it', async () => {
-    const { durable, writes, events, recorder, turn } = bounded(Infinity, ROOM_STEP - 1);
+    const { durable, writes, events, turn } = bounded(Infinity, ROOM_STEP - 1);
     durable.handle();
-    recorder.wake();
     await turn();
     expect([writes, events]).toEqual([[], ['full']]);
   });

@@ -69,7 +69,6 @@ export class TurnRecorder {
   readonly #options: TurnRecorderOptions;
   readonly #writer: FieldWriter;
   #isWriting = false;
-  #isAwake = false;
   #isClosed = false;
   #isStalled = false;
   /** What the session has gone on without: it grows until it is on record. */
@@ -86,16 +85,8 @@ export class TurnRecorder {
     this.ttlMs = options.ttlMs;
     this.#fields = new Map(options.fields);
     this.#writer = new FieldWriter(options.principal, options.record);
-  }
-
-  /** Something may have happened. What happens in the same turn of the event loop is written together. */
-  wake(): void {
-    if (this.#isAwake || this.#isWriting || this.#isClosed || this.#options.durable.isIdle) return;
-    this.#isAwake = true;
-    queueMicrotask(() => {
-      this.#isAwake = false;
-      this.#next(false);
-    });
+    // What happens in the same task is written together.
+    options.durable.whenDue(() => queueMicrotask(() => this.#next(false)));
   }
 
   /** Writes also what is not needed any more. */
@@ -135,7 +126,6 @@ export class TurnRecorder {
     const { durable, clock, onRecorded } = this.#options;
     durable.handleRecorded(clock.now());
     onRecorded();
-    this.wake();
   }
 
   /** Never rejects. */

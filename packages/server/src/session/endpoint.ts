@@ -289,7 +289,6 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
     const text = encodeData(value);
     this.assertHere();
     this.core.record?.setState(stateOf(text));
-    this.record?.wake();
     this.dataText = text;
   }
 
@@ -339,30 +338,17 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
 
   repeat(streamId: number): void {
     this.core.record?.repeat(streamId);
-    this.record?.wake();
   }
 
   markKept(streamId: number, id: string): Promise<void> | undefined {
     if (this.record === undefined || this.hasEnded) return undefined;
     this.core.record?.keep(streamId, id);
     // A session that ends first does not need it.
-    const marked = this.record.recorded().catch(() => {});
-    this.record.wake();
-    return marked;
+    return this.record.recorded().catch(() => {});
   }
 
   recorded(): Promise<void> | undefined {
     return this.record?.recorded();
-  }
-
-  override apply(): void {
-    super.apply();
-    this.record?.wake();
-  }
-
-  override transmit(): void {
-    super.transmit();
-    this.record?.wake();
   }
 
   override get endingSteps(): MovingEndpoint['endingSteps'] {

@@ -4,8 +4,6 @@ import { type Body, type Message, ProtocolError } from '@parlance/protocol';
 export interface OnRecord {
   /** How long the record lasts without a word of its node, in milliseconds. */
   readonly lastsMs: number;
-  /** Something may have happened that goes on record. */
-  wake(): void;
   /** Writes also what is not needed any more. */
   tidy(): void;
   /** The application has taken a message of the client. */

@@ -102,6 +102,27 @@ describe('a durable session', () => {
     expect(pair.server.record?.pollTurn()).toBeUndefined();
   });
 
+  it('says once when a turn can be polled, and after the present one if there is a next', () => {
+    const { server } = new Pair().run().record();
+    let wakes = 0;
+    server.record?.whenDue(() => wakes++);
+    expect(wakes).toBe(0);
+    server.channel.send(body('one'));
+    server.channel.send(body('two'));
+    expect(wakes).toBe(1);
+    server.record?.pollTurn();
+    server.channel.send(body('three'));
+    expect(wakes).toBe(1);
+    server.record?.handleRecorded(0);
+    expect(wakes).toBe(2);
+    server.record?.pollTurn();
+    server.record?.handleRecorded(0);
+    expect(wakes).toBe(2);
+    server.channel.send(body('four'));
+    server.record?.whenDue(() => wakes++);
+    expect(wakes).toBe(4);
+  });
+
   it('has one turn at a time, and says when everything so far is on record', () => {
     const pair = new Pair().run().record();
     const said: string[] = [];
@@ -110,7 +131,7 @@ describe('a durable session', () => {
     pair.server.record?.pollTurn();
     pair.server.channel.send(body('two'));
     pair.server.record?.afterRecord(() => said.push('two'));
-    expect([pair.server.record?.isIdle, pair.server.record?.pollTurn()]).toEqual([false, undefined]);
+    expect([pair.server.channel.hasUntold, pair.server.record?.pollTurn()]).toEqual([true, undefined]);
     pair.server.record?.handleRecorded(0);
     expect(said).toEqual(['one']);
     pair.record();

@@ -60,7 +60,7 @@ describe('the size of a record', () => {
       });
     const handled = () => pair.server.record?.handled;
     expect([commit(50, 25, 26), handled(), pair.server.record?.state]).toEqual(['over_budget', 0, undefined]);
-    expect(pair.server.record?.isIdle).toBe(true);
+    expect(pair.server.channel.hasUntold).toBe(false);
     expect([commit(50, 25, 25), handled(), pair.server.record?.state?.length]).toEqual(['none', 1, 50]);
     const before = pair.turns.length;
     pair.record();

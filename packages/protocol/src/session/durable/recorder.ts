@@ -62,6 +62,7 @@ export class Recorder {
   #next: NextTurn | undefined;
   #present: NextTurn | undefined;
   #number = 0;
+  #wake: (() => void) | undefined;
 
   /** Bytes of bodies that are not on record. */
   get bytes(): number {
@@ -79,6 +80,16 @@ export class Recorder {
   }
 
   // --- the driver
+
+  /** Calls `wake` each time that {@link poll} has something to return, also now if it has. */
+  whenDue(wake: () => void): void {
+    this.#wake = wake;
+    this.#wakeIfDue();
+  }
+
+  #wakeIfDue(): void {
+    if (this.#present === undefined && this.#next?.isDue) this.#wake?.();
+  }
 
   /**
    * The next turn; `undefined` while one is being recorded and if there is none.
@@ -98,6 +109,7 @@ export class Recorder {
   handleRecorded(): readonly (() => void)[] {
     const waiting = this.#present?.waiting ?? [];
     this.#present = undefined;
+    this.#wakeIfDue();
     return waiting;
   }
 
@@ -204,7 +216,9 @@ export class Recorder {
 
   #due(): NextTurn {
     const turn = this.#turn();
+    if (turn.isDue) return turn;
     turn.isDue = true;
+    this.#wakeIfDue();
     return turn;
   }
 

@@ -96,8 +96,8 @@ export class RecordingChannel extends ServerChannel {
 
   // --- the record
 
-  get isIdle(): boolean {
-    return this.recorder.isIdle;
+  whenDue(wake: () => void): void {
+    this.recorder.whenDue(wake);
   }
 
   pollTurn(takesAll = false): Turn | undefined {

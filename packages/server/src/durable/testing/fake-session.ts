@@ -22,6 +22,7 @@ export class FakeSession implements DurableSession {
   #turns = 0;
   #pending = false;
   #isPresent = false;
+  #wake = () => {};
   hasLazy = false;
   /** What never changes, in the next turn. */
   begin: Uint8Array | undefined;
@@ -31,9 +32,18 @@ export class FakeSession implements DurableSession {
   get isIdle(): boolean {
     return !this.#pending && !this.#isPresent;
   }
+  whenDue(wake: () => void): void {
+    this.#wake = wake;
+    this.#wakeIfDue();
+  }
+  #wakeIfDue(): void {
+    if (this.#pending && !this.#isPresent) this.#wake();
+  }
   handle(): void {
     this.handled++;
+    if (this.#pending) return;
     this.#pending = true;
+    this.#wakeIfDue();
   }
   pollTurn(takesAll = false): Turn | undefined {
     if (this.#isPresent || !(this.#pending || (takesAll && this.hasLazy))) return undefined;
@@ -49,6 +59,7 @@ export class FakeSession implements DurableSession {
   handleRecorded(): void {
     this.#isPresent = false;
     this.recorded = this.#turns;
+    this.#wakeIfDue();
   }
   isOpen(): boolean {
     return false;
