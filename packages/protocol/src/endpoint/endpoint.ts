@@ -48,6 +48,8 @@ export class Endpoint
   #inbound: Inbound | undefined;
   /** The session was accepted, and everything that was agreed on is loaded. */
   isReady = false;
+  /** A task of {@link enter} or an event is under way. */
+  #isEntered = false;
 
   constructor(options: EndpointOptions) {
     this.options = options;
@@ -134,57 +136,44 @@ export class Endpoint
   /** @param token credentials of this connection. @param hello the HELLO that has arrived with it, if it has. */
   handleConnected(wire: Wire, token?: string, hello?: Uint8Array | string): void {
     this.#transmitter.attach(wire);
-    guard(this, () => this.core.handleConnected(this.#clock.now(), token, hello !== undefined));
     if (hello !== undefined) this.recorder.sent(hello.length);
-    this.pump();
+    this.enter(() => this.core.handleConnected(this.#clock.now(), token, hello !== undefined));
   }
 
   protected replaceWire(wire: Wire | undefined): void {
     this.#transmitter.attach(wire);
   }
 
-  /** @param now clock reading, if the driver has one already. */
-  handleMessage(data: Uint8Array | string, wire = this.wire, now = this.#clock.now()): void {
+  /**
+   * @param now clock reading, if the driver has one already.
+   * @param isPart others may follow that arrived together with it, and then {@link handleRead} is called in this task.
+   */
+  handleMessage(data: Uint8Array | string, wire = this.wire, now = this.#clock.now(), isPart = false): void {
     if (wire !== this.wire || this.ending.isDropped) return;
-    try {
-      this.recorder.received(data.length);
-      this.core.handleMessage(data, now);
-      this.applyReceived(now);
-    } catch (error) {
-      this.crash(error);
-    }
+    this.#transmitter.hasReceived = true;
+    this.recorder.received(data.length);
+    this.enter(() => this.core.handleMessage(data, now), isPart && this.isReady);
   }
 
-  /** Applies the effects of a message. May throw. */
-  protected applyReceived(now: number): void {
-    this.apply();
-    if (this.core.isFull) this.#transmitter.pauseWhileFull();
-    // An acknowledgement is due before the coarse clock ticks.
-    if (!this.#transmitter.isTickSoon) this.#transmitter.tickSoon(now);
+  /** All messages that arrived together were given to {@link handleMessage}: applies their effects. */
+  handleRead(): void {
+    if (this.#transmitter.hasReceived) this.pump();
   }
 
   /** @param wire the connection that is gone; ignored if another one has replaced it. */
   handleDisconnected(code: number, reason: string, wire: Wire | undefined = this.wire): void {
     if (wire !== this.wire) return;
-    guard(this, () => {
-      this.#transmitter.attach(undefined);
+    this.enter(() => {
+      this.#transmitter.lose();
       this.core.handleDisconnected(code, reason, this.#clock.now());
-      this.apply();
-      this.#handleLost();
     });
   }
 
-  #handleLost(): void {
-    if (!this.ending.hasEnded) this.options.onWireLost?.(this.core.retryAfterMs);
-  }
-
   handleTaken(charge: number): void {
-    try {
-      if (this.core.channel.consume(0, charge)) this.apply();
+    guard(this, () => {
+      if (this.core.channel.consume(0, charge)) this.pump();
       if (!this.#transmitter.isReading) this.#transmitter.pauseWhileFull();
-    } catch (error) {
-      this.crash(error);
-    }
+    });
   }
 
   handleWritable(): void {
@@ -194,31 +183,41 @@ export class Endpoint
   handleTick(): void {
     this.#transmitter.isTickSoon = false;
     if (this.ending.isDropped) return;
-    try {
+    guard(this, () => {
       const now = this.#clock.now();
       this.account.handleTick(now);
       if (!this.#transmitter.isReading) this.core.handleUnread(now);
-      let next = this.core.nextTimeout();
-      if (now >= next || this.core.hasEvents) {
-        this.core.handleTimeout(now);
-        this.apply();
-        next = this.core.nextTimeout();
-      }
-      this.#transmitter.tickSoon(now, next);
-    } catch (error) {
-      this.crash(error);
-    }
+      const isDue = now >= this.core.nextTimeout() || this.core.hasEvents;
+      if (isDue) this.enter(() => this.core.handleTimeout(now));
+      this.#transmitter.tickSoon(now);
+    });
   }
 
   transmit(): void {
-    this.#transmitter.transmit();
+    if (!this.#isEntered) this.#transmitter.transmit();
   }
 
   pump(): void {
+    if (!this.#isEntered) guard(this, () => this.apply());
+  }
+
+  /**
+   * The one way in, for what arrives, what the application asks for, and timers. Frames are written and events are handled once,
+   * after the outermost task; after the next one, if this is a part. Never throws.
+   */
+  protected enter(task: () => void, isPart = false): void {
+    guard(this, () => this.#within(task));
+    if (!isPart) this.pump();
+  }
+
+  /** May throw. */
+  #within(task: () => void): void {
+    const isEntered = this.#isEntered;
+    this.#isEntered = true;
     try {
-      this.apply();
-    } catch (error) {
-      this.crash(error);
+      task();
+    } finally {
+      this.#isEntered = isEntered;
     }
   }
 
@@ -260,8 +259,7 @@ export class Endpoint
 
   /** Gives a command to the core and applies the events that follow. Never throws. */
   protected command(command: (core: SessionCore, now: number) => void): void {
-    guard(this, () => command(this.core, this.#clock.now()));
-    this.pump();
+    this.enter(() => command(this.core, this.#clock.now()));
   }
 
   /** Whether `error` was thrown because something that this session received cannot be decoded. */
@@ -277,20 +275,24 @@ export class Endpoint
 
   // --- reported by the core
 
+  /** May throw. */
   apply(): void {
     if (this.ending.isDropped) return;
     this.#transmitter.transmit();
     while (this.core.hasEvents) {
-      for (let event = this.core.pollEvent(); event !== undefined; event = this.core.pollEvent()) {
-        this.#handleEvent(event);
-      }
+      this.#within(() => {
+        for (let event = this.core.pollEvent(); event !== undefined; event = this.core.pollEvent())
+          this.#handleEvent(event);
+      });
       this.#transmitter.transmit();
     }
-    if (this.#transmitter.closeWire()) this.#handleLost();
+    if (this.#transmitter.closeWire() && !this.ending.hasEnded)
+      this.options.onWireLost?.(this.core.retryAfterMs);
     this.options.onApplied?.();
     this.#outbound?.wake();
     if (!this.ending.hasEnded) this.account.update(this.#outbound?.waitingBytes);
     this.ending.checkFlushed();
+    this.#transmitter.settle();
   }
 
   #handleEvent(event: SessionEvent): void {
@@ -353,9 +355,8 @@ export class Endpoint
     if (this.isPreloaded) this.#loading = undefined;
     this.options.onReady?.();
     this.notify('state', this.core.state);
-    this.core.releaseFrames(this.#clock.now());
-    this.pump();
-    this.#transmitter.pauseWhileFull();
+    this.#transmitter.hasReceived = true;
+    this.enter(() => this.core.releaseFrames(this.#clock.now()));
   }
 
   /** No call of the application and no body waits, and no handler runs but those of streams that `isLeft` names. */

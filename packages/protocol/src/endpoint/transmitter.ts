@@ -30,6 +30,9 @@ export class Transmitter {
   readonly #clock: Clock;
   /** The short timer calls `handleTick` as well. */
   isTickSoon = false;
+  /** The effects of messages are not applied. */
+  hasReceived = false;
+  #isLost = false;
   #isPolling = false;
   #isReading = true;
   #wire: Wire | undefined;
@@ -60,14 +63,22 @@ export class Transmitter {
     this.#disconnect ??= { code, reason };
   }
 
+  /** The connection is gone. */
+  lose(): void {
+    this.attach(undefined);
+    this.#isLost = true;
+  }
+
   /** Closes the connection if the core has asked for that. Returns whether the session may need another one. */
   closeWire(): boolean {
-    if (this.#disconnect === undefined) return false;
+    const isLost = this.#isLost;
+    this.#isLost = false;
+    if (this.#disconnect === undefined) return isLost;
     const { code, reason } = this.#disconnect;
     this.#disconnect = undefined;
     this.#wire?.close(code, reason);
     const { lifecycle } = this.#host.core;
-    if (lifecycle !== LifecycleState.SUSPENDED && lifecycle !== LifecycleState.CLOSING) return false;
+    if (lifecycle !== LifecycleState.SUSPENDED && lifecycle !== LifecycleState.CLOSING) return isLost;
     // A peer that does not answer will not take part in a closing handshake either.
     this.attach(undefined);
     return true;
@@ -118,6 +129,15 @@ export class Transmitter {
       this.#isReading = true;
       this.#wire?.resume?.();
     }
+  }
+
+  /** The effects of what has arrived are applied. */
+  settle(): void {
+    if (!this.hasReceived) return;
+    this.hasReceived = false;
+    this.pauseWhileFull();
+    // An acknowledgement is due before the coarse clock ticks.
+    if (!this.isTickSoon) this.tickSoon(this.#clock.now());
   }
 
   /** Has the host called at the next timeout of its core, if that is near. */

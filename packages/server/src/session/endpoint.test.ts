@@ -43,6 +43,25 @@ function begin(onApplied?: () => void) {
   return { endpoint, closed, time, timers };
 }
 
+it('what an event asks for takes effect once, with all that follows from the event', () => {
+  let applied = 0;
+  const { endpoint } = begin(() => applied++);
+  const events = [1, 2].map((expiresInMs) => ({ type: 'granted' as const, expiresInMs }));
+  const asked: number[] = [];
+  Object.assign(endpoint.options, {
+    onGranted(expiresInMs: number) {
+      asked.push(expiresInMs);
+      endpoint.tell(() => {});
+      endpoint.pump();
+    },
+  });
+  Object.defineProperty(endpoint.core, 'hasEvents', { get: () => events.length > 0 });
+  endpoint.core.pollEvent = () => events.shift();
+  applied = 0;
+  endpoint.tell(() => {});
+  expect([asked, applied]).toEqual([[1, 2], 1]);
+});
+
 it('messages that arrived together take effect once, when all are handled', () => {
   let handled = 0;
   const applied: number[] = [];

@@ -33,10 +33,6 @@ export abstract class MovingEndpoint extends Endpoint {
   /** What the client has said since the session was to be moved, which its next node handles. */
   #input: (Uint8Array | string)[] | undefined;
   #inputSize = 0;
-  /** The message that is handled may wait for others. */
-  #isPart = false;
-  /** The core has handled messages whose effects were not applied. */
-  #isBehind = false;
   #released: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
   /** Why it is here no more, if it has not moved in order. */
   #loss: ProtocolError | undefined;
@@ -266,18 +262,7 @@ export abstract class MovingEndpoint extends Endpoint {
     this.#release();
   }
 
-  protected override applyReceived(now: number): void {
-    if (this.#isPart && this.isReady) this.#isBehind = true;
-    else super.applyReceived(now);
-  }
-
-  /** All messages that arrived together were given to {@link handleMessage}: applies their effects. */
-  handleRead(): void {
-    if (this.#isBehind) guard(this, () => super.applyReceived(this.options.clock.now()));
-  }
-
   override apply(): void {
-    this.#isBehind = false;
     if (this.#isFrozen) return;
     super.apply();
     this.onChange?.();
@@ -291,10 +276,8 @@ export abstract class MovingEndpoint extends Endpoint {
     if (!this.#isFrozen) super.transmit();
   }
 
-  /** @param isPart others may follow that arrived together with it, and then {@link handleRead} is called in this turn. */
-  override handleMessage(data: Uint8Array | string, wire?: Wire, now?: number, isPart = false): void {
-    this.#isPart = isPart;
-    if (this.#input === undefined) return super.handleMessage(data, wire, now);
+  override handleMessage(data: Uint8Array | string, wire?: Wire, now?: number, isPart?: boolean): void {
+    if (this.#input === undefined) return super.handleMessage(data, wire, now, isPart);
     if (wire !== undefined && wire !== this.wire) return;
     this.#input.push(data);
     this.#inputSize += data.length + INPUT_OVERHEAD;
