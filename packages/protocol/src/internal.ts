@@ -84,7 +84,7 @@ export { type Clock, createSweep, type Sweep, type Sweepable, systemClock } from
 
 export { toProtocolError } from './base/errors.js';
 export { attempt, type Crashable, guard, guardLater, guardLogger, logCrash } from './endpoint/guard.js';
-export { ask, atOnce, called, catchLate, notify, readable } from './base/foreign.js';
+export { ask, atOnce, called, catchLate, isThenable, notify, readable } from './base/foreign.js';
 export { createErrorPrinter, reportError } from './endpoint/error-report.js';
 export { loggable, type LoggableError } from './endpoint/loggable.js';
 export { SILENT_LOGGER } from './endpoint/ports.js';

@@ -37,9 +37,14 @@ export function ask<Answer>(
   }
 }
 
+/** Whether a value is, or may be, a promise of any kind. */
+export function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return ((typeof value === 'object' && value !== null) || typeof value === 'function') && 'then' in value;
+}
+
 /** What a function returned that answers at once. @throws {ProtocolError} `invalid_argument` if it is a promise. */
 export function atOnce<Value>(given: Value, name: string): Value {
-  if (typeof given !== 'object' || given === null || !('then' in given)) return given;
+  if (!isThenable(given)) return given;
   catchLate(given, ignore);
   throw new ProtocolError('invalid_argument', `${name}: the function must not return a promise`);
 }

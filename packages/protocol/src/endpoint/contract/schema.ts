@@ -1,4 +1,5 @@
 import { ProtocolError } from '../../base/errors.js';
+import { isThenable } from '../../base/foreign.js';
 import type { Issue } from './issues.js';
 import { readIssues } from './issues.js';
 
@@ -63,10 +64,6 @@ export async function check(
 /** A promise of this runtime for anything that the schema has returned. */
 async function settled(outcome: PromiseLike<unknown>): Promise<unknown> {
   return await outcome;
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && 'then' in value;
 }
 
 /** Rejects with the reason of the signal if it aborts first: a schema may never settle. */

@@ -80,6 +80,24 @@ async function replyOf(
   return sent;
 }
 
+it('sends a value that a handler returns at once, and waits for a promise of any kind', async () => {
+  const sent: string[] = [];
+  const sink = {
+    respond: ({ bytes }: CodedBody) => void sent.push(Buffer.from(bytes).toString()),
+  } as unknown as ReplySink;
+  const message = createMessage({ ...plainBody(encodeUtf8('ask')), charge: 0 }, coder);
+  const begin = (handler: RequestHandler) =>
+    answer(message, handler, new Cancellation(), sink, { ...OPTIONS, rest: () => undefined });
+  const atOnce = begin(() => 'value');
+  expect(sent).toEqual(['value']);
+  // biome-ignore lint/suspicious/noThenProperty: a promise of another kind.
+  const thenable = Object.assign(() => {}, { then: (resolve: (reply: string) => void) => resolve('late') });
+  const late = begin(() => thenable as unknown as Promise<string>);
+  expect(sent).toEqual(['value']);
+  await Promise.all([atOnce, late]);
+  expect(sent).toEqual(['value', 'late']);
+});
+
 it('sends what one part returns behind the parts of a process before as another part', async () => {
   expect(await replyOf(() => 'whole', { said: [] })).toEqual(['response', 'whole']);
   const handler: RequestHandler = async (_request, { yielded, setMetadata }) => {

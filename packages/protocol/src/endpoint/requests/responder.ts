@@ -1,6 +1,6 @@
 import { isProtocolError, ProtocolError, RequestError } from '../../base/errors.js';
 import { get, isFields } from '../../base/fields.js';
-import { readable } from '../../base/foreign.js';
+import { isThenable, readable } from '../../base/foreign.js';
 import type { CodedBody } from '../../codec/body.js';
 import type { Clock } from '../../platform/clock.js';
 import type { SessionCore } from '../../session/types.js';
@@ -302,8 +302,8 @@ export async function answer(
       said,
     });
     const called = handler(request, context);
-    // A generator begins at once.
-    const reply = isAsyncIterable(called) ? called : await called;
+    // A generator begins at once, and a value is the answer at once.
+    const reply = isAsyncIterable(called) || !isThenable(called) ? called : await called;
     const parts = partsIn<Part | CodedPart>(reply);
     if (parts !== undefined) {
       const characters = new WholeCharacters<Part | CodedPart>((part) => {
@@ -327,10 +327,10 @@ export async function answer(
       const ended = output.end();
       if (ended !== undefined) await ended;
     } else {
-      const body = await encodePart(reply === undefined ? '' : (withoutHalf(reply) as Part), options, {
+      const coded = encodePart(reply === undefined ? '' : (withoutHalf(reply) as Part), options, {
         metadata: output.takeMetadata(),
       });
-      const ended = output.respond(body);
+      const ended = output.respond(coded instanceof Promise ? await coded : coded);
       if (ended !== undefined) await ended;
     }
     if (isUntaken(request, metadata)) tellUntaken(handler, session, logger);

@@ -8,7 +8,7 @@ import {
   type RequestContext,
   type RequestHandler,
 } from '@parlance/protocol';
-import { isAsyncIterable, type OwnContext, partsIn } from '@parlance/protocol/internal';
+import { isAsyncIterable, isThenable, type OwnContext, partsIn } from '@parlance/protocol/internal';
 import type { RequestOutcome, Tracing } from './tracing.js';
 
 /** Is notified of every answered request. */
@@ -85,7 +85,7 @@ function observe(
     end(true, error);
     throw error;
   }
-  if (isAsyncIterable(reply)) return observeReply(reply, steps);
+  if (isAsyncIterable(reply) || !isThenable(reply)) return observeReply(reply, steps);
   return Promise.resolve(reply).then(
     (late) => observeReply(late, steps),
     (error: unknown) => {
