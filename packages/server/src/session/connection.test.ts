@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { Subprotocol } from '@parlance/protocol';
 import { MemoryBudget, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { expect, it } from 'vitest';
+import { type Feature, NODE, type ThisNode } from '../server/features/feature.js';
 import { InstalledFeatures, type ServerOfFeatures } from '../server/features/installed-features.js';
 import { resolveServerOptions } from '../server/server-options.js';
 import { Sessions } from '../server/sessions.js';
@@ -13,9 +14,17 @@ import type { ServerEndpoint } from './endpoint.js';
 
 it('is read again when the session comes here while its message waits for memory', () => {
   const options = resolveServerOptions({});
+  const named: Feature = {
+    name: 'node',
+    provides: [NODE],
+    install(host) {
+      host.provide(NODE, { incarnation: 'node' } as ThisNode);
+      return {};
+    },
+  };
   const sessions = new Sessions(
     options,
-    () => new InstalledFeatures([], {} as ServerOfFeatures, SILENT_LOGGER),
+    () => new InstalledFeatures([named], {} as ServerOfFeatures, SILENT_LOGGER),
     () => undefined,
   );
   let holds = 0;
