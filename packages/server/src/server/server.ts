@@ -47,14 +47,14 @@ export class SessionServer {
     this.#loading = new ServerLoading(load, choresOf(quotas, memory, features, vocabularies), logger);
     this.#pages = new StatusPages({
       unready: () => this.#loading.unready() ?? features.unready() ?? sessions.admitPassed()?.message,
-      pageAt: (path, port) => features.pageAt(path, port),
+      httpAt: (path, port) => features.httpAt(path, port),
       site: options,
       logger,
     });
     this.#upgrades = new Upgrades({
       options,
-      connect: (address) => sessions.connect(address),
-      retryElsewhere: () => (features.isElsewhere ? sessions.admitPassed()?.retryAfterMs : undefined),
+      door: sessions.door,
+      targetAt: (path) => features.upgradeAt(path),
       onWire: (...connection) => sessions.begin(...connection),
     });
     this.#ports = new ServerPorts({
@@ -69,6 +69,7 @@ export class SessionServer {
   #featureHost(sessions: Sessions): ServerOfFeatures {
     return {
       options: this.options,
+      door: sessions.door,
       memory: sessions.memory,
       sessions: sessions.established,
       connections: sessions.connections,
@@ -144,6 +145,7 @@ export class SessionServer {
   async #close(isFinal: boolean): Promise<void> {
     const closed = this.#stopListening();
     await this.#sessions.closeAll(isFinal);
+    this.#upgrades.closeSockets();
     this.#ports.closeConnections();
     await this.features.close(closing());
     await closed;

@@ -27,6 +27,7 @@ import type { ServerObserver } from '../session/observer.js';
 import { startOnSession } from '../session/on-session.js';
 import type { ServerSession } from '../session/served-session.js';
 import { addressKey } from '../transport/http/addresses.js';
+import { Door } from '../transport/http/door.js';
 import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from '../transport/http/handshakes.js';
 import type { Refusal } from '../transport/http/site.js';
 import type { Transport } from '../transport/transport.js';
@@ -54,6 +55,8 @@ export class Sessions extends ServerAdmission implements SessionHost {
   readonly connections = new Set<ServerEndpoint>();
   /** Bytes on connections that got no session. */
   readonly unserved = { sent: 0, received: 0 };
+  /** Each request that opens a connection passes it. */
+  readonly door: Door;
   /** Connections without a session yet. */
   readonly greetings: Handshakes<Unanswered>;
   drain: Drain | undefined;
@@ -79,6 +82,11 @@ export class Sessions extends ServerAdmission implements SessionHost {
     this.memory = new MemoryBudget(options.processMemory);
     this.loop = createLoopShares(options.loopShare);
     this.greetings = new Handshakes(limits.handshakesPerIp, MAX_HANDSHAKES);
+    this.door = new Door({
+      options,
+      connect: (address) => this.connect(address),
+      retryElsewhere: () => (this.features.isElsewhere ? this.admitPassed()?.retryAfterMs : undefined),
+    });
     this.features = equip(this);
     this.onRequest = onRequest && this.features.wrap(onRequest);
     this.#offered = new OfferedOptions(options, this.features);

@@ -91,7 +91,7 @@ export class ServerMetrics implements FeatureHooks {
     if (this.#host.find(session.id) === session) this.#metrics?.handleEnded(session.endOf(error));
   }
 
-  page(path: string, port: PagePort): Page | undefined {
+  http(path: string, port: PagePort): Page | undefined {
     const isSeparate = this.#port.opened !== undefined;
     const own = port === 'separate' ? (this.#path ?? DEFAULT_PATH) : this.#path;
     if (path !== own || (isSeparate && port === 'sessions')) return undefined;

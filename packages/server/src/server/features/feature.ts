@@ -25,8 +25,10 @@ import type { ServerEndpoint } from '../../session/endpoint.js';
 import type { FeatureEndpoint } from '../../session/hooks.js';
 import type { SessionHost } from '../../session/host.js';
 import type { ServerObserver } from '../../session/observer.js';
+import type { Door } from '../../transport/http/door.js';
 import type { Refusal } from '../../transport/http/site.js';
-import type { Page, PagePort } from '../../transport/http/status.js';
+import type { HttpHandler, Page, PagePort } from '../../transport/http/status.js';
+import type { UpgradeTarget } from '../../transport/http/upgrade.js';
 import type { DrainOptions, DrainProgress, DrainResult } from '../drain-options.js';
 import type { ResolvedServerOptions } from '../options.js';
 import type { Slot } from './slot.js';
@@ -103,6 +105,8 @@ export interface FeatureHost {
   figures(): readonly Figure[];
   /** Of all features, as {@link figures}. */
   labels(): Labels;
+  /** Checks and counts each request that opens a connection. */
+  readonly door: Pick<Door, 'enter'>;
   /** Answers a request for one of the server's pages. Returns `false` for other requests. */
   respond(request: IncomingMessage, response: ServerResponse, port: PagePort): boolean;
 }
@@ -268,8 +272,18 @@ export interface FeatureHooks {
    * @throws {ProtocolError} `bad_message`.
    */
   load?(saved: unknown): (session: ServerEndpoint, from: string | undefined) => void;
-  /** The page at a path; `undefined` if it has none there. */
-  page?(path: string, port: PagePort): Page | undefined;
+  /**
+   * Answers requests at a path: a page, for GET alone, or a handler. `undefined` if the feature has nothing there. What it throws is
+   * answered with HTTP 500.
+   *
+   * @param path without the query; it begins with `/`.
+   */
+  http?(path: string, port: PagePort): Page | HttpHandler | undefined;
+  /**
+   * Takes WebSockets at a path, of any protocol; `undefined` if the feature takes none there. An error that it throws ends the
+   * WebSocket that it was called for.
+   */
+  upgrade?(path: string): UpgradeTarget | undefined;
   /** Loads what it needs, before clients are admitted. Called again if that has failed. */
   start?(): Promise<void> | void;
   /** Called about once a second, after {@link start}. */

@@ -13,7 +13,8 @@ import type { Sought, Wanted } from '../../session/admission/seek.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
 import type { FeatureEndpoint, LeavingHooks, SessionHooks } from '../../session/hooks.js';
 import type { Refusal } from '../../transport/http/site.js';
-import type { Page, PagePort } from '../../transport/http/status.js';
+import type { HttpHandler, Page, PagePort } from '../../transport/http/status.js';
+import type { UpgradeTarget } from '../../transport/http/upgrade.js';
 import type {
   CoreOptions,
   DrainHooks,
@@ -25,6 +26,7 @@ import type {
   Offer,
   Service,
 } from './feature.js';
+import { guardedHttp, guardedUpgrade } from './guarded.js';
 import { NamesRoute } from './names-route.js';
 import { comesAfter, inOrder, type Ordered } from './order.js';
 import { Slot } from './slot.js';
@@ -257,10 +259,20 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
 
   // --- the whole server
 
-  pageAt(path: string, port: PagePort): Page | undefined {
-    return first(this.#having('page'), (feature) =>
-      this.#ask(feature, () => feature.page(path, port), undefined),
-    );
+  /** What answers requests at a path, in the first feature that has it. */
+  httpAt(path: string, port: PagePort): Page | HttpHandler | undefined {
+    return first(this.#having('http'), (feature) => {
+      const fail = (error: unknown) => this.#report(feature, error);
+      return guardedHttp(() => feature.http(path, port), fail);
+    });
+  }
+
+  /** What takes WebSockets at a path, in the first feature that has it. */
+  upgradeAt(path: string): UpgradeTarget | 'failed' | undefined {
+    return first(this.#having('upgrade'), (feature) => {
+      const fail = (error: unknown) => this.#report(feature, error);
+      return guardedUpgrade(() => feature.upgrade(path), fail);
+    });
   }
 
   /** Why a balancer should send no clients here; `undefined` if it may. */

@@ -1,8 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { HelloPayload, ProtocolError, ResumeRefusal, Subprotocol } from '@parlance/protocol';
 import type { Crashable, SessionMemory, Wire } from '@parlance/protocol/internal';
+import type { Peer } from '../../transport/http/door.js';
 import type { Refusal } from '../../transport/http/site.js';
-import type { Peer } from '../../transport/http/upgrade.js';
+
 import type { Transport } from '../../transport/transport.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { CheckedIdentity } from './admission.js';

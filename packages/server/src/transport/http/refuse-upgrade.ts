@@ -3,10 +3,12 @@ import type { Duplex } from 'node:stream';
 const REASONS = {
   400: 'Bad Request',
   401: 'Unauthorized',
+  403: 'Forbidden',
   404: 'Not Found',
   405: 'Method Not Allowed',
   410: 'Gone',
   429: 'Too Many Requests',
+  500: 'Internal Server Error',
   503: 'Service Unavailable',
 };
 
@@ -14,7 +16,7 @@ const REASONS = {
 const LINGER_MS = 1_000;
 
 /**
- * Answers with a plain HTTP error, if the request is not for a session, its address is over a limit, or another node has
+ * Answers with a plain HTTP error, if nothing takes upgrades at the path, the address is over a limit, or another node has
  * no ticket. Closes the connection, even if the client does not.
  *
  * @param more `Retry-After` in milliseconds, which the client gets in whole seconds, or other headers.

@@ -18,9 +18,14 @@ export interface Refusal {
   readonly limit?: keyof Limits | undefined;
 }
 
+/** The client's list of subprotocols. */
+export function subprotocolsOf(header: string | undefined): readonly string[] {
+  return (header ?? '').split(',', 32).map((name) => name.trim());
+}
+
 /** The first subprotocol in the client's list that the server supports. */
 export function chooseSubprotocol(header: string | undefined): Subprotocol | undefined {
-  const offered = (header ?? '').split(',', 32).map((name) => name.trim());
+  const offered = subprotocolsOf(header);
   const known: readonly string[] = Object.values(Subprotocol);
   return offered.find((name) => known.includes(name)) as Subprotocol | undefined;
 }

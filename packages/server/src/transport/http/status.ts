@@ -13,11 +13,14 @@ export interface Page {
   readonly read: (() => Promise<string>) | undefined;
 }
 
+/** Answers requests of any method at a path. An error that it throws, or rejects with, is answered with HTTP 500 and logged. */
+export type HttpHandler = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
+
 export interface StatusOptions {
   /** Returns why no new sessions are admitted; `undefined` if they are. */
   readonly unready: () => string | undefined;
-  /** Pages of parts; may throw. */
-  readonly pageAt: (path: string, port: PagePort) => Page | undefined;
+  /** Of features. Handlers never throw. */
+  readonly httpAt: (path: string, port: PagePort) => Page | HttpHandler | undefined;
   /** The host names under which the pages are shown. */
   readonly site: SiteOptions;
   readonly logger: Logger;
@@ -25,7 +28,7 @@ export interface StatusOptions {
 
 const TEXT = 'text/plain; charset=utf-8';
 
-/** The HTTP pages of a server: whether it is alive and ready, and those of its parts. */
+/** The HTTP pages of a server: whether it is alive and ready, and those of its features. */
 export class StatusPages {
   readonly #options: StatusOptions;
 
@@ -38,10 +41,12 @@ export class StatusPages {
     const path = pathOf(request);
     if (path === undefined) return false;
     const isOwn = path === '/healthz' || path === '/readyz';
-    const page = isOwn ? undefined : this.#options.pageAt(path, port);
+    const page = isOwn ? undefined : this.#options.httpAt(path, port);
     if (!isOwn && page === undefined) return false;
     if (!isPageHost(request, this.#options.site)) {
       send(response, 403, TEXT, "this server listens on loopback; add the name to the server's hosts\n");
+    } else if (typeof page === 'function') {
+      void page(request, response);
     } else if (request.method !== 'GET' && request.method !== 'HEAD') {
       response.setHeader('allow', 'GET, HEAD');
       send(response, 405, TEXT, 'use GET\n');

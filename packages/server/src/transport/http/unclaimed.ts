@@ -12,8 +12,16 @@ type UnclaimedOptions = Pick<HttpOptions, 'path' | 'trustedProxies' | 'limits' |
 /** A listener of the event `upgrade`. */
 type UpgradeListener = (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
 
-/** The paths that the listeners of session servers serve. Several servers may be attached to one HTTP server. */
-const paths = new WeakMap<object, string>();
+/** What the listener of a session server serves. */
+interface Served {
+  /** Of its sessions. */
+  readonly path: string;
+  /** Its features take upgrades at a path. */
+  readonly hasTarget: (path: string) => boolean;
+}
+
+/** By their listeners: several session servers may be attached to one HTTP server. */
+const served = new WeakMap<object, Served>();
 
 /**
  * Milliseconds that other listeners of an HTTP server have to touch the socket of an upgrade, or `helloTimeoutMs` if that is
@@ -31,12 +39,15 @@ const UNTOUCHED_MS = 3_000;
  */
 export class Unclaimed {
   readonly #options: UnclaimedOptions;
+  readonly #hasTarget: (path: string) => boolean;
   readonly #waiting: Handshakes<Duplex>;
   #hasWarned = false;
   readonly #answers = new WeakMap<Duplex, () => void>();
 
-  constructor(options: UnclaimedOptions) {
+  /** @param hasTarget whether a feature takes upgrades at a path. */
+  constructor(options: UnclaimedOptions, hasTarget: (path: string) => boolean) {
     this.#options = options;
+    this.#hasTarget = hasTarget;
     this.#waiting = new Handshakes(options.limits.handshakesPerIp, MAX_HANDSHAKES);
   }
 
@@ -46,11 +57,11 @@ export class Unclaimed {
    */
   register(listener: UpgradeListener, server: HttpServer): void {
     const { path } = this.#options;
-    if (server.listeners('upgrade').some((each) => paths.get(each) === path)) {
+    if (registered(server).some((each) => served.get(each)?.path === path)) {
       const why = `another session server is attached to that HTTP server at ${path}; give one of them another path, or detach the first`;
       throw new ProtocolError('invalid_argument', `attach: ${why}`);
     }
-    paths.set(listener, path);
+    served.set(listener, { path, hasTarget: this.#hasTarget });
   }
 
   /** The socket of an upgrade for our path was ended by another listener, which answers for paths that are not its own. */
@@ -66,15 +77,13 @@ export class Unclaimed {
 
   /** @param listener the registered one that got the event. */
   handle(request: IncomingMessage, socket: Duplex, server: HttpServer, listener: UpgradeListener): void {
-    const listeners = server.listeners('upgrade');
-    const ours = listeners.filter((each) => paths.has(each));
-    const served = ours.map((each) => paths.get(each));
-    const path = pathOf(request);
+    const ours = registered(server);
     // Another session server takes it, or takes care of it.
-    if (served.some((each) => each === path) || ours[0] !== listener) return;
+    if (takerOf(request, server) !== undefined || ours[0] !== listener) return;
+    const paths = ours.map((each) => served.get(each)?.path);
     const answer = () =>
-      refuseUpgrade(socket, 404, `Not found. The session endpoint is ${served.join(' or ')}.`);
-    if (ours.length === listeners.length) answer();
+      refuseUpgrade(socket, 404, `Not found. The session endpoint is ${paths.join(' or ')}.`);
+    if (ours.length === server.listenerCount('upgrade')) answer();
     else if (!isUsed(socket, writtenTo(socket))) this.#wait(request, socket, answer);
   }
 
@@ -98,6 +107,25 @@ export class Unclaimed {
     const evicted = this.#waiting.add(socket, addressKey(clientAddress(request, trustedProxies)));
     if (evicted !== undefined) this.#answers.get(evicted)?.();
   }
+}
+
+/**
+ * The listener of the session server that takes an upgrade: it has its sessions at the path, or is the first one with a feature that
+ * has the path.
+ */
+export function takerOf(request: IncomingMessage, server: HttpServer): UpgradeListener | undefined {
+  const path = pathOf(request);
+  if (path === undefined) return undefined;
+  const ours = registered(server);
+  return (
+    ours.find((each) => served.get(each)?.path === path) ??
+    ours.find((each) => served.get(each)?.hasTarget(path) === true)
+  );
+}
+
+/** The listeners of session servers. */
+function registered(server: HttpServer): readonly UpgradeListener[] {
+  return server.listeners('upgrade').filter((each): each is UpgradeListener => served.has(each));
 }
 
 /** Whether a listener reads the socket, has ended it, or has written more than `written` bytes. Node itself leaves it unread. */

@@ -2,30 +2,44 @@ import type { Server as HttpServer, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ProtocolError, Subprotocol } from '@parlance/protocol';
 import { HELLO_READ, loggable, MAX_PIECE_SIZE } from '@parlance/protocol/internal';
-import type { Transport } from '../transport.js';
+import { type Transport, type TransportEvents, terminateSoon } from '../transport.js';
 import { createWebSocketAdapter } from '../websocket/adapter.js';
 import type { WebSocketAdapter, WebSocketAdapterOptions } from '../websocket/ws.js';
-import { addressKey, clientAddress, isForwarded } from './addresses.js';
 import { assertHttpServer } from './attachable.js';
+import type { Arrival, Door, Peer } from './door.js';
 import { takeEarlyHello } from './early-hello.js';
 import type { HttpOptions } from './options.js';
 import { refuseUpgrade } from './refuse-upgrade.js';
-import { checkHost, checkOrigin, chooseSubprotocol, pathOf, type Refusal } from './site.js';
-import { Unclaimed } from './unclaimed.js';
+import { chooseSubprotocol, pathOf, type Refusal, subprotocolsOf } from './site.js';
+import { takerOf, Unclaimed } from './unclaimed.js';
 
-/** The far end of a connection before it has authenticated. */
-export interface Peer {
-  /** The client's address, as reported by trusted proxies if there are any. */
-  readonly ip: string;
-  readonly request: IncomingMessage;
+/** A WebSocket of any protocol. */
+export interface OpenSocket extends Transport {
+  /**
+   * Call it before `open` returns: messages that arrive without a listener are lost, and `hold` stops reading. An error that a
+   * listener throws closes the WebSocket.
+   */
+  listen(events: Partial<TransportEvents>): void;
+}
+
+/** Takes WebSockets at a path beside that of sessions. */
+export interface UpgradeTarget {
+  /** Of the client's list; a client that does not offer it gets HTTP 400. @default none is selected */
+  readonly subprotocol?: string | undefined;
+  /**
+   * A WebSocket is open. Its messages are those of any protocol.
+   *
+   * @param socket has messages of up to the size that sessions may have, and the bounds of their WebSockets.
+   * @param peer has passed the checks of host, origin and rates; it is not authenticated.
+   */
+  open(socket: OpenSocket, peer: Peer): void;
 }
 
 export interface UpgradesOptions {
   readonly options: HttpOptions;
-  /** Counts an upgrade and returns 0, or returns the milliseconds for which the address gets HTTP 429. */
-  readonly connect: (address: string) => number;
-  /** Another server takes new connections: the milliseconds after which clients come back; `undefined` if this one does. */
-  readonly retryElsewhere?: (() => number | undefined) | undefined;
+  readonly door: Pick<Door, 'enter'>;
+  /** Of features. `failed` if one of them cannot say whether it has the path. */
+  readonly targetAt: (path: string) => UpgradeTarget | 'failed' | undefined;
   /** The upgrade is complete; `refusal` is to be sent in REJECT. `hello` has come with the request. */
   readonly onWire: (
     wire: Transport,
@@ -38,6 +52,8 @@ export interface UpgradesOptions {
 
 /** Bytes for the link header around a message of the largest size. */
 const FRAME_HEAD_ROOM = 16 * 1024;
+/** The close code of RFC 6455 for a server that closes. */
+const GOING_AWAY = 1001;
 /** The largest number that the WebSocket library and timers accept. */
 const MAX_INT = 2 ** 31 - 1;
 
@@ -63,12 +79,13 @@ export class Upgrades {
   readonly #adapter: WebSocketAdapter;
   readonly #unclaimed: Unclaimed;
   readonly #attached = new Map<HttpServer, () => void>();
-  #hasWarned = false;
+  /** WebSockets of features. */
+  readonly #sockets = new Set<Transport>();
 
   constructor(host: UpgradesOptions) {
     this.#host = host;
     this.#adapter = createWebSocketAdapter(webSocketOptions(host.options));
-    this.#unclaimed = new Unclaimed(host.options);
+    this.#unclaimed = new Unclaimed(host.options, (path) => host.targetAt(path) !== undefined);
   }
 
   /**
@@ -87,11 +104,11 @@ export class Upgrades {
     }
     const onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       try {
-        if (pathOf(request) === this.#host.options.path) {
-          if (socket.destroyed || socket.writableEnded) return this.#unclaimed.warnOfOther();
-          this.#handleUpgrade(request, socket, head);
-          if (server.listenerCount('upgrade') > 1) keepFromOthers(socket);
-        } else this.#unclaimed.handle(request, socket, server, onUpgrade);
+        const isOurs = pathOf(request) === this.#host.options.path || takerOf(request, server) === onUpgrade;
+        if (!isOurs) return this.#unclaimed.handle(request, socket, server, onUpgrade);
+        if (socket.destroyed || socket.writableEnded) return this.#unclaimed.warnOfOther();
+        this.#handleUpgrade(request, socket, head);
+        if (server.listenerCount('upgrade') > 1) keepFromOthers(socket);
       } catch (error) {
         // There may be no session yet that this could end.
         this.#host.options.logger.error(
@@ -115,48 +132,66 @@ export class Upgrades {
     for (const detach of this.#attached.values()) detach();
   }
 
-  #handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
-    const { options, connect, onWire } = this.#host;
-    const { trustedProxies } = options;
-    if (hasBody(request)) {
-      refuseUpgrade(socket, 400, 'A WebSocket upgrade request must not have a body.');
-      return;
+  /** Closes the WebSockets of features, which would keep their HTTP server from closing. */
+  closeSockets(): void {
+    for (const socket of this.#sockets) {
+      socket.close(GOING_AWAY, '');
+      terminateSoon(socket);
     }
+  }
+
+  #handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    if (hasBody(request))
+      return refuseUpgrade(socket, 400, 'A WebSocket upgrade request must not have a body.');
+    const path = pathOf(request) as string;
+    if (path === this.#host.options.path) return this.#openSession(request, socket, head);
+    const target = this.#host.targetAt(path);
+    if (target === 'failed') refuseUpgrade(socket, 500, 'The server has failed; its log says why.');
+    else if (target !== undefined) this.#open(target, request, socket, head);
+  }
+
+  #openSession(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const { options, onWire } = this.#host;
     const offered = takeEarlyHello(request);
     const subprotocol = chooseSubprotocol(request.headers['sec-websocket-protocol']);
     if (subprotocol === undefined) {
       const both = `${Subprotocol.BINARY} and ${Subprotocol.JSON}`;
-      refuseUpgrade(socket, 400, `Offer one of the WebSocket subprotocols ${both}.`);
-      return;
+      return refuseUpgrade(socket, 400, `Offer one of the WebSocket subprotocols ${both}.`);
     }
-    const retryMs = this.#host.retryElsewhere?.();
-    if (retryMs !== undefined) {
-      refuseUpgrade(socket, 503, 'This node is shutting down; another one takes connections.', retryMs);
-      return;
-    }
-    if (trustedProxies.isEmpty && isForwarded(request)) this.#warnOfProxy();
-    const ip = clientAddress(request, trustedProxies);
-    const wait = connect(addressKey(ip));
-    if (wait > 0) {
-      refuseUpgrade(socket, 429, 'Too many connections from this address.', wait);
-      return;
-    }
-    const refusal = checkHost(request, options) ?? checkOrigin(request, options);
+    const arrival = this.#enter(request, socket);
+    if (arrival === undefined) return;
     const hello = options.earlyHello && subprotocol === Subprotocol.BINARY ? offered : undefined;
     const selected = hello === undefined ? subprotocol : HELLO_READ;
     this.#adapter.upgrade(request, socket, head, selected, (wire) =>
-      onWire(wire, { ip, request }, subprotocol, refusal, hello),
+      onWire(wire, arrival, subprotocol, arrival.refusal, hello),
     );
   }
 
-  /** Behind a proxy that is not listed, all clients share one address and its limits. */
-  #warnOfProxy(): void {
-    if (this.#hasWarned) return;
-    this.#hasWarned = true;
-    this.#host.options.logger.warn(
-      { event: 'server.proxied' },
-      'X-Forwarded-For is ignored; if the proxy is yours, list it in trustedProxies',
-    );
+  #open(target: UpgradeTarget, request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const { subprotocol } = target;
+    const offered = subprotocolsOf(request.headers['sec-websocket-protocol']);
+    if (subprotocol !== undefined && !offered.includes(subprotocol))
+      return refuseUpgrade(socket, 400, `Offer the WebSocket subprotocol ${subprotocol}.`);
+    const arrival = this.#enter(request, socket);
+    if (arrival === undefined) return;
+    const { ip, refusal } = arrival;
+    if (refusal !== undefined) {
+      const fields = { event: 'upgrade.refused', ip, path: pathOf(request) };
+      this.#host.options.logger.info(fields, `refused: ${refusal.message}`);
+      return refuseUpgrade(socket, 403, refusal.message);
+    }
+    this.#adapter.upgrade(request, socket, head, subprotocol, (wire) => {
+      this.#sockets.add(wire);
+      socket.once('close', () => this.#sockets.delete(wire));
+      target.open(wire, { ip, request });
+    });
+  }
+
+  #enter(request: IncomingMessage, socket: Duplex): Arrival | undefined {
+    const arrival = this.#host.door.enter(request);
+    if (!('status' in arrival)) return arrival;
+    refuseUpgrade(socket, arrival.status, arrival.message, arrival.retryAfterMs);
+    return undefined;
   }
 }
 

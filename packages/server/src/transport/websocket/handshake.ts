@@ -47,10 +47,11 @@ function isList(header: string): boolean {
 }
 
 /** Accepts a request without faults. No extension that a client offers is selected. */
-export function acceptUpgrade(headers: IncomingHttpHeaders, subprotocol: string): string {
+export function acceptUpgrade(headers: IncomingHttpHeaders, subprotocol: string | undefined): string {
   const accept = createHash('sha1').update(`${headers['sec-websocket-key']}${GUID}`).digest('base64');
   return (
     'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n' +
-    `Sec-WebSocket-Accept: ${accept}\r\nSec-WebSocket-Protocol: ${subprotocol}\r\n\r\n`
+    `Sec-WebSocket-Accept: ${accept}\r\n` +
+    (subprotocol === undefined ? '\r\n' : `Sec-WebSocket-Protocol: ${subprotocol}\r\n\r\n`)
   );
 }

@@ -11,14 +11,14 @@ import { FrameWriter } from './frame-writer.js';
 
 export interface WebSocketAdapter {
   /**
-   * Completes the upgrade with `subprotocol` and calls `onWire`. A malformed upgrade is answered with HTTP 400
+   * Completes the upgrade with `subprotocol`, or with none, and calls `onWire`. A malformed upgrade is answered with HTTP 400
    * instead.
    */
   upgrade(
     request: IncomingMessage,
     socket: Duplex,
     head: Buffer,
-    subprotocol: string,
+    subprotocol: string | undefined,
     onWire: (wire: Transport) => void,
   ): void;
 }
@@ -53,7 +53,7 @@ export function createLibraryAdapter(options: WebSocketBounds): WebSocketAdapter
     handleProtocols: (_offered, request) => chosen.get(request) ?? false,
     WebSocket: WiredSocket,
   } as ServerOptions<typeof WiredSocket>);
-  const chosen = new WeakMap<IncomingMessage, string>();
+  const chosen = new WeakMap<IncomingMessage, string | undefined>();
 
   return {
     upgrade(request, socket, head, subprotocol, onWire) {
