@@ -70,6 +70,8 @@ export class SessionServer {
     return {
       options: this.options,
       door: sessions.door,
+      identify: (request, stated) => sessions.visitors.identify(request, stated),
+      session: (visitor, options) => sessions.visitors.session(visitor, options),
       memory: sessions.memory,
       sessions: sessions.established,
       connections: sessions.connections,

@@ -26,6 +26,7 @@ import type { SessionHost, Unanswered } from '../session/host.js';
 import type { ServerObserver } from '../session/observer.js';
 import { startOnSession } from '../session/on-session.js';
 import type { ServerSession } from '../session/served-session.js';
+import { Visitors } from '../session/visitors.js';
 import { addressKey } from '../transport/http/addresses.js';
 import { Door } from '../transport/http/door.js';
 import { Handshakes, MAX_HANDSHAKES, MAX_PASSED } from '../transport/http/handshakes.js';
@@ -57,6 +58,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
   readonly unserved = { sent: 0, received: 0 };
   /** Each request that opens a connection passes it. */
   readonly door: Door;
+  readonly visitors: Visitors;
   /** Connections without a session yet. */
   readonly greetings: Handshakes<Unanswered>;
   drain: Drain | undefined;
@@ -87,6 +89,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
       connect: (address) => this.connect(address),
       retryElsewhere: () => (this.features.isElsewhere ? this.admitPassed()?.retryAfterMs : undefined),
     });
+    this.visitors = new Visitors(this, this.door);
     this.features = equip(this);
     this.onRequest = onRequest && this.features.wrap(onRequest);
     this.#offered = new OfferedOptions(options, this.features);

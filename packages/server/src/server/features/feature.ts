@@ -8,6 +8,7 @@ import type {
   ProtocolError,
   RequestHandler,
   ResumeOffer,
+  Session,
   SessionOptions,
 } from '@parlance/protocol';
 import {
@@ -19,12 +20,14 @@ import {
 } from '@parlance/protocol/internal';
 import type { Engine } from '../../engine/engine.js';
 import type { CheckedIdentity } from '../../session/admission/admission.js';
+import type { Stated } from '../../session/admission/identify.js';
 import type { Origin } from '../../session/admission/renewal.js';
 import type { Sought, Wanted } from '../../session/admission/seek.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
 import type { FeatureEndpoint } from '../../session/hooks.js';
 import type { SessionHost } from '../../session/host.js';
 import type { ServerObserver } from '../../session/observer.js';
+import type { Visitor, VisitorSessionOptions } from '../../session/visitors.js';
 import type { Door } from '../../transport/http/door.js';
 import type { Refusal } from '../../transport/http/site.js';
 import type { HttpHandler, Page, PagePort } from '../../transport/http/status.js';
@@ -105,8 +108,26 @@ export interface FeatureHost {
   figures(): readonly Figure[];
   /** Of all features, as {@link figures}. */
   labels(): Labels;
-  /** Checks and counts each request that opens a connection. */
+  /** Checks and counts each request that opens a connection, for what carries sessions. */
   readonly door: Pick<Door, 'enter'>;
+  /**
+   * Asks the application's `authenticate` who has sent a request, as for a session: with the same checks of host, origin and rates,
+   * and in the same time. A request counts once, also one whose WebSocket a feature takes.
+   *
+   * @param stated what the client says of itself beside its headers.
+   * @throws {ProtocolError} if the client is refused: `unauthenticated`, `forbidden`, `rate_limited`, `draining`, or `internal` if
+   * `authenticate` has failed. A handler of HTTP that throws it answers with 401, 403, 429, 503 or 500.
+   */
+  identify(request: IncomingMessage, stated?: Stated): Promise<Visitor>;
+  /**
+   * Begins a session of a visitor within this process, for an endpoint that speaks another protocol. It is one of the server's
+   * sessions, with the same handlers, hooks and limits, and ends with `close` at either end, when the credentials expire, or when
+   * the server drains and nothing is under way. It is not resumed.
+   *
+   * @returns the client's end.
+   * @throws {ProtocolError} as {@link identify} if the session is refused; `invalid_argument` for what `identify` has not returned.
+   */
+  session(visitor: Visitor, options?: VisitorSessionOptions): Promise<Session>;
   /** Answers a request for one of the server's pages. Returns `false` for other requests. */
   respond(request: IncomingMessage, response: ServerResponse, port: PagePort): boolean;
 }

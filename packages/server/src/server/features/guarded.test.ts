@@ -1,5 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { CloseCode } from '@parlance/protocol';
 import { expect, it } from 'vitest';
+import { refusedError } from '../../session/admission/identify.js';
 import type { OpenSocket, UpgradeTarget } from '../../transport/http/upgrade.js';
 import type { Transport, TransportEvents } from '../../transport/transport.js';
 import { guardedHttp, guardedUpgrade } from './guarded.js';
@@ -10,11 +12,15 @@ const REQUEST = {} as IncomingMessage;
 
 class FakeResponse {
   headersSent = false;
+  readonly headers: Record<string, unknown> = {};
   status: number | undefined;
   isDestroyed = false;
   writeHead(status: number): void {
     this.headersSent = true;
     this.status = status;
+  }
+  setHeader(name: string, value: unknown): void {
+    this.headers[name] = value;
   }
   end(): void {}
   destroy(): void {
@@ -60,6 +66,20 @@ it.each([
 ])('answers with 500 for %s', (_name, hook) => {
   const { response, faults } = answer(hook);
   expect([response.status, faults.length]).toEqual([500, 1]);
+});
+
+it.each([
+  [{ message: '', closeCode: CloseCode.UNAUTHENTICATED }, 401, { 'www-authenticate': 'Bearer' }],
+  [{ message: '', closeCode: CloseCode.FORBIDDEN }, 403, {}],
+  [{ message: '', closeCode: CloseCode.RATE_LIMITED, retryAfterMs: 1_001 }, 429, { 'retry-after': 2 }],
+  [{ message: '', closeCode: CloseCode.DRAINING }, 503, {}],
+  [{ message: '', closeCode: CloseCode.INTERNAL }, 500, {}],
+])('answers with %o as its status says, and reports no fault', async (refusal, status, headers) => {
+  const { response, faults } = answer(() => async () => {
+    throw refusedError(refusal);
+  });
+  await new Promise(setImmediate);
+  expect([response.status, response.headers, faults]).toEqual([status, headers, []]);
 });
 
 it('answers with 500 for a handler that rejects, and cuts off an answer that has begun', async () => {

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { ProtocolError } from '@parlance/protocol';
 import { ask, notify } from '@parlance/protocol/internal';
+import { statusOf } from '../../session/admission/identify.js';
 import type { HttpHandler, Page } from '../../transport/http/status.js';
 import type { OpenSocket, UpgradeTarget } from '../../transport/http/upgrade.js';
 import type { Transport, TransportEvents } from '../../transport/transport.js';
@@ -16,7 +17,7 @@ type Report = (error: unknown) => void;
 export function guardedHttp(hook: () => unknown, report: Report): Page | HttpHandler | undefined {
   const failing = (error: unknown): HttpHandler => {
     report(error);
-    return (_request, response) => answerFailed(response);
+    return (_request, response) => answerFailed(response, undefined);
   };
   const read = (given: unknown): Page | HttpHandler | undefined => {
     if (given === undefined || isPage(given)) return given;
@@ -31,17 +32,27 @@ function guardedHandler(handler: HttpHandler, report: Report): HttpHandler {
     notify(
       () => handler(request, response),
       (error) => {
-        report(error);
-        answerFailed(response);
+        if (statusOf(error) === undefined) report(error);
+        answerFailed(response, error);
       },
     );
 }
 
-function answerFailed(response: ServerResponse): void {
+/** @param error if it says why a client is refused, the client is told. */
+function answerFailed(response: ServerResponse, error: unknown): void {
   if (response.headersSent) return void response.destroy();
-  response.writeHead(500, { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' });
-  response.end('the server failed to answer; its log says why\n');
+  const status = statusOf(error);
+  const { message, retryAfterMs } = status === undefined ? FAULT : (error as ProtocolError);
+  if (retryAfterMs !== undefined) response.setHeader('retry-after', Math.ceil(retryAfterMs / 1000));
+  if (status === 401) response.setHeader('www-authenticate', 'Bearer');
+  response.writeHead(status ?? 500, {
+    'content-type': 'text/plain; charset=utf-8',
+    'cache-control': 'no-store',
+  });
+  response.end(`${message}\n`);
 }
+
+const FAULT = { message: 'the server failed to answer; its log says why', retryAfterMs: undefined };
 
 function isPage(given: unknown): given is Page {
   return typeof given === 'object' && given !== null && 'type' in given && typeof given.type === 'string';

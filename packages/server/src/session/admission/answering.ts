@@ -11,17 +11,18 @@ import {
 } from '@parlance/protocol';
 import { answerTo, createServerSession, guard, newSessionId, systemClock } from '@parlance/protocol/internal';
 import { addressKey, memoryKeys } from '../../transport/http/addresses.js';
-import { bearerToken, type Refusal } from '../../transport/http/site.js';
+import type { Refusal } from '../../transport/http/site.js';
 import type { LoopQueue } from '../../transport/loop-queue.js';
 import type { Transport } from '../../transport/transport.js';
 import { SessionDriver } from '../driver.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { SessionHost } from '../host.js';
 import { clientInfo } from '../served-session.js';
-import { type CheckedIdentity, UNCHECKED, unauthenticated } from './admission.js';
+import type { CheckedIdentity } from './admission.js';
 import { countedPrincipal } from './authentication.js';
+import { identifyPeer } from './identify.js';
 import { warnOfKeys } from './keys.js';
-import { grant, identifyOrigin, type Origin, originOf } from './renewal.js';
+import { grant, type Origin } from './renewal.js';
 import { resumable } from './resume.js';
 import { type Guide, NOT_RESUMED, type Passed, type PassedPeer, type Sought, type Target } from './seek.js';
 
@@ -75,27 +76,21 @@ export class Answering {
   }
 
   async run(): Promise<void> {
-    const { passed, ip, request } = this.#to.peer;
+    const { passed, identified } = this.#to.peer;
     if (passed !== undefined) return this.#answerPassed(passed);
-    const { options, quotas, features } = this.#host;
+    const { options, features } = this.#host;
     // A session on record would be lost here if a server that has just begun looked at it too early.
     const loading = this.#host.untilLoaded(this.#hello);
     const isLoaded = loading === undefined || (await loading);
     if (this.#to.isOver) return;
     if (!isLoaded) return this.#to.refuse(NOT_LOADED);
     const { resume, agentId, auth } = this.#hello;
-    const limited = quotas.checkAttempt(addressKey(ip), resume === undefined, systemClock.now());
-    if (limited !== undefined) return this.#to.refuse(limited);
-    const origin = originOf(request, ip, agentId);
-    const token = auth?.token ?? bearerToken(origin.headers);
-    const identity = await identifyOrigin(token, origin, options);
-    // The attempt counts as failed even if the client did not wait for the answer.
-    if (identity === undefined || typeof identity === 'string') this.#to.countFailure();
+    const stated = { token: auth?.token, agentId };
+    const known = identified ?? (await identifyPeer(this.#to.peer, stated, resume === undefined, this.#host));
     // The client may have left, or timed out, during authentication.
     if (this.#to.isOver) return;
-    if (typeof identity === 'string') return this.#to.refuse(UNCHECKED[identity]);
-    if (identity === undefined)
-      return this.#to.refuse(unauthenticated(token, options.authenticate === undefined));
+    if (!('identity' in known)) return this.#to.refuse(known);
+    const { identity, origin } = known;
     const client = { identity, origin, counted: countedPrincipal(identity.principal, options) };
     let found = this.#resumeHere(client);
     if (found === ResumeRefusal.UNKNOWN_SESSION) {

@@ -7,6 +7,7 @@ import type { Refusal } from '../../transport/http/site.js';
 import type { Transport } from '../../transport/transport.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { CheckedIdentity } from './admission.js';
+import type { Identified } from './identify.js';
 import type { Origin } from './renewal.js';
 
 /** What a connection feeds: a session of this server, or what leads it to another server's. */
@@ -72,9 +73,11 @@ export interface Passed {
   isFor(hello: Uint8Array | string): boolean;
 }
 
-/** A peer that another server may have authenticated, which passes its connection on. */
+/** A peer that may have been authenticated before its HELLO. */
 export interface PassedPeer extends Peer {
-  /** @default undefined */
+  /** By this server. @default undefined */
+  readonly identified?: Identified | undefined;
+  /** By another one, which passes the connection on. @default undefined */
   readonly passed?: Passed | undefined;
 }
 

@@ -34,6 +34,7 @@ export interface DoorOptions {
 /** Checks each request that opens a connection, whatever carries its messages: rates, proxies, host and origin. */
 export class Door {
   readonly #host: DoorOptions;
+  readonly #arrivals = new WeakMap<IncomingMessage, Arrival | TurnedAway>();
   #hasWarned = false;
 
   constructor(host: DoorOptions) {
@@ -54,6 +55,13 @@ export class Door {
     if (waitMs > 0)
       return { status: 429, message: 'Too many connections from this address.', retryAfterMs: waitMs };
     return { ip, request, refusal: checkHost(request, options) ?? checkOrigin(request, options) };
+  }
+
+  /** A request that may be asked about again, and counts once. */
+  enterOnce(request: IncomingMessage): Arrival | TurnedAway {
+    const arrival = this.#arrivals.get(request) ?? this.enter(request);
+    this.#arrivals.set(request, arrival);
+    return arrival;
   }
 
   /** Behind a proxy that is not listed, all clients share one address and its limits. */

@@ -6,7 +6,7 @@ import { type Transport, type TransportEvents, terminateSoon } from '../transpor
 import { createWebSocketAdapter } from '../websocket/adapter.js';
 import type { WebSocketAdapter, WebSocketAdapterOptions } from '../websocket/ws.js';
 import { assertHttpServer } from './attachable.js';
-import type { Arrival, Door, Peer } from './door.js';
+import type { Door, Peer, TurnedAway } from './door.js';
 import { takeEarlyHello } from './early-hello.js';
 import type { HttpOptions } from './options.js';
 import { refuseUpgrade } from './refuse-upgrade.js';
@@ -37,7 +37,7 @@ export interface UpgradeTarget {
 
 export interface UpgradesOptions {
   readonly options: HttpOptions;
-  readonly door: Pick<Door, 'enter'>;
+  readonly door: Pick<Door, 'enter' | 'enterOnce'>;
   /** Of features. `failed` if one of them cannot say whether it has the path. */
   readonly targetAt: (path: string) => UpgradeTarget | 'failed' | undefined;
   /** The upgrade is complete; `refusal` is to be sent in REJECT. `hello` has come with the request. */
@@ -158,8 +158,8 @@ export class Upgrades {
       const both = `${Subprotocol.BINARY} and ${Subprotocol.JSON}`;
       return refuseUpgrade(socket, 400, `Offer one of the WebSocket subprotocols ${both}.`);
     }
-    const arrival = this.#enter(request, socket);
-    if (arrival === undefined) return;
+    const arrival = this.#host.door.enter(request);
+    if ('status' in arrival) return turnAway(socket, arrival);
     const hello = options.earlyHello && subprotocol === Subprotocol.BINARY ? offered : undefined;
     const selected = hello === undefined ? subprotocol : HELLO_READ;
     this.#adapter.upgrade(request, socket, head, selected, (wire) =>
@@ -172,8 +172,9 @@ export class Upgrades {
     const offered = subprotocolsOf(request.headers['sec-websocket-protocol']);
     if (subprotocol !== undefined && !offered.includes(subprotocol))
       return refuseUpgrade(socket, 400, `Offer the WebSocket subprotocol ${subprotocol}.`);
-    const arrival = this.#enter(request, socket);
-    if (arrival === undefined) return;
+    // The feature may ask who the client is.
+    const arrival = this.#host.door.enterOnce(request);
+    if ('status' in arrival) return turnAway(socket, arrival);
     const { ip, refusal } = arrival;
     if (refusal !== undefined) {
       const fields = { event: 'upgrade.refused', ip, path: pathOf(request) };
@@ -186,13 +187,10 @@ export class Upgrades {
       target.open(wire, { ip, request });
     });
   }
+}
 
-  #enter(request: IncomingMessage, socket: Duplex): Arrival | undefined {
-    const arrival = this.#host.door.enter(request);
-    if (!('status' in arrival)) return arrival;
-    refuseUpgrade(socket, arrival.status, arrival.message, arrival.retryAfterMs);
-    return undefined;
-  }
+function turnAway(socket: Duplex, { status, message, retryAfterMs }: TurnedAway): void {
+  refuseUpgrade(socket, status, message, retryAfterMs);
 }
 
 /** A proxy in front of the server may read the body as the beginning of the next request. */
