@@ -1,5 +1,4 @@
-import { ProtocolError } from '@parlance/protocol';
-import type { Feature } from '../../../packages/server/src/server/features/feature.js';
+import { type Feature, ProtocolError } from '@parlance/server';
 
 /** Counts the words that each session has said, wherever it goes. A request with `{ what: 'words' }` is answered with the number. */
 export const words = (): Feature => ({

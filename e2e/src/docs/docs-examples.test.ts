@@ -3,7 +3,9 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Message, Server } from '@parlance/server';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createPeers } from '../kit/peers.js';
 
 /** The examples of the documents, run as they are pasted. */
 
@@ -55,6 +57,47 @@ it('INSPECTOR.md: a tap', async () => {
   const stdout = await run([await paste('INSPECTOR.md', 'look.mjs')]);
   expect(stdout).toMatch(/^sent HELLO \d+ offers codecs/);
   expect(stdout).toMatch(/^received response \d+ /m);
+});
+
+describe('guide/write-a-feature.md', () => {
+  const peers = createPeers();
+  afterEach(() => peers[Symbol.asyncDispose]());
+
+  it('a count of words', async () => {
+    const { words } = await import(await paste('guide/write-a-feature.md', 'words.mjs'));
+    const onSession = async (session: AsyncIterable<Message>) => {
+      for await (const message of session) void message;
+    };
+    const { url } = await peers.serve({ features: [words()], onRequest: () => 'no count', onSession });
+    const session = await peers.dial(url);
+    const count = async () => (await session.request('', { metadata: { what: 'words' } })).text;
+    await session.send('one two three');
+    await session.send('four');
+    await expect.poll(count).toBe('4');
+    expect((await session.request('anything')).text).toBe('no count');
+  });
+
+  it('a request for what a session has asked, by its principal alone', async () => {
+    const { serve } = await import(await paste('guide/write-a-feature.md', 'peek.mjs'));
+    const server: Server = peers.use(
+      serve(({ token }: { readonly token?: string }) => (token === undefined ? null : { principal: token })),
+    );
+    const { port, url } = await server.listen();
+    const ann = await peers.dial(url, { token: 'ann' });
+    expect((await ann.request('what is it?')).text).toBe('re: what is it?');
+    const peek = async (headers: Record<string, string>) => {
+      const response = await fetch(`http://127.0.0.1:${port}/peek/${ann.id}`, { headers });
+      return [response.status, await response.text()];
+    };
+    expect(await peek({ authorization: 'Bearer ann' })).toEqual([200, 'what is it?']);
+    expect(await peek({ authorization: 'Bearer ben' })).toEqual([404, '']);
+    expect((await peek({}))[0]).toBe(401);
+    expect((await peek({ authorization: 'Bearer ann', origin: 'https://evil.example' }))[0]).toBe(403);
+  });
+
+  it('a protocol of its own', async () => {
+    expect(await run([await paste('guide/write-a-feature.md', 'brackets.mjs')])).toBe('[re: hello]\n');
+  });
 });
 
 it('TESTING.md: a test of a handler under node --test', async () => {

@@ -12,6 +12,7 @@ import { keptReplies } from './replies/feature.js';
 import type { CloseServerOptions, DrainOptions, DrainResult } from './server/drain-options.js';
 import { chooseFeatures, isRemoved } from './server/features/choose-features.js';
 import type { Feature, Service } from './server/features/feature.js';
+import type { OwnHooks } from './server/features/own-feature.js';
 import { SessionServer } from './server/server.js';
 import { resolveServerOptions, type ServerOptions } from './server/server-options.js';
 import { tensors } from './server/tensors/feature.js';
@@ -137,4 +138,4 @@ export function defaultFeatures({
 }
 
 /** An extension that sessions agree on, and that the sessions themselves have. */
-const agreedOn = (name: string): Feature => ({ name, install: () => ({ extensions: [name] }) });
+const agreedOn = (name: string): Feature => ({ name, install: (): OwnHooks => ({ extensions: [name] }) });

@@ -34,9 +34,33 @@ export type { AdminOptions } from './operate/admin/options.js';
 export type { CommitOptions, ServerSession } from './session/served-session.js';
 export { createServer } from './create-server.js';
 
+// Features of your own
+
+export {
+  type DrainHooks,
+  type Feature,
+  type FeatureHooks,
+  type FeatureHost,
+  type Figure,
+  type Label,
+  type Labels,
+  type Loaded,
+  Service,
+} from './server/features/feature.js';
+export type { Slot, Slotted } from './server/features/slot.js';
+export type { FeatureSession } from './session/feature-session.js';
+export type { Stated } from './session/admission/identify.js';
+export type { Visitor, VisitorSessionOptions } from './session/visitors.js';
+export type { Arrival, Peer, TurnedAway } from './transport/http/door.js';
+export type { Refusal } from './transport/http/site.js';
+export type { RejectCode } from '@parlance/protocol';
+export type { HttpHandler, Page, PagePort } from './transport/http/status.js';
+export type { OpenSocket, UpgradeTarget } from './transport/http/upgrade.js';
+export type { Transport, TransportEvents } from './transport/transport.js';
+export type { Traffic, Wire } from '@parlance/protocol/internal';
+
 // Features
 
-export type { Feature } from './server/features/feature.js';
 export { without } from './server/features/choose-features.js';
 export { admin } from './operate/admin/feature.js';
 export { agents } from './agents/feature.js';

@@ -4,6 +4,7 @@ import { systemClock } from '@parlance/protocol/internal';
 import { CLUSTER, JOINING } from '../cluster/port.js';
 import { type Feature, type Figure, Service } from '../server/features/feature.js';
 import { counts, one } from '../server/features/figures.js';
+import type { OwnHooks, OwnHost } from '../server/features/own-feature.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { Directory } from './directory.js';
 import { AgentMoves } from './moves.js';
@@ -25,7 +26,7 @@ export const AGENTS = new Service<Agents>('agents');
 export const agents = (options: AgentsOptions = {}): Feature => ({
   name: 'agents',
   after: ['metrics', 'tracing', 'scan', CLUSTER],
-  install(host) {
+  install(host: OwnHost): OwnHooks {
     assertAgents(options, host.options.authenticate !== undefined);
     const { limits, logger } = host.options;
     const policy = new Policy(options, logger);

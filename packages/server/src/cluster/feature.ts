@@ -1,5 +1,6 @@
 import { Extension } from '@parlance/protocol';
-import { type Feature, type FeatureHooks, NODE, SESSIONS } from '../server/features/feature.js';
+import type { Feature } from '../server/features/feature.js';
+import { NODE, type OwnHooks, type OwnHost, SESSIONS } from '../server/features/own-feature.js';
 import type { SessionHost } from '../session/host.js';
 import { MovableMailbox } from '../session/movable-mailbox.js';
 import { EngineSize } from './engine-size.js';
@@ -19,7 +20,7 @@ export const cluster = (options: ClusterOptions = {}): Feature => ({
   name: 'cluster',
   provides: [NODE, CLUSTER],
   after: ['metrics'],
-  install(host) {
+  install(host: OwnHost): OwnHooks {
     const server = host.use(SESSIONS) as SessionHost;
     const resolved = resolveClusterOptions(host.options.engine, options);
     const node = new ClusterNode(
@@ -45,7 +46,7 @@ export const cluster = (options: ClusterOptions = {}): Feature => ({
   },
 });
 
-function partOf(node: ClusterNode, size: EngineSize): FeatureHooks {
+function partOf(node: ClusterNode, size: EngineSize): OwnHooks {
   const { moves } = node;
   return {
     extensions: [Extension.MOVE],

@@ -1,6 +1,7 @@
 import { CloseCode } from '@parlance/protocol';
 import type { Engine } from '../engine/engine.js';
-import { Service, type ThisNode } from '../server/features/feature.js';
+import { Service } from '../server/features/feature.js';
+import type { ThisNode } from '../server/features/own-feature.js';
 import type { Refusal } from '../transport/http/site.js';
 import type { Links } from './link/links.js';
 import type { KnownNode } from './membership.js';

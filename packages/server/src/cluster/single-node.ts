@@ -1,12 +1,7 @@
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import type { Engine, EngineConnection } from '../engine/engine.js';
-import {
-  type Feature,
-  type FeatureHost,
-  type Figure,
-  NODE,
-  type ThisNode,
-} from '../server/features/feature.js';
+import type { Feature, Figure } from '../server/features/feature.js';
+import { NODE, type OwnHooks, type OwnHost, type ThisNode } from '../server/features/own-feature.js';
 import { recordMsOf } from '../session/on-record.js';
 import { EngineSize } from './engine-size.js';
 import { Membership } from './membership.js';
@@ -20,7 +15,7 @@ export const singleNode = (): Feature => ({
   name: 'single-node',
   provides: [NODE],
   after: ['cluster'],
-  install(host) {
+  install(host: OwnHost): OwnHooks {
     const { engine } = host.options;
     if (engine === undefined || host.use(CLUSTER) !== undefined) return {};
     const node = new SingleNode(observedEngine(assertEngine(engine), host), host);
@@ -42,7 +37,7 @@ class SingleNode implements ThisNode {
   readonly #records: RecordKeeper;
   readonly #link: EngineConnection;
 
-  constructor(engine: Engine, { options: { logger, timers }, sessions }: FeatureHost) {
+  constructor(engine: Engine, { options: { logger, timers }, sessions }: OwnHost) {
     const { incarnation } = this;
     const link = engine.connect();
     this.engine = engine;

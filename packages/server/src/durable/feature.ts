@@ -4,16 +4,14 @@ import { RECORDED, type RecordedSessions } from '../cluster/recorded.js';
 import type { EngineConnection } from '../engine/engine.js';
 import type { RequestOnRecord } from '../engine/logs/reply.js';
 import type { Seal } from '../engine/seal/keys.js';
+import type { DrainHooks, Feature, Figure } from '../server/features/feature.js';
 import {
-  type DrainHooks,
-  type Feature,
-  type FeatureHooks,
-  type FeatureHost,
-  type Figure,
   NODE,
+  type OwnHooks,
+  type OwnHost,
   SESSIONS,
   type ThisNode,
-} from '../server/features/feature.js';
+} from '../server/features/own-feature.js';
 import type { CheckedIdentity } from '../session/admission/admission.js';
 import type { Origin } from '../session/admission/renewal.js';
 import type { Sought, Wanted } from '../session/admission/seek.js';
@@ -42,7 +40,7 @@ export const durable = (policy: DurablePolicy = true, options: DurabilityOptions
   name: 'durable',
   provides: [RECORDED],
   after: ['metrics', NODE],
-  install(host) {
+  install(host: OwnHost): OwnHooks {
     const node = host.use(NODE) as ThisNode;
     const durability = resolveDurability(policy, options, node.engine);
     if (durability === undefined) return {};
@@ -52,7 +50,7 @@ export const durable = (policy: DurablePolicy = true, options: DurabilityOptions
   },
 });
 
-class DurablePart implements FeatureHooks, RecordedSessions {
+class DurablePart implements OwnHooks, RecordedSessions {
   readonly #logger: Logger;
   readonly #durability: ResolvedDurability;
   readonly #records: Records;
@@ -61,14 +59,14 @@ class DurablePart implements FeatureHooks, RecordedSessions {
   readonly #link: EngineConnection;
   readonly #seal: Seal | undefined;
   readonly #node: ThisNode;
-  readonly #find: FeatureHost['find'];
+  readonly #find: OwnHost['find'];
   readonly #parts: () => SessionHost['features'];
   readonly extensions = [Extension.DURABLE];
   readonly core;
   readonly drain: DrainHooks;
   readonly figures: readonly Figure[];
 
-  constructor(host: FeatureHost, durability: ResolvedDurability, node: ThisNode) {
+  constructor(host: OwnHost, durability: ResolvedDurability, node: ThisNode) {
     const server = host.use(SESSIONS) as SessionHost;
     const { logger, seal, timers, feed } = host.options;
     const { incarnation } = node;

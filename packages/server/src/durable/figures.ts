@@ -1,6 +1,7 @@
 import type { EventFeed } from '../base/event-feed.js';
-import type { FeatureHost, Figure } from '../server/features/feature.js';
+import type { Figure } from '../server/features/feature.js';
 import { counts, one } from '../server/features/figures.js';
+import type { OwnHost } from '../server/features/own-feature.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 
 /** What becomes of durable sessions and of the engine that keeps them, as the log names it. */
@@ -16,7 +17,7 @@ const DURABLE_EVENTS = [
  * @param ageOf how long a session has been on record here, in milliseconds.
  */
 export function durableFigures(
-  sessions: FeatureHost['sessions'],
+  sessions: OwnHost['sessions'],
   feed: EventFeed,
   ageOf: (session: ServerEndpoint) => number,
 ): readonly Figure[] {

@@ -1,6 +1,7 @@
 import { CLUSTER, JOINING } from '../cluster/port.js';
-import { type Feature, type Figure, NODE, Service, type ThisNode } from '../server/features/feature.js';
+import { type Feature, type Figure, Service } from '../server/features/feature.js';
 import { counts, one } from '../server/features/figures.js';
+import { NODE, type OwnHooks, type OwnHost, type ThisNode } from '../server/features/own-feature.js';
 import type { Group } from './group.js';
 import { Groups } from './groups.js';
 import { NamedGroup } from './named-group.js';
@@ -16,7 +17,7 @@ export const GROUPS = new Service<{ named(name: string): Group }>('groups');
 export const groups = (options: GroupsOptions = {}): Feature => ({
   name: 'groups',
   after: ['metrics', NODE],
-  install(host) {
+  install(host: OwnHost): OwnHooks {
     const resolved = resolveGroupsOptions(options);
     const { limits, logger } = host.options;
     const slot = host.slot<Map<string, Membership>>(() => new Map());

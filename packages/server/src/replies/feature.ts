@@ -11,16 +11,15 @@ import {
 } from '@parlance/protocol/internal';
 import { RECORDED } from '../cluster/recorded.js';
 import { sealedReplies } from '../engine/logs/sealed.js';
+import type { Feature, Figure } from '../server/features/feature.js';
+import { one } from '../server/features/figures.js';
 import {
-  type Feature,
-  type FeatureHooks,
-  type FeatureHost,
-  type Figure,
   NODE,
+  type OwnHooks,
+  type OwnHost,
   type OwnName,
   type ThisNode,
-} from '../server/features/feature.js';
-import { one } from '../server/features/figures.js';
+} from '../server/features/own-feature.js';
 import type { Slot } from '../server/features/slot.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { type FollowState, Follows } from './follows.js';
@@ -31,7 +30,7 @@ import { Replies, type RepliesNode } from './replies.js';
 export const keptReplies = (given: RepliesOptions = {}): Feature => ({
   name: 'replies',
   after: ['metrics', 'tracing', 'scan', NODE, RECORDED],
-  install(host) {
+  install(host: OwnHost): OwnHooks {
     const options = resolveRepliesOptions(given);
     const follows = host.slot((session) => new Follows(session));
     const replies = new Replies({
@@ -47,7 +46,7 @@ export const keptReplies = (given: RepliesOptions = {}): Feature => ({
 });
 
 /** The engine, where the replies outlive this process, and all nodes read them. */
-function nodeOf(host: FeatureHost): RepliesNode {
+function nodeOf(host: OwnHost): RepliesNode {
   const { seal, timers } = host.options;
   const node = host.use(NODE) as ThisNode;
   const recorded = host.use(RECORDED);
@@ -72,8 +71,8 @@ function nodeOf(host: FeatureHost): RepliesNode {
 function partOf(
   replies: Replies,
   follows: Slot<Follows, ServerEndpoint>,
-  { changed, options: { engine } }: FeatureHost,
-): FeatureHooks {
+  { changed, options: { engine } }: OwnHost,
+): OwnHooks {
   const name: OwnName = {
     extension: Extension.REPLIES,
     handlerFor: (session, stream, said) => replies.handlerFor(session, stream, said),

@@ -8,8 +8,9 @@ import { Upgrades } from '../transport/http/upgrade.js';
 import { Drain } from './drain.js';
 import type { CloseServerOptions, DrainOptions, DrainResult } from './drain-options.js';
 import { resolveDrainOptions } from './drain-options.js';
-import { type Feature, NODE, nodeInMemory, SESSIONS } from './features/feature.js';
+import type { Feature } from './features/feature.js';
 import { InstalledFeatures, type ServerOfFeatures } from './features/installed-features.js';
+import { NODE, nodeInMemory, SESSIONS } from './features/own-feature.js';
 import type { ResolvedServerOptions } from './options.js';
 import { choresOf, ServerLoading } from './server-loading.js';
 import { ServerPorts } from './server-ports.js';
@@ -69,7 +70,10 @@ export class SessionServer {
   #featureHost(sessions: Sessions): ServerOfFeatures {
     return {
       options: this.options,
-      door: sessions.door,
+      enter: (request) => sessions.door.enter(request),
+      logger: this.options.logger,
+      begin: (transport, arrival, subprotocol) =>
+        sessions.begin(transport, arrival, subprotocol, arrival.refusal),
       identify: (request, stated) => sessions.visitors.identify(request, stated),
       session: (visitor, options) => sessions.visitors.session(visitor, options),
       memory: sessions.memory,

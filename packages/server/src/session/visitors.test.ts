@@ -2,7 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import type { ProtocolError, Session } from '@parlance/protocol';
 import { afterEach, expect, it } from 'vitest';
 import { createServer, type Server } from '../create-server.js';
-import type { Feature, FeatureHost } from '../server/features/feature.js';
+import type { Feature } from '../server/features/feature.js';
+import type { OwnHost } from '../server/features/own-feature.js';
 import type { ServerOptions } from '../server/server-options.js';
 
 /** Visitors and their sessions within the process, without a socket. */
@@ -13,11 +14,11 @@ afterEach(async () => {
 });
 
 /** The host of a feature of a server that listens nowhere. */
-function hostOf(options: ServerOptions = {}): { readonly host: FeatureHost; readonly server: Server } {
-  const hosts: FeatureHost[] = [];
+function hostOf(options: ServerOptions = {}): { readonly host: OwnHost; readonly server: Server } {
+  const hosts: OwnHost[] = [];
   const feature: Feature = {
     name: 'endpoint',
-    install(host) {
+    install(host: OwnHost): OwnHooks {
       hosts.push(host);
       return {};
     },
@@ -30,7 +31,7 @@ function hostOf(options: ServerOptions = {}): { readonly host: FeatureHost; read
     features: [feature],
   });
   servers.push(server);
-  return { server, host: hosts[0] as FeatureHost };
+  return { server, host: hosts[0] as OwnHost };
 }
 
 function request(address = '127.0.0.1', headers: Readonly<Record<string, string>> = {}): IncomingMessage {

@@ -7,7 +7,7 @@ import { Leaving } from '../durable/leaving.js';
 import type { EngineConnection } from '../engine/engine.js';
 import { memoryCluster } from '../engine/memory.js';
 import { createTestServer, type TestServer } from '../kit/kit.js';
-import { NODE, SESSIONS, type ThisNode } from '../server/features/feature.js';
+import { NODE, SESSIONS, type ThisNode } from '../server/features/own-feature.js';
 import type { SessionServer } from '../server/server.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 

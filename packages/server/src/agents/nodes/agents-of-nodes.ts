@@ -1,6 +1,6 @@
 import { systemClock } from '@parlance/protocol/internal';
 import type { ClusterPort } from '../../cluster/port.js';
-import type { FeatureHost } from '../../server/features/feature.js';
+import type { OwnHost } from '../../server/features/own-feature.js';
 import type { Directory } from '../directory.js';
 import type { AgentMoves } from '../moves.js';
 import type { Relay } from '../relay.js';
@@ -26,7 +26,7 @@ export class AgentsOfNodes {
   readonly peers: RelayPeers;
   readonly #roster: Roster;
 
-  constructor(cluster: ClusterPort, host: FeatureHost, { directory, relay, moves, onConflict }: OwnAgents) {
+  constructor(cluster: ClusterPort, host: OwnHost, { directory, relay, moves, onConflict }: OwnAgents) {
     const { incarnation, links } = cluster;
     const { options, memory } = host;
     const { limits, logger } = options;

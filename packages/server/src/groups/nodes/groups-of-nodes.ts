@@ -7,7 +7,7 @@ import { countField, type LinkMessage, malformed } from '../../cluster/link/mess
 import { NODES_SHARE } from '../../cluster/link/quota.js';
 import type { ClusterPort } from '../../cluster/port.js';
 import type { EngineConnection } from '../../engine/engine.js';
-import type { FeatureHost } from '../../server/features/feature.js';
+import type { OwnHost } from '../../server/features/own-feature.js';
 import { recordMsOf } from '../../session/on-record.js';
 import type { GroupMessage } from '../delivery.js';
 import type { Groups } from '../groups.js';
@@ -380,7 +380,7 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
 /** The groups of one node of a cluster. */
 export function groupsOfNodes(
   cluster: ClusterPort,
-  { options, memory }: FeatureHost,
+  { options, memory }: OwnHost,
   groups: Groups,
   presences: Presences,
 ): GroupsOfNodes {

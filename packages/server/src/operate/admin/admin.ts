@@ -4,7 +4,7 @@ import { isProtocolError, type Logger } from '@parlance/protocol';
 import { guardLater, loggable } from '@parlance/protocol/internal';
 import { limitedLog } from '../../base/limited-log.js';
 import type { DrainOptions } from '../../server/drain-options.js';
-import { type FeatureHost, NODE } from '../../server/features/feature.js';
+import { NODE, type OwnHost } from '../../server/features/own-feature.js';
 import { closeListener, type Listener, type Listening, openListener } from '../../transport/http/listener.js';
 import { bearerToken, checkHost, checkOrigin, pathOf } from '../../transport/http/site.js';
 import type { Metrics } from '../observe/metrics.js';
@@ -28,7 +28,7 @@ const MAX_BODY = 4096;
  */
 export class Admin {
   readonly #options: ResolvedAdminOptions;
-  readonly #server: FeatureHost;
+  readonly #server: OwnHost;
   readonly #metrics: Metrics | undefined;
   readonly #pages: Pages;
   readonly #token: Buffer;
@@ -39,7 +39,7 @@ export class Admin {
 
   private constructor(
     options: ResolvedAdminOptions,
-    server: FeatureHost,
+    server: OwnHost,
     metrics: Metrics | undefined,
     pages: Pages,
   ) {
@@ -58,7 +58,7 @@ export class Admin {
    */
   static async open(
     options: ResolvedAdminOptions,
-    server: FeatureHost,
+    server: OwnHost,
     metrics: Metrics | undefined,
     pages: Pages,
   ): Promise<Admin> {

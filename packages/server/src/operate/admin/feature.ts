@@ -1,6 +1,7 @@
 import { isProtocolError, type Logger } from '@parlance/protocol';
 import { loggable } from '@parlance/protocol/internal';
-import { type Feature, type FeatureHooks, type FeatureHost, Service } from '../../server/features/feature.js';
+import { type Feature, Service } from '../../server/features/feature.js';
+import type { OwnHooks, OwnHost } from '../../server/features/own-feature.js';
 import type { Listening } from '../../transport/http/listener.js';
 import { Port as NetworkPort } from '../../transport/http/port.js';
 import { METRICS, type ServerMetrics } from '../observe/feature.js';
@@ -18,16 +19,16 @@ export const ADMIN = new Service<{ readonly listening: Listening | undefined }>(
  */
 export function admin(options: AdminOptions): Feature {
   const resolved = resolveAdminOptions(options);
-  return { name: 'admin', after: ['metrics'], install: (host) => new AdminPart(host, resolved) };
+  return { name: 'admin', after: ['metrics'], install: (host: OwnHost) => new AdminPart(host, resolved) };
 }
 
-class AdminPart implements FeatureHooks {
-  readonly #host: FeatureHost;
+class AdminPart implements OwnHooks {
+  readonly #host: OwnHost;
   readonly #options: ResolvedAdminOptions;
   readonly #metrics: ServerMetrics | undefined;
   readonly #port = new NetworkPort<Admin>('the admin port is already open', (opened) => opened.close());
 
-  constructor(host: FeatureHost, options: ResolvedAdminOptions) {
+  constructor(host: OwnHost, options: ResolvedAdminOptions) {
     this.#host = host;
     this.#options = options;
     this.#metrics = host.use(METRICS);

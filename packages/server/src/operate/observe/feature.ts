@@ -1,13 +1,8 @@
 import type { RequestListener } from 'node:http';
 import { ProtocolError, type RequestHandler } from '@parlance/protocol';
 import { assertOptions, systemClock } from '@parlance/protocol/internal';
-import {
-  type Feature,
-  type FeatureHooks,
-  type FeatureHost,
-  METER,
-  Service,
-} from '../../server/features/feature.js';
+import { type Feature, Service } from '../../server/features/feature.js';
+import { METER, type OwnHooks, type OwnHost } from '../../server/features/own-feature.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
 import {
   type Listener,
@@ -41,24 +36,24 @@ export function metrics(options: MetricsOptions = {}): Feature {
   const { path = DEFAULT_PATH } = options;
   if (!path.startsWith('/'))
     throw new ProtocolError('invalid_option', `metrics.path must begin with "/", not "${path}"`);
-  return { name: 'metrics', install: (host) => new ServerMetrics(host, path) };
+  return { name: 'metrics', install: (host: OwnHost) => new ServerMetrics(host, path) };
 }
 
 /** Metrics that are collected only once they are asked for, by `listenMetrics` or for the operator. On by default. */
 export const metricsOnDemand = (): Feature => ({
   name: 'metrics',
-  install: (host) => new ServerMetrics(host, undefined),
+  install: (host: OwnHost) => new ServerMetrics(host, undefined),
 });
 
-export class ServerMetrics implements FeatureHooks {
-  readonly #host: FeatureHost;
+export class ServerMetrics implements OwnHooks {
+  readonly #host: OwnHost;
   readonly #path: string | undefined;
   readonly #totals = new Totals();
   readonly #port = new NetworkPort<Listener>('the metrics are already being served', shutListener);
   #metrics: Metrics | undefined;
 
   /** @param path `undefined` if they are not served on the port of the sessions. */
-  constructor(host: FeatureHost, path: string | undefined) {
+  constructor(host: OwnHost, path: string | undefined) {
     this.#host = host;
     this.#path = path;
     host.provide(METER, this);

@@ -1,7 +1,7 @@
 import { systemClock } from '@parlance/protocol/internal';
 import { type MetricObjectWithValues, type MetricValue, Registry } from 'prom-client';
 import { packageVersion } from '../../base/package-version.js';
-import type { FeatureHost } from '../../server/features/feature.js';
+import type { OwnHost } from '../../server/features/own-feature.js';
 import type { ServerObserver } from '../../session/observer.js';
 import type { Sample } from '../admin/figures.js';
 import { figureMetrics } from './figures.js';
@@ -42,7 +42,7 @@ const ROUND_TRIP_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 const CALL_BUCKETS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2];
 
 /** @param totals what all sessions have sent and received. */
-export function createMetrics(host: FeatureHost, totals: () => Totals): Metrics {
+export function createMetrics(host: OwnHost, totals: () => Totals): Metrics {
   const { limits, feed } = host.options;
   const registry = new Registry();
   const kit = createMetricKit(registry);

@@ -1,5 +1,5 @@
 import type { ContextUse } from '@parlance/protocol';
-import type { FeatureHost } from '../../server/features/feature.js';
+import type { OwnHost } from '../../server/features/own-feature.js';
 import type { MetricKit } from './metric-kit.js';
 import type { Totals } from './totals.js';
 
@@ -7,7 +7,7 @@ const DIRECTIONS = ['sent', 'received'] as const;
 
 /** Reads what the sessions of a server are doing, and what they have sent and received. */
 export function sessionMetrics(
-  host: Pick<FeatureHost, 'sessions' | 'connections' | 'greetings' | 'unserved' | 'drainProgress'>,
+  host: Pick<OwnHost, 'sessions' | 'connections' | 'greetings' | 'unserved' | 'drainProgress'>,
   totalsOf: () => Totals,
   kit: MetricKit,
 ): () => void {

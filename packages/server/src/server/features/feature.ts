@@ -1,115 +1,84 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type {
-  CapabilityOptions,
-  CodedBody,
   GoAwayPayload,
-  HelloPayload,
+  Logger,
   Message,
   ProtocolError,
   RequestHandler,
-  ResumeOffer,
   Session,
-  SessionOptions,
+  Subprotocol,
 } from '@parlance/protocol';
-import {
-  type EventRoute,
-  type MemoryBudget,
-  newIncarnation,
-  type OwnHandler,
-  type Traffic,
-} from '@parlance/protocol/internal';
-import type { Engine } from '../../engine/engine.js';
-import type { CheckedIdentity } from '../../session/admission/admission.js';
 import type { Stated } from '../../session/admission/identify.js';
-import type { Origin } from '../../session/admission/renewal.js';
-import type { Sought, Wanted } from '../../session/admission/seek.js';
-import type { ServerEndpoint } from '../../session/endpoint.js';
-import type { FeatureEndpoint } from '../../session/hooks.js';
-import type { SessionHost } from '../../session/host.js';
-import type { ServerObserver } from '../../session/observer.js';
+import type { FeatureSession } from '../../session/feature-session.js';
 import type { Visitor, VisitorSessionOptions } from '../../session/visitors.js';
-import type { Door } from '../../transport/http/door.js';
+import type { Arrival, TurnedAway } from '../../transport/http/door.js';
 import type { Refusal } from '../../transport/http/site.js';
 import type { HttpHandler, Page, PagePort } from '../../transport/http/status.js';
 import type { UpgradeTarget } from '../../transport/http/upgrade.js';
-import type { DrainOptions, DrainProgress, DrainResult } from '../drain-options.js';
-import type { ResolvedServerOptions } from '../options.js';
+import type { Transport } from '../../transport/transport.js';
 import type { Slot } from './slot.js';
 
 /** A capability of a server beyond sessions, such as `groups()`. It may be given to several servers. */
 export interface Feature {
-  /** A server has one feature of a name. */
+  /** A server has one feature of a name. Saved state goes by it. */
   readonly name: string;
-  /**
-   * Ports that it may provide, for features that come after one which does.
-   *
-   * @internal
-   */
+  /** Services that it may provide, so that features which use them are installed after it. @default none */
   readonly provides?: readonly Service<unknown>[] | undefined;
   /**
-   * Features that are installed before this one if they are there: those that provide a port which it uses, and those around it,
-   * by name.
+   * Features that are installed before this one if they are there: those that provide a service which it uses, and those around
+   * it, by name.
    *
-   * @internal
+   * @default none
    */
   readonly after?: readonly (string | Service<unknown>)[] | undefined;
   /**
    * Called once for each server, before any session.
    *
-   * @internal
-   * @throws {ProtocolError} `invalid_option`.
+   * @throws {ProtocolError} `invalid_option`; `createServer` throws it.
    */
   install(host: FeatureHost): FeatureHooks;
 }
 
-/** Something that one feature gives to others, by its type. */
+/** Something that one feature gives to others: a constant that both import. @typeParam Value what is given. */
 export class Service<Value> {
   declare readonly value: Value;
   readonly name: string;
+  /** @param name for error messages. */
   constructor(name: string) {
     this.name = name;
   }
 }
 
 /** The server as its features see it. */
-export interface FeatureHost {
-  /** The options of the server itself. */
-  readonly options: ResolvedServerOptions;
-  /** The memory of all sessions together. */
-  readonly memory: MemoryBudget;
+export interface FeatureHost<Served extends FeatureSession = FeatureSession> {
   /** Sessions that were established and have not ended, by ID. */
-  readonly sessions: ReadonlyMap<string, ServerEndpoint>;
-  /** Those that are here, established or about to be. */
-  readonly connections: ReadonlySet<ServerEndpoint>;
-  /** Connections that have no session yet. */
-  readonly greetings: { readonly size: number };
-  /** Bytes on connections that got no session. */
-  readonly unserved: Traffic;
-  /** `undefined` unless the server drains. */
-  readonly drainProgress: DrainProgress | undefined;
-  /** @throws {ProtocolError} `invalid_option`. */
-  drain(options: DrainOptions): Promise<DrainResult>;
-  /** The deadline of the drain is now. */
-  finishDrain(): void;
-  find(sessionId: string): ServerEndpoint | undefined;
+  readonly sessions: ReadonlyMap<string, Served>;
+  /** Where the server logs; each line has a field `event`. */
+  readonly logger: Logger;
+  /** One of {@link sessions}, by its ID. */
+  find(sessionId: string): Served | undefined;
   /** State of one feature per session, made on first use and gone with the session. */
-  slot<State>(create: (session: ServerEndpoint) => State): Slot<State, ServerEndpoint>;
-  provide<Value>(port: Service<Value>, value: Value): void;
-  /** What a feature before this one has provided. */
-  use<Value>(port: Service<Value>): Value | undefined;
+  slot<State>(create: (session: Served) => State): Slot<State, Served>;
+  /** Gives something to the features after this one. */
+  provide<Value>(service: Service<Value>, value: Value): void;
+  /** Given by a feature before this one; `undefined` if there is none. */
+  use<Value>(service: Service<Value>): Value | undefined;
   /**
    * What the feature saves of a session has changed: that goes on record, if the session is, in one turn with what happens
    * in the same turn of the event loop.
    */
-  changed(session: ServerEndpoint): void;
+  changed(session: Served): void;
   /** What has kept the server from having drained may be over. */
   settled(): void;
-  /** Of all features. Complete once all are installed. */
-  figures(): readonly Figure[];
-  /** Of all features, as {@link figures}. */
-  labels(): Labels;
-  /** Checks and counts each request that opens a connection, for what carries sessions. */
-  readonly door: Pick<Door, 'enter'>;
+  /** Checks and counts a request that opens a connection, for transports of sessions. */
+  enter(request: IncomingMessage): Arrival | TurnedAway;
+  /**
+   * Begins with the HELLO that comes over a transport of its own: a session, or what resumes one.
+   *
+   * @param arrival as {@link enter} has said; its refusal is sent in REJECT.
+   * @param subprotocol `m2m.v1` for frames of bytes, `m2m.v1.json` for text.
+   */
+  begin(transport: Transport, arrival: Arrival, subprotocol: Subprotocol): void;
   /**
    * Asks the application's `authenticate` who has sent a request, as for a session: with the same checks of host, origin and rates,
    * and in the same time. A request counts once, also one whose WebSocket a feature takes.
@@ -128,57 +97,10 @@ export interface FeatureHost {
    * @throws {ProtocolError} as {@link identify} if the session is refused; `invalid_argument` for what `identify` has not returned.
    */
   session(visitor: Visitor, options?: VisitorSessionOptions): Promise<Session>;
-  /** Answers a request for one of the server's pages. Returns `false` for other requests. */
-  respond(request: IncomingMessage, response: ServerResponse, port: PagePort): boolean;
-}
-
-/** What brings sessions and connections to the server that did not begin on one of its own. */
-export const SESSIONS = new Service<SessionHost>('sessions');
-
-/** Who is told what no hook is called for. `undefined` until it is loaded. */
-export const METER = new Service<{ readonly observer: ServerObserver | undefined }>('meter');
-
-/** This process: a node of a cluster, or a single one. It owns what it writes to the engine. */
-export interface ThisNode {
-  /** Names it in the IDs of its sessions and in records. Each process has another one. */
-  readonly incarnation: string;
-  /** `undefined` if the memory of the process is its engine. */
-  readonly engine: Engine | undefined;
-  /** The engine does not answer, as far as is known. */
-  readonly isStalled: boolean;
-  /** No other process takes this one for dead. */
-  readonly hasLease: boolean;
-  /** Whether the engine has a lease of another node. Rejects if the engine does not answer. */
-  lives(incarnation: string): Promise<boolean>;
-}
-
-export const NODE = new Service<ThisNode>('node');
-
-/** The node of a server without an engine. */
-export const nodeInMemory = (): ThisNode => ({
-  incarnation: newIncarnation(),
-  engine: undefined,
-  isStalled: false,
-  hasLease: true,
-  lives: async () => false,
-});
-
-/** What the cores of all sessions get from one feature. No two features give the same. */
-export type CoreOptions = Pick<SessionOptions, 'avp' | 'maxRecordSize' | 'tellsBeside'>;
-
-/** What HELLO may agree on because a feature is there. */
-export type Offer = Pick<CapabilityOptions, 'securityScanning'>;
-
-/** An address that the server answers itself; it begins with `@`. */
-export interface OwnName {
-  /** Only sessions that have agreed on it have the name. */
-  readonly extension: string;
-  /** @param said what a node that has died has answered. */
-  handlerFor(session: ServerEndpoint, stream: number, said: readonly CodedBody[] | undefined): OwnHandler;
 }
 
 /** What a feature does while its server drains. */
-export interface DrainHooks {
+export interface DrainHooks<Served extends FeatureSession = FeatureSession> {
   /** What has to end beside sessions. */
   readonly running?: number | undefined;
   /** Another server takes sessions and clients from this one. @default false */
@@ -191,9 +113,13 @@ export interface DrainHooks {
    */
   announce?(deadline: number, returnWithinMs: number): Promise<void> | void;
   /** Whether the client of a session need not know: the session goes on elsewhere, or is given up when it can be. */
-  keeps?(session: ServerEndpoint): boolean;
-  /** What the client of another session is told besides. */
-  farewell?(session: ServerEndpoint): Pick<GoAwayPayload, 'move'> | undefined;
+  keeps?(session: Served): boolean;
+  /**
+   * What the client of another session is told besides.
+   *
+   * @internal
+   */
+  farewell?(session: Served): Pick<GoAwayPayload, 'move'> | undefined;
   /** It is the deadline: sessions that are left go elsewhere, if they can. Never rejects. */
   park?(): Promise<void>;
   /** Sessions that are left are about to be closed. */
@@ -218,81 +144,59 @@ export interface Figure {
 }
 
 /** What an operator sees of a session beside what all sessions have, by name; `undefined` of those without it. */
-export type Labels = Readonly<Record<string, (session: ServerEndpoint) => string | undefined>>;
+export type Labels<Served extends FeatureSession = FeatureSession> = Readonly<
+  Record<string, Label<Served>['of']>
+>;
+
+export interface Label<Served> {
+  of(session: Served): string | undefined;
+}
+
+export interface Loaded<Served> {
+  /** @param from the node that has handed the session over; `undefined` if it was on record. */
+  begin(session: Served, from: string | undefined): void;
+}
 
 /**
  * A feature in one server. Every member is optional. Hooks are called in the order of {@link Feature.after}; one that throws
  * ends the session that it was called for, and no other.
  */
-export interface FeatureHooks {
-  readonly core?: CoreOptions | undefined;
-  readonly endpoint?: FeatureEndpoint | undefined;
-  readonly offer?: Offer | undefined;
-  /** By name. */
-  readonly names?: Readonly<Record<string, OwnName>> | undefined;
-  /** Names of extensions that sessions may agree on because it is there. */
-  readonly extensions?: readonly string[] | undefined;
+export interface FeatureHooks<Served extends FeatureSession = FeatureSession> {
+  /** Numbers of the metrics. */
   readonly figures?: readonly Figure[] | undefined;
-  /** No two features have one of a name. */
-  readonly labels?: Labels | undefined;
-  readonly drain?: DrainHooks | undefined;
+  /** Columns that an operator sees of each session. No two features have one of a name. */
+  readonly labels?: Labels<Served> | undefined;
+  /** Called while the server drains. */
+  readonly drain?: DrainHooks<Served> | undefined;
   /** A handler around another one. The first feature is the outermost. */
   wrap?(next: RequestHandler): RequestHandler;
-  /** Takes the events that are not for the application. The first feature is the outermost. */
-  route?(session: ServerEndpoint, next: EventRoute | undefined): EventRoute | undefined;
   /** Why no new session is admitted at present. */
   refuses?(): Refusal | undefined;
-  /** Why a balancer should send no clients here, as one clause for the operator; `undefined` if the feature knows of nothing. */
-  unready?(): string | undefined;
-  /** Looks for a session that is not here. `undefined` if the feature does not look for it. Never rejects. */
-  seek?(wanted: Wanted): Promise<Sought> | undefined;
-  /** Whether a new session is put on record, or why it is refused; `undefined` if the feature does not decide that. */
-  records?(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal | undefined;
-  /** Before ACCEPT, when it is known who the client is. */
-  claim?(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
-  /** A new session was accepted. @param resume the one that its client would have resumed. */
-  accepted?(session: ServerEndpoint, resume: ResumeOffer | undefined): void;
   /** A new session is established. */
-  ready?(session: ServerEndpoint): void;
+  ready?(session: Served): void;
   /** Another connection is about to carry the session. */
-  resumed?(session: ServerEndpoint): void;
+  resumed?(session: Served): void;
   /**
    * The application is done with a one-way message of the client, or with a tensor: each is told once, wherever the session goes.
    * What {@link FeatureHost.changed} saves meanwhile is on record with it, or neither is.
    */
-  handled?(session: ServerEndpoint, message: Message): void;
+  handled?(session: Served, message: Message): void;
   /** The session is over here, also one that was never established and is not in {@link FeatureHost.sessions}. */
-  ended?(session: ServerEndpoint, error: ProtocolError | undefined): void;
-  /** The session may leave: what others have for it waits from now on. Again is allowed. */
-  hold?(session: ServerEndpoint): void;
-  /** Whether nothing is under way between a session that is held and others. */
-  quiet?(session: ServerEndpoint): boolean;
-  /** Whether the handler of a stream goes on where the session goes: at once, or when another node reads its record. */
-  leaves?(session: ServerEndpoint, stream: number, how: 'move' | 'record'): boolean;
-  /** There is no more time: what keeps a session here ends with `reason`. */
-  settle?(session: ServerEndpoint, reason: ProtocolError): void;
-  /**
-   * The session takes nothing any more, and is about to be forgotten here.
-   *
-   * @param node which has it now; `undefined` if one will take it from its record.
-   */
-  moved?(session: ServerEndpoint, node: string | undefined): void;
-  /** The session stays. */
-  release?(session: ServerEndpoint): void;
+  ended?(session: Served, error: ProtocolError | undefined): void;
   /**
    * What the feature has to know where the session goes, as a value of MessagePack; `undefined` for nothing. It is asked when the
    * session moves, when it goes on record, and when {@link FeatureHost.changed} is called.
    *
    * @param how another node takes it now, or from its record when this one has died.
    */
-  save?(session: ServerEndpoint, how: 'move' | 'record'): unknown;
+  save?(session: Served, how: 'move' | 'record'): unknown;
   /**
    * Reads what {@link save} has written, before it is decided that the session is taken.
    *
    * @returns is called when the session is here. `from` is the node that has handed it over; `undefined` if it was on record.
    * @throws {ProtocolError} `bad_message`.
    */
-  load?(saved: unknown): (session: ServerEndpoint, from: string | undefined) => void;
+  load?(saved: unknown): Loaded<Served>['begin'];
   /**
    * Answers requests at a path: a page, for GET alone, or a handler. `undefined` if the feature has nothing there. What it throws is
    * answered with HTTP 500.

@@ -116,10 +116,16 @@ it('says that a feature has failed if its hook throws, or returns no target', ()
 
 it('closes a WebSocket whose target throws when it is opened, later, or on an event', async () => {
   expect(open({ open: fault }).transport.closed).toBe(1011);
+  const refused = open({
+    open: async () => {
+      throw refusedError({ message: 'who?', closeCode: CloseCode.UNAUTHENTICATED });
+    },
+  });
   const late = open({ open: async () => fault() });
   const listening = open({ open: (socket) => socket.listen({ onMessage: fault }) });
   await new Promise(setImmediate);
   expect([late.transport.closed, late.faults.length]).toEqual([1011, 1]);
+  expect([refused.transport.closed, refused.faults]).toEqual([CloseCode.UNAUTHENTICATED, []]);
   expect(listening.transport.closed).toBeUndefined();
   listening.transport.events?.onDrain();
   listening.transport.events?.onMessage('x', 1);

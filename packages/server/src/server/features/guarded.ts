@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { ProtocolError } from '@parlance/protocol';
-import { ask, notify } from '@parlance/protocol/internal';
+import { ask, notify, truncateReason } from '@parlance/protocol/internal';
 import { statusOf } from '../../session/admission/identify.js';
 import type { HttpHandler, Page } from '../../transport/http/status.js';
 import type { OpenSocket, UpgradeTarget } from '../../transport/http/upgrade.js';
@@ -9,7 +9,7 @@ import type { Transport, TransportEvents } from '../../transport/transport.js';
 /** Guards around features that answer requests and WebSockets: a fault ends the one that it was called for, and nothing else. */
 
 /** The close code of RFC 6455 for a server that has failed. */
-const FAILED = 1011;
+const FAILED = { closeCode: 1011, message: '' };
 
 type Report = (error: unknown) => void;
 
@@ -69,8 +69,10 @@ export function guardedUpgrade(hook: () => unknown, report: Report): UpgradeTarg
       subprotocol,
       open(transport, peer) {
         const fail: Report = (error) => {
-          report(error);
-          transport.close(FAILED, '');
+          const isRefusal = statusOf(error) !== undefined;
+          if (!isRefusal) report(error);
+          const { closeCode, message } = isRefusal ? (error as ProtocolError) : FAILED;
+          transport.close(closeCode, truncateReason(message));
         };
         notify(() => open.call(given, guardEvents(transport, fail), peer), fail);
       },

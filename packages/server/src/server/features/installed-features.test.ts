@@ -14,11 +14,12 @@ import type { ServerEndpoint } from '../../session/endpoint.js';
 import { hooks } from '../hooks/feature.js';
 import type { SessionServer } from '../server.js';
 import { chooseFeatures, without } from './choose-features.js';
-import { type Feature, type FeatureHooks, type FeatureHost, Service } from './feature.js';
+import { type Feature, Service } from './feature.js';
 import { InstalledFeatures, type ServerOfFeatures } from './installed-features.js';
 import { inOrder } from './order.js';
+import type { OwnHooks, OwnHost } from './own-feature.js';
 
-const feature = (name: string, feature: FeatureHooks = {}, after?: readonly string[]): Feature => ({
+const feature = (name: string, feature: OwnHooks = {}, after?: readonly string[]): Feature => ({
   name,
   after,
   install: () => feature,
@@ -139,7 +140,7 @@ describe('features', () => {
     const seen: unknown[] = [];
     const giver: Feature = {
       name: 'giver',
-      install(host: FeatureHost) {
+      install(host: OwnHost) {
         host.provide(port, 7);
         return {};
       },
@@ -147,7 +148,7 @@ describe('features', () => {
     const taker: Feature = {
       name: 'taker',
       after: ['giver'],
-      install(host: FeatureHost) {
+      install(host: OwnHost) {
         seen.push(host.use(port));
         return {};
       },
@@ -269,7 +270,7 @@ describe('a slot', () => {
     const slots: { of(session: ServerEndpoint): unknown; peek(session: ServerEndpoint): unknown }[] = [];
     const keeping = (name: string): Feature => ({
       name,
-      install(host: FeatureHost) {
+      install(host: OwnHost) {
         slots.push(host.slot(({ id }) => ({ name, id })));
         return {};
       },

@@ -15,32 +15,20 @@ import type { FeatureEndpoint, LeavingHooks, SessionHooks } from '../../session/
 import type { Refusal } from '../../transport/http/site.js';
 import type { HttpHandler, Page, PagePort } from '../../transport/http/status.js';
 import type { UpgradeTarget } from '../../transport/http/upgrade.js';
-import type {
-  CoreOptions,
-  DrainHooks,
-  Feature,
-  FeatureHooks,
-  FeatureHost,
-  Figure,
-  Labels,
-  Offer,
-  Service,
-} from './feature.js';
+import type { DrainHooks, Feature, Figure, Labels, Service } from './feature.js';
 import { guardedHttp, guardedUpgrade } from './guarded.js';
 import { NamesRoute } from './names-route.js';
 import { comesAfter, inOrder, type Ordered } from './order.js';
+import type { CoreOptions, Offer, OwnHooks, OwnHost } from './own-feature.js';
 import { Slot } from './slot.js';
 
-type Named = FeatureHooks & Ordered;
-type Having<Hook extends keyof FeatureHooks> = Named & {
-  readonly [Name in Hook]-?: NonNullable<FeatureHooks[Name]>;
+type Named = OwnHooks & Ordered;
+type Having<Hook extends keyof OwnHooks> = Named & {
+  readonly [Name in Hook]-?: NonNullable<OwnHooks[Name]>;
 };
 
 /** What a server gives its features itself. */
-export type ServerOfFeatures = Omit<
-  FeatureHost,
-  'slot' | 'provide' | 'use' | 'figures' | 'labels' | 'changed'
->;
+export type ServerOfFeatures = Omit<OwnHost, 'slot' | 'provide' | 'use' | 'figures' | 'labels' | 'changed'>;
 
 /** What the features of a server do together, in one list for each hook: a hook that no feature has costs nothing. */
 export class InstalledFeatures implements SessionHooks, LeavingHooks {
@@ -58,7 +46,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
   readonly #ports = new Map<Service<unknown>, unknown>();
   readonly #logger: Logger;
   readonly #routes;
-  readonly #lists = new Map<keyof FeatureHooks, readonly Named[]>();
+  readonly #lists = new Map<keyof OwnHooks, readonly Named[]>();
   readonly #started = new Set<Named>();
   #isClosed = false;
   #slots = 0;
@@ -72,7 +60,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
   ) {
     this.#logger = logger;
     for (const [port, value] of given) this.#ports.set(port, value);
-    const own: Omit<FeatureHost, keyof ServerOfFeatures | 'changed'> = {
+    const own: Omit<OwnHost, keyof ServerOfFeatures | 'changed'> = {
       slot: (create) => new Slot(this.#slots++, create, () => this.#slots),
       provide: (port, value) => void this.#ports.set(port, value),
       use: (port) => this.use(port),
@@ -80,18 +68,18 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
       labels: () => this.labels,
     };
     // The getters of the server stay getters.
-    const host = Object.defineProperties({} as Omit<FeatureHost, 'changed'>, {
+    const host = Object.defineProperties({} as Omit<OwnHost, 'changed'>, {
       ...Object.getOwnPropertyDescriptors(server),
       ...Object.getOwnPropertyDescriptors(own),
     });
-    const hostOf = (name: string): FeatureHost =>
+    const hostOf = (name: string): OwnHost =>
       Object.assign(Object.create(host), {
         changed: (session: ServerEndpoint) => this.#record(session, name),
       });
     // A feature may be an object of a class, whose hooks are not members of its own.
     this.#all = inOrder(features).map((feature) => {
       const { name, provides, after } = feature;
-      return Object.assign(feature.install(hostOf(name)), { name, provides, after });
+      return Object.assign(feature.install(hostOf(name)) as OwnHooks, { name, provides, after });
     });
     this.core = this.#merged('core');
     this.endpoint = this.#merged('endpoint');
@@ -101,7 +89,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
     const extensions = this.#having('extensions').flatMap((feature) => feature.extensions);
     this.extensions = Object.fromEntries(extensions.map((name) => [name, true]));
     this.drains = this.#having('drain').map(({ drain }) => drain);
-    const hasRoute = ({ names, route }: FeatureHooks) => names !== undefined || route !== undefined;
+    const hasRoute = ({ names, route }: OwnHooks) => names !== undefined || route !== undefined;
     const handled = this.#having('handled');
     if (handled.length > 0)
       this.onHandled = (session, message) =>
@@ -115,7 +103,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
   }
 
   /** The features that have a hook, looked for once. */
-  #having<Hook extends keyof FeatureHooks>(hook: Hook): readonly Having<Hook>[] {
+  #having<Hook extends keyof OwnHooks>(hook: Hook): readonly Having<Hook>[] {
     let having = this.#lists.get(hook);
     if (having === undefined) {
       having = this.#all.filter((feature) => feature[hook] !== undefined);
@@ -126,14 +114,14 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
 
   #merged<Values extends 'core' | 'endpoint' | 'offer' | 'labels'>(
     kind: Values,
-  ): NonNullable<FeatureHooks[Values]> {
+  ): NonNullable<OwnHooks[Values]> {
     const all: Record<string, unknown> = {};
     for (const { name, [kind]: values } of this.#having(kind))
       for (const [key, value] of Object.entries(values)) {
         if (key in all) throw new ProtocolError('invalid_option', `${name}: another feature sets ${key}`);
         all[key] = value;
       }
-    return all as NonNullable<FeatureHooks[Values]>;
+    return all as NonNullable<OwnHooks[Values]>;
   }
 
   /** What a feature has provided. */

@@ -1,7 +1,7 @@
 import { ProtocolError, type SessionEvent } from '@parlance/protocol';
 import type { BodyEvent, EventRoute, Reservation } from '@parlance/protocol/internal';
 import type { ServerEndpoint } from '../../session/endpoint.js';
-import type { OwnName } from './feature.js';
+import type { OwnName } from './own-feature.js';
 
 type OwnNames = Readonly<Record<string, OwnName>>;
 

@@ -3,10 +3,15 @@ export interface Slotted {
   slots: unknown[] | undefined;
 }
 
+/** A method, so that a slot of one kind of sessions is one of all. */
+interface Create<State, Session> {
+  create(session: Session): State;
+}
+
 /** The state that one feature keeps of each session. It goes with the session. */
 export class Slot<State, Session extends Slotted = Slotted> {
   readonly #index: number;
-  readonly #create: (session: Session) => State;
+  readonly #create: Create<State, Session>['create'];
   readonly #count: () => number;
 
   /**

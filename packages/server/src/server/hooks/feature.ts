@@ -1,5 +1,6 @@
 import { ProtocolError } from '@parlance/protocol';
 import type { Feature } from '../features/feature.js';
+import type { OwnHooks } from '../features/own-feature.js';
 import type { Hook } from './hook.js';
 import { HookedReader } from './hooked-reader.js';
 import { hookRequests } from './run-hooks.js';
@@ -19,7 +20,7 @@ export function hooks<Data = unknown>(list: readonly Hook<Data>[]): Feature {
   return {
     name: 'hooks',
     after: ['metrics', 'tracing'],
-    install: () => ({
+    install: (): OwnHooks => ({
       endpoint: { readerOf: (messages, session) => new HookedReader(messages, session, all) },
       wrap: (next) => hookRequests(next, all),
     }),

@@ -1,6 +1,7 @@
 import { type CapabilityOptions, Extension } from '@parlance/protocol';
 import { assertOptions } from '@parlance/protocol/internal';
 import type { Feature } from '../features/feature.js';
+import type { OwnHooks } from '../features/own-feature.js';
 
 export type TensorsOptions = Pick<CapabilityOptions, 'avp' | 'transfers'>;
 
@@ -13,5 +14,8 @@ export function tensors(options: TensorsOptions = {}): Feature {
   assertOptions(options, { avp: 'object', transfers: 'text' }, 'tensors');
   const { avp, transfers } = options;
   const extensions = [Extension.AVP];
-  return { name: 'tensors', install: () => ({ extensions, core: { avp }, endpoint: { transfers } }) };
+  return {
+    name: 'tensors',
+    install: (): OwnHooks => ({ extensions, core: { avp }, endpoint: { transfers } }),
+  };
 }

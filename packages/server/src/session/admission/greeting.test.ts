@@ -11,8 +11,8 @@ import {
 } from '@parlance/protocol';
 import { SessionMailbox, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { FeatureHooks } from '../../server/features/feature.js';
 import { InstalledFeatures, type ServerOfFeatures } from '../../server/features/installed-features.js';
+import type { OwnHooks } from '../../server/features/own-feature.js';
 import { resolveServerOptions, type ServerOptions } from '../../server/server-options.js';
 import { Sessions } from '../../server/sessions.js';
 import type { Transport, TransportEvents } from '../../transport/transport.js';
@@ -76,10 +76,10 @@ class FakeTransport implements Transport {
   }
 }
 
-function serve(options: ServerOptions = {}, feature: FeatureHooks = {}) {
+function serve(options: ServerOptions = {}, feature: OwnHooks = {}) {
   const counts = { made: 0, ended: 0 };
   const making = { fail: false };
-  const counting: FeatureHooks = {
+  const counting: OwnHooks = {
     extensions: [Extension.LINK, Extension.RESUME],
     endpoint: {
       createMailbox() {
