@@ -1,8 +1,9 @@
-import { Extension } from '@parlance/protocol';
+import { CloseCode, Extension } from '@parlance/protocol';
 import type { Feature } from '../server/features/feature.js';
 import { NODE, type OwnHooks, type OwnHost, SESSIONS } from '../server/features/own-feature.js';
 import type { SessionHost } from '../session/host.js';
 import { MovableMailbox } from '../session/movable-mailbox.js';
+import type { Refusal } from '../transport/http/site.js';
 import { EngineSize } from './engine-size.js';
 import { nodeFigures } from './figures.js';
 import { RestoredSession } from './moves/restored-session.js';
@@ -14,6 +15,12 @@ import { RECORDED } from './recorded.js';
 
 /** How long sessions without a connection may take to go to other nodes after the deadline, in milliseconds. */
 const PARK_MS = 10_000;
+
+const CUT_OFF: Refusal = {
+  code: 'SERVER_BUSY',
+  message: 'this node does not reach its engine, and others do: they take its sessions',
+  closeCode: CloseCode.DRAINING,
+};
 
 /** Joins the nodes of a cluster, so that a connection may resume its session through any of them. */
 export const cluster = (options: ClusterOptions = {}): Feature => ({
@@ -63,11 +70,7 @@ function partOf(node: ClusterNode, size: EngineSize): OwnHooks {
         moves.hasTargets && negotiated.extensions[Extension.MOVE] !== undefined ? { move: true } : undefined,
       park: () => moves.parkAll(PARK_MS),
     },
-    refuses: () => node.refuses(),
-    unready: () =>
-      node.isCutOff
-        ? 'this node does not reach its engine, and others do: they take its sessions'
-        : undefined,
+    refuses: (asks) => (asks === 'balancer' && node.isCutOff ? CUT_OFF : node.refuses()),
     seek: (wanted) => node.seek(wanted),
     start: () => node.start(),
     tick: () => node.tick(),

@@ -170,8 +170,11 @@ export interface FeatureHooks<Served extends FeatureSession = FeatureSession> {
   readonly drain?: DrainHooks<Served> | undefined;
   /** A handler around another one. The first feature is the outermost. */
   wrap?(next: RequestHandler): RequestHandler;
-  /** Why no new session is admitted at present. */
-  refuses?(): Refusal | undefined;
+  /**
+   * Why no new session is admitted at present, or, if a balancer asks whether the server is ready, why it should send no clients here;
+   * its operator reads the message.
+   */
+  refuses?(asks: 'session' | 'balancer'): Refusal | undefined;
   /** A new session is established. */
   ready?(session: Served): void;
   /** Another connection is about to carry the session. */

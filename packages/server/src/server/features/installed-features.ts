@@ -146,7 +146,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
   // --- a new session. What a feature throws ends the handshake.
 
   refuses(): Refusal | undefined {
-    return first(this.#having('refuses'), (feature) => feature.refuses());
+    return first(this.#having('refuses'), (feature) => feature.refuses('session'));
   }
 
   /** `undefined` if no feature looks for it. Never rejects. */
@@ -181,11 +181,11 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
   // --- sessions that leave
 
   hold(session: ServerEndpoint): void {
-    each(session, this.#having('hold'), (feature) => feature.hold(session));
+    each(session, this.#having('others'), ({ others }) => others.hold(session));
   }
 
   isQuiet(session: ServerEndpoint): boolean {
-    return this.#having('quiet').every((feature) => isSaid(session, () => feature.quiet(session)));
+    return this.#having('others').every(({ others }) => isSaid(session, () => others.isQuiet(session)));
   }
 
   leaves(session: ServerEndpoint, stream: number, how: 'move' | 'record'): boolean {
@@ -195,7 +195,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
   }
 
   settle(session: ServerEndpoint, reason: ProtocolError): void {
-    each(session, this.#having('settle'), (feature) => feature.settle(session, reason));
+    each(session, this.#having('others'), ({ others }) => others.settle(session, reason));
   }
 
   moved(session: ServerEndpoint, node: string | undefined): void {
@@ -266,13 +266,8 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
   /** Why a balancer should send no clients here; `undefined` if it may. */
   unready(): string | undefined {
     const failed = (name: string) => `the feature ${name} has failed`;
-    return (
-      first(this.#having('unready'), (feature) =>
-        this.#ask(feature, () => feature.unready(), failed(feature.name)),
-      ) ??
-      first(this.#having('refuses'), (feature) =>
-        this.#ask(feature, () => feature.refuses()?.message, failed(feature.name)),
-      )
+    return first(this.#having('refuses'), (feature) =>
+      this.#ask(feature, () => feature.refuses('balancer')?.message, failed(feature.name)),
     );
   }
 

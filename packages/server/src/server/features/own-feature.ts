@@ -66,8 +66,6 @@ export interface OwnHooks extends FeatureHooks<ServerEndpoint> {
   readonly extensions?: readonly string[] | undefined;
   /** Takes the events that are not for the application. The first feature is the outermost. */
   route?(session: ServerEndpoint, next: EventRoute | undefined): EventRoute | undefined;
-  /** Why a balancer should send no clients here, as one clause for the operator; `undefined` if the feature knows of nothing. */
-  unready?(): string | undefined;
   /** Looks for a session that is not here. `undefined` if the feature does not look for it. Never rejects. */
   seek?(wanted: Wanted): Promise<Sought> | undefined;
   /** Whether a new session is put on record, or why it is refused; `undefined` if the feature does not decide that. */
@@ -76,14 +74,9 @@ export interface OwnHooks extends FeatureHooks<ServerEndpoint> {
   claim?(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;
   /** A new session was accepted. @param resume the one that its client would have resumed. */
   accepted?(session: ServerEndpoint, resume: ResumeOffer | undefined): void;
-  /** The session may leave: what others have for it waits from now on. Again is allowed. */
-  hold?(session: ServerEndpoint): void;
-  /** Whether nothing is under way between a session that is held and others. */
-  quiet?(session: ServerEndpoint): boolean;
+  readonly others?: OthersOfSession | undefined;
   /** Whether the handler of a stream goes on where the session goes: at once, or when another node reads its record. */
   leaves?(session: ServerEndpoint, stream: number, how: 'move' | 'record'): boolean;
-  /** There is no more time: what keeps a session here ends with `reason`. */
-  settle?(session: ServerEndpoint, reason: ProtocolError): void;
   /**
    * The session takes nothing any more, and is about to be forgotten here.
    *
@@ -92,6 +85,16 @@ export interface OwnHooks extends FeatureHooks<ServerEndpoint> {
   moved?(session: ServerEndpoint, node: string | undefined): void;
   /** The session stays. */
   release?(session: ServerEndpoint): void;
+}
+
+/** What is under way between a session that may leave and others. */
+export interface OthersOfSession {
+  /** The session may leave: what others have for it waits from now on. Again is allowed. */
+  hold(session: ServerEndpoint): void;
+  /** Whether nothing is under way between a session that is held and others. */
+  isQuiet(session: ServerEndpoint): boolean;
+  /** There is no more time: what keeps a session here ends with `reason`. */
+  settle(session: ServerEndpoint, reason: ProtocolError): void;
 }
 
 /** What brings sessions and connections to the server that did not begin on one of its own. */
