@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { request as askOver, createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createServer, type Feature, type ServerOptions } from '@parlance/server';
+import { createServer, type Feature, type FeatureHooks, type ServerOptions } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createPeers } from '../kit/peers.js';
@@ -15,8 +15,7 @@ afterEach(async () => {
   for (const close of open.splice(0).reverse()) await close();
 });
 
-type Hooks = ReturnType<Feature['install']>;
-const feature = (name: string, hooks: Hooks): Feature => ({ name, install: () => hooks });
+const feature = (name: string, hooks: FeatureHooks): Feature => ({ name, install: () => hooks });
 
 /** Answers each message of a WebSocket at `path` with the same in brackets. */
 const echo = (path: string, subprotocol?: string): Feature =>
@@ -105,7 +104,7 @@ describe('HTTP at paths of features', () => {
   });
 
   it('is answered with 500 if the feature throws, and nothing else ends', async () => {
-    const hooks: Readonly<Record<string, Hooks['http']>> = {
+    const hooks: Readonly<Record<string, FeatureHooks['http']>> = {
       '/hook': fault,
       '/handler': () => fault,
       '/late': () => async () => fault(),
@@ -186,7 +185,7 @@ describe('WebSockets at paths of features', () => {
   });
 
   it('end if their feature throws, and nothing else ends', async () => {
-    const bad: Readonly<Record<string, Hooks['upgrade']>> = {
+    const bad: Readonly<Record<string, FeatureHooks['upgrade']>> = {
       '/hook': fault,
       '/open': () => ({ open: fault }),
       '/late': () => ({ open: async () => fault() }),

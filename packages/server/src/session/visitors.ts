@@ -31,9 +31,11 @@ import type { SessionHost } from './host.js';
 
 /** Clients of features: they come over HTTP or a protocol of their own, and may have a session within this process. */
 
-/** A client that the application's `authenticate` knows. */
+/** A client that the application's `authenticate` knows, without a session. */
 export interface Visitor {
+  /** The client's address, as reported by trusted proxies if there are any. */
   readonly ip: string;
+  /** The account that the client belongs to; without `authenticate`, a name that the server has made up. */
   readonly principal: string;
   readonly agentId: string | undefined;
 }

@@ -70,7 +70,7 @@ it('delivers what was sent before a close, then the close of the other end, once
   expect(ofOne).toEqual([['close', 4001, 'also']]);
 });
 
-it('ends at once if it is terminated, also if nobody reads', async () => {
+it('ends at once if it is terminated, also if the other end does not read', async () => {
   const { one, other, ofOne, ofOther } = setUp();
   other.pause?.();
   one.send('lost');

@@ -5,8 +5,8 @@ import type { Transport, TransportEvents } from './transport.js';
 const ABNORMAL = 1006;
 
 /**
- * Two transports that carry to each other what is sent, within this process: in order, in a later turn of the event loop. What is not
- * read waits at its sender.
+ * Two transports that carry to each other what is sent, within this process: in order, in a later turn of the event loop. Messages
+ * that are not read wait at their sender.
  */
 export function createLoopback(): readonly [Transport, Transport] {
   const [one, other] = [new End(), new End()];
@@ -25,7 +25,7 @@ class End implements Transport {
   readonly traffic = { sent: 0, received: 0 };
   readonly overhead = 0;
   #events: TransportEvents | undefined;
-  /** What the peer has sent, and its bytes. */
+  /** Messages of the peer, and their bytes. */
   readonly #arrived: (Uint8Array | string)[] = [];
   #waiting = 0;
   #isPaused = false;
@@ -85,7 +85,7 @@ class End implements Transport {
     this.#schedule();
   }
 
-  /** What arrives after this end has closed is read in any case, so that the end behind it is noticed. */
+  /** Once this end has closed, it reads in any case, so that it notices the end of the other one. */
   get #isRead(): boolean {
     return this.#closing !== undefined || (!this.#isPaused && this.#holds === 0);
   }

@@ -64,11 +64,11 @@ export interface FeatureHost<Served extends FeatureSession = FeatureSession> {
   /** Given by a feature before this one; `undefined` if there is none. */
   use<Value>(service: Service<Value>): Value | undefined;
   /**
-   * What the feature saves of a session has changed: that goes on record, if the session is, in one turn with what happens
-   * in the same turn of the event loop.
+   * Says that {@link FeatureHooks.save} returns something new for a session. If the session is on record, that goes on record in one
+   * step with all else that happens in the same turn of the event loop.
    */
   changed(session: Served): void;
-  /** What has kept the server from having drained may be over. */
+  /** Says that {@link DrainHooks.running} may be 0 now. */
   settled(): void;
   /** Checks and counts a request that opens a connection, for transports of sessions. */
   enter(request: IncomingMessage): Arrival | TurnedAway;
@@ -99,9 +99,9 @@ export interface FeatureHost<Served extends FeatureSession = FeatureSession> {
   session(visitor: Visitor, options?: VisitorSessionOptions): Promise<Session>;
 }
 
-/** What a feature does while its server drains. */
+/** Hooks of a server that drains: it takes no new sessions, and lets those that it has end. */
 export interface DrainHooks<Served extends FeatureSession = FeatureSession> {
-  /** What has to end beside sessions. */
+  /** How many things have to end beside sessions, such as writes. @default 0 */
   readonly running?: number | undefined;
   /** Another server takes sessions and clients from this one. @default false */
   readonly isElsewhere?: boolean | undefined;
@@ -143,23 +143,25 @@ export interface Figure {
   read(set: (value: number, labels?: Readonly<Record<string, string>>) => void): void;
 }
 
-/** What an operator sees of a session beside what all sessions have, by name; `undefined` of those without it. */
+/** Columns of the list of sessions that an operator sees, by name. A session without a value has `undefined`. */
 export type Labels<Served extends FeatureSession = FeatureSession> = Readonly<
   Record<string, Label<Served>['of']>
 >;
 
+/** One of {@link Labels}, as a method. */
 export interface Label<Served> {
   of(session: Served): string | undefined;
 }
 
+/** Called when a session is here whose state {@link FeatureHooks.load} has read, as a method. */
 export interface Loaded<Served> {
   /** @param from the node that has handed the session over; `undefined` if it was on record. */
   begin(session: Served, from: string | undefined): void;
 }
 
 /**
- * A feature in one server. Every member is optional. Hooks are called in the order of {@link Feature.after}; one that throws
- * ends the session that it was called for, and no other.
+ * A feature in one server. Every member is optional. Hooks are called in the order of {@link Feature.after}. One that throws ends
+ * the session, the request or the WebSocket that it was called for, and nothing else; the log has `part.failed` or `session.crashed`.
  */
 export interface FeatureHooks<Served extends FeatureSession = FeatureSession> {
   /** Numbers of the metrics. */
@@ -181,16 +183,17 @@ export interface FeatureHooks<Served extends FeatureSession = FeatureSession> {
   resumed?(session: Served): void;
   /**
    * The application is done with a one-way message of the client, or with a tensor: each is told once, wherever the session goes.
-   * What {@link FeatureHost.changed} saves meanwhile is on record with it, or neither is.
+   * A change that {@link FeatureHost.changed} reports meanwhile goes on record with the message, or neither does.
    */
   handled?(session: Served, message: Message): void;
   /** The session is over here, also one that was never established and is not in {@link FeatureHost.sessions}. */
   ended?(session: Served, error: ProtocolError | undefined): void;
   /**
-   * What the feature has to know where the session goes, as a value of MessagePack; `undefined` for nothing. It is asked when the
-   * session moves, when it goes on record, and when {@link FeatureHost.changed} is called.
+   * Returns what the feature needs where the session goes: `undefined` for nothing, or a value of MessagePack, such as numbers, strings,
+   * `Uint8Array`, arrays and plain objects. Called when the session moves, when it goes on record, and after {@link FeatureHost.changed}.
    *
-   * @param how another node takes it now, or from its record when this one has died.
+   * @param how `move`: another node takes the session now; `record`: one will take it from its record when this one has died.
+   * @throws ends the session, with the code of a `ProtocolError` if it is `over_budget`, else with `internal`.
    */
   save?(session: Served, how: 'move' | 'record'): unknown;
   /**
@@ -201,8 +204,8 @@ export interface FeatureHooks<Served extends FeatureSession = FeatureSession> {
    */
   load?(saved: unknown): Loaded<Served>['begin'];
   /**
-   * Answers requests at a path: a page, for GET alone, or a handler. `undefined` if the feature has nothing there. What it throws is
-   * answered with HTTP 500.
+   * Answers requests at a path: with a page, for GET and HEAD alone, or with a handler. `undefined` if the feature has nothing there. If
+   * it throws, the request is answered with HTTP 500.
    *
    * @param path without the query; it begins with `/`.
    */

@@ -247,7 +247,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
 
   // --- the whole server
 
-  /** What answers requests at a path, in the first feature that has it. */
+  /** The page or the handler at a path, of the first feature that has one. */
   httpAt(path: string, port: PagePort): Page | HttpHandler | undefined {
     return first(this.#having('http'), (feature) => {
       const fail = (error: unknown) => this.#report(feature, error);
@@ -255,7 +255,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
     });
   }
 
-  /** What takes WebSockets at a path, in the first feature that has it. */
+  /** The target of WebSockets at a path, of the first feature that has one. */
   upgradeAt(path: string): UpgradeTarget | 'failed' | undefined {
     return first(this.#having('upgrade'), (feature) => {
       const fail = (error: unknown) => this.#report(feature, error);

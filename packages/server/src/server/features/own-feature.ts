@@ -28,7 +28,7 @@ import type { DrainOptions, DrainProgress, DrainResult } from '../drain-options.
 import type { ResolvedServerOptions } from '../options.js';
 import { type FeatureHooks, type FeatureHost, type Figure, type Labels, Service } from './feature.js';
 
-/** What the features of this package have besides: they take part in how sessions begin, leave and are coded. */
+/** Hooks that the features of this package have besides: they take part in how sessions begin, leave and are coded. */
 
 export interface OwnHost extends FeatureHost<ServerEndpoint> {
   /** The options of the server itself. */
@@ -87,7 +87,7 @@ export interface OwnHooks extends FeatureHooks<ServerEndpoint> {
   release?(session: ServerEndpoint): void;
 }
 
-/** What is under way between a session that may leave and others. */
+/** Messages and requests between a session that may leave and others. */
 export interface OthersOfSession {
   /** The session may leave: what others have for it waits from now on. Again is allowed. */
   hold(session: ServerEndpoint): void;

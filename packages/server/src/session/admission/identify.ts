@@ -8,7 +8,7 @@ import { type CheckedIdentity, UNCHECKED, unauthenticated } from './admission.js
 import type { Quotas } from './quotas.js';
 import { identifyOrigin, type Origin, originOf } from './renewal.js';
 
-/** What a client says of itself beside the headers of its request. */
+/** Claims of a client beside the headers of its request. */
 export interface Stated {
   /** @default the token of an `Authorization: Bearer` header */
   readonly token?: string | undefined;

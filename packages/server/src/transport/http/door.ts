@@ -31,7 +31,7 @@ export interface DoorOptions {
   readonly retryElsewhere?: (() => number | undefined) | undefined;
 }
 
-/** Checks each request that opens a connection, whatever carries its messages: rates, proxies, host and origin. */
+/** Checks each request that opens a connection, over any transport: rates, proxies, host and origin. */
 export class Door {
   readonly #host: DoorOptions;
   readonly #arrivals = new WeakMap<IncomingMessage, Arrival | TurnedAway>();

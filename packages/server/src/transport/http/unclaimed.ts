@@ -12,7 +12,7 @@ type UnclaimedOptions = Pick<HttpOptions, 'path' | 'trustedProxies' | 'limits' |
 /** A listener of the event `upgrade`. */
 type UpgradeListener = (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
 
-/** What the listener of a session server serves. */
+/** The paths of the listener of a session server. */
 interface Served {
   /** Of its sessions. */
   readonly path: string;
