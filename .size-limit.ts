@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { PAGE_BUDGETS } from './bench/src/page/budget.js';
 import { LIST_EAGER_FILES, PAGE_OPTIONS, pageFile } from './bench/src/page/bundle.js';
 
-const BUILT = 'packages/server/dist/ui';
+const BUILT = 'packages/cli/dist/ui';
 
 /** The document of a built page, and what it loads at first: its styles, its script and what that imports. */
 function filesOfPage(document: string): string[] {

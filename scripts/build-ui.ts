@@ -6,10 +6,10 @@ import { promisify } from 'node:util';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** Where the built pages are. */
-export const BUILT_PAGES = join(root, 'packages/server/dist/ui');
+/** Where the built pages of the command line are. */
+export const BUILT_PAGES = join(root, 'packages/cli/dist/ui');
 
-/** Builds the pages of `@parlance/server` from their sources; nothing happens if they have not changed. */
+/** Builds all pages from their sources; nothing happens if they have not changed. */
 export const buildUserInterface = (): Promise<void> => build('@parlance/ui');
 
 /** Builds a package and those that it needs, unless they have not changed. */

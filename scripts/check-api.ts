@@ -9,7 +9,10 @@ import ts from 'typescript';
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..');
 /** The files of the entries that are walked. */
-const PACKAGES = { server: ['index.ts', 'engine/api.ts', 'engine/suite/tests.ts'], client: ['index.ts'] };
+const PACKAGES = {
+  server: ['index.ts', 'engine/api.ts', 'engine/suite/tests.ts', 'operate/admin/figures.ts', 'operate/ui.ts'],
+  client: ['index.ts'],
+};
 
 interface Missing {
   readonly name: string;

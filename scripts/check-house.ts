@@ -36,9 +36,9 @@ const args = process.argv.slice(2);
 const figures: Figure[] = [];
 const faults: string[] = [];
 const all = new Map(Object.keys(houses).map((folder) => [folder, sourcesIn(folder)]));
-const core = [...sourcesOf('packages/protocol/src'), ...sourcesOf('packages/server/src')];
+const core = ['protocol', 'server', 'cli'].flatMap((name) => sourcesOf(`packages/${name}/src`));
 
-figures.push({ name: 'code lines of protocol and server', count: sum(core.map(codeLines)) });
+figures.push({ name: 'code lines of protocol, server and cli', count: sum(core.map(codeLines)) });
 for (const [folder, sources] of all) {
   const name = folder.split('/')[1] as string;
   const rooms = houses[folder] as Rooms;

@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const execute = promisify(execFile);
-export const PACKAGES = ['protocol', 'server', 'client'] as const;
+export const PACKAGES = ['protocol', 'server', 'client', 'cli'] as const;
 
 let packed: Promise<string> | undefined;
 

@@ -177,7 +177,7 @@ async function tryCommandLine(url: string): Promise<void> {
   const parlance = (args: readonly string[], input: string) =>
     outputOf(join(folder, 'node_modules', '.bin', 'parlance'), args, input);
   // As the README has it: npm finds the binary by the name of its package, here among the packages that are installed.
-  const npx = ['--no-install', '-p', '@parlance/server', 'parlance', 'encode', '--algorithm', 'TOKEN_NATIVE'];
+  const npx = ['--no-install', '@parlance/cli', 'encode', '--algorithm', 'TOKEN_NATIVE'];
   const coded = await outputOf('npx', npx, 'Hello, world!');
   const explained = await parlance(['inspect', '-'], coded);
   console.log(explained);
@@ -197,7 +197,7 @@ async function outputOf(command: string, args: readonly string[], input: string)
 /** Runs the line of the README that starts a gateway with a chat page; npm takes the packages that are installed here. */
 async function tryServing(): Promise<void> {
   const readme = readFileSync(join(root, 'README.md'), 'utf8');
-  const line = /^OPENAI_API_KEY=\S+ npx (-p @parlance\/server parlance serve --upstream) \S+$/m.exec(readme);
+  const line = /^OPENAI_API_KEY=\S+ npx (@parlance\/cli serve --upstream) \S+$/m.exec(readme);
   if (line?.[1] === undefined) throw new Error('the README does not say how to start a gateway');
   const args = ['--no-install', ...line[1].split(' '), upstream.baseUrl, '--port', '0'];
   const env = { ...process.env, OPENAI_API_KEY: 'sk-0123456789abcdef' };

@@ -3,4 +3,4 @@ export {
   type ChatMessage,
   type ChatRequest,
   completionReply,
-} from '../../packages/server/src/cli/toy/chat-completion.js';
+} from '../../packages/cli/src/serve/toy/chat-completion.js';

@@ -1,2 +1,2 @@
 /** The demo answers like `parlance serve`. */
-export { answerTo, createResponder } from '../../packages/server/src/cli/toy/model.js';
+export { answerTo, createResponder } from '../../packages/cli/src/serve/toy/model.js';

@@ -1,5 +1,6 @@
 import { createServer as createHttpServer, type Server as HttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { PAGES } from '@parlance/cli/pages';
 import type { RequestHandler } from '@parlance/protocol';
 import type { Server } from '@parlance/server';
 import { createUserInterface } from '@parlance/server/ui';
@@ -34,7 +35,7 @@ export async function startChatPage(options: ChatPageOptions = {}): Promise<Chat
   const http = createHttpServer();
   const restart = sessionsAt(http, options.onRequest ?? answerer.onRequest);
   const breaker = createBreaker({ http, restart, freezeMs, absenceMs });
-  const page = createUserInterface({ edit: (html) => breaker.mark(html) });
+  const page = createUserInterface({ folder: PAGES, edit: (html) => breaker.mark(html) });
   http.on('request', (request, response) => {
     if (breaker.respond(request, response) || page(request, response)) return;
     response.writeHead(404, { 'content-type': 'text/plain; charset=utf-8' });

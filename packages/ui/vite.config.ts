@@ -12,7 +12,8 @@ const withoutOptional: Plugin = {
   load: (id) => (id === MISSING ? 'throw new Error("this page does not carry this package");' : undefined),
 };
 
-export default defineConfig({
+/** The pages of the command line, and the dashboard of the server, which has a build of its own (`--mode dashboard`). */
+export default defineConfig(({ mode }) => ({
   // Relative addresses, so that the built page works under any path.
   base: './',
   plugins: [withoutOptional],
@@ -22,14 +23,16 @@ export default defineConfig({
   resolve: { conditions: ['@parlance/source', ...defaultClientConditions] },
   build: {
     target: 'es2023',
-    outDir: '../server/dist/ui',
+    outDir: mode === 'dashboard' ? '../server/dist/ui' : '../cli/dist/ui',
     emptyOutDir: true,
     // Inlined files would need an exception in the policy of the page.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     rolldownOptions: {
-      input: ['index.html', 'inspect.html', 'admin.html'].map((name) => join(import.meta.dirname, name)),
+      input: (mode === 'dashboard' ? ['admin.html'] : ['index.html', 'inspect.html']).map((name) =>
+        join(import.meta.dirname, name),
+      ),
     },
     license: { fileName: 'licenses.md' },
   },
-});
+}));

@@ -32,7 +32,7 @@ const EVERYWHERE: Readonly<Record<string, readonly Pattern[]>> = {
     { group: ['@parlance/client', '@parlance/*/src/**'], message: 'The two ends never import each other.' },
     {
       group: ['ws'],
-      message: 'Only transport/websocket/ws.ts and ws-client.ts know the WebSocket library.',
+      message: 'Only transport/websocket/ws.ts knows the WebSocket library.',
     },
   ],
   'packages/protocol/src': [
@@ -44,13 +44,20 @@ const EVERYWHERE: Readonly<Record<string, readonly Pattern[]>> = {
       message: 'The client knows neither the server nor a WebSocket library.',
     },
   ],
+  'packages/cli/src': [
+    {
+      group: ['@parlance/*/src/**', '**/server/src/**', '**/client/src/**', '**/protocol/src/**'],
+      message: 'The command line stands on what other packages export.',
+    },
+  ],
 };
 
-/** The files that know the WebSocket library, and those of `parlance` and the test kit, which have both ends. */
+/** The file that knows the WebSocket library, the test kit, which has both ends, and tests. */
 const EXCEPT: Readonly<Record<string, readonly string[]>> = {
-  'packages/server/src': ['ws.ts', 'ws-client.ts', 'testing/random-streams.ts']
-    .map((name) => `!packages/server/src/transport/websocket/${name}`)
-    .concat('!packages/server/src/cli/**', '!packages/server/src/kit/**'),
+  'packages/cli/src': ['!packages/cli/src/**/*.test.ts'],
+  'packages/server/src': ['transport/websocket/ws.ts', 'kit/**', '**/*.test.ts', '**/testing/**'].map(
+    (name) => `!packages/server/src/${name}`,
+  ),
 };
 
 /** Lower floors from which single rooms may not import. */
@@ -61,12 +68,6 @@ const BELOW: Readonly<Record<string, readonly Pattern[]>> = {
         .map((folder) => `**/codec/${folder}/*`)
         .concat('**/tokenizer/*'),
       message: 'The link moves encoded bodies; it knows neither how they are encoded nor tokens.',
-    },
-  ],
-  'packages/server/src/cli': [
-    {
-      group: ['../index.js', '../../index.js'],
-      message: 'The command line imports what it needs, and not the whole API.',
     },
   ],
 };

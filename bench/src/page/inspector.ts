@@ -5,7 +5,7 @@ import { createServer } from '@parlance/server';
 import { createUserInterface } from '@parlance/server/ui';
 import type { Browser, Page } from 'playwright-core';
 import { makeCapture } from '../../../e2e/src/kit/captures.js';
-import { buildUserInterface } from '../../../scripts/build-ui.js';
+import { BUILT_PAGES, buildUserInterface } from '../../../scripts/build-ui.js';
 import { chromiumMissing, launchChromium, WHOLE_CHROMIUM } from '../../../scripts/chromium.js';
 import { compare, type Row } from '../row.js';
 import { median } from '../statistics.js';
@@ -29,7 +29,7 @@ export async function* inspector(quick: boolean): AsyncGenerator<Row> {
   const capture = join(folder, 'capture.jsonl');
   await writeFile(capture, makeCapture({ frames: FRAMES, hexBytes: HEX_BYTES }));
   await using server = createServer();
-  const { port } = await server.listen({ respond: createUserInterface() });
+  const { port } = await server.listen({ respond: createUserInterface({ folder: BUILT_PAGES }) });
   await using browser = await launchChromium(WHOLE_CHROMIUM);
   const visits: Longest[] = [];
   for (let run = 0; run < (quick ? 1 : 3); run++)

@@ -24,7 +24,7 @@ import {
 import { createOpenAIGateway } from '@parlance/server/openai';
 import { type Context, Hono } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
-import { createEmbeddedResponder } from '../../../packages/server/src/cli/responder.js';
+import { createEmbeddedResponder } from '../../../packages/cli/src/serve/responder.js';
 import { offer } from '../../../scripts/child-process.js';
 import { LARGEST } from './bombs.js';
 import { CLUSTER_SECRET, KEY, NEIGHBOUR } from './wire.js';

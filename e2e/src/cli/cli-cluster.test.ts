@@ -6,15 +6,15 @@ import { connect } from '@parlance/client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import {
-  type Certificate,
-  Certificates,
-  opensslMissing,
-} from '../../../packages/server/src/cli/testing/certificates.js';
-import {
   type RedisServer,
   redisMissing,
   startRedis,
 } from '../../../packages/server/src/engine/testing/redis-server.js';
+import {
+  type Certificate,
+  Certificates,
+  opensslMissing,
+} from '../../../packages/server/src/transport/websocket/testing/certificates.js';
 import { run, type Serving, startServing } from '../kit/cli-process.js';
 import { createCuttingProxy } from '../kit/cutting-proxy.js';
 

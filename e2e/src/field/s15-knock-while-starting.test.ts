@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { ClientSession } from '@parlance/client';
 import { createServer, type Feature } from '@parlance/server';
 import { afterEach, expect, it } from 'vitest';
-import { PREPARED } from '../../../packages/server/src/cli/toy/answers.js';
+import { PREPARED } from '../../../packages/cli/src/serve/toy/answers.js';
 import { freePort, startServing } from '../kit/cli-process.js';
 import { createPeers } from '../kit/peers.js';
 

@@ -1,5 +1,8 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type ClientOptions, type ClientSession, connect, loadEncoding } from '@parlance/client';
 import { type ChatSessionSource, SessionChatTransport, sessionChats } from '@parlance/client/ai';
 import { contractClient, defineContract } from '@parlance/client/contract';
@@ -542,7 +545,15 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
   }),
   'UserInterfaceOptions.edit': async (foreign, use) => ({
     ...(await atServer({}, use)),
-    provoke: async () => createUserInterface({ edit: foreign }),
+    async provoke() {
+      const folder = await mkdtemp(join(tmpdir(), 'parlance-pages-'));
+      try {
+        await writeFile(join(folder, 'index.html'), '<title>page</title>');
+        createUserInterface({ folder, edit: foreign });
+      } finally {
+        await rm(folder, { recursive: true });
+      }
+    },
   }),
 
   // Those of others, or none of an application.

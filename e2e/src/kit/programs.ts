@@ -17,7 +17,7 @@ export const SOURCES = {
   'cluster/node': source('cluster/node'),
   'native-process': source('kit/native-process'),
   'survival/node': source('survival/node'),
-  cli: source('../../packages/server/src/cli/main'),
+  cli: source('../../packages/cli/src/main'),
 } as const;
 
 /** What to start: a file, and the flags that Node needs for it. */

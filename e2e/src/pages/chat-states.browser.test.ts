@@ -5,6 +5,7 @@ import { createUserInterface } from '@parlance/server/ui';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { startChatPage } from '../../../examples/demo/serve-chat.js';
+import { BUILT_PAGES } from '../../../scripts/build-ui.js';
 import { chromiumMissing, launchChromium, openPage } from '../kit/chat-page.js';
 import { look } from '../kit/looking.js';
 
@@ -38,7 +39,7 @@ describe.skipIf(chromiumMissing() !== undefined)('the chat page has no fault tha
   /** The page as a server shows it that is not the demo. */
   async function serve(options: Parameters<typeof createServer>[0]): Promise<string> {
     const http = createHttpServer();
-    const page = createUserInterface();
+    const page = createUserInterface({ folder: BUILT_PAGES });
     http.on('request', (request, response) => {
       if (!page(request, response)) response.writeHead(404).end();
     });

@@ -10,7 +10,8 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createResponder } from '../../../examples/demo/responder.js';
-import { openConnectPage } from '../../../packages/server/src/cli/connect-page.js';
+import { openConnectPage } from '../../../packages/cli/src/connect/connect-page.js';
+import { BUILT_PAGES } from '../../../scripts/build-ui.js';
 import { captureOf, makeCapture } from '../kit/captures.js';
 import { chromiumMissing, launchChromium } from '../kit/chat-page.js';
 import { createCuttingProxy } from '../kit/cutting-proxy.js';
@@ -52,7 +53,7 @@ describe.skipIf(missing !== undefined)('the inspector', () => {
   async function serve(options: ServerOptions = {}) {
     const server = createServer({ onRequest: createResponder({ delayMs: 2 }), ...options });
     open.push(() => server.close());
-    const { port } = await server.listen({ respond: createUserInterface() });
+    const { port } = await server.listen({ respond: createUserInterface({ folder: BUILT_PAGES }) });
     return { origin: `http://127.0.0.1:${port}`, port, server };
   }
 

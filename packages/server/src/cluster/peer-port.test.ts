@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DEFAULT_TIMERS, Subprotocol } from '@parlance/protocol';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
 import type { Transport } from '../transport/transport.js';
 import { createWebSocketAdapter } from '../transport/websocket/adapter.js';
 import { dial } from '../transport/websocket/ws.js';
-import { WebSocketClient } from '../transport/websocket/ws-client.js';
 import { MAX_STRANGERS, PEER_PATH, PeerPort, type PeerPortOptions } from './peer-port.js';
 import { digestOf, type LedClient, type Ticket, Tickets } from './ticket.js';
 
@@ -77,7 +77,7 @@ const ticketOf = (client: LedClient = CLIENT, target = 'ownerA') =>
 /** @returns the status of HTTP; 101 for a connection that was accepted. */
 async function attempt({ authorization, path = PEER_PATH, subprotocol }: Attempt): Promise<number> {
   const headers = authorization === undefined ? {} : { authorization };
-  const socket = new WebSocketClient(`${port.address}${path}`, [subprotocol ?? Subprotocol.BINARY], {
+  const socket = new WebSocket(`${port.address}${path}`, [subprotocol ?? Subprotocol.BINARY], {
     headers,
   });
   return await new Promise((resolve) => {

@@ -1,5 +1,6 @@
 /** `@parlance/server/engine`: for those who write an engine. See docs/ENGINES.md. */
 
+export * from './copy.js';
 export * from './engine.js';
 export * from './logs/logs.js';
 export type * from './logs/reply.js';

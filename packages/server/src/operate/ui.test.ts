@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createUserInterface } from './ui.js';
+import { addressOfPages, createUserInterface } from './ui.js';
 
 interface Answer {
   readonly status: number | undefined;
@@ -159,8 +159,20 @@ describe('the user interface', () => {
       expect((await get('/', headers as Record<string, string>)).status).toBe(426);
   });
 
+  it.each([
+    ['ws://127.0.0.1:8/session', 'http://127.0.0.1:8/'],
+    ['ws://127.0.0.2:8/session', 'http://127.0.0.2:8/'],
+    ['ws://[::1]:8/session', 'http://[::1]:8/'],
+    ['ws://10.0.0.7:8/session', undefined],
+    ['ws://[fd00::7]:8/session', undefined],
+  ])('of a server at %s is at %s', (url, address) => {
+    expect(addressOfPages({ url })).toBe(address);
+  });
+
   it('names a folder without pages, and unknown options', () => {
     expect(() => createUserInterface({ folder: join(folder, 'assets') })).toThrow(/has no pages/);
     expect(() => createUserInterface({ hots: [] } as never)).toThrow(/hots/);
+    for (const options of [{}, undefined])
+      expect(() => createUserInterface(options as never)).toThrow(/folder: name one/);
   });
 });

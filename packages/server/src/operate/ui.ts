@@ -7,13 +7,14 @@ import { gzipSync } from 'node:zlib';
 import { ProtocolError } from '@parlance/protocol';
 import { assertOptions, atOnce } from '@parlance/protocol/internal';
 import { createTrustedProxies, isForwarded, isLoopback } from '../transport/http/addresses.js';
+import type { Listening } from '../transport/http/listener.js';
 import { checkHost, checkOrigin, pathOf } from '../transport/http/site.js';
 
-/** The pages that `parlance serve` shows to people on its own machine. */
+/** Built pages: for people on this machine, such as those of `parlance serve`, and the dashboard of the admin port. */
 
 export interface UserInterfaceOptions {
-  /** Folder of the built pages. @default the pages of this package */
-  readonly folder?: string | undefined;
+  /** Folder of the built pages: `PAGES` of `@parlance/cli/pages` has the chat page and the inspector. */
+  readonly folder: string;
   /** Further names of the server, besides those of loopback. @default none */
   readonly hosts?: readonly string[] | undefined;
   /** Changes a document before it is served. @default served as built */
@@ -23,7 +24,8 @@ export interface UserInterfaceOptions {
 /** Answers a request for one of the pages or their files. Returns `false` for other requests. */
 export type UserInterface = (request: IncomingMessage, response: ServerResponse) => boolean;
 
-const BUILT = fileURLToPath(new URL('../../dist/ui', import.meta.url));
+/** The folder of the built dashboard. */
+const DASHBOARD = fileURLToPath(new URL('../../dist/ui', import.meta.url));
 
 const HTML = 'text/html; charset=utf-8';
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
@@ -34,9 +36,9 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
   '.wasm': 'application/wasm',
 };
 
-/** The document of each page, by its path. */
-const PAGES: Readonly<Record<string, string>> = { '/': 'index.html', '/inspect': 'inspect.html' };
-const ADMIN_PAGE = 'admin.html';
+/** The document of each page for people on this machine, by its path. */
+const LOCAL_PAGES = { '/': 'index.html', '/inspect': 'inspect.html' };
+const ADMIN_PAGES = { '/': 'admin.html' };
 /** Vite names the files in this folder by their content. */
 const HASHED = 'assets/';
 
@@ -55,39 +57,55 @@ interface File {
  *
  * @throws {ProtocolError} `invalid_option`, also if the folder has no pages.
  */
-export function createUserInterface(options: UserInterfaceOptions = {}): UserInterface {
+export function createUserInterface(options: UserInterfaceOptions): UserInterface {
   assertOptions(options, { folder: 'text', hosts: 'list', edit: 'function' }, 'createUserInterface');
-  const { folder = BUILT, hosts = [], edit = (html: string) => html } = options;
-  const files = readFiles(folder, edit);
-  const site = { origins: [], hosts, trustedProxies: createTrustedProxies([]) };
+  const { folder, hosts, edit } = options ?? {};
+  if (folder === undefined)
+    throw new ProtocolError('invalid_option', 'folder: name one, such as PAGES of @parlance/cli/pages');
+  const files = readFiles(folder, LOCAL_PAGES, edit);
 
   return (request, response) => {
-    const path = pathOf(request);
-    const file = path === undefined ? undefined : files.get(path);
-    if (file === undefined || path === `/${ADMIN_PAGE}` || !isLocal(request)) return false;
-    if (request.method !== 'GET' && request.method !== 'HEAD') return false;
-    const refusal = checkHost(request, site) ?? checkOrigin(request, site);
-    if (refusal === undefined) send(request, response, file);
-    else {
-      response.writeHead(403, { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' });
-      response.end(`${refusal.message}\n`);
-    }
+    const file = fileFor(request, files);
+    if (file === undefined || !isLocal(request)) return false;
+    const refusal = refusalOf(request, hosts);
+    if (refusal === undefined) return send(request, response, file);
+    response.writeHead(403, { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' });
+    response.end(`${refusal}\n`);
     return true;
   };
 }
 
+/**
+ * Why a request is not one of a page on this machine: it is for a name that is neither of loopback nor one of `hosts`, or from a page of
+ * another origin. For what is answered beside the pages. Whether it has come over loopback, the port decides.
+ *
+ * @returns a sentence for the client; `undefined` if nothing is wrong.
+ */
+export function refusalOf(request: IncomingMessage, hosts: readonly string[] = []): string | undefined {
+  const site = { origins: [], hosts, trustedProxies: NO_PROXIES };
+  return (checkHost(request, site) ?? checkOrigin(request, site))?.message;
+}
+
+const NO_PROXIES = createTrustedProxies([]);
+
+/** Where a browser on this machine finds the pages of a server; `undefined` if it cannot reach that over loopback. */
+export function addressOfPages({ url }: Pick<Listening, 'url'>): string | undefined {
+  const { host, hostname } = new URL(url);
+  return isLoopback(hostname.replace(/^\[|\]$/g, '')) ? `http://${host}/` : undefined;
+}
+
 /** The files of the dashboard. They hold no data, so that every client that reaches the admin port may read them. */
-export function createAdminPages(folder: string = BUILT): UserInterface {
-  const files = readFiles(folder, (html) => html);
+export function createAdminPages(): UserInterface {
+  const files = readFiles(DASHBOARD, ADMIN_PAGES);
   return (request, response) => {
-    const path = pathOf(request);
-    const isPage = path === '/';
-    const file = files.get(isPage ? `/${ADMIN_PAGE}` : (path ?? ''));
-    if (file === undefined || (!isPage && file.type === HTML)) return false;
-    if (request.method !== 'GET' && request.method !== 'HEAD') return false;
-    send(request, response, file);
-    return true;
+    const file = fileFor(request, files);
+    return file !== undefined && send(request, response, file);
   };
+}
+
+function fileFor(request: IncomingMessage, files: ReadonlyMap<string, File>): File | undefined {
+  const isRead = request.method === 'GET' || request.method === 'HEAD';
+  return isRead ? files.get(pathOf(request) ?? '') : undefined;
 }
 
 /** Behind a reverse proxy on this machine every client looks local. */
@@ -96,9 +114,13 @@ function isLocal(request: IncomingMessage): boolean {
   return isLoopback(localAddress) && isLoopback(remoteAddress) && !isForwarded(request);
 }
 
-function readFiles(folder: string, edit: (html: string) => string): ReadonlyMap<string, File> {
+function readFiles(
+  folder: string,
+  pages: { readonly '/': string },
+  edit = (html: string) => html,
+): ReadonlyMap<string, File> {
   const files = new Map<string, File>();
-  if (statSync(join(folder, 'index.html'), { throwIfNoEntry: false }) === undefined) {
+  if (statSync(join(folder, pages['/']), { throwIfNoEntry: false }) === undefined) {
     throw new ProtocolError('invalid_option', `${folder} has no pages; npm run build makes them`);
   }
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
@@ -118,14 +140,15 @@ function readFiles(folder: string, edit: (html: string) => string): ReadonlyMap<
       cacheControl: name.startsWith(HASHED) ? 'public, max-age=31536000, immutable' : 'no-cache',
     });
   }
-  for (const [path, name] of Object.entries(PAGES)) {
+  for (const [path, name] of Object.entries(pages)) {
     const page = files.get(`/${name}`);
     if (page !== undefined) files.set(path, page);
   }
   return files;
 }
 
-function send(request: IncomingMessage, response: ServerResponse, file: File): void {
+/** @returns that the request is answered. */
+function send(request: IncomingMessage, response: ServerResponse, file: File): true {
   const { etag, type, cacheControl } = file;
   const headers = {
     ...SECURITY_HEADERS,
@@ -136,7 +159,7 @@ function send(request: IncomingMessage, response: ServerResponse, file: File): v
   };
   if (request.headers['if-none-match'] === etag) {
     response.writeHead(304, headers).end();
-    return;
+    return true;
   }
   const isZipped = /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''));
   const body = isZipped ? file.gzip : file.body;
@@ -147,6 +170,7 @@ function send(request: IncomingMessage, response: ServerResponse, file: File): v
     ...(isZipped && { 'content-encoding': 'gzip' }),
   });
   response.end(request.method === 'HEAD' ? undefined : body);
+  return true;
 }
 
 const SECURITY_HEADERS = {

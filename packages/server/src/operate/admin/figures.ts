@@ -1,5 +1,7 @@
 import type { DrainProgress } from '../../server/drain-options.js';
 
+export type { DrainProgress };
+
 /**
  * What the admin port reports, and the figures that people read from it. The dashboard and `parlance top` share this
  * file, so it imports nothing but types.

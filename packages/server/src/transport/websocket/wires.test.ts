@@ -9,13 +9,13 @@ import { createServer as createHttpsServer } from 'node:https';
 import { type AddressInfo, connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
-import { Certificates, opensslMissing } from '../../cli/testing/certificates.js';
+import WebSocket from 'ws';
 import type { Transport, TransportEvents } from '../transport.js';
 import { createWebSocketAdapter, WIRE_KINDS } from './adapter.js';
 import { AUTOBAHN_CASES } from './testing/autobahn.js';
+import { Certificates, opensslMissing } from './testing/certificates.js';
 import { encodeFrame, type SentFrame } from './testing/frames.js';
 import type { WireKind } from './ws.js';
-import { WebSocketClient } from './ws-client.js';
 
 /** What a wire does on a socket, the same with each kind of wire. */
 
@@ -369,7 +369,7 @@ describe.each(WIRE_KINDS)('a wire of the kind %s', (kind) => {
 
   it('selects no extension', async () => {
     const { port } = await serve(kind);
-    const client = new WebSocketClient(`ws://127.0.0.1:${port}`, ['m2m.v1'], { perMessageDeflate: true });
+    const client = new WebSocket(`ws://127.0.0.1:${port}`, ['m2m.v1'], { perMessageDeflate: true });
     open.push(() => client.terminate());
     await once(client, 'open');
     expect(client.extensions).toBe('');

@@ -1,0 +1,28 @@
+import type { Terminal } from '../base/terminal.js';
+
+/** Where a server is reached. */
+export interface Addresses {
+  /** Of the session endpoint. */
+  readonly url: string;
+  readonly page: string | undefined;
+  readonly inspector: string | undefined;
+  readonly metrics: string | undefined;
+  readonly dashboard?: string | undefined;
+}
+
+/** The addresses of a server that is ready, for people: one line each. */
+export function bannerOf(
+  { url, page, inspector, metrics, dashboard }: Addresses,
+  { style }: Terminal,
+): string {
+  const lines = [
+    ['Session', url],
+    ['Chat page', page],
+    ['Inspector', inspector],
+    ['Metrics', metrics],
+    ['Dashboard', dashboard],
+  ].flatMap(([name = '', address]) =>
+    address === undefined ? [] : [`  ${style('strong', name.padEnd(10))} ${style('value', address)}`],
+  );
+  return `\n${style('good', 'Ready')}\n${lines.join('\n')}\n\n`;
+}

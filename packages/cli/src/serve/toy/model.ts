@@ -1,0 +1,140 @@
+import {
+  type Message,
+  type Part,
+  ProtocolError,
+  type RequestContext,
+  RequestError,
+} from '@parlance/protocol';
+import { PREPARED } from './answers.js';
+import {
+  ApiError,
+  assertChatPath,
+  type ChatRequest,
+  completionReply,
+  errorReply,
+  readHttpHead,
+} from './chat-completion.js';
+
+export interface ResponderOptions {
+  /** Pause between two words in milliseconds. @default 0 */
+  readonly delayMs?: number;
+}
+
+/**
+ * The embedded responder: an `onRequest` handler that answers chat requests without a model, word by word,
+ * and the same question always with the same answer. Requests by `session.fetch` get an OpenAI-compatible
+ * response, other requests plain text. If its process dies and the session outlives it, the next one continues the answer.
+ */
+export function createResponder({
+  delayMs = 0,
+}: ResponderOptions = {}): (request: Message, context: RequestContext) => AsyncGenerator<Part> {
+  return async function* respond(request, context) {
+    const { signal, yielded } = context;
+    context.onLost('again');
+    const head = readHttpHead(context);
+    if (head === undefined) {
+      let words = 0;
+      for await (const word of answerInWords(readChat(request), delayMs, signal, yielded.length))
+        if (++words > yielded.length) yield word;
+      return;
+    }
+    try {
+      assertChatPath(head);
+      const chat = readChat(request);
+      yield* completionReply(chat, answerInWords(chat, delayMs, signal, yielded.length), context);
+    } catch (error) {
+      if (error instanceof ApiError) yield errorReply(error, context);
+      else if (isBadRequest(error)) yield errorReply(new ApiError(400, error.message), context);
+      else throw error;
+    }
+  };
+}
+
+/** @param from words before this one come without a pause. */
+async function* answerInWords(
+  chat: ChatRequest,
+  delayMs: number,
+  signal: AbortSignal,
+  from: number,
+): AsyncGenerator<string> {
+  for (const [index, word] of wordsOf(answerTo(chat)).entries()) {
+    if (signal.aborted) return;
+    if (delayMs > 0 && index >= from) await pause(delayMs, signal);
+    yield word;
+  }
+}
+
+/** Whether the error is the client's: the request is not JSON, or not a chat. */
+function isBadRequest(error: unknown): error is Error {
+  return error instanceof RequestError || error instanceof ProtocolError;
+}
+
+/** Longest question, in UTF-16 units: a few bytes of Brotli may hold millions of words. */
+export const MAX_QUESTION = 64 * 1024;
+/** Longest word that an answer repeats, in characters. */
+const MAX_WORD = 500;
+
+/** The answer to the user's last message. */
+export function answerTo({ messages, model }: ChatRequest): string {
+  const questions = messages
+    .filter((message) => message.role === 'user')
+    .map((message) => message.content.slice(0, MAX_QUESTION).trim());
+  const question = questions.at(-1) ?? '';
+  const prepared = PREPARED.get(question.toLowerCase());
+  if (prepared !== undefined) return prepared;
+  const words = question.split(/\s+/u).filter((word) => word !== '');
+  if (words.length === 0) return 'You said nothing at all, and I agree with every word of it.';
+
+  const longest = words.reduce((best, word) => (word.length > best.length ? word : best));
+  const before = questions.at(-2);
+  return [
+    `You wrote ${count(words.length, 'word')} and ${count([...question].length, 'character')}; the longest word is “${shorten(longest, MAX_WORD)}”.`,
+    `Read backwards it begins with “${shorten(words.at(-1) ?? '', MAX_WORD)}” and ends with “${shorten(words[0] ?? '', MAX_WORD)}”.`,
+    before === undefined
+      ? 'This is the first thing you have said to me.'
+      : `Before that you said “${shorten(before, 60)}”, so this is message ${questions.length} of our conversation.`,
+    `I am not a language model: “${shorten(model, MAX_WORD)}” is only the name in your request. Every word of this answer crossed one session, in the smallest encoding available.`,
+  ].join(' ');
+}
+
+function readChat(request: Message): ChatRequest {
+  const chat = request.json<ChatRequest>();
+  if (typeof chat?.model !== 'string' || !Array.isArray(chat.messages)) {
+    throw new RequestError(
+      'bad_request',
+      'expected a chat request: { model, messages: [{ role, content }] }',
+    );
+  }
+  if (!chat.messages.every((message) => typeof message?.content === 'string')) {
+    throw new RequestError('bad_request', 'the content of a message must be a string');
+  }
+  return chat;
+}
+
+/** Words with the space before them, as in tokenizer vocabularies. */
+function wordsOf(text: string): string[] {
+  return text.match(/\s*\S+/gu) ?? [];
+}
+
+export function count(n: number, noun: string): string {
+  return `${n} ${noun}${n === 1 ? '' : 's'}`;
+}
+
+/** @param length characters at most. */
+export function shorten(text: string, length: number): string {
+  if (text.length <= length) return text;
+  const characters = [...text];
+  return characters.length <= length ? text : `${characters.slice(0, length - 1).join('')}…`;
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener('abort', done, { once: true });
+  });
+}
