@@ -15,6 +15,7 @@ import {
 import { endpointOf, MemoryBudget } from '@parlance/protocol/internal';
 import type { Feature, Server } from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
+import type { OwnHost } from '../../../packages/server/src/server/features/own-feature.js';
 import { createAgents } from '../agents/agents.js';
 import { createPeers, failure, greet, type RawPeer } from '../kit/peers.js';
 
@@ -50,7 +51,7 @@ const memoryOf = (server: Pick<Server, 'sessions'>, id: string) =>
 const memoryFeature = (give: (budget: MemoryBudget) => void): Feature => ({
   name: 'memory of the test',
   install(host) {
-    give(host.memory);
+    give((host as OwnHost).memory);
     return {};
   },
 });

@@ -3,7 +3,7 @@ import type { ProtocolError, Session } from '@parlance/protocol';
 import { afterEach, expect, it } from 'vitest';
 import { createServer, type Server } from '../create-server.js';
 import type { Feature } from '../server/features/feature.js';
-import type { OwnHost } from '../server/features/own-feature.js';
+import type { OwnHooks, OwnHost } from '../server/features/own-feature.js';
 import type { ServerOptions } from '../server/server-options.js';
 
 /** Visitors and their sessions within the process, without a socket. */
@@ -131,7 +131,7 @@ it('has messages of both ends, and requests of the server', async () => {
 it('ends by either end, and is a session of the server until then', async () => {
   const ended: string[] = [];
   const onSession = async (session: Session) => {
-    ended.push((await session.closed).by ?? '');
+    ended.push((await session.closed).side);
   };
   const { host, server, session } = await open({ onSession });
   await session.close();
@@ -140,6 +140,7 @@ it('ends by either end, and is a session of the server until then', async () => 
   await server.sessions.get(second.id)?.close({ code: 'enough', reason: 'said' });
   expect(await second.closed).toMatchObject({ code: 'enough', reason: 'said' });
   expect(server.sessions.size).toBe(0);
+  await expect.poll(() => ended).toEqual(['remote', 'local']);
 });
 
 it('counts for its address, up to the limit', async () => {
