@@ -24,7 +24,7 @@ export interface Transfer {
  */
 export const ROOM_BUDGETS: Readonly<Record<string, number>> = {
   'protocol/session': 33_400,
-  'protocol/endpoint': 32_400,
+  'protocol/endpoint': 32_500,
   'protocol/link': 31_400,
   'protocol/base': 25_000,
   'protocol/endpoint/messages': 12_900,
@@ -47,16 +47,16 @@ export const PAGE_BUDGETS: readonly PageBudget[] = [
   {
     page: 'send',
     title: 'connect, send and for await',
-    entry: '59.7 kB',
-    atFirstMessage: { bytes: 60_900, requests: 6 },
-    afterIdle: { bytes: 98_100, requests: 13 },
+    entry: '59.8 kB',
+    atFirstMessage: { bytes: 61_000, requests: 6 },
+    afterIdle: { bytes: 98_200, requests: 13 },
   },
   {
     page: 'chat',
     title: 'a chat with session.fetch and context',
-    entry: '60 kB',
+    entry: '60.2 kB',
     // One file of 2.9 kB arrives just before the first message is shown, or just after it.
-    atFirstMessage: { bytes: 72_000, requests: 13 },
-    afterIdle: { bytes: 102_800, requests: 15 },
+    atFirstMessage: { bytes: 72_200, requests: 13 },
+    afterIdle: { bytes: 102_900, requests: 15 },
   },
 ];

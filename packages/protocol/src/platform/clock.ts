@@ -100,15 +100,14 @@ export interface Sweep {
 /** @param intervalMs how late a timeout may be noticed. */
 export function createSweep(intervalMs: number): Sweep {
   const items = new Set<Sweepable>();
+  let timer: unknown;
   let startedWith: unknown;
-  let clear = (): void => {};
   let dueAt = 0;
   const sweep = () => {
     for (const each of items) tick(each);
   };
   const stop = () => {
-    clear();
-    clear = () => {};
+    clearInterval(timer);
     startedWith = undefined;
   };
   return {
@@ -119,12 +118,10 @@ export function createSweep(intervalMs: number): Sweep {
       stop();
       startedWith = setInterval;
       dueAt = performance.now() + intervalMs;
-      const timer = setInterval(() => {
+      timer = setInterval(() => {
         afterReading(dueAt, sweep);
         dueAt = performance.now() + intervalMs;
       }, intervalMs);
-      const ownClear = clearInterval;
-      clear = () => ownClear(timer);
       unref(timer);
     },
     delete(item) {
