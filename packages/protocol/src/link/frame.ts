@@ -222,7 +222,7 @@ export interface BodyFields extends Pick<CodedBody, 'codec' | 'originalLength' |
 
 /** A body that is queued for a stream: its coded bytes, and the fields of its frames. */
 export interface OutgoingBody extends CodedBody, BodyFields {
-  /** Called if the stream is cancelled before the last frame is written. */
+  /** Called if the stream is cancelled before the last frame is written, also if it was when the body was given. */
   readonly onDropped?: (() => void) | undefined;
   /** A message that was coded in context as it was before that, for a rebuilt link. */
   readonly uncoded?: OutgoingBody | undefined;

@@ -152,7 +152,10 @@ export class LinkChannel implements SessionChannel {
   }
 
   respond(streamId: number, body: BodyToSend): void {
-    if (!this.session.isOpen || !this.isWanted(streamId)) return this.end(streamId);
+    if (!this.session.isOpen || !this.isWanted(streamId)) {
+      body.onDropped?.();
+      return this.end(streamId);
+    }
     this.session.touch();
     this.rules.assertBody(body);
     this.link.streams.respond(streamId, body);
@@ -160,7 +163,7 @@ export class LinkChannel implements SessionChannel {
 
   chunk(streamId: number, body: BodyToSend): void {
     this.session.touch();
-    if (!this.session.isOpen || !this.isWanted(streamId)) return;
+    if (!this.session.isOpen || !this.isWanted(streamId)) return body.onDropped?.();
     this.rules.assertBody(body);
     this.link.streams.chunk(streamId, body);
   }

@@ -150,8 +150,12 @@ export class ClosedChannel implements SessionChannel {
     throw closed(this.session);
   }
   feed(): void {}
-  respond(): void {}
-  chunk(): void {}
+  respond(_streamId: number, body: BodyToSend): void {
+    body.onDropped?.();
+  }
+  chunk(_streamId: number, body: BodyToSend): void {
+    body.onDropped?.();
+  }
   end(): void {}
   fail(): void {}
   refuse(): void {}

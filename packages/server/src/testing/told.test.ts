@@ -28,6 +28,19 @@ it('a durable session that is given up goes on although the one that it talks to
   }
 });
 
+it('a part that waits for the record of who has asked is given back if that one stops', async () => {
+  const world = await ToldWorld.create();
+  try {
+    world.do('ask', 'd2', 'p1');
+    await world.pass(200);
+    world.do('stop', 'd2', 'p1');
+    await world.settle();
+    expect(world.faults).toEqual([]);
+  } finally {
+    await world.close();
+  }
+});
+
 it('nothing that a session is told harms it or another one, if it is frozen, given up or over', async () => {
   const check = fc.asyncProperty(steps, async (taken) => {
     const world = await ToldWorld.create();

@@ -200,7 +200,7 @@ export class RecordingChannel extends ServerChannel {
 
   override chunk(streamId: number, body: BodyToSend): void {
     const stream = this.streams.get(streamId);
-    if (stream?.end !== undefined) return;
+    if (stream?.end !== undefined) return body.onDropped?.();
     if (stream === undefined || !this.session.isOpen || !this.isWanted(streamId))
       return super.chunk(streamId, body);
     this.session.touch();
@@ -214,7 +214,10 @@ export class RecordingChannel extends ServerChannel {
     // A tensor is not on record, nor is the answer to it.
     if (!this.streams.has(streamId)) return super.respond(streamId, body);
     const stream = this.#openOf(streamId);
-    if (stream === undefined || !this.session.isOpen || !this.isWanted(streamId)) return this.end(streamId);
+    if (stream === undefined || !this.session.isOpen || !this.isWanted(streamId)) {
+      body.onDropped?.();
+      return this.end(streamId);
+    }
     this.session.touch();
     this.rules.assertBody(body);
     this.#recordPart(streamId, stream, bodyOf(LinkKind.RESPONSE, streamId, body));
