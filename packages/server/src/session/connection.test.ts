@@ -2,9 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import { Subprotocol } from '@parlance/protocol';
 import { MemoryBudget, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { expect, it } from 'vitest';
-import type { Feature } from '../server/features/feature.js';
 import { InstalledFeatures, type ServerOfFeatures } from '../server/features/installed-features.js';
-import { NODE, type ThisNode } from '../server/features/own-feature.js';
+import { NODE, nodeInMemory } from '../server/features/own-feature.js';
 import { resolveServerOptions } from '../server/server-options.js';
 import { Sessions } from '../server/sessions.js';
 import type { Transport } from '../transport/transport.js';
@@ -15,17 +14,9 @@ import type { ServerEndpoint } from './endpoint.js';
 
 it('is read again when the session comes here while its message waits for memory', () => {
   const options = resolveServerOptions({});
-  const named: Feature = {
-    name: 'node',
-    provides: [NODE],
-    install(host) {
-      host.provide(NODE, { incarnation: 'node' } as ThisNode);
-      return {};
-    },
-  };
   const sessions = new Sessions(
     options,
-    () => new InstalledFeatures([named], {} as ServerOfFeatures, SILENT_LOGGER),
+    () => new InstalledFeatures([], {} as ServerOfFeatures, SILENT_LOGGER, [[NODE, nodeInMemory()]]),
     () => undefined,
   );
   let holds = 0;

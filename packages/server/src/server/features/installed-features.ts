@@ -20,7 +20,7 @@ import { guardedHttp, guardedUpgrade } from './guarded.js';
 import { NamesRoute } from './names-route.js';
 import { comesAfter, inOrder, type Ordered } from './order.js';
 import type { CoreOptions, Offer, OwnHooks, OwnHost } from './own-feature.js';
-import { Slot } from './slot.js';
+import { SlotOfSessions } from './slot.js';
 
 type Named = OwnHooks & Ordered;
 type Having<Hook extends keyof OwnHooks> = Named & {
@@ -61,7 +61,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
     this.#logger = logger;
     for (const [port, value] of given) this.#ports.set(port, value);
     const own: Omit<OwnHost, keyof ServerOfFeatures | 'changed'> = {
-      slot: (create) => new Slot(this.#slots++, create, () => this.#slots),
+      slot: (create) => new SlotOfSessions(this.#slots++, create, () => this.#slots),
       provide: (port, value) => void this.#ports.set(port, value),
       use: (port) => this.use(port),
       figures: () => this.figures,

@@ -9,7 +9,15 @@ interface Create<State, Session> {
 }
 
 /** The state that one feature keeps of each session. It goes with the session. */
-export class Slot<State, Session extends Slotted = Slotted> {
+export interface Slot<State, Session extends Slotted = Slotted> {
+  /** The state, if the session has one. */
+  peek(session: Slotted): State | undefined;
+  /** The state, made if the session has none. */
+  of(session: Session): State;
+  set(session: Slotted, state: State): State;
+}
+
+export class SlotOfSessions<State, Session extends Slotted> implements Slot<State, Session> {
   readonly #index: number;
   readonly #create: Create<State, Session>['create'];
   readonly #count: () => number;
@@ -24,12 +32,10 @@ export class Slot<State, Session extends Slotted = Slotted> {
     this.#count = count;
   }
 
-  /** The state, if the session has one. */
   peek({ slots }: Slotted): State | undefined {
     return slots?.[this.#index] as State | undefined;
   }
 
-  /** The state, made if the session has none. */
   of(session: Session): State {
     return this.peek(session) ?? this.set(session, this.#create(session));
   }

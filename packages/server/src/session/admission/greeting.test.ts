@@ -12,7 +12,7 @@ import {
 import { SessionMailbox, SILENT_LOGGER } from '@parlance/protocol/internal';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { InstalledFeatures, type ServerOfFeatures } from '../../server/features/installed-features.js';
-import type { OwnHooks } from '../../server/features/own-feature.js';
+import { NODE, nodeInMemory, type OwnHooks } from '../../server/features/own-feature.js';
 import { resolveServerOptions, type ServerOptions } from '../../server/server-options.js';
 import { Sessions } from '../../server/sessions.js';
 import type { Transport, TransportEvents } from '../../transport/transport.js';
@@ -97,7 +97,7 @@ function serve(options: ServerOptions = {}, feature: OwnHooks = {}) {
   ];
   const sessions = new Sessions(
     resolved,
-    () => new InstalledFeatures(features, {} as ServerOfFeatures, SILENT_LOGGER),
+    () => new InstalledFeatures(features, {} as ServerOfFeatures, SILENT_LOGGER, [[NODE, nodeInMemory()]]),
     () => undefined,
   );
   const request = { headers: {} } as IncomingMessage;
