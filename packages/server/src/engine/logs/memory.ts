@@ -46,6 +46,9 @@ interface Stored extends Charged<Stored> {
   isReleased: boolean;
   /** It was read to the end. */
   isRead: boolean;
+  /** Those of the same owner and name that have begun before and after it, which are left. */
+  older: Stored | undefined;
+  newer: Stored | undefined;
 }
 
 interface Proof {
@@ -92,18 +95,20 @@ export function memoryReplies(now: () => number, room?: Room): MemoryReplies {
   }
 
   function forget(stored: Stored): void {
-    const { head, account } = stored;
+    const { head } = stored;
     replies.delete(head.id);
     shared.delete(stored);
     ended.delete(stored);
     shares.remove(stored);
     if (head.name === undefined) return;
+    const { older, newer } = stored;
+    if (older !== undefined) older.newer = newer;
+    if (newer !== undefined) newer.older = older;
     const name = keyOf(head.owner, head.name);
     if (names.get(name) !== stored) return;
     // In the only process, the name of a reply that is gone means the newest one that is left.
-    const newest = room && [...account.replies].findLast((each) => each.head.name === head.name);
-    if (newest === undefined) names.delete(name);
-    else names.set(name, newest);
+    if (room === undefined || older === undefined) names.delete(name);
+    else names.set(name, older);
   }
 
   /** The replies of an owner, oldest first. */
@@ -167,10 +172,13 @@ export function memoryReplies(now: () => number, room?: Room): MemoryReplies {
         epoch,
         isReleased: false,
         isRead: false,
+        older: name === undefined ? undefined : names.get(keyOf(owner, name)),
+        newer: undefined,
       };
       charging(owner, () => shares.add(stored, headCharge(head), bounds));
       replies.set(id, stored);
       if (share !== undefined) shared.add(stored);
+      if (stored.older !== undefined) stored.older.newer = stored;
       if (name !== undefined) names.set(keyOf(owner, name), stored);
       return 'done';
     },
