@@ -46,9 +46,9 @@ export interface Channel {
   transfer(transfer: OutgoingTransfer): number;
   /** Adds the next bytes of a transfer, at least one; they must not change before they are written. */
   feed(streamId: number, bytes: Uint8Array, onWritten?: () => void): void;
-  /** Answers a request with its only reply, which is dropped if nobody wants it any more. */
+  /** Answers a request with its only reply, which is dropped if the peer has cancelled the request. */
   respond(streamId: number, body: BodyToSend): void;
-  /** Sends one part of a reply, which is dropped if nobody wants it any more. */
+  /** Sends one part of a reply, which is dropped if the peer has cancelled the request. */
   chunk(streamId: number, body: BodyToSend): void;
   /** Ends a reply that was sent in parts. */
   end(streamId: number): void;

@@ -48,7 +48,7 @@ interface Stored extends Charged<Stored> {
   isRead: boolean;
   /** Those of the same owner and name that have begun before and after it, which are left. */
   older: Stored | undefined;
-  newer: Stored | undefined;
+  newer?: Stored | undefined;
 }
 
 interface Proof {
@@ -95,13 +95,12 @@ export function memoryReplies(now: () => number, room?: Room): MemoryReplies {
   }
 
   function forget(stored: Stored): void {
-    const { head } = stored;
+    const { head, older, newer } = stored;
     replies.delete(head.id);
     shared.delete(stored);
     ended.delete(stored);
     shares.remove(stored);
     if (head.name === undefined) return;
-    const { older, newer } = stored;
     if (older !== undefined) older.newer = newer;
     if (newer !== undefined) newer.older = older;
     const name = keyOf(head.owner, head.name);
@@ -173,7 +172,6 @@ export function memoryReplies(now: () => number, room?: Room): MemoryReplies {
         isReleased: false,
         isRead: false,
         older: name === undefined ? undefined : names.get(keyOf(owner, name)),
-        newer: undefined,
       };
       charging(owner, () => shares.add(stored, headCharge(head), bounds));
       replies.set(id, stored);
