@@ -300,7 +300,7 @@ export class ReplyLog {
     yield* mergeNewest([this.#listOf(owner), this.#shared(owner)]);
   }
 
-  /** Forgets what nobody needs any more. */
+  /** Forgets replies whose time is over, and writers that have failed a while ago. */
   sweep(): void {
     this.#options.local?.sweep();
     const due = performance.now() - FAILED_MS;

@@ -122,7 +122,7 @@ function offerFor(host: SessionHost): Capabilities {
   return resolveCapabilities({ ...coding, security, extensions: { resume: false, context: false } }, limits);
 }
 
-/** Why there is no session, or none any more. */
+/** Why the session has not begun, or has ended. */
 function failureOf(error: ProtocolError | undefined): ProtocolError {
   if (error === undefined)
     return new ProtocolError('session_closed', 'the session was closed while it began');

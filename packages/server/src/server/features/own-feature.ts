@@ -93,7 +93,7 @@ export interface OthersOfSession {
   hold(session: ServerEndpoint): void;
   /** Whether nothing is under way between a session that is held and others. */
   isQuiet(session: ServerEndpoint): boolean;
-  /** There is no more time: what keeps a session here ends with `reason`. */
+  /** The time to leave is over: calls that keep a session here end with `reason`. */
   settle(session: ServerEndpoint, reason: ProtocolError): void;
 }
 

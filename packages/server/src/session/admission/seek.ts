@@ -3,7 +3,6 @@ import type { HelloPayload, ProtocolError, ResumeRefusal, Subprotocol } from '@p
 import type { Crashable, SessionMemory, Wire } from '@parlance/protocol/internal';
 import type { Peer } from '../../transport/http/door.js';
 import type { Refusal } from '../../transport/http/site.js';
-
 import type { Transport } from '../../transport/transport.js';
 import type { ServerEndpoint } from '../endpoint.js';
 import type { CheckedIdentity } from './admission.js';
