@@ -55,6 +55,7 @@ export class SessionServer {
     this.#upgrades = new Upgrades({
       options,
       door: sessions.door,
+      memory: sessions.memory,
       targetAt: (path) => features.upgradeAt(path),
       onWire: (...connection) => sessions.begin(...connection),
     });

@@ -1,9 +1,10 @@
 import type { Server as HttpServer, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ProtocolError, Subprotocol } from '@parlance/protocol';
-import { HELLO_READ, loggable, MAX_PIECE_SIZE } from '@parlance/protocol/internal';
+import { HELLO_READ, loggable, MAX_PIECE_SIZE, type MemoryBudget } from '@parlance/protocol/internal';
 import { type Transport, type TransportEvents, terminateSoon } from '../transport.js';
 import { createWebSocketAdapter } from '../websocket/adapter.js';
+import { bounded } from '../websocket/bounded.js';
 import type { WebSocketAdapter, WebSocketAdapterOptions } from '../websocket/ws.js';
 import { assertHttpServer } from './attachable.js';
 import type { Door, Peer, TurnedAway } from './door.js';
@@ -38,6 +39,7 @@ export interface UpgradeTarget {
 export interface UpgradesOptions {
   readonly options: HttpOptions;
   readonly door: Pick<Door, 'enter' | 'enterOnce'>;
+  readonly memory: MemoryBudget;
   /** Of features. `failed` if one of them cannot say whether it has the path. */
   readonly targetAt: (path: string) => UpgradeTarget | 'failed' | undefined;
   /** The upgrade is complete; `refusal` is to be sent in REJECT. `hello` has come with the request. */
@@ -184,7 +186,8 @@ export class Upgrades {
     this.#adapter.upgrade(request, socket, head, subprotocol, (wire) => {
       this.#sockets.add(wire);
       socket.once('close', () => this.#sockets.delete(wire));
-      target.open(wire, { ip, request });
+      const { options, memory } = this.#host;
+      target.open(bounded(wire, options.limits, memory), { ip, request });
     });
   }
 }
