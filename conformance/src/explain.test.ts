@@ -81,7 +81,7 @@ beforeAll(async () => {
   await loadCodecs(['M2M', 'BROTLI', 'AVP']);
   encoding = await loadEncoding('CL100K_BASE');
   await Promise.all([loadEncoding('O200K_BASE'), loadEncoding('LLAMA_BPE')]);
-}, 60_000);
+});
 
 function explained(frame: Uint8Array | string, isEnvelope = false): Explanation {
   const subprotocol = isEnvelope ? Subprotocol.JSON : Subprotocol.BINARY;
@@ -134,7 +134,7 @@ describe('the explainer', () => {
       }
     }
     expect(frames).toBeGreaterThan(2000);
-  }, 60_000);
+  });
 
   it('explains the KV-caches of avp-kv-cache.json in frames, and warns of damaged ones', () => {
     const document = new Fields(

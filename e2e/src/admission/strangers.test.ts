@@ -138,7 +138,7 @@ describe.skipIf(missing !== undefined)('with the WebSocket of Node 22', () => {
   beforeAll(async () => {
     await installNode22();
     child = startUnderNode22('native-process');
-  }, 300_000);
+  });
   afterAll(() => child?.kill());
 
   it('each of them is an error that names the URL', async () => {

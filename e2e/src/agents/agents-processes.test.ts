@@ -18,7 +18,7 @@ afterEach(async () => {
 describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'two agents of two nodes', () => {
   beforeAll(async () => {
     nodes = await startNodes(2);
-  }, 60_000);
+  });
   afterAll(async () => {
     await nodes[Symbol.asyncDispose]();
   });

@@ -231,7 +231,7 @@ describe('agents on two nodes', () => {
     expect(await failure(planner.request('y', { to: 'worker' }))).toMatchObject({ code: 'peer_gone' });
     // The next connection gets through.
     expect((await planner.request('z', { to: 'worker' })).text).toBe('z');
-  }, 60_000);
+  });
 
   it('fails requests and holds messages while their node cannot be reached', async () => {
     const { near, far, proxy } = await pair();
@@ -339,7 +339,7 @@ describe('agents whose node drains', () => {
     await expect.poll(() => [...heard.values()].map(({ length }) => length)).toEqual(Array(6).fill(said));
     for (const numbers of heard.values()) expect(numbers).toEqual(expected);
     expect(faults).toEqual([]);
-  }, 40_000);
+  });
 });
 
 /** Requests that a node still knows. */

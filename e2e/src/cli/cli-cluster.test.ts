@@ -44,7 +44,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'nodes with certificates', () 
     const start = async () => await startServing(flagsOf(own), env);
     nodes = await Promise.all([start(), start()]);
     for (const { log } of nodes) while (!log().includes('"node.joined"')) await pause(20);
-  }, 60_000);
+  });
   afterAll(async () => {
     await Promise.all(nodes.map(async (node) => await node.stop('SIGKILL')));
     made[Symbol.dispose]();

@@ -16,11 +16,11 @@ let nodes: Nodes;
 const sessions: Session[] = [];
 beforeEach(async () => {
   if (redisMissing === undefined) nodes = await startNodes(NODES);
-}, 60_000);
+});
 afterEach(async () => {
   for (const session of sessions.splice(0)) await session.close();
   if (redisMissing === undefined) await nodes[Symbol.asyncDispose]();
-}, 60_000);
+});
 
 async function dial(): Promise<Session> {
   const session = await connect(nodes.url, {
@@ -73,27 +73,23 @@ describe.skipIf(redisMissing !== undefined)(`nodes in processes (${redisMissing 
     expect(usages.filter(({ isLost }) => isLost)).toEqual([]);
     const owners = await Promise.all(usages.map(({ id }) => nodes.ownerOf(id)));
     expect(owners.every((owner) => owner === 1 || owner === 2)).toBe(true);
-  }, 90_000);
+  });
 
   it.each([
     ['that drains', 0],
     ['that takes sessions', 1],
-  ])(
-    'lose no more than what was at the one %s when it is killed',
-    async (_what, victim) => {
-      const end = await begin();
-      const drained = nodes.nodes[0]?.process.call('drain', 10_000).catch(() => undefined);
-      await pause(20 + Math.random() * 150);
-      await nodes.nodes[victim]?.process.kill();
-      await Promise.race([drained, pause(12_000)]);
-      await pause(500);
-      const usages = await end();
-      expect(faultsOf(usages)).toEqual([]);
-      for (const { id, isLost } of usages) {
-        const owner = await nodes.ownerOf(id);
-        expect({ id, isLost, isSomewhere: owner >= 0 }).toEqual({ id, isLost, isSomewhere: !isLost });
-      }
-    },
-    90_000,
-  );
+  ])('lose no more than what was at the one %s when it is killed', async (_what, victim) => {
+    const end = await begin();
+    const drained = nodes.nodes[0]?.process.call('drain', 10_000).catch(() => undefined);
+    await pause(20 + Math.random() * 150);
+    await nodes.nodes[victim]?.process.kill();
+    await Promise.race([drained, pause(12_000)]);
+    await pause(500);
+    const usages = await end();
+    expect(faultsOf(usages)).toEqual([]);
+    for (const { id, isLost } of usages) {
+      const owner = await nodes.ownerOf(id);
+      expect({ id, isLost, isSomewhere: owner >= 0 }).toEqual({ id, isLost, isSomewhere: !isLost });
+    }
+  });
 });

@@ -314,35 +314,31 @@ describe('the loop of the quick start', () => {
   const echoesIn = (lines: readonly string[]) =>
     lines.flatMap((line) => /^you said: number (\d+)$/.exec(line)?.[1] ?? []).map(Number);
 
-  it.each(['killed with SIGKILL', 'drained and replaced'])(
-    'goes on when the server is %s',
-    async (how) => {
-      const port = await freePort();
-      // A deployment as the guide describes it: the server, and what it does on SIGTERM.
-      const onSigterm = /process\.once\('SIGTERM'.*?\n\}\);/s.exec(DEPLOY)?.[0] ?? expect.fail('no SIGTERM');
-      const start = async () => {
-        const server = run(`${block('// server.mjs', port)}\n${onSigterm}`);
-        await expect.poll(server.lines).toContain(`listening on ws://127.0.0.1:${port}/session`);
-        return server.child;
-      };
-      const first = await start();
-      const { child, lines } = run(block('// stay.mjs', port).replace('1_000', '20'));
-      await expect.poll(() => echoesIn(lines()).length).toBeGreaterThan(10);
-      first.kill(how.startsWith('killed') ? 'SIGKILL' : 'SIGTERM');
-      await once(first, 'exit');
-      const before = echoesIn(lines()).length;
-      await start();
-      await expect.poll(() => echoesIn(lines()).length).toBeGreaterThan(before + 20);
-      expect(child.exitCode).toBe(null);
-      const echoes = echoesIn(lines());
-      expect(echoes).toEqual([...new Set(echoes)].sort((a, b) => a - b));
-      const missing = (echoes.at(-1) as number) - echoes.length;
-      const told = lines().flatMap((line) => /^new session: 0 not sent, (\d+) may/.exec(line)?.[1] ?? []);
-      if (how.startsWith('drained')) expect([missing, told]).toEqual([0, []]);
-      else expect(told.length).toBe(1);
-      expect(lines()).toContain('state: connecting');
-      await pause(0);
-    },
-    120_000,
-  );
+  it.each(['killed with SIGKILL', 'drained and replaced'])('goes on when the server is %s', async (how) => {
+    const port = await freePort();
+    // A deployment as the guide describes it: the server, and what it does on SIGTERM.
+    const onSigterm = /process\.once\('SIGTERM'.*?\n\}\);/s.exec(DEPLOY)?.[0] ?? expect.fail('no SIGTERM');
+    const start = async () => {
+      const server = run(`${block('// server.mjs', port)}\n${onSigterm}`);
+      await expect.poll(server.lines).toContain(`listening on ws://127.0.0.1:${port}/session`);
+      return server.child;
+    };
+    const first = await start();
+    const { child, lines } = run(block('// stay.mjs', port).replace('1_000', '20'));
+    await expect.poll(() => echoesIn(lines()).length).toBeGreaterThan(10);
+    first.kill(how.startsWith('killed') ? 'SIGKILL' : 'SIGTERM');
+    await once(first, 'exit');
+    const before = echoesIn(lines()).length;
+    await start();
+    await expect.poll(() => echoesIn(lines()).length).toBeGreaterThan(before + 20);
+    expect(child.exitCode).toBe(null);
+    const echoes = echoesIn(lines());
+    expect(echoes).toEqual([...new Set(echoes)].sort((a, b) => a - b));
+    const missing = (echoes.at(-1) as number) - echoes.length;
+    const told = lines().flatMap((line) => /^new session: 0 not sent, (\d+) may/.exec(line)?.[1] ?? []);
+    if (how.startsWith('drained')) expect([missing, told]).toEqual([0, []]);
+    else expect(told.length).toBe(1);
+    expect(lines()).toContain('state: connecting');
+    await pause(0);
+  });
 });

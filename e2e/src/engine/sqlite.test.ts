@@ -69,7 +69,7 @@ describe('sessions in a file', () => {
   }
 
   it(`lose nothing and double nothing while their processes are killed ${KILLS} times`, {
-    timeout: 60_000 + KILLS * 10_000,
+    timeout: 300_000 + KILLS * 10_000,
   }, async () => {
     await replace();
     front = await createCuttingProxy(() => node?.port ?? 0);

@@ -15,7 +15,7 @@ describe.skipIf(otherNodeMissing !== undefined)(otherNodeMissing ?? 'under Node 
     await installNode22();
     programs = installNode(24);
     child = startUnderNode22<OpenAICommands>('ai/openai-process', { programs });
-  }, 300_000);
+  });
   afterAll(async () => {
     await child?.kill();
   });
@@ -31,13 +31,13 @@ describe.skipIf(otherNodeMissing !== undefined)(otherNodeMissing ?? 'under Node 
 
   it('what an upstream sends is forwarded unchanged', async () => {
     expect(await child.call('compareTable')).toEqual([]);
-  }, 300_000);
+  });
 
   it('the packages get over a session what they get directly', async () => {
     const compared = await child.call('compareSdks');
     expect(compared.filter(({ got, direct }) => got !== direct)).toEqual([]);
     expect(compared.length).toBeGreaterThan(80);
-  }, 300_000);
+  });
 
   describe('a proxy that the environment names', () => {
     /** Answers for a host that does not exist, also through a tunnel. */
@@ -79,21 +79,17 @@ describe.skipIf(otherNodeMissing !== undefined)(otherNodeMissing ?? 'under Node 
         502,
         { NODE_USE_ENV_PROXY: '1', NO_PROXY: 'api.model-provider.test' },
       ],
-    ])(
-      '%s',
-      async (_what, status, more) => {
-        await using proxy = await startProxy();
-        const env = { HTTP_PROXY: proxy.url, ...more };
-        const asking = startUnderNode22<OpenAICommands>('ai/openai-process', { programs, env });
-        try {
-          expect(await asking.call('askUpstream', API)).toBe(status);
-          expect(proxy.asked.length).toBe(status === 201 ? 1 : 0);
-          expect(proxy.asked.every((target) => target.includes('api.model-provider.test'))).toBe(true);
-        } finally {
-          await asking.kill();
-        }
-      },
-      120_000,
-    );
+    ])('%s', async (_what, status, more) => {
+      await using proxy = await startProxy();
+      const env = { HTTP_PROXY: proxy.url, ...more };
+      const asking = startUnderNode22<OpenAICommands>('ai/openai-process', { programs, env });
+      try {
+        expect(await asking.call('askUpstream', API)).toBe(status);
+        expect(proxy.asked.length).toBe(status === 201 ? 1 : 0);
+        expect(proxy.asked.every((target) => target.includes('api.model-provider.test'))).toBe(true);
+      } finally {
+        await asking.kill();
+      }
+    });
   });
 });

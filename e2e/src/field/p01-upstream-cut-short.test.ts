@@ -55,4 +55,4 @@ it('says so, asks the upstream no second time, and answers when it is asked agai
   upstream.closeAllConnections();
   upstream.close();
   await rm(folder, { recursive: true });
-}, 60_000);
+});

@@ -15,7 +15,7 @@ describe('the savings of a chat', () => {
   let savings: Savings;
   beforeAll(async () => {
     savings = await measureSavings(TURNS);
-  }, 300_000);
+  });
 
   it.each(WAYS)('are counted by a proxy as by the sockets themselves: %s', (way) => {
     const counts = [...savings[way].values()];

@@ -105,7 +105,7 @@ it('continues each session and each answer, however early the clients come', asy
   await Promise.all(sessions.map((session) => session.close()));
   await second.stop();
   await rm(folder, { recursive: true });
-}, 60_000);
+});
 
 it.each(['listen', 'attach'] as const)(
   'admits nobody before what it needs is loaded, with %s',

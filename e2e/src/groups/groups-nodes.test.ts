@@ -135,5 +135,5 @@ describe('a group of three nodes', () => {
     expect(changes.filter((change) => change.endsWith('left'))).toEqual([]);
     const joined = changes.filter((change) => change.endsWith('joined') && !returned.has(change));
     expect([joined.length, new Set(joined).size]).toEqual([COUNT - returned.size, COUNT - returned.size]);
-  }, 120_000);
+  });
 });

@@ -59,37 +59,33 @@ const places = Object.entries(PLACES).filter(
   (each): each is [string, SetUp] => typeof each[1] === 'function',
 );
 
-describe.each(places)(
-  '%s',
-  (_name, setUp) => {
-    it('may do anything', async () => {
-      let behave: () => unknown = () => undefined;
-      let calls = 0;
-      const foreign = () => {
-        calls++;
-        return behave();
-      };
-      const place = await setUp(foreign, use);
-      const broken: string[] = [];
-      for (const [what, behaviour] of Object.entries(BEHAVIOURS)) {
-        behave = behaviour;
-        calls = 0;
-        faults.length = 0;
-        const provoked = Promise.resolve(place.provoke()).then(() => 'done', described);
-        const outcome = await Promise.race([provoked, pause(3_000, 'silent')]);
-        for (let left = 300; calls === 0 && left > 0; left--) await pause(20);
-        await pause(10);
-        const said = await Promise.race([
-          place.neighbour().then(() => undefined, String),
-          pause(5_000, 'silent'),
-        ]);
-        if (calls === 0) broken.push(`${what}: was not called (${outcome})`);
-        if (said !== undefined) broken.push(`${what}: the neighbour ${said}`);
-        broken.push(...faults.map((fault) => `${what}: ${fault}`));
-      }
-      behave = () => undefined;
-      expect(broken).toEqual([]);
-    });
-  },
-  60_000,
-);
+describe.each(places)('%s', (_name, setUp) => {
+  it('may do anything', async () => {
+    let behave: () => unknown = () => undefined;
+    let calls = 0;
+    const foreign = () => {
+      calls++;
+      return behave();
+    };
+    const place = await setUp(foreign, use);
+    const broken: string[] = [];
+    for (const [what, behaviour] of Object.entries(BEHAVIOURS)) {
+      behave = behaviour;
+      calls = 0;
+      faults.length = 0;
+      const provoked = Promise.resolve(place.provoke()).then(() => 'done', described);
+      const outcome = await Promise.race([provoked, pause(3_000, 'silent')]);
+      for (let left = 300; calls === 0 && left > 0; left--) await pause(20);
+      await pause(10);
+      const said = await Promise.race([
+        place.neighbour().then(() => undefined, String),
+        pause(5_000, 'silent'),
+      ]);
+      if (calls === 0) broken.push(`${what}: was not called (${outcome})`);
+      if (said !== undefined) broken.push(`${what}: the neighbour ${said}`);
+      broken.push(...faults.map((fault) => `${what}: ${fault}`));
+    }
+    behave = () => undefined;
+    expect(broken).toEqual([]);
+  });
+});

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { type ClientSession, connect } from '@parlance/client';
 import {
   type ControlMessage,
@@ -20,6 +21,9 @@ export interface Peers extends AsyncDisposable {
   use<T extends AsyncDisposable>(resource: T): T;
 }
 
+/** A node that a slow machine keeps from its engine has not joined when it listens. */
+const JOINING = 'the server has not joined its cluster yet';
+
 /** Handlers fail on purpose here. */
 const unprinted = () => {};
 
@@ -36,7 +40,16 @@ export function createPeers(): Peers {
       const { url, port } = await server.listen();
       return { server, url, port };
     },
-    dial: async (url, options = {}) => use(await connect(url, { WebSocket, onError: unprinted, ...options })),
+    async dial(url, options = {}) {
+      for (;;) {
+        try {
+          return use(await connect(url, { WebSocket, onError: unprinted, ...options }));
+        } catch (error) {
+          if ((error as Error).message !== JOINING) throw error;
+          await pause(100);
+        }
+      }
+    },
     async [Symbol.asyncDispose]() {
       for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
     },

@@ -118,7 +118,7 @@ describe('frames of any kind', () => {
       { numRuns: 150 },
     );
     await expect.poll(() => server.sessions.size).toBe(1);
-  }, 60_000);
+  });
 
   it.each([
     ['an empty frame', new Uint8Array(0)],
@@ -218,7 +218,7 @@ describe('bytes on the socket', () => {
       ),
       { numRuns: 60 },
     );
-  }, 60_000);
+  });
 });
 
 describe('frames of any kind sent to the client', () => {
@@ -284,5 +284,5 @@ describe('frames of any kind sent to the client', () => {
       ),
       { numRuns: 60 },
     );
-  }, 60_000);
+  });
 });

@@ -229,7 +229,7 @@ describe('an uncaught exception on malformed input (engine.io, ws and many more)
       expect(DOCUMENTED).toContain((await peer.closed).code);
     });
     await expect.poll(() => server.sessions.size).toBe(0);
-  }, 30_000);
+  });
 
   it('never results from bytes in an established session', async () => {
     const { url, server } = await peers.serve({
@@ -247,7 +247,7 @@ describe('an uncaught exception on malformed input (engine.io, ws and many more)
       expect(DOCUMENTED).toContain((await peer.closed).code);
     });
     await expect.poll(() => server.sessions.size).toBe(0);
-  }, 30_000);
+  });
 
   it('never results from bytes in place of, or after, the HELLO that resumes a session', async () => {
     const { url, server } = await peers.serve({ limits: UNLIMITED, onRequest: (message) => message.text });
@@ -271,7 +271,7 @@ describe('an uncaught exception on malformed input (engine.io, ws and many more)
         expect(DOCUMENTED).toContain((await peer.closed).code);
       }
     }, 40);
-  }, 30_000);
+  });
 
   it('never results from bytes in a session that closes', async () => {
     const { url, server } = await peers.serve({ limits: UNLIMITED, timers: { closingTimeoutMs: 50 } });
@@ -284,7 +284,7 @@ describe('an uncaught exception on malformed input (engine.io, ws and many more)
       expect(DOCUMENTED).toContain((await peer.closed).code);
     }, 40);
     await expect.poll(() => server.sessions.size).toBe(0);
-  }, 30_000);
+  });
 });
 
 describe('cross-site WebSocket hijacking of local agent tools', () => {

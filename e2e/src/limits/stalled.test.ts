@@ -94,5 +94,4 @@ it.each(['application', 'socket'] as const)(
     expect(passed).toBeGreaterThan(0.5 * MB);
     sockets.at(-1)?.terminate();
   },
-  60_000,
 );

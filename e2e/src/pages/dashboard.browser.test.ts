@@ -114,5 +114,5 @@ describe.skipIf(chromiumMissing() !== undefined)('the dashboard', () => {
     await server.close();
     await page.getByText('The server does not answer.').or(page.getByText('No answer')).first().waitFor();
     await look(page, 'admin-lost');
-  }, 180_000);
+  });
 });

@@ -29,5 +29,5 @@ describe.skipIf(missing !== undefined)('a page that is loaded again in mid-answe
     expect(result.reloads).toBe(RELOADS);
     expect(result.insideCharacters).toBeGreaterThan(0);
     expect(result.stopped).toHaveLength(6);
-  }, 300_000);
+  });
 });

@@ -10,4 +10,4 @@ it('the packages of OpenAI and Anthropic get over a session what they get direct
     compared.map(({ call, way, direct }) => [call, way, shown(direct)]),
   );
   expect(compared.length).toBeGreaterThan(80);
-}, 300_000);
+});

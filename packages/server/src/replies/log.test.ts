@@ -198,7 +198,7 @@ describe('a reply in the engine', () => {
       }),
       { numRuns: 40 },
     );
-  }, 60_000);
+  });
 
   it('begins at once, then takes what has come within 50 ms with one call, and the rest with its end', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
