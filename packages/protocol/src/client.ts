@@ -65,7 +65,8 @@ export { isReachable } from './link/addressing.js';
 // Chats of the AI SDK
 
 export { get, isFields } from './base/fields.js';
-export { CHAT, type ChatEnvelope, CONTINUATION, chatReplyName } from './endpoint/requests/chat.js';
+export { CHAT, type ChatEnvelope, CONTINUATION, chatReplyName } from './endpoint/chat/chat.js';
+export { type ChatParts, chatChunks, runningAnswer } from './endpoint/chat/chunks.js';
 
 // What is loaded later
 

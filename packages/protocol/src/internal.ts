@@ -107,6 +107,7 @@ export { TokenBucket } from './base/token-bucket.js';
 // Kept replies
 
 export { type Fields, get, isCount, isFields } from './base/fields.js';
+export { parseContent } from './base/json.js';
 export { CodedPart } from './endpoint/messages/encode-part.js';
 export { decodeMetadata, encodeMetadata, REDELIVERED } from './endpoint/messages/metadata.js';
 export type { ReplyInfo } from './endpoint/requests/follow.js';
@@ -128,7 +129,7 @@ export { replyFields } from './endpoint/requests/replies.js';
 export type { OwnContext } from './endpoint/requests/handler-context.js';
 export { partsIn } from './endpoint/requests/handler-reply.js';
 export type { StreamQueue } from './endpoint/requests/stream-queue.js';
-export type { OwnHandler } from './endpoint/requests/responder.js';
+export { type OwnHandler, unanswered } from './endpoint/requests/responder.js';
 export { decodeFailure, encodeFailure } from './link/failure.js';
 export { newReplyId, nodeOfReply } from './session/random-id.js';
 
@@ -152,7 +153,8 @@ export {
   type Continuation,
   CONTINUATION,
   chatReplyName,
-} from './endpoint/requests/chat.js';
+} from './endpoint/chat/chat.js';
+export { chatChunks, runningAnswer } from './endpoint/chat/chunks.js';
 
 // Agents and the relay
 

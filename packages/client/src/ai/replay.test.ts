@@ -1,6 +1,7 @@
+import type { Message } from '@parlance/protocol';
+import { type ChatParts, CONTINUATION, chatChunks } from '@parlance/protocol/client';
 import { readUIMessageStream, type UIMessage, type UIMessageChunk } from 'ai';
 import { describe, expect, it } from 'vitest';
-import { replayMessage } from './replay.js';
 
 /** The AI SDK makes the same message again of the chunks. */
 
@@ -31,10 +32,19 @@ const MESSAGE: UIMessage = {
   ],
 };
 
+/** What a page gets that follows an answer which continues the message. */
+async function replay(message: unknown): Promise<UIMessageChunk[]> {
+  const parts = [{ json: () => ({ type: CONTINUATION, message }) } as Message];
+  const chunks: unknown[] = [];
+  for await (const chunk of chatChunks(parts.values() as unknown as ChatParts, true)) chunks.push(chunk);
+  return chunks as UIMessageChunk[];
+}
+
 async function replayed(message: unknown): Promise<UIMessage | undefined> {
+  const chunks = await replay(message);
   const stream = new ReadableStream<UIMessageChunk>({
     start(controller) {
-      for (const chunk of replayMessage(message)) controller.enqueue(chunk);
+      for (const chunk of chunks) controller.enqueue(chunk);
       controller.close();
     },
   });
@@ -51,8 +61,8 @@ describe('a message that is replayed', () => {
     expect(message?.parts).toHaveLength(MESSAGE.parts.length);
   });
 
-  it('announces only the tools that still have to run', () => {
-    const available = [...replayMessage(MESSAGE)].filter(({ type }) => type === 'tool-input-available');
+  it('announces only the tools that still have to run', async () => {
+    const available = (await replay(MESSAGE)).filter(({ type }) => type === 'tool-input-available');
     expect(available).toEqual([expect.objectContaining({ toolCallId: '4' })]);
   });
 
@@ -82,8 +92,8 @@ describe('a message that is replayed', () => {
     { id: 'm' },
     { id: 'm', parts: 'none' },
     { id: 'm', parts: [1, {}, { type: 'x' }] },
-  ])('is nothing but its beginning if it is %j', (message) => {
-    expect([...replayMessage(message)].map(({ type }) => type)).toEqual(
+  ])('is nothing but its beginning if it is %j', async (message) => {
+    expect((await replay(message)).map(({ type }) => type)).toEqual(
       typeof message === 'object' && !Array.isArray(message) ? ['start'] : [],
     );
   });

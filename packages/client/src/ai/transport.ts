@@ -6,6 +6,7 @@ import {
   guardLogger,
   isProtocolError,
   loggable,
+  runningAnswer,
   SELF,
   workAsTheyAre,
 } from '@parlance/protocol/client';
@@ -17,7 +18,6 @@ import {
   assertSource,
   assertTransportOptions,
   type ChatRequestToPrepare,
-  type ChatSession,
   type ChatSessionSource,
   resolve,
   type SessionChatTransportOptions,
@@ -119,7 +119,7 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
   }: Parameters<
     ChatTransport<Message>['reconnectToStream']
   >[0]): Promise<ReadableStream<UIMessageChunk> | null> {
-    const name = chatReplyName(chatId);
+    chatReplyName(chatId);
     const attempt = {};
     this.#followers.set(chatId, attempt);
     const forget = () => {
@@ -127,7 +127,7 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
     };
     const use = await this.#sessions.use();
     try {
-      const reply = await findRunning(use.session, name);
+      const reply = await runningAnswer(use.session, chatId);
       if (reply === undefined) {
         forget();
         use.release();
@@ -169,12 +169,12 @@ export class SessionChatTransport<Message extends UIMessage = UIMessage> impleme
    * @throws {ProtocolError} as {@link reconnectToStream}; the errors of `FollowedReply.stop`.
    */
   async stop(chatId: string): Promise<void> {
-    const name = chatReplyName(chatId);
+    chatReplyName(chatId);
     const asked = this.#asked.get(chatId);
     if (asked !== undefined) return await stopped(asked);
     const use = await this.#sessions.use();
     try {
-      const reply = await findRunning(use.session, name);
+      const reply = await runningAnswer(use.session, chatId);
       if (reply !== undefined) await stopped(new Answer(use, use.session.follow(reply)));
     } finally {
       use.release();
@@ -236,13 +236,6 @@ async function stopped(answer: Answer): Promise<void> {
 
 function metadataOf(headers: Headers): Metadata {
   return { [CHAT]: { headers: Object.fromEntries(headers) } };
-}
-
-/** The ID of the answer with this name, if it is being written. */
-async function findRunning(session: ChatSession, name: string): Promise<string | undefined> {
-  // The newest comes first.
-  const newest = (await session.replies()).find((reply) => reply.name === name);
-  return newest?.state === 'running' ? newest.id : undefined;
 }
 
 async function untilAborted<Value>(value: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {

@@ -280,12 +280,7 @@ export async function answer(
   try {
     // Decodes the metadata, which may be malformed.
     const { metadata } = request;
-    const handler = isPull(metadata) ? (options.pulls?.answer ?? refusePull) : requestHandler;
-    if (handler === undefined) {
-      return sink.fail(
-        new ProtocolError('unsupported', 'this end does not answer requests: it has no onRequest handler'),
-      );
-    }
+    const handler = isPull(metadata) ? (options.pulls?.answer ?? refusePull) : (requestHandler ?? unanswered);
     const said = former.said && (await output.takeUp(former));
     if (former.said !== undefined && said === undefined) return;
     // Its session may have ended meanwhile, and another node call the handler.
@@ -369,4 +364,11 @@ function isPull(metadata: Metadata): boolean {
 
 const refusePull = () => {
   throw refuse(new RequestError('unknown_body', 'this end has offered no body'));
+};
+
+/** Refuses requests, at an end without `onRequest`. */
+export const unanswered: OwnHandler = () => {
+  throw refuse(
+    new RequestError('unsupported', 'this end does not answer requests: it has no onRequest handler'),
+  );
 };

@@ -1,6 +1,6 @@
 import { ProtocolError } from '../../base/errors.js';
 import { assertWellFormed } from '../../base/text.js';
-import { isReplyName, MAX_REPLY_NAME } from './keeping.js';
+import { isReplyName, MAX_REPLY_NAME } from '../requests/keeping.js';
 
 /**
  * Requests of the AI SDK's `useChat`, by convention: their metadata has the entry `ai_chat`, their body is a
