@@ -14,6 +14,7 @@ import {
   sweepInterval,
   systemClock,
   type Traffic,
+  unanswered,
 } from '@parlance/protocol/internal';
 import { loadCapabilities } from '../base/load-codecs.js';
 import { createLoopShares } from '../base/loop-shares.js';
@@ -44,7 +45,7 @@ import { OfferedOptions } from './session-options.js';
 export class Sessions extends ServerAdmission implements SessionHost {
   readonly options: ResolvedServerOptions;
   readonly features: InstalledFeatures;
-  readonly onRequest: RequestHandler | undefined;
+  readonly onRequest: RequestHandler;
   readonly memory: MemoryBudget;
   readonly loop;
   readonly vocabularies: Vocabularies;
@@ -91,7 +92,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
     });
     this.visitors = new Visitors(this, this.door);
     this.features = equip(this);
-    this.onRequest = onRequest && this.features.wrap(onRequest);
+    this.onRequest = this.features.wrap(onRequest ?? unanswered);
     this.#offered = new OfferedOptions(options, this.features);
     this.vocabularies = new Vocabularies(this.#offered.capabilities.encodings, options.logger);
     this.#meter = this.features.use(METER);

@@ -36,7 +36,7 @@ export interface SessionHost {
   readonly memory: MemoryBudget;
   /** The time of the event loop. */
   readonly loop: LoopShares;
-  readonly onRequest: RequestHandler | undefined;
+  readonly onRequest: RequestHandler;
   /** Resolves with whether everything is loaded that a session with this HELLO may need; `undefined` if it is. */
   untilLoaded(hello: HelloPayload): Promise<boolean> | undefined;
   /** Options that the cores of all sessions share. */

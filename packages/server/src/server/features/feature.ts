@@ -170,7 +170,7 @@ export interface FeatureHooks<Served extends FeatureSession = FeatureSession> {
   readonly labels?: Labels<Served> | undefined;
   /** Called while the server drains. */
   readonly drain?: DrainHooks<Served> | undefined;
-  /** A handler around another one. The first feature is the outermost. */
+  /** A handler around another one: that of the application, or one that refuses if there is none. The first feature is the outermost. */
   wrap?(next: RequestHandler): RequestHandler;
   /**
    * Why no new session is admitted at present, or, if a balancer asks whether the server is ready, why it should send no clients here;

@@ -5,6 +5,7 @@ import { HELLO_READ, loggable, MAX_PIECE_SIZE, type MemoryBudget } from '@parlan
 import { type Transport, type TransportEvents, terminateSoon } from '../transport.js';
 import { createWebSocketAdapter } from '../websocket/adapter.js';
 import { bounded } from '../websocket/bounded.js';
+import { keepAlive } from '../websocket/keep-alive.js';
 import type { WebSocketAdapter, WebSocketAdapterOptions } from '../websocket/ws.js';
 import { assertHttpServer } from './attachable.js';
 import type { Door, Peer, TurnedAway } from './door.js';
@@ -30,7 +31,8 @@ export interface UpgradeTarget {
   /**
    * A WebSocket is open. Its messages are those of any protocol.
    *
-   * @param socket has messages of up to the size that sessions may have, and the bounds of their WebSockets.
+   * @param socket has messages of up to the size that sessions may have, and the bounds of their WebSockets. It is pinged while it is
+   * open, and cut if its client answers none of three pings.
    * @param peer has passed the checks of host, origin and rates; it is not authenticated.
    */
   open(socket: OpenSocket, peer: Peer): void;
@@ -184,9 +186,13 @@ export class Upgrades {
       return refuseUpgrade(socket, 403, refusal.message);
     }
     this.#adapter.upgrade(request, socket, head, subprotocol, (wire) => {
-      this.#sockets.add(wire);
-      socket.once('close', () => this.#sockets.delete(wire));
       const { options, memory } = this.#host;
+      const endPings = keepAlive(wire, options.timers.pingIntervalMs);
+      this.#sockets.add(wire);
+      socket.once('close', () => {
+        endPings();
+        this.#sockets.delete(wire);
+      });
       target.open(bounded(wire, options.limits, memory), { ip, request });
     });
   }

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Crashable, Traffic } from '@parlance/protocol/internal';
 import { refuseUpgrade } from '../http/refuse-upgrade.js';
-import type { Transport, TransportEvents } from '../transport.js';
+import type { TransportEvents } from '../transport.js';
 import { type FrameEvents, FrameReader, mayBeSent, Opcode, type ViolationCode } from './frame-reader.js';
 import { FrameWriter } from './frame-writer.js';
 import { acceptUpgrade, faultOfUpgrade } from './handshake.js';
@@ -13,6 +13,7 @@ import {
   NO_CODE,
   type WebSocketAdapter,
   type WebSocketBounds,
+  type WebSocketTransport,
 } from './ws.js';
 
 /** The server's side of a WebSocket over a socket of Node. It moves bytes; {@link FrameReader} knows the rules. */
@@ -70,7 +71,7 @@ const LISTENERS = {
   },
 };
 
-class NetWire implements Transport, FrameEvents, Crashable {
+class NetWire implements WebSocketTransport, FrameEvents, Crashable {
   /** For the writer, which writes nothing once the closing handshake has begun. */
   readyState = OPEN;
   readonly #socket: Duplex;
@@ -164,6 +165,10 @@ class NetWire implements Transport, FrameEvents, Crashable {
     this.readyState = CLOSING;
     this.#reader.stop();
     this.#socket.destroy();
+  }
+
+  ping(): void {
+    if (this.readyState === OPEN) this.#writer.writeControl(Opcode.PING, nothing);
   }
 
   crash(error: unknown): void {

@@ -10,12 +10,12 @@ import { type AddressInfo, connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import type { Transport, TransportEvents } from '../transport.js';
+import type { TransportEvents } from '../transport.js';
 import { createWebSocketAdapter, WIRE_KINDS } from './adapter.js';
 import { AUTOBAHN_CASES } from './testing/autobahn.js';
 import { Certificates, opensslMissing } from './testing/certificates.js';
 import { encodeFrame, type SentFrame } from './testing/frames.js';
-import type { WireKind } from './ws.js';
+import type { WebSocketTransport, WireKind } from './ws.js';
 
 /** What a wire does on a socket, the same with each kind of wire. */
 
@@ -28,7 +28,7 @@ type Event = readonly [string, ...unknown[]];
 
 /** A connection from both ends. */
 interface Pair {
-  readonly wire: Transport;
+  readonly wire: WebSocketTransport;
   /** The server's events, without the bytes that were read. */
   readonly events: Event[];
   readonly server: Socket;
@@ -53,13 +53,13 @@ const head = (change: (text: string) => string = (text) => text) =>
   );
 
 interface Accepted {
-  readonly wire: Transport;
+  readonly wire: WebSocketTransport;
   readonly events: Event[];
   readonly server: Socket;
 }
 
 interface Serving {
-  readonly onWire?: (wire: Transport, events: Event[]) => Partial<TransportEvents>;
+  readonly onWire?: (wire: WebSocketTransport, events: Event[]) => Partial<TransportEvents>;
   readonly http?: HttpServer;
   readonly closeTimeoutMs?: number;
 }
@@ -194,6 +194,19 @@ describe.each(WIRE_KINDS)('a wire of the kind %s', (kind) => {
     send({ opcode: PING, payload: 'ping' }, { opcode: 10, payload: 'pong' });
     await until(() => events).toEqual([['control'], ['control']]);
     await until(received).toEqual(written({ opcode: 10, payload: 'ping' }));
+  });
+
+  it('pings while it is open, and counts the bytes', async () => {
+    const { wire, received } = await connect(kind);
+    const before = wire.traffic.sent;
+    wire.ping();
+    await until(received).toEqual(written({ opcode: PING, payload: '' }));
+    expect(wire.traffic.sent - before).toBe(2);
+    wire.close(1000, '');
+    wire.ping();
+    await until(received).toEqual(
+      Buffer.concat([written({ opcode: PING, payload: '' }), written(closeFrame(1000))]),
+    );
   });
 
   it('cuts off a peer that pings and reads no answer', async () => {

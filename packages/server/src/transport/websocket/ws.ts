@@ -9,6 +9,12 @@ import { FrameWriter } from './frame-writer.js';
 
 /** Uses the WebSocket library for clients on Node, and for servers by option. It moves bytes and decides nothing. */
 
+/** A WebSocket. */
+export interface WebSocketTransport extends Transport {
+  /** Sends a WebSocket ping, if the connection is open. */
+  ping(): void;
+}
+
 export interface WebSocketAdapter {
   /**
    * Completes the upgrade with `subprotocol`, or with none, and calls `onWire`. A malformed upgrade is answered with HTTP 400
@@ -19,7 +25,7 @@ export interface WebSocketAdapter {
     socket: Duplex,
     head: Buffer,
     subprotocol: string | undefined,
-    onWire: (wire: Transport) => void,
+    onWire: (wire: WebSocketTransport) => void,
   ): void;
 }
 
@@ -190,7 +196,7 @@ function handleDrain(this: WithWire): void {
   this[WIRE]?.handleDrain();
 }
 
-class SocketWire implements Transport, Crashable {
+class SocketWire implements WebSocketTransport, Crashable {
   readonly #webSocket: WiredSocket;
   readonly #writer: FrameWriter;
   #isPaused = false;
@@ -257,6 +263,12 @@ class SocketWire implements Transport, Crashable {
 
   terminate(): void {
     this.#webSocket.terminate();
+  }
+
+  ping(): void {
+    if (this.#webSocket.readyState !== WebSocket.OPEN) return;
+    this.#controls += CONTROL_HEAD;
+    this.#webSocket.ping();
   }
 
   crash(error: unknown): void {
