@@ -1,7 +1,7 @@
 import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createServer, RequestError } from '@parlance/server';
-import { type ChatRequest, chatHandler } from '@parlance/server/ai';
+import { type ChatRequest, chatHandler, chatSocket } from '@parlance/server/ai';
 import type { UIMessage } from 'ai';
 import { z } from 'zod';
 import { createScriptedModel } from './model.js';
@@ -35,6 +35,8 @@ export interface ChatAppState {
 
 export interface ChatApp extends AsyncDisposable {
   readonly url: string;
+  /** Of `WebSocketChatTransport`. */
+  readonly socket: string;
   /** Of the default transport. */
   readonly api: string;
   state(): Promise<ChatAppState>;
@@ -108,17 +110,18 @@ export async function startChatApp(ai: AI, origins: readonly string[]): Promise<
     return part?.type === 'text' ? part.text : '';
   };
 
+  const onChat = (request: ChatRequest) => {
+    const text = lastText(request.messages);
+    if (text === 'refuse') throw new RequestError('no_credit', 'buy more', { data: { missing: 3 } });
+    return text === 'echo' ? echo(request) : answer(request);
+  };
+  const options = { stream: ({ id }: ChatRequest) => streamOptions(id) };
+
   const server = createServer({
     origins,
     authenticate: ({ token }) => ({ principal: token ?? 'nameless' }),
-    onRequest: chatHandler(
-      (request) => {
-        const text = lastText(request.messages);
-        if (text === 'refuse') throw new RequestError('no_credit', 'buy more', { data: { missing: 3 } });
-        return text === 'echo' ? echo(request) : answer(request);
-      },
-      { stream: ({ id }) => streamOptions(id) },
-    ),
+    onRequest: chatHandler(onChat, options),
+    features: [chatSocket({ path: '/chat', onChat, ...options })],
   });
   const { url } = await server.listen();
 
@@ -144,6 +147,7 @@ export async function startChatApp(ai: AI, origins: readonly string[]): Promise<
 
   return {
     url,
+    socket: url.replace(/[^/]*$/, 'chat'),
     api: `http://127.0.0.1:${port}/chat`,
     async state() {
       const { words, aborted, calls } = script;

@@ -10,10 +10,9 @@ export class ChatFork {
   async start(origin: string): Promise<ChatApp> {
     this.#child ??= startUnderNode22<ChatCommands>('ai/chat-process');
     const child = this.#child;
-    const { url, api } = await child.call('start', [origin]);
+    const { url, socket, api } = await child.call('start', [origin]);
     return {
-      url,
-      api,
+      ...{ url, socket, api },
       // It was started, so it has one.
       state: async () => (await child.call('state', api)) as ChatAppState,
       [Symbol.asyncDispose]: () => child.call('stop', api),

@@ -1,7 +1,9 @@
 import { Chat as KeptChat, type UIMessage, useChat } from '@ai-sdk/react';
 import { connect } from '@parlance/client';
 import { SessionChatTransport, sessionChats } from '@parlance/client/ai';
+import * as ai from 'ai';
 import {
+  type ChatTransport,
   DefaultChatTransport,
   lastAssistantMessageIsCompleteWithApprovalResponses,
   lastAssistantMessageIsCompleteWithToolCalls,
@@ -13,15 +15,24 @@ import { createRoot } from 'react-dom/client';
 
 const query = new URLSearchParams(location.search);
 const id = query.get('chat') ?? 'chat';
+const user = query.get('user') ?? 'anna';
 const STORED = `messages of ${id}`;
 
+// Version 6 of the AI SDK has none.
+const { WebSocketChatTransport } = ai as unknown as {
+  WebSocketChatTransport: new (options: object) => ChatTransport<UIMessage>;
+};
+
 const session = connect(query.get('server') ?? '', {
-  token: query.get('user') ?? 'anna',
+  token: user,
   ...(query.has('store') && { store: sessionStorage }),
 });
+const additions = { body: { fixed: 1 }, headers: { 'x-custom': 'of the transport' } };
 const transport = query.has('http')
   ? new DefaultChatTransport({ api: query.get('http') ?? '' })
-  : new SessionChatTransport(session, { body: { fixed: 1 }, headers: { 'x-custom': 'of the transport' } });
+  : query.has('socket')
+    ? new WebSocketChatTransport({ url: query.get('socket') ?? '', params: { token: user }, ...additions })
+    : new SessionChatTransport(session, additions);
 
 type Chat = ReturnType<typeof useChat>;
 

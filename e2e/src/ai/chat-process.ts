@@ -12,7 +12,7 @@ const commands = {
   async start(origins: readonly string[]) {
     const app = await startChatApp(ai, origins);
     apps.set(app.api, app);
-    return { url: app.url, api: app.api };
+    return { url: app.url, socket: app.socket, api: app.api };
   },
   state: (api: string) => apps.get(api)?.state(),
   async stop(api: string) {

@@ -27,6 +27,8 @@ export interface Query {
   readonly partial?: true;
   /** Uses the default transport. */
   readonly isHttp?: boolean;
+  /** The URL of `WebSocketChatTransport`, which is used. */
+  readonly socket?: string;
 }
 
 export class ChatTab {

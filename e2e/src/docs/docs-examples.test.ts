@@ -1,10 +1,12 @@
 import { execFile } from 'node:child_process';
+import { on, once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Message, Server } from '@parlance/server';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
 import { createPeers } from '../kit/peers.js';
 
 /** The examples of the documents, run as they are pasted. */
@@ -98,6 +100,24 @@ describe('guide/write-a-feature.md', () => {
   it('a protocol of its own', async () => {
     expect(await run([await paste('guide/write-a-feature.md', 'brackets.mjs')])).toBe('[re: hello]\n');
   });
+});
+
+it('guide/chat-socket.md: a chat without a model', async () => {
+  const { serve } = await import(await paste('guide/chat-socket.md', 'chat.mjs'));
+  await using server: Server = serve(({ token }: { readonly token?: string }) => ({ principal: `${token}` }));
+  const { port } = await server.listen();
+  const socket = new WebSocket(`ws://127.0.0.1:${port}/chat?token=ann`);
+  await once(socket, 'open');
+  const messages = [{ id: '1', role: 'user', parts: [{ type: 'text', text: 'hello' }] }];
+  const question = { type: 'send', requestId: '1', id: 'c', trigger: 'submit-message', messages };
+  socket.send(JSON.stringify({ ...question, headers: {}, body: {} }));
+  let text = '';
+  for await (const [data] of on(socket, 'message')) {
+    const { type, chunk } = JSON.parse(String(data));
+    if (type === 'end') break;
+    text += chunk.delta ?? '';
+  }
+  expect(text).toBe('You said: hello');
 });
 
 it('TESTING.md: a test of a handler under node --test', async () => {

@@ -15,7 +15,7 @@ const ENTRIES = [
   'server/src/engine/redis.ts',
   'server/src/engine/postgres.ts',
   'server/src/engine/sqlite.ts',
-  'server/src/handlers/ai/handler.ts',
+  'server/src/handlers/ai/api.ts',
   'server/src/handlers/contract.ts',
   'server/src/operate/ui.ts',
   'server/src/kit/kit.ts',

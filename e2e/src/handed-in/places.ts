@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -23,7 +24,7 @@ import {
   scan,
   tensors,
 } from '@parlance/server';
-import { chatHandler } from '@parlance/server/ai';
+import { type ChatSocketOptions, chatHandler, chatSocket } from '@parlance/server/ai';
 import { serve } from '@parlance/server/contract';
 import { createOpenAIGateway, type OpenAIGatewayOptions } from '@parlance/server/openai';
 import { createUserInterface } from '@parlance/server/ui';
@@ -173,6 +174,22 @@ const chatServer = (onRequest: ServerOptions['onRequest']): ServerOptions => ({
   onRequest: (request, context) =>
     isOfVictim(context.session) ? onRequest?.(request, context) : (`re: ${request.text}` as Foreign),
 });
+
+/** A question over the WebSocket of the AI SDK. */
+const chatSocketWith =
+  (options: (foreign: Foreign) => Partial<ChatSocketOptions>): SetUp =>
+  (foreign, use) => {
+    const onChat = () => new ReadableStream<never>({ start: (each) => each.close() });
+    const feature = chatSocket({ path: '/chat', onChat, ...options(foreign) });
+    return atServer({ features: [feature] }, use, async (_session, url) => {
+      const socket = new WebSocket(`${new URL('/chat', url)}?token=${VICTIM}`);
+      use({ [Symbol.asyncDispose]: async () => socket.terminate() });
+      await once(socket, 'open');
+      const question = { type: 'send', requestId: '1', id: 'c', trigger: 'submit-message', messages: CHAT };
+      socket.send(JSON.stringify({ ...question, headers: {}, body: {} }));
+      await once(socket, 'message');
+    });
+  };
 
 async function readAll(stream: ReadableStream<unknown>): Promise<void> {
   for await (const _ of stream);
@@ -434,6 +451,12 @@ export const PLACES: Readonly<Record<string, SetUp | string>> = {
     atServer(chatServer(chatHandler(fails, { logger: loggerOf(foreign) })), use, async (session) =>
       readAll(await chat({})(session)),
     ),
+  'ChatSocketOptions.onChat': chatSocketWith((onChat) => ({ onChat })),
+  'ChatSocketOptions.stream': chatSocketWith((stream) => ({
+    onChat: () => ({ toUIMessageStream: () => new ReadableStream({ start: (each) => each.close() }) }),
+    stream,
+  })),
+  'ChatSocketOptions.logger': chatSocketWith((foreign) => ({ onChat: fails, logger: loggerOf(foreign) })),
   'Handlers[key]': (foreign, use) => {
     const contract = defineContract({ ask: { input: schemaOf((value: unknown) => ({ value })) } });
     return atServer(chatServer(serve(contract, { ask: foreign } as Foreign)), use, (session) =>

@@ -3,7 +3,8 @@ import { RequestError } from '@parlance/protocol';
 import { createUIMessageStream, RetryError, type UIMessageChunk } from 'ai';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { modelErrorOf } from './failure.js';
-import { chatHandler, isChatRequest } from './handler.js';
+import { chatHandler } from './handler.js';
+import { isChatRequest } from './request.js';
 
 /** What the handler does with requests and models that misbehave, without sockets. */
 

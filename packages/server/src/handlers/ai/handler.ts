@@ -24,9 +24,6 @@ import { keepByPolicy } from '../../session/keep-policy.js';
 import { modelErrorOf, responseErrorOf } from './failure.js';
 import { type ChatRequest, isChatRequest, readChatRequest } from './request.js';
 
-export type { ChatRequest } from './request.js';
-export { isChatRequest } from './request.js';
-
 /** The result of `streamText`, or of an agent's `stream`. */
 export interface UIMessageSource<ChatMessage extends UIMessage = UIMessage> {
   toUIMessageStream(options?: UIMessageStreamOptions<ChatMessage>): ReadableStream<UIMessageChunk>;
@@ -62,18 +59,25 @@ export interface ChatHandlerOptions<ChatMessage extends UIMessage = UIMessage> {
   readonly logger?: Logger | undefined;
 }
 
-const KINDS: OptionKinds<ChatHandlerOptions> = {
+/** Options of each handler of chats. */
+export const CHAT_KINDS: OptionKinds<Omit<ChatHandlerOptions, 'otherwise'>> = {
   stream: ['object', 'function'],
   keep: ['flag', 'object'],
-  otherwise: 'function',
   logger: 'logger',
 };
+
+const KINDS: OptionKinds<ChatHandlerOptions> = { ...CHAT_KINDS, otherwise: 'function' };
 
 const KEEP_KINDS: OptionKinds<Omit<KeepOptions, 'name'>> = {
   ttlMs: 'number',
   abandonAfterMs: 'number',
   share: 'any',
 };
+
+/** @throws {ProtocolError} `invalid_option`. */
+export function assertKeep(keep: ChatHandlerOptions['keep']): void {
+  if (keep !== false) assertOptions(keep, KEEP_KINDS, 'keep');
+}
 
 /** Milliseconds that the model has to end its answer once it was stopped. */
 const STOP_GRACE_MS = 5_000;
@@ -100,7 +104,7 @@ export function chatHandler<ChatMessage extends UIMessage = UIMessage>(
   assertOptions(options, KINDS);
   const { otherwise, keep = {} } = options;
   const logger = guardLogger(options.logger ?? SILENT_LOGGER);
-  if (keep !== false) assertOptions(keep, KEEP_KINDS, 'keep');
+  assertKeep(keep);
 
   async function* answerChat(
     request: Parameters<RequestHandler>[0],
