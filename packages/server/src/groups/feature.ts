@@ -1,14 +1,14 @@
-import { CLUSTER, JOINING } from '../cluster/port.js';
+import { CLUSTER, JOINING } from '../cluster/service.js';
 import { type Feature, type Figure, Service } from '../server/features/feature.js';
 import { counts, one } from '../server/features/figures.js';
 import { NODE, type OwnHooks, type OwnHost, type ThisNode } from '../server/features/own-feature.js';
 import type { Group } from './group.js';
 import { Groups } from './groups.js';
+import type { Membership } from './local-group.js';
 import { NamedGroup } from './named-group.js';
 import { groupsOfNodes } from './nodes/groups-of-nodes.js';
 import { type GroupsOptions, resolveGroupsOptions } from './options.js';
 import { Presences } from './presences.js';
-import type { Membership } from './room.js';
 import { readSaved, savedOf } from './state.js';
 
 export const GROUPS = new Service<{ named(name: string): Group }>('groups');
@@ -64,7 +64,7 @@ export const groups = (options: GroupsOptions = {}): Feature => ({
 function figuresOf(all: Groups, waitingBytes: () => number): readonly Figure[] {
   const memberships = () => {
     let count = 0;
-    for (const { members } of all.rooms.values()) count += members.size;
+    for (const { members } of all.local.values()) count += members.size;
     return count;
   };
   return [

@@ -5,10 +5,10 @@ import type { ServerSession } from '../session/served-session.js';
 import { type GroupMessage, SharedCoding } from './delivery.js';
 import { enqueue } from './enqueue.js';
 import type { Hearing, Place, Verdict } from './hearing.js';
+import { LocalGroup, type Membership } from './local-group.js';
 import type { GroupNodes, Question } from './nodes.js';
 import { mayJoin, type ResolvedGroupsOptions } from './options.js';
 import { PresenceFeed, type PresenceState } from './presence-feed.js';
-import { type Membership, Room } from './room.js';
 import { SharedCoders } from './shared-coders.js';
 import type { SavedMembership } from './state.js';
 
@@ -39,7 +39,7 @@ export interface Delivered {
 /** The groups of a server. One without members takes no memory. */
 export class Groups {
   readonly #host: GroupsHost;
-  readonly #rooms = new Map<string, Room>();
+  readonly #local = new Map<string, LocalGroup>();
   readonly #coders = new SharedCoders();
   readonly feed: PresenceFeed;
   /** `undefined` if this server is alone. */
@@ -61,12 +61,12 @@ export class Groups {
     return (this.#host.now ?? Date.now)();
   }
 
-  get rooms(): ReadonlyMap<string, Room> {
-    return this.#rooms;
+  get local(): ReadonlyMap<string, LocalGroup> {
+    return this.#local;
   }
 
   memberIn(name: string, session: ServerEndpoint): Membership | undefined {
-    return this.#rooms.get(name)?.members.get(session);
+    return this.#local.get(name)?.members.get(session);
   }
 
   // --- who is in
@@ -103,21 +103,21 @@ export class Groups {
         'over_budget',
         `group: names of one session have at most ${maxNameBytes} bytes`,
       );
-    if ((this.#rooms.get(name)?.members.size ?? 0) >= maxMembers)
+    if ((this.#local.get(name)?.members.size ?? 0) >= maxMembers)
       throw new ProtocolError('over_budget', `group: it has ${maxMembers} members at this node already`);
   }
 
   /** @throws {ProtocolError} `over_budget`. */
   #setData(membership: Membership, data: string): void {
     if (membership.data === data) return;
-    const { session, room, nameBytes, charge } = membership;
+    const { session, group, nameBytes, charge } = membership;
     const next = this.#charge(session, nameBytes, data);
     charge?.release();
     membership.charge = next;
     membership.data = data;
     membership.dataAt = this.#now();
     this.#host.changed(session);
-    this.#show(room.name, membership);
+    this.#show(group.name, membership);
   }
 
   /** @throws {ProtocolError} `over_budget`. */
@@ -130,12 +130,12 @@ export class Groups {
   #enter(session: ServerEndpoint, saved: SavedMembership, nameBytes: number, isCharged = true): Membership {
     const { name, data, dataAt, since } = saved;
     const charge = isCharged ? this.#charge(session, nameBytes, data) : session.memory.tryReserve(nameBytes);
-    const known = this.#rooms.get(name);
-    const room = known ?? new Room(name);
-    this.#rooms.set(name, room);
+    const known = this.#local.get(name);
+    const group = known ?? new LocalGroup(name);
+    this.#local.set(name, group);
     const rest = { charge, hearing: undefined, coding: undefined };
-    const membership: Membership = { session, room, since, data, dataAt, nameBytes, ...rest };
-    room.members.set(session, membership);
+    const membership: Membership = { session, group, since, data, dataAt, nameBytes, ...rest };
+    group.members.set(session, membership);
     this.#host.membershipsOf(session).set(name, membership);
     this.#listen(session);
     if (known === undefined) this.nodes?.handleFirst(name);
@@ -158,15 +158,15 @@ export class Groups {
   }
 
   #remove(membership: Membership, how: PresenceState): void {
-    const { session, room } = membership;
-    this.#host.membershipsOf(session).delete(room.name);
-    room.members.delete(session);
-    room.apart.delete(membership);
+    const { session, group } = membership;
+    this.#host.membershipsOf(session).delete(group.name);
+    group.members.delete(session);
+    group.apart.delete(membership);
     membership.charge?.release();
-    this.#show(room.name, membership, how);
-    if (room.members.size > 0) return;
-    this.#rooms.delete(room.name);
-    this.nodes?.handleLast(room.name);
+    this.#show(group.name, membership, how);
+    if (group.members.size > 0) return;
+    this.#local.delete(group.name);
+    this.nodes?.handleLast(group.name);
   }
 
   /** The session has come from another node, or from its record. */
@@ -176,7 +176,7 @@ export class Groups {
       const membership = this.#enter(session, each, Buffer.byteLength(each.name), false);
       if (this.nodes === undefined) continue;
       for (const [sender] of each.marks ?? []) this.nodes.know(sender);
-      membership.room.setApart(membership, each.marks);
+      membership.group.setApart(membership, each.marks);
       this.#catchUp(membership);
     }
   }
@@ -214,12 +214,12 @@ export class Groups {
   hand(name: string, message: GroupMessage, place: Place | undefined) {
     const result: Delivered = { queued: 0, coded: 0, refused: [] };
     const later: Promise<void>[] = [];
-    const room = this.#rooms.get(name);
-    if (room === undefined) return { result, later };
+    const group = this.#local.get(name);
+    if (group === undefined) return { result, later };
     const coding = new SharedCoding(this.#coders, message);
-    const shared = place === undefined ? 'new' : room.hearing.check(place);
+    const shared = place === undefined ? 'new' : group.hearing.check(place);
     const recorded: ServerEndpoint[] = [];
-    for (const membership of room.members.values()) {
+    for (const membership of group.members.values()) {
       const { session } = membership;
       if (!this.#hears(membership, place, shared)) continue;
       if (session.id !== message.except) {
@@ -229,26 +229,27 @@ export class Groups {
       }
       if (place !== undefined) membership.hearing?.take(place);
     }
-    if (place !== undefined && shared === 'new') room.hearing.take(place);
-    if (place !== undefined && shared === 'gap') this.#ask(room.hearing, this.#question(room, place.sender));
-    for (const membership of room.apart) room.rejoin(membership);
+    if (place !== undefined && shared === 'new') group.hearing.take(place);
+    if (place !== undefined && shared === 'gap')
+      this.#ask(group.hearing, this.#question(group, place.sender));
+    for (const membership of group.apart) group.rejoin(membership);
     for (const session of recorded) this.#host.changed(session);
     result.coded = coding.count;
     return { result, later };
   }
 
   #hears(membership: Membership, place: Place | undefined, shared: Verdict): boolean {
-    const { session, room } = membership;
+    const { session, group } = membership;
     if (place === undefined) return true;
     // It is about to go on elsewhere, and hears it there; or it stays, and hears it then.
     if (session.isFrozen) {
       // What it has asked for it has to ask for again.
-      room.setApart(membership).asks.delete(place.sender);
+      group.setApart(membership).asks.delete(place.sender);
       return false;
     }
     const verdict = membership.hearing?.check(place) ?? shared;
     if (verdict === 'gap' && membership.hearing !== undefined)
-      this.#ask(membership.hearing, this.#question(room, place.sender, membership));
+      this.#ask(membership.hearing, this.#question(group, place.sender, membership));
     return verdict === 'new';
   }
 
@@ -293,17 +294,17 @@ export class Groups {
 
   /** Asks all nodes for what they have said and a member has not heard. */
   #catchUp(membership: Membership): void {
-    const { room, hearing } = membership;
+    const { group, hearing } = membership;
     if (hearing === undefined || this.nodes === undefined) return;
-    for (const sender of this.nodes.senders) this.#ask(hearing, this.#question(room, sender, membership));
-    room.rejoin(membership);
+    for (const sender of this.nodes.senders) this.#ask(hearing, this.#question(group, sender, membership));
+    group.rejoin(membership);
   }
 
-  #question(room: Room, sender: string, membership?: Membership): Question {
-    const hearing = membership?.hearing ?? room.hearing;
+  #question(group: LocalGroup, sender: string, membership?: Membership): Question {
+    const hearing = membership?.hearing ?? group.hearing;
     const mark = hearing.marks.get(sender) ?? 0;
     const ageMs = membership === undefined ? 0 : Math.max(0, this.#now() - membership.since);
-    return { sender, name: room.name, mark, ageMs };
+    return { sender, name: group.name, mark, ageMs };
   }
 
   #ask(hearing: Hearing, question: Question): void {
@@ -313,20 +314,20 @@ export class Groups {
 
   /** A node has said again all that it was asked for. @param last the number of its last message. */
   handleAnswered(name: string, sender: string, ask: number, last: number, isIncomplete: boolean): void {
-    const room = this.#rooms.get(name);
-    if (room === undefined) return;
-    room.hearing.handleAnswered(sender, ask, last);
-    if (!room.hearing.marks.has(sender)) room.hearing.take({ sender, number: last });
-    this.#askIfBehind(room.hearing, last, this.#question(room, sender));
-    for (const membership of room.apart) {
+    const group = this.#local.get(name);
+    if (group === undefined) return;
+    group.hearing.handleAnswered(sender, ask, last);
+    if (!group.hearing.marks.has(sender)) group.hearing.take({ sender, number: last });
+    this.#askIfBehind(group.hearing, last, this.#question(group, sender));
+    for (const membership of group.apart) {
       const { hearing, session } = membership;
       // One that is about to go took nothing of it, and asks again if it stays.
       const isAnswer = hearing?.handleAnswered(sender, ask, last, !session.isFrozen) === true;
       if (isAnswer && isIncomplete) this.#handleMissed(membership, sender);
       if (isAnswer) this.#host.changed(session);
       if (hearing !== undefined && !session.isFrozen)
-        this.#askIfBehind(hearing, last, this.#question(room, sender, membership));
-      room.rejoin(membership);
+        this.#askIfBehind(hearing, last, this.#question(group, sender, membership));
+      group.rejoin(membership);
     }
   }
 
@@ -335,33 +336,33 @@ export class Groups {
     if (question.mark < last) this.#ask(hearing, question);
   }
 
-  #handleMissed({ session, room }: Membership, sender: string): void {
+  #handleMissed({ session, group }: Membership, sender: string): void {
     this.missed++;
-    const fields = { event: 'group.missed', session: session.id, group: room.name, node: sender };
+    const fields = { event: 'group.missed', session: session.id, group: group.name, node: sender };
     this.#host.logger.warn(fields, 'messages to a group were not kept until a member was back');
   }
 
   /** A node may have forgotten what it was asked, and is asked again. */
   doubt(node: string): void {
-    for (const room of this.#rooms.values()) {
-      if (room.hearing.asks.delete(node)) this.#ask(room.hearing, this.#question(room, node));
-      for (const membership of room.apart) {
+    for (const group of this.#local.values()) {
+      if (group.hearing.asks.delete(node)) this.#ask(group.hearing, this.#question(group, node));
+      for (const membership of group.apart) {
         const { hearing } = membership;
-        if (hearing?.asks.delete(node)) this.#ask(hearing, this.#question(room, node, membership));
+        if (hearing?.asks.delete(node)) this.#ask(hearing, this.#question(group, node, membership));
       }
     }
   }
 
   /** A node is gone for good. */
   forgetNode(node: string): void {
-    for (const room of this.#rooms.values()) room.forget(node);
+    for (const group of this.#local.values()) group.forget(node);
   }
 }
 
 /** What is being coded for a member of the messages of one sender. */
 function underWay(membership: Membership, { sender }: Place): { count: number; queued: number } {
   membership.coding ??= new Map();
-  const marks = (membership.hearing ?? membership.room.hearing).marks;
+  const marks = (membership.hearing ?? membership.group.hearing).marks;
   const under = membership.coding.get(sender) ?? { count: 0, queued: marks.get(sender) ?? 0 };
   membership.coding.set(sender, under);
   under.count++;

@@ -10,7 +10,7 @@ export function membersHere(
   after: string | undefined,
   limit: number,
 ): MembersPage {
-  const all = [...(groups.rooms.get(name)?.members.values() ?? [])];
+  const all = [...(groups.local.get(name)?.members.values() ?? [])];
   const later = all.filter(({ session }) => after === undefined || session.id > after);
   later.sort((one, two) => (one.session.id < two.session.id ? -1 : 1));
   const members = later.slice(0, limit).map(

@@ -25,9 +25,9 @@ import type {
   PresenceChange,
 } from './group.js';
 import type { Groups } from './groups.js';
+import type { Membership } from './local-group.js';
 import { membersHere } from './members.js';
 import type { Presences } from './presences.js';
-import type { Membership } from './room.js';
 import { MAX_AFTER, MAX_NAME } from './state.js';
 
 /** Members of one page. */
@@ -67,7 +67,7 @@ export class NamedGroup implements Group {
   }
 
   get #members(): ReadonlyMap<ServerEndpoint, Membership> {
-    return this.#host.groups.rooms.get(this.name)?.members ?? NO_MEMBERS;
+    return this.#host.groups.local.get(this.name)?.members ?? NO_MEMBERS;
   }
 
   get size(): number {

@@ -1,4 +1,4 @@
-import type { Membership } from './room.js';
+import type { Membership } from './local-group.js';
 
 /** `moved` and `waits`: it is not here any more, and another node has it, or will have it from its record. */
 export type PresenceState = 'joined' | 'suspended' | 'left' | 'moved' | 'waits';

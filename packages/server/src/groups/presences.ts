@@ -40,10 +40,10 @@ export class Presences {
   }
 
   #open(name: string): PresenceView {
-    const { feed, nodes, rooms } = this.#groups;
+    const { feed, nodes, local } = this.#groups;
     const view = new PresenceView(this.#now, nodes?.presence.keptMs ?? 0);
     this.#views.set(name, view);
-    feed.watch(name, this.#sink, rooms.get(name)?.members.values() ?? []);
+    feed.watch(name, this.#sink, local.get(name)?.members.values() ?? []);
     // Those of this node are known at once.
     feed.flush();
     nodes?.presence.follow(name);

@@ -1,7 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import { isCount } from '@parlance/protocol/internal';
+import type { Membership } from './local-group.js';
 import { MAX_DATA, MAX_GROUPS } from './options.js';
-import type { Membership } from './room.js';
 
 /** Nodes whose messages one member may have heard. */
 const MAX_SENDERS = 10_000;
@@ -24,8 +24,8 @@ export interface SavedMembership {
 export function savedOf(memberships: ReadonlyMap<string, Membership> | undefined): unknown {
   if (memberships === undefined || memberships.size === 0) return undefined;
   return [...memberships].map(([name, membership]) => {
-    const { room, since, data, dataAt } = membership;
-    return [name, since, data ?? null, dataAt, [...room.marksOf(membership)].flat()];
+    const { group, since, data, dataAt } = membership;
+    return [name, since, data ?? null, dataAt, [...group.marksOf(membership)].flat()];
   });
 }
 

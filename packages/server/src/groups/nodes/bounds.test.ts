@@ -133,7 +133,7 @@ it('a node that was dead before a member came that had heard it is forgotten, an
   const there = await world.addNode();
   there.take(client, savedOf(member.memberships));
   here.forget(member);
-  const marks = () => [...(there.groups.rooms.get('all')?.hearing.marks.keys() ?? [])];
+  const marks = () => [...(there.groups.local.get('all')?.hearing.marks.keys() ?? [])];
   await world.calm();
   expect(marks()).toContain(gone.name);
   for (let i = 0; i < 61; i++) world.tick();

@@ -5,7 +5,7 @@ import { limitedLog } from '../../base/limited-log.js';
 import type { Links } from '../../cluster/link/links.js';
 import { countField, type LinkMessage, malformed } from '../../cluster/link/message.js';
 import { NODES_SHARE } from '../../cluster/link/quota.js';
-import type { ClusterPort } from '../../cluster/port.js';
+import type { ClusterService } from '../../cluster/service.js';
 import type { EngineConnection } from '../../engine/engine.js';
 import type { OwnHost } from '../../server/features/own-feature.js';
 import { recordMsOf } from '../../session/on-record.js';
@@ -345,7 +345,7 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
       }
       case 'watch': {
         const name = nameField(fields[0]);
-        groups.feed.watch(name, this.#peer(node).sink, groups.rooms.get(name)?.members.values() ?? []);
+        groups.feed.watch(name, this.#peer(node).sink, groups.local.get(name)?.members.values() ?? []);
         return;
       }
       case 'unwatch':
@@ -379,7 +379,7 @@ export class GroupsOfNodes implements GroupNodes, PresenceSource {
 
 /** The groups of one node of a cluster. */
 export function groupsOfNodes(
-  cluster: ClusterPort,
+  cluster: ClusterService,
   { options, memory }: OwnHost,
   groups: Groups,
   presences: Presences,

@@ -7,10 +7,10 @@ import type { ServerEndpoint } from '../../../session/endpoint.js';
 import type { GroupMessage } from '../../delivery.js';
 import type { PresenceChange } from '../../group.js';
 import { Groups } from '../../groups.js';
+import type { Membership } from '../../local-group.js';
 import { resolveGroupsOptions } from '../../options.js';
 import { PresenceFeed } from '../../presence-feed.js';
 import { Presences } from '../../presences.js';
-import type { Membership } from '../../room.js';
 import { readSaved, savedOf } from '../../state.js';
 import { GroupsOfNodes } from '../groups-of-nodes.js';
 

@@ -11,7 +11,7 @@ import { GroupsOfNodes } from '../../../groups/nodes/groups-of-nodes.js';
 import { resolveGroupsOptions } from '../../../groups/options.js';
 import { PresenceFeed } from '../../../groups/presence-feed.js';
 import { Presences } from '../../../groups/presences.js';
-import type { Membership as InGroup } from '../../../groups/room.js';
+import type { Membership as InGroup } from '../../../groups/local-group.js';
 import type { ServerEndpoint } from '../../../session/endpoint.js';
 import type { CountedEngine, Reader } from './counted-engine.js';
 import type { ScaleNetwork } from './scale-network.js';

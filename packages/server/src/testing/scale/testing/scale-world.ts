@@ -224,7 +224,7 @@ export class ScaleWorld implements Surroundings {
   get engineIsClean(): boolean {
     const { alive } = this;
     const agents = alive.reduce((sum, { sessions }) => sum + sessions.length, 0);
-    const groups = alive.reduce((sum, node) => sum + node.groups.rooms.size, 0);
+    const groups = alive.reduce((sum, node) => sum + node.groups.local.size, 0);
     const { entries } = this.engine.table('agents');
     return entries.size === agents && this.engine.table('groups').entries.size === groups;
   }
@@ -257,7 +257,7 @@ export class ScaleWorld implements Surroundings {
     for (const sender of this.alive)
       for (const [group, last] of sender.said)
         for (const { groups } of this.alive)
-          for (const member of groups.rooms.get(group)?.members.keys() ?? []) {
+          for (const member of groups.local.get(group)?.members.keys() ?? []) {
             const heard = (member as never as { heard: ReadonlyMap<string, number> }).heard;
             const number = heard.get(`${sender.name}/${group}`);
             if (number !== undefined && number !== last) missed++;

@@ -5,7 +5,7 @@ import { Hearing } from './hearing.js';
 /** That a session is in a group. */
 export interface Membership {
   readonly session: ServerEndpoint;
-  readonly room: Room;
+  readonly group: LocalGroup;
   /** Since when, in Unix milliseconds of the node where it was added. */
   readonly since: number;
   /** The JSON of what it shows of itself. */
@@ -16,14 +16,14 @@ export interface Membership {
   readonly nameBytes: number;
   /** What it takes of the memory of its session. */
   charge: Reservation | undefined;
-  /** What it has heard, if that differs from what the others of the room have. */
+  /** What it has heard, if that differs from what the others of the group have. */
   hearing: Hearing | undefined;
   /** Messages that were taken for it, and are being coded: by sender, how many, and the last one that is queued. */
   coding: Map<string, { count: number; queued: number }> | undefined;
 }
 
-/** The members that a group has at this node. A room without members is forgotten. */
-export class Room {
+/** The members that a group has at this node. It is forgotten without members. */
+export class LocalGroup {
   readonly name: string;
   readonly members = new Map<ServerEndpoint, Membership>();
   /** What members have heard that were here when it came. */
