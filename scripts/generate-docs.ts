@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { buildExamples } from './docs/examples.js';
 import { buildLifecycleTable, LIFECYCLE_TABLE } from './docs/lifecycle-table.js';
-import { brokenLinks, markdownFiles } from './docs/links.js';
+import { brokenLinks, brokenPaths, markdownFiles } from './docs/links.js';
 import { redisTable } from './docs/redis-commands.js';
 import { coveragePage, readRequirements } from './docs/requirements.js';
 import { survivalTables } from './docs/survival.js';
@@ -47,7 +47,7 @@ const written = [
 for (const [file, text] of written) {
   if (!existsSync(file) || readFileSync(file, 'utf8') !== text) update(file, text);
 }
-faults.push(...brokenLinks(markdownFiles()));
+faults.push(...brokenLinks(markdownFiles()), ...brokenPaths('CONTRIBUTING.md'));
 for (const fault of faults) console.error(fault);
 for (const name of sections.keys()) {
   if (used.has(name)) continue;

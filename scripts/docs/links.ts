@@ -27,6 +27,35 @@ export function brokenLinks(files: readonly string[]): string[] {
   });
 }
 
+/**
+ * Every path in backquotes of `file`, and every folder in its drawings, that no file or folder of the repository has, as a whole or
+ * as its end.
+ */
+export function brokenPaths(file: string): string[] {
+  const listed = ['ls-files', '--cached', '--others', '--exclude-standard'];
+  const tracked = execFileSync('git', listed, { encoding: 'utf8' }).split('\n').filter(existsSync);
+  const exists = (path: string): boolean => {
+    const text = path.replaceAll(/[.+]/g, '\\$&').replaceAll('*', '[^/]*');
+    const pattern = new RegExp(`(^|/)${text}${path.endsWith('/') ? '' : '($|/)'}`);
+    return tracked.some((each) => pattern.test(each));
+  };
+  let isDrawing = false;
+  return readFileSync(file, 'utf8')
+    .split('\n')
+    .flatMap((line, at) => {
+      if (line.startsWith('```')) isDrawing = !isDrawing;
+      const paths = [...line.matchAll(isDrawing ? FOLDER : QUOTED)].map(([, path = '']) => path);
+      return paths
+        .filter((path) => PATH.test(path) && !BUILT.test(path) && !exists(path))
+        .map((path) => `${file}:${at + 1}: there is no ${path}`);
+    });
+}
+const QUOTED = /`([\w@.*-][\w@./*-]*)`/g;
+const FOLDER = /(?<=^|\s)([\w-]+\/)(?=\s|$)/g;
+/** Looks like a path of the repository. */
+const PATH = /\/|\.(?:ts|tsx|mjs|json|ya?ml|md)$/;
+const BUILT = /(^|\/)dist(\/|$)/;
+
 function leads(file: string, target: string): boolean {
   const [path = '', anchor] = target.split('#');
   const found = path === '' ? file : join(dirname(file), path);

@@ -13,7 +13,7 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { decodeLinkMessage, encodeLinkMessage } from '../../../packages/server/src/cluster/link/message.js';
 import { PATHS } from '../../../packages/server/src/cluster/peer-port.js';
-import { CLUSTER } from '../../../packages/server/src/cluster/port.js';
+import { CLUSTER } from '../../../packages/server/src/cluster/service.js';
 import { Tickets } from '../../../packages/server/src/cluster/ticket.js';
 import type { SessionServer } from '../../../packages/server/src/server/server.js';
 import type { ServerEndpoint } from '../../../packages/server/src/session/endpoint.js';

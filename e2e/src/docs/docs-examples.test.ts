@@ -92,9 +92,20 @@ describe('guide/write-a-feature.md', () => {
       return [response.status, await response.text()];
     };
     expect(await peek({ authorization: 'Bearer ann' })).toEqual([200, 'what is it?']);
+    await ann.request(Uint8Array.of(1, 2, 255)).catch(() => {});
+    expect(await peek({ authorization: 'Bearer ann' })).toEqual([200, '3 bytes']);
     expect(await peek({ authorization: 'Bearer ben' })).toEqual([404, '']);
     expect((await peek({}))[0]).toBe(401);
     expect((await peek({ authorization: 'Bearer ann', origin: 'https://evil.example' }))[0]).toBe(403);
+  });
+
+  it('sessions at a second path', async () => {
+    const { secondPath } = await import(await paste('guide/write-a-feature.md', 'second-path.mjs'));
+    const onRequest = ({ text }: Message) => `re: ${text}`;
+    const { port, server } = await peers.serve({ features: [secondPath('/second')], onRequest });
+    const session = await peers.dial(`ws://127.0.0.1:${port}/second`);
+    expect((await session.request('x'.repeat(1_000_000))).text).toHaveLength(1_000_004);
+    expect(server.sessions.get(session.id)).toBeDefined();
   });
 
   it('a protocol of its own', async () => {

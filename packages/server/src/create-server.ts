@@ -104,9 +104,9 @@ class DefaultServer extends SessionServer implements Server {
   }
 
   /** @throws {ProtocolError} `unsupported` if the feature was removed. */
-  #needed<Value>(port: Service<Value>): Value {
-    const value = this.features.use(port);
-    if (value === undefined) throw isRemoved(port.name);
+  #needed<Value>(service: Service<Value>): Value {
+    const value = this.features.use(service);
+    if (value === undefined) throw isRemoved(service.name);
     return value;
   }
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Extension } from '@parlance/protocol';
 import { systemClock } from '@parlance/protocol/internal';
-import { CLUSTER, JOINING } from '../cluster/port.js';
+import { CLUSTER, JOINING } from '../cluster/service.js';
 import { type Feature, type Figure, Service } from '../server/features/feature.js';
 import { counts, one } from '../server/features/figures.js';
 import type { OwnHooks, OwnHost } from '../server/features/own-feature.js';

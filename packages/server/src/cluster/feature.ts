@@ -10,8 +10,8 @@ import { RestoredSession } from './moves/restored-session.js';
 import { ClusterNode } from './node.js';
 import { observedEngine } from './observed-engine.js';
 import { type ClusterOptions, resolveClusterOptions } from './options.js';
-import { CLUSTER } from './port.js';
 import { RECORDED } from './recorded.js';
+import { CLUSTER } from './service.js';
 
 /** How long sessions without a connection may take to go to other nodes after the deadline, in milliseconds. */
 const PARK_MS = 10_000;

@@ -19,9 +19,9 @@ import type { MovingHost } from './moves/departure.js';
 import { Moves } from './moves/moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
 import { PATHS, PeerPort, type PeerService } from './peer-port.js';
-import type { ClusterPort } from './port.js';
-import { JOINING } from './port.js';
 import type { RecordedSessions } from './recorded.js';
+import type { ClusterService } from './service.js';
+import { JOINING } from './service.js';
 import { ServicePlaces } from './service-places.js';
 import { Standing } from './standing.js';
 import { digestOf, isProven, type Purpose, proveAddress, Tickets } from './ticket.js';
@@ -34,7 +34,7 @@ export interface ClusterHost {
 }
 
 /** This server as one node of a cluster. */
-export class ClusterNode implements ClusterPort {
+export class ClusterNode implements ClusterService {
   readonly incarnation = newIncarnation();
   readonly #host: ClusterHost;
   readonly #options: ResolvedNodeOptions;

@@ -4,7 +4,7 @@ import { Service } from '../server/features/feature.js';
 import type { Wanted } from '../session/admission/seek.js';
 import type { Refusal } from '../transport/http/site.js';
 
-/** Sessions on record: what nodes ask of the part that keeps them. */
+/** Sessions on record: what nodes ask of the feature that keeps them. */
 export interface RecordedSessions {
   /** New sessions cannot be put on record at present. */
   readonly isStalled: boolean;

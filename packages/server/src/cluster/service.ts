@@ -6,8 +6,8 @@ import type { Refusal } from '../transport/http/site.js';
 import type { Links } from './link/links.js';
 import type { KnownNode } from './membership.js';
 
-/** This server as one node of a cluster, for parts that reach beyond it. */
-export interface ClusterPort extends ThisNode {
+/** This server as one node of a cluster, for features that reach beyond it. */
+export interface ClusterService extends ThisNode {
   readonly engine: Engine;
   /** As far as is known; the engine is not asked. */
   isAlive(incarnation: string): boolean;
@@ -19,7 +19,7 @@ export interface ClusterPort extends ThisNode {
   readonly links: Links;
 }
 
-export const CLUSTER = new Service<ClusterPort>('cluster');
+export const CLUSTER = new Service<ClusterService>('cluster');
 
 /** The refusal of new sessions while other nodes do not know where they would be. */
 export const JOINING: Refusal = {

@@ -7,8 +7,8 @@ import { EngineSize } from './engine-size.js';
 import { Membership } from './membership.js';
 import { observedEngine } from './observed-engine.js';
 import { assertEngine } from './options.js';
-import { CLUSTER } from './port.js';
 import { RecordKeeper } from './record-keeper.js';
+import { CLUSTER } from './service.js';
 
 /** Owns what a server writes to its engine without `cluster()`. On by default with an engine. */
 export const singleNode = (): Feature => ({

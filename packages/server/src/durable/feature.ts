@@ -44,13 +44,13 @@ export const durable = (policy: DurablePolicy = true, options: DurabilityOptions
     const node = host.use(NODE) as ThisNode;
     const durability = resolveDurability(policy, options, node.engine);
     if (durability === undefined) return {};
-    const part = new DurablePart(host, durability, node);
+    const part = new DurableFeature(host, durability, node);
     host.provide(RECORDED, part);
     return part;
   },
 });
 
-class DurablePart implements OwnHooks, RecordedSessions {
+class DurableFeature implements OwnHooks, RecordedSessions {
   readonly #logger: Logger;
   readonly #durability: ResolvedDurability;
   readonly #records: Records;

@@ -74,7 +74,7 @@ export class SessionServer {
   #featureHost(sessions: Sessions): ServerOfFeatures {
     return {
       options: this.options,
-      enter: (request) => sessions.door.enter(request),
+      enter: (request) => sessions.door.enterOnce(request),
       logger: this.options.logger,
       begin: (transport, arrival, subprotocol) =>
         sessions.begin(transport, arrival, subprotocol, arrival.refusal),

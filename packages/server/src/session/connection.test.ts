@@ -7,7 +7,7 @@ import { NODE, nodeInMemory } from '../server/features/own-feature.js';
 import { resolveServerOptions } from '../server/server-options.js';
 import { Sessions } from '../server/sessions.js';
 import type { Transport } from '../transport/transport.js';
-import { FREE_UNFINISHED } from '../transport/websocket/unfinished-message.js';
+import { FREE_UNFINISHED } from '../transport/unfinished-message.js';
 import type { Guide } from './admission/seek.js';
 import { Connection } from './connection.js';
 import type { ServerEndpoint } from './endpoint.js';

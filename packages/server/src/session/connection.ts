@@ -5,7 +5,7 @@ import type { Refusal } from '../transport/http/site.js';
 import { LoopQueue } from '../transport/loop-queue.js';
 import { Meter } from '../transport/meter.js';
 import { type Transport, type TransportEvents, terminateSoon } from '../transport/transport.js';
-import { FREE_UNFINISHED, isOverlong, UnfinishedMessage } from '../transport/websocket/unfinished-message.js';
+import { FREE_UNFINISHED, isOverlong, UnfinishedMessage } from '../transport/unfinished-message.js';
 import { type Greeted, Greeting } from './admission/greeting.js';
 import type { Guide, PassedPeer, Target } from './admission/seek.js';
 import type { SessionHost } from './host.js';

@@ -24,7 +24,7 @@ import {
   type Wire,
 } from '@parlance/protocol/internal';
 import { memoryKeys } from '../transport/http/addresses.js';
-import { longestMessage } from '../transport/websocket/unfinished-message.js';
+import { longestMessage } from '../transport/unfinished-message.js';
 import { MovingEndpoint } from './moving-endpoint.js';
 import type { SessionObserver } from './observer.js';
 import { assertOnRecord, type OnRecord, stateOf } from './record.js';

@@ -1,6 +1,6 @@
 import type { Limits, SessionCore } from '@parlance/protocol';
 import { type Reservation, type SessionMemory, systemClock } from '@parlance/protocol/internal';
-import type { Transport } from '../transport.js';
+import type { Transport } from './transport.js';
 
 /** Bytes of an unfinished message that are not charged: most messages are smaller. */
 export const FREE_UNFINISHED = 320 * 1024;

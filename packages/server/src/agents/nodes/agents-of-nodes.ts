@@ -1,5 +1,5 @@
 import { systemClock } from '@parlance/protocol/internal';
-import type { ClusterPort } from '../../cluster/port.js';
+import type { ClusterService } from '../../cluster/service.js';
 import type { OwnHost } from '../../server/features/own-feature.js';
 import type { Directory } from '../directory.js';
 import type { AgentMoves } from '../moves.js';
@@ -26,7 +26,7 @@ export class AgentsOfNodes {
   readonly peers: RelayPeers;
   readonly #roster: Roster;
 
-  constructor(cluster: ClusterPort, host: OwnHost, { directory, relay, moves, onConflict }: OwnAgents) {
+  constructor(cluster: ClusterService, host: OwnHost, { directory, relay, moves, onConflict }: OwnAgents) {
     const { incarnation, links } = cluster;
     const { options, memory } = host;
     const { limits, logger } = options;

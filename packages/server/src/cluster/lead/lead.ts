@@ -4,7 +4,7 @@ import type { Origin } from '../../session/admission/renewal.js';
 import type { Guide } from '../../session/admission/seek.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
 import type { Transport, TransportEvents } from '../../transport/transport.js';
-import { MAX_LINK_FRAME } from '../../transport/websocket/unfinished-message.js';
+import { MAX_LINK_FRAME } from '../../transport/unfinished-message.js';
 
 /** Bytes that wait to be written to one end; beyond them the other end is not read. */
 export const MAX_WAITING = 256 * 1024;

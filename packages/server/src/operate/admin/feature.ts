@@ -3,7 +3,7 @@ import { loggable } from '@parlance/protocol/internal';
 import { type Feature, Service } from '../../server/features/feature.js';
 import type { OwnHooks, OwnHost } from '../../server/features/own-feature.js';
 import type { Listening } from '../../transport/http/listener.js';
-import { Port as NetworkPort } from '../../transport/http/port.js';
+import { Port } from '../../transport/http/port.js';
 import { METRICS, type ServerMetrics } from '../observe/feature.js';
 import { Admin, type Pages } from './admin.js';
 import { type AdminOptions, type ResolvedAdminOptions, resolveAdminOptions } from './options.js';
@@ -19,14 +19,14 @@ export const ADMIN = new Service<{ readonly listening: Listening | undefined }>(
  */
 export function admin(options: AdminOptions): Feature {
   const resolved = resolveAdminOptions(options);
-  return { name: 'admin', after: ['metrics'], install: (host: OwnHost) => new AdminPart(host, resolved) };
+  return { name: 'admin', after: ['metrics'], install: (host: OwnHost) => new AdminFeature(host, resolved) };
 }
 
-class AdminPart implements OwnHooks {
+class AdminFeature implements OwnHooks {
   readonly #host: OwnHost;
   readonly #options: ResolvedAdminOptions;
   readonly #metrics: ServerMetrics | undefined;
-  readonly #port = new NetworkPort<Admin>('the admin port is already open', (opened) => opened.close());
+  readonly #port = new Port<Admin>('the admin port is already open', (opened) => opened.close());
 
   constructor(host: OwnHost, options: ResolvedAdminOptions) {
     this.#host = host;

@@ -11,7 +11,7 @@ import {
   openListener,
   shutListener,
 } from '../../transport/http/listener.js';
-import { Port as NetworkPort } from '../../transport/http/port.js';
+import { Port } from '../../transport/http/port.js';
 import type { Page, PagePort } from '../../transport/http/status.js';
 import { instrument } from './instrument.js';
 import type { Metrics } from './metrics.js';
@@ -49,7 +49,7 @@ export class ServerMetrics implements OwnHooks {
   readonly #host: OwnHost;
   readonly #path: string | undefined;
   readonly #totals = new Totals();
-  readonly #port = new NetworkPort<Listener>('the metrics are already being served', shutListener);
+  readonly #port = new Port<Listener>('the metrics are already being served', shutListener);
   #metrics: Metrics | undefined;
 
   /** @param path `undefined` if they are not served on the port of the sessions. */

@@ -70,7 +70,7 @@ export interface FeatureHost<Served extends FeatureSession = FeatureSession> {
   changed(session: Served): void;
   /** Says that {@link DrainHooks.running} may be 0 now. */
   settled(): void;
-  /** Checks and counts a request that opens a connection, for transports of sessions. */
+  /** Checks and counts a request that opens a connection, for transports of sessions. A request counts once. */
   enter(request: IncomingMessage): Arrival | TurnedAway;
   /**
    * Begins with the HELLO that comes over a transport of its own: a session, or what resumes one.

@@ -43,7 +43,7 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
   /** `undefined` if no feature wants to know. */
   readonly onHandled: ((session: ServerEndpoint, message: Message) => void) | undefined;
   readonly #all: readonly Named[];
-  readonly #ports = new Map<Service<unknown>, unknown>();
+  readonly #services = new Map<Service<unknown>, unknown>();
   readonly #logger: Logger;
   readonly #routes;
   readonly #lists = new Map<keyof OwnHooks, readonly Named[]>();
@@ -59,11 +59,11 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
     given: readonly (readonly [Service<unknown>, unknown])[] = [],
   ) {
     this.#logger = logger;
-    for (const [port, value] of given) this.#ports.set(port, value);
+    for (const [service, value] of given) this.#services.set(service, value);
     const own: Omit<OwnHost, keyof ServerOfFeatures | 'changed'> = {
       slot: (create) => new SlotOfSessions(this.#slots++, create, () => this.#slots),
-      provide: (port, value) => void this.#ports.set(port, value),
-      use: (port) => this.use(port),
+      provide: (service, value) => void this.#services.set(service, value),
+      use: (service) => this.use(service),
       figures: () => this.figures,
       labels: () => this.labels,
     };
@@ -125,8 +125,8 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
   }
 
   /** What a feature has provided. */
-  use<Value>(port: Service<Value>): Value | undefined {
-    return this.#ports.get(port) as Value | undefined;
+  use<Value>(service: Service<Value>): Value | undefined {
+    return this.#services.get(service) as Value | undefined;
   }
 
   wrap(handler: RequestHandler): RequestHandler {

@@ -2,8 +2,8 @@ import { CloseCode, DEFAULT_LIMITS } from '@parlance/protocol';
 import { MemoryBudget } from '@parlance/protocol/internal';
 import { expect, it } from 'vitest';
 import type { Transport, TransportEvents } from '../transport.js';
+import { FREE_UNFINISHED } from '../unfinished-message.js';
 import { bounded } from './bounded.js';
-import { FREE_UNFINISHED } from './unfinished-message.js';
 
 const MIB = 1024 * 1024;
 

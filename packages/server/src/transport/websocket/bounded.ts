@@ -2,7 +2,7 @@ import { CloseCode, type Limits, type ProtocolError } from '@parlance/protocol';
 import { type MemoryBudget, systemClock } from '@parlance/protocol/internal';
 import { Meter } from '../meter.js';
 import { type Transport, type TransportEvents, terminateSoon } from '../transport.js';
-import { FREE_UNFINISHED, UnfinishedMessage } from './unfinished-message.js';
+import { FREE_UNFINISHED, UnfinishedMessage } from '../unfinished-message.js';
 
 /**
  * Holds a WebSocket whose messages are not those of a session to the bounds of one that is: a message that is still arriving is
