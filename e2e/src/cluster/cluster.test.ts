@@ -191,7 +191,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'three nodes', () =>
     expect([await at(0), await at(1)]).toEqual([owner, landing + 1]);
   });
 
-  it('ask the engine for nothing while messages are led', async () => {
+  it('ask the engine for nothing while messages are proxied', async () => {
     const session = await dialLed(0, 1);
     const { client } = nodes.redis;
     await client.config('RESETSTAT');

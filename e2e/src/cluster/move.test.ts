@@ -310,7 +310,7 @@ describe('a client that asks its next question when it reads the end of an answe
     await expect.poll(() => isReady(servers)).toBe(true);
     // They come to the second node in turn.
     const left = [...(servers[0]?.server.sessions.values() ?? [])].map(endpointOf) as ServerEndpoint[];
-    await expect.poll(() => left.filter(({ ledBy }) => ledBy !== undefined)).toHaveLength(8);
+    await expect.poll(() => left.filter(({ proxiedBy }) => proxiedBy !== undefined)).toHaveLength(8);
     go();
     expect(await drained).toEqual({ left: 0, interrupted: 0, lost: 0, moved: 8 });
     isOver = true;
@@ -545,7 +545,7 @@ describe('a node that drains', () => {
     const { id } = session;
     const drained = servers[0]?.drain({ timeoutMs: 2_500 });
     await expect.poll(() => signals[0]?.aborted).toBe(true);
-    // It is led meanwhile.
+    // It is proxied meanwhile.
     expect((await session.request('still there')).text).toBe('still there');
     expect(await drained).toMatchObject({ moved: 0 });
     await expect.poll(() => session.id !== id && session.state === 'established').toBe(true);

@@ -11,7 +11,7 @@ import {
   type ServerOptions,
 } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { digestOf, type LedClient, Tickets } from '../../../packages/server/src/cluster/ticket.js';
+import { digestOf, type ClientOfTicket, Tickets } from '../../../packages/server/src/cluster/ticket.js';
 import { createCuttingProxy } from '../kit/cutting-proxy.js';
 import { createPeers, failure, greet, helloBytes, openRaw, type RawPeer } from '../kit/peers.js';
 import { merged } from '../kit/server-options.js';
@@ -275,11 +275,11 @@ describe('a ticket', () => {
   async function pass(
     owner: { readonly address: string; readonly incarnation: string },
     said: Uint8Array,
-    change: Partial<LedClient>,
+    change: Partial<ClientOfTicket>,
   ): Promise<RawPeer> {
     const secrets = [Buffer.from(engine.secret ?? '')];
     const tickets = new Tickets({ secrets, incarnation: 'source', now: Date.now });
-    const client: LedClient = {
+    const client: ClientOfTicket = {
       sessionId: '',
       helloDigest: digestOf(said),
       subprotocol: 'm2m.v1',

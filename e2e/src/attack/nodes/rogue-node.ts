@@ -4,7 +4,7 @@ import { Subprotocol } from '@parlance/protocol';
 import WebSocket from 'ws';
 import { encodeLinkMessage } from '../../../../packages/server/src/cluster/link/message.js';
 import { PATHS as NODE_PATHS, PEER_PATH } from '../../../../packages/server/src/cluster/peer-port.js';
-import { type LedClient, Tickets } from '../../../../packages/server/src/cluster/ticket.js';
+import { type ClientOfTicket, Tickets } from '../../../../packages/server/src/cluster/ticket.js';
 import type { Scene } from '../scene.js';
 import { CLUSTER_SECRET } from '../wire.js';
 
@@ -75,7 +75,7 @@ export class RogueNode {
 export const randomName = () => randomBytes(3).toString('hex');
 
 /** What a ticket may say of a client. */
-export const clientOf = (sessionId: string, principal = 'echo.someone', helloDigest = 'x'): LedClient => ({
+export const clientOf = (sessionId: string, principal = 'echo.someone', helloDigest = 'x'): ClientOfTicket => ({
   sessionId,
   helloDigest,
   subprotocol: Subprotocol.BINARY,

@@ -42,7 +42,7 @@ export const cluster = (options: ClusterOptions = {}): Feature => ({
             return server.features;
           },
           run: (session) => server.run(session),
-          restore: (bytes, sessionId, lead) => RestoredSession.of(server, bytes, sessionId, lead),
+          restore: (bytes, sessionId, proxy) => RestoredSession.of(server, bytes, sessionId, proxy),
         },
       },
       { ...resolved, engine: observedEngine(resolved.engine, host) },
@@ -64,14 +64,14 @@ function partOf(node: ClusterNode, size: EngineSize): OwnHooks {
         return moves.hasTargets;
       },
       announce: (deadline) => node.drain(deadline),
-      // One that another node leads here goes on there, and so does one without a connection.
-      keeps: ({ ledBy, hasWire }) => moves.hasTargets && (ledBy !== undefined || !hasWire),
+      // One that another node proxies continues there, and so does one without a connection.
+      keeps: ({ proxiedBy, hasWire }) => moves.hasTargets && (proxiedBy !== undefined || !hasWire),
       farewell: ({ negotiated }) =>
         moves.hasTargets && negotiated.extensions[Extension.MOVE] !== undefined ? { move: true } : undefined,
       park: () => moves.parkAll(PARK_MS),
     },
     refuses: (asks) => (asks === 'balancer' && node.isCutOff ? CUT_OFF : node.refuses()),
-    seek: (wanted) => node.seek(wanted),
+    lookup: (wanted) => node.lookup(wanted),
     start: () => node.start(),
     tick: () => node.tick(),
     leave: () => node.leave(),

@@ -9,8 +9,8 @@ export function nodeFigures(node: ClusterNode): readonly Figure[] {
     one('cluster_nodes', 'Nodes of the cluster that count as alive, this one included.', () => node.nodes),
     one(
       'led_connections',
-      'Connections that this node leads to the nodes of their sessions.',
-      () => node.led,
+      'Connections that this node proxies to the nodes of their sessions.',
+      () => node.proxied,
     ),
     one(
       'node_links',

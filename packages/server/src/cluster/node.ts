@@ -2,7 +2,7 @@ import type { Logger } from '@parlance/protocol';
 import { newIncarnation, systemClock } from '@parlance/protocol/internal';
 import { createLoopShares } from '../base/loop-shares.js';
 import type { Engine } from '../engine/engine.js';
-import type { Sought, Wanted } from '../session/admission/seek.js';
+import type { LookupQuery, LookupResult } from '../session/admission/lookup.js';
 import type { SessionHost } from '../session/host.js';
 import type { Refusal } from '../transport/http/site.js';
 import { webSocketOptions } from '../transport/http/upgrade.js';
@@ -11,7 +11,6 @@ import type { Transport } from '../transport/transport.js';
 import { createWebSocketAdapter } from '../transport/websocket/adapter.js';
 import type { WebSocketAdapterOptions } from '../transport/websocket/ws.js';
 import { type Dialing, dialingTo, nodeWebSocket } from './dialing.js';
-import { Leading } from './lead/leading.js';
 import { dialLink } from './link/dial.js';
 import { Links } from './link/links.js';
 import { type KnownNode, Membership } from './membership.js';
@@ -19,6 +18,7 @@ import type { MovingHost } from './moves/departure.js';
 import { Moves } from './moves/moves.js';
 import { isSafe, type ResolvedNodeOptions } from './options.js';
 import { PATHS, PeerPort, type PeerService } from './peer-port.js';
+import { SessionProxies } from './proxies/session-proxies.js';
 import type { RecordedSessions } from './recorded.js';
 import type { ClusterService } from './service.js';
 import { JOINING } from './service.js';
@@ -42,7 +42,7 @@ export class ClusterNode implements ClusterService {
   readonly #webSocket: WebSocketAdapterOptions;
   readonly #tickets: Tickets;
   readonly #membership: Membership;
-  readonly #leading: Leading;
+  readonly #proxies: SessionProxies;
   readonly #standing: Standing;
   /** The time that other nodes take. They have no share that ends: what they pass on is for clients, too. */
   readonly #loop = createLoopShares(1);
@@ -76,7 +76,7 @@ export class ClusterNode implements ClusterService {
     this.#standing = new Standing({
       membership: this.#membership,
       dialing: (node) => this.#dialing(node, 'standing'),
-      admits: () => this.recorded?.isStalled === false && server.admitPassed() === undefined,
+      admits: () => this.recorded?.isStalled === false && server.admitAny() === undefined,
       onCutOff: () => this.recorded?.handleCutOff(),
       clock: systemClock,
       logger: this.#logger,
@@ -100,12 +100,12 @@ export class ClusterNode implements ClusterService {
       limits: server.options.limits,
       timers: server.options.timers,
       logger: this.#logger,
-      leads: () => this.#leading.leads,
+      proxies: () => this.#proxies.all,
       isStalled: () => this.#membership.isStalled,
       nodes: () => this.#membership.others,
       links: this.links,
     });
-    this.#leading = new Leading({
+    this.#proxies = new SessionProxies({
       host: server,
       incarnation,
       membership: this.#membership,
@@ -177,13 +177,13 @@ export class ClusterNode implements ClusterService {
   get nodes(): number {
     return this.#membership.size;
   }
-  /** Connections that this node leads to others. */
-  get led(): number {
-    return this.#leading.leads.size;
+  /** Connections whose sessions are at other nodes. */
+  get proxied(): number {
+    return this.#proxies.all.size;
   }
 
-  seek(wanted: Wanted): Promise<Sought> {
-    return this.#leading.lead(wanted);
+  lookup(wanted: LookupQuery): Promise<LookupResult> {
+    return this.#proxies.lookup(wanted);
   }
 
   #isArriving(sessionId: string): boolean {
@@ -224,8 +224,8 @@ export class ClusterNode implements ClusterService {
       hasSession: (sessionId) => server.find(sessionId) !== undefined,
       onWire: (wire, request, ticket) => {
         const { helloDigest, ip, subprotocol } = ticket;
-        const passed = { ...ticket, isFor: (hello: Uint8Array | string) => digestOf(hello) === helloDigest };
-        server.begin(wire, { ip, request, passed }, subprotocol, undefined);
+        const proxied = { ...ticket, isFor: (hello: Uint8Array | string) => digestOf(hello) === helloDigest };
+        server.begin(wire, { ip, request, proxied }, subprotocol, undefined);
       },
     });
     const address = advertise ?? opened.address;
@@ -252,7 +252,7 @@ export class ClusterNode implements ClusterService {
     this.#tickets.sweep();
     this.links.handleTick();
     this.moves.records.handleTick();
-    this.#leading.handleTick();
+    this.#proxies.handleTick();
   }
 
   /**
@@ -261,14 +261,14 @@ export class ClusterNode implements ClusterService {
    * @param deadline Unix milliseconds.
    */
   async drain(deadline: number): Promise<void> {
-    this.#leading.leave();
+    this.#proxies.leave();
     await this.#membership.announceDraining();
     this.moves.start(deadline);
   }
 
-  /** From now on no session goes or comes, and no connection is led. */
+  /** From now on no session goes or comes, and no connection is proxied. */
   async leave(): Promise<void> {
-    this.#leading.leave();
+    this.#proxies.leave();
     await this.moves.close();
   }
 

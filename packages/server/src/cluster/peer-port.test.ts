@@ -11,7 +11,7 @@ import type { Transport } from '../transport/transport.js';
 import { createWebSocketAdapter } from '../transport/websocket/adapter.js';
 import { dial } from '../transport/websocket/ws.js';
 import { MAX_STRANGERS, PEER_PATH, PeerPort, type PeerPortOptions } from './peer-port.js';
-import { digestOf, type LedClient, type Ticket, Tickets } from './ticket.js';
+import { type ClientOfTicket, digestOf, type Ticket, Tickets } from './ticket.js';
 
 const SECRET = Buffer.from('a secret of 20 bytes');
 const OPENSSL = '/usr/bin/openssl';
@@ -55,7 +55,7 @@ afterEach(async () => {
   await port.close();
 });
 
-const CLIENT: LedClient = {
+const CLIENT: ClientOfTicket = {
   sessionId: 'sess_ownerA00000000000000',
   helloDigest: digestOf('HELLO'),
   subprotocol: Subprotocol.BINARY,
@@ -71,7 +71,7 @@ interface Attempt {
   readonly path?: string;
   readonly subprotocol?: string;
 }
-const ticketOf = (client: LedClient = CLIENT, target = 'ownerA') =>
+const ticketOf = (client: ClientOfTicket = CLIENT, target = 'ownerA') =>
   `Parlance ${source.issue(target, client)}`;
 
 /** @returns the status of HTTP; 101 for a connection that was accepted. */

@@ -1,7 +1,7 @@
 import type { ResumeRefusal } from '@parlance/protocol';
 import type { RequestOnRecord } from '../engine/logs/reply.js';
 import { Service } from '../server/features/feature.js';
-import type { Wanted } from '../session/admission/seek.js';
+import type { LookupQuery } from '../session/admission/lookup.js';
 import type { Refusal } from '../transport/http/site.js';
 
 /** Sessions on record: what nodes ask of the feature that keeps them. */
@@ -14,7 +14,7 @@ export interface RecordedSessions {
   prepare(): Promise<void>;
   /** Takes a session whose node is `gone`. `busy` if the engine does not answer, or another node is faster. Never rejects. */
   takeOver(
-    wanted: Wanted & { readonly gone: string },
+    wanted: LookupQuery & { readonly gone: string },
   ): Promise<'here' | 'busy' | 'stale_attempt' | ResumeRefusal | Refusal>;
   /** The session may be here in a moment, or at another node. */
   isUnderWay(sessionId: string): boolean;

@@ -1,7 +1,7 @@
 import { Subprotocol } from '@parlance/protocol';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { digestOf, isProven, type LedClient, proveAddress, TICKET_TTL_MS, Tickets } from './ticket.js';
+import { type ClientOfTicket, digestOf, isProven, proveAddress, TICKET_TTL_MS, Tickets } from './ticket.js';
 
 const SECRET = Buffer.from('a secret of 20 bytes');
 const OTHER = Buffer.from('another secret......');
@@ -13,7 +13,7 @@ beforeEach(() => {
 const node = (incarnation: string, secrets: readonly Uint8Array[] = [SECRET], maxRemembered?: number) =>
   new Tickets({ secrets, incarnation, now: () => time, maxRemembered });
 
-const CLIENT: LedClient = {
+const CLIENT: ClientOfTicket = {
   sessionId: 'sess_ownerA00000000000000',
   helloDigest: digestOf('HELLO'),
   subprotocol: Subprotocol.BINARY,

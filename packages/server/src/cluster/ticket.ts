@@ -19,7 +19,7 @@ const VERSION = 1;
 const NONCE_BYTES = 16;
 
 /** What a node says about a connection that it passes on. */
-export interface LedClient {
+export interface ClientOfTicket {
   readonly sessionId: string;
   /** SHA-256 of the bytes of HELLO, in base64. */
   readonly helloDigest: string;
@@ -32,7 +32,7 @@ export interface LedClient {
 }
 
 /** A ticket that was accepted. */
-export interface Ticket extends LedClient {
+export interface Ticket extends ClientOfTicket {
   /** The incarnation of the landing node. */
   readonly source: string;
 }
@@ -70,7 +70,7 @@ export class Tickets {
   }
 
   /** A ticket for one connection to the node `target`. */
-  issue(target: string, client: LedClient): string {
+  issue(target: string, client: ClientOfTicket): string {
     const { identity, sessionId, helloDigest, subprotocol, ip, headers, isForwarded } = client;
     const { principal, agentId = null, expiresAt = null } = identity;
     return this.#sign(TICKET, target, [
@@ -147,7 +147,7 @@ export class Tickets {
   }
 }
 
-/** SHA-256 in base64, as in {@link LedClient.helloDigest}. */
+/** SHA-256 in base64, as in {@link ClientOfTicket.helloDigest}. */
 export function digestOf(message: Uint8Array | string): string {
   return createHash('sha256').update(message).digest('base64');
 }
@@ -214,7 +214,7 @@ type Content = readonly [
 
 type NodeContent = readonly [version: number, target: string, source: string, time: number, nonce: string];
 
-function clientOf(content: Content): LedClient {
+function clientOf(content: Content): ClientOfTicket {
   const [, , , , , sessionId, helloDigest, subprotocol, principal, agentId, expiresAt, ip] = content;
   const [isForwarded, headers] = content.slice(-2) as [boolean, IncomingHttpHeaders];
   const identity = { principal, agentId: agentId ?? undefined, expiresAt: expiresAt ?? undefined };

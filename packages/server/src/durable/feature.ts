@@ -13,8 +13,8 @@ import {
   type ThisNode,
 } from '../server/features/own-feature.js';
 import type { CheckedIdentity } from '../session/admission/admission.js';
+import type { LookupQuery, LookupResult } from '../session/admission/lookup.js';
 import type { Origin } from '../session/admission/renewal.js';
-import type { Sought, Wanted } from '../session/admission/seek.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import type { SessionHost } from '../session/host.js';
 import { NO_NODE } from '../session/on-record.js';
@@ -125,7 +125,7 @@ class DurableFeature implements OwnHooks, RecordedSessions {
   }
 
   /** Nodes have asked before, if there are any, and have looked for the session there. */
-  async seek(wanted: Wanted): Promise<Sought> {
+  async lookup(wanted: LookupQuery): Promise<LookupResult> {
     const { sessionId, signal } = wanted;
     const { incarnation } = this.#node;
     try {
@@ -176,7 +176,7 @@ class DurableFeature implements OwnHooks, RecordedSessions {
     return this.#records.start();
   }
 
-  takeOver(wanted: Wanted & { readonly gone: string }): ReturnType<RecordedSessions['takeOver']> {
+  takeOver(wanted: LookupQuery & { readonly gone: string }): ReturnType<RecordedSessions['takeOver']> {
     return this.#takeOvers.takeOver(wanted);
   }
 

@@ -22,32 +22,32 @@ export abstract class ServerAdmission {
   }
 
   /** The refusal of new sessions while the server drains or closes. */
-  admitPassed(): Refusal | undefined {
-    return this.isDraining ? drainingRefusal(this.returnWithinMs) : this.admitLed();
+  admitAny(): Refusal | undefined {
+    return this.isDraining ? drainingRefusal(this.returnWithinMs) : this.admitProxied();
   }
 
-  /** The refusal of connections that other nodes lead here, while the server closes. */
-  admitLed(): Refusal | undefined {
+  /** The refusal of connections that other nodes proxy, while the server closes. */
+  admitProxied(): Refusal | undefined {
     return this.isClosing ? drainingRefusal(this.returnWithinMs) : undefined;
   }
 
   admit(address: string, principal: string | undefined): Refusal | undefined {
-    const refused = this.admitPassed() ?? this.features.refuses();
+    const refused = this.admitAny() ?? this.features.refuses();
     return refused ?? this.quotas.admit(address, principal, systemClock.now());
   }
 
-  admitGuided(address: string): Refusal | undefined {
-    return this.admitPassed() ?? this.quotas.admitLed(address, systemClock.now());
+  admitProxy(address: string): Refusal | undefined {
+    return this.admitAny() ?? this.quotas.admitProxy(address, systemClock.now());
   }
 
   /** Refuses a session of a node that has died, while draining or beyond a quota. It is not a new session. */
   admitTakenOver(address: string, principal: string | undefined): Refusal | undefined {
-    return this.admitPassed() ?? this.quotas.admitMoved(address, principal, false, systemClock.now());
+    return this.admitAny() ?? this.quotas.admitMoved(address, principal, false, systemClock.now());
   }
 
   /** @throws {ProtocolError} `rate_limited`. */
-  admitMoved(address: string, principal: string | undefined, isLed: boolean): void {
-    const refused = this.quotas.admitMoved(address, principal, isLed, systemClock.now());
+  admitMoved(address: string, principal: string | undefined, isProxied: boolean): void {
+    const refused = this.quotas.admitMoved(address, principal, isProxied, systemClock.now());
     if (refused !== undefined) throw new ProtocolError('rate_limited', refused.message);
   }
 

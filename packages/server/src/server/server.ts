@@ -50,7 +50,7 @@ export class SessionServer {
     const { quotas, memory, vocabularies } = sessions;
     this.#loading = new ServerLoading(load, choresOf(quotas, memory, features, vocabularies), logger);
     this.#pages = new StatusPages({
-      unready: () => this.#loading.unready() ?? features.unready() ?? sessions.admitPassed()?.message,
+      unready: () => this.#loading.unready() ?? features.unready() ?? sessions.admitAny()?.message,
       httpAt: (path, port) => features.httpAt(path, port),
       site: options,
       logger,

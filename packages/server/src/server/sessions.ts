@@ -19,7 +19,7 @@ import {
 import { loadCapabilities } from '../base/load-codecs.js';
 import { createLoopShares } from '../base/loop-shares.js';
 import { Vocabularies } from '../base/vocabularies.js';
-import type { PassedPeer } from '../session/admission/seek.js';
+import type { KnownPeer } from '../session/admission/lookup.js';
 import { Strangers } from '../session/admission/strangers.js';
 import { Connection } from '../session/connection.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
@@ -88,7 +88,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
     this.door = new Door({
       options,
       connect: (address) => this.connect(address),
-      retryElsewhere: () => (this.features.isElsewhere ? this.admitPassed()?.retryAfterMs : undefined),
+      retryElsewhere: () => (this.features.isElsewhere ? this.admitAny()?.retryAfterMs : undefined),
     });
     this.visitors = new Visitors(this, this.door);
     this.features = equip(this);
@@ -149,7 +149,7 @@ export class Sessions extends ServerAdmission implements SessionHost {
   /** @param hello has come with the upgrade request. */
   begin(
     wire: Transport,
-    peer: PassedPeer,
+    peer: KnownPeer,
     subprotocol: Subprotocol,
     refusal: Refusal | undefined,
     hello?: Uint8Array,
@@ -157,9 +157,9 @@ export class Sessions extends ServerAdmission implements SessionHost {
     new Connection(this, wire, peer, subprotocol, refusal, hello);
   }
 
-  onConnected(greeting: Unanswered, { ip, passed }: PassedPeer): void {
+  onConnected(greeting: Unanswered, { ip, proxied }: KnownPeer): void {
     this.#sweep.add(greeting);
-    const [key, most] = passed === undefined ? [addressKey(ip)] : ['other nodes', MAX_PASSED];
+    const [key, most] = proxied === undefined ? [addressKey(ip)] : ['other nodes', MAX_PASSED];
     const evicted = this.greetings.add(greeting, key, most);
     if (evicted === undefined) return;
     this.observer?.handleLimited('handshakesPerIp');

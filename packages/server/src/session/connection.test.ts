@@ -8,7 +8,7 @@ import { resolveServerOptions } from '../server/server-options.js';
 import { Sessions } from '../server/sessions.js';
 import type { Transport } from '../transport/transport.js';
 import { FREE_UNFINISHED } from '../transport/unfinished-message.js';
-import type { Guide } from './admission/seek.js';
+import type { ProxyTarget } from './admission/lookup.js';
 import { Connection } from './connection.js';
 import type { ServerEndpoint } from './endpoint.js';
 
@@ -36,16 +36,16 @@ it('is read again when the session comes here while its message waits for memory
 
   // Room for one step of the message, and a second one that waits.
   const memory = new MemoryBudget(options.processMemory).open(1);
-  const guide = { memory, longestMessage: 4e6, wire, onHandedOver() {} } as unknown as Guide;
-  connection.handOver(guide);
+  const proxy = { memory, longestMessage: 4e6, wire, onHandedOver() {} } as unknown as ProxyTarget;
+  connection.handOver(proxy);
   connection.onData(FREE_UNFINISHED + 1);
   expect(holds).toBe(0);
   connection.onData(2e6);
   expect(holds).toBe(1);
 
   const here = { memory: new MemoryBudget(options.processMemory).open(4e6), longestMessage: 4e6 };
-  guide.onHandedOver(here as unknown as ServerEndpoint);
-  // As a lead does next: what waits for its memory will never have it.
+  proxy.onHandedOver(here as unknown as ServerEndpoint);
+  // As a proxy does next: what waits for its memory will never have it.
   memory.close();
   expect(holds).toBe(0);
   // The message is charged to the session now, from its beginning.

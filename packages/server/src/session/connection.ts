@@ -7,7 +7,7 @@ import { Meter } from '../transport/meter.js';
 import { type Transport, type TransportEvents, terminateSoon } from '../transport/transport.js';
 import { FREE_UNFINISHED, isOverlong, UnfinishedMessage } from '../transport/unfinished-message.js';
 import { type Greeted, Greeting } from './admission/greeting.js';
-import type { Guide, PassedPeer, Target } from './admission/seek.js';
+import type { KnownPeer, ProxyTarget, Target } from './admission/lookup.js';
 import type { SessionHost } from './host.js';
 
 /** Reading up to this many bytes of an unfinished message is not counted as time of the loop. */
@@ -28,7 +28,7 @@ export class Connection implements TransportEvents, Greeted {
   readonly queue: LoopQueue;
   readonly #transport: Transport;
   readonly #meter: Meter;
-  /** A greeting, then a session of this server, or what leads the connection to the node of its session. */
+  /** A greeting, then a session of this server, or the proxy of one at another node. */
   #target: Target;
   /** Bytes that have arrived since the last whole message. */
   #unfinishedBytes = 0;
@@ -45,7 +45,7 @@ export class Connection implements TransportEvents, Greeted {
   constructor(
     host: SessionHost,
     transport: Transport,
-    peer: PassedPeer,
+    peer: KnownPeer,
     subprotocol: Subprotocol,
     refusal: Refusal | undefined,
     hello?: Uint8Array,
@@ -64,8 +64,8 @@ export class Connection implements TransportEvents, Greeted {
     this.onMessage(hello, hello.length);
   }
 
-  handOver(target: Target | Guide): void {
-    // The memory of a guide is about to close, and what waits for it would wait for ever.
+  handOver(target: Target | ProxyTarget): void {
+    // The memory of a proxy is about to close, and what waits for it would wait for ever.
     this.#releaseUnfinished();
     this.#target = target;
     if ('onHandedOver' in target) target.onHandedOver = (session) => this.handOver(session);

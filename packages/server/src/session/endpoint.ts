@@ -69,8 +69,8 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   /** Who is at the other end of the present connection, or of the last one. */
   client = NO_CLIENT;
   since = 0;
-  /** The node that leads the present connection here. */
-  ledBy: string | undefined;
+  /** The node that proxies the present connection. */
+  proxiedBy: string | undefined;
   /** When HELLO has arrived, in milliseconds of the process. */
   helloAt = 0;
   /** When it has lost its last connection, in milliseconds of the process. */
@@ -143,7 +143,7 @@ export class ServerEndpoint extends MovingEndpoint implements ServedSessionHost 
   handleResumed(wire: Wire, offer: ResumeOffer, client: ClientInfo, ledBy?: string): void {
     const former = this.wire;
     this.client = client;
-    this.ledBy = ledBy;
+    this.proxiedBy = ledBy;
     this.dropHeld();
     const { received, sent } = this.stats();
     this.#before = { received: received.wireBytes, sent: sent.wireBytes };

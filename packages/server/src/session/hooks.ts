@@ -2,8 +2,8 @@ import type { HelloPayload, Message, ProtocolError, ResumeOffer } from '@parlanc
 import type { EventRoute, Fields, Mailbox } from '@parlance/protocol/internal';
 import type { Refusal } from '../transport/http/site.js';
 import type { CheckedIdentity } from './admission/admission.js';
+import type { LookupQuery, LookupResult } from './admission/lookup.js';
 import type { Origin } from './admission/renewal.js';
-import type { Sought, Wanted } from './admission/seek.js';
 import type { ServerEndpoint, ServerEndpointOptions } from './endpoint.js';
 
 /** What the endpoints of all sessions get from one feature. No two features give the same. */
@@ -23,7 +23,7 @@ export interface SessionHooks {
   /** Where events of a session go that are not for the application. */
   routeOf(session: ServerEndpoint): EventRoute | undefined;
   /** `undefined` if no feature looks for it. Never rejects. */
-  seek(wanted: Wanted): Promise<Sought> | undefined;
+  lookup(wanted: LookupQuery): Promise<LookupResult> | undefined;
   /** Whether a new session is put on record, or why it is refused. */
   records(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal;
   claim(session: ServerEndpoint, hello: HelloPayload): Refusal | undefined;

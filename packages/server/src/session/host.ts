@@ -10,8 +10,8 @@ import type { MemoryBudget, Sweepable, Traffic } from '@parlance/protocol/intern
 import type { LoopShares } from '../base/loop-shares.js';
 import type { Refusal } from '../transport/http/site.js';
 import type { Transport } from '../transport/transport.js';
+import type { KnownPeer } from './admission/lookup.js';
 import type { Quotas } from './admission/quotas.js';
-import type { PassedPeer } from './admission/seek.js';
 import type { ServerEndpoint } from './endpoint.js';
 import type { LeavingHooks, SessionHooks } from './hooks.js';
 import type { ServerObserver } from './observer.js';
@@ -47,22 +47,22 @@ export interface SessionHost {
   /** Asked before a session is accepted: refuses while draining, or beyond a quota. Counts the session that it admits. */
   admit(address: string, principal: string | undefined): Refusal | undefined;
   /** The refusal of all clients while the server drains or closes. */
-  admitPassed(): Refusal | undefined;
+  admitAny(): Refusal | undefined;
   /** Refuses, while the server closes, a connection that another node passes on. */
-  admitLed(): Refusal | undefined;
-  /** Refuses a connection that is led to another server, while draining or beyond a quota. Counts the one that it admits. */
-  admitGuided(address: string): Refusal | undefined;
+  admitProxied(): Refusal | undefined;
+  /** Refuses a connection that is proxied to another server, while draining or beyond a quota. Counts the one that it admits. */
+  admitProxy(address: string): Refusal | undefined;
   /** Counts a session that comes from another server. @throws {ProtocolError} `rate_limited`. */
-  admitMoved(address: string, principal: string | undefined, isLed: boolean): void;
+  admitMoved(address: string, principal: string | undefined, isProxied: boolean): void;
   /** Counts a session whose server has died, or says why it is refused. */
   admitTakenOver(address: string, principal: string | undefined): Refusal | undefined;
   /** A session that was admitted is over. */
   release(address: string, principal: string | undefined): void;
 
   /** A connection that another server may have authenticated. */
-  begin(transport: Transport, peer: PassedPeer, subprotocol: Subprotocol, refusal: Refusal | undefined): void;
+  begin(transport: Transport, peer: KnownPeer, subprotocol: Subprotocol, refusal: Refusal | undefined): void;
   /** A connection waits for its HELLO. It may be one too many. */
-  onConnected(connection: Unanswered, peer: PassedPeer): void;
+  onConnected(connection: Unanswered, peer: KnownPeer): void;
   /** HELLO has come: from now on the client waits for the server. */
   onHello(connection: Unanswered): void;
   /**

@@ -22,7 +22,7 @@ function arriving(budget = new MemoryBudget(400 * MIB)) {
     memory: budget,
     logger: SILENT_LOGGER,
     sessionMemory: MAX_SNAPSHOT_SIZE,
-    leadOf: () => undefined,
+    proxyOf: () => undefined,
     restore: async (bytes) => {
       restored.push(bytes.length);
       if (claims.length === 0) throw new ProtocolError('unsupported', 'no session');

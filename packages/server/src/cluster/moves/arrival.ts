@@ -8,9 +8,9 @@ import {
   systemClock,
 } from '@parlance/protocol/internal';
 import { persist } from '../../base/repeat.js';
-import type { Lead } from '../lead/lead.js';
 import { countField } from '../link/message.js';
 import { NODES_SHARE } from '../link/quota.js';
+import type { SessionProxy } from '../proxies/session-proxy.js';
 import { within } from '../within.js';
 import type { MovedHere } from './departure.js';
 import { MAX_TEXT, type MoveType, STEP_MS, sessionField, TRANSFER_MS } from './handover.js';
@@ -30,15 +30,15 @@ export interface ArrivalHost {
   readonly logger: Logger;
   /** Bytes of memory that one session may use. */
   readonly sessionMemory: number;
-  /** The lead of a session from the node `owner`. */
-  leadOf(sessionId: string, owner: string): Lead | undefined;
+  /** The proxy of a session from the node `owner`. */
+  proxyOf(sessionId: string, owner: string): SessionProxy | undefined;
   /** Rejects if the session cannot continue here: `draining`, `unsupported`, `over_budget` and others. */
-  restore(bytes: Uint8Array, head: Announced, lead: Lead | undefined): Promise<MovedHere>;
+  restore(bytes: Uint8Array, head: Announced, proxy: SessionProxy | undefined): Promise<MovedHere>;
   /** Writes that the session is here now. Returns whether it is; rejects if the engine does not answer. */
   claim(sessionId: string, from: string, epoch: number): Promise<boolean>;
   answer(type: MoveType, ...fields: readonly unknown[]): void;
   /** It is here. */
-  onArrived(moved: MovedHere, lead: Lead | undefined): void;
+  onArrived(moved: MovedHere, proxy: SessionProxy | undefined): void;
   /** It is here, or does not come. */
   onOver(arrival: Arrival): void;
 }
@@ -47,7 +47,7 @@ export interface ArrivalHost {
 export class Arrival {
   readonly #source: string;
   readonly #host: ArrivalHost;
-  #lead: Lead | undefined;
+  #proxy: SessionProxy | undefined;
   #head: Announced | undefined;
   #memory: SessionMemory | undefined;
   #reserved: Reservation | undefined;
@@ -109,10 +109,10 @@ export class Arrival {
   #begin(type: string, fields: readonly unknown[]): void {
     this.#await();
     const session = sessionField(fields[0]);
-    if (type === 'hold' && this.#lead === undefined) return this.#hold(session);
+    if (type === 'hold' && this.#proxy === undefined) return this.#hold(session);
     if (type !== 'snapshot') throw unexpected(type);
     const [size, sent, epoch] = [countField(fields[1]), countField(fields[2]), countField(fields[3])];
-    if (this.#lead !== undefined && session !== this.#lead.sessionId) throw unexpected('another session');
+    if (this.#proxy !== undefined && session !== this.#proxy.sessionId) throw unexpected('another session');
     if (size === 0 || size > MAX_SNAPSHOT_SIZE) {
       const why = `a session of ${size} bytes; at most ${MAX_SNAPSHOT_SIZE} are possible`;
       throw new ProtocolError('message_too_large', why);
@@ -127,11 +127,11 @@ export class Arrival {
   }
 
   #hold(sessionId: string): void {
-    const lead = this.#host.leadOf(sessionId, this.#source);
-    const bytes = lead?.hold();
+    const proxy = this.#host.proxyOf(sessionId, this.#source);
+    const bytes = proxy?.hold();
     if (bytes === undefined)
-      throw new ProtocolError('invalid_argument', 'the node does not lead the session');
-    this.#lead = lead;
+      throw new ProtocolError('invalid_argument', 'the node does not proxy the session');
+    this.#proxy = proxy;
     this.#host.answer('held', bytes);
   }
 
@@ -161,22 +161,25 @@ export class Arrival {
     const { logger } = this.#host;
     let restored: MovedHere | undefined;
     try {
-      const lead = this.#lead;
-      if (lead !== undefined && !(await within(lead.passed(sent), 'what the client is told before', STEP_MS)))
+      const proxy = this.#proxy;
+      if (
+        proxy !== undefined &&
+        !(await within(proxy.passed(sent), 'what the client is told before', STEP_MS))
+      )
         throw new ProtocolError(
           'connection_failed',
-          'the led connection broke before everything was passed on',
+          'the proxied connection broke before everything was passed on',
         );
-      restored = await this.#host.restore(this.#bytes, head, lead);
+      restored = await this.#host.restore(this.#bytes, head, proxy);
       if (!(await this.#claim(session, epoch)))
         throw new ProtocolError('invalid_argument', 'the record names another node');
       this.#host.answer('taken');
-      this.#lead = undefined;
+      this.#proxy = undefined;
       const begun = restored;
       restored = undefined;
       this.#close();
-      this.#host.onArrived(begun, lead);
-      begun.begin(lead, this.#source);
+      this.#host.onArrived(begun, proxy);
+      begun.begin(proxy, this.#source);
     } catch (error) {
       restored?.discard();
       const fields = { event: 'move.failed', session, node: this.#source, err: loggable(error) };
@@ -218,8 +221,8 @@ export class Arrival {
     this.#isOver = true;
     clearTimeout(this.#timer);
     this.#forgetBytes();
-    this.#lead?.release();
-    this.#lead = undefined;
+    this.#proxy?.release();
+    this.#proxy = undefined;
     this.#host.onOver(this);
   }
 }

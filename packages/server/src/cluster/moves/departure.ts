@@ -4,9 +4,9 @@ import { persist } from '../../base/repeat.js';
 import type { EngineConnection } from '../../engine/engine.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
 import type { LeavingHooks } from '../../session/hooks.js';
-import type { Lead } from '../lead/lead.js';
 import { countField } from '../link/message.js';
 import type { KnownNode } from '../membership.js';
+import type { SessionProxy } from '../proxies/session-proxy.js';
 import { type Handover, MoveRefused, STEP_MS } from './handover.js';
 import { encodeMoved, isMovable } from './moved-session.js';
 
@@ -32,14 +32,14 @@ export interface MovingHost {
   /** Calls `onSession` again for a session that stays. */
   run(session: ServerEndpoint): void;
   /** @throws {ProtocolError} if the session cannot go on here: `draining`, `unsupported`, `over_budget` and others. */
-  restore(bytes: Uint8Array, sessionId: string, lead: Lead | undefined): Promise<MovedHere>;
+  restore(bytes: Uint8Array, sessionId: string, proxy: SessionProxy | undefined): Promise<MovedHere>;
 }
 
 /** A session of another node that was restored and has not begun. */
 export interface MovedHere {
   readonly session: ServerEndpoint;
-  /** From now on the session is here, and with `lead` the client's connection is its own. @param from the node that had it. */
-  begin(lead: Lead | undefined, from: string): void;
+  /** From now on the session is here, and with `proxy` the client's connection is its own. @param from the node that had it. */
+  begin(proxy: SessionProxy | undefined, from: string): void;
   /** The session stays where it was. */
   discard(): void;
 }
@@ -87,12 +87,12 @@ export class Departure {
   /**
    * A session that is quiet is held before this returns.
    *
-   * @param isLed whether the other node leads the connection of the client. Never rejects.
+   * @param isProxied whether the other node is the proxy of the client. Never rejects.
    */
-  async run(isLed: boolean): Promise<DepartureOutcome> {
+  async run(isProxied: boolean): Promise<DepartureOutcome> {
     try {
       const { wire } = this.#session;
-      if (isLed !== (wire !== undefined)) return stays(CHANGED);
+      if (isProxied !== (wire !== undefined)) return stays(CHANGED);
       this.#options.host.parts.hold(this.#session);
       // What the client says from now on is for the other node, so that a client in a hurry does not keep its session here.
       const isOver = () => this.#session.wire !== wire || this.#begin();
@@ -100,7 +100,7 @@ export class Departure {
       if (this.#handover === undefined) return stays(CHANGED);
       const since = systemClock.now();
       await this.#move(this.#handover, wire);
-      return { type: 'moved', heldMs: isLed ? Math.round(systemClock.now() - since) : undefined };
+      return { type: 'moved', heldMs: isProxied ? Math.round(systemClock.now() - since) : undefined };
     } catch (error) {
       return error instanceof Stays ? stays(error.message) : this.#explain(error);
     } finally {

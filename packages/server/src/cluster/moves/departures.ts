@@ -153,27 +153,27 @@ export class Departures {
 
   /** The session goes, if it can now. */
   #consider(session: ServerEndpoint): void {
-    const isLed = session.hasWire;
+    const isProxied = session.hasWire;
     // Of thousands, most wait for their turn.
-    if ((isLed && session.ledBy === undefined) || this.#underWay.size >= MAX_ATTEMPTS) return;
+    if ((isProxied && session.proxiedBy === undefined) || this.#underWay.size >= MAX_ATTEMPTS) return;
     const attempts = this.#attemptsOf(session);
     if (attempts.departure !== undefined || attempts.next > systemClock.now()) return;
     if (session.hasEnded || isKept(session)) return;
-    const target = this.#targetOf(session, isLed);
+    const target = this.#targetOf(session, isProxied);
     if (
       target === undefined ||
       this.#handoversTo(target) === undefined ||
       !isCalm(session, this.#options.host.parts)
     )
       return;
-    this.#depart(session, target, attempts, isLed);
+    this.#depart(session, target, attempts, isProxied);
   }
 
-  /** The node that leads the session; a session without a connection goes to the one that its ID chooses. */
-  #targetOf(session: ServerEndpoint, isLed: boolean): KnownNode | undefined {
+  /** The proxy of the session; a session without a connection goes to the one that its ID chooses. */
+  #targetOf(session: ServerEndpoint, isProxied: boolean): KnownNode | undefined {
     const targets = this.#targets();
-    if (!isLed) return rendezvous(session.id, targets);
-    return targets.find(({ incarnation }) => incarnation === session.ledBy);
+    if (!isProxied) return rendezvous(session.id, targets);
+    return targets.find(({ incarnation }) => incarnation === session.proxiedBy);
   }
 
   #attemptsOf(session: ServerEndpoint): Attempts {
@@ -186,11 +186,11 @@ export class Departures {
     return attempts;
   }
 
-  #depart(session: ServerEndpoint, target: KnownNode, attempts: Attempts, isLed: boolean): void {
+  #depart(session: ServerEndpoint, target: KnownNode, attempts: Attempts, isProxied: boolean): void {
     const departure = new Departure(session, target, this.#departing, attempts.patienceMs);
     attempts.departure = departure;
     const departing = departure
-      .run(isLed)
+      .run(isProxied)
       .then((outcome) => this.#handleOutcome(session, target, attempts, outcome));
     this.#underWay.add(departing);
     void departing.then(() => {
@@ -227,7 +227,7 @@ export class Departures {
   }
 
   /**
-   * At the deadline: handlers that still run fail with `draining`, so that sessions that are led can move, and clients of
+   * At the deadline: handlers that still run fail with `draining`, so that sessions that are proxied can move, and clients of
    * others are told to come back. Sessions without a connection go to the nodes that their IDs choose.
    */
   async parkAll(timeoutMs: number): Promise<void> {
@@ -256,14 +256,14 @@ export class Departures {
     const attempts = this.#attemptsOf(session);
     const isUnderWay = session.isHeld && attempts.departure !== undefined;
     if (session.isFrozen || isUnderWay) return;
-    const isLed = this.#targetOf(session, true) !== undefined;
-    if (session.hasWire && isLed) session.holdInput();
-    if (attempts.isSettled && isCalm(session, parts) && (isLed || !session.hasWire)) return;
+    const isProxied = this.#targetOf(session, true) !== undefined;
+    if (session.hasWire && isProxied) session.holdInput();
+    if (attempts.isSettled && isCalm(session, parts) && (isProxied || !session.hasWire)) return;
     attempts.isSettled = true;
     const reason = new ProtocolError('draining', 'the server was drained');
     parts.settle(session, reason);
     session.failAll(reason, (streamId) => parts.leaves(session, streamId, 'move'));
-    if (!isLed) session.loseWire(SERVICE_RESTART, 'the session goes on at another node');
+    if (!isProxied) session.loseWire(SERVICE_RESTART, 'the session goes on at another node');
   }
 
   #couldGo(session: ServerEndpoint): boolean {

@@ -7,7 +7,7 @@ import { within } from '../within.js';
 /**
  * What two nodes say about a session that moves, which has a number on their link.
  *
- * Its node says `hold` if the other one leads its client: from `held` on, that one passes nothing more on, and names the bytes
+ * Its node says `hold` if the other one is the proxy of its client: from `held` on, that one passes nothing more on, and names the bytes
  * of the client's messages that were. `snapshot` names the session, its size, the bytes of messages that the client is to get
  * before, and the epoch of the record; `bytes` follow. The answer is `taken`, or `refused` with a code and why. To change its
  * mind before, the node says `drop`.

@@ -3,9 +3,9 @@ import { incarnationOf, type MemoryBudget } from '@parlance/protocol/internal';
 import { limitedLog } from '../../base/limited-log.js';
 import type { Engine, EngineConnection } from '../../engine/engine.js';
 import { recordMsOf } from '../../session/on-record.js';
-import type { Lead } from '../lead/lead.js';
 import type { Link, LinkEnd } from '../link/link.js';
 import { countField, malformed } from '../link/message.js';
+import type { SessionProxy } from '../proxies/session-proxy.js';
 import { RecordKeeper } from '../record-keeper.js';
 import { Arrival, refusalOf } from './arrival.js';
 import type { MovedHere } from './departure.js';
@@ -17,7 +17,7 @@ export interface MovesOptions extends Omit<DeparturesOptions, 'link' | 'recordMs
   readonly memory: MemoryBudget;
   readonly limits: Limits;
   readonly timers: Timers;
-  readonly leads: () => ReadonlySet<Lead>;
+  readonly proxies: () => ReadonlySet<SessionProxy>;
 }
 
 /** Sessions that come at a time. */
@@ -107,21 +107,21 @@ export class Moves {
     answer: (type: MoveType, ...fields: readonly unknown[]) => void,
     onOver: () => void,
   ): Arrival {
-    const { host, memory, limits, leads } = this.#options;
+    const { host, memory, limits, proxies } = this.#options;
     const arrival = new Arrival(source, {
       answer,
       memory,
       logger: this.#arrivalLog,
       sessionMemory: limits.sessionMemory,
-      leadOf: (sessionId, owner) =>
-        [...leads()].find((lead) => lead.sessionId === sessionId && lead.owner === owner),
-      restore: async (bytes, { session, epoch }, lead) => {
-        const moved = await host.restore(bytes, session, lead);
+      proxyOf: (sessionId, owner) =>
+        [...proxies()].find((proxy) => proxy.sessionId === sessionId && proxy.owner === owner),
+      restore: async (bytes, { session, epoch }, proxy) => {
+        const moved = await host.restore(bytes, session, proxy);
         moved.session.epoch = epoch + 1;
         return moved;
       },
       claim: (sessionId, from, epoch) => this.#claim(sessionId, from, epoch),
-      onArrived: (moved, lead) => this.#handleArrived(moved, lead, source),
+      onArrived: (moved, proxy) => this.#handleArrived(moved, proxy, source),
       onOver: () => {
         this.#arrivals.delete(arrival);
         onOver();
@@ -131,9 +131,9 @@ export class Moves {
     return arrival;
   }
 
-  #handleArrived({ session }: MovedHere, lead: Lead | undefined, node: string): void {
+  #handleArrived({ session }: MovedHere, proxy: SessionProxy | undefined, node: string): void {
     this.#arrived++;
-    const event = lead === undefined ? 'session.parked' : 'session.moved';
+    const event = proxy === undefined ? 'session.parked' : 'session.moved';
     this.#options.logger.info({ event, session: session.id, node }, 'a session of another node goes on here');
   }
 

@@ -10,7 +10,7 @@ import { countedPrincipal } from '../../session/admission/authentication.js';
 import { type AdoptedSession, SessionDriver } from '../../session/driver.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
 import type { SessionHost } from '../../session/host.js';
-import type { Lead } from '../lead/lead.js';
+import type { SessionProxy } from '../proxies/session-proxy.js';
 import type { MovedHere } from './departure.js';
 import { decodeMoved, type MovedSession } from './moved-session.js';
 
@@ -25,19 +25,19 @@ export class RestoredSession implements MovedHere {
     host: SessionHost,
     moved: MovedSession,
     core: ServerSessionCore,
-    lead: Lead | undefined,
+    proxy: SessionProxy | undefined,
   ) {
     const { principal } = moved;
-    if (core.id !== moved.id || (core.state === 'suspended') !== (lead === undefined))
+    if (core.id !== moved.id || (core.state === 'suspended') !== (proxy === undefined))
       throw new ProtocolError('bad_message', 'the snapshot is not that of the session');
     this.#host = host;
     this.#moved = moved;
     const counted = countedPrincipal(principal, host.options);
-    this.#adopted = SessionDriver.adopt(host, { ...moved, core, counted, origin: lead?.origin });
+    this.#adopted = SessionDriver.adopt(host, { ...moved, core, counted, origin: proxy?.origin });
     try {
       for (const body of moved.unread) this.#pushUnread(body);
       const { driver } = this.#adopted;
-      host.admitMoved(driver.address, counted, lead !== undefined);
+      host.admitMoved(driver.address, counted, proxy !== undefined);
       driver.isAdmitted = true;
     } catch (error) {
       this.discard();
@@ -50,7 +50,7 @@ export class RestoredSession implements MovedHere {
     host: SessionHost,
     bytes: Uint8Array,
     sessionId: string,
-    lead: Lead | undefined,
+    proxy: SessionProxy | undefined,
   ): Promise<RestoredSession> {
     const moved = decodeMoved(bytes, host.options.limits);
     const options = host.sessionOptions(moved.subprotocol);
@@ -59,7 +59,7 @@ export class RestoredSession implements MovedHere {
     if (core.negotiated !== undefined) await loadAgreed(core.negotiated);
     if (moved.id !== sessionId || host.find(sessionId) !== undefined)
       throw new ProtocolError('bad_message', 'the session is another one, or is here already');
-    return new RestoredSession(host, moved, core, lead);
+    return new RestoredSession(host, moved, core, proxy);
   }
 
   get session(): ServerEndpoint {
@@ -76,10 +76,10 @@ export class RestoredSession implements MovedHere {
     session.mailbox.push(message);
   }
 
-  begin(lead: Lead | undefined, from: string): void {
+  begin(proxy: SessionProxy | undefined, from: string): void {
     const { session } = this;
     this.#host.onRestored(session, () => this.#adopted.load(from));
-    lead?.handOver(session, this.#moved.input);
+    proxy?.handOver(session, this.#moved.input);
     session.handleTick();
   }
 

@@ -8,8 +8,8 @@ import {
 } from '@parlance/protocol';
 import { ask, type EventRoute, type Fields, loggable, notify } from '@parlance/protocol/internal';
 import type { CheckedIdentity } from '../../session/admission/admission.js';
+import type { LookupQuery, LookupResult } from '../../session/admission/lookup.js';
 import type { Origin } from '../../session/admission/renewal.js';
-import type { Sought, Wanted } from '../../session/admission/seek.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
 import type { FeatureEndpoint, LeavingHooks, SessionHooks } from '../../session/hooks.js';
 import type { Refusal } from '../../transport/http/site.js';
@@ -150,8 +150,8 @@ export class InstalledFeatures implements SessionHooks, LeavingHooks {
   }
 
   /** `undefined` if no feature looks for it. Never rejects. */
-  seek(wanted: Wanted): Promise<Sought> | undefined {
-    return first(this.#having('seek'), (feature) => feature.seek(wanted));
+  lookup(wanted: LookupQuery): Promise<LookupResult> | undefined {
+    return first(this.#having('lookup'), (feature) => feature.lookup(wanted));
   }
 
   records(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal {

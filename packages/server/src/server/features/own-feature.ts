@@ -16,8 +16,8 @@ import {
 } from '@parlance/protocol/internal';
 import type { Engine } from '../../engine/engine.js';
 import type { CheckedIdentity } from '../../session/admission/admission.js';
+import type { LookupQuery, LookupResult } from '../../session/admission/lookup.js';
 import type { Origin } from '../../session/admission/renewal.js';
-import type { Sought, Wanted } from '../../session/admission/seek.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
 import type { FeatureEndpoint } from '../../session/hooks.js';
 import type { SessionHost } from '../../session/host.js';
@@ -67,7 +67,7 @@ export interface OwnHooks extends FeatureHooks<ServerEndpoint> {
   /** Takes the events that are not for the application. The first feature is the outermost. */
   route?(session: ServerEndpoint, next: EventRoute | undefined): EventRoute | undefined;
   /** Looks for a session that is not here. `undefined` if the feature does not look for it. Never rejects. */
-  seek?(wanted: Wanted): Promise<Sought> | undefined;
+  lookup?(wanted: LookupQuery): Promise<LookupResult> | undefined;
   /** Whether a new session is put on record, or why it is refused; `undefined` if the feature does not decide that. */
   records?(hello: HelloPayload, identity: CheckedIdentity, origin: Origin): boolean | Refusal | undefined;
   /** Before ACCEPT, when it is known who the client is. */

@@ -22,15 +22,22 @@ import type { CheckedIdentity } from './admission.js';
 import { countedPrincipal } from './authentication.js';
 import { identifyPeer } from './identify.js';
 import { warnOfKeys } from './keys.js';
+import {
+  type KnownPeer,
+  type LookupResult,
+  NOT_RESUMED,
+  type ProxiedClient,
+  type ProxyTarget,
+  type Target,
+} from './lookup.js';
 import { grant, type Origin } from './renewal.js';
 import { resumable } from './resume.js';
-import { type Guide, NOT_RESUMED, type Passed, type PassedPeer, type Sought, type Target } from './seek.js';
 
 /** A connection that waits for the answer to its HELLO. */
 export interface Waiting {
   readonly wire: Transport;
   readonly subprotocol: Subprotocol;
-  readonly peer: PassedPeer;
+  readonly peer: KnownPeer;
   readonly queue: LoopQueue;
   /** It has its answer, or is gone. */
   readonly isOver: boolean;
@@ -46,7 +53,7 @@ export interface Waiting {
    *
    * @param counted the principal for which its time counts.
    */
-  handOver(target: Target | Guide, counted: string | undefined): void;
+  handOver(target: Target | ProxyTarget, counted: string | undefined): void;
 }
 
 /** The client that is answered. */
@@ -57,7 +64,7 @@ interface Client {
   readonly counted: string | undefined;
 }
 
-/** Answers one HELLO: with a new session, with one that is resumed here or led to another node, or with a refusal. */
+/** Answers one HELLO: with a new session, with one that is resumed here or proxied to another node, or with a refusal. */
 export class Answering {
   readonly #host: SessionHost;
   readonly #to: Waiting;
@@ -66,7 +73,7 @@ export class Answering {
   readonly #bytes: Uint8Array | string;
   readonly #at = systemClock.now();
   /** Waits for the node that has the session. */
-  #leading: AbortController | undefined;
+  #looking: AbortController | undefined;
 
   constructor(host: SessionHost, to: Waiting, hello: HelloPayload, bytes: Uint8Array | string) {
     this.#host = host;
@@ -76,8 +83,8 @@ export class Answering {
   }
 
   async run(): Promise<void> {
-    const { passed, identified } = this.#to.peer;
-    if (passed !== undefined) return this.#answerPassed(passed);
+    const { proxied, identified } = this.#to.peer;
+    if (proxied !== undefined) return this.#answerProxied(proxied);
     const { options, features } = this.#host;
     // A session on record would be lost here if a server that has just begun looked at it too early.
     const loading = this.#host.untilLoaded(this.#hello);
@@ -94,7 +101,7 @@ export class Answering {
     const client = { identity, origin, counted: countedPrincipal(identity.principal, options) };
     let found = this.#resumeHere(client);
     if (found === ResumeRefusal.UNKNOWN_SESSION) {
-      const outcome = (await this.#seek(client)) ?? found;
+      const outcome = (await this.#lookup(client)) ?? found;
       if (outcome === 'done' || this.#to.isOver) return;
       if (outcome === 'stale_attempt') return this.#abortStale();
       if (typeof outcome === 'object') return this.#to.refuse(outcome);
@@ -108,7 +115,7 @@ export class Answering {
 
   /** The connection has its answer, or is gone. */
   stop(): void {
-    this.#leading?.abort();
+    this.#looking?.abort();
   }
 
   // --- a session that exists
@@ -128,36 +135,36 @@ export class Answering {
   }
 
   /** Leads the connection to the node that has its session. */
-  #seek({ identity, origin, counted }: Client): Promise<Sought> | undefined {
+  #lookup({ identity, origin, counted }: Client): Promise<LookupResult> | undefined {
     const { resume } = this.#hello;
     const { subprotocol, wire, peer } = this.#to;
     if (resume === undefined) return undefined;
-    this.#leading = new AbortController();
-    return this.#host.features.seek({
+    this.#looking = new AbortController();
+    return this.#host.features.lookup({
       sessionId: resume.sessionId,
       hello: this.#bytes,
       offer: this.#hello,
       memoryKeys: memoryKeys(peer.ip, counted),
-      signal: this.#leading.signal,
+      signal: this.#looking.signal,
       ...{ subprotocol, identity, origin, wire },
-      onLed: (guide) => {
-        this.#leading = undefined;
-        this.#to.handOver(guide, counted);
+      onProxied: (proxy) => {
+        this.#looking = undefined;
+        this.#to.handOver(proxy, counted);
       },
     });
   }
 
   /** Another node has authenticated the client, which may only resume the session that the ticket is for. */
-  #answerPassed(passed: Passed): void {
+  #answerProxied(proxied: ProxiedClient): void {
     const { options } = this.#host;
-    const { identity, ip, headers, isForwarded, source, sessionId } = passed;
+    const { identity, ip, headers, isForwarded, source, sessionId } = proxied;
     const { resume, agentId } = this.#hello;
-    if (resume?.sessionId !== sessionId || !passed.isFor(this.#bytes)) {
+    if (resume?.sessionId !== sessionId || !proxied.isFor(this.#bytes)) {
       const fields = { event: 'peer.refused', reason: 'other_hello', node: source };
       options.logger.warn(fields, 'another node has passed on a HELLO that its ticket is not for');
       return this.#to.abort(new ProtocolError('unauthenticated', 'the ticket is for another HELLO'));
     }
-    const refused = this.#host.admitLed();
+    const refused = this.#host.admitProxied();
     if (refused !== undefined) return this.#to.refuse(refused);
     const found = resumable(this.#hello, this.#to.subprotocol, identity, this.#host);
     if (found === 'stale_attempt') return this.#abortStale();

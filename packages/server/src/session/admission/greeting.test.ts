@@ -16,7 +16,7 @@ import { NODE, nodeInMemory, type OwnHooks } from '../../server/features/own-fea
 import { resolveServerOptions, type ServerOptions } from '../../server/server-options.js';
 import { Sessions } from '../../server/sessions.js';
 import type { Transport, TransportEvents } from '../../transport/transport.js';
-import type { Guide } from './seek.js';
+import type { ProxyTarget } from './lookup.js';
 
 /** Connections without sockets: what is answered to their HELLO, and whether a session is made for it. */
 
@@ -156,13 +156,13 @@ describe('a session is made', () => {
     expect([sessions.connections.size, sessions.greetings.size]).toEqual([1, 0]);
   });
 
-  it('neither for a client that is refused, nor for one that is led to another node', async () => {
-    const guide = { memory: undefined, handleDisconnected() {}, onHandedOver() {} } as unknown as Guide;
+  it('neither for a client that is refused, nor for one that is proxied to another node', async () => {
+    const proxy = { memory: undefined, handleDisconnected() {}, onHandedOver() {} } as unknown as ProxyTarget;
     const { counts, open } = serve(
       {},
       {
-        async seek({ onLed }): Promise<'done'> {
-          onLed(guide);
+        async lookup({ onProxied }): Promise<'done'> {
+          onProxied(proxy);
           return 'done';
         },
       },
@@ -172,10 +172,10 @@ describe('a session is made', () => {
     await settled();
     expect(refused.answer('REJECT').payload.code).toBe('NO_COMMON_ALGORITHM');
     expect(refused.closed?.[0]).toBe(CloseCode.BAD_FRAME);
-    const led = open();
-    led.say(hello({ sessionId: 'elsewhere', token: 'a token', received: 0, attempt: 1 }));
+    const proxied = open();
+    proxied.say(hello({ sessionId: 'elsewhere', token: 'a token', received: 0, attempt: 1 }));
     await settled();
-    expect([led.frames, led.closed]).toEqual([[], undefined]);
+    expect([proxied.frames, proxied.closed]).toEqual([[], undefined]);
     expect(counts).toEqual({ made: 0, ended: 0 });
   });
 });

@@ -25,14 +25,14 @@ import type { LoopQueue } from '../../transport/loop-queue.js';
 import { type Transport, terminateSoon } from '../../transport/transport.js';
 import type { SessionHost, Unanswered } from '../host.js';
 import { Answering, type Waiting } from './answering.js';
-import type { Guide, PassedPeer, Target } from './seek.js';
+import type { KnownPeer, ProxyTarget, Target } from './lookup.js';
 
 /** The connection whose client is greeted. */
 export interface Greeted {
   /** Its messages, whose time counts for the client once the client is known. */
   readonly queue: LoopQueue;
   /** `target` takes what arrives from now on. */
-  handOver(target: Target | Guide): void;
+  handOver(target: Target | ProxyTarget): void;
 }
 
 /** Milliseconds after which a client is told that its answer takes time: after 5 s of silence it takes the server for something else. */
@@ -53,7 +53,7 @@ const FAULTS: ReadonlySet<number> = new Set([CloseCode.BAD_FRAME, CloseCode.TOO_
 export class Greeting implements Target, Waiting, Unanswered {
   readonly wire: Transport;
   readonly subprotocol: Subprotocol;
-  readonly peer: PassedPeer;
+  readonly peer: KnownPeer;
   readonly #host: SessionHost;
   readonly #connection: Greeted;
   /** Bytes that may be received. */
@@ -70,7 +70,7 @@ export class Greeting implements Target, Waiting, Unanswered {
     host: SessionHost,
     wire: Transport,
     subprotocol: Subprotocol,
-    peer: PassedPeer,
+    peer: KnownPeer,
     connection: Greeted,
   ) {
     this.#host = host;
@@ -144,7 +144,7 @@ export class Greeting implements Target, Waiting, Unanswered {
     const now = systemClock.now();
     const { helloAt = Infinity } = this;
     if (now >= this.#deadline) this.abort(this.#timeout());
-    else if (now >= helloAt + WAIT_AFTER_MS && !this.#hasSaidWait && this.peer.passed === undefined) {
+    else if (now >= helloAt + WAIT_AFTER_MS && !this.#hasSaidWait && this.peer.proxied === undefined) {
       this.#hasSaidWait = true;
       this.wire.send(waitFrame(this.subprotocol, Date.now()));
     }
@@ -171,7 +171,7 @@ export class Greeting implements Target, Waiting, Unanswered {
     const error = withCloseCode(given, closeCode);
     // An answer that takes too long is the server's fault.
     const isLate = this.helloAt !== undefined && error.code === 'timeout';
-    if (this.peer.passed === undefined && FAULTS.has(error.closeCode) && !isLate) this.countFailure();
+    if (this.peer.proxied === undefined && FAULTS.has(error.closeCode) && !isLate) this.countFailure();
     this.close(error.closeCode, closeReasonOf(error));
   }
 
@@ -209,7 +209,7 @@ export class Greeting implements Target, Waiting, Unanswered {
     if (this.helloAt === undefined) terminateSoon(this.wire);
   }
 
-  handOver(target: Target | Guide, counted: string | undefined): void {
+  handOver(target: Target | ProxyTarget, counted: string | undefined): void {
     this.#end(undefined);
     this.queue.assign(counted === undefined ? undefined : `principal ${counted}`);
     this.#connection.handOver(target);

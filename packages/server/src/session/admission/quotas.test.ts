@@ -27,18 +27,18 @@ describe('sessions of an address', () => {
     expect(q.admit('a', undefined, 0)).toBeDefined();
   });
 
-  it('count together with connections that are led to other nodes, which are no new sessions', () => {
+  it('count together with connections that are proxied to other nodes, which are no new sessions', () => {
     const q = quotas({ sessionsPerIp: 2, sessionsPerMinutePerIp: 1, sessionsPerPrincipal: 0 });
     for (let i = 0; i < 5; i++) {
-      expect(q.admitLed('a', 0)).toBeUndefined();
+      expect(q.admitProxy('a', 0)).toBeUndefined();
       q.release('a', undefined);
     }
     expect(q.admit('a', undefined, 0)).toBeUndefined();
-    expect(q.admitLed('a', 0)).toBeUndefined();
-    expect(q.admitLed('a', 0)).toMatchObject({ code: 'RATE_LIMITED', closeCode: 4429 });
-    expect(q.admitLed('b', 0)).toBeUndefined();
+    expect(q.admitProxy('a', 0)).toBeUndefined();
+    expect(q.admitProxy('a', 0)).toMatchObject({ code: 'RATE_LIMITED', closeCode: 4429 });
+    expect(q.admitProxy('b', 0)).toBeUndefined();
     q.release('a', undefined);
-    expect(q.admitLed('a', 0)).toBeUndefined();
+    expect(q.admitProxy('a', 0)).toBeUndefined();
   });
 
   it('may begin n times a minute, and again after the stated delay', () => {
@@ -208,7 +208,7 @@ describe('sessions that come from other nodes', () => {
     expect(q.admitMoved('a', 'alice', false, 0)).toBeUndefined();
     expect(q.admitMoved('a', 'bob', false, 0)).toBeUndefined();
     expect(q.admitMoved('a', 'carol', false, 0)).toMatchObject({ code: 'RATE_LIMITED' });
-    // The connection was counted when it was led.
+    // The connection was counted when it was proxied.
     expect(q.admitMoved('a', 'alice', true, 0)).toBeUndefined();
     expect(q.admitMoved('b', 'alice', false, 0)).toMatchObject({ code: 'RATE_LIMITED' });
     q.release('a', 'alice');

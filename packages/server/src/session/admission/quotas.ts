@@ -70,7 +70,7 @@ export class Quotas {
    * Counts a connection whose session is at another node like a session, or returns why it is refused. It counts as no new
    * session, and the other node counts its principal.
    */
-  admitLed(key: string, now: number): Refusal | undefined {
+  admitProxy(key: string, now: number): Refusal | undefined {
     const address = this.#find(key, now);
     const refusal = this.#refuseAddress(address);
     if (refusal === undefined) this.#occupy(key, address);
@@ -80,18 +80,24 @@ export class Quotas {
   /**
    * Counts a session that comes from another node, or returns why it is refused. It is not a new session.
    *
-   * @param isLed whether the connection that it takes over is counted already.
+   * @param isProxied whether the connection that it takes over is counted already.
    */
-  admitMoved(key: string, principal: string | undefined, isLed: boolean, now: number): Refusal | undefined {
+  admitMoved(
+    key: string,
+    principal: string | undefined,
+    isProxied: boolean,
+    now: number,
+  ): Refusal | undefined {
     const address = this.#find(key, now);
-    const refusal = (isLed ? undefined : this.#refuseAddress(address)) ?? this.#refusePrincipal(principal);
+    const refusal =
+      (isProxied ? undefined : this.#refuseAddress(address)) ?? this.#refusePrincipal(principal);
     if (refusal !== undefined) return refusal;
     this.#occupy(key, address);
     if (principal !== undefined) this.#principals.set(principal, this.#sessionsOf(principal) + 1);
     return undefined;
   }
 
-  /** A session that was admitted, or a led connection, is over. */
+  /** A session that was admitted, or a proxied connection, is over. */
   release(key: string, principal: string | undefined): void {
     const address = this.#busy.get(key);
     if (address !== undefined && --address.sessions === 0) {

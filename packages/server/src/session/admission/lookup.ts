@@ -9,7 +9,7 @@ import type { CheckedIdentity } from './admission.js';
 import type { Identified } from './identify.js';
 import type { Origin } from './renewal.js';
 
-/** What a connection feeds: a session of this server, or what leads it to another server's. */
+/** What a connection feeds: a session of this server, or the proxy of another server's. */
 export interface Target extends Crashable {
   /** The connection that is in use. */
   readonly wire: Wire | undefined;
@@ -26,14 +26,14 @@ export interface Target extends Crashable {
   abort(error: ProtocolError): void;
 }
 
-/** Leads a connection to the server that has its session. */
-export interface Guide extends Target {
+/** Passes a connection on to the server that has its session. */
+export interface ProxyTarget extends Target {
   /** The session has come here, on the client's connection. */
   onHandedOver: (session: ServerEndpoint) => void;
 }
 
 /** A client that wants to resume a session that is not here. */
-export interface Wanted {
+export interface LookupQuery {
   readonly sessionId: string;
   /** The bytes of its HELLO. */
   readonly hello: Uint8Array | string;
@@ -47,18 +47,18 @@ export interface Wanted {
   readonly wire: Transport;
   /** The client is gone. */
   readonly signal: AbortSignal;
-  /** The session was found elsewhere: from now on the connection feeds the guide. */
-  readonly onLed: (guide: Guide) => void;
+  /** The session was found elsewhere: from now on the connection feeds the proxy. */
+  readonly onProxied: (proxy: ProxyTarget) => void;
 }
 
 /**
- * `done` if the connection is led or closed; `here` if the session has come to this server; else why not, and whether the client
+ * `done` if the connection is proxied or closed; `here` if the session has come to this server; else why not, and whether the client
  * may begin a new session.
  */
-export type Sought = 'done' | 'here' | 'stale_attempt' | ResumeRefusal | Refusal;
+export type LookupResult = 'done' | 'here' | 'stale_attempt' | ResumeRefusal | Refusal;
 
 /** A connection whose client another server has authenticated. It may only resume one session. */
-export interface Passed {
+export interface ProxiedClient {
   readonly sessionId: string;
   readonly subprotocol: Subprotocol;
   readonly identity: CheckedIdentity;
@@ -73,11 +73,11 @@ export interface Passed {
 }
 
 /** A peer that may have been authenticated before its HELLO. */
-export interface PassedPeer extends Peer {
+export interface KnownPeer extends Peer {
   /** By this server. @default undefined */
   readonly identified?: Identified | undefined;
   /** By another one, which passes the connection on. @default undefined */
-  readonly passed?: Passed | undefined;
+  readonly proxied?: ProxiedClient | undefined;
 }
 
 /** How a server answers another one that passes on a connection whose session it does not have. The reason says why. */

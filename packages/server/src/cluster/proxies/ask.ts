@@ -1,5 +1,5 @@
 import { CloseCode, ResumeRefusal } from '@parlance/protocol';
-import { NOT_RESUMED } from '../../session/admission/seek.js';
+import { NOT_RESUMED } from '../../session/admission/lookup.js';
 import type { Transport, TransportEvents } from '../../transport/transport.js';
 import { type DialFailure, type DialOptions, dial } from '../../transport/websocket/ws.js';
 import { within } from '../within.js';
@@ -12,7 +12,7 @@ export const ANSWER_TIMEOUT_MS = 1_000;
  * the owner has closed the connection, and so is the client's; or there was no answer.
  */
 export type Answer =
-  | { readonly type: 'led' }
+  | { readonly type: 'proxied' }
   | { readonly type: 'refused'; readonly refusal: ResumeRefusal }
   | { readonly type: 'closed'; readonly code: number; readonly reason: string }
   /** The process that has had the session is gone, or has forgotten it. */
@@ -60,7 +60,7 @@ export function ask(options: AskOptions): Promise<Answer> {
         onMessage(data, size) {
           if (events === undefined) {
             if (isOver) return;
-            settle({ type: 'led' });
+            settle({ type: 'proxied' });
             events = begin(wire);
           }
           events.onMessage(data, size);

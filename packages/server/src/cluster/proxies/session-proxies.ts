@@ -1,7 +1,7 @@
 import type { TlsOptions } from 'node:tls';
 import { CloseCode, type Logger, ResumeRefusal } from '@parlance/protocol';
 import { incarnationOf } from '@parlance/protocol/internal';
-import type { Sought, Wanted } from '../../session/admission/seek.js';
+import type { LookupQuery, LookupResult } from '../../session/admission/lookup.js';
 import type { SessionHost } from '../../session/host.js';
 import { NO_NODE } from '../../session/on-record.js';
 import { addressKey } from '../../transport/http/addresses.js';
@@ -15,7 +15,7 @@ import { PEER_PATH, TICKET_SCHEME } from '../peer-port.js';
 import type { RecordedSessions } from '../recorded.js';
 import { digestOf, type Tickets } from '../ticket.js';
 import { type Answer, ask } from './ask.js';
-import { Lead } from './lead.js';
+import { SessionProxy } from './session-proxy.js';
 
 /** How often a session may have moved while it is looked for. */
 const MAX_HOPS = 3;
@@ -26,11 +26,11 @@ const RETRY_MS = 250;
 /** Nodes that do not answer, of which each is logged once. */
 const MAX_SILENT = 1_000;
 
-/** What leading needs of the server. */
-export type LeadingHost = Pick<SessionHost, 'options' | 'memory' | 'admitGuided' | 'release' | 'find'>;
+/** What proxies need of the server. */
+export type SessionProxiesHost = Pick<SessionHost, 'options' | 'memory' | 'admitProxy' | 'release' | 'find'>;
 
-export interface LeadingOptions {
-  readonly host: LeadingHost;
+export interface SessionProxiesOptions {
+  readonly host: SessionProxiesHost;
   readonly incarnation: string;
   readonly membership: Membership;
   readonly moves: Moves;
@@ -44,29 +44,29 @@ export interface LeadingOptions {
   readonly logger: Logger;
 }
 
-/** The connections that this node leads to the nodes of their sessions. */
-export class Leading {
-  readonly leads = new Set<Lead>();
-  readonly #options: LeadingOptions;
+/** The connections of clients whose sessions are at other nodes. */
+export class SessionProxies {
+  readonly all = new Set<SessionProxy>();
+  readonly #options: SessionProxiesOptions;
   readonly #silent = new Set<string>();
   #hasLeft = false;
 
-  constructor(options: LeadingOptions) {
+  constructor(options: SessionProxiesOptions) {
     this.#options = options;
   }
 
   handleTick(): void {
-    for (const lead of this.leads) lead.handleTick();
+    for (const proxy of this.all) proxy.handleTick();
   }
 
   /** Ends the connections, so that their clients come back to other nodes. */
   leave(): void {
     this.#hasLeft = true;
-    for (const lead of this.leads) lead.leave(LEAVING);
+    for (const proxy of this.all) proxy.leave(LEAVING);
   }
 
   /** Leads a connection to the node that has its session. Never rejects. */
-  async lead(request: Wanted): Promise<Sought> {
+  async lookup(request: LookupQuery): Promise<LookupResult> {
     const { membership, moves } = this.#options;
     const { sessionId } = request;
     try {
@@ -92,7 +92,7 @@ export class Leading {
   }
 
   /** The record names this node. */
-  async #findHere(request: Wanted): Promise<Sought> {
+  async #findHere(request: LookupQuery): Promise<LookupResult> {
     const { host, isArriving } = this.#options;
     if (isArriving(request.sessionId)) return BUSY;
     // It was claimed, and the answer of the engine was lost.
@@ -100,17 +100,17 @@ export class Leading {
     return await this.#takeOver(request, this.#options.incarnation);
   }
 
-  async #takeOver(request: Wanted, gone: string): Promise<Sought> {
+  async #takeOver(request: LookupQuery, gone: string): Promise<LookupResult> {
     const recorded = this.#options.recorded();
     if (request.signal.aborted) return 'done';
     const outcome = recorded === undefined ? UNKNOWN : await recorded.takeOver({ ...request, gone });
     return outcome === 'busy' ? BUSY : outcome;
   }
 
-  async #leadTo(owner: KnownNode, request: Wanted): Promise<Asked> {
+  async #leadTo(owner: KnownNode, request: LookupQuery): Promise<Asked> {
     if (request.signal.aborted) return 'done';
     const address = addressKey(request.origin.ip);
-    const refused = this.#options.host.admitGuided(address);
+    const refused = this.#options.host.admitProxy(address);
     if (refused !== undefined) return refused;
     return await this.#ask(owner, request, () => this.#options.host.release(address, undefined));
   }
@@ -129,11 +129,11 @@ export class Leading {
     }
   }
 
-  async #ask(owner: KnownNode, request: Wanted, release: () => void): Promise<Asked> {
+  async #ask(owner: KnownNode, request: LookupQuery, release: () => void): Promise<Asked> {
     let answer = await this.#askOnce(owner, request, release);
     // If the process has died, the next connection is refused. If it was the network, the session must not be lost.
     if (answer.type === 'broken') answer = await this.#askOnce(owner, request, release);
-    if (answer.type === 'led') return 'done';
+    if (answer.type === 'proxied') return 'done';
     release();
     switch (answer.type) {
       case 'refused':
@@ -151,7 +151,7 @@ export class Leading {
     }
   }
 
-  async #askOnce(owner: KnownNode, request: Wanted, release: () => void): Promise<Answer> {
+  async #askOnce(owner: KnownNode, request: LookupQuery, release: () => void): Promise<Answer> {
     const { sessionId, hello, subprotocol, identity, origin, signal } = request;
     const { ip, headers, isForwarded } = origin;
     const helloDigest = digestOf(hello);
@@ -171,12 +171,17 @@ export class Leading {
     });
   }
 
-  #begin({ incarnation }: KnownNode, request: Wanted, far: Transport, release: () => void): Lead {
-    const { sessionId, wire, memoryKeys, origin, onLed } = request;
+  #begin(
+    { incarnation }: KnownNode,
+    request: LookupQuery,
+    far: Transport,
+    release: () => void,
+  ): SessionProxy {
+    const { sessionId, wire, memoryKeys, origin, onProxied } = request;
     const { limits } = this.#options.host.options;
     const memory = this.#options.host.memory.open(limits.sessionMemory);
     memory.assign(memoryKeys);
-    const lead: Lead = new Lead(wire, far, {
+    const proxy: SessionProxy = new SessionProxy(wire, far, {
       limits,
       memory,
       logger: this.#options.logger,
@@ -184,19 +189,19 @@ export class Leading {
       owner: incarnation,
       origin,
       onOver: () => {
-        this.leads.delete(lead);
+        this.all.delete(proxy);
         release();
       },
     });
-    memory.onFault = (error) => lead.crash(error);
-    this.leads.add(lead);
+    memory.onFault = (error) => proxy.crash(error);
+    this.all.add(proxy);
     this.#silent.delete(incarnation);
-    onLed(lead);
+    onProxied(proxy);
     const fields = { event: 'session.led', ip: origin.ip, session: sessionId, node: incarnation };
-    this.#options.logger.info(fields, 'the connection is led to the node of its session');
+    this.#options.logger.info(fields, 'the connection is proxied to the node of its session');
     // The owner was asked before.
-    if (this.#hasLeft) lead.leave(LEAVING);
-    return lead;
+    if (this.#hasLeft) proxy.leave(LEAVING);
+    return proxy;
   }
 
   /** The node may still have the session, so its client asks again soon. */

@@ -1,7 +1,7 @@
 import { CloseCode, type Limits, type Logger, type ProtocolError } from '@parlance/protocol';
 import { loggable, type SessionMemory, systemClock } from '@parlance/protocol/internal';
+import type { ProxyTarget } from '../../session/admission/lookup.js';
 import type { Origin } from '../../session/admission/renewal.js';
-import type { Guide } from '../../session/admission/seek.js';
 import type { ServerEndpoint } from '../../session/endpoint.js';
 import type { Transport, TransportEvents } from '../../transport/transport.js';
 import { MAX_LINK_FRAME } from '../../transport/unfinished-message.js';
@@ -16,7 +16,7 @@ interface Closed {
   readonly reason: string;
 }
 
-export interface LeadOptions {
+export interface SessionProxyOptions {
   readonly limits: Limits;
   readonly memory: SessionMemory;
   readonly logger: Logger;
@@ -25,7 +25,7 @@ export interface LeadOptions {
   readonly owner: string;
   /** The client, as this node has authenticated it. */
   readonly origin: Origin;
-  /** The lead is over. */
+  /** The proxy is over. */
   readonly onOver: () => void;
 }
 
@@ -33,10 +33,10 @@ export interface LeadOptions {
  * Passes every WebSocket message between a client and the node that has its session. It knows nothing of sessions: what
  * it does not pass on in time is not read, so the credit of the two ends bounds what waits here.
  */
-export class Lead implements TransportEvents, Guide {
+export class SessionProxy implements TransportEvents, ProxyTarget {
   readonly #near: Transport;
   readonly #far: Transport;
-  readonly #options: LeadOptions;
+  readonly #options: SessionProxyOptions;
   #isNearHeld = false;
   #isFarHeld = false;
   #isOver = false;
@@ -54,9 +54,9 @@ export class Lead implements TransportEvents, Guide {
 
   /**
    * @param near to the client; reported by its connection.
-   * @param far to the owner; the caller makes the lead its listener.
+   * @param far to the owner; the caller makes the proxy its listener.
    */
-  constructor(near: Transport, far: Transport, options: LeadOptions) {
+  constructor(near: Transport, far: Transport, options: SessionProxyOptions) {
     this.#near = near;
     this.#far = far;
     this.#options = options;

@@ -2,7 +2,7 @@ import { DEFAULT_LIMITS, ProtocolError } from '@parlance/protocol';
 import { MemoryBudget } from '@parlance/protocol/internal';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Transport } from '../../transport/transport.js';
-import { Lead, MAX_WAITING } from './lead.js';
+import { MAX_WAITING, SessionProxy } from './session-proxy.js';
 
 class FakeWire implements Transport {
   readonly traffic = { sent: 0, received: 0 };
@@ -39,7 +39,7 @@ class FakeWire implements Transport {
 
 let near: FakeWire;
 let far: FakeWire;
-let lead: Lead;
+let proxy: SessionProxy;
 let ends: number;
 let logged: object[];
 const budget = new MemoryBudget(1e9);
@@ -51,7 +51,7 @@ beforeEach(() => {
   const log = (fields: object) => logged.push(fields);
   const memory = budget.open(1e6);
   memory.assign(['address test']);
-  lead = new Lead(near, far, {
+  proxy = new SessionProxy(near, far, {
     limits: DEFAULT_LIMITS,
     memory,
     logger: { debug: log, info: log, warn: log, error: log },
@@ -62,13 +62,13 @@ beforeEach(() => {
   });
 });
 
-describe('a lead', () => {
+describe('the proxy of a session', () => {
   it('passes every message on as it is, in both directions', () => {
     const data = new Uint8Array([1, 2, 3]);
-    lead.handleMessage(data);
-    lead.handleMessage('text');
-    lead.onMessage('answer');
-    lead.onMessage(data);
+    proxy.handleMessage(data);
+    proxy.handleMessage('text');
+    proxy.onMessage('answer');
+    proxy.onMessage(data);
     expect(far.sent).toEqual([data, 'text']);
     expect(near.sent).toEqual(['answer', data]);
     expect(far.sent[0]).toBe(data);
@@ -76,7 +76,7 @@ describe('a lead', () => {
 
   it.each(['near', 'far'] as const)('reads one end only while the %s one has room', (end) => {
     const [full, other] = end === 'near' ? [near, far] : [far, near];
-    const pass = (data: Uint8Array) => (end === 'near' ? lead.onMessage(data) : lead.handleMessage(data));
+    const pass = (data: Uint8Array) => (end === 'near' ? proxy.onMessage(data) : proxy.handleMessage(data));
     pass(new Uint8Array(MAX_WAITING));
     expect(other.holds).toBe(0);
     pass(new Uint8Array(1));
@@ -86,67 +86,67 @@ describe('a lead', () => {
     expect(other.holds).toBe(1);
     expect(full.sent).toHaveLength(3);
     full.drain();
-    if (end === 'near') lead.handleWritable();
-    else lead.onDrain();
+    if (end === 'near') proxy.handleWritable();
+    else proxy.onDrain();
     expect(other.holds).toBe(0);
     expect(full.holds).toBe(0);
-    if (end === 'near') lead.handleWritable();
-    else lead.onDrain();
+    if (end === 'near') proxy.handleWritable();
+    else proxy.onDrain();
     expect(other.holds).toBe(0);
   });
 
   it.each([1000, 1001, 1005, 4408, 4411])('passes the close code %d of the client on', (code) => {
-    lead.handleDisconnected(code, 'why');
+    proxy.handleDisconnected(code, 'why');
     expect(far.closed).toBe(`${code} why`);
     expect([near.closed, ends]).toEqual([undefined, 1]);
   });
 
   it.each([1000, 1005, 4400, 4409, 4410, 4503])('passes the close code %d of the owner on', (code) => {
-    lead.onClose(code, 'why');
+    proxy.onClose(code, 'why');
     expect(near.closed).toBe(`${code} why`);
     expect([far.closed, ends]).toEqual([undefined, 1]);
   });
 
   it('breaks off at the owner if the client was lost', () => {
-    lead.handleDisconnected(1006, '');
+    proxy.handleDisconnected(1006, '');
     expect(far.closed).toBe('terminated');
   });
 
   it('tells the client to come back if the owner was lost', () => {
-    lead.onClose(1006, '');
+    proxy.onClose(1006, '');
     expect(near.closed).toMatch(/^1012 /);
   });
 
   it('tells both ends the same if this node leaves', () => {
-    lead.leave('this node is shutting down');
+    proxy.leave('this node is shutting down');
     expect([near.closed, far.closed]).toEqual(Array(2).fill('1012 this node is shutting down'));
   });
 
   it('ends the session if the client breaks a rule', () => {
-    lead.abort(new ProtocolError('message_too_large', 'too long'));
+    proxy.abort(new ProtocolError('message_too_large', 'too long'));
     expect([near.closed, far.closed]).toEqual(['4413 too long', '4413 too long']);
   });
 
   it('logs a fault, and lets the client come back', () => {
     near.failure = new Error('bug');
-    lead.onMessage('x');
+    proxy.onMessage('x');
     expect(near.closed).toMatch(/^1012 /);
     expect(far.closed).toMatch(/^1012 /);
     expect(logged).toMatchObject([{ event: 'session.failed', session: 'sess_x' }]);
   });
 
   it('is over once, passes nothing on afterwards, and reads what comes, so that the ends can close', () => {
-    lead.onMessage(new Uint8Array(MAX_WAITING + 1));
-    lead.handleMessage(new Uint8Array(MAX_WAITING + 1));
+    proxy.onMessage(new Uint8Array(MAX_WAITING + 1));
+    proxy.handleMessage(new Uint8Array(MAX_WAITING + 1));
     expect([near.holds, far.holds]).toEqual([1, 1]);
-    lead.leave('bye');
+    proxy.leave('bye');
     expect([near.holds, far.holds]).toEqual([0, 0]);
-    lead.handleMessage('late');
-    lead.onMessage('late');
-    lead.onClose(4400, '');
-    lead.handleDisconnected(4400, '');
-    lead.abort(new ProtocolError('timeout', ''));
-    lead.crash(new Error('late'));
+    proxy.handleMessage('late');
+    proxy.onMessage('late');
+    proxy.onClose(4400, '');
+    proxy.handleDisconnected(4400, '');
+    proxy.abort(new ProtocolError('timeout', ''));
+    proxy.crash(new Error('late'));
     expect([near.sent.length, far.sent.length, ends]).toEqual([1, 1, 1]);
     expect([near.closed, far.closed]).toEqual(['1012 bye', '1012 bye']);
     expect(logged).toEqual([]);
@@ -154,9 +154,9 @@ describe('a lead', () => {
 
   it('gives its memory back', () => {
     const before = budget.used;
-    lead.memory.tryReserve(100_000);
+    proxy.memory.tryReserve(100_000);
     expect(budget.used).toBe(before + 100_000);
-    lead.leave('bye');
+    proxy.leave('bye');
     expect(budget.used).toBe(before);
   });
 });
