@@ -14,6 +14,7 @@ import { ProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import { parseJson } from '../base/json.js';
 import { ANNOUNCED_LIMITS, type Limits, type Timers } from '../base/limits.js';
+import { remembered } from '../base/remembered.js';
 import type { AvpAgreement, AvpOptions } from '../codec/avp/agreement.js';
 import type {
   AcceptPayload,
@@ -252,10 +253,13 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload, avp?
  * @throws {ProtocolError} `bad_message` if the extension is not a JSON object with valid parameters.
  */
 export function linkParameters(extensions: StringMap): LinkParameters {
-  const stated = extensions[Extension.LINK];
-  let value: unknown = {};
+  return parametersOf(extensions[Extension.LINK] ?? '{}');
+}
+
+const parametersOf = remembered((stated: string): LinkParameters => {
+  let value: unknown;
   try {
-    if (stated !== undefined) value = JSON.parse(stated);
+    value = JSON.parse(stated);
   } catch (cause) {
     throw new ProtocolError('bad_message', 'extension link must be a JSON object', { cause });
   }
@@ -280,7 +284,7 @@ export function linkParameters(extensions: StringMap): LinkParameters {
     streamWindow: count('stream_window'),
     maxTransfer: count('max_transfer'),
   };
-}
+});
 
 function pin(negotiated: Negotiated): Negotiated {
   return Object.freeze(negotiated);
