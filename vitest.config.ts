@@ -52,9 +52,17 @@ const env = (() => {
  */
 const patience = { testTimeout: 300_000, expect: { poll: { timeout: 60_000 } }, hookTimeout: 300_000 };
 
-/** What a test file says that touches more than its own modules: it needs a process of its own. It may read the environment. */
-const TOUCHES_MORE =
-  /\bvi\b|\bglobalThis\b|\bprocess\.(?!env\[|versions\b)|\bloadOn\b|web-platform|memoryUsage|\bgc\b|redis|postgres/i;
+/**
+ * What a test file says that touches more than its own modules: it needs a process of its own. It may read the environment, spy on
+ * what it restores, and have timers of its own for as long as a test lasts.
+ */
+const TOUCHES_MORE = new RegExp(
+  [
+    String.raw`\bvi\.(?!fn\b|waitFor\b|spyOn\b|restoreAllMocks\b|use(?:Fake|Real)Timers\b|advanceTimers|getTimerCount\b)`,
+    String.raw`\bglobalThis\b|\bprocess\.(?!env\[|versions\b)|\bloadOn\b|web-platform|memoryUsage|\bgc\b`,
+    String.raw`\b(?:redis|postgres)\w*Missing\b|start(?:Redis|Postgres)|(?:redis|postgres)-server|/engines\.js`,
+  ].join('|'),
+);
 
 /** Tests of what modules remember, such as which codecs were loaded: they need modules that were not used. */
 const NEEDS_NEW_MODULES =

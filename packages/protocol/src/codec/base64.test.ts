@@ -53,11 +53,12 @@ describe.each(platforms)('base64 on $name', (platform) => {
   });
 
   it('accepts every digit and no other character', () => {
+    const accepted: string[] = [];
     for (let unit = 0; unit <= 0xffff; unit++) {
       const digit = String.fromCharCode(unit);
-      const allowed = /^[A-Za-z0-9+/]$/.test(digit);
-      expect(platform.decodeBase64(`A${digit}AA`) !== undefined).toBe(allowed);
+      if (platform.decodeBase64(`A${digit}AA`) !== undefined) accepted.push(digit);
     }
+    expect(accepted.join('')).toBe('+/0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz');
   });
 
   it('round-trips any bytes, also from the middle of a buffer', () => {

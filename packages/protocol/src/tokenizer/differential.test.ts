@@ -9,7 +9,7 @@ import { Merger } from './merge.js';
 import { anyCharacter, createRandom, mixedText } from './testing/texts.js';
 
 /** Mixed texts that each encoding is compared on. */
-const TEXTS = isFull ? 25_000 : 8_000;
+const TEXTS = isFull ? 25_000 : 3_000;
 
 type Oracle = (text: string) => ArrayLike<number>;
 

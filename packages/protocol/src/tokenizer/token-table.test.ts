@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { isFull } from '../../../../scripts/extent.js';
 import { importTokens } from '../codec/vocabulary/source.js';
 import {
   ENCODING_NAMES,
@@ -32,6 +33,7 @@ describe.each(ENCODING_NAMES)('the token table of %s', (name) => {
 
     // Tokens with one byte changed, added or removed.
     const random = createRandom(3);
+    const wrong: Buffer[] = [];
     for (let i = 0; i < 20_000; i++) {
       const bytes = Buffer.from([
         ...tokenBytes(table, Math.floor(random() * ordinary)),
@@ -41,8 +43,9 @@ describe.each(ENCODING_NAMES)('the token table of %s', (name) => {
       const length = bytes.length - Math.floor(random() * 3);
       if (length < 1) continue;
       const found = table.find(keySource(bytes), 0, length, ordinary);
-      expect(found !== NO_TOKEN).toBe(known.has(bytes.toString('latin1', 0, length)));
+      if ((found !== NO_TOKEN) !== known.has(bytes.toString('latin1', 0, length))) wrong.push(bytes);
     }
+    expect(wrong).toEqual([]);
   });
 
   it('ignores IDs from the limit on', () => {
@@ -92,7 +95,7 @@ describe('a shared table', () => {
     const alone = new Merger(own, limit);
     const together = new Merger(shared, limit);
     const random = createRandom(31);
-    for (let i = 0; i < 5000; i++) {
+    for (let i = 0; i < (isFull ? 5_000 : 1_000); i++) {
       const source = keySource(Buffer.from(mixedText(random)));
       const count = alone.merge(source, 0, source.length);
       expect(together.merge(source, 0, source.length)).toBe(count);
