@@ -37,6 +37,8 @@ function nameIn(node: ts.Node, source: ts.SourceFile): string | undefined {
     const name = members.get('name');
     const value = name && ts.isPropertyAssignment(name) ? name.initializer : undefined;
     if (members.has('install') && value && ts.isStringLiteral(value)) return value.text;
+    // Such as one for each path.
+    if (members.has('install') && value && ts.isTemplateExpression(value)) return value.head.text.trim();
   }
   return ts.forEachChild(node, (child) => nameIn(child, source));
 }
@@ -50,10 +52,12 @@ describe('a feature that no server has by default', () => {
   it('is found by the function that makes it', () => {
     const text = `export const one = (): Feature => ({ name: 'first', install: () => ({ name: 'no' }) });
       export function two(): Feature { if (x) throw y; return { name: 'second', after: [], install }; }
+      export const each = (path: string): Feature => ({ name: \`each \${path}\`, install });
       export const three = (name: string): Feature => ({ name, install }); const four = one;`;
     expect(factoriesIn('a.ts', text)).toEqual([
       ['one', 'first'],
       ['two', 'second'],
+      ['each', 'each'],
       ['three', undefined],
     ]);
     expect(factories.length).toBeGreaterThan(10);

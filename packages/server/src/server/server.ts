@@ -1,5 +1,4 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
-import { ProtocolError } from '@parlance/protocol';
 import { warnIfLocal } from '../session/admission/authentication.js';
 import type { ServerSession } from '../session/served-session.js';
 import type { Listening, ListenOptions } from '../transport/http/listener.js';
@@ -42,8 +41,6 @@ export class SessionServer {
       () => this.#loading.wait(),
     );
     const { features } = sessions;
-    if (features.upgradeAt(options.path) !== undefined)
-      throw new ProtocolError('invalid_option', `path: a feature takes the WebSockets at ${options.path}`);
     this.#sessions = sessions;
     this.features = features;
     const load = () => Promise.all([sessions.load(), features.start()]);
@@ -74,6 +71,7 @@ export class SessionServer {
   #featureHost(sessions: Sessions): ServerOfFeatures {
     return {
       options: this.options,
+      path: this.options.path,
       enter: (request) => sessions.door.enterOnce(request),
       logger: this.options.logger,
       begin: (transport, arrival, subprotocol) =>

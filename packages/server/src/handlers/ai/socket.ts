@@ -55,6 +55,7 @@ export function chatSocket<ChatMessage extends UIMessage = UIMessage>(
   return {
     name: `chat ${path}`,
     install(host) {
+      if (path === host.path) throw expected('path', 'another path than that of sessions');
       const logger = guardLogger(options.logger ?? host.logger);
       const answer = chatHandler(onChat, { ...rest, logger });
       const chats = host.slot(() => 'a chat at this path');

@@ -53,6 +53,8 @@ export class Service<Value> {
 export interface FeatureHost<Served extends FeatureSession = FeatureSession> {
   /** Sessions that were established and have not ended, by ID. */
   readonly sessions: ReadonlyMap<string, Served>;
+  /** Where the WebSockets of sessions are, such as `/session`. Features are not asked about it. */
+  readonly path: string;
   /** Where the server logs; each line has a field `event`. */
   readonly logger: Logger;
   /** One of {@link sessions}, by its ID. */
