@@ -14,7 +14,6 @@ import { ProtocolError } from '../base/errors.js';
 import type { StringMap } from '../base/fields.js';
 import { parseJson } from '../base/json.js';
 import { ANNOUNCED_LIMITS, type Limits, type Timers } from '../base/limits.js';
-import { remembered } from '../base/remembered.js';
 import type { AvpAgreement, AvpOptions } from '../codec/avp/agreement.js';
 import type {
   AcceptPayload,
@@ -253,13 +252,10 @@ export function clientAgreement(offer: HelloPayload, accept: AcceptPayload, avp?
  * @throws {ProtocolError} `bad_message` if the extension is not a JSON object with valid parameters.
  */
 export function linkParameters(extensions: StringMap): LinkParameters {
-  return parametersOf(extensions[Extension.LINK] ?? '{}');
-}
-
-const parametersOf = remembered((stated: string): LinkParameters => {
-  let value: unknown;
+  const stated = extensions[Extension.LINK];
+  let value: unknown = {};
   try {
-    value = JSON.parse(stated);
+    if (stated !== undefined) value = JSON.parse(stated);
   } catch (cause) {
     throw new ProtocolError('bad_message', 'extension link must be a JSON object', { cause });
   }
@@ -284,7 +280,7 @@ const parametersOf = remembered((stated: string): LinkParameters => {
     streamWindow: count('stream_window'),
     maxTransfer: count('max_transfer'),
   };
-});
+}
 
 function pin(negotiated: Negotiated): Negotiated {
   return Object.freeze(negotiated);

@@ -1,5 +1,4 @@
 import { type Fields, isFields, isStated, type StringMap } from '../base/fields.js';
-import { remembered } from '../base/remembered.js';
 
 /**
  * What HELLO and ACCEPT leave out: two ends of one build state only what differs from these values (docs/protocol/control.md,
@@ -40,40 +39,37 @@ export const STANDARD_VALUES = {
  * The extensions as they are written to a peer that understands `std`: parameters that have their standard values are left out.
  * Parameters of which one is unlimited are written as they are, because there an absent member means unlimited.
  */
-export const shortenExtensions = changing((standard, stated, text) => {
-  if (Object.keys(standard).some((name) => !isStated(stated, name))) return text;
-  const rest: Record<string, unknown> = { std: 1 };
-  for (const [name, value] of Object.entries(stated)) if (value !== standard[name]) rest[name] = value;
-  const short = JSON.stringify(rest);
-  return short.length < text.length ? short : text;
-});
+export const shortenExtensions = (extensions: StringMap): StringMap =>
+  withParameters(extensions, (standard, stated, text) => {
+    if (Object.keys(standard).some((name) => !isStated(stated, name))) return text;
+    const rest: Record<string, unknown> = { std: 1 };
+    for (const [name, value] of Object.entries(stated)) if (value !== standard[name]) rest[name] = value;
+    const short = JSON.stringify(rest);
+    return short.length < text.length ? short : text;
+  });
 
 /** The extensions as they are meant. What is not an object of parameters stays, and is refused by those that read it. */
-export const expandExtensions = changing((standard, { std, ...stated }, text) => {
-  if (std !== 1) return text;
-  const named = Object.entries(stated).filter(([, value]) => value !== null);
-  return JSON.stringify({ ...standard, ...Object.fromEntries(named) });
-});
-
-function changing(
-  change: (standard: Fields, stated: Fields, text: string) => string,
-): (extensions: StringMap) => StringMap {
-  const changes = Object.entries(STANDARD_PARAMETERS).map(([name, standard]) => {
-    const changed = remembered((text) => {
-      try {
-        const stated: unknown = JSON.parse(text);
-        return isFields(stated) ? change(standard, stated, text) : text;
-      } catch {
-        return text;
-      }
-    });
-    return [name, changed] as const;
+export const expandExtensions = (extensions: StringMap): StringMap =>
+  withParameters(extensions, (standard, { std, ...stated }, text) => {
+    if (std !== 1) return text;
+    const named = Object.entries(stated).filter(([, value]) => value !== null);
+    return JSON.stringify({ ...standard, ...Object.fromEntries(named) });
   });
-  return (extensions) => {
-    const all: Record<string, string> = Object.assign(Object.create(null), extensions);
-    for (const [name, changed] of changes) if (all[name] !== undefined) all[name] = changed(all[name]);
-    return all;
-  };
+
+function withParameters(
+  extensions: StringMap,
+  change: (standard: Fields, stated: Fields, text: string) => string,
+): StringMap {
+  const changed: Record<string, string> = Object.assign(Object.create(null), extensions);
+  for (const [name, standard] of Object.entries(STANDARD_PARAMETERS)) {
+    const text = changed[name];
+    if (text === undefined) continue;
+    try {
+      const stated: unknown = JSON.parse(text);
+      if (isFields(stated)) changed[name] = change(standard, stated, text);
+    } catch {}
+  }
+  return changed;
 }
 
 /** Whether an ACCEPT need not state these limits, which are in the order of the protocol. */
