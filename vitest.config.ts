@@ -58,7 +58,7 @@ const patience = { testTimeout: 300_000, expect: { poll: { timeout: 60_000 } }, 
  */
 const TOUCHES_MORE = new RegExp(
   [
-    String.raw`\bvi\.(?!fn\b|waitFor\b|spyOn\b|restoreAllMocks\b|use(?:Fake|Real)Timers\b|advanceTimers|getTimerCount\b)`,
+    String.raw`\bvi\.(?!fn\b|waitFor\b|spyOn\b|restoreAllMocks\b|use(?:Fake|Real)Timers\b|advanceTimers)`,
     String.raw`\bglobalThis\b|\bprocess\.(?!env\[|versions\b)|\bloadOn\b|web-platform|memoryUsage|\bgc\b`,
     String.raw`\b(?:redis|postgres)\w*Missing\b|start(?:Redis|Postgres)|(?:redis|postgres)-server|/engines\.js`,
   ].join('|'),

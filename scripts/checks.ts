@@ -26,7 +26,7 @@ export interface Check {
 
 const CHAOS_SECONDS = process.env['CHAOS_SECONDS'] ?? '20';
 /** On each of two platforms. */
-const FUZZ_SECONDS = process.env['FUZZ_SECONDS'] ?? '5';
+const FUZZ_SECONDS = process.env['FUZZ_SECONDS'] ?? '3';
 
 const LEFT_OUT =
   `left out: cases with one connection on three nodes (e2e/src/kit/one-connection.json), values of properties beyond ` +

@@ -11,7 +11,7 @@ import {
   type ServerOptions,
 } from '@parlance/server';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { digestOf, type ClientOfTicket, Tickets } from '../../../packages/server/src/cluster/ticket.js';
+import { type ClientOfTicket, digestOf, Tickets } from '../../../packages/server/src/cluster/ticket.js';
 import { createCuttingProxy } from '../kit/cutting-proxy.js';
 import { createPeers, failure, greet, helloBytes, openRaw, type RawPeer } from '../kit/peers.js';
 import { merged } from '../kit/server-options.js';

@@ -75,7 +75,11 @@ export class RogueNode {
 export const randomName = () => randomBytes(3).toString('hex');
 
 /** What a ticket may say of a client. */
-export const clientOf = (sessionId: string, principal = 'echo.someone', helloDigest = 'x'): ClientOfTicket => ({
+export const clientOf = (
+  sessionId: string,
+  principal = 'echo.someone',
+  helloDigest = 'x',
+): ClientOfTicket => ({
   sessionId,
   helloDigest,
   subprotocol: Subprotocol.BINARY,
