@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { SessionChatTransport } from '@parlance/client/ai';
 import { CloseCode } from '@parlance/protocol';
-import { createServer, RequestError, type ServerOptions } from '@parlance/server';
+import { createServer, RequestError, type ServerOptions, without } from '@parlance/server';
 import { type ChatRequest, type ChatSocketOptions, chatHandler, chatSocket } from '@parlance/server/ai';
 import type { UIMessageChunk } from 'ai';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -308,6 +308,28 @@ describe('chatSocket', () => {
     await other.has('1', 'end');
   });
 
+  it('reads nothing behind a malformed message', async () => {
+    const { model, dial } = await start();
+    const client = dial();
+    await client.send('{');
+    await client.ask('1');
+    expect(await client.closed).toBe(1008);
+    expect(model.requests).toEqual([]);
+  });
+
+  it('has nothing to resume at a server that keeps no replies', async () => {
+    const model = new Model();
+    const feature = chatSocket({ path: '/chat', onChat: model.answer });
+    const { port } = await peers.serve({ features: [feature, without('replies')] });
+    const client = new Client(`ws://127.0.0.1:${port}/chat`);
+    await client.ask('1');
+    await client.reads('1', 1);
+    await client.resume('2');
+    await client.has('2', 'no-active');
+    model.end();
+    await client.has('1', 'end');
+  });
+
   it('takes 64 requests of a WebSocket at a time', async () => {
     const { model, dial } = await start();
     const client = dial();
@@ -393,6 +415,24 @@ describe('chatSocket', () => {
       all,
       all,
     ]);
+  });
+
+  it('drops one-way messages, for which its protocol has no place', async () => {
+    let sent = 0;
+    const { model, dial } = await start(
+      {},
+      {
+        async onSession(session) {
+          for (; sent < 1_000; sent++) await session.send('x'.repeat(10_000));
+        },
+      },
+    );
+    const client = dial();
+    await client.ask('1');
+    await expect.poll(() => sent).toBe(1_000);
+    model.end();
+    await client.has('1', 'end');
+    expect(client.frames.map(({ type }) => type)).toEqual(['chunk', 'chunk', 'end']);
   });
 
   it('closes its WebSockets when the server drains and nothing is under way', async () => {

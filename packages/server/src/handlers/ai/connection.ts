@@ -58,12 +58,22 @@ export async function serveChats(
   });
   socket.hold();
   const session = await opening;
+  void drop(session);
   connection = new ChatConnection(socket, session, logger);
   if (isClosed) return connection.handleClose();
   socket.unhold();
   await session.closed;
   // Its answers are followed over another WebSocket.
   socket.close(GOING_AWAY, 'the session has ended');
+}
+
+/** The protocol has no place for one-way messages, and an unread session would hold their senders back. */
+async function drop(session: Session): Promise<void> {
+  try {
+    for await (const _ of session);
+  } catch {
+    // The end of the session is noticed elsewhere.
+  }
 }
 
 /** One request, while it is answered and its client wants that. */
@@ -84,6 +94,7 @@ class ChatConnection {
   readonly #stops = new Map<string, { readonly cancel: () => void; readonly stop: () => Promise<void> }>();
   /** Answers that wait for a slow client. */
   #waiting: (() => void)[] = [];
+  #isRefused = false;
   #isClosed = false;
 
   constructor(socket: OpenSocket, session: Session, logger: Logger) {
@@ -93,9 +104,10 @@ class ChatConnection {
   }
 
   handleMessage(data: Uint8Array | string): void {
-    if (typeof data !== 'string') return this.#socket.close(NOT_TEXT, 'JSON as text is expected');
+    if (this.#isRefused) return;
+    if (typeof data !== 'string') return this.#refuse(NOT_TEXT, 'JSON as text is expected');
     const message = readMessage(data);
-    if (message === undefined) return this.#socket.close(MALFORMED, 'send, resume or abort is expected');
+    if (message === undefined) return this.#refuse(MALFORMED, 'send, resume or abort is expected');
     const { type, requestId, fields } = message;
     if (type === 'abort') return this.#abort(requestId);
     try {
@@ -104,6 +116,12 @@ class ChatConnection {
     } catch (error) {
       this.#fail(requestId, error);
     }
+  }
+
+  /** Nothing that follows is read. */
+  #refuse(code: number, reason: string): void {
+    this.#isRefused = true;
+    this.#socket.close(code, reason);
   }
 
   handleDrain(): void {
@@ -165,7 +183,7 @@ class ChatConnection {
     const last = get(fields, 'lastSequence') ?? undefined;
     if (last !== undefined && !isCount(last))
       throw new ProtocolError('invalid_argument', 'lastSequence must be the number of a chunk');
-    const id = await runningAnswer(this.#session, chat);
+    const id = await this.#find(chat);
     if (!this.#isWanted(answering)) return false;
     if (id === undefined) {
       this.#take(answering);
@@ -175,6 +193,16 @@ class ChatConnection {
     this.#send({ type: 'start', requestId });
     await this.#pass(answering, this.#session.follow(id), last === undefined, last ?? -1);
     return true;
+  }
+
+  /** The answer in a chat that is being written; `undefined` if there is none, or the server keeps none. */
+  async #find(chat: string): Promise<string | undefined> {
+    try {
+      return await runningAnswer(this.#session, chat);
+    } catch (error) {
+      if (error instanceof ProtocolError && error.code === 'unsupported') return undefined;
+      throw error;
+    }
   }
 
   /** @param last the number of the last chunk that the client has. */
@@ -205,7 +233,7 @@ class ChatConnection {
     const stop = async () => {
       this.#stops.delete(chat);
       try {
-        const id = reply?.keptId ?? (await runningAnswer(this.#session, chat));
+        const id = reply?.keptId ?? (await this.#find(chat));
         if (id === undefined) return;
         const stopped = this.#session.follow(id);
         await stopped.stop().finally(() => stopped.cancel());
