@@ -1,4 +1,5 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { decisionList } from './docs/decisions.js';
 import { buildExamples } from './docs/examples.js';
 import { buildLifecycleTable, LIFECYCLE_TABLE } from './docs/lifecycle-table.js';
 import { brokenLinks, brokenPaths, markdownFiles } from './docs/links.js';
@@ -18,12 +19,14 @@ const FILES = [
   ...readdirSync(FOLDER).map((name) => `${FOLDER}/${name}`),
   'docs/SURVIVAL.md',
   'docs/DURABLE.md',
+  'docs/adr/README.md',
 ];
 const check = process.argv.includes('--check');
 const sections = new Map([
   ...buildTables(),
   ...survivalTables(),
   ...redisTable(),
+  ...decisionList(),
   ...(await buildExamples()),
 ]);
 const used = new Set<string>();
