@@ -1,7 +1,14 @@
 import { once } from 'node:events';
 import { SessionChatTransport } from '@parlance/client/ai';
 import { CloseCode } from '@parlance/protocol';
-import { createServer, RequestError, type ServerOptions, without } from '@parlance/server';
+import {
+  cluster,
+  createServer,
+  memoryCluster,
+  RequestError,
+  type ServerOptions,
+  without,
+} from '@parlance/server';
 import { type ChatRequest, type ChatSocketOptions, chatHandler, chatSocket } from '@parlance/server/ai';
 import type { UIMessageChunk } from 'ai';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -415,6 +422,31 @@ describe('chatSocket', () => {
       all,
       all,
     ]);
+  });
+
+  it('lets an answer be followed and stopped at another node', async () => {
+    const model = new Model();
+    const engine = memoryCluster();
+    const node = async () => {
+      const features = [cluster({ secret: 'a secret of the cluster in tests' })];
+      const chat = chatSocket({ path: '/chat', onChat: model.answer });
+      const authenticate = ({ token = '' }) => ({ principal: token });
+      const { port } = await peers.serve({ engine, features: [...features, chat], authenticate });
+      const client = new Client(`ws://127.0.0.1:${port}/chat?token=anna`);
+      await client.resume('none');
+      await client.has('none', 'no-active');
+      return client;
+    };
+    const [here, there] = [await node(), await node()];
+    await here.ask('1');
+    model.write('one ', 'two ');
+    await here.reads('1', 3);
+    await there.resume('a');
+    await there.reads('a', 3);
+    await there.abort('a');
+    await here.has('1', 'end');
+    expect(here.chunks('1').slice(0, 3)).toEqual(there.chunks('a').slice(0, 3));
+    expect(model.requests[0]?.signal.aborted).toBe(true);
   });
 
   it('drops one-way messages, for which its protocol has no place', async () => {
