@@ -57,7 +57,14 @@ export async function serveChats(
     },
   });
   socket.hold();
-  const session = await opening;
+  let session: Session;
+  try {
+    session = await opening;
+  } catch (error) {
+    // Its answer to the close is read.
+    socket.unhold();
+    throw error;
+  }
   void drop(session);
   connection = new ChatConnection(socket, session, logger);
   if (isClosed) return connection.handleClose();

@@ -1,6 +1,6 @@
 import { CloseCode, DEFAULT_LIMITS } from '@parlance/protocol';
 import { MemoryBudget } from '@parlance/protocol/internal';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import type { Transport, TransportEvents } from '../transport.js';
 import { FREE_UNFINISHED } from '../unfinished-message.js';
 import { bounded } from './bounded.js';
@@ -72,3 +72,39 @@ it('closes at one ping too many, of which its listener does not hear', () => {
   events.onControl();
   expect([socket.closed, got.length]).toEqual([CloseCode.RATE_LIMITED, 20]);
 });
+
+it.each([
+  ['messages', { messagesPerMinute: 60 }, 120, 1],
+  ['bytes', { bytesPerSecond: 100 }, 2, 100],
+] as const)(
+  'is not read beyond twice the rate of %s, until the rate is kept again',
+  (_name, limits, most, size) => {
+    vi.useFakeTimers();
+    try {
+      const { socket, events, got } = open(limits);
+      const message = () => {
+        events.onMessage('x', size);
+        events.onData(size);
+      };
+      for (let i = 0; i < most; i++) message();
+      expect(socket.held).toBe(0);
+      message();
+      expect([socket.held, socket.closed, got.length]).toEqual([1, undefined, most + 1]);
+      // What was read already is handled, and the pause is not begun twice.
+      message();
+      expect([socket.held, got.length]).toEqual([1, most + 2]);
+      vi.advanceTimersByTime(999);
+      expect(socket.held).toBe(1);
+      vi.advanceTimersByTime(1_001);
+      expect(socket.held).toBe(0);
+      message();
+      message();
+      expect(socket.held).toBe(1);
+      events.onClose(1006, '');
+      vi.advanceTimersByTime(10_000);
+      expect(vi.getTimerCount()).toBe(0);
+    } finally {
+      vi.useRealTimers();
+    }
+  },
+);
