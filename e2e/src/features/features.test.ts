@@ -1,7 +1,13 @@
 import { once } from 'node:events';
 import { request as askOver, createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createServer, type Feature, type FeatureHooks, type ServerOptions } from '@parlance/server';
+import {
+  createServer,
+  type Feature,
+  type FeatureHooks,
+  type FeatureHost,
+  type ServerOptions,
+} from '@parlance/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createPeers } from '../kit/peers.js';
@@ -170,6 +176,23 @@ describe('WebSockets at paths of features', () => {
     expect(await says(dial(`${ws}/echo`), 'a')).toBe('[a]');
     expect(await says(dial(`${ws}/echo`), 'b')).toBe('[b]');
     expect(await refusalOf(dial(`${ws}/echo`))).toBe(429);
+  });
+
+  it('count once, also if they carry sessions', async () => {
+    const second = (host: FeatureHost): FeatureHooks => ({
+      upgrade: (path) => ({
+        subprotocol: 'm2m.v1',
+        open(socket, { request }) {
+          const arrival = host.enter(request);
+          if (path === '/second' && !('status' in arrival)) host.begin(socket, arrival, 'm2m.v1');
+        },
+      }),
+    });
+    const features = [{ name: 'second', install: second }];
+    const { ws } = await serve(features, { limits: { connectionsPerMinutePerIp: 2 } });
+    for (let i = 0; i < 2; i++)
+      expect((await (await peers.dial(`${ws}/second`)).request('x')).text).toBe('re: x');
+    expect(await refusalOf(dial(`${ws}/second`, ['m2m.v1']))).toBe(429);
   });
 
   it('are closed when the server closes, which waits for none of them', async () => {

@@ -14,8 +14,8 @@ export interface ChatParts {
  * The parts of an answer as UI message chunks. It reads nothing ahead, so that a slow reader holds the sender back.
  *
  * @param isReplay the reader has nothing of the answer yet, not even the message that it continues.
- * @throws {ProtocolError} `unsupported` for a part that is no chunk; the errors of the reply, except that another reader has stopped it
- * (the last chunk is `abort` then), and that it is forgotten by now.
+ * @throws {ProtocolError} `unsupported` for a part that is not a chunk; the errors of the reply. If another reader has stopped it, the last
+ * chunk is `abort`; if the server has forgotten it, the chunks end.
  */
 export async function* chatChunks(parts: ChatParts, isReplay: boolean): AsyncGenerator<ChatChunk, void> {
   try {
