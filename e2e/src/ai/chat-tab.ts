@@ -88,6 +88,11 @@ export class ChatTab {
     return this.page.evaluate(() => window.chatTest.chat?.stop());
   }
 
+  /** Waits until the page shows this: an abort at the server may be seen before its page has rendered the end. */
+  async shows(expected: Partial<State>): Promise<void> {
+    await expect.poll(() => this.state()).toMatchObject(expected);
+  }
+
   /** Waits until the answer has `words` words. */
   async reads(words: number): Promise<void> {
     await expect

@@ -223,7 +223,7 @@ describe.each(VERSIONS)(
       await tab.stop();
       await expect.poll(async () => (await app.state()).aborted).toBe(1);
       await expect.poll(async () => (await app.state()).finished).toMatchObject([{ isAborted: true }]);
-      expect((await tab.state()).status).toBe('ready');
+      await tab.shows({ status: 'ready' });
 
       await tab.send('words 4000');
       await tab.reads(5);
@@ -231,7 +231,7 @@ describe.each(VERSIONS)(
       await tab.reads(5);
       await tab.stop();
       await expect.poll(async () => (await app.state()).aborted).toBe(2);
-      expect((await tab.state()).status).toBe('ready');
+      await tab.shows({ status: 'ready' });
     });
 
     it.each([{}, { store: true }, { partial: true }] as const)(
@@ -250,7 +250,7 @@ describe.each(VERSIONS)(
         // Nothing runs any more.
         await tab.reload();
         await tab.page.evaluate(() => window.chatTest.chat?.resumeStream());
-        expect(await tab.state()).toMatchObject({ status: 'ready', ended: [] });
+        await tab.shows({ status: 'ready', ended: [] });
         expect((await tab.state()).messages).toHaveLength(4);
       },
     );
@@ -313,11 +313,11 @@ describe.each(VERSIONS)(
       await tab.show(true);
       await tab.isRendered();
       await tab.reads(20);
-      expect(await tab.state()).toMatchObject({ status: 'streaming' });
+      await tab.shows({ status: 'streaming' });
       expect((await app.state()).aborted).toBe(0);
       await tab.stop();
       await expect.poll(async () => (await app.state()).aborted).toBe(1);
-      expect((await tab.state()).status).toBe('ready');
+      await tab.shows({ status: 'ready' });
     });
 
     it('leaves the answer of a first tab alone when a second one, which has only looked, shows another page', async () => {
@@ -376,7 +376,7 @@ describe.each(VERSIONS)(
         for (const tab of [ours, theirs]) await tab.reads(20);
         for (const tab of [ours, theirs]) await tab.reload();
         expect(await ours.done()).toMatchObject({ status: 'ready', text: words(300) });
-        expect(await theirs.state()).toMatchObject({ status: 'ready', ended: [] });
+        await theirs.shows({ status: 'ready', ended: [] });
         expect((await theirs.state()).text.length).toBeLessThan(words(300).length);
       });
     });
