@@ -1,4 +1,5 @@
 import { startChild } from '../../scripts/child-process.js';
+import type { ClientCommands, FirstTokens } from './gateway/client.js';
 import type { ProxyCommands } from './gateway/proxy.js';
 import type { GatewayCommands } from './gateway/server.js';
 import { chatTurns } from './gateway/turns.js';
@@ -7,8 +8,8 @@ import { openDirect, openSession, type Way } from './gateway/ways.js';
 import { atMost, type BenchOptions, compare, type Row } from './row.js';
 
 /**
- * A chat with streamed answers, directly and through the gateway: bytes on the client's socket, time to the
- * first event, beside a bare reverse proxy, and how long the upstream keeps working for a client that has left.
+ * A chat with streamed answers, directly and through the gateway: bytes on the client's socket, how long the upstream keeps working
+ * for a client that has left, and the time to the first event, cold and warm, beside a bare reverse proxy.
  * Upstream, gateway, proxy and client are four processes; the upstream itself adds no time.
  */
 
@@ -17,26 +18,65 @@ const RESUME_WINDOW_MS = 1_000;
 /** A model must not work any longer than this for a client that has left. */
 const MAX_CLOSE_MS = 100;
 
+/** As users meet the gateway: just after it has started, and after some hundred requests, which compile its code. */
+const STATES = [
+  { state: 'cold', before: 3, times: 10, gapMs: 60, most: 3.5 },
+  { state: 'warm', before: 500, times: 200, gapMs: 0, most: 3 },
+] as const;
+
 export async function* run({ quick, conversation }: BenchOptions): AsyncGenerator<Row> {
-  yield* measure(quick, conversation, async function* (baseUrl, url, closedAt) {
-    yield* chat(baseUrl, url, quick ? 1 : 3, conversation);
-    yield* aborts(baseUrl, url, quick ? 50 : 300, closedAt);
-    yield* losses(url, quick ? 20 : 200, closedAt);
-  });
+  {
+    using gateway = await startGateway(quick, conversation);
+    yield* chat(gateway, quick ? 1 : 3, conversation);
+    yield* aborts(gateway, quick ? 50 : 300);
+    yield* losses(gateway, quick ? 20 : 200);
+  }
+  yield* firstTokens(quick ? 1 : 3);
 }
 
-/** The chat alone. */
+/**
+ * Beside a direct request and a bare reverse proxy.
+ *
+ * @param rounds each with processes of its own.
+ */
 export async function* firstTokens(rounds: number): AsyncGenerator<Row> {
-  yield* measure(false, undefined, (baseUrl, url) => chat(baseUrl, url, rounds, undefined));
+  const [turn] = chatTurns(TURNS, undefined);
+  for (const { state, before, times, gapMs, most } of STATES) {
+    const all: FirstTokens = { direct: [], proxy: [], session: [] };
+    for (let round = 0; round < rounds; round++) {
+      using gateway = await startGateway(true, undefined);
+      const proxy = startChild<ProxyCommands>(new URL('./gateway/proxy.ts', import.meta.url), [
+        gateway.baseUrl,
+      ]);
+      const addresses = [gateway.baseUrl, await proxy.call('url'), gateway.url];
+      const client = startChild<ClientCommands>(new URL('./gateway/client.ts', import.meta.url), addresses);
+      const request = turn?.request ?? '';
+      const taken = await client.call('firstTokens', { request, before, times, gapMs });
+      for (const [name, values] of Object.entries(taken)) all[name as keyof FirstTokens].push(...values);
+      client.stop();
+      proxy.stop();
+    }
+    for (const rank of [0.5, 0.95]) {
+      const base = { name: 'direct', value: quantile(all.direct, rank) };
+      const name = `first token, ${state}, ${percentile(rank)}`;
+      const target = rank === 0.5 ? atMost(most) : undefined;
+      yield compare(name, 'ms', 'lower', quantile(all.session, rank), base, target);
+      const ofProxy = `first token of a bare reverse proxy, ${state}, ${percentile(rank)}`;
+      yield compare(ofProxy, 'ms', 'lower', quantile(all.proxy, rank), base);
+    }
+  }
 }
 
-type ClosedAt = (tag: string) => Promise<number>;
+interface RunningGateway extends Disposable {
+  /** Of the upstream. */
+  readonly baseUrl: string;
+  readonly url: string;
+  /** When the client of the exchange with this tag had left, in milliseconds of the monotonic clock. */
+  closedAt(tag: string): Promise<number>;
+}
 
-async function* measure(
-  quick: boolean,
-  conversation: string | undefined,
-  rows: (baseUrl: string, url: string, closedAt: ClosedAt) => AsyncIterable<Row>,
-): AsyncGenerator<Row> {
+/** A gateway and its upstream, which have just started. */
+async function startGateway(quick: boolean, conversation: string | undefined): Promise<RunningGateway> {
   const upstream = startChild<UpstreamCommands>(new URL('./gateway/upstream.ts', import.meta.url), [
     String(TURNS),
     quick ? '0' : '1',
@@ -47,41 +87,31 @@ async function* measure(
     baseUrl,
     String(RESUME_WINDOW_MS),
   ]);
-  try {
-    const url = await gateway.call('url');
-    yield* rows(baseUrl, url, (tag) => upstream.call('closedAt', tag));
-  } finally {
-    gateway.stop();
-    upstream.stop();
-  }
+  return {
+    baseUrl,
+    url: await gateway.call('url'),
+    closedAt: (tag) => upstream.call('closedAt', tag),
+    [Symbol.dispose]() {
+      gateway.stop();
+      upstream.stop();
+    },
+  };
 }
 
 async function* chat(
-  baseUrl: string,
-  url: string,
+  { baseUrl, url }: RunningGateway,
   rounds: number,
   conversation: string | undefined,
 ): AsyncGenerator<Row> {
   const turns = chatTurns(TURNS, conversation);
   const direct = openDirect(baseUrl);
   const session = await openSession(url);
-  const child = startChild<ProxyCommands>(new URL('./gateway/proxy.ts', import.meta.url), [baseUrl]);
-  const proxy = openDirect(await child.call('url'));
-  const first = { direct: [] as number[], proxy: [] as number[], session: [] as number[] };
-  // Warms up connections and JIT compilers of all ways.
-  for (const way of [direct, proxy, session]) await (await way.ask(turns[0]?.request ?? '')).drain();
+  // Opens the connections of both ways.
+  for (const way of [direct, session]) await (await way.ask(turns[0]?.request ?? '')).drain();
   const before = { direct: direct.bytes(), session: session.bytes() };
   for (let round = 0; round < rounds; round++) {
     for (const { request } of turns) {
-      for (const [name, way] of [
-        ['direct', direct],
-        ['proxy', proxy],
-        ['session', session],
-      ] as const) {
-        const answer = await way.ask(request);
-        first[name].push(answer.firstMs);
-        await answer.drain();
-      }
+      for (const way of [direct, session]) await (await way.ask(request)).drain();
     }
   }
   const total = (name: 'direct' | 'session', direction: 'sent' | 'received', way: Way) =>
@@ -104,26 +134,11 @@ async function* chat(
     name: 'direct',
     value: sums.direct,
   });
-  for (const [rank, most] of [[0.5, 2], [0.95, 3], [0.99]] as const) {
-    const base = { name: 'direct', value: quantile(first.direct, rank) };
-    const target = most === undefined ? undefined : atMost(most);
-    yield compare(
-      `first token, ${percentile(rank)}`,
-      'ms',
-      'lower',
-      quantile(first.session, rank),
-      base,
-      target,
-    );
-    const name = `first token of a bare reverse proxy, ${percentile(rank)}`;
-    yield compare(name, 'ms', 'lower', quantile(first.proxy, rank), base);
-  }
-  await Promise.all([direct.close(), proxy.close(), session.close()]);
-  child.stop();
+  await Promise.all([direct.close(), session.close()]);
 }
 
 /** Time from an abort at the client to the end of the upstream connection. */
-async function* aborts(baseUrl: string, url: string, times: number, closedAt: ClosedAt): AsyncGenerator<Row> {
+async function* aborts({ baseUrl, url, closedAt }: RunningGateway, times: number): AsyncGenerator<Row> {
   const session = await openSession(url);
   const taken = { direct: [] as number[], session: [] as number[] };
   for (let i = 0; i < times; i++) {
@@ -155,7 +170,7 @@ async function* aborts(baseUrl: string, url: string, times: number, closedAt: Cl
 }
 
 /** Time from the end of the resume window to the end of the upstream connection. */
-async function* losses(url: string, times: number, closedAt: ClosedAt): AsyncGenerator<Row> {
+async function* losses({ url, closedAt }: RunningGateway, times: number): AsyncGenerator<Row> {
   const sessions: Way[] = [];
   for (let i = 0; i < times; i++) {
     const session = await openSession(url);

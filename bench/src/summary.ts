@@ -41,7 +41,7 @@ const FIGURES: readonly Figure[] = [
   },
   {
     name: 'first token through the gateway, p50',
-    row: 'first token, p50',
+    row: 'first token, warm, p50',
     unit: 'ms',
     baselines: ['direct'],
   },
