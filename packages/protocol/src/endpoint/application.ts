@@ -101,7 +101,7 @@ export type { M2MSecurity } from '../codec/m2m/security.js';
 
 // Statistics
 
-export type { Selection, SelectionRule, Trial } from '../codec/auto/contest.js';
+export type { Selection, SelectionRule, Trial } from '../codec/auto/codec-trial.js';
 export type { ContextDetails, LastSelection } from '../codec/auto/deferred.js';
 export type { AlgorithmStats, DirectionStats, SessionStats } from './stats.js';
 export type { ContextUse } from '../link/context-coding.js';

@@ -10,7 +10,7 @@ import { compressBrotli, storeBrotli } from '../text/brotli.js';
 import { encodeDictionaryBody } from '../text/dictionary.js';
 import { EXPANSION_FLOOR, largestExpansion } from '../text/expansion.js';
 import { decodeTokenBody, encodeTokenBody } from '../text/token.js';
-import type { Candidate } from './contest.js';
+import type { Candidate } from './codec-trial.js';
 
 /** @throws {ProtocolError} `unsupported` if no encoding was negotiated. */
 export function vocabularyOf({ encoding }: CodecContext): Encoding {

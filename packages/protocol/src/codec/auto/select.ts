@@ -1,7 +1,7 @@
 import { Algorithm } from '../../base/constants.js';
 import { ProtocolError } from '../../base/errors.js';
 import { classify } from './classify.js';
-import { type Candidate, Contest, isLinear, type Selection, type SelectionRule } from './contest.js';
+import { type Candidate, CodecTrial, isLinear, type Selection, type SelectionRule } from './codec-trial.js';
 import { Memory } from './memory.js';
 
 /**
@@ -11,7 +11,7 @@ import { Memory } from './memory.js';
  * in the same way.
  */
 
-export type { Candidate, Selection } from './contest.js';
+export type { Candidate, Selection } from './codec-trial.js';
 
 export interface SelectorOptions {
   /** UTF-16 units from which only one codec runs over a whole message. @default 65,536 */
@@ -42,21 +42,21 @@ const CLOSE = 1.08;
 const OUTSIDER_TURN = 4;
 
 /**
- * @param candidates the negotiated codecs that decode exactly. The first of equal results wins; without
- * candidates, `select` always throws.
+ * @param codecs the negotiated codecs that decode exactly. The first of equal results wins; without
+ * codecs, `select` always throws.
  * @throws {ProtocolError} `invalid_argument` if a codec is given twice.
  */
-export function createSelector(candidates: readonly Candidate[], options: SelectorOptions = {}): Selector {
+export function createSelector(codecs: readonly Candidate[], options: SelectorOptions = {}): Selector {
   const { trialLength = 65_536, maxInterval = 64, maxKinds = 64 } = options;
-  const algorithms = new Set(candidates.map(({ algorithm }) => algorithm));
-  if (algorithms.size !== candidates.length) {
+  const algorithms = new Set(codecs.map(({ algorithm }) => algorithm));
+  if (algorithms.size !== codecs.length) {
     throw new ProtocolError('invalid_argument', 'each codec may be given only once');
   }
   // An M2M body is a header and Brotli, so it is never smaller than Brotli alone.
-  const field = candidates.filter(
+  const candidates = codecs.filter(
     ({ algorithm }) => algorithm !== Algorithm.M2M || !algorithms.has(Algorithm.BROTLI),
   );
-  const linear = field.map(isLinear);
+  const linear = candidates.map(isLinear);
   const memories = new Map<string, Memory>();
   let trials = 0;
 
@@ -71,18 +71,20 @@ export function createSelector(candidates: readonly Candidate[], options: Select
   }
 
   /** For the first message of a kind: tries everything, or follows the document if the message is large. */
-  function selectNew(contest: Contest, large: boolean): SelectionRule {
+  function selectNew(trial: CodecTrial, large: boolean): SelectionRule {
     if (large) {
-      const guesses = FOR_LARGE.map((algorithm) => field.findIndex((other) => other.algorithm === algorithm));
-      contest.run(guesses.find((index) => index !== -1) ?? 0);
+      const guesses = FOR_LARGE.map((algorithm) =>
+        candidates.findIndex((other) => other.algorithm === algorithm),
+      );
+      trial.run(guesses.find((index) => index !== -1) ?? 0);
     }
-    for (const index of field.keys()) if (!large || linear[index]) contest.look(index);
+    for (const index of candidates.keys()) if (!large || linear[index]) trial.look(index);
     return large ? 'heuristic' : 'smallest';
   }
 
   /** Runs the favourite, and others if there is reason to doubt it. */
   function selectKnown(
-    contest: Contest,
+    trial: CodecTrial,
     memory: Memory,
     size: number,
     favourite: number,
@@ -93,21 +95,23 @@ export function createSelector(candidates: readonly Candidate[], options: Select
     const isOther = (index: number) => index !== favourite && (linear[index] === true || !large);
     // Determined before this message changes the expectations.
     const close = due
-      ? [...field.keys()].filter((index) => isOther(index) && memory.expected(index, size) < expected * CLOSE)
+      ? [...candidates.keys()].filter(
+          (index) => isOther(index) && memory.expected(index, size) < expected * CLOSE,
+        )
       : [];
-    const actual = contest.run(favourite);
+    const actual = trial.run(favourite);
     const surprised = actual > expected * SURPRISE;
-    for (let index = 0; index < field.length; index++) {
+    for (let index = 0; index < candidates.length; index++) {
       if (!isOther(index)) continue;
       const promising = surprised && !(memory.expected(index, size) >= actual);
-      if (promising || memory.leastUnseen(index, size) < actual) contest.look(index);
+      if (promising || memory.leastUnseen(index, size) < actual) trial.look(index);
     }
     if (!due) return;
-    for (const index of close) contest.look(index);
+    for (const index of close) trial.look(index);
     if (trials++ % OUTSIDER_TURN === 0) {
-      const others = [...field.keys()].filter(isOther);
+      const others = [...candidates.keys()].filter(isOther);
       const outsider = others[Math.floor(trials / OUTSIDER_TURN) % others.length];
-      if (outsider !== undefined) contest.look(outsider);
+      if (outsider !== undefined) trial.look(outsider);
     }
     memory.handleTrial(memory.favourite(size) !== favourite);
   }
@@ -116,13 +120,13 @@ export function createSelector(candidates: readonly Candidate[], options: Select
     select(text, kind = '') {
       const { content, size } = classify(text);
       const memory = recall(`${kind} ${content}`);
-      const contest = new Contest(field, text, (index, ratio) => memory.observe(index, size, ratio));
-      if (field.length <= 1) return contest.finish('only');
+      const trial = new CodecTrial(candidates, text, (index, ratio) => memory.observe(index, size, ratio));
+      if (candidates.length <= 1) return trial.finish('only');
       const large = text.length >= trialLength;
       const favourite = memory.favourite(size);
-      if (favourite === -1) return contest.finish(selectNew(contest, large));
-      selectKnown(contest, memory, size, favourite, large);
-      return contest.finish('learned');
+      if (favourite === -1) return trial.finish(selectNew(trial, large));
+      selectKnown(trial, memory, size, favourite, large);
+      return trial.finish('learned');
     },
   };
 }

@@ -48,8 +48,8 @@ export function isLinear({ algorithm }: Candidate): boolean {
 }
 
 /** Compares the candidates on one text; each runs at most once. Ratios are bytes per UTF-16 unit. */
-export class Contest {
-  readonly #field: readonly Candidate[];
+export class CodecTrial {
+  readonly #candidates: readonly Candidate[];
   readonly #text: string;
   readonly #observe: (candidate: number, ratio: number) => void;
   /** Indices of the candidates in the order in which they were tried, and their ratios. */
@@ -60,11 +60,11 @@ export class Contest {
   readonly #ran: boolean[] = [];
 
   constructor(
-    field: readonly Candidate[],
+    candidates: readonly Candidate[],
     text: string,
     observe: (candidate: number, ratio: number) => void,
   ) {
-    this.#field = field;
+    this.#candidates = candidates;
     this.#text = text;
     this.#observe = observe;
   }
@@ -73,19 +73,19 @@ export class Contest {
   run(candidate: number): number {
     const known = this.#order.indexOf(candidate);
     if (known !== -1 && this.#ran[known]) return this.#ratios[known]!;
-    const body = this.#field[candidate]!.encode(this.#text);
+    const body = this.#candidates[candidate]!.encode(this.#text);
     return this.#enter(candidate, body, this.#text.length, true);
   }
 
   /** Codes the text, or only a sample of it if that is enough. */
   look(candidate: number): void {
     if (this.#order.includes(candidate)) return;
-    if (this.#text.length < SAMPLED_FROM || !isLinear(this.#field[candidate]!)) {
+    if (this.#text.length < SAMPLED_FROM || !isLinear(this.#candidates[candidate]!)) {
       this.run(candidate);
       return;
     }
     const sample = sampleOf(this.#text);
-    this.#enter(candidate, this.#field[candidate]!.encode(sample), sample.length, false);
+    this.#enter(candidate, this.#candidates[candidate]!.encode(sample), sample.length, false);
   }
 
   /**
@@ -98,7 +98,7 @@ export class Contest {
   finish(rule: SelectionRule): Selection {
     let winner = this.#best();
     if (winner === -1) {
-      for (let candidate = 0; candidate < this.#field.length; candidate++) this.look(candidate);
+      for (let candidate = 0; candidate < this.#candidates.length; candidate++) this.look(candidate);
       winner = this.#best();
     }
     while (winner !== -1 && !this.#ran[winner]) {
@@ -108,7 +108,7 @@ export class Contest {
     const body = this.#bodies[winner];
     if (body === undefined) {
       // Without a key M2M carries chat requests and the like only; an end with a key states M2M alone.
-      const isM2M = this.#field.every(({ algorithm }) => algorithm === Algorithm.M2M);
+      const isM2M = this.#candidates.every(({ algorithm }) => algorithm === Algorithm.M2M);
       throw new ProtocolError(
         'unrepresentable',
         isM2M
@@ -117,7 +117,7 @@ export class Contest {
       );
     }
     return {
-      algorithm: this.#field[this.#order[winner]!]!.algorithm,
+      algorithm: this.#candidates[this.#order[winner]!]!.algorithm,
       body,
       reason: {
         rule: rule === 'learned' && this.#order.length > 1 ? 'smallest' : rule,
@@ -152,7 +152,7 @@ export class Contest {
 
   #trials(): Trial[] {
     return this.#order.map((candidate, place) => ({
-      algorithm: this.#field[candidate]!.algorithm,
+      algorithm: this.#candidates[candidate]!.algorithm,
       bytes:
         this.#ratios[place] === Infinity
           ? undefined
