@@ -1,5 +1,5 @@
 import { pythonMissing } from '../conformance/src/kit/python.js';
-import { ENGINE_KINDS, type EngineOfHistory } from '../e2e/src/chaos/crossings/engines.js';
+import { ENGINE_KINDS, type EngineOfHistory } from '../e2e/src/chaos/interactions/engines.js';
 import { redisMissing } from '../packages/server/src/engine/testing/redis-server.js';
 import { chromiumMissing } from './chromium.js';
 import { inTurn, isFull, MAX_SHORT_RUNS } from './extent.js';
@@ -87,7 +87,7 @@ const OVER_WS = { PARLANCE_WIRE: 'ws' };
 
 /** The same history every time. `npm run chaos -- --engine ENGINE` takes others. */
 function chaosOfEngine(engine: EngineOfHistory): Check {
-  const name = `chaos of crossings with ${engine}`;
+  const name = `chaos of interactions with ${engine}`;
   const args = ['--engine', engine, '--seconds', CHAOS_SECONDS, '--seed', '1'];
   return {
     name: `${name}, ${CHAOS_SECONDS} s`,
@@ -312,8 +312,8 @@ export const NIGHTLY: readonly Check[] = [
     chaosFor(60, '--cluster', '--durable', '--plants'),
   ),
   ...(Object.keys(ENGINE_KINDS) as EngineOfHistory[]).flatMap((engine) => [
-    nightly(`chaos of crossings with ${engine}`, () => chaosFor(60, '--engine', engine, '--seeds', '10')),
-    nightly(`chaos of crossings with ${engine}, with faults planted`, () =>
+    nightly(`chaos of interactions with ${engine}`, () => chaosFor(60, '--engine', engine, '--seeds', '10')),
+    nightly(`chaos of interactions with ${engine}, with faults planted`, () =>
       chaosFor(60, '--engine', engine, '--plants'),
     ),
   ]),

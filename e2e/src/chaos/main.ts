@@ -2,11 +2,17 @@ import { readCommandLine, wholeNumber } from '../../../scripts/command-line.js';
 import { runDeploy } from './cluster/deploy.js';
 import { runFaults } from './cluster/faults.js';
 import { PLANTS, type Plant } from './cluster/plant.js';
-import { ENGINE_KINDS, type EngineOfHistory } from './crossings/engines.js';
-import { CROSSING_PLANTS, type CrossingPlant, isOf, PLANT_TRIES, plantsOf } from './crossings/plant.js';
-import { runCrossings } from './crossings/run.js';
 import { DURABLE_PLANTS, type DurablePlant } from './durable/plant.js';
 import { runDurable } from './durable/run.js';
+import { ENGINE_KINDS, type EngineOfHistory } from './interactions/engines.js';
+import {
+  INTERACTION_PLANTS,
+  type InteractionPlant,
+  isOf,
+  PLANT_TRIES,
+  plantsOf,
+} from './interactions/plant.js';
+import { runInteractions } from './interactions/run.js';
 import { type RunReport, runChaos } from './run.js';
 
 /** `npm run chaos`: the exit code is 1 if anything was lost, duplicated, out of order or stuck. */
@@ -17,14 +23,14 @@ npm run chaos -- --cluster [deploy | faults] [--seconds N] [--streams N] [--busy
                     [--plant FAULT]
 npm run chaos -- --redis [--seconds N] [--seed S]
 npm run chaos -- --cluster --durable [--seconds N] [--sessions M] [--seed S] [--plant FAULT | --plants]
-npm run chaos -- --crossings [--engine ENGINE] [--seconds N] [--seed S] [--seeds N] [--plant FAULT | --plants]
+npm run chaos -- --interactions [--engine ENGINE] [--seconds N] [--seed S] [--seeds N] [--plant FAULT | --plants]
 
   --seconds N     duration, over real sockets and a proxy that breaks, delays and freezes
                   connections (default: 60)
   --sessions M    concurrent sessions (default: 50)
   --histories N   random histories on the simulated network instead
   --seed S        repeats the histories of an earlier run; with --durable, what happens to the nodes; with --redis, to
-                  the connections; with --crossings, all that is done, and when
+                  the connections; with --interactions, all that is done, and when
   --redis         60 connections to a Redis are refused, reset and silenced, and Redis is paused, killed and
                   takes no more of them; all have to answer within 7 s after that
   --cluster       three nodes in processes of their own, with Redis, behind a balancer that picks any of
@@ -34,17 +40,17 @@ npm run chaos -- --crossings [--engine ENGINE] [--seconds N] [--seed S] [--seeds
   --streams N     deploy: sessions with one streamed answer after another (default: 200)
   --busy N        deploy: sessions that say something four times a second (default: 50)
   --idle N        deploy: sessions that say something once a minute (default: 1000)
-  --log FILE      appends what the nodes log, and with --crossings to FILE.effects what their handlers do
+  --log FILE      appends what the nodes log, and with --interactions to FILE.effects what their handlers do
   --plant FAULT   a fault that has to be found, to check the checker: ${Object.keys(PLANTS).join(', ')}
   --durable       sessions that outlive their nodes: nodes are killed, paused and drained, Redis is killed and
                   paused, and no session may end. Its faults: ${Object.keys(DURABLE_PLANTS).join(', ')}
-  --crossings     agents with durable and plain sessions ask, tell and follow on three nodes that are killed,
+  --interactions  agents with durable and plain sessions ask, tell and follow on three nodes that are killed,
                   drained, paused and cut off, with an engine that is slow, silent, restarted and full. Each error has
-                  to be one that the documents allow. Its faults: ${Object.keys(CROSSING_PLANTS).join(', ')}
-  --engine ENGINE the engine of crossings: ${Object.keys(ENGINE_KINDS).join(', ')} (default: redis). With sqlite, one
+                  to be one that the documents allow. Its faults: ${Object.keys(INTERACTION_PLANTS).join(', ')}
+  --engine ENGINE the engine of interactions: ${Object.keys(ENGINE_KINDS).join(', ')} (default: redis). With sqlite, one
                   node after the other; in memory, nodes of one process, of which none is killed
   --seeds N       so many histories, one after another, from the seed on (default: 1)
-  --plants        one run for each fault of the kind of chaos; fails if one is not found, with --crossings by a
+  --plants        one run for each fault of the kind of chaos; fails if one is not found, with --interactions by a
                   contradiction that comes of it`;
 
 const { values, positionals } = readCommandLine(USAGE, {
@@ -60,7 +66,7 @@ const { values, positionals } = readCommandLine(USAGE, {
     busy: { type: 'string', default: '50' },
     idle: { type: 'string', default: '1000' },
     durable: { type: 'boolean', default: false },
-    crossings: { type: 'boolean', default: false },
+    interactions: { type: 'boolean', default: false },
     engine: { type: 'string' },
     seeds: { type: 'string', default: '1' },
     plant: { type: 'string' },
@@ -91,7 +97,7 @@ process.exit(faults.length > 0 ? 1 : 0);
 
 function runChosen(): Promise<readonly string[]> {
   if (values.redis) return runRedis();
-  if (values.crossings || values.engine !== undefined) return runHistoriesOfCrossings();
+  if (values.interactions || values.engine !== undefined) return runHistoriesOfInteractions();
   if (values.cluster) return values.durable ? runDurableSessions() : runCluster();
   return values.histories === undefined ? runSockets() : runSimulation(values.histories);
 }
@@ -154,19 +160,19 @@ async function runDurableSessions(): Promise<readonly string[]> {
   });
 }
 
-async function runHistoriesOfCrossings(): Promise<readonly string[]> {
+async function runHistoriesOfInteractions(): Promise<readonly string[]> {
   const seconds = wholeNumber('seconds', values.seconds, USAGE);
   const seeds = wholeNumber('seeds', values.seeds, USAGE);
   const { engine = 'redis' } = values;
   if (!isEngine(engine)) return refuse();
   const { missing } = ENGINE_KINDS[engine];
   if (missing !== undefined) return [missing];
-  const run = async (plant: CrossingPlant | undefined) => {
+  const run = async (plant: InteractionPlant | undefined) => {
     const first = seedOf(plant && 1);
     const end = first + (plant === undefined ? seeds : Math.max(seeds, PLANT_TRIES));
     const all: string[] = [];
     for (let seed = first; seed < end; seed++) {
-      const { faults, lines } = await runCrossings({ engine, seconds, seed, plant, log: values.log });
+      const { faults, lines } = await runInteractions({ engine, seconds, seed, plant, log: values.log });
       for (const line of lines) console.log(line);
       all.push(...faults.map((fault) => `seed ${seed}: ${fault}`));
       if (plant !== undefined && faults.some((fault) => isOf(plant, fault))) break;

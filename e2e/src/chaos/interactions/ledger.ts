@@ -43,7 +43,7 @@ const MIN_COMPLETE = 0.95;
 /** What is known of it before the lines of the nodes are read. */
 type FailureAtPages = Omit<Failure, 'handlers' | 'owners' | 'isUnkept'>;
 
-export class CrossingLedger extends Ledger {
+export class InteractionLedger extends Ledger {
   readonly happenings: Happening[] = [];
   readonly found: Fault[] = [];
   readonly told = new Told((name, what) => this.fault(name, what));

@@ -14,15 +14,15 @@ import { engineAt } from '../../kit/engine-at.js';
 import { type EngineBlow, type LogFields, NodeProcess, type NodeSetup } from '../cluster/node-process.js';
 import { createEffects } from '../durable/effects.js';
 import { RESUME_WINDOW_MS } from '../durable/settings.js';
-import { type CrossingPlant, plantFault, withPlant } from './plant.js';
+import { type InteractionPlant, plantFault, withPlant } from './plant.js';
 import { PLAIN_AGENTS, partOf, type Question, SLOW_MS } from './settings.js';
 
 /** One node with agents, of which some have durable sessions, and replies that are kept in the engine; or several, in memory. */
 
-export interface CrossingNodeSetup extends NodeSetup {
+export interface InteractionNodeSetup extends NodeSetup {
   /** The file of outside effects. */
   readonly effects: string;
-  readonly plant: CrossingPlant | undefined;
+  readonly plant: InteractionPlant | undefined;
 }
 
 /** Events that say that the server itself has failed, or a function of this application. */
@@ -38,7 +38,7 @@ const CRASHES: ReadonlySet<string> = new Set([
 const STALLED: ReadonlySet<string> = new Set(['engine.stalled', 'replies.stalled']);
 const ANSWERED: ReadonlySet<string> = new Set(['engine.back', 'engine.answered', 'replies.back']);
 
-const node = new NodeProcess<CrossingNodeSetup>();
+const node = new NodeProcess<InteractionNodeSetup>();
 const { effects, plant, engine: address, drainMs, returnWithinMs } = node.setup;
 const effect = createEffects(effects);
 for (const event of ['uncaughtException', 'unhandledRejection'] as const)

@@ -8,10 +8,10 @@ import { engineOf, type Member, Members } from '../cluster/members.js';
 import { readEffects } from '../durable/effects.js';
 import { Agent, followElsewhere } from './agent.js';
 import type { Happening } from './allowed.js';
-import { type CrossingEngine, ENGINE_KINDS, type EngineKind, type EngineOfHistory } from './engines.js';
-import { CrossingLedger, type Fault } from './ledger.js';
-import type { CrossingNodeSetup } from './node.js';
-import { type CrossingPlant, PLANT_MIXES } from './plant.js';
+import { ENGINE_KINDS, type EngineKind, type EngineOfHistory, type InteractionEngine } from './engines.js';
+import { type Fault, InteractionLedger } from './ledger.js';
+import type { InteractionNodeSetup } from './node.js';
+import { type InteractionPlant, PLANT_MIXES } from './plant.js';
 import { AGENTS, SLOW_MS } from './settings.js';
 import { describeStep, type Mix, type Step, stepsOf, USUAL_MIX } from './steps.js';
 
@@ -20,11 +20,11 @@ import { describeStep, type Mix, type Step, stepsOf, USUAL_MIX } from './steps.j
  * says what is done and when; what comes of it is up to real processes and sockets, and judged by the ledger.
  */
 
-export interface CrossingOptions {
+export interface InteractionOptions {
   readonly engine: EngineOfHistory;
   readonly seconds: number;
   readonly seed: number;
-  readonly plant: CrossingPlant | undefined;
+  readonly plant: InteractionPlant | undefined;
   /** A file for what the nodes log; what their handlers do goes into another one beside it. */
   readonly log: string | undefined;
 }
@@ -37,11 +37,11 @@ const KNOWN_MS = 3_000;
 /** Steps that are printed before the first contradiction, beside those that make something fail. */
 const SHOWN_STEPS = 60;
 
-export async function runCrossings(options: CrossingOptions): Promise<Report> {
+export async function runInteractions(options: InteractionOptions): Promise<Report> {
   const { plant, log } = options;
   const folder = await mkdtemp(join(tmpdir(), 'parlance-chaos-'));
   const effects = join(folder, 'effects');
-  const more: Pick<CrossingNodeSetup, 'effects' | 'plant'> = { effects, plant };
+  const more: Pick<InteractionNodeSetup, 'effects' | 'plant'> = { effects, plant };
   try {
     const kind: EngineKind = ENGINE_KINDS[options.engine];
     const engine = await kind.start();
@@ -50,20 +50,20 @@ export async function runCrossings(options: CrossingOptions): Promise<Report> {
       ...{ more, log, engine, hasGuards: true, isAlone: kind.nodes === 1 },
       program: new URL('./node.ts', import.meta.url),
     });
-    return await new Crossings(options, kind, engine, members, effects).run();
+    return await new Interactions(options, kind, engine, members, effects).run();
   } finally {
     if (log !== undefined) await appendFile(`${log}.effects`, await readFile(effects));
     await rm(folder, { recursive: true, force: true });
   }
 }
 
-class Crossings {
-  readonly #options: CrossingOptions;
+class Interactions {
+  readonly #options: InteractionOptions;
   readonly #kind: EngineKind;
-  readonly #engine: CrossingEngine;
+  readonly #engine: InteractionEngine;
   readonly #members: Members;
   readonly #effects: string;
-  readonly #ledger = new CrossingLedger();
+  readonly #ledger = new InteractionLedger();
   readonly #agents = new Map<string, Agent>();
   /** The node in each place; `undefined` until the next one has come. */
   readonly #nodes: (Member | undefined)[];
@@ -76,9 +76,9 @@ class Crossings {
   readonly #underWay = new Map<Promise<void>, Step>();
 
   constructor(
-    options: CrossingOptions,
+    options: InteractionOptions,
     kind: EngineKind,
-    engine: CrossingEngine,
+    engine: InteractionEngine,
     members: Members,
     effects: string,
   ) {
@@ -308,7 +308,7 @@ class Crossings {
     for (const { step, isSkipped } of this.#done)
       if (!isSkipped) kinds.set(step.do, (kinds.get(step.do) ?? 0) + 1);
     return [
-      `crossings with ${engine}, seed ${seed}, ${seconds} s: ${[...kinds].map(([kind, count]) => `${count} × ${kind}`).join(', ')}`,
+      `interactions with ${engine}, seed ${seed}, ${seconds} s: ${[...kinds].map(([kind, count]) => `${count} × ${kind}`).join(', ')}`,
       `  ${counts.complete} of ${counts.expected} replies that nothing may end are complete, of ${questions}; ${counts.followed} were followed to their end`,
       `  ${told.counts.read} messages of agents read, ${told.counts.marked} marked, ${told.counts.reported} reported as not delivered; ${counts.allowed} errors that the documents allow for ${happenings.length} events`,
     ];

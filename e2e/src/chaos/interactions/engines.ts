@@ -19,7 +19,7 @@ import { type Mix, USUAL_MIX } from './steps.js';
 /** The engines that histories are run on, and how each can fail. */
 
 /** What the network between a node and its engine does is up to proxies. */
-export interface CrossingEngine extends MemberEngine {
+export interface InteractionEngine extends MemberEngine {
   /** Kills it, and starts it again with its data after a while. */
   restart?(ms: number): Promise<void>;
   /** It takes no writes for a while. */
@@ -33,7 +33,7 @@ export interface EngineKind {
   readonly nodes: number;
   /** What fails, and how often; `undefined` for what cannot happen to this one. */
   readonly mix: Pick<Mix, 'nodes' | 'engine'>;
-  start(): Promise<CrossingEngine>;
+  start(): Promise<InteractionEngine>;
 }
 
 const { nodes, engine } = USUAL_MIX;
@@ -65,7 +65,7 @@ export const ENGINE_KINDS = {
 
 export type EngineOfHistory = keyof typeof ENGINE_KINDS;
 
-async function startRedisEngine(): Promise<CrossingEngine> {
+async function startRedisEngine(): Promise<InteractionEngine> {
   // With `everysec`, Redis may hold writes back for 2 s while the disk is slow, and lose them when it is killed.
   const server = await startRedis('--appendonly', 'yes', '--appendfsync', 'always');
   return {
@@ -80,7 +80,7 @@ async function startRedisEngine(): Promise<CrossingEngine> {
   };
 }
 
-async function startPostgresEngine(): Promise<CrossingEngine> {
+async function startPostgresEngine(): Promise<InteractionEngine> {
   // The system keeps what a process has written that is killed, and all replies of one principal wait for each other's commit.
   const server = await startPostgres('fsync = off');
   const readOnly = async (isOn: boolean) => {
@@ -112,7 +112,7 @@ function restartsOf(server: Pick<RedisServer, 'kill' | 'restart'>): (ms: number)
   };
 }
 
-async function startFile(): Promise<CrossingEngine> {
+async function startFile(): Promise<InteractionEngine> {
   const disk = diskMissing === undefined ? mountDisk('512m') : undefined;
   const folder = disk?.folder ?? (await mkdtemp(join(tmpdir(), 'parlance-chaos-')));
   return {

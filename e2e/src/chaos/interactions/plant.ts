@@ -7,30 +7,30 @@ import { type Mix, USUAL_MIX } from './steps.js';
 
 /** Faults that were found once and are put back on purpose, because a ledger that has found nothing may be blind. */
 
-export const CROSSING_PLANTS = {
+export const INTERACTION_PLANTS = {
   log: 'a kept reply begins anew for its followers when its handler is called again',
   ended: 'an end that is told to a session given up crashes it',
   repeat: 'messages to an agent come again, unmarked, after a takeover',
   forget: 'the engine says that it has turns of a session, and does not have them',
 } as const;
-export type CrossingPlant = keyof typeof CROSSING_PLANTS;
+export type InteractionPlant = keyof typeof INTERACTION_PLANTS;
 
 /** Those that an engine can show, if not all: nodes in memory are not killed, and one alone has no others. */
-const SHOWN_BY: Readonly<Partial<Record<EngineOfHistory, readonly CrossingPlant[]>>> = {
+const SHOWN_BY: Readonly<Partial<Record<EngineOfHistory, readonly InteractionPlant[]>>> = {
   sqlite: ['log', 'forget'],
   memory: ['forget'],
 };
 
-export function plantsOf(engine: EngineOfHistory): Readonly<Partial<Record<CrossingPlant, string>>> {
+export function plantsOf(engine: EngineOfHistory): Readonly<Partial<Record<InteractionPlant, string>>> {
   const shown = SHOWN_BY[engine];
-  const all = Object.entries(CROSSING_PLANTS) as [CrossingPlant, string][];
+  const all = Object.entries(INTERACTION_PLANTS) as [InteractionPlant, string][];
   return Object.fromEntries(all.filter(([plant]) => shown?.includes(plant) !== false));
 }
 
 const { users } = USUAL_MIX;
 
 /** Mixes of what happens in which they show sooner than in the usual one. */
-export const PLANT_MIXES: Readonly<Record<CrossingPlant, Mix>> = {
+export const PLANT_MIXES: Readonly<Record<InteractionPlant, Mix>> = {
   // Replies that are under way when their node dies, and followers that come afterwards.
   log: {
     ...USUAL_MIX,
@@ -65,7 +65,7 @@ export const PLANT_MIXES: Readonly<Record<CrossingPlant, Mix>> = {
 export const PLANT_TRIES = 3;
 
 /** The contradiction that each makes. Others may have nothing to do with it. */
-const CONTRADICTIONS: Readonly<Record<CrossingPlant, RegExp>> = {
+const CONTRADICTIONS: Readonly<Record<InteractionPlant, RegExp>> = {
   log: /: follows (q\d+) from \d+, and read part \d+ and not |: read "(q\d+):\d+:\d+ " of \2 as part \d+, and its requester /,
   ended: /session\.crashed: .*the session was closed/,
   forget: /: the record of sess_\S+ was behind/,
@@ -73,12 +73,12 @@ const CONTRADICTIONS: Readonly<Record<CrossingPlant, RegExp>> = {
 };
 
 /** Whether a fault that was found is one that a plant makes. */
-export function isOf(plant: CrossingPlant, fault: string): boolean {
+export function isOf(plant: InteractionPlant, fault: string): boolean {
   return CONTRADICTIONS[plant].test(fault);
 }
 
 /** Breaks the rule in this process, if that is not up to the engine. */
-export async function plantFault(plant: CrossingPlant | undefined): Promise<void> {
+export async function plantFault(plant: InteractionPlant | undefined): Promise<void> {
   if (plant === 'ended') await crashWhenFrozen();
   if (plant === 'repeat') await forgetHeard();
 }
@@ -114,7 +114,7 @@ async function forgetHeard(): Promise<void> {
 }
 
 /** An engine that breaks the rule, if that is up to the engine: what was kept before a takeover is not read. */
-export function withPlant(engine: Engine, plant: CrossingPlant | undefined): Engine {
+export function withPlant(engine: Engine, plant: InteractionPlant | undefined): Engine {
   if (plant === 'forget') return forgetful(engine);
   const { connectLogs: connect } = engine;
   if (plant !== 'log' || connect === undefined) return engine;

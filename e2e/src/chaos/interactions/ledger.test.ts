@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { DatedEffect } from '../durable/effects.js';
 import { AFTERMATH_MS } from './allowed.js';
-import { CrossingLedger } from './ledger.js';
+import { InteractionLedger } from './ledger.js';
 import { partOf, type Question } from './settings.js';
 import type { Page } from './told.js';
 
@@ -13,7 +13,7 @@ const QUESTION: Question = { id: 'q0', parts: 3, paceMs: 1, keep: 'name', again:
 
 /** A reply of three parts that is complete, so that there is one. */
 function account() {
-  const ledger = new CrossingLedger();
+  const ledger = new InteractionLedger();
   for (const page of [ANN, BOB, PAT]) ledger.join(page);
   ledger.asks(ANN, QUESTION, undefined);
   for (let i = 0; i < 3; i++) ledger.part('q0', partOf('q0', i, 1));
@@ -32,7 +32,7 @@ function failing(page: Page, code: string, parts: number, question: Partial<Ques
 
 const began: DatedEffect = { at: 0, pid: NODE, effect: ['start', 'q1', 1, 0] };
 const had = (session: string): DatedEffect => ({ at: 0, pid: NODE, effect: ['begin', session, 0] });
-const judged = (ledger: CrossingLedger, effects: readonly DatedEffect[] = []) =>
+const judged = (ledger: InteractionLedger, effects: readonly DatedEffect[] = []) =>
   ledger.judge(effects).map(({ what }) => what);
 
 /** Lets the clock of the ledger go on. */
@@ -104,7 +104,7 @@ describe('the ledger of a history', () => {
 
   describe('of messages between agents', () => {
     /** Three numbers, and what of them is read. */
-    const told = (read: (ledger: CrossingLedger) => void) => {
+    const told = (read: (ledger: InteractionLedger) => void) => {
       const ledger = account();
       for (let i = 0; i < 3; i++) ledger.told.accepted(ANN, 'd1', ledger.told.tell(ANN, 'd1'));
       read(ledger);
@@ -112,7 +112,7 @@ describe('the ledger of a history', () => {
     };
     const reads =
       (...numbers: readonly number[]) =>
-      (ledger: CrossingLedger) => {
+      (ledger: InteractionLedger) => {
         for (const number of numbers) ledger.told.read(BOB, `sess_ann d0 ${number}`, false);
       };
     const LOST = { to: 'd1', outcome: 'unknown', reason: 'peer_gone', first: 2, count: 1 } as const;
@@ -129,10 +129,10 @@ describe('the ledger of a history', () => {
     });
 
     it('allows one that comes again and is marked, and one that is reported for a reason', () => {
-      const again = (ledger: CrossingLedger) => ledger.told.read(BOB, 'sess_ann d0 2', true);
+      const again = (ledger: InteractionLedger) => ledger.told.read(BOB, 'sess_ann d0 2', true);
       expect(told((ledger) => [reads(1, 2, 3), again].map((each) => each(ledger)))).toEqual([]);
-      const report = (ledger: CrossingLedger) => ledger.reported(ANN, LOST);
-      const kill = (ledger: CrossingLedger) => ledger.happened('killed', NODE);
+      const report = (ledger: InteractionLedger) => ledger.reported(ANN, LOST);
+      const kill = (ledger: InteractionLedger) => ledger.happened('killed', NODE);
       expect(told((ledger) => [kill, reads(1, 3), report].map((each) => each(ledger)))).toEqual([]);
       expect(told((ledger) => [reads(1, 3), report].map((each) => each(ledger)))).toEqual([
         expect.stringContaining('1 messages to d1 from 2 on are unknown with peer_gone, which nothing'),
@@ -140,9 +140,9 @@ describe('the ledger of a history', () => {
     });
 
     it('allows as many to be missing as were reported without a number, and no more', () => {
-      const lost = (count: number) => (ledger: CrossingLedger) =>
+      const lost = (count: number) => (ledger: InteractionLedger) =>
         ledger.reported(ANN, { ...LOST, first: undefined, count });
-      const kill = (ledger: CrossingLedger) => ledger.happened('killed', NODE);
+      const kill = (ledger: InteractionLedger) => ledger.happened('killed', NODE);
       expect(told((ledger) => [kill, reads(2), lost(2)].map((each) => each(ledger)))).toEqual([]);
       expect(told((ledger) => [kill, reads(2), lost(1)].map((each) => each(ledger)))).toEqual([
         'd0: told d1 what it has not read, and was told nothing of: 1, 3 (sess_ann to sess_bob)',
@@ -315,7 +315,7 @@ describe('the ledger of a history', () => {
         'd0: q1 is stuck after 1 of 3 parts',
         'replies: only 1 of 2 that nothing may end are complete',
       ]);
-      expect(judged(new CrossingLedger())).toEqual([
+      expect(judged(new InteractionLedger())).toEqual([
         'replies: only 0 of 0 that nothing may end are complete',
       ]);
     });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { CROSSING_PLANTS, isOf } from './plant.js';
+import { INTERACTION_PLANTS, isOf } from './plant.js';
 
 describe('a plant', () => {
   it('is found by what it makes, and by nothing else', () => {
@@ -13,7 +13,7 @@ describe('a plant', () => {
       'at 1.0: d0: q1 is stuck after 1 of 3 parts',
       'at 1.0: process 7: session.crashed: Error',
     ];
-    for (const plant of Object.keys(CROSSING_PLANTS) as (keyof typeof made)[]) {
+    for (const plant of Object.keys(INTERACTION_PLANTS) as (keyof typeof made)[]) {
       const found = [...Object.values(made), ...others].filter((fault) => isOf(plant, fault));
       expect(found).toEqual([made[plant]]);
     }

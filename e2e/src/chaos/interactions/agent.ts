@@ -4,7 +4,7 @@ import { isProtocolError, type RequestContext } from '@parlance/protocol';
 import WebSocket from 'ws';
 import { MemoryStore } from '../../kit/memory-store.js';
 import { RESUME_WINDOW_MS } from '../durable/settings.js';
-import type { CrossingLedger } from './ledger.js';
+import type { InteractionLedger } from './ledger.js';
 import { partOf, type Question } from './settings.js';
 import type { Following } from './steps.js';
 import type { Page } from './told.js';
@@ -42,12 +42,12 @@ const COMES_BACK: ReadonlySet<string> = new Set([
 export class Agent {
   readonly name: string;
   readonly #url: string;
-  readonly #ledger: CrossingLedger;
+  readonly #ledger: InteractionLedger;
   readonly #store = new MemoryStore();
   #opening: Promise<OpenPage>;
   #pages = 0;
 
-  constructor(name: string, url: string, ledger: CrossingLedger) {
+  constructor(name: string, url: string, ledger: InteractionLedger) {
     this.name = name;
     this.#url = url;
     this.#ledger = ledger;
@@ -169,13 +169,13 @@ export class OpenPage {
   /** The session has ended, and the page begins no other one. */
   onOver = (): void => {};
   readonly #agent: string;
-  readonly #ledger: CrossingLedger;
+  readonly #ledger: InteractionLedger;
   readonly #nextNumber: () => number;
   /** Questions whose replies are kept, or not, and under way. */
   readonly #asking = new Map<string, Question>();
   #place: Page;
 
-  constructor(agent: string, session: ClientSession, ledger: CrossingLedger, nextNumber: () => number) {
+  constructor(agent: string, session: ClientSession, ledger: InteractionLedger, nextNumber: () => number) {
     this.#agent = agent;
     this.session = session;
     this.#ledger = ledger;
@@ -290,7 +290,7 @@ export async function followElsewhere(
   name: string,
   url: string,
   following: Following,
-  ledger: CrossingLedger,
+  ledger: InteractionLedger,
 ): Promise<void> {
   const session = await dial(url, {});
   let isClosing = false;
@@ -309,7 +309,7 @@ async function followReply(
   who: string,
   getReader: () => Promise<Reader>,
   { question, by, from }: Following,
-  ledger: CrossingLedger,
+  ledger: InteractionLedger,
 ): Promise<void> {
   while (ledger.keptReply(question) === undefined) {
     if (ledger.isOver(question)) return;
@@ -348,7 +348,7 @@ async function followReply(
 async function* answer(
   request: Message,
   { signal }: RequestContext,
-  ledger: CrossingLedger,
+  ledger: InteractionLedger,
   place: () => Page | undefined,
 ): AsyncGenerator<string> {
   const { id, parts, paceMs } = request.json<Question>();
