@@ -65,8 +65,8 @@ class TestEngine implements Engine {
       readSession: async () => undefined,
       claimSession: async () => undefined,
       releaseSession: async () => {},
-      reserveRoom: async (_account, _sessionId, { bytes }) => bytes,
-      releaseRoom: async () => {},
+      reserveCapacity: async (_account, _sessionId, { bytes }) => bytes,
+      releaseCapacity: async () => {},
       isVolatile: async () => false,
       close: async () => {},
     };

@@ -9,9 +9,9 @@ import { redis } from '../engine/redis.js';
 import { Seal } from '../engine/seal/keys.js';
 import { RecordSeal } from '../engine/seal/record-seal.js';
 import { type RedisServer, redisMissing, startRedis } from '../engine/testing/redis-server.js';
+import { Capacity } from './capacity.js';
 import { checkDurability } from './check-durability.js';
 import { unpack } from './packed.js';
-import { Room } from './room.js';
 import { FakeSession } from './testing/fake-session.js';
 import { TurnRecorder, type TurnRecorderOptions } from './turn-recorder.js';
 
@@ -265,8 +265,8 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'an engine for durab
       maxSessionBytes: 1 << 20,
       maxPrincipalBytes: 1 << 20,
     };
-    const room = new Room({ ...options, account: 'ada' });
-    const session = record(link, { room });
+    const capacity = new Capacity({ ...options, account: 'ada' });
+    const session = record(link, { capacity });
     await session.handle(2);
     await session.recorded();
     await server.client.flushall();
@@ -275,7 +275,7 @@ describe.skipIf(redisMissing !== undefined)(redisMissing ?? 'an engine for durab
     expect(await link.findSession(ID)).toEqual({ owner: 'aaaaaa', epoch: 0 });
     expect(await found(link)).toEqual(whole(3));
     await link.releaseSession(ID, 'bbbbbb', 1);
-    await room.release();
+    await capacity.release();
     expect(session.events).toEqual(['record.behind']);
   });
 

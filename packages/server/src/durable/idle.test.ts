@@ -15,7 +15,7 @@ import { redisMissing, startRedis } from '../engine/testing/redis-server.js';
 import { cluster, durable } from '../index.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { recordMsOf } from '../session/on-record.js';
-import { Room } from './room.js';
+import { Capacity } from './capacity.js';
 
 /** Commands or statements that an engine gets while all its sessions are idle. */
 
@@ -141,8 +141,8 @@ async function bySessions({ create, count }: Watched): Promise<number> {
   const renewals: Promise<boolean>[] = [];
   const newSession = (id: string): ServerEndpoint => {
     const limits = { maxSessionBytes: 1e6, maxPrincipalBytes: 1e6, ttlMs: recordMs };
-    const room = new Room({ link, sessionId: id, account: `principal of ${id}`, ...limits });
-    const record = { tidy: () => void renewals.push(room.grow(Math.max(1, room.bytes))) };
+    const capacity = new Capacity({ link, sessionId: id, account: `principal of ${id}`, ...limits });
+    const record = { tidy: () => void renewals.push(capacity.grow(Math.max(1, capacity.bytes))) };
     return { id, epoch: 0, isDurable: true, record } as unknown as ServerEndpoint;
   };
   const ids = Array.from({ length: SESSIONS }, (_, i) => `sess_${i}`);

@@ -13,10 +13,10 @@ import { RecordSeal } from '../engine/seal/record-seal.js';
 import type { ServerEndpoint } from '../session/endpoint.js';
 import { dropFenced, recordMsOf, SERVICE_RESTART } from '../session/on-record.js';
 import { stateOf } from '../session/record.js';
+import { Capacity } from './capacity.js';
 import { checkDurability } from './check-durability.js';
 import { Durability } from './durability.js';
 import type { DurableCandidate, ResolvedDurability } from './options.js';
-import { Room } from './room.js';
 import { TurnRecorder, type TurnRecorderOptions, type TurnRefusal } from './turn-recorder.js';
 
 export interface RecordsOptions {
@@ -34,7 +34,7 @@ export interface RecordsOptions {
 }
 
 /** What surrounds bodies on record, besides as much as the bodies. */
-const ROOM_MARGIN = 128 * 1024;
+const CAPACITY_MARGIN = 128 * 1024;
 /** Puts sessions of this node on record. */
 export class Records {
   readonly #options: RecordsOptions;
@@ -138,12 +138,12 @@ export class Records {
     // Without `authenticate`, the principal is that of one connection.
     const counted = isAnonymous ? undefined : principal;
     const ttlMs = recordMsOf(timers);
-    const room = new Room({
+    const capacity = new Capacity({
       ...{ link, sessionId, ttlMs, maxPrincipalBytes, account: counted && this.#accountOf(counted) },
-      maxSessionBytes: 2 * maxSessionBytes + ROOM_MARGIN,
+      maxSessionBytes: 2 * maxSessionBytes + CAPACITY_MARGIN,
     });
     const recorder = new TurnRecorder({
-      ...{ ...before, sessionId, owner, epoch, seal, durable, link, clock, logger, room, ttlMs },
+      ...{ ...before, sessionId, owner, epoch, seal, durable, link, clock, logger, capacity, ttlMs },
       ...{ isReplicated, stallMs, degrades, principal: counted },
       onRecorded: () => session.pump(),
       onRefused: (why) => this.#handleRefused(session, why),
@@ -152,7 +152,7 @@ export class Records {
       // A turn that is under way would be executed after that, and put the session on record again.
       void recorder.settled.then(() => {
         void this.release(session);
-        void room.release();
+        void capacity.release();
       });
     });
   }

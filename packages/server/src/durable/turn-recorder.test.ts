@@ -2,8 +2,8 @@ import type { Logger } from '@parlance/protocol';
 import { ProtocolError } from '@parlance/protocol';
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../../../protocol/src/testing/manual-clock.js';
-import type { NeedsRoom, RoomRequest, SessionWrite, SessionWritten } from '../engine/engine.js';
-import { ROOM_STEP, Room } from './room.js';
+import type { CapacityRequest, NeedsCapacity, SessionWrite, SessionWritten } from '../engine/engine.js';
+import { CAPACITY_STEP, Capacity } from './capacity.js';
 import { FakeSession } from './testing/fake-session.js';
 import { STALL_MS, TurnRecorder, type TurnRecorderOptions } from './turn-recorder.js';
 
@@ -11,7 +11,7 @@ function setUp(rest: Partial<TurnRecorderOptions> = {}) {
   const clock = new ManualClock();
   const durable = new FakeSession();
   const writes: SessionWrite[] = [];
-  const waiting: { resolve(answer: SessionWritten | NeedsRoom): void; reject(error: Error): void }[] = [];
+  const waiting: { resolve(answer: SessionWritten | NeedsCapacity): void; reject(error: Error): void }[] = [];
   const events: string[] = [];
   const note = (fields: Readonly<Record<string, unknown>>) => void events.push(String(fields['event']));
   const logger: Logger = { debug: note, info: note, warn: note, error: note };
@@ -32,7 +32,7 @@ function setUp(rest: Partial<TurnRecorderOptions> = {}) {
   const turn = async () => {
     for (let i = 0; i < 10; i++) await Promise.resolve();
   };
-  const answer = async (outcome: SessionWritten | NeedsRoom | Error) => {
+  const answer = async (outcome: SessionWritten | NeedsCapacity | Error) => {
     const write = waiting.shift();
     if (outcome instanceof Error) write?.reject(outcome);
     else write?.resolve(outcome);
@@ -303,64 +303,67 @@ describe('the recorder of turns of a session with bounds', () => {
     const requests: number[] = [];
     const released: string[] = [];
     const link = {
-      async reserveRoom(_account: string, _sessionId: string, { bytes, maxBytes }: RoomRequest) {
+      async reserveCapacity(_account: string, _sessionId: string, { bytes, maxBytes }: CapacityRequest) {
         requests.push(bytes);
         return bytes <= maxBytes ? bytes : undefined;
       },
-      async releaseRoom(account: string) {
+      async releaseCapacity(account: string) {
         released.push(account);
       },
     };
     const options = { link, sessionId: 'sess_one', account: 'ada', ttlMs: 60_000 };
-    const room = new Room({ ...options, maxSessionBytes, maxPrincipalBytes });
-    return { ...setUp({ room }), room, requests, released };
+    const capacity = new Capacity({ ...options, maxSessionBytes, maxPrincipalBytes });
+    return { ...setUp({ capacity }), capacity, requests, released };
   }
 
   it('reserves in steps, before it writes more', async () => {
-    const { durable, writes, events, recorder, turn, answer, requests, room, released } = bounded(
-      3 * ROOM_STEP,
+    const { durable, writes, events, recorder, turn, answer, requests, capacity, released } = bounded(
+      3 * CAPACITY_STEP,
     );
     durable.handle();
     await turn();
-    expect(requests).toEqual([ROOM_STEP]);
-    expect(writes[0]).toMatchObject({ maxBytes: ROOM_STEP });
-    await answer({ needed: ROOM_STEP + 1 });
-    expect(writes[1]).toMatchObject({ number: 1, maxBytes: 2 * ROOM_STEP });
+    expect(requests).toEqual([CAPACITY_STEP]);
+    expect(writes[0]).toMatchObject({ maxBytes: CAPACITY_STEP });
+    await answer({ needed: CAPACITY_STEP + 1 });
+    expect(writes[1]).toMatchObject({ number: 1, maxBytes: 2 * CAPACITY_STEP });
     await answer('written');
     recorder.tidy();
     await turn();
-    expect(requests).toEqual([ROOM_STEP, 2 * ROOM_STEP, 2 * ROOM_STEP]);
-    await room.release();
+    expect(requests).toEqual([CAPACITY_STEP, 2 * CAPACITY_STEP, 2 * CAPACITY_STEP]);
+    await capacity.release();
     expect([released, events]).toEqual([['ada'], ['recorded']]);
   });
 
   it.each([
-    ['session', 2 * ROOM_STEP, Infinity],
-    ['principal', Infinity, 2 * ROOM_STEP],
+    ['session', 2 * CAPACITY_STEP, Infinity],
+    ['principal', Infinity, 2 * CAPACITY_STEP],
   ])('is full exactly beyond what the %s may have', async (_, session, principal) => {
     const { durable, writes, events, turn, answer } = bounded(session, principal);
     durable.handle();
     await turn();
-    await answer({ needed: 2 * ROOM_STEP });
-    expect(writes[1]).toMatchObject({ maxBytes: 2 * ROOM_STEP });
-    await answer({ needed: 2 * ROOM_STEP + 1 });
+    await answer({ needed: 2 * CAPACITY_STEP });
+    expect(writes[1]).toMatchObject({ maxBytes: 2 * CAPACITY_STEP });
+    await answer({ needed: 2 * CAPACITY_STEP + 1 });
     expect([writes.length, events]).toEqual([2, ['full']]);
   });
 
   it('is full at once if its principal has no room for it', async () => {
-    const { durable, writes, events, turn } = bounded(Infinity, ROOM_STEP - 1);
+    const { durable, writes, events, turn } = bounded(Infinity, CAPACITY_STEP - 1);
     durable.handle();
     await turn();
     expect([writes, events]).toEqual([[], ['full']]);
   });
 
   it('has a bound of its own without a principal', async () => {
-    const link = { reserveRoom: () => Promise.reject(new Error('asked')), releaseRoom: async () => {} };
+    const link = {
+      reserveCapacity: () => Promise.reject(new Error('asked')),
+      releaseCapacity: async () => {},
+    };
     const options = { link, sessionId: 'sess_one', account: undefined, ttlMs: 60_000, maxPrincipalBytes: 1 };
-    const room = new Room({ ...options, maxSessionBytes: ROOM_STEP + 1 });
-    expect([await room.grow(1), room.bytes]).toEqual([true, ROOM_STEP]);
-    expect([await room.grow(ROOM_STEP + 1), room.bytes]).toEqual([true, ROOM_STEP + 1]);
-    expect(await room.grow(ROOM_STEP + 2)).toBe(false);
-    await room.release();
+    const capacity = new Capacity({ ...options, maxSessionBytes: CAPACITY_STEP + 1 });
+    expect([await capacity.grow(1), capacity.bytes]).toEqual([true, CAPACITY_STEP]);
+    expect([await capacity.grow(CAPACITY_STEP + 1), capacity.bytes]).toEqual([true, CAPACITY_STEP + 1]);
+    expect(await capacity.grow(CAPACITY_STEP + 2)).toBe(false);
+    await capacity.release();
   });
 });

@@ -8,8 +8,8 @@ import {
 } from '@parlance/protocol/internal';
 import type { EngineConnection, FieldChanges, SessionWrite, SessionWritten } from '../engine/engine.js';
 import type { RecordSeal } from '../engine/seal/record-seal.js';
+import type { Capacity } from './capacity.js';
 import { FieldWriter } from './fields.js';
-import type { Room } from './room.js';
 
 export interface TurnRecorderOptions {
   readonly link: Pick<EngineConnection, 'writeSession'>;
@@ -33,7 +33,7 @@ export interface TurnRecorderOptions {
   /** Nothing is written any more: another node has the session, or the engine has forgotten it. */
   onRefused(why: TurnRefusal): void;
   /** Bytes that the record may have. @default no bound */
-  readonly room?: Room | undefined;
+  readonly capacity?: Capacity | undefined;
   /** Whether a turn is on record when a replica has it as well. @default false */
   readonly isReplicated?: boolean | undefined;
   /** After so many milliseconds without an answer that is logged. @default 5,000 */
@@ -92,7 +92,7 @@ export class TurnRecorder {
   /** Writes also what is not needed any more. */
   tidy(): void {
     if (!this.#isWriting) this.#next(true);
-    void this.#options.room?.renew();
+    void this.#options.capacity?.renew();
   }
 
   /** Writes nothing any more, nor again. */
@@ -182,12 +182,12 @@ export class TurnRecorder {
 
   /** Makes room for it if the record needs more. @throws {ProtocolError} if the engine does not answer. */
   async #sendWithin(write: SessionWrite): Promise<SessionWritten | 'full'> {
-    const { link, sessionId, room } = this.#options;
-    if (room?.bytes === 0 && !(await room.grow(1))) return 'full';
+    const { link, sessionId, capacity } = this.#options;
+    if (capacity?.bytes === 0 && !(await capacity.grow(1))) return 'full';
     for (;;) {
-      const outcome = await link.writeSession(sessionId, { ...write, maxBytes: room?.bytes });
+      const outcome = await link.writeSession(sessionId, { ...write, maxBytes: capacity?.bytes });
       if (typeof outcome === 'string') return outcome;
-      if (room === undefined || this.#isClosed || !(await room.grow(outcome.needed))) return 'full';
+      if (capacity === undefined || this.#isClosed || !(await capacity.grow(outcome.needed))) return 'full';
     }
   }
 

@@ -94,7 +94,7 @@ export async function copyEngine(
 /** What an item is called. */
 const WORDS: Readonly<Record<EngineItem['kind'], string>> = {
   session: 'session',
-  room: 'reservation of bytes',
+  capacity: 'reservation of bytes',
   key: 'key of a table',
   entry: 'entry of a table',
   reply: 'kept reply',
@@ -153,10 +153,10 @@ class Copying {
         return await this.#addSession(item);
       case 'reply':
         return await this.#addReply(item);
-      case 'room': {
+      case 'capacity': {
         const { account, session, bytes, ttlMs } = item;
-        const room = { bytes, maxBytes: Number.MAX_SAFE_INTEGER, ttlMs };
-        await again(() => this.#link.reserveRoom(account, session, room));
+        const capacity = { bytes, maxBytes: Number.MAX_SAFE_INTEGER, ttlMs };
+        await again(() => this.#link.reserveCapacity(account, session, capacity));
         return false;
       }
       case 'key':

@@ -108,7 +108,7 @@ export interface SessionRecords {
    * @returns `fenced` if another node has the session, `gone` if the engine has nothing of it, `behind` if it has forgotten
    * writes up to {@link SessionWrite.after}. Nothing is written then, nor if the record would need more bytes than it may have.
    */
-  writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom>;
+  writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsCapacity>;
   /** Some fields of the record of a session, and which node has it; `undefined` if there is none. */
   readSession(sessionId: string, names: readonly string[]): Promise<SessionReading | undefined>;
   /**
@@ -137,9 +137,9 @@ export interface ByteAccounts {
    * @param account of the principal.
    * @returns bytes that the session has; `undefined` if the principal has no more, and nothing is changed.
    */
-  reserveRoom(account: string, sessionId: string, room: RoomRequest): Promise<number | undefined>;
+  reserveCapacity(account: string, sessionId: string, capacity: CapacityRequest): Promise<number | undefined>;
   /** Gives the bytes of a session back. */
-  releaseRoom(account: string, sessionId: string): Promise<void>;
+  releaseCapacity(account: string, sessionId: string): Promise<void>;
 }
 
 /** Which node has a session that has moved. */
@@ -188,11 +188,11 @@ export interface SessionWrite extends FieldChanges {
 }
 
 /** Nothing was written, because the record would take so many bytes. */
-export interface NeedsRoom {
+export interface NeedsCapacity {
   readonly needed: number;
 }
 
-export interface RoomRequest {
+export interface CapacityRequest {
   /** Bytes of this session. */
   readonly bytes: number;
   /** Bytes of all sessions of the account. */

@@ -1,5 +1,5 @@
 import type {
-  NeedsRoom,
+  NeedsCapacity,
   SessionMove,
   SessionReading,
   SessionRecord,
@@ -54,7 +54,7 @@ export class MemorySessions {
     });
   }
 
-  write(sessionId: string, write: SessionWrite): SessionWritten | NeedsRoom {
+  write(sessionId: string, write: SessionWrite): SessionWritten | NeedsCapacity {
     const { owner, epoch, number, set, remove, ttlMs, maxBytes = Infinity } = write;
     const refusal = refusalOf(this.#entries.get(sessionId), write);
     if (refusal !== undefined) return refusal;

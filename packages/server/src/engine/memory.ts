@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { systemClock } from '@parlance/protocol/internal';
 import type { Engine } from './engine.js';
 import { memoryReplies } from './logs/memory.js';
+import { MemoryCapacity } from './memory-capacity.js';
 import { MemoryLeases } from './memory-leases.js';
-import { MemoryRooms } from './memory-rooms.js';
 import { MemorySessions } from './memory-sessions.js';
 import { MemoryTable } from './memory-table.js';
 
@@ -16,7 +16,7 @@ export function memoryCluster(now: () => number = evenTime()): Engine {
   const leases = new MemoryLeases(now);
   const tables = new Map<string, MemoryTable>();
   const sessions = new MemorySessions(now);
-  const rooms = new MemoryRooms(now);
+  const capacities = new MemoryCapacity(now);
   const logs = memoryReplies(now);
   const engine: Engine = {
     secret: randomBytes(32).toString('base64'),
@@ -31,7 +31,7 @@ export function memoryCluster(now: () => number = evenTime()): Engine {
       },
       async *exports() {
         yield* sessions.exports();
-        yield* rooms.exports();
+        yield* capacities.exports();
         for (const [table, each] of tables) yield* each.exports(table);
         yield* logs.exports();
       },
@@ -52,8 +52,9 @@ export function memoryCluster(now: () => number = evenTime()): Engine {
       writeSession: async (sessionId, write) => sessions.write(sessionId, write),
       readSession: async (sessionId, names) => sessions.read(sessionId, names),
       claimSession: async (sessionId, move) => sessions.claim(sessionId, move),
-      reserveRoom: async (account, sessionId, room) => rooms.reserve(account, sessionId, room),
-      releaseRoom: async (account, sessionId) => rooms.release(account, sessionId),
+      reserveCapacity: async (account, sessionId, capacity) =>
+        capacities.reserve(account, sessionId, capacity),
+      releaseCapacity: async (account, sessionId) => capacities.release(account, sessionId),
       // It ends with its nodes.
       isVolatile: async () => false,
       releaseSession: async (sessionId, owner, epoch) => sessions.release(sessionId, owner, epoch),

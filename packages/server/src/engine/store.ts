@@ -19,7 +19,7 @@ export interface EngineStore {
 }
 
 /** What a copy of an engine has to have. Times are those that are left, in milliseconds. */
-export type EngineItem = SessionItem | RoomItem | KeyItem | EntryItem | ReplyItem | ProofItem;
+export type EngineItem = SessionItem | CapacityItem | KeyItem | EntryItem | ReplyItem | ProofItem;
 
 /** A session on record. Those that are over, or have only moved, are none. */
 export interface SessionItem {
@@ -34,8 +34,8 @@ export interface SessionItem {
 }
 
 /** Bytes that a session has reserved. */
-export interface RoomItem {
-  readonly kind: 'room';
+export interface CapacityItem {
+  readonly kind: 'capacity';
   readonly account: string;
   readonly session: string;
   readonly bytes: number;

@@ -10,7 +10,7 @@ import type {
 import type { ReplyEntry } from './reply.js';
 
 /** Replies of the only server of a process: charged is the memory that they take, and those that have ended make room for others. */
-export interface Room {
+export interface Capacity {
   /** Of all owners. */
   readonly maxBytes: number;
   readonly onDropped: (reply: ReplyEntry) => void;

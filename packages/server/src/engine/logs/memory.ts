@@ -2,7 +2,7 @@ import { isProtocolError } from '@parlance/protocol';
 import { keyOf } from '../../base/keys.js';
 import { Expiring } from '../expiring.js';
 import type { ProofItem, ReplyItem } from '../store.js';
-import type { LocalReplies, Room } from './local.js';
+import type { Capacity, LocalReplies } from './local.js';
 import {
   batchCharge,
   type EngineEnd,
@@ -69,9 +69,9 @@ export interface MemoryReplies extends ReplyLogs {
  * The kept replies of all nodes within one process.
  *
  * @param now milliseconds.
- * @param room if the process has one server. @default replies are charged as other engines charge them, and none makes room
+ * @param capacity if the process has one server. @default replies are charged as other engines charge them, and none makes room
  */
-export function memoryReplies(now: () => number, room?: Room): MemoryReplies {
+export function memoryReplies(now: () => number, capacity?: Capacity): MemoryReplies {
   const replies = new Map<string, Stored>();
   const names = new Map<string, Stored>();
   /** Replies that others than their owner may follow, oldest first. */
@@ -81,8 +81,8 @@ export function memoryReplies(now: () => number, room?: Room): MemoryReplies {
   const watched = new Map<string, Set<(news: ReplyNews) => void>>();
   /** By node. */
   const listeners = new Map<string, (id: string | undefined) => void>();
-  const shares = new Shares<Stored>(room?.maxBytes ?? Number.POSITIVE_INFINITY, (stored) => {
-    room?.onDropped({ ...entryOf(stored), end: stored.end?.end });
+  const shares = new Shares<Stored>(capacity?.maxBytes ?? Number.POSITIVE_INFINITY, (stored) => {
+    capacity?.onDropped({ ...entryOf(stored), end: stored.end?.end });
     local.drop(stored.head);
   });
   let begun = 0;
@@ -106,7 +106,7 @@ export function memoryReplies(now: () => number, room?: Room): MemoryReplies {
     const name = keyOf(head.owner, head.name);
     if (names.get(name) !== stored) return;
     // In the only process, the name of a reply that is gone means the newest one that is left.
-    if (room === undefined || older === undefined) names.delete(name);
+    if (capacity === undefined || older === undefined) names.delete(name);
     else names.set(name, older);
   }
 
@@ -188,7 +188,7 @@ export function memoryReplies(now: () => number, room?: Room): MemoryReplies {
       if (stored.end !== undefined || stored.epoch !== epoch) return refusalOf(stored);
       if (stored.records.size === from + records.length) return 'done';
       if (stored.records.size !== from) return 'behind';
-      const size = room === undefined ? batchCharge(batch) : growthOf(stored, batch);
+      const size = capacity === undefined ? batchCharge(batch) : growthOf(stored, batch);
       charging(stored.head.owner, () => shares.charge(stored, size, bounds));
       for (const record of records) stored.records.append(record);
       // Copies: the others would keep all of their records alive.
@@ -205,11 +205,11 @@ export function memoryReplies(now: () => number, room?: Room): MemoryReplies {
       if (stored.end !== undefined) return stored.end.by === by ? 'done' : refusalOf(stored);
       if (parts !== undefined && stored.records.size !== parts) return 'behind';
       const memory = memoryOf(end.failure) + memoryOf(end.metadata);
-      const size = room === undefined ? endCharge(end) : Math.max(0, memory - END_MEMORY);
+      const size = capacity === undefined ? endCharge(end) : Math.max(0, memory - END_MEMORY);
       charging(stored.head.owner, () => shares.charge(stored, size, bounds));
       stored.end = { by, end, why };
       const trimmed = stored.records.trim();
-      if (room !== undefined) shares.discharge(stored, trimmed);
+      if (capacity !== undefined) shares.discharge(stored, trimmed);
       stored.endsAt = now() + ttlMs;
       ended.add(stored);
       freeIfOver(stored);

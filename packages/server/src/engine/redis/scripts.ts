@@ -235,7 +235,7 @@ return 'written'
 /**
  * KEYS: of the account of a principal. ARGV: session, bytes, bytes of all, TTL in ms. Returns the bytes of the session, or ''.
  */
-export const RESERVE_ROOM = manyTimes(
+export const RESERVE_CAPACITY = manyTimes(
   `
 sweep()
 local old = bytesOf(ARGV[1])
@@ -249,7 +249,7 @@ return whole(old + more)
 );
 
 /** KEYS: of the account of a principal. ARGV: session. */
-export const RELEASE_ROOM = script(`${ACCOUNT}
+export const RELEASE_CAPACITY = script(`${ACCOUNT}
 forget(ARGV[1])
 return 1
 `);
@@ -280,7 +280,7 @@ return all
 `);
 
 /** KEYS: of the account of a principal. Returns session, bytes and time in ms for each of those that are not over. */
-export const ROOMS = script(`${ACCOUNT}
+export const CAPACITIES = script(`${ACCOUNT}
 local found = {}
 local kept = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. whole(now), '+inf', 'WITHSCORES')
 for i = 1, #kept, 2 do

@@ -1,7 +1,7 @@
 import { ProtocolError } from '@parlance/protocol';
 import type {
-  NeedsRoom,
-  RoomRequest,
+  CapacityRequest,
+  NeedsCapacity,
   SessionMove,
   SessionReading,
   SessionRecord,
@@ -13,9 +13,9 @@ import type { Lane } from './connection.js';
 import {
   KEEP_SESSION,
   READ_SESSION,
-  RELEASE_ROOM,
+  RELEASE_CAPACITY,
   RELEASE_SESSION,
-  RESERVE_ROOM,
+  RESERVE_CAPACITY,
   TAKE_SESSION,
   WRITE_SESSION,
 } from './scripts.js';
@@ -41,7 +41,7 @@ export class RedisSessions {
   readonly #prefix: string;
   readonly #moves: Lane = { max: MAX_MOVES, unanswered: 0 };
   readonly #turns: Together;
-  readonly #rooms: Together;
+  readonly #capacities: Together;
   readonly #waits: Lane = { max: MAX_TURNS, unanswered: 0 };
   /** Answered with the number of replicas that have all that was written before it is sent. */
   #nextWait: Promise<unknown> | undefined;
@@ -53,13 +53,13 @@ export class RedisSessions {
     this.#prefix = prefix;
     this.calls = calls;
     this.#turns = new Together(calls, WRITE_SESSION, MAX_TURNS);
-    this.#rooms = new Together(calls, RESERVE_ROOM, MAX_TURNS);
+    this.#capacities = new Together(calls, RESERVE_CAPACITY, MAX_TURNS);
   }
 
   /** Sends what is about to be sent. Returns whether there was something. */
   protected sendAll(): boolean {
     const hasTurns = this.#turns.send();
-    return this.#rooms.send() || hasTurns;
+    return this.#capacities.send() || hasTurns;
   }
 
   async moveSession(sessionId: string, { from, epoch, to, ttlMs }: SessionMove): Promise<SessionRecord> {
@@ -98,7 +98,7 @@ export class RedisSessions {
     return lost;
   }
 
-  async writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom> {
+  async writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsCapacity> {
     const { owner, epoch, number, set, remove, ttlMs, maxBytes = '', after = 0, isReplicated } = write;
     if (isReplicated === true) await this.checkReplica();
     const kind = write.replaces === true ? 'replace' : write.isFirst ? 'first' : '';
@@ -141,15 +141,19 @@ export class RedisSessions {
     await this.calls.run(this.#moves, RELEASE_SESSION, this.#keysOf(sessionId), owner, String(epoch));
   }
 
-  async reserveRoom(account: string, sessionId: string, room: RoomRequest): Promise<number | undefined> {
-    const args = [sessionId, room.bytes, room.maxBytes, room.ttlMs].map(String);
-    const answer = String(await this.#rooms.run(this.#roomKeysOf(account), args));
+  async reserveCapacity(
+    account: string,
+    sessionId: string,
+    capacity: CapacityRequest,
+  ): Promise<number | undefined> {
+    const args = [sessionId, capacity.bytes, capacity.maxBytes, capacity.ttlMs].map(String);
+    const answer = String(await this.#capacities.run(this.#capacityKeysOf(account), args));
     return answer === '' ? undefined : Number(answer);
   }
 
-  async releaseRoom(account: string, sessionId: string): Promise<void> {
-    this.#rooms.send();
-    await this.calls.run(this.#moves, RELEASE_ROOM, this.#roomKeysOf(account), sessionId);
+  async releaseCapacity(account: string, sessionId: string): Promise<void> {
+    this.#capacities.send();
+    await this.calls.run(this.#moves, RELEASE_CAPACITY, this.#capacityKeysOf(account), sessionId);
   }
 
   async checkReplica(): Promise<void> {
@@ -194,7 +198,7 @@ export class RedisSessions {
     return this.#nextWait;
   }
 
-  #roomKeysOf(account: string): readonly [string, string] {
+  #capacityKeysOf(account: string): readonly [string, string] {
     const key = `${this.#prefix}:{q:${account}}`;
     return [key, `${key}:x`];
   }

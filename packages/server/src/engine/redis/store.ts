@@ -6,7 +6,7 @@ import type { EngineItem, EngineStore, ReplyItem } from '../store.js';
 import { RedisCalls } from './calls.js';
 import type { RedisSource } from './client.js';
 import type { Lane } from './connection.js';
-import { ENTRIES, NODES, ROOMS, WHOLE_HASH } from './scripts.js';
+import { CAPACITIES, ENTRIES, NODES, WHOLE_HASH } from './scripts.js';
 import { fieldsOf } from './sessions.js';
 import { entriesIn } from './table.js';
 
@@ -48,10 +48,10 @@ export function redisStore(prefix: string, source: RedisSource): EngineStore {
 
   async function* roomsOf(account: string): AsyncGenerator<EngineItem> {
     const key = `${prefix}:{q:${account}}`;
-    const found = (await run(ROOMS, [key, `${key}:x`])).map(String);
+    const found = (await run(CAPACITIES, [key, `${key}:x`])).map(String);
     for (let i = 0; i + 2 < found.length; i += 3) {
       const [session = '', bytes, left] = found.slice(i, i + 3);
-      yield { kind: 'room', account, session, bytes: Number(bytes), ttlMs: Number(left) };
+      yield { kind: 'capacity', account, session, bytes: Number(bytes), ttlMs: Number(left) };
     }
   }
 

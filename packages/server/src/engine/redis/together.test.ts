@@ -36,11 +36,11 @@ describe.skipIf(redisMissing)('calls of one turn of the event loop', () => {
   it('go together, whichever sessions they are about', async () => {
     const link = connect();
     const ids = sessions(100);
-    const room = { bytes: 16_384, maxBytes: 1e9, ttlMs: 60_000 };
+    const capacity = { bytes: 16_384, maxBytes: 1e9, ttlMs: 60_000 };
     const write = (number: number) => Promise.all(ids.map((id) => link.writeSession(id, writeOf(number))));
     expect(new Set(await write(1))).toEqual(new Set(['written']));
     expect(await scriptsOf(() => write(2))).toBe(13);
-    const reserve = () => Promise.all(ids.map((id, i) => link.reserveRoom(`p${i % 7}`, id, room)));
+    const reserve = () => Promise.all(ids.map((id, i) => link.reserveCapacity(`p${i % 7}`, id, capacity)));
     expect(new Set(await reserve())).toEqual(new Set([16_384]));
     expect(await scriptsOf(reserve)).toBe(13);
     const keep = () => link.keepSessions('aaaaaa', new Map(ids.map((id) => [id, 0])), 60_000);

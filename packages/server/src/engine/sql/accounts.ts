@@ -1,4 +1,4 @@
-import type { RoomRequest } from '../engine.js';
+import type { CapacityRequest } from '../engine.js';
 import { ask, type Dialect, type SqlCall } from './call.js';
 import { forCount, listsOf, repeated, rowsOf } from './many.js';
 
@@ -9,7 +9,7 @@ const SWEEP_ROWS = 500;
 export interface Reservation {
   readonly account: string;
   readonly sessionId: string;
-  readonly room: RoomRequest;
+  readonly capacity: CapacityRequest;
 }
 
 /** A row of `accounts` is what calls about one account wait for, in a database with several transactions at a time. */
@@ -68,7 +68,7 @@ export class AccountCalls {
   *reserve(all: readonly Reservation[]): SqlCall<readonly (number | undefined)[]> {
     const accounts = [...new Set(all.map(({ account }) => account))].toSorted();
     if (this.#lock !== undefined) {
-      const ttlMs = Math.max(...all.map(({ room }) => room.ttlMs));
+      const ttlMs = Math.max(...all.map(({ capacity }) => capacity.ttlMs));
       for (const some of rowsOf(accounts))
         yield* ask(this.#lock(some.length), ...some.flatMap((account) => [account, ttlMs]));
     }
@@ -82,7 +82,7 @@ export class AccountCalls {
       for (const { account, session, bytes } of yield* ask(this.#own(some.length), ...values))
         owns.set(`${account} ${session}`, Number(bytes));
     }
-    const reserved = all.map(({ account, sessionId, room: { bytes, maxBytes } }) => {
+    const reserved = all.map(({ account, sessionId, capacity: { bytes, maxBytes } }) => {
       const old = owns.get(`${account} ${sessionId}`) ?? 0;
       const total = totals.get(account) ?? 0;
       if (bytes > old && total - old + bytes > maxBytes) return undefined;
@@ -92,7 +92,7 @@ export class AccountCalls {
     });
     const granted = all.flatMap((each, i) => {
       const bytes = reserved[i];
-      return bytes === undefined ? [] : [[each.account, each.sessionId, bytes, each.room.ttlMs] as const];
+      return bytes === undefined ? [] : [[each.account, each.sessionId, bytes, each.capacity.ttlMs] as const];
     });
     for (const some of rowsOf(granted)) yield* ask(this.#put(some.length), ...some.flat());
     return reserved;

@@ -1,10 +1,10 @@
 import { ProtocolError } from '@parlance/protocol';
 import type {
+  CapacityRequest,
   EngineConnection,
   ListedNode,
-  NeedsRoom,
+  NeedsCapacity,
   NodeList,
-  RoomRequest,
   SessionMove,
   SessionReading,
   SessionRecord,
@@ -95,7 +95,7 @@ export class SqlConnection implements EngineConnection {
     return this.#run(() => this.#sessions.release(sessionId, owner, epoch));
   }
 
-  writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsRoom> {
+  writeSession(sessionId: string, write: SessionWrite): Promise<SessionWritten | NeedsCapacity> {
     return this.#database.run(() => this.#sessions.write(sessionId, write), write.isReplicated);
   }
 
@@ -117,16 +117,20 @@ export class SqlConnection implements EngineConnection {
   }
 
   /** All sessions of a node renew what they have in one turn of the event loop, so that is written together. */
-  reserveRoom(account: string, sessionId: string, room: RoomRequest): Promise<number | undefined> {
+  reserveCapacity(
+    account: string,
+    sessionId: string,
+    capacity: CapacityRequest,
+  ): Promise<number | undefined> {
     const key = `${account} ${sessionId}`;
     if (this.#reservations.has(key) || this.#reservations.size === BATCH) this.#reserve();
     if (this.#reservations.size === 0) queueMicrotask(() => this.#reserve());
     return new Promise((resolve, reject) => {
-      this.#reservations.set(key, { account, sessionId, room, resolve, reject });
+      this.#reservations.set(key, { account, sessionId, capacity, resolve, reject });
     });
   }
 
-  async releaseRoom(account: string, sessionId: string): Promise<void> {
+  async releaseCapacity(account: string, sessionId: string): Promise<void> {
     this.#reserve();
     await this.#run(() => this.#accounts.release(account, sessionId));
   }

@@ -1,5 +1,5 @@
 import type {
-  NeedsRoom,
+  NeedsCapacity,
   SessionMove,
   SessionReading,
   SessionRecord,
@@ -126,7 +126,7 @@ export class SessionCalls {
     return lost;
   }
 
-  *write(sessionId: string, write: SessionWrite): SqlCall<SessionWritten | NeedsRoom> {
+  *write(sessionId: string, write: SessionWrite): SqlCall<SessionWritten | NeedsCapacity> {
     const { owner, epoch, number, ttlMs, maxBytes = Infinity } = write;
     const set = [...write.set].map(([name, value]) => [Buffer.from(name), value] as const);
     if (yield* this.#hasAdded(sessionId, write, set)) return 'written';

@@ -47,12 +47,12 @@ export function sqlStore(database: SqlDatabase): EngineStore {
     }
   }
 
-  async function* rooms(): AsyncGenerator<EngineItem> {
+  async function* capacities(): AsyncGenerator<EngineItem> {
     const columns = `account, session, bytes, ends_at - ${now} AS left_ms`;
     const rows = pages({ columns, from: 'rooms', where: lives, key: ['account', 'session'] }, ['', '']);
     for await (const { account, session, bytes, left_ms } of rows) {
       const reserved = { bytes: Number(bytes), ttlMs: Number(left_ms) };
-      yield { kind: 'room', account: String(account), session: String(session), ...reserved };
+      yield { kind: 'capacity', account: String(account), session: String(session), ...reserved };
     }
   }
 
@@ -104,7 +104,7 @@ export function sqlStore(database: SqlDatabase): EngineStore {
     },
     async *exports() {
       yield* sessions();
-      yield* rooms();
+      yield* capacities();
       yield* tables();
       yield* replies();
       yield* proofs();

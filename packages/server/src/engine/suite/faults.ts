@@ -8,7 +8,7 @@ import type { Tests, World } from './world.js';
 
 /** What is bounded in time is over after so long, with a margin for a busy machine, in milliseconds. */
 const OVER_MS = 4 * ENGINE_TIMEOUT_MS;
-const ROOM = { bytes: 10, maxBytes: 100, ttlMs: TTL_MS };
+const CAPACITY = { bytes: 10, maxBytes: 100, ttlMs: TTL_MS };
 
 /** One call of each interface. */
 const callsOf = (link: EngineConnection): Promise<unknown>[] => [
@@ -19,7 +19,7 @@ const callsOf = (link: EngineConnection): Promise<unknown>[] => [
   link.keepSessions('aaaaaa', new Map([['sess_kept', 1]]), TTL_MS),
   link.writeSession(ID, writeOf(1, { begin: 'b' })),
   link.readSession(ID, ['begin']),
-  link.reserveRoom('ada', 'one', ROOM),
+  link.reserveCapacity('ada', 'one', CAPACITY),
   link.table('names').put('k', { holder: 's', record: '' }, undefined),
   link.table('names').read(),
 ];
@@ -224,7 +224,7 @@ export const faultTests: Tests = {
     await link.writeSession(ID, writeOf(2, { m2: 'two' }, { after: 1 }));
     await link.claimSession(ID, moveTo('bbbbbb'));
     await link.moveSession('sess_moved', moveTo('bbbbbb', 4));
-    await link.reserveRoom('ada', 'one', { ...ROOM, bytes: 100 });
+    await link.reserveCapacity('ada', 'one', { ...CAPACITY, bytes: 100 });
     await table.put('k', { holder: 's', record: 'r' }, null);
     const key = await table.shareKey('key');
     await restart();
@@ -237,7 +237,7 @@ export const faultTests: Tests = {
     const own = writeOf(1, { m3: '' }, { owner: 'bbbbbb', epoch: 1, isFirst: false });
     same(await link.writeSession(ID, own), 'written');
     same(await link.findSession('sess_moved'), { owner: 'bbbbbb', epoch: 5 });
-    same(await link.reserveRoom('ada', 'two', { ...ROOM, bytes: 1 }), undefined);
+    same(await link.reserveCapacity('ada', 'two', { ...CAPACITY, bytes: 1 }), undefined);
     same(await table.read(), { entries: new Map([['k', { holder: 's', record: 'r' }]]), position: 1 });
     same(await table.changes(0), [{ position: 1, key: 'k', entry: { holder: 's', record: 'r' } }]);
     same(await table.shareKey('other'), key);

@@ -128,10 +128,10 @@ export const leaseTests: Tests = {
     await here.renew('aaaaaa', '', LONG_MS);
     await here.moveSession('sess_1', { from: 'bbbbbb', epoch: 0, to: 'aaaaaa', ttlMs: LONG_MS });
     await here.table('names').put('k', { holder: 's', record: '' }, null);
-    await here.reserveRoom('ada', 'one', { bytes: 100, maxBytes: 100, ttlMs: LONG_MS });
+    await here.reserveCapacity('ada', 'one', { bytes: 100, maxBytes: 100, ttlMs: LONG_MS });
     same(await there.find('aaaaaa'), undefined);
     same(await there.findSession('sess_1'), undefined);
     same((await there.table('names').read()).entries.size, 0);
-    same(await there.reserveRoom('ada', 'two', { bytes: 100, maxBytes: 100, ttlMs: LONG_MS }), 100);
+    same(await there.reserveCapacity('ada', 'two', { bytes: 100, maxBytes: 100, ttlMs: LONG_MS }), 100);
   },
 };

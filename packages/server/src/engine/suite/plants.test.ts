@@ -218,25 +218,25 @@ const PLANTS: Readonly<Record<string, Plant>> = {
   },
   'an account that has one byte more': {
     link: (link) => ({
-      reserveRoom: (account, id, room) =>
-        link.reserveRoom(account, id, { ...room, maxBytes: room.maxBytes + 1 }),
+      reserveCapacity: (account, id, capacity) =>
+        link.reserveCapacity(account, id, { ...capacity, maxBytes: capacity.maxBytes + 1 }),
     }),
     found: /^accounts/,
   },
   'an account that is looked at before it is charged': {
     link: (link) => ({
-      async reserveRoom(account, id, room) {
-        const bytes = await link.reserveRoom(account, id, room);
-        await link.releaseRoom(account, id);
+      async reserveCapacity(account, id, capacity) {
+        const bytes = await link.reserveCapacity(account, id, capacity);
+        await link.releaseCapacity(account, id);
         await pause(2);
         return bytes === undefined
           ? undefined
-          : await link.reserveRoom(account, id, { ...room, maxBytes: 1e6 });
+          : await link.reserveCapacity(account, id, { ...capacity, maxBytes: 1e6 });
       },
     }),
     found: /^accounts/,
   },
-  'bytes that are not given back': { link: () => ({ async releaseRoom() {} }), found: /^accounts/ },
+  'bytes that are not given back': { link: () => ({ async releaseCapacity() {} }), found: /^accounts/ },
   'parts after the end': {
     logs: (logs) => ({
       async append(...args) {
@@ -352,7 +352,7 @@ const PLANTS: Readonly<Record<string, Plant>> = {
     found: /^store/,
   },
   ...Object.fromEntries(
-    (['room', 'key', 'entry', 'proof'] as const).map((kind): [string, Plant] => [
+    (['capacity', 'key', 'entry', 'proof'] as const).map((kind): [string, Plant] => [
       `a store without each ${kind}`,
       {
         store: (store) => ({

@@ -42,7 +42,7 @@ const writeOf = (number: number, more: Partial<SessionWrite> = {}): SessionWrite
   ...more,
 });
 const move = { from: 'aaaaaa', epoch: 0, to: 'bbbbbb', ttlMs: TTL_MS };
-const room = { bytes: 60, maxBytes: 100, ttlMs: TTL_MS };
+const capacity = { bytes: 60, maxBytes: 100, ttlMs: TTL_MS };
 const entry = { holder: ID, record: 'one' };
 
 const sessionOf = async ({ link }: Node) => [
@@ -55,9 +55,9 @@ const namesOf = async ({ link }: Node) =>
     .toSorted();
 const tableOf = ({ link }: Node) => link.table('names').read();
 /** Bytes that another session may still reserve. */
-const roomOf = async ({ link }: Node) => {
+const capacityOf = async ({ link }: Node) => {
   for (let bytes = 100; bytes > 0; bytes -= 20)
-    if ((await link.reserveRoom('ada', 'two', { ...room, bytes })) === bytes) return bytes;
+    if ((await link.reserveCapacity('ada', 'two', { ...capacity, bytes })) === bytes) return bytes;
   return 0;
 };
 const replyOf = async ({ logs }: Node) => {
@@ -125,7 +125,7 @@ const CASES: Readonly<Record<string, Case>> = {
     write: ({ link }) => link.writeSession(ID, writeOf(3, { after: 2, replaces: true })),
     state: sessionOf,
   },
-  'writeSession, beyond its room': {
+  'writeSession, beyond its capacity': {
     write: ({ link }) => link.writeSession(ID, writeOf(1, { maxBytes: 1 })),
     state: sessionOf,
   },
@@ -147,11 +147,11 @@ const CASES: Readonly<Record<string, Case>> = {
     write: ({ link }) => link.releaseSession(ID, 'bbbbbb', 1),
     state: async (node) => [await sessionOf(node), await node.link.writeSession(ID, writeOf(2))],
   },
-  reserveRoom: { write: ({ link }) => link.reserveRoom('ada', 'one', room), state: roomOf },
-  releaseRoom: {
-    before: ({ link }) => link.reserveRoom('ada', 'one', room),
-    write: ({ link }) => link.releaseRoom('ada', 'one'),
-    state: roomOf,
+  reserveCapacity: { write: ({ link }) => link.reserveCapacity('ada', 'one', capacity), state: capacityOf },
+  releaseCapacity: {
+    before: ({ link }) => link.reserveCapacity('ada', 'one', capacity),
+    write: ({ link }) => link.releaseCapacity('ada', 'one'),
+    state: capacityOf,
   },
 };
 

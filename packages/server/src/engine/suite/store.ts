@@ -43,7 +43,7 @@ async function fill({ connect, connectLogs }: World) {
     [ID, 40],
     [claimed, 2],
   ] as const)
-    await link.reserveRoom('ac:{count}', session, { bytes, maxBytes: 100, ttlMs: TTL_MS });
+    await link.reserveCapacity('ac:{count}', session, { bytes, maxBytes: 100, ttlMs: TTL_MS });
   await link.table('words').put('a key: \u00fc', { holder: 'aaaaaa', record: 'one two' }, null);
   await link.table('words').put('gone', { holder: 'aaaaaa', record: '' }, null);
   await link.table('words').put('gone', undefined, undefined);
@@ -122,7 +122,7 @@ export const storeTests: Tests = {
     const [link, logs, store] = [connect(), connectLogs(), connectStore()];
     await link.renew('aaaaaa', 'record', TTL_MS);
     await link.writeSession(ID, writeOf(1, { begin: 'b' }, { ttlMs: SHORT_MS }));
-    await link.reserveRoom('account', ID, { bytes: 1, maxBytes: 1, ttlMs: SHORT_MS });
+    await link.reserveCapacity('account', ID, { bytes: 1, maxBytes: 1, ttlMs: SHORT_MS });
     await logs.open(headOf(), BOUNDS, SHORT_MS);
     await logs.vouch(ID, 'owner', ['h1'], SHORT_MS);
     await pause(SHORT_MS);
@@ -162,9 +162,9 @@ export const storeTests: Tests = {
     const all = String.fromCharCode(...Array.from({ length: 256 }, (_, i) => i));
     same(await claimedFields(link), { begin: all, [all]: '', m1: 'one' });
     same(await link.writeSession(claimed, writeOf(2, {})), 'fenced');
-    const room = { bytes: 59, maxBytes: 100, ttlMs: TTL_MS };
-    same(await link.reserveRoom('ac:{count}', 'sess_new', room), undefined);
-    same(await link.reserveRoom('ac:{count}', 'sess_new', { ...room, bytes: 58 }), 58);
+    const capacity = { bytes: 59, maxBytes: 100, ttlMs: TTL_MS };
+    same(await link.reserveCapacity('ac:{count}', 'sess_new', capacity), undefined);
+    same(await link.reserveCapacity('ac:{count}', 'sess_new', { ...capacity, bytes: 58 }), 58);
     same(
       (await link.table('words').read()).entries,
       new Map([['a key: \u00fc', { holder: 'aaaaaa', record: 'one two' }]]),

@@ -1,7 +1,7 @@
 import type { EngineConnection } from '../engine/engine.js';
 
-export interface RoomOptions {
-  readonly link: Pick<EngineConnection, 'reserveRoom' | 'releaseRoom'>;
+export interface CapacityOptions {
+  readonly link: Pick<EngineConnection, 'reserveCapacity' | 'releaseCapacity'>;
   readonly sessionId: string;
   /** Of the principal; `undefined` without one, so that only the session has a bound. */
   readonly account: string | undefined;
@@ -13,14 +13,14 @@ export interface RoomOptions {
 }
 
 /** Bytes that are reserved at a time, so that few writes have to wait for it. */
-export const ROOM_STEP = 16 * 1024;
+export const CAPACITY_STEP = 16 * 1024;
 
 /** The bytes that the record of one session may have in the engine. What was reserved is given back when the session ends. */
-export class Room {
-  readonly #options: RoomOptions;
+export class Capacity {
+  readonly #options: CapacityOptions;
   #reserved = 0;
 
-  constructor(options: RoomOptions) {
+  constructor(options: CapacityOptions) {
     this.#options = options;
   }
 
@@ -33,19 +33,19 @@ export class Room {
    * Makes room for a record of some bytes.
    *
    * @returns whether the session may have them.
-   * @throws {ProtocolError} as `reserveRoom`.
+   * @throws {ProtocolError} as `reserveCapacity`.
    */
   async grow(needed: number): Promise<boolean> {
     const { link, sessionId, account, maxSessionBytes, maxPrincipalBytes, ttlMs } = this.#options;
     if (needed > maxSessionBytes) return false;
-    const steps = Math.max(1, Math.ceil(needed / ROOM_STEP)) * ROOM_STEP;
+    const steps = Math.max(1, Math.ceil(needed / CAPACITY_STEP)) * CAPACITY_STEP;
     const bytes = Math.min(steps, maxSessionBytes);
     if (account === undefined) {
       this.#reserved = bytes;
       return true;
     }
-    const room = { bytes, maxBytes: maxPrincipalBytes, ttlMs };
-    const reserved = await link.reserveRoom(account, sessionId, room);
+    const capacity = { bytes, maxBytes: maxPrincipalBytes, ttlMs };
+    const reserved = await link.reserveCapacity(account, sessionId, capacity);
     if (reserved === undefined) return false;
     this.#reserved = Math.min(reserved, maxSessionBytes);
     return true;
@@ -60,6 +60,6 @@ export class Room {
   async release(): Promise<void> {
     const { link, sessionId, account } = this.#options;
     if (account !== undefined && this.#reserved > 0)
-      await link.releaseRoom(account, sessionId).catch(() => {});
+      await link.releaseCapacity(account, sessionId).catch(() => {});
   }
 }
